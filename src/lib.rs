@@ -1,0 +1,19 @@
+//! Fleetdex keeps a live, searchable index of every object in every member cluster of a fleet, in OpenSearch, and
+//! answers Kubernetes-style queries from it.
+//!
+//! ```text
+//!  Cluster ──> cluster ──client──> watch ──events──> sync ──operations──> pipeline ──bulk──> store
+//!  objects     connect, probe,     list + watch      document,            batch, in flight,   OpenSearch
+//!              discovery           one per unit      routes               verdicts, retry       ▲
+//!        ▲                                                                                      │ search
+//!  ResourceRegistry ──> registry: which units go to which stores                                │
+//!                                                                                               │
+//!  kubectl, HTTP, CLI ──> server ──> selector ──> query ──> query::dsl ─────────────────────────┘
+//! ```
+//!
+//! The modules in reading order: [`model`] has the shared words, [`selector`] and [`query`] what is asked.
+
+pub mod model;
+pub mod query;
+pub mod selector;
+pub mod store;

@@ -1,0 +1,56 @@
+//! Selectable fields: the paths that field selectors may name.
+
+use std::{fmt, sync::Arc};
+
+/// A dotted path to a field, such as `status.phase`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FieldPath(Arc<str>);
+
+impl FieldPath {
+    /// A path from dotted text.
+    pub fn new(path: &str) -> Self {
+        Self(path.into())
+    }
+
+    /// The dotted text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The names of the path, outermost first.
+    pub fn segments(&self) -> impl Iterator<Item = &str> {
+        self.0.split('.')
+    }
+}
+
+impl fmt::Display for FieldPath {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.0)
+    }
+}
+
+/// What the apiserver compares where the field is absent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FieldType {
+    /// Text; absent reads `""`.
+    Text,
+    /// A number; absent reads `0`.
+    Number,
+    /// A flag; absent reads `false`.
+    Flag,
+    /// A field of a custom resource or a registry's `fieldPaths`: absent means that the object has no such field, which reads `""`
+    /// in the apiserver's comparison too.
+    Optional,
+}
+
+/// A field that selectors may name, and where its value stands in the object.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct SelectableField {
+    /// The name in a field selector.
+    pub path: FieldPath,
+    /// Where the value stands, tried in order until one is not empty. Mostly just `path`; `source` of an Event is
+    /// `source.component`, else `reportingComponent`.
+    pub sources: Vec<FieldPath>,
+    /// How an absent value reads.
+    pub kind: FieldType,
+}

@@ -1,0 +1,17 @@
+//! The words that every module shares: clusters, kinds, units, versions, changes.
+//!
+//! Strings become these types once, at the door; inside there is no bare `String` for a cluster, a kind or a version.
+
+mod document;
+mod fields;
+mod index_name;
+mod names;
+mod resource;
+mod version;
+
+pub use document::{Document, DocumentError, Projection};
+pub use fields::{FieldPath, FieldType, SelectableField};
+pub use index_name::{IndexName, IndexPrefix, InvalidPrefix};
+pub use names::{ClusterName, InvalidName, Namespace, StoreName};
+pub use resource::{Gvk, Resource, Scope, Unit};
+pub use version::{InvalidVersion, Version};

@@ -1,0 +1,1 @@
+//! AST to OpenSearch JSON.
