@@ -13,7 +13,10 @@
 //!
 //! The modules in reading order: [`model`] has the shared words, [`selector`] and [`query`] what is asked.
 
+pub mod api;
+pub mod cluster;
 pub mod model;
 pub mod query;
+pub mod registry;
 pub mod selector;
 pub mod store;

@@ -1,0 +1,1 @@
+//! Registries: which units go to which stores.
