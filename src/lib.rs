@@ -14,9 +14,11 @@
 //! The modules in reading order: [`model`] has the shared words, [`selector`] and [`query`] what is asked.
 
 pub mod api;
+pub mod bulk;
 pub mod cluster;
 pub mod model;
 pub mod query;
 pub mod registry;
 pub mod selector;
 pub mod store;
+pub mod sync;

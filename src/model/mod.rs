@@ -21,3 +21,8 @@ pub use object::{Object, ObjectError};
 pub use projection::{InvalidPath, Projection};
 pub use resource::{Gvk, Resource, Scope, Unit};
 pub use version::{InvalidVersion, Version};
+
+/// Appends a JSON string in quotes, escaped.
+pub(crate) fn write_json_text(out: &mut Vec<u8>, text: &str) {
+    json::write_text(out, text);
+}
