@@ -22,3 +22,4 @@ pub mod registry;
 pub mod selector;
 pub mod store;
 pub mod sync;
+pub mod watch;
