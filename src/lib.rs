@@ -19,4 +19,6 @@ pub mod model;
 pub mod query;
 pub mod registry;
 pub mod selector;
+pub mod server;
 pub mod store;
+pub mod telemetry;
