@@ -20,6 +20,8 @@ pub mod model;
 pub mod query;
 pub mod registry;
 pub mod selector;
+pub mod server;
 pub mod store;
 pub mod sync;
+pub mod telemetry;
 pub mod watch;
