@@ -17,6 +17,7 @@ pub mod api;
 pub mod bulk;
 pub mod cluster;
 pub mod model;
+pub mod pipeline;
 pub mod query;
 pub mod registry;
 pub mod selector;

@@ -42,6 +42,9 @@ pub trait Store: Send + Sync {
     /// Makes the store ready: index template, mapping. Idempotent.
     async fn prepare(&self) -> Result<(), StoreError>;
 
+    /// Asks whether the store is there and accepts the credentials.
+    async fn ping(&self) -> Result<(), StoreError>;
+
     /// Makes the alias of a cluster ready to be written to. Idempotent.
     async fn ensure(&self, cluster: &ClusterName) -> Result<(), StoreError>;
 

@@ -235,6 +235,10 @@ impl Store for Engine {
         Ok(())
     }
 
+    async fn ping(&self) -> Result<(), StoreError> {
+        self.send("a health check", Method::GET, "/".to_owned(), None).await.map(drop)
+    }
+
     async fn ensure(&self, cluster: &ClusterName) -> Result<(), StoreError> {
         let alias = self.alias(cluster);
         if !self.indices(&alias).await?.is_empty() {
