@@ -16,6 +16,7 @@
 pub mod api;
 pub mod bulk;
 pub mod cluster;
+pub mod kinds;
 pub mod model;
 pub mod pipeline;
 pub mod query;
