@@ -15,9 +15,11 @@
 
 pub mod api;
 pub mod cli;
+pub mod bulk;
 pub mod cluster;
 pub mod model;
 pub mod query;
 pub mod registry;
 pub mod selector;
 pub mod store;
+pub mod sync;

@@ -1,0 +1,3 @@
+//! From a member's objects to a store's documents.
+
+pub mod pending;
