@@ -14,8 +14,8 @@
 //! The modules in reading order: [`model`] has the shared words, [`selector`] and [`query`] what is asked.
 
 pub mod api;
-pub mod cli;
 pub mod bulk;
+pub mod cli;
 pub mod cluster;
 pub mod model;
 pub mod query;

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
 
-use crate::api::registry::ResourceRegistry;
+use crate::api::{cluster::Cluster, registry::ResourceRegistry};
 
 /// The CRDs could not be printed.
 #[derive(Debug, thiserror::Error)]
@@ -48,7 +48,7 @@ impl CrdFile {
 
 /// Every CRD of Fleetdex.
 pub fn all() -> Vec<CrdFile> {
-    vec![CrdFile::new(ResourceRegistry::crd())]
+    vec![CrdFile::new(ResourceRegistry::crd()), CrdFile::new(Cluster::crd())]
 }
 
 /// Prints every CRD as YAML documents.
