@@ -15,6 +15,7 @@
 
 pub mod api;
 pub mod bulk;
+pub mod cli;
 pub mod cluster;
 pub mod kinds;
 pub mod model;

@@ -339,7 +339,7 @@ const INDEXING_RULES: &[(&str, &str)] =
     &[("self != 'Full'", "indexing: Full is not supported yet; use Selectable and list further fields in fieldPaths")];
 
 /// Most selectors of one list. With [`schema::namespaces`] it bounds the cost of the rules.
-const SELECTORS: usize = 256;
+const SELECTORS: usize = 128;
 
 fn resource_selectors(generator: &mut SchemaGenerator) -> Schema {
     let mut schema = schema::list_of::<ResourceSelector>(generator, SELECTORS);

@@ -50,11 +50,11 @@ pub fn field_paths(_: &mut SchemaGenerator) -> Schema {
     texts(64, 256, &[(path, "a field path is dotted, such as spec.template.spec.schedulerName, without a leading dot and without list indices")])
 }
 
-/// A list of paths to remove.
+/// A list of paths to remove: the outer shape of an RFC 9535 JSONPath. [`crate::model::Projection`] reads them in full.
 pub fn redactions(_: &mut SchemaGenerator) -> Schema {
-    let path = r"self.matches('^[A-Za-z_][A-Za-z0-9_-]*(\\.[A-Za-z0-9_-]+|\\[[*]\\]|\\[\'[^\']+\'\\])*$')";
-    let help = "write a path like spec.template.spec.containers[*].env, or metadata.annotations['example.com/token'] for a key with \
-                dots, without a leading dot or $";
+    let path = r"self.matches('^[$]?([.]{0,2}([A-Za-z_][A-Za-z0-9_]*|[*])|\\[[^\\[\\]]+\\])+$')";
+    let help = "write a JSONPath such as spec.template.spec.containers[*].env, or metadata.annotations['example.com/token'] for a key \
+                with dots or dashes";
     texts(64, 256, &[(path, help)])
 }
 
