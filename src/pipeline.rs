@@ -153,6 +153,11 @@ impl Pipeline {
         std::mem::take(&mut *lock(&self.0.lost))
     }
 
+    /// Whether there are such clusters.
+    pub fn has_lost(&self) -> bool {
+        !lock(&self.0.lost).is_empty()
+    }
+
     /// Whether a write can be submitted without waiting.
     pub fn has_room(&self) -> bool {
         lock(&self.0.pending).bytes() < MAX_PENDING_BYTES

@@ -109,6 +109,11 @@ impl Fleet {
         self.sweep(plan, stopped);
     }
 
+    /// Whether an index is gone, so that a plan has to be applied again.
+    pub fn has_lost(&self) -> bool {
+        self.stores.values().any(|store| store.pipeline.has_lost()) || self.units.values().any(|unit| unit.task.is_finished())
+    }
+
     /// Clusters whose index is gone; their units start from a list again.
     fn take_lost(&self) -> BTreeSet<(StoreName, ClusterName)> {
         let lost = |(name, store): (&StoreName, &RunningStore)| {

@@ -7,10 +7,12 @@ use k8s_openapi::jiff::Timestamp;
 use crate::{api::registry::ResourceRegistrySpec, cluster::discovery::Discovery, model::ClusterName};
 
 pub mod affinity;
+pub mod controller;
 pub mod filter;
 pub mod plan;
 pub mod selection;
 pub mod sweep;
+pub mod status;
 pub mod stores;
 pub mod fleet;
 

@@ -1,6 +1,6 @@
 //! One unit's task: reads its stream and sends every object to the stores that want it.
 
-use std::{borrow::Cow, future::Future, hash::BuildHasher, sync::Arc, time::Duration};
+use std::{borrow::Cow, future::Future, sync::Arc, time::Duration};
 
 use ahash::{AHashSet, RandomState};
 use backon::{BackoffBuilder, ExponentialBuilder};
