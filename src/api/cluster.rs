@@ -4,6 +4,8 @@
 //! [type](https://github.com/karmada-io/karmada/blob/master/pkg/apis/cluster/v1alpha1/types.go) is in the schema,
 //! whether Fleetdex uses it or not. Where Karmada runs, its own API serves this kind and ours is not installed.
 
+#![allow(clippy::duplicated_attributes, reason = "each printer column repeats the names and types of its settings")]
+
 use std::{borrow::Cow, collections::BTreeMap};
 
 use k8s_openapi::{api::core::v1::Taint, apimachinery::pkg::apis::meta::v1::Condition};
@@ -181,6 +183,7 @@ pub struct ClusterStatus {
 
     /// Conditions: `Ready`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Option<Vec<Condition>>,
 
     /// Count of the member's nodes.

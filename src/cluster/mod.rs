@@ -11,10 +11,10 @@ pub mod member;
 mod proxy;
 pub mod request;
 pub mod state;
-//pub mod status;
-//pub mod supervisor;
-//mod task;
+pub mod status;
+pub mod supervisor;
+mod task;
 
 pub use member::Member;
 pub use state::{Phase, Timing};
-//pub use supervisor::{Clusters, Connection, MemberState};
+pub use supervisor::{Clusters, Connection, MemberState};

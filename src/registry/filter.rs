@@ -80,6 +80,11 @@ impl ObjectFilter {
         Ok(allow.without_excluded().map(|allow| Self { allow, deny }))
     }
 
+    /// Whether it wants every object, whatever its labels and fields.
+    pub fn wants_everything(&self) -> bool {
+        self.deny.is_empty() && self.allow == Criteria::default()
+    }
+
     /// Whether it wants an object. `label` and `field` give the object's values by key and by path.
     pub fn wants<'a>(
         &self,

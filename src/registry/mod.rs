@@ -10,6 +10,9 @@ pub mod affinity;
 pub mod filter;
 pub mod plan;
 pub mod selection;
+pub mod sweep;
+pub mod stores;
+pub mod fleet;
 
 /// A member cluster, as planning sees it.
 #[derive(Clone, Debug, PartialEq)]

@@ -140,8 +140,8 @@ impl Running {
     /// The aliases have to be there before anything is written.
     async fn prepare_stores(&mut self) {
         for outlet in Arc::clone(&self.task.outlets).iter() {
-            let cluster = &self.task.unit.cluster;
-            while let Err(error) = outlet.pipeline.ensure(cluster).await {
+            let cluster = self.task.unit.cluster.clone();
+            while let Err(error) = outlet.pipeline.ensure(&cluster).await {
                 self.task.progress.set_state(UnitState::Failing { reason: error.reason(), message: error.to_string() });
                 let delay = self.next_delay();
                 tokio::time::sleep(delay).await;
@@ -247,7 +247,7 @@ impl Running {
 
     /// The list shows everything there is: documents that it does not hold are deleted, meanwhile the watch begins.
     fn list_complete(&mut self, version: Version, prunes: &mut JoinSet<()>) {
-        let objects = self.seen.iter().map(AHashSet::len).max().unwrap_or_default();
+        let objects = self.seen.iter().map(|seen| seen.len()).max().unwrap_or_default();
         self.task.progress.set_objects(objects as u64);
         if !self.first_list {
             self.task.metrics.relisted(RelistReason::Expired);

@@ -18,7 +18,7 @@ use crate::{
     model::{ClusterName, FieldPath, IndexName, IndexPrefix, restore},
     query::{
         Cursor, Hit, Page, Query,
-        dsl::{self, Paging},
+        dsl::{self, Paging, Snapshot},
     },
     store::{Extent, KindExtent, Store, StoreError, Visit},
 };
@@ -213,11 +213,40 @@ impl Engine {
         query.clusters.iter().map(|cluster| self.alias(cluster).to_string()).collect::<Vec<_>>().join(",")
     }
 
-    async fn page(&self, query: &Query, path: String, paging: Paging<'_>) -> Result<(SearchAnswer, usize), StoreError> {
+    /// One page and, with it, one object more, which tells whether another page follows.
+    async fn page(&self, query: &Query, path: &str, snapshot: Option<&str>, after: &[Value], count: bool) -> Result<SearchAnswer, StoreError> {
+        let keep_alive = || PIT_KEEP_ALIVE.to_owned();
+        let paging = Paging {
+            snapshot: snapshot.map(|id| Snapshot { id: id.to_owned(), keep_alive: keep_alive() }),
+            after: after.to_vec(),
+            look_ahead: true,
+            count_total: count,
+        };
         let body = dsl::request_body(query, &paging).map_err(|error| StoreError::Invalid(error.to_string()))?;
-        let answer = self.run_search(path, &body).await?;
-        let found = answer.hits.hits.len();
-        Ok((answer, found))
+        self.run_search(path.to_owned(), &body).await
+    }
+
+    async fn first_page(&self, query: &Query) -> Result<Page, StoreError> {
+        let target = self.target(query);
+        let path = format!("/{target}/_search?ignore_unavailable=true&allow_no_indices=true");
+        let answer = self.page(query, &path, None, &[], false).await?;
+        if answer.hits.hits.len() <= query.limit {
+            return read_page(answer, query.limit, None);
+        }
+        // Only an answer of several pages needs a frozen view.
+        let pit = self.open_pit(&target).await?;
+        let answer = self.page(query, "/_search", Some(&pit), &[], true).await?;
+        self.finish_page(answer, query.limit, pit).await
+    }
+
+    /// The page, and the view closed if it was the last one.
+    async fn finish_page(&self, answer: SearchAnswer, limit: usize, pit: String) -> Result<Page, StoreError> {
+        let pit = answer.pit_id.clone().unwrap_or(pit);
+        let page = read_page(answer, limit, Some(&pit))?;
+        if page.next.is_none() {
+            self.close_pit(&pit).await;
+        }
+        Ok(page)
     }
 }
 
@@ -322,40 +351,9 @@ impl Store for Engine {
     }
 
     async fn search(&self, query: &Query, from: Option<&Cursor>) -> Result<Page, StoreError> {
-        let (mut answer, pit) = if let Some(cursor) = from {
-            let paging = Paging { pit: Some((&cursor.snapshot, PIT_KEEP_ALIVE)), after: Some(&cursor.after), count: false };
-            let (answer, _) = self.page(query, "/_search".to_owned(), paging).await?;
-            (answer, Some(cursor.snapshot.clone()))
-        } else {
-            let target = self.target(query);
-            let path = format!("/{target}/_search?ignore_unavailable=true&allow_no_indices=true");
-            let paging = Paging { pit: None, after: None, count: true };
-            let (answer, found) = self.page(query, path, paging).await?;
-            if found < query.limit || answer.hits.total.as_ref().is_some_and(|total| total.value <= query.limit as u64) {
-                (answer, None)
-            } else {
-                // Only an answer of several pages needs a frozen view.
-                let pit = self.open_pit(&target).await?;
-                let paging = Paging { pit: Some((&pit, PIT_KEEP_ALIVE)), after: None, count: true };
-                let (answer, _) = self.page(query, "/_search".to_owned(), paging).await?;
-                (answer, Some(pit))
-            }
-        };
-        let hits = std::mem::take(&mut answer.hits.hits);
-        let last_sort = hits.last().map(|hit| hit.sort.clone());
-        let full = hits.len() >= query.limit;
-        let items = hits.into_iter().map(read_hit).collect::<Result<Vec<_>, StoreError>>()?;
-        let remaining = answer.hits.total.map(|total| total.value.saturating_sub(items.len() as u64));
-        let more = full && remaining != Some(0);
-        let next = match (pit, last_sort) {
-            (Some(pit), Some(after)) if more => Some(Cursor { snapshot: answer.pit_id.unwrap_or(pit), after }),
-            (Some(pit), _) => {
-                self.close_pit(&pit).await;
-                None
-            }
-            (None, _) => None,
-        };
-        Ok(Page { items, remaining: remaining.filter(|_| next.is_some()), next })
+        let Some(cursor) = from else { return self.first_page(query).await };
+        let answer = self.page(query, "/_search", Some(&cursor.snapshot), &cursor.after, false).await?;
+        self.finish_page(answer, query.limit, cursor.snapshot.clone()).await
     }
 }
 
@@ -373,6 +371,18 @@ impl Engine {
             other => other.map(drop),
         }
     }
+}
+
+/// The objects of a page. `snapshot` is the view that further pages are read from.
+fn read_page(mut answer: SearchAnswer, limit: usize, snapshot: Option<&str>) -> Result<Page, StoreError> {
+    let mut hits = std::mem::take(&mut answer.hits.hits);
+    let more = hits.len() > limit;
+    hits.truncate(limit);
+    let after = hits.last().map(|hit| hit.sort.clone()).unwrap_or_default();
+    let items = hits.into_iter().map(read_hit).collect::<Result<Vec<_>, StoreError>>()?;
+    let next = snapshot.filter(|_| more).map(|snapshot| Cursor { snapshot: snapshot.to_owned(), after });
+    let remaining = answer.hits.total.map(|total| total.value.saturating_sub(items.len() as u64));
+    Ok(Page { remaining: remaining.filter(|_| next.is_some()), items, next })
 }
 
 fn read_hit(hit: RawHit) -> Result<Hit, StoreError> {
