@@ -272,7 +272,7 @@ impl Plan {
         let labels = common(&routes, ObjectFilter::labels).filter(|labels| !labels.is_empty());
         let fields = common(&routes, ObjectFilter::fields).filter(|fields| !fields.is_empty());
         let label_selector = labels.map(LabelSelector::to_string);
-        let field_selector = fields.and_then(pushed_down);
+        let field_selector = fields.and_then(|fields| pushed_down(&unit.resource.gvk, fields));
         self.units.insert(unit, UnitPlan { routes, label_selector, field_selector });
     }
 }
@@ -283,11 +283,23 @@ fn common<T: PartialEq>(routes: &[Route], part: impl Fn(&ObjectFilter) -> &T) ->
     routes.iter().all(|route| part(&route.filter) == first).then_some(first)
 }
 
-/// A field selector as text for the member, if the apiserver supports it for every kind: which other fields a member's version supports is
-/// not known, and it refuses the whole list for one that it does not.
-fn pushed_down(fields: &FieldSelector) -> Option<String> {
-    let is_general = |path: &FieldPath| matches!(path.as_str(), "metadata.name" | "metadata.namespace");
-    fields.requirements().all(|requirement| is_general(&requirement.path)).then(|| fields.to_kubernetes()).flatten()
+/// Fields that the apiserver of any member can select by, besides name and namespace. Newer ones are left out: an apiserver refuses the
+/// whole list for a field that it does not know.
+const LONG_KNOWN: [(&str, &str, &[&str]); 6] = [
+    ("", "Event", &["involvedObject.kind", "involvedObject.name", "involvedObject.namespace", "involvedObject.uid", "reason", "type"]),
+    ("", "Namespace", &["status.phase"]),
+    ("", "Node", &["spec.unschedulable"]),
+    ("", "Pod", &["spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName", "status.phase", "status.podIP"]),
+    ("", "Secret", &["type"]),
+    ("batch", "Job", &["status.successful"]),
+];
+
+/// A field selector as text for the member, if every field is one that any apiserver supports.
+fn pushed_down(gvk: &Gvk, fields: &FieldSelector) -> Option<String> {
+    let of_kind = LONG_KNOWN.iter().find(|(group, kind, _)| *group == &*gvk.group && *kind == &*gvk.kind);
+    let known = of_kind.map_or(&[][..], |(_, _, paths)| paths);
+    let is_known = |path: &str| matches!(path, "metadata.name" | "metadata.namespace") || known.contains(&path);
+    fields.requirements().all(|requirement| is_known(requirement.path.as_str())).then(|| fields.to_kubernetes()).flatten()
 }
 
 #[cfg(test)]

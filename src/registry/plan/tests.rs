@@ -203,6 +203,12 @@ fn a_selector_reaches_the_member_only_when_every_route_has_it() {
     assert_eq!(pushed(&planned(json!([named]))), [(None, text("metadata.name=a"))]);
     assert_eq!(pushed(&planned(json!([running]))), [(None, None)]);
     assert_eq!(pushed(&planned(json!([web, {"kind": "Pod"}]))), [(None, None)]);
+    let phases = |operator: &str| {
+        let requirement = json!({"key": "status.phase", "operator": operator, "values": ["Failed", "Running"]});
+        json!([{"kind": "Pod", "fieldSelector": {"matchExpressions": [requirement]}}])
+    };
+    assert_eq!(pushed(&planned(phases("NotIn"))), [(None, text("status.phase!=Failed,status.phase!=Running"))]);
+    assert_eq!(pushed(&planned(phases("In"))), [(None, None)]);
     let shared = plan(&[registry("a", 1, json!([web])), registry("b", 2, json!([web]))], &[member("m1")]);
     assert_eq!(pushed(&shared), [(text("app=web"), None)]);
 }
