@@ -214,3 +214,7 @@ where
         .service(http);
     Ok(ClientBuilder::new(service, config.default_namespace.clone()).build())
 }
+
+#[cfg(test)]
+#[path = "connect_tests.rs"]
+mod tests;

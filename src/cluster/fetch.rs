@@ -171,3 +171,103 @@ async fn get_json<T: DeserializeOwned>(client: &Client, path: &str, timeout: Dur
     let answer = request::get(client, path, HeaderMap::new(), timeout).await?;
     serde_json::from_slice(&answer.body).map_err(|source| RequestError::Unreadable { path: path.to_owned(), source })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use http::{Request, Response};
+    use kube::client::Body;
+    use tower::{BoxError, service_fn};
+
+    use super::*;
+
+    const TIMEOUT: Duration = Duration::from_secs(5);
+
+    /// A member that answers from a table: path → status, tag, body. Everything else is 404.
+    fn member(table: &[(&'static str, u16, &'static str, &'static str)]) -> (Client, Arc<Mutex<Vec<String>>>) {
+        let asked: Arc<Mutex<Vec<String>>> = Arc::default();
+        let (notes, table) = (asked.clone(), table.to_vec());
+        let service = service_fn(move |request: Request<Body>| {
+            let path = request.uri().path().to_owned();
+            notes.lock().unwrap().push(path.clone());
+            let (_, code, tag, body) =
+                table.iter().find(|row| row.0 == path).copied().unwrap_or(("", 404, "", "not here"));
+            let known = request.headers().get(IF_NONE_MATCH).is_some_and(|known| known == tag);
+            let mut response = Response::new(Body::from(if known { Vec::new() } else { body.into() }));
+            *response.status_mut() = StatusCode::from_u16(if known { 304 } else { code }).unwrap();
+            if !tag.is_empty() {
+                response.headers_mut().insert(ETAG, HeaderValue::from_static(tag));
+            }
+            async move { Ok::<_, BoxError>(response) }
+        });
+        (Client::new(service, "default"), asked)
+    }
+
+    const API: &str = include_str!("testdata/aggregated_api.json");
+    const APIS: &str = include_str!("testdata/aggregated_apis.json");
+
+    #[tokio::test]
+    async fn unchanged_discovery_is_the_same_and_costs_two_requests() {
+        let (client, asked) = member(&[("/api", 200, "\"a\"", API), ("/apis", 200, "\"b\"", APIS)]);
+        let mut cache = DiscoveryCache::default();
+        let first = cache.refresh(&client, TIMEOUT).await.unwrap();
+        let second = cache.refresh(&client, TIMEOUT).await.unwrap();
+        assert!(Arc::ptr_eq(&first, &second));
+        assert_eq!((first.served.len(), asked.lock().unwrap().len()), (9, 4));
+    }
+
+    #[tokio::test]
+    async fn a_member_without_tags_still_gives_the_same_discovery() {
+        let (client, _) = member(&[("/api", 200, "", API), ("/apis", 200, "", APIS)]);
+        let mut cache = DiscoveryCache::default();
+        let first = cache.refresh(&client, TIMEOUT).await.unwrap();
+        assert!(Arc::ptr_eq(&first, &cache.refresh(&client, TIMEOUT).await.unwrap()));
+    }
+
+    #[tokio::test]
+    async fn a_member_without_aggregated_discovery_is_asked_group_by_group() {
+        let (client, asked) = member(&[
+            ("/api", 200, "", include_str!("testdata/classic_api.json")),
+            ("/apis", 200, "", include_str!("testdata/classic_apis.json")),
+            ("/api/v1", 200, "", include_str!("testdata/classic_v1.json")),
+            ("/apis/autoscaling/v2", 200, "", include_str!("testdata/classic_autoscaling_v2.json")),
+            ("/apis/autoscaling/v1", 503, "", "service unavailable"),
+        ]);
+        let found = DiscoveryCache::default().refresh(&client, TIMEOUT).await.unwrap();
+        let plurals: Vec<&str> = found.served.iter().map(|served| &*served.resource.plural).collect();
+        assert_eq!(plurals, ["bindings", "componentstatuses", "namespaces", "pods", "horizontalpodautoscalers"]);
+        assert_eq!(found.unknown, ["autoscaling/v1", "metrics.k8s.io/v1beta1"]);
+        assert!(!asked.lock().unwrap().contains(&"/api/v1/pods/status".to_owned()));
+    }
+
+    #[tokio::test]
+    async fn a_member_whose_groups_all_fail_has_no_discovery() {
+        let (client, _) = member(&[
+            ("/api", 200, "", include_str!("testdata/classic_api.json")),
+            ("/apis", 200, "", include_str!("testdata/classic_apis.json")),
+        ]);
+        assert!(DiscoveryCache::default().refresh(&client, TIMEOUT).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn something_that_is_no_api_server_is_told() {
+        let (client, _) = member(&[("/api", 200, "", "<html>"), ("/apis", 200, "", "<html>")]);
+        let error = DiscoveryCache::default().refresh(&client, TIMEOUT).await.unwrap_err();
+        assert_eq!(error.reason(), "NotKubernetes");
+    }
+
+    #[tokio::test]
+    async fn an_old_server_is_ready_by_healthz() {
+        assert!(ready(&member(&[("/healthz", 200, "", "ok")]).0, TIMEOUT).await.is_ok());
+        assert!(ready(&member(&[("/readyz", 500, "", "no"), ("/healthz", 200, "", "ok")]).0, TIMEOUT).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn a_refusal_is_quoted_in_the_members_words() {
+        let status = r#"{"kind":"Status","message":"pods is forbidden","code":403}"#;
+        let error = ready(&member(&[("/readyz", 403, "", status)]).0, TIMEOUT).await.unwrap_err();
+        assert_eq!(error.to_string(), "GET /readyz was answered 403 Forbidden: pods is forbidden");
+        assert_eq!(error.reason(), "Forbidden");
+    }
+}
