@@ -15,6 +15,7 @@
 
 pub mod api;
 pub mod cluster;
+pub mod kinds;
 pub mod model;
 pub mod query;
 pub mod registry;

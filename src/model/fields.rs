@@ -43,6 +43,17 @@ pub enum FieldType {
     Optional,
 }
 
+impl FieldType {
+    /// What an absent field reads.
+    pub const fn absent(self) -> &'static str {
+        match self {
+            Self::Text | Self::Optional => "",
+            Self::Number => "0",
+            Self::Flag => "false",
+        }
+    }
+}
+
 /// A field that selectors may name, and where its value stands in the object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SelectableField {

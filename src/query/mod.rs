@@ -1,23 +1,70 @@
 //! What a client asks for, as one value that every store can answer.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    model::{ClusterName, FieldPath, Namespace},
+    model::{ClusterName, Namespace, Resource},
     selector::{FieldSelector, LabelSelector},
 };
 
+pub mod continue_token;
 pub mod dsl;
+mod selectable;
+mod terms;
 
-/// A resource as clients name it: group and plural, and the version when they insist on one.
-#[derive(Clone, Debug, PartialEq, Eq)]
+pub use selectable::{Selectable, UnsupportedField};
+pub use terms::{
+    MAX_VALUE_BYTES, field_term, field_terms, label_number_term, label_term, label_terms, number_term, parse_number,
+};
+
+/// A query that cannot be answered as asked. An HTTP server answers 400.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum QueryError {
+    /// The kind has no such selectable field.
+    #[error(transparent)]
+    UnsupportedField(#[from] UnsupportedField),
+    /// Documents hold only the first bytes of a longer value.
+    #[error("the value of field {path:?} is {bytes} bytes long, and a field selector compares at most {MAX_VALUE_BYTES}")]
+    ValueTooLong {
+        /// The field, as the selector names it.
+        path: String,
+        /// Length of the value.
+        bytes: usize,
+    },
+    /// OpenSearch refuses larger queries.
+    #[error("the query has {found} {what}, and at most {limit} are possible; ask in several queries")]
+    TooLarge {
+        /// What there is too much of.
+        what: &'static str,
+        /// How many there are.
+        found: usize,
+        /// How many there may be.
+        limit: usize,
+    },
+}
+
+/// A resource as clients name it. Which version a client names does not matter: a store holds an object once.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ResourceName {
     /// API group; empty for the core group.
     pub group: Arc<str>,
     /// Plural, as in URLs.
     pub plural: Arc<str>,
+}
+
+impl ResourceName {
+    /// A resource from its group and plural.
+    pub fn new(group: &str, plural: &str) -> Self {
+        Self { group: group.into(), plural: plural.into() }
+    }
+}
+
+impl From<&Resource> for ResourceName {
+    fn from(resource: &Resource) -> Self {
+        Self { group: Arc::clone(&resource.gvk.group), plural: Arc::clone(&resource.plural) }
+    }
 }
 
 /// A search over the documents of a store.
@@ -35,10 +82,79 @@ pub struct Query {
     pub labels: LabelSelector,
     /// Field selector; empty: all.
     pub fields: FieldSelector,
+    /// What `fields` may name, and how absent fields read.
+    pub selectable: Selectable,
     /// Order; [`Sort::standard`] unless the client asks for another. The store adds a tie-breaker.
     pub sort: Vec<Sort>,
     /// At most this many objects in one page.
     pub limit: usize,
+}
+
+/// What of an object or a document a [`Query`] looks at.
+pub trait Searchable {
+    /// The member that holds it.
+    fn cluster(&self) -> &str;
+    /// Its group and plural.
+    fn resource(&self) -> &ResourceName;
+    /// `metadata.namespace`; empty where there is none.
+    fn namespace(&self) -> &str;
+    /// `metadata.name`
+    fn name(&self) -> &str;
+    /// The value of a label.
+    fn label(&self, key: &str) -> Option<&str>;
+    /// What a selectable field other than `metadata.name` and `metadata.namespace` reads; nothing if it is absent.
+    fn field(&self, path: &str) -> Option<Cow<'_, str>>;
+}
+
+impl Query {
+    /// Every object of a resource, in the standard order.
+    pub fn all_of(resource: ResourceName, selectable: Selectable, limit: usize) -> Self {
+        Self {
+            resource,
+            clusters: Vec::new(),
+            namespaces: Vec::new(),
+            names: Vec::new(),
+            labels: LabelSelector::default(),
+            fields: FieldSelector::default(),
+            selectable,
+            sort: Sort::standard(),
+            limit,
+        }
+    }
+
+    /// Whether the query can be answered: every field is selectable, no value too long.
+    pub fn check(&self) -> Result<(), QueryError> {
+        for requirement in self.fields.requirements() {
+            self.selectable.stored_path(requirement.path.as_str())?;
+            if let Some(value) = requirement.test.values().iter().find(|value| value.len() > MAX_VALUE_BYTES) {
+                return Err(QueryError::ValueTooLong { path: requirement.path.to_string(), bytes: value.len() });
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether an object is part of the answer: the meaning that every store has to keep. A field that is not selectable reads empty.
+    pub fn matches(&self, object: &impl Searchable) -> bool {
+        *object.resource() == self.resource
+            && allows(&self.clusters, |cluster| cluster.as_str() == object.cluster())
+            && allows(&self.namespaces, |namespace| namespace.as_str() == object.namespace())
+            && allows(&self.names, |name| name == object.name())
+            && self.labels.matches(|key| object.label(key))
+            && self.fields.matches(|label| self.reads(object, label))
+    }
+
+    fn reads<'a>(&self, object: &'a impl Searchable, label: &str) -> Option<Cow<'a, str>> {
+        let path = self.selectable.stored_path(label).ok()??;
+        match path.as_str() {
+            "metadata.name" => Some(object.name().into()),
+            "metadata.namespace" => Some(object.namespace().into()),
+            path => object.field(path).or_else(|| Some(self.selectable.absent(path).into())),
+        }
+    }
+}
+
+fn allows<T>(allowed: &[T], matches: impl Fn(&T) -> bool) -> bool {
+    allowed.is_empty() || allowed.iter().any(matches)
 }
 
 /// One key of the order.
@@ -51,7 +167,7 @@ pub struct Sort {
 }
 
 /// What answers can be ordered by.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SortKey {
     /// `metadata.namespace`
     Namespace,
@@ -66,10 +182,7 @@ pub enum SortKey {
 impl Sort {
     /// Namespace, name, cluster: the stable default.
     pub fn standard() -> Vec<Self> {
-        [SortKey::Namespace, SortKey::Name, SortKey::Cluster]
-            .into_iter()
-            .map(|key| Self { key, descending: false })
-            .collect()
+        [SortKey::Namespace, SortKey::Name, SortKey::Cluster].into_iter().map(|key| Self { key, descending: false }).collect()
     }
 }
 
@@ -101,6 +214,3 @@ pub struct Hit {
     /// The object in its native shape, as JSON.
     pub object: Box<serde_json::value::RawValue>,
 }
-
-/// A path that queries may select on, for error messages.
-pub type KnownFields<'a> = &'a [FieldPath];

@@ -1,4 +1,475 @@
-//! Field selectors.
-/// A field selector.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FieldSelector;
+//! Field selectors: the grammar and the meaning of `k8s.io/apimachinery/pkg/fields`, and three forms more.
+//!
+//! Kubernetes knows `path=value`, `path==value` and `path!=value`, with `\,`, `\=` and `\\` in values. The forms that are ours
+//! are short for what it knows, or for several of its requests:
+//!
+//! | form | means |
+//! |---|---|
+//! | `path in (a,b)` | `path=a` or `path=b` |
+//! | `path notin (a,b)` | `path!=a,path!=b` |
+//! | `path` | `path!=`: it does not read empty |
+//! | `!path` | `path=`: it reads empty |
+//!
+//! In a set, blanks around a value do not count, and `\(`, `\)` and a backslash before a blank are escapes too. None of these forms means
+//! something else to an apiserver: it knows no field label with a blank or a parenthesis, and refuses a term without `=`.
+
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    str::FromStr,
+};
+
+use super::error::SelectorError;
+use crate::model::FieldPath;
+
+const BLANKS: [char; 4] = [' ', '\t', '\r', '\n'];
+const VALUE_ESCAPES: &str = r"'\,', '\=' and '\\'";
+const SET_ESCAPES: &str = r"'\,', '\=', '\(', '\)', '\\' and '\ '";
+
+/// A field selector: requirements that an object's fields must all meet. The default has none and matches everything.
+///
+/// Canonical: sorted, without repetitions, with one [`FieldTest::NotIn`] per path. Which paths a kind supports is not known here.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct FieldSelector {
+    requirements: BTreeSet<FieldRequirement>,
+}
+
+/// One requirement on one field.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FieldRequirement {
+    /// The field, as the selector names it.
+    pub path: FieldPath,
+    /// What is asked of it.
+    pub test: FieldTest,
+}
+
+/// What a requirement asks of its field, whose value is always text; an absent field reads `""`, `0` or `false` by its type.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum FieldTest {
+    /// It reads one of these.
+    In(BTreeSet<String>),
+    /// It reads none of these.
+    NotIn(BTreeSet<String>),
+}
+
+impl FieldSelector {
+    /// Whether it has no requirement and so matches everything.
+    pub fn is_empty(&self) -> bool {
+        self.requirements.is_empty()
+    }
+
+    /// The requirements, sorted.
+    pub fn requirements(&self) -> impl ExactSizeIterator<Item = &FieldRequirement> {
+        self.requirements.iter()
+    }
+
+    /// Whether fields meet every requirement; `value` gives what a field reads, and nothing reads `""`.
+    pub fn matches<'a>(&self, value: impl Fn(&str) -> Option<Cow<'a, str>>) -> bool {
+        self.requirements.iter().all(|requirement| {
+            let read = value(requirement.path.as_str()).unwrap_or_default();
+            requirement.test.accepts(&read)
+        })
+    }
+
+    /// The text that asks the same of an apiserver; nothing if that takes several requests, because a field may read one of several values.
+    pub fn to_kubernetes(&self) -> Option<String> {
+        let asks_one = |requirement: &FieldRequirement| match &requirement.test {
+            FieldTest::In(values) => values.len() == 1,
+            FieldTest::NotIn(_) => true,
+        };
+        self.requirements.iter().all(asks_one).then(|| self.to_string())
+    }
+}
+
+impl FromIterator<FieldRequirement> for FieldSelector {
+    fn from_iter<I: IntoIterator<Item = FieldRequirement>>(requirements: I) -> Self {
+        let mut canonical = BTreeSet::new();
+        let mut excluded: BTreeMap<FieldPath, BTreeSet<String>> = BTreeMap::new();
+        for requirement in requirements {
+            match requirement.test {
+                FieldTest::In(_) => {
+                    canonical.insert(requirement);
+                }
+                FieldTest::NotIn(values) => excluded.entry(requirement.path).or_default().extend(values),
+            }
+        }
+        canonical.extend(excluded.into_iter().map(|(path, values)| FieldRequirement { path, test: FieldTest::NotIn(values) }));
+        Self { requirements: canonical }
+    }
+}
+
+impl FieldTest {
+    /// Whether a field that reads this meets the requirement.
+    pub fn accepts(&self, read: &str) -> bool {
+        match self {
+            Self::In(values) => values.contains(read),
+            Self::NotIn(values) => !values.contains(read),
+        }
+    }
+
+    /// The values that are asked for or excluded.
+    pub fn values(&self) -> &BTreeSet<String> {
+        match self {
+            Self::In(values) | Self::NotIn(values) => values,
+        }
+    }
+}
+
+impl fmt::Display for FieldSelector {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, requirement) in self.requirements.iter().enumerate() {
+            if index > 0 {
+                out.write_str(",")?;
+            }
+            requirement.fmt(out)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for FieldRequirement {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = &self.path;
+        match &self.test {
+            FieldTest::In(values) if values.len() == 1 => write_terms(out, path, "=", values),
+            FieldTest::In(values) => {
+                let escaped: Vec<String> = values.iter().map(|value| escape(value, needs_escape_in_set)).collect();
+                write!(out, "{path} in ({})", escaped.join(","))
+            }
+            FieldTest::NotIn(values) => write_terms(out, path, "!=", values),
+        }
+    }
+}
+
+fn write_terms(out: &mut fmt::Formatter<'_>, path: &FieldPath, operator: &str, values: &BTreeSet<String>) -> fmt::Result {
+    for (index, value) in values.iter().enumerate() {
+        let comma = if index > 0 { "," } else { "" };
+        write!(out, "{comma}{path}{operator}{}", escape(value, needs_escape))?;
+    }
+    Ok(())
+}
+
+fn escape(value: &str, needs_escape: impl Fn(char) -> bool) -> String {
+    let mut escaped = String::with_capacity(value.len());
+    for character in value.chars() {
+        if needs_escape(character) {
+            escaped.push('\\');
+        }
+        escaped.push(character);
+    }
+    escaped
+}
+
+fn needs_escape(character: char) -> bool {
+    matches!(character, '\\' | ',' | '=')
+}
+
+fn needs_escape_in_set(character: char) -> bool {
+    needs_escape(character) || matches!(character, '(' | ')') || BLANKS.contains(&character)
+}
+
+impl FromStr for FieldSelector {
+    type Err = SelectorError;
+
+    fn from_str(text: &str) -> Result<Self, SelectorError> {
+        let mut parser = Parser { text, next: 0 };
+        let mut requirements = Vec::new();
+        while parser.next < text.len() {
+            requirements.extend(parser.term()?);
+        }
+        Ok(requirements.into_iter().collect())
+    }
+}
+
+/// Reads term by term; each method leaves `next` after what it read.
+struct Parser<'a> {
+    text: &'a str,
+    /// In bytes.
+    next: usize,
+}
+
+impl<'a> Parser<'a> {
+    /// A term and the comma after it. Nothing is asked by an empty term, nor by one with neither path nor value: an apiserver drops both.
+    fn term(&mut self) -> Result<Option<FieldRequirement>, SelectorError> {
+        if let Some(head) = SetHead::at_start_of(self.rest()) {
+            return self.set(&head).map(Some);
+        }
+        let start = self.next;
+        let term = until_comma(self.rest());
+        self.next = (start + term.len() + 1).min(self.text.len());
+        if term.is_empty() {
+            return Ok(None);
+        }
+        let Some((path, operator, escaped)) = split_operator(term) else {
+            return self.existence(term, start).map(Some);
+        };
+        let value = self.unescape(escaped, start + path.len() + operator.len())?;
+        if path.is_empty() && value.is_empty() {
+            return Ok(None);
+        }
+        let values = BTreeSet::from([value]);
+        let test = if operator == "!=" { FieldTest::NotIn(values) } else { FieldTest::In(values) };
+        Ok(Some(FieldRequirement { path: FieldPath::new(path), test }))
+    }
+
+    fn existence(&self, term: &str, start: usize) -> Result<FieldRequirement, SelectorError> {
+        let trimmed = term.trim_matches(BLANKS);
+        let path = trimmed.strip_prefix('!').unwrap_or(trimmed);
+        if path.is_empty() || !path.chars().all(is_path_character) {
+            let found = format!("'{term}'");
+            return Err(self.unexpected(start, found, "path=value, path!=value, path in (…), path notin (…), path or !path"));
+        }
+        let empty = BTreeSet::from([String::new()]);
+        let test = if trimmed.starts_with('!') { FieldTest::In(empty) } else { FieldTest::NotIn(empty) };
+        Ok(FieldRequirement { path: FieldPath::new(path), test })
+    }
+
+    fn set(&mut self, head: &SetHead<'_>) -> Result<FieldRequirement, SelectorError> {
+        self.next += head.length;
+        let mut values = BTreeSet::new();
+        loop {
+            values.insert(self.set_value()?);
+            match self.advance() {
+                Some(',') => {}
+                Some(')') => break,
+                found => return Err(self.unexpected_next(found, "',' or ')'")),
+            }
+        }
+        self.next += self.rest().len() - self.rest().trim_start_matches(BLANKS).len();
+        match self.advance() {
+            None | Some(',') => {}
+            found => return Err(self.unexpected_next(found, "',' or end of text")),
+        }
+        let test = if head.excludes { FieldTest::NotIn(values) } else { FieldTest::In(values) };
+        Ok(FieldRequirement { path: FieldPath::new(head.path), test })
+    }
+
+    /// Up to the `,` or `)` that ends it, without the blanks around it.
+    fn set_value(&mut self) -> Result<String, SelectorError> {
+        let mut value = String::new();
+        let mut length_without_blanks = 0;
+        while let Some(character) = self.rest().chars().next() {
+            match character {
+                ',' | ')' => break,
+                '=' | '(' => {
+                    return Err(self.unexpected(self.next, format!("'{character}'"), "a backslash before it, ',' or ')'"));
+                }
+                '\\' => value.push(self.escaped(needs_escape_in_set, SET_ESCAPES)?),
+                blank if BLANKS.contains(&blank) => {
+                    self.advance();
+                    if !value.is_empty() {
+                        value.push(blank);
+                    }
+                    continue;
+                }
+                plain => {
+                    self.advance();
+                    value.push(plain);
+                }
+            }
+            length_without_blanks = value.len();
+        }
+        value.truncate(length_without_blanks);
+        Ok(value)
+    }
+
+    /// The value of a `path=value` term, which starts at `start`.
+    fn unescape(&self, escaped: &str, start: usize) -> Result<String, SelectorError> {
+        let end = start + escaped.len();
+        let mut inner = Parser { text: &self.text[..end], next: start };
+        let mut value = String::with_capacity(escaped.len());
+        while let Some(character) = inner.rest().chars().next() {
+            match character {
+                '\\' => value.push(inner.escaped(needs_escape, VALUE_ESCAPES)?),
+                '=' => {
+                    return Err(inner.unexpected(inner.next, "'='".to_owned(), "a backslash before it, or ','"));
+                }
+                plain => {
+                    inner.advance();
+                    value.push(plain);
+                }
+            }
+        }
+        Ok(value)
+    }
+
+    /// A backslash and the character that it protects.
+    fn escaped(&mut self, known: impl Fn(char) -> bool, expected: &'static str) -> Result<char, SelectorError> {
+        let start = self.next;
+        self.advance();
+        match self.advance() {
+            Some(character) if known(character) => Ok(character),
+            other => {
+                let found = other.map_or_else(|| r"'\' at the end".to_owned(), |character| format!(r"'\{character}'"));
+                Err(SelectorError::UnknownEscape { position: self.position(start), found, expected })
+            }
+        }
+    }
+
+    fn rest(&self) -> &'a str {
+        &self.text[self.next..]
+    }
+
+    fn advance(&mut self) -> Option<char> {
+        let character = self.rest().chars().next()?;
+        self.next += character.len_utf8();
+        Some(character)
+    }
+
+    fn position(&self, byte: usize) -> usize {
+        self.text[..byte].chars().count() + 1
+    }
+
+    /// The character just read, or the end of the text, is not what the grammar wants.
+    fn unexpected_next(&self, found: Option<char>, expected: &'static str) -> SelectorError {
+        let start = self.next - found.map_or(0, char::len_utf8);
+        let text = found.map_or_else(|| "end of text".to_owned(), |character| format!("'{character}'"));
+        self.unexpected(start, text, expected)
+    }
+
+    fn unexpected(&self, byte: usize, found: String, expected: &'static str) -> SelectorError {
+        SelectorError::Unexpected { position: self.position(byte), found, expected }
+    }
+}
+
+/// The start of a set: `path in (` or `path notin (`.
+struct SetHead<'a> {
+    path: &'a str,
+    excludes: bool,
+    /// In bytes, with the parenthesis.
+    length: usize,
+}
+
+impl<'a> SetHead<'a> {
+    fn at_start_of(text: &'a str) -> Option<Self> {
+        let from_path = text.trim_start_matches(BLANKS);
+        let path_length = from_path.find(|character| !is_path_character(character))?;
+        let (path, after_path) = from_path.split_at(path_length);
+        let from_operator = after_path.trim_start_matches(BLANKS);
+        if path.is_empty() || from_operator.len() == after_path.len() {
+            return None;
+        }
+        let (excludes, after_operator) = match from_operator.strip_prefix("notin") {
+            Some(after) => (true, after),
+            None => (false, from_operator.strip_prefix("in")?),
+        };
+        let values = after_operator.trim_start_matches(BLANKS).strip_prefix('(')?;
+        Some(Self { path, excludes, length: text.len() - values.len() })
+    }
+}
+
+fn is_path_character(character: char) -> bool {
+    !BLANKS.contains(&character) && !matches!(character, ',' | '=' | '!' | '(' | ')' | '\\')
+}
+
+/// The text before the first comma that no backslash protects.
+fn until_comma(text: &str) -> &str {
+    let mut protected = false;
+    for (index, character) in text.char_indices() {
+        match character {
+            _ if protected => protected = false,
+            '\\' => protected = true,
+            ',' => return &text[..index],
+            _ => {}
+        }
+    }
+    text
+}
+
+/// Path, operator and escaped value; the first operator counts, whatever stands before it.
+fn split_operator(term: &str) -> Option<(&str, &str, &str)> {
+    let equal = term.find('=')?;
+    let (start, operator) = if term[..equal].ends_with('!') {
+        (equal - 1, "!=")
+    } else if term[equal..].starts_with("==") {
+        (equal, "==")
+    } else {
+        (equal, "=")
+    };
+    Some((&term[..start], operator, &term[start + operator.len()..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn canonical(text: &str) -> Result<String, String> {
+        text.parse::<FieldSelector>().map(|selector| selector.to_string()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn what_kubernetes_accepts_keeps_its_meaning() {
+        let same = |text: &str, expected: &str| assert_eq!(canonical(text).as_deref(), Ok(expected), "{text:?}");
+        same("", "");
+        same(",,", "");
+        same("=", "");
+        same("!=,==", "");
+        same("status.phase=Running", "status.phase=Running");
+        same("status.phase==Running,", "status.phase=Running");
+        same("b=2,a!=1", "a!=1,b=2");
+        same("a!=1,a!=2", "a!=1,a!=2");
+        same("a=", "a=");
+        same(r"a=x\,y\=z\\", r"a=x\,y\=z\\");
+        same("a= x ", "a= x ");
+        same(" a=x", " a=x");
+        same("=x", "=x");
+        same("!a=x", "!a=x");
+        same(r"a\,b=x", r"a\,b=x");
+        same("a=b in (c)", "a=b in (c)");
+        same("a=(x)", "a=(x)");
+        same("a!b=c", "a!b=c");
+    }
+
+    #[test]
+    fn our_forms_are_short_for_kubernetes_own() {
+        let same = |text: &str, expected: &str| assert_eq!(canonical(text).as_deref(), Ok(expected), "{text:?}");
+        same("status.phase in (Running,Pending)", "status.phase in (Pending,Running)");
+        same(" status.phase  in( Running ) ,a=b", "a=b,status.phase=Running");
+        same("a notin (x,y,x)", "a!=x,a!=y");
+        same("a notin (x),a!=y", "a!=x,a!=y");
+        same("a in ()", "a=");
+        same("a in (,b)", "a in (,b)");
+        same(r"a in (x\,y,\(z\),\ p q )", r"a in (\ p\ q,\(z\),x\,y)");
+        same("spec.nodeName", "spec.nodeName!=");
+        same("!spec.nodeName", "spec.nodeName=");
+        same(" a , !b ", "a!=,b=");
+        same("in in (in)", "in=in");
+    }
+
+    #[test]
+    fn a_refusal_says_what_stands_where_and_what_should() {
+        let refused = |text: &str| canonical(text).unwrap_err();
+        assert_eq!(refused("a=b,c=d=e"), "at character 8: found '=', expected a backslash before it, or ','");
+        assert_eq!(refused(r"a=b\x"), r"at character 4: unknown escape '\x', expected one of '\,', '\=' and '\\'");
+        assert_eq!(refused(r"a=b\"), r"at character 4: unknown escape '\' at the end, expected one of '\,', '\=' and '\\'");
+        assert_eq!(refused("a in (b"), "at character 8: found end of text, expected ',' or ')'");
+        assert_eq!(refused("a in (b) c"), "at character 10: found 'c', expected ',' or end of text");
+        assert_eq!(refused("ä in (b=c)"), "at character 8: found '=', expected a backslash before it, ',' or ')'");
+        assert_eq!(
+            refused("a=b,c d"),
+            "at character 5: found 'c d', expected path=value, path!=value, path in (…), path notin (…), path or !path"
+        );
+        assert!(canonical(" ").is_err());
+        assert!(canonical("!").is_err());
+        assert!(canonical("a(b").is_err());
+    }
+
+    #[test]
+    fn only_a_choice_of_values_needs_several_requests_to_an_apiserver() {
+        let text = |text: &str| text.parse::<FieldSelector>().unwrap().to_kubernetes();
+        assert_eq!(text("a notin (x,y),b,!c,d in (z)").as_deref(), Some("a!=x,a!=y,b!=,c=,d=z"));
+        assert_eq!(text("a in (x,y)"), None);
+    }
+
+    #[test]
+    fn an_absent_field_reads_empty() {
+        let matches = |text: &str| text.parse::<FieldSelector>().unwrap().matches(|path| (path == "a").then_some("1".into()));
+        assert!(matches("a=1,b=,b!=2,a,!b"));
+        assert!(!matches("a=2"));
+        assert!(!matches("b=1"));
+        assert!(!matches("b"));
+        assert!(!matches("!a"));
+        assert!(matches("a in (1,2),b notin (1,2)"));
+    }
+}

@@ -1,4 +1,374 @@
-//! Label selectors.
-/// A label selector.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LabelSelector;
+//! Label selectors: the grammar and the meaning of `k8s.io/apimachinery/pkg/labels`.
+
+use std::{collections::BTreeSet, fmt, str::FromStr};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
+
+use super::{
+    error::{InvalidRequirement, SelectorError},
+    lexer::{Lexeme, Token, tokens},
+};
+
+/// A label selector: requirements that an object's labels must all meet. The default has none and matches everything.
+///
+/// Canonical: `a=b`, `a==b` and `a in (b)` are the same requirement; the requirements are sorted and free of repetitions.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct LabelSelector {
+    requirements: BTreeSet<LabelRequirement>,
+}
+
+/// One requirement on one label; its key and values could stand on an object.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LabelRequirement {
+    key: String,
+    test: LabelTest,
+}
+
+/// What a requirement asks of its label.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LabelTest {
+    /// The label exists with one of these values.
+    In(BTreeSet<String>),
+    /// The label is absent, or has none of these values.
+    NotIn(BTreeSet<String>),
+    /// The label exists.
+    Exists,
+    /// The label is absent.
+    DoesNotExist,
+    /// The label is an integer over this one.
+    GreaterThan(i64),
+    /// The label is an integer under this one.
+    LessThan(i64),
+}
+
+impl LabelSelector {
+    /// A selector from the `metav1.LabelSelector` of an API object. The empty object matches everything; what an absent one
+    /// means is the caller's to know.
+    pub fn from_api(api: &meta::LabelSelector) -> Result<Self, InvalidRequirement> {
+        let mut requirements = BTreeSet::new();
+        for (key, value) in api.match_labels.iter().flatten() {
+            requirements.insert(LabelRequirement::new(key, LabelTest::In([value.clone()].into()))?);
+        }
+        for expression in api.match_expressions.iter().flatten() {
+            requirements.insert(LabelRequirement::from_api(expression)?);
+        }
+        Ok(Self { requirements })
+    }
+
+    /// Whether it has no requirement and so matches everything.
+    pub fn is_empty(&self) -> bool {
+        self.requirements.is_empty()
+    }
+
+    /// The requirements, sorted.
+    pub fn requirements(&self) -> impl ExactSizeIterator<Item = &LabelRequirement> {
+        self.requirements.iter()
+    }
+
+    /// Whether labels meet every requirement; `label` looks a label up by its key.
+    pub fn matches<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
+        self.requirements.iter().all(|requirement| requirement.test.accepts(label(&requirement.key)))
+    }
+}
+
+impl FromIterator<LabelRequirement> for LabelSelector {
+    fn from_iter<I: IntoIterator<Item = LabelRequirement>>(requirements: I) -> Self {
+        Self { requirements: requirements.into_iter().collect() }
+    }
+}
+
+impl LabelRequirement {
+    /// A requirement, checked by the apiserver's rules for keys and values. An empty set of values, or a negative number, which no
+    /// selector text can express, is refused.
+    pub fn new(key: &str, test: LabelTest) -> Result<Self, InvalidRequirement> {
+        check_key(key)?;
+        match &test {
+            LabelTest::In(values) | LabelTest::NotIn(values) => {
+                if values.is_empty() {
+                    return Err(InvalidRequirement::ValuesMissing { key: key.to_owned(), operator: test.operator().to_owned() });
+                }
+                values.iter().try_for_each(|value| check_value(key, value))?;
+            }
+            LabelTest::GreaterThan(bound) | LabelTest::LessThan(bound) => check_value(key, &bound.to_string())?,
+            LabelTest::Exists | LabelTest::DoesNotExist => {}
+        }
+        Ok(Self { key: key.to_owned(), test })
+    }
+
+    /// The label's key.
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// What is asked of it.
+    pub fn test(&self) -> &LabelTest {
+        &self.test
+    }
+
+    fn from_api(api: &meta::LabelSelectorRequirement) -> Result<Self, InvalidRequirement> {
+        let values: BTreeSet<String> = api.values.iter().flatten().cloned().collect();
+        let test = match (api.operator.as_str(), values.is_empty()) {
+            ("In", _) => LabelTest::In(values),
+            ("NotIn", _) => LabelTest::NotIn(values),
+            ("Exists", true) => LabelTest::Exists,
+            ("DoesNotExist", true) => LabelTest::DoesNotExist,
+            ("Exists" | "DoesNotExist", false) => {
+                return Err(InvalidRequirement::ValuesNotAllowed { key: api.key.clone(), operator: api.operator.clone() });
+            }
+            _ => {
+                return Err(InvalidRequirement::UnknownOperator { key: api.key.clone(), operator: api.operator.clone() });
+            }
+        };
+        Self::new(&api.key, test)
+    }
+}
+
+impl LabelTest {
+    fn accepts(&self, label: Option<&str>) -> bool {
+        let number = || label.and_then(|value| value.parse::<i64>().ok());
+        match self {
+            Self::In(values) => label.is_some_and(|value| values.contains(value)),
+            Self::NotIn(values) => label.is_none_or(|value| !values.contains(value)),
+            Self::Exists => label.is_some(),
+            Self::DoesNotExist => label.is_none(),
+            Self::GreaterThan(bound) => number().is_some_and(|value| value > *bound),
+            Self::LessThan(bound) => number().is_some_and(|value| value < *bound),
+        }
+    }
+
+    fn operator(&self) -> &'static str {
+        match self {
+            Self::In(_) => "In",
+            Self::NotIn(_) => "NotIn",
+            Self::Exists => "Exists",
+            Self::DoesNotExist => "DoesNotExist",
+            Self::GreaterThan(_) => "Gt",
+            Self::LessThan(_) => "Lt",
+        }
+    }
+}
+
+impl fmt::Display for LabelSelector {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, requirement) in self.requirements.iter().enumerate() {
+            if index > 0 {
+                out.write_str(",")?;
+            }
+            requirement.fmt(out)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for LabelRequirement {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let key = &self.key;
+        match &self.test {
+            LabelTest::In(values) => write_values(out, key, ["=", "in"], values),
+            LabelTest::NotIn(values) => write_values(out, key, ["!=", "notin"], values),
+            LabelTest::Exists => write!(out, "{key}"),
+            LabelTest::DoesNotExist => write!(out, "!{key}"),
+            LabelTest::GreaterThan(bound) => write!(out, "{key}>{bound}"),
+            LabelTest::LessThan(bound) => write!(out, "{key}<{bound}"),
+        }
+    }
+}
+
+fn write_values(out: &mut fmt::Formatter<'_>, key: &str, [one, many]: [&str; 2], values: &BTreeSet<String>) -> fmt::Result {
+    let values: Vec<&str> = values.iter().map(String::as_str).collect();
+    match values[..] {
+        [value] => write!(out, "{key}{one}{value}"),
+        _ => write!(out, "{key} {many} ({})", values.join(",")),
+    }
+}
+
+impl FromStr for LabelSelector {
+    type Err = SelectorError;
+
+    fn from_str(text: &str) -> Result<Self, SelectorError> {
+        Parser { text, lexemes: tokens(text), next: 0 }.selector()
+    }
+}
+
+/// Recursive descent over the tokens, one method per rule of the grammar.
+struct Parser<'a> {
+    text: &'a str,
+    lexemes: Vec<Lexeme<'a>>,
+    next: usize,
+}
+
+impl<'a> Parser<'a> {
+    fn selector(mut self) -> Result<LabelSelector, SelectorError> {
+        let mut requirements = BTreeSet::new();
+        if self.peek() == Token::End {
+            return Ok(LabelSelector { requirements });
+        }
+        loop {
+            requirements.insert(self.requirement()?);
+            let separator = self.take();
+            match separator.token {
+                Token::End => return Ok(LabelSelector { requirements }),
+                Token::Comma => {}
+                _ => return Err(self.unexpected(separator, "',' or end of text")),
+            }
+        }
+    }
+
+    fn requirement(&mut self) -> Result<LabelRequirement, SelectorError> {
+        let first = self.take();
+        let negated = first.token == Token::Not;
+        let key_lexeme = if negated { self.take() } else { first };
+        let Token::Word(key) = key_lexeme.token else {
+            return Err(self.unexpected(key_lexeme, if negated { "a label key" } else { "a label key or '!'" }));
+        };
+        let position = self.position(key_lexeme);
+        check_key(key).map_err(|source| SelectorError::Invalid { position, source })?;
+        let at_end = matches!(self.peek(), Token::End | Token::Comma);
+        let test = match (negated, at_end) {
+            (true, _) => LabelTest::DoesNotExist,
+            (false, true) => LabelTest::Exists,
+            (false, false) => self.operator_and_values(key)?,
+        };
+        LabelRequirement::new(key, test).map_err(|source| SelectorError::Invalid { position, source })
+    }
+
+    fn operator_and_values(&mut self, key: &str) -> Result<LabelTest, SelectorError> {
+        let operator = self.take();
+        match operator.token {
+            Token::Word("in") => self.value_set().map(LabelTest::In),
+            Token::Word("notin") => self.value_set().map(LabelTest::NotIn),
+            Token::Equal | Token::DoubleEqual => Ok(LabelTest::In([self.value()?.to_owned()].into())),
+            Token::NotEqual => Ok(LabelTest::NotIn([self.value()?.to_owned()].into())),
+            Token::Greater => self.number(key).map(LabelTest::GreaterThan),
+            Token::Less => self.number(key).map(LabelTest::LessThan),
+            _ => Err(self.unexpected(operator, "one of in, notin, =, ==, !=, >, <")),
+        }
+    }
+
+    /// A word, or nothing at all, which is the empty value.
+    fn value(&mut self) -> Result<&'a str, SelectorError> {
+        if matches!(self.peek(), Token::End | Token::Comma) {
+            return Ok("");
+        }
+        let lexeme = self.take();
+        match lexeme.token {
+            Token::Word(value) => Ok(value),
+            _ => Err(self.unexpected(lexeme, "a value")),
+        }
+    }
+
+    fn number(&mut self, key: &str) -> Result<i64, SelectorError> {
+        let position = self.lexemes.get(self.next).map_or(1, |lexeme| self.position(*lexeme));
+        let value = self.value()?;
+        let invalid = |source| SelectorError::Invalid { position, source };
+        check_value(key, value).map_err(invalid)?;
+        value.parse().map_err(|_| invalid(InvalidRequirement::NotAnInteger { key: key.to_owned(), value: value.to_owned() }))
+    }
+
+    /// Values between parentheses; nothing before, between or after commas is the empty value, as is `()`.
+    fn value_set(&mut self) -> Result<BTreeSet<String>, SelectorError> {
+        let open = self.take();
+        if open.token != Token::Open {
+            return Err(self.unexpected(open, "'('"));
+        }
+        let mut values = BTreeSet::new();
+        loop {
+            if let Token::Word(value) = self.peek() {
+                values.insert(value.to_owned());
+                self.take();
+            } else {
+                values.insert(String::new());
+            }
+            let separator = self.take();
+            match separator.token {
+                Token::Comma => {}
+                Token::Close => return Ok(values),
+                _ => return Err(self.unexpected(separator, "a value, ',' or ')'")),
+            }
+        }
+    }
+
+    fn peek(&self) -> Token<'a> {
+        self.lexemes.get(self.next).map_or(Token::End, |lexeme| lexeme.token)
+    }
+
+    /// The next token; the end of the text can be taken again and again.
+    fn take(&mut self) -> Lexeme<'a> {
+        let end = Lexeme { token: Token::End, start: self.text.len() };
+        let lexeme = self.lexemes.get(self.next).copied().unwrap_or(end);
+        self.next += 1;
+        lexeme
+    }
+
+    fn position(&self, lexeme: Lexeme<'_>) -> usize {
+        self.text[..lexeme.start].chars().count() + 1
+    }
+
+    fn unexpected(&self, lexeme: Lexeme<'_>, expected: &'static str) -> SelectorError {
+        let found = match lexeme.token {
+            Token::Word(word) => format!("'{word}'"),
+            Token::End => "end of text".to_owned(),
+            Token::NotEqual | Token::DoubleEqual => {
+                format!("'{}'", &self.text[lexeme.start..lexeme.start + 2])
+            }
+            _ => format!("'{}'", &self.text[lexeme.start..=lexeme.start]),
+        };
+        SelectorError::Unexpected { position: self.position(lexeme), found, expected }
+    }
+}
+
+const NAME_RULE: &str = "must consist of letters, digits, '-', '_' or '.', and start and end with a letter or digit";
+
+/// `[prefix/]name`: a DNS subdomain of at most 253 bytes, and a name of 1 to 63.
+fn check_key(key: &str) -> Result<(), InvalidRequirement> {
+    let invalid = |reason| Err(InvalidRequirement::Key { key: key.to_owned(), reason });
+    let (prefix, name) = match key.split_once('/') {
+        Some((prefix, name)) => (Some(prefix), name),
+        None => (None, key),
+    };
+    if name.contains('/') {
+        return invalid("must be a name with at most one prefix before a '/'");
+    }
+    if prefix.is_some_and(|prefix| !is_dns_subdomain(prefix)) {
+        return invalid("the prefix before '/' must be a lower-case DNS subdomain of at most 253 characters");
+    }
+    if name.is_empty() {
+        return invalid("the name must not be empty");
+    }
+    if name.len() > 63 {
+        return invalid("the name must be no longer than 63 characters");
+    }
+    if !is_label_name(name) {
+        return invalid(NAME_RULE);
+    }
+    Ok(())
+}
+
+/// Empty, or a name of at most 63 bytes.
+fn check_value(key: &str, value: &str) -> Result<(), InvalidRequirement> {
+    let invalid = |reason| Err(InvalidRequirement::Value { key: key.to_owned(), value: value.to_owned(), reason });
+    if value.len() > 63 {
+        return invalid("must be no longer than 63 characters");
+    }
+    if !value.is_empty() && !is_label_name(value) {
+        return invalid(NAME_RULE);
+    }
+    Ok(())
+}
+
+fn is_label_name(name: &str) -> bool {
+    let inner = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    let outer = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
+    let bytes = name.as_bytes();
+    outer(bytes.first()) && outer(bytes.last()) && name.bytes().all(inner)
+}
+
+fn is_dns_subdomain(prefix: &str) -> bool {
+    let outer = |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
+    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let is_dns_label = |label: &str| {
+        let bytes = label.as_bytes();
+        outer(bytes.first()) && outer(bytes.last()) && label.bytes().all(inner)
+    };
+    prefix.len() <= 253 && prefix.split('.').all(is_dns_label)
+}
