@@ -131,7 +131,9 @@ pub fn parse(path: &str, query: Option<&str>) -> Result<ApiRequest, ApiError> {
         ["version"] => ApiRequest::Version,
         ["apis"] => ApiRequest::Own(OwnDiscovery::Groups),
         ["apis", group] => ApiRequest::Own(OwnDiscovery::Group(own_group(group).ok_or_else(no_such_path)?)),
-        ["apis", group, VERSION] => ApiRequest::Own(OwnDiscovery::Resources(own_group(group).ok_or_else(no_such_path)?)),
+        ["apis", group, VERSION] => {
+            ApiRequest::Own(OwnDiscovery::Resources(own_group(group).ok_or_else(no_such_path)?))
+        }
         ["apis", group, VERSION, rest @ ..] if own_group(group).is_some() => below_group(path, rest)?,
         _ => return Err(no_such_path()),
     };
@@ -165,7 +167,9 @@ fn path_segments(path: &str) -> Result<Vec<String>, ApiError> {
 fn below_group(path: &str, rest: &[&str]) -> Result<ApiRequest, ApiError> {
     match rest {
         ["search", "cache", ..] => Err(not_yet("search/cache (the embedded store)")),
-        ["search", "opensearch", native @ ..] | ["search", native @ ..] => Ok(ListRequest::of(path, native, None)?.boxed()),
+        ["search", "opensearch", native @ ..] | ["search", native @ ..] => {
+            Ok(ListRequest::of(path, native, None)?.boxed())
+        }
         ["clusters", cluster, native @ ..] if !native.is_empty() => {
             let name = cluster.parse().map_err(|error| ApiError::bad_request(format!("path: {error}")))?;
             Ok(ListRequest::of(path, native, Some(name))?.boxed())
@@ -321,7 +325,8 @@ impl NativePath {
             [plural] => (*plural, None),
             [plural, name] => (*plural, Some((*name).to_owned())),
             [_, _, subresource, ..] => {
-                let problem = format!("path {path:?}: subresource {subresource:?} is not in the index, only objects are");
+                let problem =
+                    format!("path {path:?}: subresource {subresource:?} is not in the index, only objects are");
                 return Err(ApiError::bad_request(problem));
             }
         };
