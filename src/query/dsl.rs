@@ -5,16 +5,17 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 
 use super::{Query, QueryError, Sort, SortKey, field_term, label_number_term, label_term};
-use crate::{
-    model::FieldPath,
-    selector::{FieldRequirement, FieldTest, LabelRequirement, LabelTest},
-};
+use crate::selector::{FieldRequirement, FieldTest, LabelRequirement, LabelTest};
 
 /// Clauses of one `bool` query that OpenSearch takes (`indices.query.bool.max_clause_count`).
 const MAX_CLAUSES: usize = 1024;
 
 /// Values of one `terms` query that OpenSearch takes (`index.max_terms_count`).
 const MAX_VALUES: usize = 65_536;
+
+/// Objects of one page at most: OpenSearch gives 10,000 hits (`index.max_result_window`), and one more than the page tells whether
+/// another page follows.
+pub const MAX_LIMIT: usize = 9_999;
 
 /// Which page of an answer to ask for, and how.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -23,7 +24,7 @@ pub struct Paging {
     pub snapshot: Option<Snapshot>,
     /// Sort values of the last object of the page before; empty for the first page.
     pub after: Vec<Value>,
-    /// Ask for one object more than the query's limit, which tells whether another page follows.
+    /// Ask for one object more than [`page_size`], which tells whether another page follows.
     pub look_ahead: bool,
     /// Count every match exactly, which costs time.
     pub count_total: bool,
@@ -40,7 +41,7 @@ pub struct Snapshot {
 
 /// The body of the `_search` request that answers one page of a query.
 pub fn request_body(query: &Query, paging: &Paging) -> Result<Value, QueryError> {
-    let size = query.limit.saturating_add(usize::from(paging.look_ahead));
+    let size = page_size(query) + usize::from(paging.look_ahead);
     let mut body = json!({
         "size": size,
         "track_total_hits": paging.count_total,
@@ -54,6 +55,11 @@ pub fn request_body(query: &Query, paging: &Paging) -> Result<Value, QueryError>
         body["search_after"] = Value::Array(paging.after.clone());
     }
     Ok(body)
+}
+
+/// How many objects one page of the query holds at most.
+pub fn page_size(query: &Query) -> usize {
+    query.limit.min(MAX_LIMIT)
 }
 
 /// The `query` part alone, for `_count` and `_delete_by_query`.
@@ -118,11 +124,23 @@ impl Clauses {
             self.filter.push(json!({ everything_or_nothing: {} }));
             return Ok(());
         };
-        let always_stored = query.selectable.is_always_stored(&path);
-        let reads_one = reads_one_of(&path, always_stored, test)?;
-        match test {
-            FieldTest::In(_) => self.filter.push(reads_one),
-            FieldTest::NotIn(_) => self.must_not.push(reads_one),
+        let field = StoredField { path: path.as_str(), always_stored: query.selectable.is_always_stored(&path) };
+        let asks_for_empty = !field.has_term_for_empty() && test.values().contains("");
+        let named: Vec<&String> = test.values().iter().filter(|value| !(asks_for_empty && value.is_empty())).collect();
+        match (test, asks_for_empty, named.is_empty()) {
+            (FieldTest::In(_), false, _) => self.filter.push(field.reads_one_of(&named)?),
+            (FieldTest::NotIn(_), false, _) => self.must_not.push(field.reads_one_of(&named)?),
+            (FieldTest::In(_), true, true) => self.must_not.push(field.is_not_empty()),
+            (FieldTest::In(_), true, false) => {
+                let empty = json!({ "bool": { "must_not": [field.is_not_empty()] } });
+                let either = json!({ "bool": { "should": [empty, field.reads_one_of(&named)?], "minimum_should_match": 1 } });
+                self.filter.push(either);
+            }
+            (FieldTest::NotIn(_), true, true) => self.filter.push(field.is_not_empty()),
+            (FieldTest::NotIn(_), true, false) => {
+                self.filter.push(field.is_not_empty());
+                self.must_not.push(field.reads_one_of(&named)?);
+            }
         }
         Ok(())
     }
@@ -141,32 +159,38 @@ impl Clauses {
     }
 }
 
-/// The field reads one of the values that the test names. An absent optional field reads empty, too, but has no term that says so.
-fn reads_one_of(path: &FieldPath, always_stored: bool, test: &FieldTest) -> Result<Value, QueryError> {
-    let own_field = matches!(path.as_str(), "metadata.name" | "metadata.namespace");
-    let asks_for_empty = test.values().contains("");
-    if always_stored || (!own_field && !asks_for_empty) {
-        return any_of("search.fields", test.values().iter().map(|value| field_term(path.as_str(), value)).collect());
+/// A selectable field, and where documents hold it.
+struct StoredField<'a> {
+    path: &'a str,
+    /// Every document has a term for it.
+    always_stored: bool,
+}
+
+impl StoredField<'_> {
+    /// Name and namespace are mapped under their own paths.
+    fn has_own_field(&self) -> bool {
+        matches!(self.path, "metadata.name" | "metadata.namespace")
     }
-    let (field, not_empty) = if own_field {
-        (path.as_str(), json!({ "exists": { "field": path.as_str() } }))
-    } else {
-        // '>' follows '=' in ASCII: everything between them starts with "path=" and goes on.
-        let from_path = json!({ "gt": format!("{path}="), "lt": format!("{path}>") });
-        ("search.fields", range("search.fields", &from_path))
-    };
-    let keyword = |value: &String| {
-        if own_field { value.clone() } else { field_term(path.as_str(), value) }
-    };
-    let others: Vec<String> = test.values().iter().filter(|value| !value.is_empty()).map(keyword).collect();
-    if !asks_for_empty {
-        return any_of(field, others);
+
+    /// An absent optional field reads empty, too, but has no term that says so.
+    fn has_term_for_empty(&self) -> bool {
+        self.always_stored && !self.has_own_field()
     }
-    let empty = json!({ "bool": { "must_not": [not_empty] } });
-    if others.is_empty() {
-        return Ok(empty);
+
+    fn reads_one_of(&self, values: &[&String]) -> Result<Value, QueryError> {
+        if self.has_own_field() {
+            return any_of(self.path, values.iter().map(ToString::to_string).collect());
+        }
+        any_of("search.fields", values.iter().map(|value| field_term(self.path, value)).collect())
     }
-    Ok(json!({ "bool": { "should": [empty, any_of(field, others)?], "minimum_should_match": 1 } }))
+
+    fn is_not_empty(&self) -> Value {
+        if self.has_own_field() {
+            return json!({ "exists": { "field": self.path } });
+        }
+        // '>' follows '=' in ASCII: what lies between these starts with "path=" and goes on.
+        range("search.fields", &json!({ "gt": format!("{}=", self.path), "lt": format!("{}>", self.path) }))
+    }
 }
 
 fn term(field: &str, value: &str) -> Value {
@@ -211,5 +235,277 @@ fn sort_key(sort: &Sort) -> Value {
         SortKey::Name => json!({ "metadata.name": { "order": order } }),
         SortKey::Cluster => json!({ "cluster": { "order": order } }),
         SortKey::CreationTimestamp => json!({ "metadata.creationTimestamp": { "order": order } }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        kinds,
+        model::{FieldPath, FieldType, Gvk, SelectableField},
+        query::{ResourceName, Selectable},
+    };
+
+    fn query(resource: &str, labels: &str, fields: &str) -> Query {
+        let built_in = kinds::resolve(resource).unwrap();
+        let name = ResourceName::new(built_in.group, built_in.plural);
+        Query {
+            labels: labels.parse().unwrap(),
+            fields: fields.parse().unwrap(),
+            ..Query::all_of(name, Selectable::of(&built_in.gvk(), &[]), 100)
+        }
+    }
+
+    fn widgets(fields: &str) -> Query {
+        let color = FieldPath::new("spec.color");
+        let registered = [SelectableField { path: color.clone(), sources: vec![color], kind: FieldType::Optional }];
+        let selectable = Selectable::of(&Gvk::new("example.com", "v1", "Widget"), &registered);
+        Query { fields: fields.parse().unwrap(), ..Query::all_of(ResourceName::new("example.com", "widgets"), selectable, 100) }
+    }
+
+    /// The clauses after group and resource, one a line.
+    fn clauses(query: &Query) -> String {
+        let clause = query_clause(query).unwrap();
+        let list = |name: &str| clause["bool"][name].as_array().cloned().unwrap_or_default();
+        let filter = list("filter").into_iter().skip(2).map(|value| format!("filter {value}"));
+        let must_not = list("must_not").into_iter().map(|value| format!("must_not {value}"));
+        filter.chain(must_not).collect::<Vec<_>>().join("\n")
+    }
+
+    #[test]
+    fn everything_of_a_resource() {
+        let body = request_body(&query("deploy", "", ""), &Paging::default()).unwrap();
+        insta::assert_json_snapshot!(body, @r#"
+        {
+          "size": 100,
+          "track_total_hits": false,
+          "query": {
+            "bool": {
+              "filter": [
+                {
+                  "term": {
+                    "search.group": "apps"
+                  }
+                },
+                {
+                  "term": {
+                    "search.resource": "deployments"
+                  }
+                }
+              ]
+            }
+          },
+          "sort": [
+            {
+              "metadata.namespace": {
+                "order": "asc",
+                "missing": "_first"
+              }
+            },
+            {
+              "metadata.name": {
+                "order": "asc"
+              }
+            },
+            {
+              "cluster": {
+                "order": "asc"
+              }
+            },
+            {
+              "metadata.uid": {
+                "order": "asc"
+              }
+            }
+          ]
+        }
+        "#);
+    }
+
+    #[test]
+    fn a_later_page_reads_a_snapshot_after_the_last_object() {
+        let paging = Paging {
+            snapshot: Some(Snapshot { id: "pit".to_owned(), keep_alive: "5m".to_owned() }),
+            after: vec![json!(1_790_000_000_000_i64), json!(null), json!("uid"), json!(7)],
+            look_ahead: true,
+            count_total: true,
+        };
+        let sort =
+            vec![Sort { key: SortKey::CreationTimestamp, descending: true }, Sort { key: SortKey::Namespace, descending: true }];
+        let later = Query { sort, ..query("nodes", "", "") };
+        insta::assert_json_snapshot!(request_body(&later, &paging).unwrap(), @r#"
+        {
+          "size": 101,
+          "track_total_hits": true,
+          "query": {
+            "bool": {
+              "filter": [
+                {
+                  "term": {
+                    "search.group": ""
+                  }
+                },
+                {
+                  "term": {
+                    "search.resource": "nodes"
+                  }
+                }
+              ]
+            }
+          },
+          "sort": [
+            {
+              "metadata.creationTimestamp": {
+                "order": "desc"
+              }
+            },
+            {
+              "metadata.namespace": {
+                "order": "desc",
+                "missing": "_last"
+              }
+            },
+            {
+              "metadata.uid": {
+                "order": "asc"
+              }
+            },
+            {
+              "_shard_doc": {
+                "order": "asc"
+              }
+            }
+          ],
+          "pit": {
+            "id": "pit",
+            "keep_alive": "5m"
+          },
+          "search_after": [
+            1790000000000,
+            null,
+            "uid",
+            7
+          ]
+        }
+        "#);
+    }
+
+    #[test]
+    fn clusters_namespaces_and_names_are_terms() {
+        let narrow = Query {
+            clusters: vec!["team/prod".parse().unwrap()],
+            namespaces: vec!["a".parse().unwrap(), "b".parse().unwrap()],
+            names: vec!["x".to_owned()],
+            ..query("pods", "", "")
+        };
+        insta::assert_snapshot!(clauses(&narrow), @r#"
+        filter {"term":{"cluster":"team/prod"}}
+        filter {"terms":{"metadata.namespace":["a","b"]}}
+        filter {"term":{"metadata.name":"x"}}
+        "#);
+    }
+
+    #[test]
+    fn equality_and_sets_of_labels_are_terms() {
+        insta::assert_snapshot!(clauses(&query("pods", "app=web,tier!=db,env in (prod,),zone notin (a,b)", "")), @r#"
+        filter {"term":{"search.labels":"app=web"}}
+        filter {"terms":{"search.labels":["env=","env=prod"]}}
+        must_not {"term":{"search.labels":"tier=db"}}
+        must_not {"terms":{"search.labels":["zone=a","zone=b"]}}
+        "#);
+    }
+
+    #[test]
+    fn existence_of_labels_is_asked_of_their_keys() {
+        insta::assert_snapshot!(clauses(&query("pods", "app.kubernetes.io/name,!canary", "")), @r#"
+        filter {"term":{"search.labelKeys":"app.kubernetes.io/name"}}
+        must_not {"term":{"search.labelKeys":"canary"}}
+        "#);
+    }
+
+    #[test]
+    fn comparisons_of_labels_are_ranges_within_a_prefix() {
+        insta::assert_snapshot!(clauses(&query("pods", "weight>5,weight<10", "")), @r#"
+        filter {"range":{"search.numbers":{"gt":"label weight=09223372036854775813","lte":"label weight=18446744073709551615"}}}
+        filter {"range":{"search.numbers":{"gte":"label weight=00000000000000000000","lt":"label weight=09223372036854775818"}}}
+        "#);
+    }
+
+    #[test]
+    fn fields_that_are_always_stored_are_terms_even_where_they_are_empty() {
+        let fields = "status.phase in (Running,Pending),spec.nodeName=,spec.restartPolicy!=Never,spec.hostNetwork=false";
+        insta::assert_snapshot!(clauses(&query("pods", "", fields)), @r#"
+        filter {"term":{"search.fields":"spec.hostNetwork=false"}}
+        filter {"term":{"search.fields":"spec.nodeName="}}
+        filter {"terms":{"search.fields":["status.phase=Pending","status.phase=Running"]}}
+        must_not {"term":{"search.fields":"spec.restartPolicy=Never"}}
+        "#);
+    }
+
+    #[test]
+    fn an_old_name_of_a_field_is_translated_and_one_that_nobody_fills_reads_empty() {
+        insta::assert_snapshot!(clauses(&query("pods", "", "spec.host=n1,status.podIPs=10.0.0.1,!status.podIPs")), @r#"
+        filter {"term":{"search.fields":"spec.nodeName=n1"}}
+        filter {"match_all":{}}
+        filter {"match_none":{}}
+        "#);
+    }
+
+    #[test]
+    fn name_and_namespace_are_fields_of_their_own() {
+        let fields = "metadata.name in (a,b),metadata.namespace!=kube-system,metadata.namespace";
+        insta::assert_snapshot!(clauses(&query("pods", "", fields)), @r#"
+        filter {"terms":{"metadata.name":["a","b"]}}
+        filter {"exists":{"field":"metadata.namespace"}}
+        must_not {"term":{"metadata.namespace":"kube-system"}}
+        "#);
+        insta::assert_snapshot!(clauses(&query("clusterroles", "", "metadata.namespace=")), @r#"must_not {"exists":{"field":"metadata.namespace"}}"#);
+    }
+
+    #[test]
+    fn an_absent_optional_field_reads_empty_without_a_term() {
+        insta::assert_snapshot!(clauses(&widgets("spec.color=red")), @r#"filter {"term":{"search.fields":"spec.color=red"}}"#);
+        insta::assert_snapshot!(clauses(&widgets("!spec.color")), @r#"must_not {"range":{"search.fields":{"gt":"spec.color=","lt":"spec.color>"}}}"#);
+        insta::assert_snapshot!(clauses(&widgets("spec.color")), @r#"filter {"range":{"search.fields":{"gt":"spec.color=","lt":"spec.color>"}}}"#);
+        insta::assert_snapshot!(clauses(&widgets("spec.color in (,red)")), @r#"filter {"bool":{"should":[{"bool":{"must_not":[{"range":{"search.fields":{"gt":"spec.color=","lt":"spec.color>"}}}]}},{"term":{"search.fields":"spec.color=red"}}],"minimum_should_match":1}}"#);
+        insta::assert_snapshot!(clauses(&widgets("spec.color notin (,red)")), @r#"
+        filter {"range":{"search.fields":{"gt":"spec.color=","lt":"spec.color>"}}}
+        must_not {"term":{"search.fields":"spec.color=red"}}
+        "#);
+    }
+
+    #[test]
+    fn a_field_that_is_not_selectable_is_named_with_those_that_are() {
+        let refused = |resource: &str, fields: &str| query_clause(&query(resource, "", fields)).unwrap_err().to_string();
+        assert_eq!(
+            refused("services", "spec.type=NodePort,spec.ports=80"),
+            "field label not supported: spec.ports; these are: metadata.name, metadata.namespace, spec.clusterIP, spec.type"
+        );
+        assert_eq!(
+            refused("nodes", "metadata.namespace=x"),
+            "field label not supported: metadata.namespace; these are: metadata.name, spec.unschedulable"
+        );
+        assert!(query_clause(&widgets("spec.size=1")).is_err());
+    }
+
+    #[test]
+    fn a_value_that_documents_do_not_hold_whole_is_refused() {
+        let refused = query_clause(&query("pods", "", &format!("spec.nodeName={}", "x".repeat(1025)))).unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "the value of field \"spec.nodeName\" is 1025 bytes long, and a field selector compares at most 1024"
+        );
+        assert!(query_clause(&query("pods", "", &format!("spec.nodeName={}", "x".repeat(1024)))).is_ok());
+    }
+
+    #[test]
+    fn what_opensearch_would_refuse_for_its_size_is_refused_here() {
+        let many: Vec<String> = (0..1100).map(|number| format!("l{number}")).collect();
+        let refused = query_clause(&query("pods", &many.join(","), "")).unwrap_err();
+        assert_eq!(refused.to_string(), "the query has 1102 requirements, and at most 1024 are possible; ask in several queries");
+        let largest = Query { limit: usize::MAX, ..query("pods", "", "") };
+        let paging = Paging { look_ahead: true, ..Paging::default() };
+        assert_eq!(request_body(&largest, &paging).unwrap()["size"], 10_000);
     }
 }

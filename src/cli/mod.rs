@@ -1,0 +1,6 @@
+//! The command line: one file per subcommand.
+
+pub mod explain;
+mod query_args;
+
+pub use query_args::{ArgsError, QueryArgs};

@@ -1,0 +1,240 @@
+//! The law of the translation: OpenSearch's answer to the DSL is what `Query::matches` says, over generated queries and objects.
+
+use std::{borrow::Cow, collections::BTreeMap};
+
+use fleetdex::{
+    model::{FieldPath, FieldType, Gvk, SelectableField},
+    query::{Query, ResourceName, Searchable, Selectable, dsl, field_terms, label_terms},
+};
+use proptest::{collection, prelude::*, sample::select, strategy::ValueTree as _};
+use serde_json::Value;
+
+#[derive(Clone, Debug)]
+struct Object {
+    cluster: String,
+    resource: ResourceName,
+    namespace: Option<String>,
+    name: String,
+    labels: BTreeMap<String, String>,
+    fields: BTreeMap<String, String>,
+}
+
+impl Searchable for Object {
+    fn cluster(&self) -> &str {
+        &self.cluster
+    }
+
+    fn resource(&self) -> &ResourceName {
+        &self.resource
+    }
+
+    fn namespace(&self) -> &str {
+        self.namespace.as_deref().unwrap_or_default()
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn label(&self, key: &str) -> Option<&str> {
+        self.labels.get(key).map(String::as_str)
+    }
+
+    fn field(&self, path: &str) -> Option<Cow<'_, str>> {
+        self.fields.get(path).map(Cow::from)
+    }
+}
+
+fn fields() -> Vec<SelectableField> {
+    let field = |path: &str, kind| SelectableField { path: FieldPath::new(path), sources: vec![FieldPath::new(path)], kind };
+    vec![
+        field("spec.text", FieldType::Text),
+        field("spec.count", FieldType::Number),
+        field("spec.on", FieldType::Flag),
+        field("spec.maybe", FieldType::Optional),
+    ]
+}
+
+fn selectable() -> Selectable {
+    Selectable::of(&Gvk::new("example.com", "v1", "Widget"), &fields()).and_any_path()
+}
+
+/// The keywords of an object's document, by mapped field.
+fn document(object: &Object) -> BTreeMap<&'static str, Vec<String>> {
+    let mut document: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    let mut add = |field, value: String| document.entry(field).or_default().push(value);
+    add("cluster", object.cluster.clone());
+    add("search.group", object.resource.group.to_string());
+    add("search.resource", object.resource.plural.to_string());
+    add("metadata.name", object.name.clone());
+    if let Some(namespace) = &object.namespace {
+        add("metadata.namespace", namespace.clone());
+    }
+    for (key, value) in &object.labels {
+        let (keyword, number) = label_terms(key, value);
+        add("search.labelKeys", key.clone());
+        add("search.labels", keyword);
+        number.into_iter().for_each(|term| add("search.numbers", term));
+    }
+    let absent = |field: &SelectableField| (field.kind != FieldType::Optional).then(|| field.kind.absent().to_owned());
+    let mut stored = object.fields.clone();
+    for field in fields() {
+        if let Some(value) = absent(&field) {
+            stored.entry(field.path.to_string()).or_insert(value);
+        }
+    }
+    for (path, value) in &stored {
+        let (keyword, number) = field_terms(path, value);
+        add("search.fields", keyword);
+        number.into_iter().for_each(|term| add("search.numbers", term));
+    }
+    document
+}
+
+/// What OpenSearch does with the clauses that the translation uses.
+fn answers(clause: &Value, document: &BTreeMap<&str, Vec<String>>) -> bool {
+    let (kind, body) = only_entry(clause);
+    let keywords = |field: &str| document.get(field).map(Vec::as_slice).unwrap_or_default();
+    match kind {
+        "match_all" => true,
+        "match_none" => false,
+        "exists" => !keywords(body["field"].as_str().unwrap()).is_empty(),
+        "term" => {
+            let (field, value) = only_entry(body);
+            keywords(field).iter().any(|keyword| value == keyword)
+        }
+        "terms" => {
+            let (field, values) = only_entry(body);
+            keywords(field).iter().any(|keyword| values.as_array().unwrap().iter().any(|value| value == keyword))
+        }
+        "range" => {
+            let (field, bounds) = only_entry(body);
+            keywords(field)
+                .iter()
+                .any(|keyword| bounds.as_object().unwrap().iter().all(|(name, bound)| within(keyword, name, bound)))
+        }
+        "bool" => {
+            let list = |name: &str| body[name].as_array().cloned().unwrap_or_default();
+            list("filter").iter().all(|clause| answers(clause, document))
+                && !list("must_not").iter().any(|clause| answers(clause, document))
+                && (list("should").is_empty() || list("should").iter().any(|clause| answers(clause, document)))
+        }
+        other => panic!("a clause that is not known here: {other}"),
+    }
+}
+
+fn within(keyword: &str, name: &str, bound: &Value) -> bool {
+    let bound = bound.as_str().unwrap();
+    match name {
+        "gt" => keyword > bound,
+        "gte" => keyword >= bound,
+        "lt" => keyword < bound,
+        "lte" => keyword <= bound,
+        other => panic!("a bound that is not known here: {other}"),
+    }
+}
+
+fn only_entry(object: &Value) -> (&str, &Value) {
+    let (name, value) = object.as_object().unwrap().iter().next().unwrap();
+    (name, value)
+}
+
+fn object() -> impl Strategy<Value = Object> {
+    let words = || select(vec!["a", "b"]).prop_map(String::from);
+    let label_values = select(vec!["", "web", "db", "1", "2", "010"]).prop_map(String::from);
+    let field_values = select(vec!["", "a", "b", "0", "1", "false", "true", "x,y=z"]).prop_map(String::from);
+    let paths = select(vec!["spec.text", "spec.count", "spec.on", "spec.maybe", "spec.other"]).prop_map(String::from);
+    let plural = select(vec!["widgets", "widgets", "widgets", "gadgets"]);
+    (
+        words(),
+        plural,
+        proptest::option::of(words()),
+        words(),
+        collection::btree_map(select(vec!["app", "x.io/n"]).prop_map(String::from), label_values, 0..3),
+        collection::btree_map(paths, field_values, 0..4),
+    )
+        .prop_map(|(cluster, plural, namespace, name, labels, fields)| Object {
+            cluster,
+            resource: ResourceName::new("example.com", plural),
+            namespace,
+            name,
+            labels,
+            fields,
+        })
+}
+
+fn query() -> impl Strategy<Value = Query> {
+    let label_terms = select(vec![
+        "app",
+        "!app",
+        "app=web",
+        "app!=web",
+        "app in (web,,db)",
+        "app notin (web,)",
+        "app=",
+        "x.io/n>1",
+        "x.io/n<2",
+        "x.io/n>9",
+        "x.io/n notin (1,2)",
+    ]);
+    let field_terms = select(vec![
+        "metadata.name=a",
+        "metadata.name!=a",
+        "metadata.namespace",
+        "!metadata.namespace",
+        "metadata.namespace in (,a)",
+        "metadata.namespace notin (,a)",
+        "spec.text",
+        "!spec.text",
+        "spec.text in (a,)",
+        "spec.text!=b",
+        "spec.count=0",
+        "spec.count!=",
+        "spec.count=",
+        "spec.on=false",
+        "spec.maybe",
+        "!spec.maybe",
+        "spec.maybe in (,a,x\\,y\\=z)",
+        "spec.maybe notin (,b)",
+        "spec.maybe!=a",
+        "spec.other=x\\,y\\=z",
+        "spec.other!=",
+    ]);
+    let names = || collection::vec(select(vec!["a", "b"]), 0..2);
+    (collection::vec(label_terms, 0..3), collection::vec(field_terms, 0..3), names(), names(), names()).prop_map(
+        |(labels, fields, clusters, namespaces, names)| Query {
+            clusters: clusters.iter().map(|name| name.parse().unwrap()).collect(),
+            namespaces: namespaces.iter().map(|name| name.parse().unwrap()).collect(),
+            names: names.into_iter().map(String::from).collect(),
+            labels: labels.join(",").parse().unwrap(),
+            fields: fields.join(",").parse().unwrap(),
+            ..Query::all_of(ResourceName::new("example.com", "widgets"), selectable(), 10)
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(3000))]
+
+    #[test]
+    fn the_dsl_answers_what_the_query_matches(query in query(), objects in collection::vec(object(), 1..6)) {
+        let clause = dsl::query_clause(&query).unwrap();
+        for object in &objects {
+            prop_assert_eq!(answers(&clause, &document(object)), query.matches(object), "{} on {:?}", clause, object);
+        }
+    }
+}
+
+/// How often the generators do what they are for; a law that is never exercised says nothing.
+#[test]
+fn a_good_part_of_the_generated_queries_matches_some_objects_and_not_others() {
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    let mut selective = 0;
+    for _ in 0..300 {
+        let query = query().new_tree(&mut runner).unwrap().current();
+        let objects = collection::vec(object(), 100).new_tree(&mut runner).unwrap().current();
+        let matched = objects.iter().filter(|object| query.matches(*object)).count();
+        selective += usize::from(matched > 0 && matched < objects.len());
+    }
+    assert!(selective > 150, "only {selective} of 300 queries are selective");
+}
