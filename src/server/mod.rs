@@ -1,3 +1,21 @@
-//! The query API.
+//! The query API: Kubernetes list requests over the whole fleet, answered from the stores.
+//!
+//! A request passes through pure steps, each its own module: [`request`] reads path and query, [`target`] finds the store in the
+//! [`catalog`], [`status`] tells failures. [`list`] streams the answer, [`serve`] holds it together behind the token of
+//! [`auth`] on the port of [`listen`].
+//!
+//! Only loopback addresses are served: whoever can read the token file may read everything.
 
+pub mod auth;
+pub mod catalog;
+pub mod discovery;
+pub mod list;
 pub mod listen;
+pub mod percent;
+pub mod request;
+pub mod serve;
+pub mod status;
+pub mod target;
+
+pub use catalog::{Catalog, Entry};
+pub use serve::{Server, ServerArgs, ServerError, Telemetry};

@@ -9,7 +9,7 @@ use std::{
 };
 
 use prometheus_client::{
-    encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder, text::encode},
+    encoding::text::encode,
     metrics::{
         counter::Counter,
         family::Family,
@@ -20,6 +20,11 @@ use prometheus_client::{
     registry::Registry,
 };
 
+pub use super::labels::{BulkOutcome, BulkVerdict, RelistReason, UnitPhase, WatchEvent};
+use super::labels::{
+    ClusterLabels, CodeLabels, EventLabels, OutcomeLabels, PhaseLabels, RelistLabels, StoreLabels, UnitLabels,
+    VerdictLabels,
+};
 use crate::model::{ClusterName, Gvk, StoreName};
 
 /// Upper bounds of the event-to-acknowledged buckets: 5 ms to 164 s, each double the one before. A healthy store acknowledges well
@@ -30,149 +35,6 @@ const QUERY_BUCKETS: (f64, f64, u16) = (0.001, 2.0, 16);
 
 /// The content type of [`Metrics::encode`].
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-
-/// What a watch delivered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[expect(missing_docs, reason = "the events of the watch protocol")]
-pub enum WatchEvent {
-    Added,
-    Modified,
-    Deleted,
-    Bookmark,
-    Error,
-}
-
-/// Why a list was made although the unit had been listed before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum RelistReason {
-    /// 410: the version that the watch would resume from is gone.
-    Expired,
-    /// The watch failed in a way that leaves its state in doubt.
-    Error,
-    /// The change buffer was full, so events were given up.
-    Overflow,
-    /// What is stored of an object changed.
-    Projection,
-}
-
-/// What became of one item of a bulk request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum BulkVerdict {
-    /// Created or updated.
-    Indexed,
-    /// Deleted.
-    Deleted,
-    /// The store holds a newer version already (409).
-    Superseded,
-    /// The document to delete was not there (404).
-    Absent,
-    /// Sent again later (429, 5xx).
-    Retried,
-    /// Refused by the store; a fallback document takes its place.
-    Rejected,
-    /// A fallback document was stored.
-    Fallback,
-}
-
-/// How a bulk request as a whole ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum BulkOutcome {
-    /// Answered item by item.
-    Answered,
-    /// Refused as a whole, or the connection failed.
-    Failed,
-}
-
-/// Where a unit is in its life.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum UnitPhase {
-    /// Reading the complete list.
-    Listing,
-    /// Following changes.
-    Watching,
-    /// Failed, and waiting to try again.
-    Waiting,
-    /// Cannot work until something outside changes: kind not served, access denied.
-    Failed,
-}
-
-impl UnitPhase {
-    /// Every phase, so that a gauge can be written for each.
-    pub const ALL: [Self; 4] = [Self::Listing, Self::Watching, Self::Waiting, Self::Failed];
-}
-
-/// Gives the variants the words that stand in series.
-macro_rules! label_words {
-    ($($label:ident { $($variant:ident => $word:literal),+ })+) => {$(
-        impl EncodeLabelValue for $label {
-            fn encode(&self, encoder: &mut LabelValueEncoder) -> Result<(), std::fmt::Error> {
-                let word = match self { $(Self::$variant => $word),+ };
-                word.encode(encoder)
-            }
-        }
-    )+};
-}
-
-label_words! {
-    WatchEvent { Added => "added", Modified => "modified", Deleted => "deleted", Bookmark => "bookmark", Error => "error" }
-    RelistReason { Expired => "expired", Error => "error", Overflow => "overflow", Projection => "projection" }
-    BulkVerdict { Indexed => "indexed", Deleted => "deleted", Superseded => "superseded", Absent => "absent", Retried => "retried", Rejected => "rejected", Fallback => "fallback" }
-    BulkOutcome { Answered => "answered", Failed => "failed" }
-    UnitPhase { Listing => "listing", Watching => "watching", Waiting => "waiting", Failed => "failed" }
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, EncodeLabelSet)]
-struct UnitLabels {
-    cluster: Arc<str>,
-    kind: Arc<str>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct EventLabels {
-    cluster: Arc<str>,
-    kind: Arc<str>,
-    event: WatchEvent,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct RelistLabels {
-    cluster: Arc<str>,
-    kind: Arc<str>,
-    reason: RelistReason,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ClusterLabels {
-    cluster: Arc<str>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct PhaseLabels {
-    cluster: Arc<str>,
-    phase: UnitPhase,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct StoreLabels {
-    store: Arc<str>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct OutcomeLabels {
-    store: Arc<str>,
-    outcome: BulkOutcome,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct VerdictLabels {
-    store: Arc<str>,
-    verdict: BulkVerdict,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct CodeLabels {
-    code: u16,
-}
 
 type Seconds = Family<StoreLabels, Histogram, fn() -> Histogram>;
 

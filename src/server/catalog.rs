@@ -1,0 +1,189 @@
+//! What is registered, and which store answers for it. The registry controller swaps a new catalog in whenever that changes.
+
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::Arc,
+};
+
+use kube::core::Version;
+
+use crate::{
+    cluster::discovery::Served,
+    model::{ClusterName, Gvk, SelectableField, StoreName},
+    query::{ResourceName, Selectable},
+    store::Store,
+};
+
+/// One resource of one cluster, held by one store.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry<'e> {
+    /// The resource, as the cluster serves it.
+    pub served: &'e Served,
+    /// The cluster.
+    pub cluster: &'e ClusterName,
+    /// The store.
+    pub store: &'e StoreName,
+    /// Selectable fields beyond the built-in ones: of the custom resource definition, and the registry's `fieldPaths`.
+    pub fields: &'e [SelectableField],
+    /// Any path is selectable, because everything is indexed.
+    pub any_path: bool,
+}
+
+/// Everything that can be asked for at one moment.
+#[derive(Clone, Default)]
+pub struct Catalog {
+    resources: BTreeMap<ResourceName, Registered>,
+    stores: BTreeMap<StoreName, Arc<dyn Store>>,
+    stale: BTreeMap<ClusterName, String>,
+    registries: BTreeSet<String>,
+}
+
+/// A resource that some registry selects in some cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Registered {
+    /// Group and plural.
+    pub name: ResourceName,
+    /// Kind of its objects.
+    pub kind: Arc<str>,
+    /// Singular name, as kubectl accepts it.
+    pub singular: Arc<str>,
+    /// Short names, as kubectl accepts them.
+    pub short_names: BTreeSet<Arc<str>>,
+    /// Whether its objects live in namespaces.
+    pub namespaced: bool,
+    /// The versions that clusters are read in, the most stable and newest first.
+    pub versions: Vec<Arc<str>>,
+    /// Who holds it.
+    pub holdings: BTreeMap<StoreName, Holding>,
+}
+
+/// What one store holds of a resource.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Holding {
+    /// The clusters whose objects it holds.
+    pub clusters: BTreeSet<ClusterName>,
+    fields: Vec<SelectableField>,
+    any_path: bool,
+}
+
+impl Catalog {
+    /// Makes a store known. A resource counts only when its store is.
+    pub fn add_store(&mut self, name: StoreName, store: Arc<dyn Store>) {
+        self.stores.insert(name, store);
+    }
+
+    /// Names a registry that exists, for messages that say what could be changed.
+    pub fn add_registry(&mut self, name: &str) {
+        self.registries.insert(name.to_owned());
+    }
+
+    /// Says that the answers for a cluster may be old. `since` completes the sentence "cluster member2 is …", for example
+    /// "disconnected since 2026-02-03T10:00:00Z".
+    pub fn add_stale(&mut self, cluster: ClusterName, since: impl Into<String>) {
+        self.stale.insert(cluster, since.into());
+    }
+
+    /// Registers one resource of one cluster. Kind, singular and scope are the first one's, where clusters disagree.
+    pub fn add(&mut self, entry: Entry<'_>) {
+        let resource = &entry.served.resource;
+        let name = ResourceName::from(resource);
+        let registered = self.resources.entry(name.clone()).or_insert_with(|| Registered {
+            name,
+            kind: Arc::clone(&resource.gvk.kind),
+            singular: Arc::clone(&entry.served.singular),
+            short_names: BTreeSet::new(),
+            namespaced: resource.namespaced,
+            versions: Vec::new(),
+            holdings: BTreeMap::new(),
+        });
+        registered.short_names.extend(entry.served.short_names.iter().cloned());
+        registered.add_version(&resource.gvk.version);
+        registered.holdings.entry(entry.store.clone()).or_default().add(entry);
+    }
+
+    /// The resource of this name.
+    pub fn find(&self, name: &ResourceName) -> Option<&Registered> {
+        self.resources.get(name)
+    }
+
+    /// Every resource, sorted by group and plural.
+    pub fn resources(&self) -> impl Iterator<Item = &Registered> {
+        self.resources.values()
+    }
+
+    /// The store of this name.
+    pub fn store(&self, name: &StoreName) -> Option<&Arc<dyn Store>> {
+        self.stores.get(name)
+    }
+
+    /// How the answers for a cluster are old, if they are.
+    pub fn stale(&self, cluster: &ClusterName) -> Option<&str> {
+        self.stale.get(cluster).map(String::as_str)
+    }
+
+    /// The registries that exist, sorted.
+    pub fn registries(&self) -> impl Iterator<Item = &str> {
+        self.registries.iter().map(String::as_str)
+    }
+
+    /// Whether anything of a cluster is held.
+    pub fn knows_cluster(&self, cluster: &ClusterName) -> bool {
+        self.resources.values().any(|registered| registered.is_held_for(cluster))
+    }
+}
+
+impl fmt::Debug for Catalog {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Catalog")
+            .field("resources", &self.resources)
+            .field("stores", &self.stores.keys())
+            .field("stale", &self.stale)
+            .field("registries", &self.registries)
+            .finish()
+    }
+}
+
+impl Registered {
+    /// Its kind in its best version.
+    pub fn gvk(&self) -> Gvk {
+        let version = self.versions.first().map_or("", |version| version);
+        Gvk::new(&self.name.group, version, &self.kind)
+    }
+
+    /// Whether some store holds it for this cluster.
+    pub fn is_held_for(&self, cluster: &ClusterName) -> bool {
+        self.holdings.values().any(|holding| holding.clusters.contains(cluster))
+    }
+
+    /// What field selectors may name in one store.
+    pub fn selectable(&self, holding: &Holding) -> Selectable {
+        let selectable = Selectable::of(&self.gvk(), &holding.fields);
+        if holding.any_path { selectable.and_any_path() } else { selectable }
+    }
+
+    fn add_version(&mut self, version: &Arc<str>) {
+        if !self.versions.contains(version) {
+            self.versions.push(Arc::clone(version));
+            self.versions.sort_by_cached_key(|known| Reverse(Version::parse(known).priority()));
+        }
+    }
+}
+
+impl Holding {
+    fn add(&mut self, entry: Entry<'_>) {
+        self.clusters.insert(entry.cluster.clone());
+        self.any_path |= entry.any_path;
+        for field in entry.fields {
+            if !self.fields.contains(field) {
+                self.fields.push(field.clone());
+            }
+        }
+    }
+}
+
+/// The name that people write: `pods`, `deployments.apps`.
+pub fn qualified(name: &ResourceName) -> String {
+    if name.group.is_empty() { name.plural.to_string() } else { format!("{}.{}", name.plural, name.group) }
+}

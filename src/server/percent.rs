@@ -1,0 +1,95 @@
+//! Percent-encoding, strictly: what is malformed is an error, never passed on.
+
+/// The text is not percent-encoded UTF-8.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PercentError {
+    /// A percent sign without two hexadecimal digits behind it.
+    #[error("{0:?} has a '%' that two hexadecimal digits do not follow")]
+    Digits(String),
+    /// The decoded bytes are no UTF-8.
+    #[error("{0:?} does not decode to UTF-8")]
+    Utf8(String),
+}
+
+/// Decodes one segment of a path.
+pub fn decode_segment(text: &str) -> Result<String, PercentError> {
+    decode(text, false)
+}
+
+/// Decodes a key or a value of a query, where `+` is a blank.
+pub fn decode_query(text: &str) -> Result<String, PercentError> {
+    decode(text, true)
+}
+
+fn decode(text: &str, plus_is_blank: bool) -> Result<String, PercentError> {
+    let mut decoded = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&byte, after)) = rest.split_first() {
+        rest = after;
+        match byte {
+            b'%' => {
+                let Some((digits, behind)) = after.split_at_checked(2) else {
+                    return Err(PercentError::Digits(text.to_owned()));
+                };
+                decoded.push(hexadecimal(digits).ok_or_else(|| PercentError::Digits(text.to_owned()))?);
+                rest = behind;
+            }
+            b'+' if plus_is_blank => decoded.push(b' '),
+            plain => decoded.push(plain),
+        }
+    }
+    String::from_utf8(decoded).map_err(|_| PercentError::Utf8(text.to_owned()))
+}
+
+fn hexadecimal(digits: &[u8]) -> Option<u8> {
+    digits.iter().try_fold(0, |value: u8, &digit| {
+        let number = char::from(digit).to_digit(16)?;
+        u8::try_from(u32::from(value) * 16 + number).ok()
+    })
+}
+
+/// Encodes text so that it is one segment of a path, or one key or value of a query.
+pub fn encode(text: &str) -> String {
+    const HEXADECIMAL: &[u8; 16] = b"0123456789ABCDEF";
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            encoded.push(char::from(byte));
+        } else {
+            encoded.push('%');
+            encoded.push(char::from(HEXADECIMAL[usize::from(byte >> 4)]));
+            encoded.push(char::from(HEXADECIMAL[usize::from(byte & 15)]));
+        }
+    }
+    encoded
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_plus_is_a_blank_only_in_a_query() {
+        assert_eq!(decode_query("a+b%2Bc").unwrap(), "a b+c");
+        assert_eq!(decode_segment("a+b%2fc").unwrap(), "a+b/c");
+    }
+
+    #[test]
+    fn what_is_malformed_is_refused() {
+        for malformed in ["%", "a%2", "%zz", "%+1", "%e"] {
+            assert_eq!(decode_query(malformed), Err(PercentError::Digits(malformed.to_owned())));
+        }
+        assert_eq!(decode_query("%ff"), Err(PercentError::Utf8("%ff".to_owned())));
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_encoded_decodes_to_itself(text in ".*") {
+            let encoded = encode(&text);
+            prop_assert_eq!(decode_query(&encoded).unwrap(), text.clone());
+            prop_assert_eq!(decode_segment(&encoded).unwrap(), text);
+        }
+    }
+}

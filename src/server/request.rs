@@ -1,0 +1,475 @@
+//! Path and query to what is asked for, by the rules that Kubernetes' apiserver reads requests by.
+//!
+//! Guarantee: what is not understood is refused with its name, never ignored. The exceptions are [`IGNORED`].
+//! Source of the path rules: `RequestInfo` of <https://pkg.go.dev/k8s.io/apiserver/pkg/endpoints/request>
+
+use std::num::NonZeroUsize;
+
+use super::{
+    percent::{decode_query, decode_segment},
+    status::ApiError,
+};
+use crate::{
+    model::{ClusterName, Namespace, StoreName},
+    selector::{FieldSelector, LabelSelector},
+};
+
+/// Our API group, and Karmada's, whose clients find the same paths below it.
+pub const GROUPS: [&str; 2] = ["search.fleetdex.io", "search.karmada.io"];
+/// The version of both.
+pub const VERSION: &str = "v1alpha1";
+
+/// What clients always send and what changes nothing about a list: how it is laid out, how long they wait for it, and a
+/// flag of watches.
+const IGNORED: [&str; 4] = ["pretty", "timeout", "timeoutSeconds", "allowWatchBookmarks"];
+/// Parts of the API that do not exist yet. Their empty value means "not given", as in Kubernetes.
+const LATER: [&str; 13] = [
+    "resourceVersion",
+    "resourceVersionMatch",
+    "sendInitialEvents",
+    "includeObject",
+    "orderBy",
+    "ownerUID",
+    "ownerName",
+    "ownerSeniority",
+    "since",
+    "before",
+    "onlyMetadata",
+    "withRemainingCount",
+    "shardSelector",
+];
+
+/// What a request asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ApiRequest {
+    /// Which version runs.
+    Version,
+    /// What the server itself serves.
+    Own(OwnDiscovery),
+    /// What is registered, as an apiserver would tell it.
+    Fleet(FleetDiscovery),
+    /// Objects.
+    List(Box<ListRequest>),
+}
+
+/// Discovery of the server's own groups.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OwnDiscovery {
+    /// `/apis`
+    Groups,
+    /// `/apis/<group>`
+    Group(&'static str),
+    /// `/apis/<group>/v1alpha1`
+    Resources(&'static str),
+}
+
+/// Discovery of what is registered, below `proxying/karmada/proxy`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FleetDiscovery {
+    /// `/api`
+    CoreVersions,
+    /// `/apis`
+    Groups,
+    /// `/apis/<group>`
+    Group(String),
+    /// `/api/<version>` (with the empty group) and `/apis/<group>/<version>`
+    Resources {
+        /// API group; empty for the core group.
+        group: String,
+        /// Version in the group.
+        version: String,
+    },
+}
+
+/// A list of objects of one resource.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ListRequest {
+    /// The resource.
+    pub native: NativePath,
+    /// The cluster that the path names; it must exist.
+    pub path_cluster: Option<ClusterName>,
+    /// Only these clusters; empty: all. Holds the path's.
+    pub clusters: Vec<ClusterName>,
+    /// Only these namespaces; empty: all. Holds the path's.
+    pub namespaces: Vec<Namespace>,
+    /// Only these names; empty: all. Holds the path's.
+    pub names: Vec<String>,
+    /// Label selector.
+    pub labels: LabelSelector,
+    /// Field selector.
+    pub fields: FieldSelector,
+    /// One page of at most so many; `None`: everything.
+    pub limit: Option<NonZeroUsize>,
+    /// Where to go on.
+    pub continue_token: Option<String>,
+    /// The store to ask, where several hold the resource.
+    pub store: Option<StoreName>,
+}
+
+/// A path as apiservers have it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NativePath {
+    /// API group; empty for the core group.
+    pub group: String,
+    /// Version in the group.
+    pub version: String,
+    /// Plural.
+    pub plural: String,
+    /// The namespace that the path names.
+    pub namespace: Option<Namespace>,
+    /// The object that the path names.
+    pub name: Option<String>,
+}
+
+/// Reads a request's path and query.
+pub fn parse(path: &str, query: Option<&str>) -> Result<ApiRequest, ApiError> {
+    let decoded = path_segments(path)?;
+    let segments: Vec<&str> = decoded.iter().map(String::as_str).collect();
+    let parameters = parameters(query.unwrap_or_default())?;
+    let no_such_path = || ApiError::NoSuchPath { path: path.to_owned() };
+    let request = match segments.as_slice() {
+        ["version"] => ApiRequest::Version,
+        ["apis"] => ApiRequest::Own(OwnDiscovery::Groups),
+        ["apis", group] => ApiRequest::Own(OwnDiscovery::Group(own_group(group).ok_or_else(no_such_path)?)),
+        ["apis", group, VERSION] => {
+            ApiRequest::Own(OwnDiscovery::Resources(own_group(group).ok_or_else(no_such_path)?))
+        }
+        ["apis", group, VERSION, rest @ ..] if own_group(group).is_some() => below_group(path, rest)?,
+        _ => return Err(no_such_path()),
+    };
+    match request {
+        ApiRequest::List(list) => Ok(ApiRequest::List(Box::new(list.with(parameters)?))),
+        discovery => {
+            refuse_parameters(&parameters)?;
+            Ok(discovery)
+        }
+    }
+}
+
+fn own_group(group: &str) -> Option<&'static str> {
+    GROUPS.into_iter().find(|own| *own == group)
+}
+
+/// Empty segments are refused: they are a variable that a script forgot to set.
+fn path_segments(path: &str) -> Result<Vec<String>, ApiError> {
+    let mut segments = Vec::new();
+    for segment in path.trim_matches('/').split('/') {
+        let decoded = decode_segment(segment).map_err(|error| ApiError::bad_request(format!("path: {error}")))?;
+        if decoded.is_empty() && path != "/" {
+            return Err(ApiError::bad_request(format!("path {path:?} has an empty segment")));
+        }
+        segments.push(decoded);
+    }
+    Ok(segments)
+}
+
+/// What follows `/apis/<group>/v1alpha1/`.
+fn below_group(path: &str, rest: &[&str]) -> Result<ApiRequest, ApiError> {
+    match rest {
+        ["search", "cache", ..] => Err(not_yet("search/cache (the embedded store)")),
+        ["search", "opensearch", native @ ..] | ["search", native @ ..] => {
+            Ok(ListRequest::of(path, native, None)?.boxed())
+        }
+        ["clusters", cluster, native @ ..] if !native.is_empty() => {
+            let name = cluster.parse().map_err(|error| ApiError::bad_request(format!("path: {error}")))?;
+            Ok(ListRequest::of(path, native, Some(name))?.boxed())
+        }
+        ["proxying", "karmada", "proxy", native @ ..] => fleet_discovery(native).map(ApiRequest::Fleet),
+        ["aggregate", ..] => Err(not_yet("aggregate")),
+        _ => Err(ApiError::NoSuchPath { path: path.to_owned() }),
+    }
+}
+
+fn fleet_discovery(native: &[&str]) -> Result<FleetDiscovery, ApiError> {
+    match *native {
+        ["api"] => Ok(FleetDiscovery::CoreVersions),
+        ["apis"] => Ok(FleetDiscovery::Groups),
+        ["apis", group] => Ok(FleetDiscovery::Group(group.to_owned())),
+        ["api", version] => Ok(FleetDiscovery::Resources { group: String::new(), version: version.to_owned() }),
+        ["apis", group, version] => {
+            Ok(FleetDiscovery::Resources { group: group.to_owned(), version: version.to_owned() })
+        }
+        _ => Err(not_yet("proxying of anything but discovery")),
+    }
+}
+
+fn not_yet(what: &str) -> ApiError {
+    ApiError::bad_request(format!("{what} is not supported yet"))
+}
+
+impl ListRequest {
+    fn of(path: &str, segments: &[&str], path_cluster: Option<ClusterName>) -> Result<Self, ApiError> {
+        let native = NativePath::parse(path, segments)?;
+        Ok(Self {
+            clusters: path_cluster.iter().cloned().collect(),
+            namespaces: native.namespace.iter().cloned().collect(),
+            names: native.name.iter().cloned().collect(),
+            path_cluster,
+            native,
+            ..Self::default()
+        })
+    }
+
+    fn boxed(self) -> ApiRequest {
+        ApiRequest::List(Box::new(self))
+    }
+
+    fn with(mut self, parameters: Vec<(String, String)>) -> Result<Self, ApiError> {
+        for (key, value) in parameters {
+            self.set(&key, &value)?;
+        }
+        Ok(self)
+    }
+
+    fn set(&mut self, key: &str, value: &str) -> Result<(), ApiError> {
+        let refused = |problem: String| ApiError::bad_request(format!("parameter {key}: {problem}"));
+        match key {
+            "labelSelector" => self.labels = value.parse().map_err(|error| refused(format!("{value:?}: {error}")))?,
+            "fieldSelector" => self.fields = value.parse().map_err(|error| refused(format!("{value:?}: {error}")))?,
+            "limit" => self.limit = limit(value).map_err(refused)?,
+            "continue" => self.continue_token = Some(value.to_owned()).filter(|token| !token.is_empty()),
+            "clusters" => words(value, &mut self.clusters).map_err(refused)?,
+            "namespaces" => words(value, &mut self.namespaces).map_err(refused)?,
+            "names" => words(value, &mut self.names).map_err(refused)?,
+            "store" if value.is_empty() => {}
+            "store" => self.store = Some(value.parse().map_err(|error| refused(format!("{error}")))?),
+            "watch" if matches!(value, "" | "0" | "false") => {}
+            "watch" => return Err(not_yet("parameter watch")),
+            ignored if IGNORED.contains(&ignored) => {}
+            later if LATER.contains(&later) => {
+                if !value.is_empty() {
+                    return Err(not_yet(&format!("parameter {later}")));
+                }
+            }
+            unknown => return Err(unknown_parameter(unknown)),
+        }
+        Ok(())
+    }
+}
+
+fn unknown_parameter(key: &str) -> ApiError {
+    ApiError::bad_request(format!(
+        "parameter {key:?} is unknown; known are labelSelector, fieldSelector, limit, continue, clusters, namespaces, names, store"
+    ))
+}
+
+fn refuse_parameters(parameters: &[(String, String)]) -> Result<(), ApiError> {
+    match parameters.iter().find(|(key, _)| !IGNORED.contains(&key.as_str())) {
+        Some((key, _)) => Err(ApiError::bad_request(format!("parameter {key:?} means nothing for discovery"))),
+        None => Ok(()),
+    }
+}
+
+/// Zero means no limit, as in Kubernetes.
+fn limit(value: &str) -> Result<Option<NonZeroUsize>, String> {
+    if value.is_empty() {
+        return Ok(None);
+    }
+    match value.parse() {
+        Ok(number) => Ok(NonZeroUsize::new(number)),
+        Err(_) => Err(format!("{value:?} is no whole number from 0 up")),
+    }
+}
+
+/// Adds a comma-separated list. One that the path has filled already cannot be given again.
+fn words<T: std::str::FromStr>(value: &str, list: &mut Vec<T>) -> Result<(), String> {
+    if value.is_empty() {
+        return Ok(());
+    }
+    if !list.is_empty() {
+        return Err("the path names one already; give either the path or the parameter".to_owned());
+    }
+    for word in value.split(',') {
+        let parsed = Some(word).filter(|text| !text.is_empty()).and_then(|text| text.parse().ok());
+        list.push(parsed.ok_or_else(|| format!("{value:?} has an empty item"))?);
+    }
+    Ok(())
+}
+
+/// Keys and values, decoded; a key that stands twice is refused, because servers disagree on which one counts.
+fn parameters(query: &str) -> Result<Vec<(String, String)>, ApiError> {
+    let malformed = |error| ApiError::bad_request(format!("query: {error}"));
+    let mut parameters: Vec<(String, String)> = Vec::new();
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        let (encoded_key, encoded_value) = pair.split_once('=').unwrap_or((pair, ""));
+        let key = decode_query(encoded_key).map_err(malformed)?;
+        let value = decode_query(encoded_value).map_err(malformed)?;
+        if parameters.iter().any(|(known, _)| *known == key) {
+            return Err(ApiError::bad_request(format!("parameter {key:?} is given twice")));
+        }
+        parameters.push((key, value));
+    }
+    Ok(parameters)
+}
+
+impl NativePath {
+    /// Reads `api/v1/…` or `apis/<group>/<version>/…`; `path` is the whole path, for messages.
+    fn parse(path: &str, segments: &[&str]) -> Result<Self, ApiError> {
+        let no_resource = || {
+            let example = "api/v1/pods or apis/apps/v1/namespaces/default/deployments";
+            ApiError::bad_request(format!("path {path:?} names no resource; it must end with a path such as {example}"))
+        };
+        let (group, version, rest) = match segments {
+            ["api", version, rest @ ..] => ("", *version, rest),
+            ["apis", group, version, rest @ ..] => (*group, *version, rest),
+            _ => return Err(no_resource()),
+        };
+        let (namespace, in_namespace) = match rest {
+            ["namespaces", _] | ["namespaces", _, "status" | "finalize", ..] => (None, rest),
+            ["namespaces", namespace, inside @ ..] if !inside.is_empty() => (Some(*namespace), inside),
+            _ => (None, rest),
+        };
+        let (plural, name) = match in_namespace {
+            [] => return Err(no_resource()),
+            [verb @ ("watch" | "proxy"), ..] => return Err(not_yet(&format!("path segment {verb:?}"))),
+            [plural] => (*plural, None),
+            [plural, name] => (*plural, Some((*name).to_owned())),
+            [_, _, subresource, ..] => {
+                let problem =
+                    format!("path {path:?}: subresource {subresource:?} is not in the index, only objects are");
+                return Err(ApiError::bad_request(problem));
+            }
+        };
+        let parsed_namespace = namespace.map(str::parse).transpose();
+        Ok(Self {
+            group: group.to_owned(),
+            version: version.to_owned(),
+            plural: plural.to_owned(),
+            namespace: parsed_namespace.map_err(|error| ApiError::bad_request(format!("path: {error}")))?,
+            name,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SEARCH: &str = "/apis/search.fleetdex.io/v1alpha1/search";
+
+    fn list(path: &str, query: &str) -> Result<ListRequest, ApiError> {
+        match parse(path, Some(query))? {
+            ApiRequest::List(request) => Ok(*request),
+            other => panic!("{path} is no list but {other:?}"),
+        }
+    }
+
+    fn message(path: &str, query: &str) -> String {
+        let error = parse(path, Some(query)).unwrap_err();
+        format!("{} {error}", error.code())
+    }
+
+    #[test]
+    fn native_paths_are_read_as_the_apiserver_reads_them() {
+        let read = |native: &str| {
+            let found = list(&format!("{SEARCH}/{native}"), "").unwrap().native;
+            let namespace = found.namespace.map(String::from).unwrap_or_default();
+            let name = found.name.unwrap_or_default();
+            format!("{}|{}|{}|{namespace}|{name}", found.group, found.version, found.plural)
+        };
+        assert_eq!(read("api/v1/pods"), "|v1|pods||");
+        assert_eq!(read("api/v1/namespaces/web/pods"), "|v1|pods|web|");
+        assert_eq!(read("api/v1/namespaces/web/pods/p-1"), "|v1|pods|web|p-1");
+        assert_eq!(read("api/v1/namespaces"), "|v1|namespaces||");
+        assert_eq!(read("api/v1/namespaces/web"), "|v1|namespaces||web");
+        assert_eq!(read("api/v1/nodes/n-1"), "|v1|nodes||n-1");
+        assert_eq!(read("apis/apps/v1/deployments/"), "apps|v1|deployments||");
+        assert_eq!(read("apis/apps/v1/namespaces/web/deployments/a%2Eb"), "apps|v1|deployments|web|a.b");
+        assert_eq!(read("opensearch/apis/apps/v1/deployments"), "apps|v1|deployments||");
+    }
+
+    #[test]
+    fn karmadas_group_leads_to_the_same_paths() {
+        let ours = list(&format!("{SEARCH}/api/v1/pods"), "limit=5").unwrap();
+        assert_eq!(list("/apis/search.karmada.io/v1alpha1/search/api/v1/pods", "limit=5").unwrap(), ours);
+    }
+
+    #[test]
+    fn a_cluster_in_the_path_is_the_only_one_asked() {
+        let found = list("/apis/search.fleetdex.io/v1alpha1/clusters/team%2Fprod/api/v1/pods", "").unwrap();
+        assert_eq!(found.path_cluster, Some("team/prod".parse().unwrap()));
+        assert_eq!(found.clusters, ["team/prod".parse().unwrap()]);
+    }
+
+    #[test]
+    fn parameters_become_types() {
+        let query = "labelSelector=app%20in%20(web,api)&fieldSelector=status.phase%3DRunning&limit=20&continue=abc\
+                     &clusters=member1,member2&namespaces=a&names=x,y&store=main&pretty=true&timeoutSeconds=30&watch=false";
+        let found = list(&format!("{SEARCH}/api/v1/pods"), query).unwrap();
+        assert_eq!(found.labels, "app in (api,web)".parse().unwrap());
+        assert_eq!(found.fields, "status.phase=Running".parse().unwrap());
+        assert_eq!(found.limit.map(NonZeroUsize::get), Some(20));
+        assert_eq!(found.continue_token.as_deref(), Some("abc"));
+        assert_eq!(found.clusters, ["member1".parse().unwrap(), "member2".parse().unwrap()]);
+        assert_eq!(found.namespaces, ["a".parse().unwrap()]);
+        assert_eq!(found.names, ["x", "y"]);
+        assert_eq!(found.store, Some("main".parse().unwrap()));
+    }
+
+    #[test]
+    fn what_is_empty_or_zero_counts_as_not_given() {
+        let bare = list(&format!("{SEARCH}/api/v1/pods"), "").unwrap();
+        let empty = "labelSelector=&fieldSelector=&limit=0&continue=&clusters=&namespaces=&names=&store=&watch=0&resourceVersion=";
+        assert_eq!(list(&format!("{SEARCH}/api/v1/pods"), empty).unwrap(), bare);
+    }
+
+    #[test]
+    fn what_is_not_understood_is_refused_by_name() {
+        let pods = format!("{SEARCH}/api/v1/pods");
+        let refused = [
+            "watch=true",
+            "resourceVersion=0",
+            "sendInitialEvents=true",
+            "orderBy=name",
+            "color=red",
+            "limit=-1",
+            "limit=ten",
+            "limit=1&limit=2",
+            "labelSelector=a%2",
+            "clusters=a,,b",
+            "labelSelector=app+in+(web",
+        ];
+        let messages: Vec<String> = refused.iter().map(|query| message(&pods, query)).collect();
+        insta::assert_snapshot!(messages.join("\n"), @"");
+    }
+
+    #[test]
+    fn paths_that_lead_nowhere_say_why() {
+        let base = "/apis/search.fleetdex.io/v1alpha1";
+        let refused = [
+            "/".to_owned(),
+            "/api/v1/pods".to_owned(),
+            "/apis/apps".to_owned(),
+            "/apis/search.fleetdex.io/v1".to_owned(),
+            format!("{base}/search"),
+            format!("{base}/search/api/v1"),
+            format!("{base}/search/cache/api/v1/pods"),
+            format!("{base}/search/api/v1/watch/pods"),
+            format!("{base}/search/api/v1/namespaces/web/pods/p/log"),
+            format!("{base}/search/api/v1/namespaces//pods"),
+            format!("{base}/clusters/member1"),
+            format!("{base}/aggregate/api/v1/pods"),
+            format!("{base}/proxying/karmada/proxy/api/v1/pods"),
+        ];
+        let messages: Vec<String> = refused.iter().map(|path| message(path, "")).collect();
+        insta::assert_snapshot!(messages.join("\n"), @"");
+    }
+
+    #[test]
+    fn a_parameter_cannot_contradict_the_path() {
+        let path = format!("{SEARCH}/api/v1/namespaces/web/pods");
+        assert_eq!(
+            message(&path, "namespaces=db"),
+            "400 parameter namespaces: the path names one already; give either the path or the parameter"
+        );
+    }
+
+    #[test]
+    fn discovery_takes_only_what_clients_always_send() {
+        let path = "/apis/search.fleetdex.io/v1alpha1/proxying/karmada/proxy/apis/apps/v1";
+        let resources = FleetDiscovery::Resources { group: "apps".to_owned(), version: "v1".to_owned() };
+        assert_eq!(parse(path, Some("timeout=32s")).unwrap(), ApiRequest::Fleet(resources));
+        assert_eq!(message(path, "limit=5"), "400 parameter \"limit\" means nothing for discovery");
+        assert_eq!(parse("/version", None).unwrap(), ApiRequest::Version);
+    }
+}

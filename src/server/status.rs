@@ -1,0 +1,164 @@
+//! Every way a request can fail, and the `metav1.Status` that tells the client.
+//!
+//! Source of codes and reasons: <https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/status/>
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Status, StatusDetails};
+
+use crate::{model::ClusterName, store::StoreError};
+
+/// Seconds after which a client that was told to wait should ask again.
+pub const RETRY_AFTER_SECONDS: i32 = 1;
+
+/// A request that cannot be answered with what was asked for.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ApiError {
+    /// The request is not understood; the message names the part.
+    #[error("{0}")]
+    BadRequest(String),
+    /// No token, or not ours.
+    #[error("Unauthorized: send the server's token as `Authorization: Bearer <token>`")]
+    Unauthorized,
+    /// The path leads nowhere in this API.
+    #[error("the server has nothing at {path}")]
+    NoSuchPath {
+        /// The path.
+        path: String,
+    },
+    /// A resource, or a version of it, that the catalog does not hold.
+    #[error("{message}")]
+    NotRegistered {
+        /// API group; empty for the core group.
+        group: String,
+        /// Plural.
+        plural: String,
+        /// What is missing, and what would change it.
+        message: String,
+    },
+    /// No member has this name.
+    #[error("clusters.search.fleetdex.io {:?} not found: no ResourceRegistry selects a member of this name", .0.as_str())]
+    NoSuchCluster(ClusterName),
+    /// Only GET is served.
+    #[error("method {0} is not served here; the index is read with GET")]
+    MethodNotAllowed(String),
+    /// No media type that the client accepts is served.
+    #[error("none of the accepted media types ({0}) is served; accept application/json")]
+    NotAcceptable(String),
+    /// A continue token whose snapshot is gone.
+    #[error("the continue token has expired; start the list again without it")]
+    Expired,
+    /// The store is overloaded.
+    #[error("{0}; try again")]
+    Busy(String),
+    /// The store does not answer, or refuses us.
+    #[error("{0}")]
+    Unavailable(String),
+    /// The store did not answer in time.
+    #[error("the store did not answer within {0} s; ask for less, or try again")]
+    Timeout(u64),
+    /// The store's answer makes no sense, or it refused a request that we made.
+    #[error("{0}")]
+    Internal(String),
+}
+
+impl ApiError {
+    /// A request of which one part is not understood.
+    pub fn bad_request(message: impl Into<String>) -> Self {
+        Self::BadRequest(message.into())
+    }
+
+    /// The HTTP status.
+    pub fn code(&self) -> u16 {
+        self.code_and_reason().0
+    }
+
+    /// The body that tells the client.
+    pub fn status(&self) -> Status {
+        let (code, reason) = self.code_and_reason();
+        Status {
+            code: Some(i32::from(code)),
+            details: self.details(),
+            message: Some(self.to_string()),
+            reason: Some(reason.to_owned()),
+            status: Some("Failure".to_owned()),
+            ..Status::default()
+        }
+    }
+
+    fn code_and_reason(&self) -> (u16, &'static str) {
+        match self {
+            Self::BadRequest(_) => (400, "BadRequest"),
+            Self::Unauthorized => (401, "Unauthorized"),
+            Self::NoSuchPath { .. } | Self::NotRegistered { .. } | Self::NoSuchCluster(_) => (404, "NotFound"),
+            Self::MethodNotAllowed(_) => (405, "MethodNotAllowed"),
+            Self::NotAcceptable(_) => (406, "NotAcceptable"),
+            Self::Expired => (410, "Expired"),
+            Self::Busy(_) => (429, "TooManyRequests"),
+            Self::Internal(_) => (500, "InternalError"),
+            Self::Unavailable(_) => (503, "ServiceUnavailable"),
+            Self::Timeout(_) => (504, "Timeout"),
+        }
+    }
+
+    fn details(&self) -> Option<StatusDetails> {
+        match self {
+            Self::NotRegistered { group, plural, .. } => Some(StatusDetails {
+                group: Some(group.clone()).filter(|name| !name.is_empty()),
+                kind: Some(plural.clone()),
+                ..StatusDetails::default()
+            }),
+            Self::NoSuchCluster(cluster) => Some(StatusDetails {
+                group: Some("search.fleetdex.io".to_owned()),
+                kind: Some("clusters".to_owned()),
+                name: Some(cluster.to_string()),
+                ..StatusDetails::default()
+            }),
+            Self::Busy(_) => {
+                Some(StatusDetails { retry_after_seconds: Some(RETRY_AFTER_SECONDS), ..StatusDetails::default() })
+            }
+            _ => None,
+        }
+    }
+}
+
+impl From<StoreError> for ApiError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Expired => Self::Expired,
+            StoreError::Busy { .. } => Self::Busy(error.to_string()),
+            StoreError::Unreachable { .. } | StoreError::Unauthorized { .. } => Self::Unavailable(error.to_string()),
+            StoreError::Refused { .. } | StoreError::Garbled { .. } => Self::Internal(error.to_string()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_names_code_reason_message_and_what_it_is_about() {
+        let missing = ApiError::NotRegistered {
+            group: "apps".to_owned(),
+            plural: "deployments".to_owned(),
+            message: "no ResourceRegistry selects deployments.apps".to_owned(),
+        };
+        insta::assert_json_snapshot!(missing.status(), @"");
+    }
+
+    #[test]
+    fn a_client_that_meets_an_overload_is_told_when_to_come_back() {
+        let overload = StoreError::Busy { status: 429, reason: "search queue is full".to_owned() };
+        insta::assert_json_snapshot!(ApiError::from(overload).status(), @"");
+    }
+
+    #[test]
+    fn store_errors_keep_their_meaning() {
+        let unreachable =
+            StoreError::Unreachable { address: "https://os:9200".to_owned(), reason: "refused".to_owned() };
+        let password =
+            StoreError::Unauthorized { address: "https://os".to_owned(), status: 401, reason: "no".to_owned() };
+        let garbled = StoreError::Garbled { operation: "search".to_owned(), reason: "no JSON".to_owned() };
+        let codes = [unreachable, password, garbled, StoreError::Expired].map(|error| ApiError::from(error).code());
+        assert_eq!(codes, [503, 503, 500, 410]);
+    }
+}

@@ -1,0 +1,165 @@
+//! Which store answers a list, and what it is asked. Needs nothing but the catalog.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use super::{
+    catalog::{Catalog, Holding, Registered, qualified},
+    request::ListRequest,
+    status::ApiError,
+};
+use crate::{
+    model::{ClusterName, Gvk, StoreName},
+    query::{Query, ResourceName, Sort},
+    store::Store,
+};
+
+/// Objects in one page, whatever limit is asked for: bounds the memory that one request holds. A client that asked for more
+/// gets a `continue` token with fewer objects, as Kubernetes allows.
+pub const PAGE: usize = 1_000;
+/// Warnings in one answer; further clusters are only counted.
+const MAX_WARNINGS: usize = 10;
+
+/// A list, ready to be asked.
+pub struct Target {
+    /// The store that answers.
+    pub store: Arc<dyn Store>,
+    /// What it is asked; the limit is one page's.
+    pub query: Query,
+    /// The kind of the objects, in the version that the path names.
+    pub kind: Gvk,
+    /// What the client should know about the answer.
+    pub warnings: Vec<String>,
+    /// None of the clusters asked for holds the resource: the answer is an empty list.
+    pub nothing_to_ask: bool,
+}
+
+/// Finds the store that answers a list.
+pub fn target(catalog: &Catalog, request: &ListRequest) -> Result<Target, ApiError> {
+    let native = &request.native;
+    let name = ResourceName::new(&native.group, &native.plural);
+    let registered = catalog.find(&name).ok_or_else(|| not_selected(catalog, &name))?;
+    check_version(registered, &native.version)?;
+    check_namespaces(registered, request)?;
+    check_cluster(catalog, registered, request.path_cluster.as_ref())?;
+    let asked = asked_clusters(registered, request);
+    let (store_name, holding) = choose(registered, request, &asked)?;
+    let store = catalog
+        .store(store_name)
+        .ok_or_else(|| ApiError::Unavailable(format!("store {store_name} is not connected yet")))?;
+    let clusters: Vec<ClusterName> = request.clusters.iter().filter(|name| asked.contains(*name)).cloned().collect();
+    let query = Query {
+        resource: name,
+        namespaces: request.namespaces.clone(),
+        names: request.names.clone(),
+        labels: request.labels.clone(),
+        fields: request.fields.clone(),
+        selectable: registered.selectable(holding),
+        sort: Sort::standard(),
+        limit: request.limit.map_or(PAGE, |limit| limit.get().min(PAGE)),
+        clusters,
+    };
+    query.check().map_err(|error| ApiError::bad_request(format!("parameter fieldSelector: {error}")))?;
+    Ok(Target {
+        store: Arc::clone(store),
+        nothing_to_ask: query.clusters.is_empty() && !request.clusters.is_empty(),
+        query,
+        kind: Gvk::new(&native.group, &native.version, &registered.kind),
+        warnings: warnings(catalog, registered, request, holding),
+    })
+}
+
+fn not_selected(catalog: &Catalog, name: &ResourceName) -> ApiError {
+    let registries: Vec<&str> = catalog.registries().collect();
+    let remedy = if registries.is_empty() {
+        "there is no ResourceRegistry yet; create one".to_owned()
+    } else {
+        format!("add it to spec.resourceSelectors of one ({})", registries.join(", "))
+    };
+    not_registered(name, format!("no ResourceRegistry selects {}: {remedy}", qualified(name)))
+}
+
+fn not_registered(name: &ResourceName, message: String) -> ApiError {
+    ApiError::NotRegistered { group: name.group.to_string(), plural: name.plural.to_string(), message }
+}
+
+fn check_version(registered: &Registered, version: &str) -> Result<(), ApiError> {
+    if registered.versions.iter().any(|known| &**known == version) {
+        return Ok(());
+    }
+    let known: Vec<&str> = registered.versions.iter().map(|known| &**known).collect();
+    let name = &registered.name;
+    let message = format!("{} is not registered in version {version}, but in {}", qualified(name), known.join(", "));
+    Err(not_registered(name, message))
+}
+
+/// The apiserver has no such path for a resource without namespaces; our parameter for it means nothing.
+fn check_namespaces(registered: &Registered, request: &ListRequest) -> Result<(), ApiError> {
+    if registered.namespaced || request.namespaces.is_empty() {
+        return Ok(());
+    }
+    let problem = format!("{} live in no namespace", qualified(&registered.name));
+    if request.native.namespace.is_some() {
+        return Err(not_registered(&registered.name, problem));
+    }
+    Err(ApiError::bad_request(format!("parameter namespaces: {problem}")))
+}
+
+fn check_cluster(catalog: &Catalog, registered: &Registered, cluster: Option<&ClusterName>) -> Result<(), ApiError> {
+    let Some(name) = cluster else { return Ok(()) };
+    if registered.is_held_for(name) {
+        return Ok(());
+    }
+    if !catalog.knows_cluster(name) {
+        return Err(ApiError::NoSuchCluster(name.clone()));
+    }
+    let message = format!("no ResourceRegistry selects {} of cluster {name}", qualified(&registered.name));
+    Err(not_registered(&registered.name, message))
+}
+
+/// The clusters that hold the resource, of those that were asked for.
+fn asked_clusters(registered: &Registered, request: &ListRequest) -> BTreeSet<ClusterName> {
+    let held = registered.holdings.values().flat_map(|holding| &holding.clusters);
+    held.filter(|name| request.clusters.is_empty() || request.clusters.contains(name)).cloned().collect()
+}
+
+/// The store that was named, or else the first that holds all the clusters asked for: pages of several stores cannot be
+/// merged in order, because stores order by their own rules.
+fn choose<'r>(
+    registered: &'r Registered,
+    request: &ListRequest,
+    asked: &BTreeSet<ClusterName>,
+) -> Result<(&'r StoreName, &'r Holding), ApiError> {
+    let holders = || registered.holdings.keys().map(StoreName::as_str).collect::<Vec<_>>().join(", ");
+    let name = qualified(&registered.name);
+    if let Some(wanted) = &request.store {
+        return registered.holdings.get_key_value(wanted).ok_or_else(|| {
+            let problem = format!("parameter store: {wanted} does not hold {name}; these do: {}", holders());
+            ApiError::BadRequest(problem)
+        });
+    }
+    registered.holdings.iter().find(|(_, holding)| asked.is_subset(&holding.clusters)).ok_or_else(|| {
+        let problem = format!("no single store holds {name} of every cluster asked for");
+        ApiError::BadRequest(format!("{problem}; choose with the parameter store: {}, or name clusters", holders()))
+    })
+}
+
+fn warnings(catalog: &Catalog, registered: &Registered, request: &ListRequest, holding: &Holding) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let missing = request.clusters.iter().filter(|name| !holding.clusters.contains(*name));
+    for name in missing {
+        warnings.push(format!("no ResourceRegistry selects {} of cluster {name}", qualified(&registered.name)));
+    }
+    let answering =
+        holding.clusters.iter().filter(|name| request.clusters.is_empty() || request.clusters.contains(name));
+    for name in answering {
+        if let Some(since) = catalog.stale(name) {
+            warnings.push(format!("cluster {name} is {since}"));
+        }
+    }
+    let surplus = warnings.len().saturating_sub(MAX_WARNINGS);
+    if surplus > 0 {
+        warnings.truncate(MAX_WARNINGS);
+        warnings.push(format!("{surplus} more warnings of this kind are left out"));
+    }
+    warnings
+}
