@@ -14,6 +14,7 @@
 //! The modules in reading order: [`model`] has the shared words, [`selector`] and [`query`] what is asked.
 
 pub mod api;
+pub mod app;
 pub mod bulk;
 pub mod cli;
 pub mod cluster;
