@@ -108,8 +108,8 @@ fn files(module: &Path) -> Vec<PathBuf> {
     }
     let mut folders = vec![module.to_path_buf()];
     while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(&folder).into_iter().flatten() {
-            let path = entry.unwrap().path();
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let path = entry.path();
             if path.is_dir() {
                 folders.push(path);
             } else if path.extension().is_some_and(|extension| extension == "rs") && !path.ends_with("tests.rs") {

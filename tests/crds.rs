@@ -31,3 +31,21 @@ fn committed_crds_are_generated_from_the_types() {
         assert_eq!(present, expected, "{} holds a file that no type stands for", folder.display());
     }
 }
+
+#[test]
+fn the_yaml_reads_back_as_the_same_crd() {
+    for file in crd::all() {
+        let read: serde_json::Value = serde_saphyr::from_str(&file.yaml().unwrap()).unwrap();
+        assert_eq!(read, serde_json::to_value(&file.crd).unwrap(), "{}", file.file);
+    }
+}
+
+#[test]
+fn crd_prints_every_crd() {
+    let mut printed = Vec::new();
+    crd::run(&mut printed).unwrap();
+    let printed = String::from_utf8(printed).unwrap();
+    for file in crd::all() {
+        assert!(printed.contains(&file.yaml().unwrap()), "{}", file.file);
+    }
+}

@@ -1,5 +1,7 @@
 //! Every example manifest stands in `tests/manifests/` with a declared outcome. The end-to-end tests apply them.
 
+#![allow(clippy::unwrap_used, reason = "a test")]
+
 use std::{collections::BTreeSet, fs, path::Path};
 
 use serde::Deserialize;

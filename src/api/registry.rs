@@ -20,6 +20,7 @@ pub const ORPHAN_ANNOTATION: &str = "fleetdex.io/orphan";
 pub const FINALIZER: &str = "search.fleetdex.io/documents";
 
 /// What to index: which resources of which member clusters, and the store that keeps them.
+#[expect(clippy::duplicated_attributes, reason = "columns have types in common")]
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "search.karmada.io",

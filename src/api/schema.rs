@@ -50,7 +50,7 @@ pub fn field_paths(_: &mut SchemaGenerator) -> Schema {
     texts(64, 256, &[(path, "a field path is dotted, such as spec.template.spec.schedulerName, without a leading dot and without list indices")])
 }
 
-/// A list of paths to remove: the outer shape of an RFC 9535 JSONPath. [`crate::model::Projection`] reads them in full.
+/// A list of paths to remove: the outer shape of an RFC 9535 `JSONPath`. [`crate::model::Projection`] reads them in full.
 pub fn redactions(_: &mut SchemaGenerator) -> Schema {
     let path = r"self.matches('^[$]?([.]{0,2}([A-Za-z_][A-Za-z0-9_]*|[*])|\\[[^\\[\\]]+\\])+$')";
     let help = "write a JSONPath such as spec.template.spec.containers[*].env, or metadata.annotations['example.com/token'] for a key \
@@ -101,9 +101,9 @@ pub fn label_selector(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// In and NotIn compare with values.
+/// `In` and `NotIn` compare with values.
 pub const VALUES_NEEDED: &str = "!(self.operator in ['In', 'NotIn']) || (has(self.values) && size(self.values) > 0)";
-/// Exists and DoesNotExist do not.
+/// `Exists` and `DoesNotExist` do not.
 pub const VALUES_REFUSED: &str = "!(self.operator in ['Exists', 'DoesNotExist']) || !has(self.values) || size(self.values) == 0";
 
 /// The schema of `T` as the items of a list with at most `most` of them.

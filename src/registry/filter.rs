@@ -186,6 +186,7 @@ fn fields(kind: &str, selector: Option<&ObjectFieldSelector>) -> Result<FieldSel
 }
 
 #[cfg(test)]
+#[allow(clippy::needless_pass_by_value, reason = "`json!` is written where it is passed")]
 mod tests {
     use serde_json::{Value, json};
 

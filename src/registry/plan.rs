@@ -78,7 +78,7 @@ pub struct Route {
 pub struct RegistryPlan {
     /// Its store; `None` when it names none, or none that can exist.
     pub store: Option<StoreName>,
-    /// Why nothing of it can be done, such as a redaction that is no JSONPath. What its store has of it is kept.
+    /// Why nothing of it can be done, such as a redaction that is no `JSONPath`. What its store has of it is kept.
     pub invalid: Option<String>,
     /// What an older registry of the same store decides differently.
     pub conflict: Option<String>,
@@ -246,13 +246,11 @@ impl Plan {
     fn add_units(&mut self, cluster: &ClusterName, resource: &Resource, routes: Vec<Route>) {
         let mut namespaces = BTreeSet::new();
         for route in &routes {
-            match route.filter.namespaces() {
-                Some(wanted) => namespaces.extend(wanted.iter().cloned()),
-                None => {
-                    self.add_unit(Unit { cluster: cluster.clone(), resource: resource.clone(), scope: Scope::All }, routes);
-                    return;
-                }
-            }
+            let Some(wanted) = route.filter.namespaces() else {
+                self.add_unit(Unit { cluster: cluster.clone(), resource: resource.clone(), scope: Scope::All }, routes);
+                return;
+            };
+            namespaces.extend(wanted.iter().cloned());
         }
         for namespace in namespaces {
             let reaches = |route: &&Route| route.filter.namespaces().is_some_and(|wanted| wanted.contains(&namespace));
@@ -303,4 +301,5 @@ fn pushed_down(gvk: &Gvk, fields: &FieldSelector) -> Option<String> {
 }
 
 #[cfg(test)]
+#[allow(clippy::needless_pass_by_value, reason = "`json!` is written where it is passed")]
 mod tests;
