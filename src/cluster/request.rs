@@ -33,6 +33,16 @@ pub enum RequestError {
         /// Why, from the outermost cause to the innermost.
         cause: String,
     },
+    /// The member's certificate is not to be trusted.
+    #[error(
+        "GET {path} was not sent, as the certificate of the API server is not trusted: {cause}. Put the PEM certificates of its CA into key \"caBundle\" of the Secret that spec.secretRef names"
+    )]
+    Untrusted {
+        /// What was to be asked.
+        path: String,
+        /// What is wrong with the certificate.
+        cause: String,
+    },
     /// An answer that is an error.
     #[error("GET {path} was answered {status}: {reason}")]
     Refused {
@@ -67,6 +77,7 @@ impl RequestError {
     pub fn reason(&self) -> &'static str {
         match self {
             Self::TimedOut { .. } | Self::Unreachable { .. } => "Unreachable",
+            Self::Untrusted { .. } => "CertificateInvalid",
             Self::Refused { status: StatusCode::UNAUTHORIZED, .. } => "Unauthorized",
             Self::Refused { status: StatusCode::FORBIDDEN, .. } => "Forbidden",
             Self::Refused { .. } => "NotReady",
@@ -96,15 +107,37 @@ pub async fn get(client: &Client, path: &str, headers: HeaderMap, timeout: Durat
 }
 
 async fn exchange(client: &Client, path: &str, mut headers: HeaderMap) -> Result<Answer, RequestError> {
-    let lost =
-        |error: &(dyn Error + 'static)| RequestError::Unreachable { path: path.to_owned(), cause: causes(error) };
     headers.entry(header::ACCEPT).or_insert(header::HeaderValue::from_static("application/json"));
-    let mut request = Request::get(path).body(Body::empty()).map_err(|error| lost(&error))?;
+    let mut request = Request::get(path).body(Body::empty()).map_err(|error| lost(path, &error))?;
     request.headers_mut().extend(headers);
-    let response = client.send(request).await.map_err(|error| lost(&error))?;
+    let response = client.send(request).await.map_err(|error| lost(path, &error))?;
     let (head, body) = response.into_parts();
-    let body = Limited::new(body, MAX_ANSWER).collect().await.map_err(|error| lost(error.as_ref()))?;
+    let body = Limited::new(body, MAX_ANSWER).collect().await.map_err(|error| lost(path, error.as_ref()))?;
     Ok(Answer { status: head.status, headers: head.headers, body: body.to_bytes() })
+}
+
+fn lost(path: &str, error: &(dyn Error + 'static)) -> RequestError {
+    let path = path.to_owned();
+    match certificate_error(error) {
+        Some(wrong) => RequestError::Untrusted { path, cause: wrong.to_string() },
+        None => RequestError::Unreachable { path, cause: causes(error) },
+    }
+}
+
+/// TLS errors travel inside I/O errors, which do not name them as their source.
+fn certificate_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::CertificateError> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(rustls::Error::InvalidCertificate(wrong)) = error.downcast_ref() {
+            return Some(wrong);
+        }
+        let carried = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+        next = match carried {
+            Some(inner) => Some(inner),
+            None => error.source(),
+        };
+    }
+    None
 }
 
 fn accept(path: &str, answer: Answer) -> Result<Answer, RequestError> {
@@ -124,10 +157,14 @@ fn refusal(body: &[u8]) -> String {
     }
 }
 
-/// An error and its sources in one line. Wrappers that repeat their source are written once.
+/// An error and its sources in one line. Wrappers that repeat their source, or say nothing, are left out.
 pub fn causes(error: &(dyn Error + 'static)) -> String {
-    let mut line = error.to_string();
-    let mut source = error.source();
+    let outermost = match error.downcast_ref() {
+        Some(kube::Error::Service(inner)) => inner.as_ref(),
+        _ => error,
+    };
+    let mut line = outermost.to_string();
+    let mut source = outermost.source();
     while let Some(cause) = source {
         let text = cause.to_string();
         if !line.ends_with(&text) {
@@ -136,4 +173,37 @@ pub fn causes(error: &(dyn Error + 'static)) -> String {
         source = cause.source();
     }
     line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("{text}")]
+    struct Layer {
+        text: &'static str,
+        source: Option<Box<Layer>>,
+    }
+
+    fn layer(text: &'static str, source: Option<Layer>) -> Layer {
+        Layer { text, source: source.map(Box::new) }
+    }
+
+    #[test]
+    fn causes_are_one_line_without_repetition() {
+        let error = layer("cannot connect: refused", Some(layer("refused", Some(layer("os error 111", None)))));
+        assert_eq!(causes(&error), "cannot connect: refused: os error 111");
+        assert_eq!(causes(&kube::Error::Service(Box::new(layer("lost", None)))), "lost");
+    }
+
+    #[test]
+    fn a_bad_certificate_is_told_from_a_lost_connection() {
+        let tls = rustls::Error::InvalidCertificate(rustls::CertificateError::UnknownIssuer);
+        let error = kube::Error::Service(Box::new(std::io::Error::other(std::io::Error::other(tls))));
+        let untrusted = lost("/readyz", &error);
+        assert_eq!(untrusted.reason(), "CertificateInvalid");
+        assert!(untrusted.to_string().contains("not trusted: "), "{untrusted}");
+        assert_eq!(lost("/readyz", &std::io::Error::other("reset")).reason(), "Unreachable");
+    }
 }

@@ -180,9 +180,12 @@ mod tests {
         }
     }
 
+    /// URI and body of every write.
+    type Written = Arc<Mutex<Vec<(String, Value)>>>;
+
     /// A control plane that notes what is written to it.
-    fn hub() -> (Api<Cluster>, Arc<Mutex<Vec<(String, Value)>>>) {
-        let written: Arc<Mutex<Vec<(String, Value)>>> = Arc::default();
+    fn hub() -> (Api<Cluster>, Written) {
+        let written = Written::default();
         let notes = written.clone();
         let service = service_fn(move |request: Request<Body>| {
             let notes = notes.clone();

@@ -3,7 +3,7 @@
 use std::{convert::Infallible, sync::Arc};
 
 use k8s_openapi::api::core::v1::Secret;
-use kube::{Api, Client};
+use kube::{Api, Client, api::GetParams};
 use tokio::{
     sync::{Notify, watch},
     time::{Instant, sleep, sleep_until, timeout},
@@ -222,7 +222,9 @@ impl MemberTask {
     async fn read_credentials(&self, member: &Member) -> Result<Credentials, ConnectError> {
         let reference = member.endpoint.secret.as_ref().ok_or(ConnectError::SecretRefMissing)?;
         let secrets: Api<Secret> = Api::namespaced(self.shared.hub.clone(), &reference.namespace);
-        let answer = timeout(self.timing().request_timeout, secrets.get(&reference.name));
+        // Read often: the control plane's cache is fresh enough, and spares its etcd.
+        let from_cache = GetParams::any();
+        let answer = timeout(self.timing().request_timeout, secrets.get_with(&reference.name, &from_cache));
         let Ok(secret) = answer.await else {
             let cause = format!("no answer within {:?}", self.timing().request_timeout);
             return Err(ConnectError::SecretUnreadable { secret: SecretName(reference.clone()), cause });
