@@ -1,0 +1,3 @@
+//! The query API.
+
+pub mod listen;

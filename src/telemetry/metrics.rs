@@ -1,0 +1,542 @@
+//! Metrics in the `OpenMetrics` text format.
+//!
+//! Label sets are bounded: clusters, kinds (`apps/v1/Deployment`) and stores, never object names. What runs per event asks
+//! once for its handles ([`Metrics::unit`], [`Metrics::store`]) and then only touches atomics.
+
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use prometheus_client::{
+    encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder, text::encode},
+    metrics::{
+        counter::Counter,
+        family::Family,
+        gauge::Gauge,
+        histogram::{Histogram, exponential_buckets},
+        info::Info,
+    },
+    registry::Registry,
+};
+
+use crate::model::{ClusterName, Gvk, StoreName};
+
+/// Upper bounds of the event-to-acknowledged buckets: 5 ms to 164 s, each double the one before. A healthy store acknowledges well
+/// under a second, and a slow one shows up to minutes.
+const ACK_BUCKETS: (f64, f64, u16) = (0.005, 2.0, 16);
+/// Upper bounds of the query buckets: 1 ms to 33 s.
+const QUERY_BUCKETS: (f64, f64, u16) = (0.001, 2.0, 16);
+
+/// The content type of [`Metrics::encode`].
+pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// What a watch delivered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "the events of the watch protocol")]
+pub enum WatchEvent {
+    Added,
+    Modified,
+    Deleted,
+    Bookmark,
+    Error,
+}
+
+/// Why a list was made although the unit had been listed before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RelistReason {
+    /// 410: the version that the watch would resume from is gone.
+    Expired,
+    /// The watch failed in a way that leaves its state in doubt.
+    Error,
+    /// The change buffer was full, so events were given up.
+    Overflow,
+    /// What is stored of an object changed.
+    Projection,
+}
+
+/// What became of one item of a bulk request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum BulkVerdict {
+    /// Created or updated.
+    Indexed,
+    /// Deleted.
+    Deleted,
+    /// The store holds a newer version already (409).
+    Superseded,
+    /// The document to delete was not there (404).
+    Absent,
+    /// Sent again later (429, 5xx).
+    Retried,
+    /// Refused by the store; a fallback document takes its place.
+    Rejected,
+    /// A fallback document was stored.
+    Fallback,
+}
+
+/// How a bulk request as a whole ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum BulkOutcome {
+    /// Answered item by item.
+    Answered,
+    /// Refused as a whole, or the connection failed.
+    Failed,
+}
+
+/// Where a unit is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum UnitPhase {
+    /// Reading the complete list.
+    Listing,
+    /// Following changes.
+    Watching,
+    /// Failed, and waiting to try again.
+    Waiting,
+    /// Cannot work until something outside changes: kind not served, access denied.
+    Failed,
+}
+
+impl UnitPhase {
+    /// Every phase, so that a gauge can be written for each.
+    pub const ALL: [Self; 4] = [Self::Listing, Self::Watching, Self::Waiting, Self::Failed];
+}
+
+/// Gives the variants the words that stand in series.
+macro_rules! label_words {
+    ($($label:ident { $($variant:ident => $word:literal),+ })+) => {$(
+        impl EncodeLabelValue for $label {
+            fn encode(&self, encoder: &mut LabelValueEncoder) -> Result<(), std::fmt::Error> {
+                let word = match self { $(Self::$variant => $word),+ };
+                word.encode(encoder)
+            }
+        }
+    )+};
+}
+
+label_words! {
+    WatchEvent { Added => "added", Modified => "modified", Deleted => "deleted", Bookmark => "bookmark", Error => "error" }
+    RelistReason { Expired => "expired", Error => "error", Overflow => "overflow", Projection => "projection" }
+    BulkVerdict { Indexed => "indexed", Deleted => "deleted", Superseded => "superseded", Absent => "absent", Retried => "retried", Rejected => "rejected", Fallback => "fallback" }
+    BulkOutcome { Answered => "answered", Failed => "failed" }
+    UnitPhase { Listing => "listing", Watching => "watching", Waiting => "waiting", Failed => "failed" }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, EncodeLabelSet)]
+struct UnitLabels {
+    cluster: Arc<str>,
+    kind: Arc<str>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct EventLabels {
+    cluster: Arc<str>,
+    kind: Arc<str>,
+    event: WatchEvent,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RelistLabels {
+    cluster: Arc<str>,
+    kind: Arc<str>,
+    reason: RelistReason,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ClusterLabels {
+    cluster: Arc<str>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct PhaseLabels {
+    cluster: Arc<str>,
+    phase: UnitPhase,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct StoreLabels {
+    store: Arc<str>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OutcomeLabels {
+    store: Arc<str>,
+    outcome: BulkOutcome,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct VerdictLabels {
+    store: Arc<str>,
+    verdict: BulkVerdict,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct CodeLabels {
+    code: u16,
+}
+
+type Seconds = Family<StoreLabels, Histogram, fn() -> Histogram>;
+
+/// Every metric of the process. Share it in an `Arc`.
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Registry,
+    /// Which units have series, so that they go when their cluster goes.
+    known_units: Mutex<BTreeSet<UnitLabels>>,
+    watch_events: Family<EventLabels, Counter>,
+    lists: Family<UnitLabels, Counter>,
+    list_bytes: Family<UnitLabels, Counter>,
+    relists: Family<RelistLabels, Counter>,
+    watch_restarts: Family<UnitLabels, Counter>,
+    watch_expired: Family<UnitLabels, Counter>,
+    cluster_up: Family<ClusterLabels, Gauge>,
+    units: Family<PhaseLabels, Gauge>,
+    bulk_requests: Family<OutcomeLabels, Counter>,
+    bulk_items: Family<VerdictLabels, Counter>,
+    bulk_bytes: Family<StoreLabels, Counter>,
+    bulk_in_flight: Family<StoreLabels, Gauge>,
+    pending_documents: Family<StoreLabels, Gauge>,
+    pending_bytes: Family<StoreLabels, Gauge>,
+    event_to_ack: Seconds,
+    query_requests: Family<CodeLabels, Counter>,
+    query_seconds: Histogram,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Metrics {
+    /// All families, registered under `fleetdex_`, with no series yet.
+    pub fn new() -> Self {
+        let mut metrics = Self {
+            registry: Registry::with_prefix("fleetdex"),
+            known_units: Mutex::default(),
+            watch_events: Family::default(),
+            lists: Family::default(),
+            list_bytes: Family::default(),
+            relists: Family::default(),
+            watch_restarts: Family::default(),
+            watch_expired: Family::default(),
+            cluster_up: Family::default(),
+            units: Family::default(),
+            bulk_requests: Family::default(),
+            bulk_items: Family::default(),
+            bulk_bytes: Family::default(),
+            bulk_in_flight: Family::default(),
+            pending_documents: Family::default(),
+            pending_bytes: Family::default(),
+            event_to_ack: Family::new_with_constructor(|| histogram(ACK_BUCKETS)),
+            query_requests: Family::default(),
+            query_seconds: histogram(QUERY_BUCKETS),
+        };
+        metrics.register_reading();
+        metrics.register_writing();
+        metrics.register_serving();
+        metrics
+    }
+
+    fn register_reading(&mut self) {
+        let registry = &mut self.registry;
+        registry.register("watch_events", "Events that watches delivered", self.watch_events.clone());
+        registry.register("lists", "List requests that were completed, one per page", self.lists.clone());
+        registry.register("list_bytes", "Bytes of list answers after decompression", self.list_bytes.clone());
+        registry.register("relists", "Complete lists after the first, by cause", self.relists.clone());
+        registry.register("watch_restarts", "Watches that ended and were opened again", self.watch_restarts.clone());
+        let expired = "Answers that said the version to resume from is gone (410), as a status or as an event";
+        registry.register("watch_expired", expired, self.watch_expired.clone());
+        registry.register("cluster_up", "Whether a member answers (1) or not (0)", self.cluster_up.clone());
+        registry.register("units", "List and watch streams by phase", self.units.clone());
+    }
+
+    fn register_writing(&mut self) {
+        let registry = &mut self.registry;
+        registry.register("bulk_requests", "Bulk requests that ended", self.bulk_requests.clone());
+        registry.register("bulk_items", "Items of bulk requests by what became of them", self.bulk_items.clone());
+        registry.register("bulk_bytes", "Bytes of bulk requests, before compression", self.bulk_bytes.clone());
+        registry.register("bulk_in_flight", "Bulk requests that wait for their answer", self.bulk_in_flight.clone());
+        registry.register("pending_documents", "Changes that wait to be sent", self.pending_documents.clone());
+        registry.register("pending_bytes", "Bytes of the changes that wait to be sent", self.pending_bytes.clone());
+        let to_ack = "Seconds from an event's arrival to the store's acknowledgement";
+        registry.register("event_to_ack_seconds", to_ack, self.event_to_ack.clone());
+    }
+
+    fn register_serving(&mut self) {
+        let registry = &mut self.registry;
+        registry.register(
+            "query_requests",
+            "Answered requests of the query API by HTTP status",
+            self.query_requests.clone(),
+        );
+        let seconds = "Seconds until the first byte of an answer of the query API";
+        registry.register("query_seconds", seconds, self.query_seconds.clone());
+        registry.register("build", "What runs", Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]));
+    }
+
+    /// The handles of one cluster's kind. Scopes of the same kind share them.
+    pub fn unit(&self, cluster: &ClusterName, kind: &Gvk) -> UnitMetrics {
+        let labels = UnitLabels { cluster: cluster.as_str().into(), kind: kind.to_string().into() };
+        self.known_units.lock().unwrap_or_else(PoisonError::into_inner).insert(labels.clone());
+        let event = |event| {
+            let event_labels =
+                EventLabels { cluster: Arc::clone(&labels.cluster), kind: Arc::clone(&labels.kind), event };
+            self.watch_events.get_or_create_owned(&event_labels)
+        };
+        UnitMetrics {
+            added: event(WatchEvent::Added),
+            modified: event(WatchEvent::Modified),
+            deleted: event(WatchEvent::Deleted),
+            bookmarks: event(WatchEvent::Bookmark),
+            errors: event(WatchEvent::Error),
+            lists: self.lists.get_or_create_owned(&labels),
+            list_bytes: self.list_bytes.get_or_create_owned(&labels),
+            watch_restarts: self.watch_restarts.get_or_create_owned(&labels),
+            watch_expired: self.watch_expired.get_or_create_owned(&labels),
+            relists: self.relists.clone(),
+            labels,
+        }
+    }
+
+    /// Whether a member answers.
+    pub fn set_cluster_up(&self, cluster: &ClusterName, up: bool) {
+        self.cluster_up.get_or_create(&ClusterLabels { cluster: cluster.as_str().into() }).set(i64::from(up));
+    }
+
+    /// How many units of a cluster are in a phase.
+    pub fn set_units(&self, cluster: &ClusterName, phase: UnitPhase, count: usize) {
+        let labels = PhaseLabels { cluster: cluster.as_str().into(), phase };
+        self.units.get_or_create(&labels).set(saturating(count));
+    }
+
+    /// Removes every series of a member that is gone.
+    pub fn forget_cluster(&self, cluster: &ClusterName) {
+        let name: Arc<str> = cluster.as_str().into();
+        self.cluster_up.remove(&ClusterLabels { cluster: Arc::clone(&name) });
+        for phase in UnitPhase::ALL {
+            self.units.remove(&PhaseLabels { cluster: Arc::clone(&name), phase });
+        }
+        let mut known = self.known_units.lock().unwrap_or_else(PoisonError::into_inner);
+        let gone: Vec<UnitLabels> = known.iter().filter(|unit| unit.cluster == name).cloned().collect();
+        for unit in gone {
+            self.remove_unit(&unit);
+            known.remove(&unit);
+        }
+    }
+
+    /// Removes the series of one kind of one cluster, when its last stream has ended.
+    pub fn forget_unit(&self, cluster: &ClusterName, kind: &Gvk) {
+        let labels = UnitLabels { cluster: cluster.as_str().into(), kind: kind.to_string().into() };
+        self.remove_unit(&labels);
+        self.known_units.lock().unwrap_or_else(PoisonError::into_inner).remove(&labels);
+    }
+
+    fn remove_unit(&self, labels: &UnitLabels) {
+        use {RelistReason as Reason, WatchEvent as Event};
+        for family in [&self.lists, &self.list_bytes, &self.watch_restarts, &self.watch_expired] {
+            family.remove(labels);
+        }
+        let UnitLabels { cluster, kind } = labels;
+        for event in [Event::Added, Event::Modified, Event::Deleted, Event::Bookmark, Event::Error] {
+            self.watch_events.remove(&EventLabels { cluster: Arc::clone(cluster), kind: Arc::clone(kind), event });
+        }
+        for reason in [Reason::Expired, Reason::Error, Reason::Overflow, Reason::Projection] {
+            self.relists.remove(&RelistLabels { cluster: Arc::clone(cluster), kind: Arc::clone(kind), reason });
+        }
+    }
+
+    /// The handles of one store.
+    pub fn store(&self, store: &StoreName) -> StoreMetrics {
+        let labels = StoreLabels { store: store.as_str().into() };
+        let items =
+            |verdict| self.bulk_items.get_or_create_owned(&VerdictLabels { store: Arc::clone(&labels.store), verdict });
+        let requests = |outcome| {
+            self.bulk_requests.get_or_create_owned(&OutcomeLabels { store: Arc::clone(&labels.store), outcome })
+        };
+        StoreMetrics {
+            answered: requests(BulkOutcome::Answered),
+            failed: requests(BulkOutcome::Failed),
+            indexed: items(BulkVerdict::Indexed),
+            deleted: items(BulkVerdict::Deleted),
+            superseded: items(BulkVerdict::Superseded),
+            absent: items(BulkVerdict::Absent),
+            retried: items(BulkVerdict::Retried),
+            rejected: items(BulkVerdict::Rejected),
+            fallback: items(BulkVerdict::Fallback),
+            bulk_bytes: self.bulk_bytes.get_or_create_owned(&labels),
+            bulk_in_flight: self.bulk_in_flight.get_or_create_owned(&labels),
+            pending_documents: self.pending_documents.get_or_create_owned(&labels),
+            pending_bytes: self.pending_bytes.get_or_create_owned(&labels),
+            event_to_ack: self.event_to_ack.get_or_create_owned(&labels),
+        }
+    }
+
+    /// Counts one answered request of the query API.
+    pub fn query_answered(&self, code: u16, seconds: f64) {
+        self.query_requests.get_or_create(&CodeLabels { code }).inc();
+        self.query_seconds.observe(seconds);
+    }
+
+    /// All metrics as text, in the format that [`CONTENT_TYPE`] names.
+    pub fn encode(&self) -> Result<String, std::fmt::Error> {
+        let mut text = String::new();
+        encode(&mut text, &self.registry)?;
+        Ok(text)
+    }
+}
+
+/// The counters of one kind of one cluster.
+#[derive(Clone, Debug)]
+pub struct UnitMetrics {
+    added: Counter,
+    modified: Counter,
+    deleted: Counter,
+    bookmarks: Counter,
+    errors: Counter,
+    /// Pages of lists that were read.
+    pub lists: Counter,
+    /// Bytes of those pages.
+    pub list_bytes: Counter,
+    /// Watches that ended and were opened again.
+    pub watch_restarts: Counter,
+    /// 410 answers, as a status or as an event.
+    pub watch_expired: Counter,
+    relists: Family<RelistLabels, Counter>,
+    labels: UnitLabels,
+}
+
+impl UnitMetrics {
+    /// The counter of one type of event.
+    pub fn events(&self, event: WatchEvent) -> &Counter {
+        match event {
+            WatchEvent::Added => &self.added,
+            WatchEvent::Modified => &self.modified,
+            WatchEvent::Deleted => &self.deleted,
+            WatchEvent::Bookmark => &self.bookmarks,
+            WatchEvent::Error => &self.errors,
+        }
+    }
+
+    /// Counts a complete list after the first.
+    pub fn relisted(&self, reason: RelistReason) {
+        let UnitLabels { cluster, kind } = self.labels.clone();
+        self.relists.get_or_create(&RelistLabels { cluster, kind, reason }).inc();
+    }
+}
+
+/// The metrics of one store's writer.
+#[derive(Clone, Debug)]
+pub struct StoreMetrics {
+    answered: Counter,
+    failed: Counter,
+    indexed: Counter,
+    deleted: Counter,
+    superseded: Counter,
+    absent: Counter,
+    retried: Counter,
+    rejected: Counter,
+    fallback: Counter,
+    /// Bytes of bulk requests, before compression.
+    pub bulk_bytes: Counter,
+    /// Bulk requests that wait for their answer.
+    pub bulk_in_flight: Gauge,
+    /// Changes that wait to be sent.
+    pub pending_documents: Gauge,
+    /// Their bytes.
+    pub pending_bytes: Gauge,
+    /// Seconds from an event's arrival to the store's acknowledgement.
+    pub event_to_ack: Histogram,
+}
+
+impl StoreMetrics {
+    /// The counter of requests that ended so.
+    pub fn requests(&self, outcome: BulkOutcome) -> &Counter {
+        match outcome {
+            BulkOutcome::Answered => &self.answered,
+            BulkOutcome::Failed => &self.failed,
+        }
+    }
+
+    /// The counter of items of which this became.
+    pub fn items(&self, verdict: BulkVerdict) -> &Counter {
+        match verdict {
+            BulkVerdict::Indexed => &self.indexed,
+            BulkVerdict::Deleted => &self.deleted,
+            BulkVerdict::Superseded => &self.superseded,
+            BulkVerdict::Absent => &self.absent,
+            BulkVerdict::Retried => &self.retried,
+            BulkVerdict::Rejected => &self.rejected,
+            BulkVerdict::Fallback => &self.fallback,
+        }
+    }
+
+    /// Sets what waits to be sent.
+    pub fn set_pending(&self, documents: usize, bytes: usize) {
+        self.pending_documents.set(saturating(documents));
+        self.pending_bytes.set(saturating(bytes));
+    }
+}
+
+fn histogram((start, factor, length): (f64, f64, u16)) -> Histogram {
+    Histogram::new(exponential_buckets(start, factor, length))
+}
+
+fn saturating(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pods() -> Gvk {
+        Gvk::new("", "v1", "Pod")
+    }
+
+    #[test]
+    fn series_carry_the_cluster_the_kind_and_what_happened() {
+        let metrics = Metrics::new();
+        let unit = metrics.unit(&"member1".parse().unwrap(), &pods());
+        unit.events(WatchEvent::Modified).inc();
+        unit.relisted(RelistReason::Expired);
+        let store = metrics.store(&"main".parse().unwrap());
+        store.items(BulkVerdict::Superseded).inc_by(3);
+        store.set_pending(2, 700);
+        store.event_to_ack.observe(0.02);
+        metrics.set_cluster_up(&"member1".parse().unwrap(), true);
+        metrics.set_units(&"member1".parse().unwrap(), UnitPhase::Watching, 4);
+        metrics.query_answered(410, 0.1);
+        let text = metrics.encode().unwrap();
+        for line in [
+            r#"fleetdex_watch_events_total{cluster="member1",kind="v1/Pod",event="modified"} 1"#,
+            r#"fleetdex_relists_total{cluster="member1",kind="v1/Pod",reason="expired"} 1"#,
+            r#"fleetdex_bulk_items_total{store="main",verdict="superseded"} 3"#,
+            r#"fleetdex_pending_bytes{store="main"} 700"#,
+            r#"fleetdex_event_to_ack_seconds_count{store="main"} 1"#,
+            r#"fleetdex_cluster_up{cluster="member1"} 1"#,
+            r#"fleetdex_units{cluster="member1",phase="watching"} 4"#,
+            r#"fleetdex_query_requests_total{code="410"} 1"#,
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line} is not in:\n{text}");
+        }
+        assert!(text.ends_with("# EOF\n"));
+    }
+
+    #[test]
+    fn a_cluster_that_goes_takes_its_series_along_and_leaves_the_others() {
+        let metrics = Metrics::new();
+        for cluster in ["member1", "member2"] {
+            let unit = metrics.unit(&cluster.parse().unwrap(), &pods());
+            unit.events(WatchEvent::Added).inc();
+            unit.relisted(RelistReason::Error);
+            metrics.set_cluster_up(&cluster.parse().unwrap(), false);
+            metrics.set_units(&cluster.parse().unwrap(), UnitPhase::Listing, 1);
+        }
+        metrics.forget_cluster(&"member1".parse().unwrap());
+        let text = metrics.encode().unwrap();
+        assert!(!text.contains("member1"), "{text}");
+        assert!(text.contains("member2"));
+        metrics.forget_unit(&"member2".parse().unwrap(), &pods());
+        assert!(!metrics.encode().unwrap().contains("v1/Pod"));
+    }
+}

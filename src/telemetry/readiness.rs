@@ -1,0 +1,87 @@
+//! Whether the process is ready to serve, and if not, why.
+
+use std::{
+    collections::BTreeMap,
+    fmt::Write as _,
+    sync::{Arc, PoisonError, RwLock},
+};
+
+/// Named checks with a reason for each that fails. Clones share the same checks.
+///
+/// A process without any check is not ready: something has to say that it has started.
+#[derive(Clone, Debug, Default)]
+pub struct Readiness(Arc<RwLock<BTreeMap<String, Option<String>>>>);
+
+impl Readiness {
+    /// Readiness with no check yet: not ready.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The check passes.
+    pub fn ready(&self, check: &str) {
+        self.set(check, None);
+    }
+
+    /// The check fails, because of `reason`, which is shown to anyone who may reach the port: no secrets.
+    pub fn not_ready(&self, check: &str, reason: impl Into<String>) {
+        self.set(check, Some(reason.into()));
+    }
+
+    /// The check does not exist any more, for example because what it looked at was removed.
+    pub fn forget(&self, check: &str) {
+        self.0.write().unwrap_or_else(PoisonError::into_inner).remove(check);
+    }
+
+    /// Whether every check passes.
+    pub fn is_ready(&self) -> bool {
+        let checks = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        !checks.is_empty() && checks.values().all(Option::is_none)
+    }
+
+    /// One line per check as Kubernetes' own components print them, then the verdict.
+    pub fn report(&self) -> String {
+        let checks = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        if checks.is_empty() {
+            return "[-]start: nothing has started yet\nreadyz check failed\n".to_owned();
+        }
+        let mut report = String::new();
+        let mut passed = true;
+        for (check, failure) in checks.iter() {
+            let line = match failure {
+                None => writeln!(report, "[+]{check} ok"),
+                Some(reason) => {
+                    passed = false;
+                    writeln!(report, "[-]{check} failed: {reason}")
+                }
+            };
+            debug_assert!(line.is_ok(), "writing to a String cannot fail");
+        }
+        report.push_str(if passed { "readyz check passed\n" } else { "readyz check failed\n" });
+        report
+    }
+
+    fn set(&self, check: &str, failure: Option<String>) {
+        self.0.write().unwrap_or_else(PoisonError::into_inner).insert(check.to_owned(), failure);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_ready_once_it_has_checks_and_all_of_them_pass() {
+        let readiness = Readiness::new();
+        assert!(!readiness.is_ready());
+        readiness.not_ready("store", "cannot reach OpenSearch");
+        readiness.ready("api");
+        assert!(!readiness.is_ready());
+        assert_eq!(readiness.report(), "[+]api ok\n[-]store failed: cannot reach OpenSearch\nreadyz check failed\n");
+        readiness.clone().ready("store");
+        assert!(readiness.is_ready());
+        assert_eq!(readiness.report(), "[+]api ok\n[+]store ok\nreadyz check passed\n");
+        readiness.forget("store");
+        assert!(readiness.is_ready());
+    }
+}
