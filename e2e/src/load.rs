@@ -225,10 +225,8 @@ pub fn pod(namespace: &str, seed: u64, number: usize) -> Value {
             "annotations": {
                 "checksum/config": hex(&mut random, 32),
                 "checksum/secrets": hex(&mut random, 32),
-                "example.com/session-ticket": STANDARD.encode(bytes(&mut random, 420)),
+                "example.com/session-ticket": STANDARD.encode(bytes(&mut random, 384)),
                 "example.com/trace": hex(&mut random, 16),
-                "prometheus.io/scrape": "true",
-                "prometheus.io/port": "9090",
             },
             "ownerReferences": [{
                 "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": format!("{app}-7d9c6b"), "uid": uid(&mut random),
@@ -244,7 +242,6 @@ fn labels(app: &str, number: usize) -> Value {
         "app.kubernetes.io/name": app,
         "app.kubernetes.io/instance": format!("{app}-{}", number % 3),
         "app.kubernetes.io/version": format!("1.{}.{}", number % 7, number % 11),
-        "app.kubernetes.io/part-of": "shop",
         "tier": TIERS[number % TIERS.len()],
         "track": if number.is_multiple_of(10) { "canary" } else { "stable" },
         "pod-template-hash": format!("7d9c6b{:04x}", number % APPLICATIONS * 977),
@@ -252,8 +249,8 @@ fn labels(app: &str, number: usize) -> Value {
 }
 
 fn spec(app: &str, number: usize, random: &mut StdRng) -> Value {
-    let environment: Vec<Value> = (0..4)
-        .map(|index| json!({ "name": format!("SETTING_{index}"), "value": hex(random, 12) }))
+    let environment: Vec<Value> = (0..2)
+        .map(|index| json!({ "name": format!("SETTING_{index}"), "value": hex(random, 24) }))
         .collect();
     json!({
         "nodeName": format!("node-{:02}", number % NODES),
@@ -262,14 +259,12 @@ fn spec(app: &str, number: usize, random: &mut StdRng) -> Value {
         "containers": [{
             "name": "main",
             "image": format!("registry.example.com/shop/{app}@sha256:{}", hex(random, 32)),
-            "args": ["--listen=:8080", "--log-format=json", "--workers=4"],
             "env": environment,
             "ports": [{ "name": "http", "containerPort": 8080, "protocol": "TCP" }],
             "resources": {
                 "requests": { "cpu": "100m", "memory": "128Mi" },
                 "limits": { "cpu": "1", "memory": "512Mi" },
             },
-            "readinessProbe": { "httpGet": { "path": "/ready", "port": "http" }, "periodSeconds": 5 },
             "volumeMounts": [{ "name": "config", "mountPath": "/etc/service", "readOnly": true }],
         }],
         "volumes": [{ "name": "config", "configMap": { "name": format!("{app}-config") } }],
@@ -293,7 +288,7 @@ pub fn pod_status(seed: u64, number: usize, round: u64) -> Value {
         number % 59
     );
     let condition = |kind: &str| json!({ "type": kind, "status": if runs { "True" } else { "False" }, "lastTransitionTime": at, "lastProbeTime": null });
-    let conditions = ["Initialized", "Ready", "ContainersReady", "PodScheduled"].map(condition);
+    let conditions = ["Ready"].map(condition);
     let address = format!(
         "10.{}.{}.{}",
         number / 65_536 % 256,
@@ -346,10 +341,13 @@ fn bytes(random: &mut StdRng, count: usize) -> Vec<u8> {
 }
 
 fn hex(random: &mut StdRng, count: usize) -> String {
-    bytes(random, count)
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    let mut text = String::with_capacity(2 * count);
+    for byte in bytes(random, count) {
+        for digit in [byte >> 4, byte & 0xf] {
+            text.push(char::from(b"0123456789abcdef"[usize::from(digit)]));
+        }
+    }
+    text
 }
 
 fn uid(random: &mut StdRng) -> String {
