@@ -8,6 +8,8 @@ pub mod fleet;
 pub mod http;
 pub mod java;
 pub mod kubectl;
+pub mod load;
 pub mod opensearch;
+pub mod operator;
 pub mod parts;
 pub mod poll;

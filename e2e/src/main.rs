@@ -1,6 +1,6 @@
 //! Gets real parts, and starts and stops fleets of them: `cargo run -p e2e -- help`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
@@ -116,10 +116,13 @@ fn run(task: Task) -> Result<()> {
             };
             up(options)
         }
-        Task::Down { state } => down(state.map_or_else(
-            || Ok::<_, anyhow::Error>(default_dir()?.join("fleet.json")),
-            Ok,
-        )?),
+        Task::Down { state } => {
+            let state_file = match state {
+                Some(path) => path,
+                None => default_dir()?.join("fleet.json"),
+            };
+            down(&state_file)
+        }
     }
 }
 
@@ -193,7 +196,7 @@ fn summary(fleet: &Fleet) -> String {
 }
 
 /// Starts ourselves again without a terminal, and returns when the fleet is ready.
-fn up_in_background(state_file: &std::path::Path) -> Result<()> {
+fn up_in_background(state_file: &Path) -> Result<()> {
     if let Ok(state) = FleetState::read(state_file)
         && !state.survivors().is_empty()
     {
@@ -242,10 +245,10 @@ fn up_in_background(state_file: &std::path::Path) -> Result<()> {
     Ok(())
 }
 
-fn down(state_file: PathBuf) -> Result<()> {
-    let state = FleetState::read(&state_file)?;
+fn down(state_file: &Path) -> Result<()> {
+    let state = FleetState::read(state_file)?;
     state.stop()?;
-    let _ = std::fs::remove_file(&state_file);
+    let _ = std::fs::remove_file(state_file);
     println!("stopped {} servers", state.processes.len());
     Ok(())
 }

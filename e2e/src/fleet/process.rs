@@ -129,6 +129,12 @@ impl Process {
         let output = self.open_log()?;
         let errors = output.try_clone().context("sharing a log file")?;
         let mut command = Command::new(&self.start.program);
+        // What is set for us must not change what a test means to start.
+        for (variable, _) in std::env::vars_os() {
+            if variable == "KUBECONFIG" || variable.to_string_lossy().starts_with("FLEETDEX_") {
+                command.env_remove(variable);
+            }
+        }
         command.args(&self.start.arguments).envs(
             self.start
                 .environment
