@@ -31,7 +31,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     MemberView, RegistryView,
     fleet::Fleet,
-    plan::{Plan, StorePlan, plan},
+    plan::{Plan, StorePlan, Stream, plan},
     status::{Inputs, MemberHealth, status},
 };
 use crate::{
@@ -357,7 +357,7 @@ impl Reconciler {
             store,
             anonymous,
             health: &|cluster| members.get(cluster).map(member_health),
-            progress: &|unit| fleet.progress(unit),
+            progress: &|unit| fleet.progress(&Stream { unit: unit.clone(), store: registry_plan.store.clone()? }),
             generation: registry.metadata.generation,
             before: &before.conditions,
             now,
