@@ -17,5 +17,8 @@ pub mod serve;
 pub mod status;
 pub mod target;
 
+#[cfg(test)]
+mod tests;
+
 pub use catalog::{Catalog, Entry};
 pub use serve::{Server, ServerArgs, ServerError, Telemetry};
