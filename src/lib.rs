@@ -14,13 +14,18 @@
 //! The modules in reading order: [`model`] has the shared words, [`selector`] and [`query`] what is asked.
 
 pub mod api;
+pub mod app;
+pub mod bulk;
 pub mod cli;
 pub mod cluster;
 pub mod kinds;
 pub mod model;
+pub mod pipeline;
 pub mod query;
 pub mod registry;
 pub mod selector;
 pub mod server;
 pub mod store;
+pub mod sync;
 pub mod telemetry;
+pub mod watch;

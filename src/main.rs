@@ -1,1 +1,57 @@
-fn main(){}
+//! The `fleetdex` command.
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use fleetdex::{
+    app, cli,
+    telemetry::log::{self, LogArgs},
+};
+
+#[derive(Parser)]
+#[command(name = "fleetdex", version, about = "A live, searchable index of every object in every cluster of a fleet")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run the operator: follow the registered clusters, and answer queries
+    Run {
+        #[command(flatten)]
+        run: app::RunArgs,
+        #[command(flatten)]
+        log: LogArgs,
+    },
+    /// Print the OpenSearch request that answers a query
+    Explain(cli::explain::Args),
+    /// Print the custom resource definitions
+    Crd,
+}
+
+fn main() -> ExitCode {
+    // kube and opensearch both use rustls, which wants to be told its provider once.
+    if rustls::crypto::aws_lc_rs::default_provider().install_default().is_err() {
+        eprintln!("error: a TLS provider was installed before main");
+        return ExitCode::FAILURE;
+    }
+    match run(Arguments::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: Command) -> anyhow::Result<()> {
+    match command {
+        Command::Run { run, log } => {
+            log::init(&log)?;
+            tokio::runtime::Runtime::new()?.block_on(app::run(run))
+        }
+        Command::Explain(args) => cli::explain::run(&args),
+        Command::Crd => Ok(cli::crd::run(&mut std::io::stdout().lock())?),
+    }
+}

@@ -1,1 +1,370 @@
-//! `ResourceRegistry`.
+//! `ResourceRegistry`: which objects of which member clusters go to which store.
+//!
+//! Every field of Karmada's `search.karmada.io/v1alpha1` is here, so that its manifests apply unchanged; every other field is optional.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector, Time};
+use kube::CustomResource;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    affinity::{ClusterAffinity, FieldRequirement, requirements},
+    schema::{self, VALIDATIONS, rules},
+};
+
+/// Annotation that lets a registry go although its documents cannot be deleted.
+pub const ORPHAN_ANNOTATION: &str = "fleetdex.io/orphan";
+/// Keeps a registry until its documents are gone.
+pub const FINALIZER: &str = "search.fleetdex.io/documents";
+
+/// What to index: which resources of which member clusters, and the store that keeps them.
+#[expect(clippy::duplicated_attributes, reason = "columns have types in common")]
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "search.karmada.io",
+    version = "v1alpha1",
+    kind = "ResourceRegistry",
+    plural = "resourceregistries",
+    shortname = "rr",
+    status = "ResourceRegistryStatus",
+    derive = "PartialEq",
+    doc = "ResourceRegistry says which resources of which member clusters are indexed, and in which store.",
+    printcolumn(name = "Ready", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].status"#),
+    printcolumn(name = "Clusters", type_ = "integer", json_path = ".status.summary.clusters"),
+    printcolumn(name = "Objects", type_ = "integer", json_path = ".status.summary.objects"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+)]
+#[serde(rename_all = "camelCase")]
+pub struct ResourceRegistrySpec {
+    /// Which member clusters; all of them when it is absent.
+    #[serde(default)]
+    pub target_cluster: ClusterAffinity,
+    /// Which resources.
+    #[schemars(schema_with = "resource_selectors")]
+    pub resource_selectors: Vec<ResourceSelector>,
+    /// Where documents are kept; the embedded in-memory store when it is absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backend_store: Option<BackendStore>,
+    /// Resources to leave out, whatever `resourceSelectors` says.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "excluded_selectors")]
+    pub exclude: Vec<ResourceSelector>,
+    /// Paths that are removed from every object before it is stored, such as `spec.template.spec.containers[*].env`. Values of Secrets
+    /// and the last-applied-configuration annotation are always removed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "schema::redactions")]
+    pub redact: Vec<String>,
+}
+
+/// A kind, and which objects of it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = rules(SELECTOR_RULES)))]
+pub struct ResourceSelector {
+    /// Group and version, such as `v1` or `apps/v1`. When it is absent each member resolves the kind, built-in groups first. A version that
+    /// a member does not serve becomes the group's preferred version there. `*` goes with kind `*` and means everything.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 317), extend("x-kubernetes-validations" = rules(API_VERSION_RULES)))]
+    pub api_version: String,
+    /// Kind, such as `Deployment`; `*` for every kind of the `apiVersion` that can be listed and watched.
+    #[schemars(length(max = 63), extend("x-kubernetes-validations" = rules(KIND_RULES)))]
+    pub kind: String,
+    /// One namespace; empty: all.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(schema_with = "schema::namespace")]
+    pub namespace: String,
+    /// Several namespaces; empty: all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "schema::namespaces")]
+    pub namespaces: Vec<String>,
+    /// Namespaces to leave out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "schema::namespaces")]
+    pub exclude_namespaces: Vec<String>,
+    /// Only objects whose labels match.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::label_selector")]
+    pub label_selector: Option<LabelSelector>,
+    /// Only objects whose fields match.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub field_selector: Option<ObjectFieldSelector>,
+}
+
+impl ResourceSelector {
+    /// `kind: "*"`.
+    pub fn every_kind(&self) -> bool {
+        self.kind == "*"
+    }
+
+    /// The group and version; `None` when it is left to the member.
+    pub fn api_version(&self) -> Option<&str> {
+        Some(self.api_version.as_str()).filter(|text| !text.is_empty())
+    }
+}
+
+/// Requirements on the fields of an object.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ObjectFieldSelector {
+    /// Requirements that must all hold. The key is a dotted path such as `status.phase`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "object_requirements")]
+    pub match_expressions: Vec<FieldRequirement>,
+}
+
+/// Where documents are kept.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct BackendStore {
+    /// An OpenSearch cluster; the embedded in-memory store when it is absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub open_search: Option<OpenSearch>,
+}
+
+/// How to reach an OpenSearch cluster, and how its indices are made.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct OpenSearch {
+    /// URLs of its nodes.
+    #[schemars(schema_with = "schema::addresses")]
+    pub addresses: Vec<String>,
+    /// Secret with the keys `username` (or `userName`) and `password`. Without it requests carry no credentials.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret_ref: Option<SecretReference>,
+    /// Certificates that the nodes' certificates are checked against: PEM, or PEM in base64.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 262_144))]
+    pub ca_bundle: Option<String>,
+    /// Secret of type `kubernetes.io/tls` with the client certificate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-kubernetes-validations" = rules(CLIENT_CERTIFICATE_RULES)))]
+    pub client_cert_secret_ref: Option<SecretReference>,
+    /// Accept any certificate of the nodes. For tests only.
+    #[serde(default, rename = "insecureSkipTLSVerify", skip_serializing_if = "std::ops::Not::not")]
+    pub insecure_skip_tls_verify: bool,
+    /// What the names of all indices and aliases start with; `fleetdex` by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64), extend("x-kubernetes-validations" = rules(PREFIX_RULES)))]
+    pub index_prefix: Option<String>,
+    /// Primary shards of each index.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 1024))]
+    pub number_of_shards: Option<i32>,
+    /// Copies of each shard.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 64))]
+    pub number_of_replicas: Option<i32>,
+    /// How soon a written document can be found, such as `1s`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 16), extend("x-kubernetes-validations" = rules(REFRESH_RULES)))]
+    pub refresh_interval: Option<String>,
+    /// What can be selected; `Selectable` by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "indexing")]
+    pub indexing: Option<Indexing>,
+    /// Further fields that can be selected, as dotted paths such as `spec.template.spec.schedulerName`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "schema::field_paths")]
+    pub field_paths: Vec<String>,
+}
+
+/// What of an object can be selected.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub enum Indexing {
+    /// Labels and the selectable fields.
+    #[default]
+    Selectable,
+    /// Every field of `spec` and `status`.
+    Full,
+}
+
+/// A Secret by name.
+///
+/// Karmada accepts a reference with either part empty and then sends no credentials; here [`SecretReference::complete`] tells.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SecretReference {
+    /// Its namespace.
+    #[serde(default)]
+    #[schemars(length(max = 63))]
+    pub namespace: String,
+    /// Its name.
+    #[serde(default)]
+    #[schemars(length(max = 253))]
+    pub name: String,
+}
+
+/// A reference to a Secret has a namespace or a name, but not both.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("secretRef needs both a namespace and a name (namespace {namespace:?}, name {name:?}); remove it to send no credentials")]
+pub struct IncompleteReference {
+    namespace: String,
+    name: String,
+}
+
+impl SecretReference {
+    /// The reference, or `None` when both parts are empty.
+    pub fn complete(&self) -> Result<Option<&Self>, IncompleteReference> {
+        match (self.namespace.is_empty(), self.name.is_empty()) {
+            (false, false) => Ok(Some(self)),
+            (true, true) => Ok(None),
+            _ => Err(IncompleteReference { namespace: self.namespace.clone(), name: self.name.clone() }),
+        }
+    }
+}
+
+/// How far a registry is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ResourceRegistryStatus {
+    /// `Ready`, `StoreReachable`, `Synced`, and `Conflict` where an older registry has its way.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    pub conditions: Vec<Condition>,
+    /// Every cluster that the registry is about.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub clusters: Vec<ClusterStatus>,
+    /// Counts over all clusters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summary: Option<Summary>,
+}
+
+/// One cluster of a registry.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterStatus {
+    /// The member.
+    pub name: String,
+    /// How far it is.
+    #[schemars(with = "String")]
+    pub phase: Phase,
+    /// Why it is not further.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
+    /// Documents in the store.
+    #[serde(default)]
+    #[schemars(with = "i64")]
+    pub objects: u64,
+    /// When every kind was last complete.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_sync_time: Option<Time>,
+    /// The kinds that are not in sync.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kinds: Vec<KindStatus>,
+}
+
+/// A kind that is not in sync.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct KindStatus {
+    /// Group and version, where they are known.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub api_version: String,
+    /// The kind.
+    pub kind: String,
+    /// The namespace, where only one is indexed.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
+    /// How far it is.
+    #[schemars(with = "String")]
+    pub phase: Phase,
+    /// Why it is not further.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
+}
+
+/// How far a cluster or a kind is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Phase {
+    /// A named cluster does not exist.
+    NotFound,
+    /// Nothing has been heard of it yet.
+    Pending,
+    /// The first complete list is on its way.
+    Syncing,
+    /// Complete, and following changes.
+    Synced,
+    /// Something keeps it from being in sync.
+    Failed,
+    /// A phase that another version of Fleetdex wrote.
+    #[serde(other)]
+    Unknown,
+}
+
+/// Counts over all clusters of a registry.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Summary {
+    /// Clusters that the registry is about.
+    #[schemars(with = "i64")]
+    pub clusters: u64,
+    /// Documents in the store.
+    #[schemars(with = "i64")]
+    pub objects: u64,
+    /// How many clusters are in each phase.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(with = "BTreeMap<String, i64>")]
+    pub clusters_by_phase: BTreeMap<Phase, u64>,
+    /// How many kinds (of any cluster) are in each phase.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(with = "BTreeMap<String, i64>")]
+    pub kinds_by_phase: BTreeMap<Phase, u64>,
+}
+
+const API_VERSION_RULES: &[(&str, &str)] = &[(
+    "self == '' || self == '*' || self.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",
+    "apiVersion is <version> for the core group or <group>/<version>, such as v1 or apps/v1",
+)];
+const KIND_RULES: &[(&str, &str)] =
+    &[("self == '*' || self.matches('^[A-Za-z][A-Za-z0-9-]*$')", "kind is a kind such as Deployment, or \"*\" for every kind")];
+const SELECTOR_RULES: &[(&str, &str)] = &[
+    ("!has(self.apiVersion) || self.apiVersion != '*' || self.kind == '*'", "apiVersion \"*\" goes with kind \"*\" only; name the apiVersion of this kind or leave it out"),
+    ("self.kind != '*' || (has(self.apiVersion) && self.apiVersion != '')", "kind \"*\" needs an apiVersion; use apiVersion \"*\" for everything"),
+    (
+        "!has(self.namespace) || self.namespace == '' || !has(self.namespaces) || size(self.namespaces) == 0",
+        "set either namespace or namespaces, not both",
+    ),
+];
+const CLIENT_CERTIFICATE_RULES: &[(&str, &str)] =
+    &[("has(self.namespace) && self.namespace != '' && has(self.name) && self.name != ''", "clientCertSecretRef needs both namespace and name")];
+const PREFIX_RULES: &[(&str, &str)] = &[(
+    "self.matches('^[a-z][a-z0-9_-]*$')",
+    "indexPrefix starts with a lower-case letter and holds only lower-case letters, digits, '-' and '_'",
+)];
+const REFRESH_RULES: &[(&str, &str)] =
+    &[("self.matches('^(-1|[1-9][0-9]*(ms|s|m|h))$')", "refreshInterval is a duration such as 1s or 500ms, or -1 to turn refreshing off")];
+const INDEXING_RULES: &[(&str, &str)] =
+    &[("self != 'Full'", "indexing: Full is not supported yet; use Selectable and list further fields in fieldPaths")];
+
+/// Most selectors of one list. With [`schema::namespaces`] it bounds the cost of the rules.
+const SELECTORS: usize = 128;
+
+fn resource_selectors(generator: &mut SchemaGenerator) -> Schema {
+    let mut schema = schema::list_of::<ResourceSelector>(generator, SELECTORS);
+    let empty = "name at least one resource, such as {apiVersion: v1, kind: Pod}";
+    schema.insert(VALIDATIONS.to_owned(), rules(&[("size(self) > 0", empty)]));
+    schema
+}
+
+fn excluded_selectors(generator: &mut SchemaGenerator) -> Schema {
+    schema::list_of::<ResourceSelector>(generator, SELECTORS)
+}
+
+fn indexing(_: &mut SchemaGenerator) -> Schema {
+    schemars::json_schema!({"type": "string", "enum": ["Selectable", "Full"], VALIDATIONS: rules(INDEXING_RULES)})
+}
+
+fn object_requirements(generator: &mut SchemaGenerator) -> Schema {
+    requirements(
+        generator,
+        &[
+            ("self.operator in ['In', 'NotIn', 'Exists', 'DoesNotExist']", "operator must be In, NotIn, Exists or DoesNotExist"),
+            (schema::VALUES_NEEDED, "In and NotIn need at least one value"),
+            (schema::VALUES_REFUSED, "Exists and DoesNotExist take no values"),
+            (r"self.key.matches('^[A-Za-z_][A-Za-z0-9_-]*(\\.[A-Za-z0-9_-]+)*$')", "key is a dotted path such as status.phase"),
+        ],
+    )
+}

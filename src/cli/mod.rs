@@ -1,5 +1,6 @@
 //! The command line: one file per subcommand.
 
+pub mod crd;
 pub mod explain;
 mod query_args;
 

@@ -1,3 +1,20 @@
 //! Member clusters: where they come from, how they are reached, what they serve.
+//!
+//! [`member`] says who a member is, [`connect`] makes a client for it, [`discovery`] reads what it serves, [`state`]
+//! decides when it is probed, given up and reconnected, and [`supervisor`] runs all of it, one task per member.
 
+pub mod connect;
+pub mod credentials;
 pub mod discovery;
+pub mod fetch;
+pub mod member;
+mod proxy;
+pub mod request;
+pub mod state;
+pub mod status;
+pub mod supervisor;
+mod task;
+
+pub use member::Member;
+pub use state::{Phase, Timing};
+pub use supervisor::{Clusters, Connection, MemberState};

@@ -18,17 +18,17 @@ fn suggestion(similar: &[String]) -> String {
 
 /// The resource that a name stands for: plural, singular, kind or short name, alone or followed by `.group` or `.version.group`.
 ///
-/// Like kubectl it takes the start of a group's name for the group, ignores case except in short names, and prefers the core group.
+/// Like kubectl it takes the start of a group's name for the group where no version is named, ignores case except in short names, and
+/// prefers the core group.
 pub fn resolve(name: &str) -> Result<&'static BuiltIn, UnknownKind> {
     let unknown = |word: &str| UnknownKind { name: name.to_owned(), similar: similar_names(word) };
     let Some((word, qualifier)) = name.split_once('.') else {
         return all().iter().find(|entry| is_called(entry, name)).ok_or_else(|| unknown(name));
     };
     let called: Vec<&BuiltIn> = all().iter().filter(|entry| is_called(entry, word)).collect();
-    let with_version = qualifier.split_once('.').and_then(|(version, group)| {
-        let of_version: Vec<&BuiltIn> = called.iter().filter(|entry| entry.version == version).copied().collect();
-        first_of_group(&of_version, group)
-    });
+    let with_version = qualifier
+        .split_once('.')
+        .and_then(|(version, group)| called.iter().find(|entry| entry.version == version && entry.group == group).copied());
     with_version.or_else(|| first_of_group(&called, qualifier)).ok_or_else(|| unknown(word))
 }
 
@@ -87,22 +87,15 @@ mod tests {
         for name in ["po", "pod", "pods", "Pod", "PODS", "pods.v1."] {
             same(name, "v1/Pod");
         }
-        for name in [
-            "deploy",
-            "deployment",
-            "Deployment.apps",
-            "deployments.apps",
-            "deployments.v1.apps",
-            "deploy.app",
-            "deployments.v1.app",
-        ] {
+        for name in ["deploy", "deployment", "Deployment.apps", "deployments.apps", "deployments.v1.apps", "deploy.app"] {
             same(name, "apps/v1/Deployment");
         }
         same("ev", "v1/Event");
         same("events.events", "events.k8s.io/v1/Event");
         same("events.v1.events.k8s.io", "events.k8s.io/v1/Event");
         same("hpa", "autoscaling/v2/HorizontalPodAutoscaler");
-        same("hpa.v1.autoscaling", "autoscaling/v1/HorizontalPodAutoscaler");
+        same("csinode.storage", "storage.k8s.io/v1/CSINode");
+        same("horizontalpodautoscalers.v1.autoscaling", "autoscaling/v1/HorizontalPodAutoscaler");
         same("crds", "apiextensions.k8s.io/v1/CustomResourceDefinition");
     }
 
@@ -113,7 +106,7 @@ mod tests {
         assert_eq!(refused("podss"), r#"there is no built-in resource "podss"; did you mean pods?"#);
         assert_eq!(refused("deploymnets"), r#"there is no built-in resource "deploymnets"; did you mean deployments.apps?"#);
         assert_eq!(refused("widgets.example.com"), r#"there is no built-in resource "widgets.example.com""#);
-        for name in ["", "PO", "pods.apps", "deployments.v1beta1.apps", "deployments.v1"] {
+        for name in ["", "PO", "pods.apps", "deployments.v1beta1.apps", "deployments.v1", "deployments.v1.app", "Deploy"] {
             assert!(resolve(name).is_err(), "{name:?}");
         }
     }

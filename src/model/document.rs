@@ -1,11 +1,539 @@
-//! Objects as documents.
-/// A document.
-#[derive(Debug)]
-pub struct Document;
-/// An object that cannot become a document.
-#[derive(Debug, thiserror::Error)]
-#[error("")]
-pub struct DocumentError;
-/// What of an object is stored.
-#[derive(Debug, Clone, Default)]
-pub struct Projection;
+//! Objects as documents: the native object plus what searching needs.
+
+use std::{borrow::Cow, sync::Arc};
+
+use bytes::Bytes;
+use serde_json::value::RawValue;
+use sha2::{Digest, Sha256};
+
+use super::{
+    ClusterName, FieldType, Object, ObjectError, Projection, Resource, SelectableField, Version,
+    json::{PathTree, RawMembers, write, write_key, write_text},
+    number,
+};
+
+/// `OpenSearch` refuses longer ids.
+const MAX_ID_BYTES: usize = 512;
+/// Longer values of selectable fields are cut; a query for a longer one is refused.
+pub const MAX_FIELD_VALUE_BYTES: usize = 1024;
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+/// Keys that the document needs for itself; an object's own members of that name move to `search.native`.
+const OWN_KEYS: [&str; 2] = ["cluster", "search"];
+
+/// A document, ready to be written.
+#[derive(Clone, Debug)]
+pub struct Document {
+    /// `<apiVersion>/<kind>/<uid>`, or a hash of it.
+    pub id: Arc<str>,
+    /// The object's resource version.
+    pub version: Version,
+    /// The document as one line of JSON.
+    pub body: Bytes,
+}
+
+/// The values of an object's selectable fields, in the order of its [`Projector::fields`].
+pub struct FieldValues<'a>(Vec<(usize, Cow<'a, str>)>);
+
+/// Turns the objects of one resource of one cluster into documents.
+#[derive(Clone, Debug)]
+pub struct Projector {
+    projection: Projection,
+    fields: Arc<[SelectableField]>,
+    /// Leaves are indices into `sources`.
+    tree: PathTree,
+    /// For every source path: its field, and its rank among the sources of that field.
+    sources: Vec<(usize, usize)>,
+    /// `{"apiVersion":…,"kind":…,"cluster":…,"search":{"resource":…,"group":…`
+    head: Vec<u8>,
+    id_prefix: String,
+    hides_data: bool,
+}
+
+impl Projector {
+    /// A projector for one resource of one cluster. `fields` are the kind's selectable fields; `metadata.name` and
+    /// `metadata.namespace` have fields of their own in every document and need not be among them.
+    pub fn new(cluster: &ClusterName, resource: &Resource, projection: &Projection, fields: &[SelectableField]) -> Self {
+        let extra = projection.field_paths().iter().filter(|path| fields.iter().all(|field| field.path != **path)).map(
+            |path| SelectableField { path: path.clone(), sources: vec![path.clone()], kind: FieldType::Optional },
+        );
+        let fields: Arc<[SelectableField]> =
+            fields.iter().filter(|field| !field.path.as_str().starts_with("metadata.name")).cloned().chain(extra).collect();
+        let mut tree = PathTree::default();
+        let mut sources = Vec::new();
+        for (position, field) in fields.iter().enumerate() {
+            for (rank, source) in field.sources.iter().enumerate() {
+                tree.insert(source.segments(), sources.len());
+                sources.push((position, rank));
+            }
+        }
+        let gvk = &resource.gvk;
+        let api_version = gvk.api_version();
+        let mut head = b"{".to_vec();
+        for (key, value) in [("apiVersion", api_version.as_str()), ("kind", &*gvk.kind), ("cluster", cluster.as_str())] {
+            write_key(&mut head, key);
+            write_text(&mut head, value);
+        }
+        write_key(&mut head, "search");
+        head.push(b'{');
+        for (key, value) in [("resource", &resource.plural), ("group", &gvk.group)] {
+            write_key(&mut head, key);
+            write_text(&mut head, value);
+        }
+        Self {
+            projection: projection.clone(),
+            fields,
+            tree,
+            sources,
+            head,
+            id_prefix: format!("{api_version}/{}/", gvk.kind),
+            hides_data: gvk.group.is_empty() && &*gvk.kind == "Secret",
+        }
+    }
+
+    /// The selectable fields of the documents, `metadata.name` and `metadata.namespace` aside.
+    pub fn fields(&self) -> &[SelectableField] {
+        &self.fields
+    }
+
+    /// The id of the document of an object.
+    pub fn id(&self, uid: &str) -> Arc<str> {
+        let id = format!("{}{uid}", self.id_prefix);
+        if id.len() <= MAX_ID_BYTES {
+            return id.into();
+        }
+        Sha256::digest(id.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect::<String>().into()
+    }
+
+    /// The values of an object's selectable fields.
+    pub fn field_values<'a>(&self, object: &Object<'a>) -> FieldValues<'a> {
+        let mut raw = Vec::new();
+        for (key, value) in &object.rest {
+            if let Some(tree) = self.tree.child(&key.0) {
+                tree.collect(value, &mut raw);
+            }
+        }
+        let mut values: Vec<(usize, Cow<'a, str>)> = Vec::with_capacity(self.fields.len());
+        for position in 0..self.fields.len() {
+            self.values_of(position, &raw, &mut values);
+        }
+        FieldValues(values)
+    }
+
+    /// Appends the values of one field: those of its first source that has any, else what an absent value reads.
+    fn values_of<'a>(&self, field: usize, raw: &[(usize, Cow<'a, str>)], values: &mut Vec<(usize, Cow<'a, str>)>) {
+        let ranks = self.fields[field].sources.len();
+        for rank in 0..ranks {
+            let before = values.len();
+            for (source, value) in raw {
+                if self.sources[*source] == (field, rank) && !value.is_empty() {
+                    values.push((field, value.clone()));
+                }
+            }
+            if values.len() > before {
+                return;
+            }
+        }
+        match self.fields[field].kind {
+            FieldType::Text => values.push((field, Cow::Borrowed(""))),
+            FieldType::Number => values.push((field, Cow::Borrowed("0"))),
+            FieldType::Flag => values.push((field, Cow::Borrowed("false"))),
+            FieldType::Optional => {}
+        }
+    }
+
+    /// The document of an object. `indexed_at` is an RFC 3339 time; `json` is what `object` was parsed from.
+    pub fn document(&self, object: &Object<'_>, json: &str, indexed_at: &str) -> Result<Document, ObjectError> {
+        if self.projection.redacts_nothing() {
+            let values = self.field_values(object);
+            return Ok(self.encode(object, &values, indexed_at, json.len()));
+        }
+        let redacted = self.projection.redacted(json)?;
+        let object = Object::parse(redacted.get())?;
+        let values = self.field_values(&object);
+        Ok(self.encode(&object, &values, indexed_at, json.len()))
+    }
+
+    fn encode(&self, object: &Object<'_>, values: &FieldValues<'_>, indexed_at: &str, size_hint: usize) -> Document {
+        let mut out = Vec::with_capacity(size_hint + 512);
+        out.extend_from_slice(&self.head);
+        write_label_terms(&mut out, object);
+        self.write_field_terms(&mut out, object, values);
+        write_list(&mut out, "owners", object.metadata.owners.iter().map(|uid| Cow::Borrowed(&**uid)));
+        write_key(&mut out, "indexedAt");
+        write_text(&mut out, indexed_at);
+        write_native(&mut out, object);
+        out.push(b'}');
+        write_key(&mut out, "metadata");
+        write_metadata(&mut out, object);
+        for (key, value) in &object.rest {
+            if OWN_KEYS.contains(&&*key.0) {
+                continue;
+            }
+            write_key(&mut out, &key.0);
+            if self.hides_data && matches!(&*key.0, "data" | "stringData") {
+                write_hidden(&mut out, value);
+            } else {
+                out.extend_from_slice(value.get().as_bytes());
+            }
+        }
+        out.push(b'}');
+        Document { id: self.id(object.uid()), version: object.version(), body: out.into() }
+    }
+
+    fn write_field_terms(&self, out: &mut Vec<u8>, object: &Object<'_>, values: &FieldValues<'_>) {
+        let terms = values.0.iter().map(|(field, value)| {
+            Cow::Owned(format!("{}={}", self.fields[*field].path, number::cut(value, MAX_FIELD_VALUE_BYTES)))
+        });
+        write_list(out, "fields", terms);
+        let labels = object.labels().filter_map(|(key, value)| {
+            number::parse_integer(value).map(|number| Cow::Owned(number::label_term(key, number)))
+        });
+        let fields = values.0.iter().filter_map(|(field, value)| {
+            let number = number::parse_integer(value)?;
+            Some(Cow::Owned(number::field_term(self.fields[*field].path.as_str(), number)))
+        });
+        write_list(out, "numbers", labels.chain(fields));
+    }
+}
+
+impl FieldValues<'_> {
+    /// The first value of a field, by its position in [`Projector::fields`].
+    pub fn get(&self, field: usize) -> Option<&str> {
+        self.0.iter().find(|(position, _)| *position == field).map(|(_, value)| &**value)
+    }
+}
+
+fn write_label_terms(out: &mut Vec<u8>, object: &Object<'_>) {
+    write_list(out, "labels", object.labels().map(|(key, value)| Cow::Owned(format!("{key}={value}"))));
+    write_list(out, "labelKeys", object.labels().map(|(key, _)| Cow::Borrowed(key)));
+}
+
+/// Writes `"key":[…]`, or nothing when there is no item.
+fn write_list<'i>(out: &mut Vec<u8>, key: &str, items: impl Iterator<Item = Cow<'i, str>>) {
+    let mut any = false;
+    for item in items {
+        if any {
+            out.push(b',');
+        } else {
+            write_key(out, key);
+            out.push(b'[');
+            any = true;
+        }
+        write_text(out, &item);
+    }
+    if any {
+        out.push(b']');
+    }
+}
+
+/// Members of the object whose names the document uses itself.
+fn write_native(out: &mut Vec<u8>, object: &Object<'_>) {
+    let taken: Vec<_> = OWN_KEYS.iter().filter_map(|key| object.member(key).map(|value| (*key, value))).collect();
+    if taken.is_empty() {
+        return;
+    }
+    write_key(out, "native");
+    out.push(b'{');
+    for (key, value) in taken {
+        write_key(out, key);
+        out.extend_from_slice(value.get().as_bytes());
+    }
+    out.push(b'}');
+}
+
+fn write_metadata(out: &mut Vec<u8>, object: &Object<'_>) {
+    let metadata = &object.metadata;
+    out.push(b'{');
+    write_key(out, "name");
+    write_text(out, &metadata.name.0);
+    if let Some(namespace) = object.namespace() {
+        write_key(out, "namespace");
+        write_text(out, namespace);
+    }
+    for (key, text) in [("uid", &metadata.uid), ("resourceVersion", &metadata.resource_version)] {
+        write_key(out, key);
+        write_text(out, &text.0);
+    }
+    if !metadata.labels.0.is_empty() {
+        write_key(out, "labels");
+        out.push(b'{');
+        for (key, value) in &metadata.labels.0 {
+            write_key(out, &key.0);
+            write_text(out, &value.0);
+        }
+        out.push(b'}');
+    }
+    let mut annotations = metadata.annotations.0.iter().filter(|(key, _)| key.0 != LAST_APPLIED).peekable();
+    if annotations.peek().is_some() {
+        write_key(out, "annotations");
+        out.push(b'{');
+        for (key, value) in annotations {
+            write_key(out, &key.0);
+            out.extend_from_slice(value.get().as_bytes());
+        }
+        out.push(b'}');
+    }
+    for (key, value) in &metadata.rest {
+        write_key(out, &key.0);
+        out.extend_from_slice(value.get().as_bytes());
+    }
+    out.push(b'}');
+}
+
+/// The keys of a Secret's data, each with an empty value.
+fn write_hidden(out: &mut Vec<u8>, data: &RawValue) {
+    let members: RawMembers<'_> = serde_json::from_str(data.get()).unwrap_or_default();
+    out.push(b'{');
+    for (key, _) in &members.0 {
+        write_key(out, &key.0);
+        out.extend_from_slice(b"\"\"");
+    }
+    out.push(b'}');
+}
+
+/// Stands in for a document that the store refused: only identity and labels are indexed, everything else is kept, unindexed,
+/// in `search.native`.
+pub fn fallback(body: &[u8], reason: &str) -> Result<Bytes, serde_json::Error> {
+    const INDEXED: [&str; 4] = ["name", "namespace", "uid", "resourceVersion"];
+    const KEPT: [&str; 5] = ["resource", "group", "labels", "labelKeys", "indexedAt"];
+    let document: RawMembers<'_> = serde_json::from_slice(body)?;
+    let member = |name: &str| document.0.iter().find(|(key, _)| key.0 == name).map(|(_, value)| *value);
+    let mut out = b"{".to_vec();
+    for key in ["apiVersion", "kind", "cluster"] {
+        if let Some(value) = member(key) {
+            write_key(&mut out, key);
+            out.extend_from_slice(value.get().as_bytes());
+        }
+    }
+    write_key(&mut out, "search");
+    out.push(b'{');
+    let search: RawMembers<'_> = member("search").map_or(Ok(RawMembers::default()), |raw| serde_json::from_str(raw.get()))?;
+    for (key, value) in search.0.iter().filter(|(key, _)| KEPT.contains(&&*key.0)) {
+        write_key(&mut out, &key.0);
+        out.extend_from_slice(value.get().as_bytes());
+    }
+    write_key(&mut out, "rejected");
+    write(&mut out, &number::cut(reason, MAX_FIELD_VALUE_BYTES));
+    write_key(&mut out, "native");
+    out.push(b'{');
+    if let Some((_, native)) = search.0.iter().find(|(key, _)| key.0 == "native") {
+        let native: RawMembers<'_> = serde_json::from_str(native.get())?;
+        for (key, value) in &native.0 {
+            write_key(&mut out, &key.0);
+            out.extend_from_slice(value.get().as_bytes());
+        }
+    }
+    for (key, value) in document.0.iter().filter(|(key, _)| !["apiVersion", "kind", "cluster", "search"].contains(&&*key.0)) {
+        write_key(&mut out, &key.0);
+        out.extend_from_slice(value.get().as_bytes());
+    }
+    out.extend_from_slice(b"}}");
+    write_key(&mut out, "metadata");
+    out.push(b'{');
+    let metadata: RawMembers<'_> =
+        member("metadata").map_or(Ok(RawMembers::default()), |raw| serde_json::from_str(raw.get()))?;
+    for (key, value) in metadata.0.iter().filter(|(key, _)| INDEXED.contains(&&*key.0)) {
+        write_key(&mut out, &key.0);
+        out.extend_from_slice(value.get().as_bytes());
+    }
+    out.extend_from_slice(b"}}");
+    Ok(out.into())
+}
+
+/// The annotation on every answered object that names its member. Source: Karmada's search API.
+pub const CLUSTER_ANNOTATION: &str = "resource.karmada.io/cached-from-cluster";
+
+/// The object of a document in its native shape, with [`CLUSTER_ANNOTATION`]; the reverse of [`Projector::document`].
+pub fn restore(source: &RawValue) -> Result<(ClusterName, Box<RawValue>), serde_json::Error> {
+    use serde::de::Error as _;
+    let document: RawMembers<'_> = serde_json::from_str(source.get())?;
+    let member = |members: &RawMembers<'_>, name: &str| members.0.iter().find(|(key, _)| key.0 == name).map(|(_, value)| value.get().to_owned());
+    let cluster: ClusterName = match member(&document, "cluster") {
+        Some(cluster) => serde_json::from_str(&cluster)?,
+        None => return Err(serde_json::Error::missing_field("cluster")),
+    };
+    let search = member(&document, "search").unwrap_or_else(|| "{}".to_owned());
+    let search: RawMembers<'_> = serde_json::from_str(&search)?;
+    let native = member(&search, "native").unwrap_or_else(|| "{}".to_owned());
+    let native: RawMembers<'_> = serde_json::from_str(&native)?;
+    let mut out = Vec::with_capacity(source.get().len() + 64);
+    out.push(b'{');
+    for (key, value) in document.0.iter().filter(|(key, _)| !OWN_KEYS.contains(&&*key.0)) {
+        if key.0 == "metadata" {
+            let metadata = member(&native, "metadata").unwrap_or_else(|| value.get().to_owned());
+            write_key(&mut out, "metadata");
+            write_annotated(&mut out, &metadata, &cluster)?;
+        } else {
+            write_key(&mut out, &key.0);
+            out.extend_from_slice(value.get().as_bytes());
+        }
+    }
+    for (key, value) in native.0.iter().filter(|(key, _)| key.0 != "metadata") {
+        write_key(&mut out, &key.0);
+        out.extend_from_slice(value.get().as_bytes());
+    }
+    out.push(b'}');
+    let json = String::from_utf8(out).map_err(serde_json::Error::custom)?;
+    Ok((cluster, RawValue::from_string(json)?))
+}
+
+/// Writes `metadata` with the annotation that names the member.
+fn write_annotated(out: &mut Vec<u8>, metadata: &str, cluster: &ClusterName) -> Result<(), serde_json::Error> {
+    let metadata: RawMembers<'_> = serde_json::from_str(metadata)?;
+    out.push(b'{');
+    for (key, value) in metadata.0.iter().filter(|(key, _)| key.0 != "annotations") {
+        write_key(out, &key.0);
+        out.extend_from_slice(value.get().as_bytes());
+    }
+    write_key(out, "annotations");
+    out.push(b'{');
+    if let Some((_, annotations)) = metadata.0.iter().find(|(key, _)| key.0 == "annotations") {
+        let annotations: RawMembers<'_> = serde_json::from_str(annotations.get())?;
+        for (key, value) in annotations.0.iter().filter(|(key, _)| key.0 != CLUSTER_ANNOTATION) {
+            write_key(out, &key.0);
+            out.extend_from_slice(value.get().as_bytes());
+        }
+    }
+    write_key(out, CLUSTER_ANNOTATION);
+    write_text(out, cluster.as_str());
+    out.extend_from_slice(b"}}");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{FieldPath, Gvk};
+    use serde_json::{Value, json};
+
+    fn resource(api_version: &str, kind: &str, plural: &str) -> Resource {
+        Resource { gvk: Gvk::from_api_version(api_version, kind), plural: plural.into(), namespaced: true }
+    }
+
+    fn text_field(path: &str) -> SelectableField {
+        SelectableField { path: FieldPath::new(path), sources: vec![FieldPath::new(path)], kind: FieldType::Text }
+    }
+
+    fn encode(resource: &Resource, projection: &Projection, fields: &[SelectableField], object: &Value) -> (Document, Value) {
+        let json = object.to_string();
+        let projector = Projector::new(&"member1".parse().unwrap(), resource, projection, fields);
+        let parsed = Object::parse(&json).unwrap();
+        let document = projector.document(&parsed, &json, "2026-01-01T00:00:00Z").unwrap();
+        let body = serde_json::from_slice(&document.body).unwrap();
+        (document, body)
+    }
+
+    #[test]
+    fn a_pod_keeps_its_shape_and_gains_what_searching_needs() {
+        let pod = json!({"apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": "web-1", "namespace": "shop", "uid": "u1", "resourceVersion": "7",
+                "labels": {"app": "web", "app.kubernetes.io/part-of": "shop", "tier": "3"},
+                "annotations": {LAST_APPLIED: "{secret}", "note": "a\"b"},
+                "ownerReferences": [{"kind": "ReplicaSet", "uid": "rs1"}],
+                "managedFields": [{"manager": "x"}], "creationTimestamp": "2026-01-01T00:00:00Z"},
+            "spec": {"nodeName": "n1", "containers": [{"name": "a"}]}, "status": {"phase": "Running"}});
+        let fields = [text_field("spec.nodeName"), text_field("status.phase"), text_field("spec.schedulerName")];
+        let (document, body) = encode(&resource("v1", "Pod", "pods"), &Projection::default(), &fields, &pod);
+        assert_eq!(&*document.id, "v1/Pod/u1");
+        assert_eq!(document.version.get(), 7);
+        assert_eq!(body["spec"], pod["spec"]);
+        assert_eq!(body["status"], pod["status"]);
+        assert_eq!(body["cluster"], "member1");
+        assert_eq!(body["metadata"]["annotations"], json!({"note": "a\"b"}));
+        assert!(body["metadata"].get("managedFields").is_none());
+        assert_eq!(body["search"]["labels"], json!(["app=web", "app.kubernetes.io/part-of=shop", "tier=3"]));
+        assert_eq!(body["search"]["labelKeys"], json!(["app", "app.kubernetes.io/part-of", "tier"]));
+        assert_eq!(body["search"]["fields"], json!(["spec.nodeName=n1", "status.phase=Running", "spec.schedulerName="]));
+        assert_eq!(body["search"]["numbers"], json!([number::label_term("tier", 3)]));
+        assert_eq!(body["search"]["owners"], json!(["rs1"]));
+    }
+
+    #[test]
+    fn a_secret_keeps_its_keys_and_loses_its_values() {
+        let secret = json!({"metadata": {"name": "s", "uid": "u", "resourceVersion": "1"},
+            "data": {"password": "aHVudGVyMg=="}, "stringData": {"k": "v"}, "type": "Opaque"});
+        let (document, body) = encode(&resource("v1", "Secret", "secrets"), &Projection::default(), &[], &secret);
+        assert_eq!(body["data"], json!({"password": ""}));
+        assert_eq!(body["stringData"], json!({"k": ""}));
+        assert_eq!(body["type"], "Opaque");
+        assert!(!String::from_utf8_lossy(&document.body).contains("aHVudGVyMg"));
+    }
+
+    #[test]
+    fn redactions_reach_selectable_fields_too() {
+        let object = json!({"metadata": {"name": "s", "uid": "u", "resourceVersion": "1"}, "spec": {"token": "t0p", "a": 1}});
+        let projection = Projection::new(&["spec.token".to_owned()], &[FieldPath::new("spec.token"), FieldPath::new("spec.a")]).unwrap();
+        let (document, body) = encode(&resource("x.io/v1", "Foo", "foos"), &projection, &[], &object);
+        assert_eq!(body["spec"], json!({"a": 1}));
+        assert_eq!(body["search"]["fields"], json!(["spec.a=1"]));
+        assert!(!String::from_utf8_lossy(&document.body).contains("t0p"));
+    }
+
+    #[test]
+    fn sources_are_tried_in_order() {
+        let source = SelectableField {
+            path: FieldPath::new("source"),
+            sources: vec![FieldPath::new("source.component"), FieldPath::new("reportingComponent")],
+            kind: FieldType::Text,
+        };
+        let meta = json!({"name": "e", "uid": "u", "resourceVersion": "1"});
+        let events = resource("v1", "Event", "events");
+        for (object, expected) in [
+            (json!({"metadata": meta, "reportingComponent": "r", "source": {"component": "c"}}), "source=c"),
+            (json!({"metadata": meta, "reportingComponent": "r", "source": {}}), "source=r"),
+            (json!({"metadata": meta}), "source="),
+        ] {
+            let (_, body) = encode(&events, &Projection::default(), std::slice::from_ref(&source), &object);
+            assert_eq!(body["search"]["fields"], json!([expected]));
+        }
+    }
+
+    #[test]
+    fn members_named_like_ours_come_back_in_answers() {
+        let object = json!({"apiVersion": "x.io/v1", "kind": "Foo", "metadata": {"name": "s", "uid": "u", "resourceVersion": "1"},
+            "cluster": {"a": 1}, "search": "mine", "data": [1]});
+        let (document, body) = encode(&resource("x.io/v1", "Foo", "foos"), &Projection::default(), &[], &object);
+        assert_eq!(body["cluster"], "member1");
+        let source: Box<RawValue> = serde_json::from_slice(&document.body).unwrap();
+        let (cluster, restored) = restore(&source).unwrap();
+        assert_eq!(cluster.as_str(), "member1");
+        let mut expected = object.clone();
+        expected["metadata"]["annotations"] = json!({CLUSTER_ANNOTATION: "member1"});
+        assert_eq!(serde_json::from_str::<Value>(restored.get()).unwrap(), expected);
+    }
+
+    #[test]
+    fn a_fallback_document_indexes_only_identity_and_loses_nothing() {
+        let object = json!({"apiVersion": "x.io/v1", "kind": "Foo", "metadata": {"name": "s", "namespace": "n", "uid": "u", "resourceVersion": "1",
+            "labels": {"a": "b"}, "creationTimestamp": "odd"}, "search": 1, "spec": {"x": "y"}});
+        let (document, _) = encode(&resource("x.io/v1", "Foo", "foos"), &Projection::default(), &[], &object);
+        let body = fallback(&document.body, "mapper_parsing_exception: odd").unwrap();
+        let parsed: Value = serde_json::from_slice(&body).unwrap();
+        assert_eq!(parsed["search"]["rejected"], "mapper_parsing_exception: odd");
+        assert_eq!(parsed["metadata"], json!({"name": "s", "namespace": "n", "uid": "u", "resourceVersion": "1"}));
+        assert!(parsed.get("spec").is_none());
+        let source: Box<RawValue> = serde_json::from_slice(&body).unwrap();
+        let (_, restored) = restore(&source).unwrap();
+        let mut expected = object.clone();
+        expected["metadata"]["annotations"] = json!({CLUSTER_ANNOTATION: "member1"});
+        assert_eq!(serde_json::from_str::<Value>(restored.get()).unwrap(), expected);
+    }
+
+    #[test]
+    fn an_id_too_long_for_the_store_becomes_a_hash() {
+        let projector = Projector::new(&"m".parse().unwrap(), &resource("v1", "Pod", "pods"), &Projection::default(), &[]);
+        assert_eq!(projector.id(&"u".repeat(600)).len(), 64);
+    }
+
+    #[test]
+    fn an_object_without_identity_is_refused() {
+        for (json, missing) in [
+            (r#"{"metadata":{"uid":"u","resourceVersion":"1"}}"#, "name"),
+            (r#"{"metadata":{"name":"n","resourceVersion":"1"}}"#, "uid"),
+        ] {
+            assert!(Object::parse(json).unwrap_err().to_string().contains(missing));
+        }
+        assert!(Object::parse(r#"{"metadata":{"name":"n","uid":"u","resourceVersion":"x"}}"#).is_err());
+        assert!(Object::parse("[]").is_err());
+    }
+}

@@ -1,1 +1,47 @@
-//! Registries: which units go to which stores.
+//! Registries: which objects of which members are indexed, and where.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use k8s_openapi::jiff::Timestamp;
+
+use crate::{api::registry::ResourceRegistrySpec, cluster::discovery::Discovery, model::ClusterName};
+
+pub mod affinity;
+pub mod controller;
+pub mod filter;
+pub mod plan;
+pub mod selection;
+pub mod sweep;
+pub mod status;
+pub mod stores;
+pub mod fleet;
+
+/// A member cluster, as planning sees it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MemberView {
+    /// Its name.
+    pub name: ClusterName,
+    /// Labels of its `Cluster` object.
+    pub labels: BTreeMap<String, String>,
+    /// `spec.provider`; empty when it is not known.
+    pub provider: String,
+    /// `spec.region`; empty when it is not known.
+    pub region: String,
+    /// `spec.zones`.
+    pub zones: Vec<String>,
+    /// What it serves; `None` until it has been asked.
+    pub discovery: Option<Arc<Discovery>>,
+}
+
+/// A registry, as planning sees it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RegistryView {
+    /// Its name.
+    pub name: String,
+    /// Its UID.
+    pub uid: String,
+    /// When it was created; the oldest registry of a store decides what cannot be united.
+    pub created: Option<Timestamp>,
+    /// What it asks for.
+    pub spec: ResourceRegistrySpec,
+}

@@ -372,3 +372,114 @@ fn is_dns_subdomain(prefix: &str) -> bool {
     };
     prefix.len() <= 253 && prefix.split('.').all(is_dns_label)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn canonical(text: &str) -> Result<String, String> {
+        text.parse::<LabelSelector>().map(|selector| selector.to_string()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn what_kubectl_accepts_is_accepted_and_printed_in_one_form() {
+        let same = |text: &str, expected: &str| assert_eq!(canonical(text).as_deref(), Ok(expected), "{text:?}");
+        same("", "");
+        same(" \t\n", "");
+        same("a=b", "a=b");
+        same("a==b", "a=b");
+        same("a in (b)", "a=b");
+        same("a!=b , a != b", "a!=b");
+        same("x in (foo,,baz),y,z notin ()", "x in (,baz,foo),y,z!=");
+        same("a=,b==,c!=", "a=,b=,c!=");
+        same("a in (,)", "a=");
+        same("! a", "!a");
+        same("in in (in,notin)", "in in (in,notin)");
+        same("notin notin(notin)", "notin!=notin");
+        same("a=in", "a=in");
+        same("n>1,n<007", "n>1,n<7");
+        same("example.com/a.b_c-d", "example.com/a.b_c-d");
+        same("a\0=\0b\0", "a=b");
+        same("a=b\0", "a=b");
+    }
+
+    #[test]
+    fn a_refusal_says_what_stands_where_and_what_should() {
+        let refused = |text: &str| canonical(text).unwrap_err();
+        assert_eq!(refused("a=b,"), "at character 5: found end of text, expected a label key or '!'");
+        assert_eq!(refused(",a"), "at character 1: found ',', expected a label key or '!'");
+        assert_eq!(refused("!!a"), "at character 2: found '!', expected a label key");
+        assert_eq!(refused("a b"), "at character 3: found 'b', expected one of in, notin, =, ==, !=, >, <");
+        assert_eq!(refused("a===b"), "at character 4: found '=', expected a value");
+        assert_eq!(refused("a in b"), "at character 6: found 'b', expected '('");
+        assert_eq!(refused("a in (b c)"), "at character 9: found 'c', expected a value, ',' or ')'");
+        assert_eq!(refused("a in (b"), "at character 8: found end of text, expected a value, ',' or ')'");
+        assert_eq!(refused("!a in (b)"), "at character 4: found 'in', expected ',' or end of text");
+        assert_eq!(refused("a=b!=c"), "at character 4: found '!=', expected ',' or end of text");
+    }
+
+    #[test]
+    fn keys_and_values_follow_the_rules_of_labels() {
+        let refused = |text: &str| canonical(text).unwrap_err();
+        let long = "x".repeat(64);
+        assert_eq!(
+            refused("a=b,-c"),
+            "at character 5: label key \"-c\" is invalid: must consist of letters, digits, '-', '_' or '.', and start and end with a \
+             letter or digit"
+        );
+        assert!(refused("/a").contains("the prefix before '/' must be a lower-case DNS subdomain"));
+        assert!(refused("A.b/c").contains("the prefix before '/'"));
+        assert!(refused("a/b/c").contains("at most one prefix"));
+        assert!(refused("a/").contains("the name must not be empty"));
+        assert!(refused(&long).contains("no longer than 63"));
+        assert!(refused(&format!("a={long}")).contains("no longer than 63"));
+        assert!(refused("a=ü").starts_with("at character 1: value \"ü\" of label \"a\" is invalid"));
+        assert!(refused("a>-5").contains("is invalid"), "no label value starts with a sign");
+        assert_eq!(
+            refused("a>b"),
+            "at character 3: value \"b\" of label \"a\" must be a 64-bit integer, because '>' and '<' compare numbers"
+        );
+        assert!(refused("a<9223372036854775808").contains("64-bit integer"));
+        assert!(refused("a>").contains("64-bit integer"));
+        assert!(canonical(&format!("{}/{}={}", "x".repeat(253), "y".repeat(63), "z".repeat(63))).is_ok());
+    }
+
+    #[test]
+    fn a_selector_object_becomes_the_same_as_its_text() {
+        let from = |json: serde_json::Value| {
+            let api: meta::LabelSelector = serde_json::from_value(json).unwrap();
+            LabelSelector::from_api(&api).map(|selector| selector.to_string()).map_err(|error| error.to_string())
+        };
+        let all = serde_json::json!({ "matchLabels": { "app": "web" }, "matchExpressions": [
+            { "key": "tier", "operator": "In", "values": ["b", "a"] },
+            { "key": "env", "operator": "NotIn", "values": ["dev"] },
+            { "key": "team", "operator": "Exists" },
+            { "key": "canary", "operator": "DoesNotExist", "values": [] },
+        ] });
+        assert_eq!(from(all).as_deref(), Ok("app=web,!canary,env!=dev,team,tier in (a,b)"));
+        assert_eq!(from(serde_json::json!({})).as_deref(), Ok(""));
+        let refused = |expression: serde_json::Value| from(serde_json::json!({ "matchExpressions": [expression] })).unwrap_err();
+        assert_eq!(
+            refused(serde_json::json!({ "key": "a", "operator": "In" })),
+            "label \"a\": operator In needs at least one value"
+        );
+        assert_eq!(
+            refused(serde_json::json!({ "key": "a", "operator": "Exists", "values": ["b"] })),
+            "label \"a\": operator Exists takes no values"
+        );
+        assert_eq!(
+            refused(serde_json::json!({ "key": "a", "operator": "Gt", "values": ["1"] })),
+            "label \"a\": unknown operator \"Gt\", expected In, NotIn, Exists or DoesNotExist"
+        );
+        assert!(refused(serde_json::json!({ "key": "-", "operator": "Exists" })).contains("label key \"-\" is invalid"));
+    }
+
+    #[test]
+    fn an_absent_label_is_different_from_every_value_and_over_or_under_none() {
+        let matches = |text: &str| text.parse::<LabelSelector>().unwrap().matches(|key| (key == "n").then_some("5"));
+        assert!(matches("n>4,n<6,n in (5,6),absent!=x,absent notin (x),!absent"));
+        for refused in ["n>5", "n<5", "absent>0", "absent<9", "absent=", "absent", "!n", "n=05"] {
+            assert!(!matches(refused), "{refused}");
+        }
+    }
+}

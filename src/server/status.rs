@@ -126,7 +126,10 @@ impl From<StoreError> for ApiError {
             StoreError::Expired => Self::Expired,
             StoreError::Busy { .. } => Self::Busy(error.to_string()),
             StoreError::Unreachable { .. } | StoreError::Unauthorized { .. } => Self::Unavailable(error.to_string()),
-            StoreError::Refused { .. } | StoreError::Garbled { .. } => Self::Internal(error.to_string()),
+            StoreError::Invalid(message) => Self::bad_request(message),
+            StoreError::Refused { .. } | StoreError::Garbled { .. } | StoreError::TooLarge { .. } => {
+                Self::Internal(error.to_string())
+            }
         }
     }
 }

@@ -1,0 +1,219 @@
+//! The operator: builds everything, owns every task, and stops in order: streams, writers, servers.
+
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
+
+use anyhow::Context as _;
+use clap::Args;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{Api, Client, Config, config::KubeConfigOptions, config::Kubeconfig};
+use tokio::{
+    sync::{Notify, watch},
+    task::JoinSet,
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    cluster::{Clusters, MemberState, Timing, connect::Network},
+    model::{ClusterName, FieldType, SelectableField},
+    registry::{
+        controller::{self, Publish},
+        fleet::Fleet,
+        plan::Plan,
+    },
+    server::{Catalog, Entry, Server, ServerArgs, Telemetry, listen::Listener},
+    telemetry::{
+        Metrics, Readiness,
+        admin::{self, AdminArgs},
+    },
+};
+
+/// How the control plane answers a small request.
+const HUB_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// `fleetdex run`
+#[derive(Args, Clone, Debug)]
+pub struct RunArgs {
+    /// Kubeconfig of the control plane; without it `KUBECONFIG` counts, then ~/.kube/config, then the Pod's service account.
+    #[arg(long, env = "FLEETDEX_KUBECONFIG")]
+    pub kubeconfig: Option<PathBuf>,
+
+    /// Context of the kubeconfig; without it its current one.
+    #[arg(long, env = "FLEETDEX_CONTEXT")]
+    pub context: Option<String>,
+
+    /// Seconds between probes of a member; discovery is refreshed as often, so that new CRDs are seen.
+    #[arg(long, env = "FLEETDEX_PROBE_INTERVAL", default_value_t = 10.0, value_parser = seconds)]
+    pub probe_interval: f64,
+
+    /// Seconds from a failed connection attempt to the next.
+    #[arg(long, env = "FLEETDEX_CONNECT_RETRY", default_value_t = 30.0, value_parser = seconds)]
+    pub connect_retry: f64,
+
+    /// Leave the status of Cluster objects alone, because a Karmada control plane writes it.
+    #[arg(long, env = "FLEETDEX_LEAVE_CLUSTER_STATUS")]
+    pub leave_cluster_status: bool,
+
+    /// The query API.
+    #[command(flatten)]
+    pub server: ServerArgs,
+
+    /// The admin port.
+    #[command(flatten)]
+    pub admin: AdminArgs,
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.1..=86_400.0).contains(&seconds) => Ok(seconds),
+        _ => Err("a number of seconds from 0.1 to 86400".to_owned()),
+    }
+}
+
+/// Runs the operator until it is told to stop.
+pub async fn run(args: RunArgs) -> anyhow::Result<()> {
+    let cancel = stop_on_signal()?;
+    let hub = hub_client(&args).await?;
+    let metrics = Arc::new(Metrics::new());
+    let readiness = Readiness::new();
+    let server = Server::bind(&args.server).await?;
+    let admin = Listener::bind(args.admin.admin_address, admin::ADDRESS_FLAG).await?;
+    tracing::info!(address = %admin.address(), "serving metrics and health");
+
+    let owner = owner(&hub).await;
+    let timing = Timing {
+        probe_interval: Duration::from_secs_f64(args.probe_interval),
+        connect_retry: Duration::from_secs_f64(args.connect_retry),
+        ..Timing::default()
+    };
+    let clusters = Arc::new(Clusters::new(hub.clone(), Arc::new(Network), timing, cancel.child_token()));
+    let (catalog, catalog_reader) = watch::channel(Arc::new(Catalog::default()));
+    let context = controller::Context {
+        hub,
+        clusters: Arc::clone(&clusters),
+        publish: Arc::new(CatalogWriter(catalog)),
+        metrics: Arc::clone(&metrics),
+        readiness: readiness.clone(),
+        writes_cluster_status: !args.leave_cluster_status,
+        changed: Arc::new(Notify::new()),
+    };
+
+    let mut tasks = JoinSet::new();
+    // The ports stay open until everything is written, so that a drain can be watched.
+    let ports = CancellationToken::new();
+    tasks.spawn(admin.serve(admin::router(Arc::clone(&metrics), readiness.clone()), ports.clone()));
+    tasks.spawn(server.run(catalog_reader, Telemetry { metrics, readiness }, ports.clone()));
+    tokio::select! {
+        () = controller::run(context, owner, cancel.clone()) => {}
+        Some(ended) = tasks.join_next() => {
+            ended.context("a server ended")?;
+            anyhow::bail!("a server ended although nobody asked it to");
+        }
+    }
+    clusters.stopped().await;
+    ports.cancel();
+    while let Some(ended) = tasks.join_next().await {
+        ended.context("a server ended")?;
+    }
+    tracing::info!("stopped");
+    Ok(())
+}
+
+fn stop_on_signal() -> anyhow::Result<CancellationToken> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let cancel = CancellationToken::new();
+    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
+    let root = cancel.clone();
+    // Lives as long as the process: a second signal ends it at once.
+    tokio::spawn(async move {
+        for stops_gracefully in [true, false] {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+            if stops_gracefully {
+                tracing::info!("stopping: finishing what is under way (a second signal ends this at once)");
+                root.cancel();
+            } else {
+                std::process::exit(130);
+            }
+        }
+    });
+    Ok(cancel)
+}
+
+async fn hub_client(args: &RunArgs) -> anyhow::Result<Client> {
+    let options = KubeConfigOptions { context: args.context.clone(), ..KubeConfigOptions::default() };
+    let mut config = match &args.kubeconfig {
+        Some(path) => {
+            let kubeconfig = Kubeconfig::read_from(path).with_context(|| format!("cannot read the kubeconfig {}", path.display()))?;
+            Config::from_custom_kubeconfig(kubeconfig, &options)
+                .await
+                .with_context(|| format!("the kubeconfig {} does not make a connection", path.display()))?
+        }
+        None if args.context.is_some() => {
+            Config::from_kubeconfig(&options).await.context("no kubeconfig has that context; name one with --kubeconfig")?
+        }
+        None => Config::infer().await.context("found no control plane; name a kubeconfig with --kubeconfig")?,
+    };
+    config.default_retry = false;
+    Client::try_from(config).context("cannot make a client for the control plane")
+}
+
+/// Names this installation in the indices: the control plane's identity, which survives reinstallation.
+async fn owner(hub: &Client) -> String {
+    let namespace = Api::<Namespace>::all(hub.clone());
+    match tokio::time::timeout(HUB_TIMEOUT, namespace.get("kube-system")).await {
+        Ok(Ok(found)) => found.metadata.uid.unwrap_or_default(),
+        Ok(Err(error)) => {
+            tracing::warn!(%error, "cannot read namespace kube-system; indices are marked with the name \"fleetdex\" as their owner");
+            "fleetdex".to_owned()
+        }
+        Err(_) => {
+            tracing::warn!("the control plane does not answer; indices are marked with the name \"fleetdex\" as their owner");
+            "fleetdex".to_owned()
+        }
+    }
+}
+
+/// Tells the query server what is registered.
+struct CatalogWriter(watch::Sender<Arc<Catalog>>);
+
+impl Publish for CatalogWriter {
+    fn publish(&self, plan: &Plan, fleet: &Fleet, members: &BTreeMap<ClusterName, MemberState>) {
+        let mut catalog = Catalog::default();
+        for name in plan.registries.keys() {
+            catalog.add_registry(name);
+        }
+        let mut fields = BTreeMap::new();
+        for (name, store) in &plan.stores {
+            if let Some(open) = fleet.pipeline(name).and_then(|pipeline| pipeline.store()) {
+                catalog.add_store(name.clone(), open);
+            }
+            let extra: Vec<SelectableField> = store
+                .field_paths
+                .iter()
+                .map(|path| SelectableField { path: path.clone(), sources: vec![path.clone()], kind: FieldType::Optional })
+                .collect();
+            fields.insert(name, extra);
+        }
+        for (unit, unit_plan) in &plan.units {
+            let discovery = members.get(&unit.cluster).and_then(|member| member.discovery.as_ref());
+            let served = discovery.and_then(|discovery| discovery.served.iter().find(|served| served.resource == unit.resource));
+            let Some(served) = served else { continue };
+            for route in &unit_plan.routes {
+                let fields = fields.get(&route.store).map_or(&[][..], Vec::as_slice);
+                catalog.add(Entry { served, cluster: &unit.cluster, store: &route.store, fields, any_path: false });
+            }
+        }
+        for (name, member) in members.iter().filter(|(_, member)| member.connection.is_none()) {
+            catalog.add_stale(name.clone(), format!("disconnected since {} ({})", member.since, member.message));
+        }
+        self.0.send_replace(Arc::new(catalog));
+    }
+}

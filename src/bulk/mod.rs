@@ -1,0 +1,26 @@
+//! Bulk requests: what is written, how it is encoded, and what the store said of each item.
+
+mod encode;
+mod outcome;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::model::{IndexName, Version};
+
+pub use encode::{encode, encoded_len};
+pub use outcome::{Garbled, Verdict, read_response};
+
+/// One change of one document.
+#[derive(Clone, Debug)]
+pub struct Write {
+    /// The alias of the document's cluster.
+    pub index: IndexName,
+    /// The document's id.
+    pub id: Arc<str>,
+    /// The object's resource version; for a delete, that of the deletion.
+    pub version: Version,
+    /// The document; absent: delete it.
+    pub body: Option<Bytes>,
+}

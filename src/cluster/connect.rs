@@ -1,0 +1,220 @@
+//! Makes the client for a member: its address, its credentials, its proxy.
+//!
+//! The client does not retry by itself, and it puts no time limit on an answer, as a watch is an answer without end:
+//! each request brings its own limit.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use http::{HeaderValue, Uri, header::USER_AGENT};
+use hyper::rt::{Read, Write};
+use hyper_timeout::TimeoutConnector;
+use hyper_util::{
+    client::legacy::{
+        Client as HttpClient,
+        connect::{
+            Connection, HttpConnector,
+            proxy::{SocksV5, Tunnel},
+        },
+    },
+    rt::TokioExecutor,
+};
+use kube::{
+    Client, Config,
+    client::{Body, ClientBuilder, ConfigExt},
+    config::AuthInfo,
+};
+use rustls::crypto::aws_lc_rs;
+use tower::{BoxError, Service, ServiceBuilder};
+use tower_http::decompression::DecompressionLayer;
+
+use super::{
+    credentials::{Credentials, CredentialsError, SecretName},
+    member::Member,
+    proxy::{Proxy, Scheme},
+};
+
+/// How Fleetdex names itself to members.
+pub const AGENT: &str = concat!("fleetdex/", env!("CARGO_PKG_VERSION"));
+/// Longest wait for TCP, proxy and TLS together.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// A connection that lost its peer is noticed after a few of these.
+const KEEPALIVE: Duration = Duration::from_secs(30);
+
+/// Makes clients for members.
+#[async_trait]
+pub trait Connect: Send + Sync + 'static {
+    /// A client for `member`. Nothing needs to be sent yet: the caller probes the member next.
+    async fn connect(&self, member: &Member, credentials: &Credentials) -> Result<Client, ConnectError>;
+}
+
+/// No client could be made for a member. No message holds anything of a Secret or of a proxy's URL.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// No address.
+    #[error("spec.apiEndpoint is empty: set it to the URL of the member's API server, such as https://10.0.0.1:6443")]
+    EndpointMissing,
+    /// An address that is none.
+    #[error(
+        "spec.apiEndpoint {url:?} is not the URL of an API server: write it as https://HOST:PORT, without user, query and fragment"
+    )]
+    EndpointInvalid {
+        /// What was written.
+        url: String,
+    },
+    /// No Secret is named.
+    #[error("spec.secretRef is missing: name the Secret that holds the member's token and caBundle")]
+    SecretRefMissing,
+    /// The Secret does not exist.
+    #[error("Secret {secret} does not exist: create it with the keys token and caBundle; it is looked for again soon")]
+    SecretNotFound {
+        /// Its name.
+        secret: SecretName,
+    },
+    /// The Secret may not be read.
+    #[error("Secret {secret} may not be read: allow this service account to get it")]
+    SecretForbidden {
+        /// Its name.
+        secret: SecretName,
+    },
+    /// The Secret could not be read.
+    #[error("Secret {secret} could not be read from the control plane: {cause}")]
+    SecretUnreadable {
+        /// Its name.
+        secret: SecretName,
+        /// What the control plane answered.
+        cause: String,
+    },
+    /// The Secret's content does not fit.
+    #[error(transparent)]
+    Credentials(#[from] CredentialsError),
+    /// An unknown kind of proxy.
+    #[error(
+        "spec.proxyURL is not the URL of a proxy: write it as http://HOST:PORT, https://HOST:PORT or socks5://HOST:PORT"
+    )]
+    ProxyInvalid,
+    /// A header that cannot be sent.
+    #[error("spec.proxyHeader {name:?} cannot be sent: check the letters of its name and of its value")]
+    ProxyHeaderInvalid {
+        /// Its name.
+        name: String,
+    },
+    /// TLS could not be set up.
+    #[error("TLS to the member could not be set up")]
+    Tls(#[source] Box<kube::Error>),
+}
+
+impl ConnectError {
+    /// The reason of a condition, in one word.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::EndpointMissing => "EndpointMissing",
+            Self::EndpointInvalid { .. } => "EndpointInvalid",
+            Self::SecretRefMissing => "SecretRefMissing",
+            Self::SecretNotFound { .. } => "SecretNotFound",
+            Self::SecretForbidden { .. } => "SecretForbidden",
+            Self::SecretUnreadable { .. } => "SecretUnreadable",
+            Self::Credentials(_) => "SecretInvalid",
+            Self::ProxyInvalid | Self::ProxyHeaderInvalid { .. } => "ProxyInvalid",
+            Self::Tls(_) => "TLSInvalid",
+        }
+    }
+}
+
+/// Connects over the network.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Network;
+
+#[async_trait]
+impl Connect for Network {
+    async fn connect(&self, member: &Member, credentials: &Credentials) -> Result<Client, ConnectError> {
+        // kube and the store's client must agree on one TLS provider; a second installation is refused and harmless.
+        let _installed_before = aws_lc_rs::default_provider().install_default();
+        let config = config(member, credentials)?;
+        let proxy = Proxy::of(&member.endpoint)?;
+        build(&config, proxy).map_err(|error| ConnectError::Tls(Box::new(error)))
+    }
+}
+
+fn config(member: &Member, credentials: &Credentials) -> Result<Config, ConnectError> {
+    let mut config = Config::new(server(&member.endpoint.url)?);
+    config.root_cert.clone_from(&credentials.roots);
+    config.accept_invalid_certs = credentials.roots.is_none();
+    config.auth_info = AuthInfo { token: Some(credentials.token.clone().into()), ..AuthInfo::default() };
+    config.connect_timeout = Some(CONNECT_TIMEOUT);
+    config.headers.push((USER_AGENT, HeaderValue::from_static(AGENT)));
+    Ok(config)
+}
+
+fn server(url: &str) -> Result<Uri, ConnectError> {
+    if url.is_empty() {
+        return Err(ConnectError::EndpointMissing);
+    }
+    let invalid = || ConnectError::EndpointInvalid { url: shown(url) };
+    let uri: Uri = url.parse().map_err(|_| invalid())?;
+    let web = matches!(uri.scheme_str(), Some("http" | "https"));
+    if !web || url.contains(['@', '?', '#']) {
+        return Err(invalid());
+    }
+    Ok(uri)
+}
+
+/// The URL without what may be a password.
+fn shown(url: &str) -> String {
+    match url.rsplit_once('@') {
+        Some((_, host)) => format!("(hidden)@{host}"),
+        None => url.to_owned(),
+    }
+}
+
+fn build(config: &Config, proxy: Option<Proxy>) -> Result<Client, kube::Error> {
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    tcp.set_nodelay(true);
+    tcp.set_keepalive(Some(KEEPALIVE));
+    let Some(proxy) = proxy else {
+        return client(config, tcp);
+    };
+    match proxy.scheme {
+        Scheme::Socks5 => {
+            let mut socks = SocksV5::new(proxy.uri, tcp);
+            if let Some(login) = proxy.login {
+                socks = socks.with_auth(login.user, login.password);
+            }
+            client(config, socks)
+        }
+        Scheme::Http => client(config, Tunnel::new(proxy.uri, tcp).with_headers(proxy.headers)),
+        // As in client-go, the proxy's certificate is checked like the member's.
+        Scheme::Https => {
+            let tls = config.rustls_https_connector_with_connector(tcp)?;
+            client(config, Tunnel::new(proxy.uri, tls).with_headers(proxy.headers))
+        }
+    }
+}
+
+/// The layers that kube itself would stack, over a connector of ours and without its retries.
+fn client<C>(config: &Config, connector: C) -> Result<Client, kube::Error>
+where
+    C: Service<Uri> + Clone + Send + Sync + 'static,
+    C::Response: Connection + Read + Write + Send + Unpin + 'static,
+    C::Future: Send + 'static,
+    C::Error: std::error::Error + Send + Sync + 'static,
+{
+    let tls = config.rustls_https_connector_with_connector(connector)?;
+    let mut limited = TimeoutConnector::new(tls);
+    limited.set_connect_timeout(config.connect_timeout);
+    limited.set_write_timeout(config.write_timeout);
+    let http: HttpClient<_, Body> = HttpClient::builder(TokioExecutor::new()).build(limited);
+    let service = ServiceBuilder::new()
+        .layer(config.base_uri_layer())
+        .layer(DecompressionLayer::new().no_br().no_deflate().no_zstd().gzip(true))
+        .option_layer(config.auth_layer()?)
+        .layer(config.extra_headers_layer()?)
+        .map_err(BoxError::from)
+        .service(http);
+    Ok(ClientBuilder::new(service, config.default_namespace.clone()).build())
+}
+
+#[cfg(test)]
+#[path = "connect_tests.rs"]
+mod tests;

@@ -1,0 +1,175 @@
+//! Clients against local listeners: what really goes over the wire.
+
+use http::{Method, Request};
+use http_body_util::BodyExt;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+};
+
+use super::*;
+use crate::cluster::member::Endpoint;
+
+const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+
+fn member(endpoint: Endpoint) -> Member {
+    Member {
+        name: "a".parse().unwrap(),
+        uid: String::new(),
+        generation: None,
+        labels: std::collections::BTreeMap::new(),
+        provider: None,
+        region: None,
+        zones: Vec::new(),
+        endpoint,
+    }
+}
+
+fn credentials() -> Credentials {
+    Credentials { token: "hunter2".into(), roots: None }
+}
+
+async fn listener() -> (TcpListener, String) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    (listener, address)
+}
+
+/// Reads up to the empty line that ends a request's head.
+async fn head(stream: &mut TcpStream) -> String {
+    let mut read = Vec::new();
+    while !read.ends_with(b"\r\n\r\n") {
+        read.push(stream.read_u8().await.unwrap());
+    }
+    String::from_utf8(read).unwrap().to_lowercase()
+}
+
+/// Connects to `endpoint`, asks for `/readyz`, and gives back the text of the answer.
+async fn ask(endpoint: Endpoint) -> Result<String, kube::Error> {
+    let client = Network.connect(&member(endpoint), &credentials()).await.unwrap();
+    let request = Request::builder().method(Method::GET).uri("/readyz").body(Body::empty()).unwrap();
+    let response = client.send(request).await?;
+    let body = response.into_body().collect().await.unwrap().to_bytes();
+    Ok(String::from_utf8(body.to_vec()).unwrap())
+}
+
+#[tokio::test]
+async fn a_request_bears_the_token_and_the_name_of_this_program() {
+    let (listener, address) = listener().await;
+    let server = async {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let request = head(&mut stream).await;
+        stream.write_all(ANSWER).await.unwrap();
+        request
+    };
+    let endpoint = Endpoint { url: format!("http://{address}/clusters/a/"), ..Endpoint::default() };
+    let (request, answer) = tokio::join!(server, ask(endpoint));
+    assert!(request.starts_with("get /clusters/a/readyz http/1.1\r\n"), "{request}");
+    assert!(request.contains("authorization: bearer hunter2\r\n"), "{request}");
+    assert!(request.contains(&format!("user-agent: {AGENT}\r\n")), "{request}");
+    assert!(request.contains("accept-encoding: gzip\r\n"), "{request}");
+    assert_eq!(answer.unwrap(), "ok");
+}
+
+#[tokio::test]
+async fn proxy_headers_go_with_connect_and_only_there() {
+    let (listener, address) = listener().await;
+    let server = async {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let tunnel = head(&mut stream).await;
+        stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
+        let request = head(&mut stream).await;
+        stream.write_all(ANSWER).await.unwrap();
+        (tunnel, request)
+    };
+    let endpoint = Endpoint {
+        url: "http://member.example:6443".into(),
+        proxy_url: Some(format!("http://user:word@{address}")),
+        proxy_header: [("X-Tenant".to_owned(), "red,blue".to_owned())].into(),
+        ..Endpoint::default()
+    };
+    let ((tunnel, request), answer) = tokio::join!(server, ask(endpoint));
+    assert!(tunnel.starts_with("connect member.example:6443 http/1.1\r\n"), "{tunnel}");
+    assert!(tunnel.contains("x-tenant: red\r\nx-tenant: blue\r\n"), "{tunnel}");
+    assert!(tunnel.contains("proxy-authorization: basic dxnlcjp3b3jk\r\n"), "{tunnel}");
+    assert!(!tunnel.contains("hunter2"), "{tunnel}");
+    assert!(request.contains("bearer hunter2") && !request.contains("x-tenant"), "{request}");
+    assert!(!request.contains("proxy-authorization"), "{request}");
+    assert_eq!(answer.unwrap(), "ok");
+}
+
+#[tokio::test]
+async fn a_socks_proxy_resolves_the_members_name() {
+    let (listener, address) = listener().await;
+    let server = async {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut greeting = [0; 3];
+        stream.read_exact(&mut greeting).await.unwrap();
+        stream.write_all(&[5, 0]).await.unwrap();
+        let mut target = vec![0; 5 + "member.example".len() + 2];
+        stream.read_exact(&mut target).await.unwrap();
+        stream.write_all(&[5, 0, 0, 1, 127, 0, 0, 1, 0, 80]).await.unwrap();
+        let request = head(&mut stream).await;
+        stream.write_all(ANSWER).await.unwrap();
+        (target, request)
+    };
+    let endpoint = Endpoint {
+        url: "http://member.example:6443".into(),
+        proxy_url: Some(format!("socks5://{address}")),
+        ..Endpoint::default()
+    };
+    let ((target, request), answer) = tokio::join!(server, ask(endpoint));
+    assert_eq!(&target[5..19], b"member.example");
+    assert!(request.contains("bearer hunter2"), "{request}");
+    assert_eq!(answer.unwrap(), "ok");
+}
+
+#[tokio::test]
+async fn a_busy_member_is_not_asked_again_behind_the_callers_back() {
+    let (listener, address) = listener().await;
+    let server = async {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        head(&mut stream).await;
+        let busy = b"HTTP/1.1 429 Too Many Requests\r\nretry-after: 0\r\ncontent-length: 4\r\n\r\nbusy";
+        stream.write_all(busy).await.unwrap();
+    };
+    let endpoint = Endpoint { url: format!("http://{address}"), ..Endpoint::default() };
+    let ((), answer) = tokio::join!(server, ask(endpoint));
+    assert_eq!(answer.unwrap(), "busy");
+}
+
+#[tokio::test]
+async fn a_proxy_that_refuses_is_told_from_a_member_that_does() {
+    let (listener, address) = listener().await;
+    let server = async {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        head(&mut stream).await;
+        stream.write_all(b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n").await.unwrap();
+    };
+    let endpoint = Endpoint {
+        url: "http://member.example:6443".into(),
+        proxy_url: Some(format!("http://{address}")),
+        ..Endpoint::default()
+    };
+    let ((), answer) = tokio::join!(server, ask(endpoint));
+    let causes = crate::cluster::request::causes(&answer.unwrap_err());
+    assert!(causes.contains("proxy authorization required"), "{causes}");
+}
+
+#[tokio::test]
+async fn a_member_without_a_usable_address_is_refused_with_advice() {
+    for (url, reason) in [
+        ("", "EndpointMissing"),
+        ("10.0.0.1:6443", "EndpointInvalid"),
+        ("ftp://a", "EndpointInvalid"),
+        ("https://user:hunter2@a", "EndpointInvalid"),
+        ("https://a?x=y", "EndpointInvalid"),
+        ("https://a b", "EndpointInvalid"),
+    ] {
+        let endpoint = Endpoint { url: url.into(), ..Endpoint::default() };
+        let error = Network.connect(&member(endpoint), &credentials()).await.err().unwrap();
+        assert_eq!(error.reason(), reason, "{url}");
+        assert!(error.to_string().contains("https://"), "{error}");
+        assert!(!format!("{error} {error:?}").contains("hunter2"), "{error:?}");
+    }
+}

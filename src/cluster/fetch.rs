@@ -1,0 +1,273 @@
+//! Fetches what a member is and what it serves. Unchanged discovery costs one small `304` per path.
+
+use std::{sync::Arc, time::Duration};
+
+use futures::{StreamExt, stream};
+use http::{
+    HeaderMap, HeaderValue, StatusCode,
+    header::{ACCEPT, ETAG, IF_NONE_MATCH},
+};
+use kube::Client;
+use serde::de::DeserializeOwned;
+
+use super::{
+    discovery::{self, Discovery, GroupVersion},
+    request::{self, RequestError},
+};
+
+/// The newest shape first; a server takes the first that it knows.
+const ACCEPT_DISCOVERY: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
+                                application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,\
+                                application/json";
+/// How many groups of a member without aggregated discovery are asked at a time.
+const CLASSIC_REQUESTS: usize = 4;
+
+/// The discovery of one connection, and what is needed to ask only for changes of it.
+#[derive(Debug, Default)]
+pub struct DiscoveryCache {
+    core: Part,
+    groups: Part,
+    joined: Option<Arc<Discovery>>,
+}
+
+#[derive(Debug, Default)]
+struct Part {
+    tag: Option<HeaderValue>,
+    found: Discovery,
+}
+
+impl DiscoveryCache {
+    /// Asks the member again. The same `Arc` comes back when nothing changed. Each request takes at most `timeout`.
+    pub async fn refresh(&mut self, client: &Client, timeout: Duration) -> Result<Arc<Discovery>, RequestError> {
+        let (core, groups) =
+            tokio::join!(self.core.fetch(client, "/api", timeout), self.groups.fetch(client, "/apis", timeout));
+        let (core, groups) = (core?, groups?);
+        let changed = core.is_some() || groups.is_some();
+        self.core = core.unwrap_or_else(|| std::mem::take(&mut self.core));
+        self.groups = groups.unwrap_or_else(|| std::mem::take(&mut self.groups));
+        match &self.joined {
+            Some(joined) if !changed => Ok(joined.clone()),
+            _ => Ok(self.join()),
+        }
+    }
+
+    fn join(&mut self) -> Arc<Discovery> {
+        let mut found = Discovery::join(&self.core.found, &self.groups.found);
+        if let Some(previous) = &self.joined {
+            found = found.keeping_unknown_of(previous);
+        }
+        let same = self.joined.as_ref().filter(|previous| ***previous == found).cloned();
+        let joined = same.unwrap_or_else(|| Arc::new(found));
+        self.joined = Some(joined.clone());
+        joined
+    }
+}
+
+impl Part {
+    /// The part as it is now, or `None` if it did not change.
+    async fn fetch(&self, client: &Client, path: &str, timeout: Duration) -> Result<Option<Self>, RequestError> {
+        let mut headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(ACCEPT_DISCOVERY))]);
+        if let Some(tag) = &self.tag {
+            headers.insert(IF_NONE_MATCH, tag.clone());
+        }
+        let answer = match request::get(client, path, headers, timeout).await {
+            Ok(answer) => answer,
+            // A server without core groups, or without any other, is still a server.
+            Err(error) if error.status() == Some(StatusCode::NOT_FOUND) => return Ok(Some(Self::default())),
+            Err(error) => return Err(error),
+        };
+        if answer.status == StatusCode::NOT_MODIFIED {
+            return Ok(None);
+        }
+        let unreadable = |source| RequestError::Unreadable { path: path.to_owned(), source };
+        match discovery::parse_answer(&answer.body).map_err(unreadable)? {
+            discovery::Answer::Aggregated(found) => Ok(Some(Self { tag: answer.headers.get(ETAG).cloned(), found })),
+            discovery::Answer::Classic(versions) => {
+                let found = fetch_classic(client, versions, timeout).await?;
+                Ok(Some(Self { tag: None, found }))
+            }
+        }
+    }
+}
+
+/// Asks for each group and version by itself. One that does not answer is unknown; all of them failing is an error.
+async fn fetch_classic(
+    client: &Client,
+    versions: Vec<GroupVersion>,
+    timeout: Duration,
+) -> Result<Discovery, RequestError> {
+    let asked = versions.len();
+    let ask = |version: GroupVersion| async move {
+        let resources = fetch_resources(client, &version, timeout).await;
+        (version, resources)
+    };
+    let mut answers = stream::iter(versions).map(ask).buffered(CLASSIC_REQUESTS);
+    let mut found = Discovery::default();
+    while let Some((version, resources)) = answers.next().await {
+        match resources {
+            Ok(resources) => found.served.extend(resources),
+            Err(error) if error.status() == Some(StatusCode::UNAUTHORIZED) => return Err(error),
+            Err(error) if found.unknown.len() + 1 == asked => return Err(error),
+            Err(error) => {
+                tracing::debug!(group_version = version.name, %error, "a group did not answer discovery");
+                found.unknown.push(version.name);
+            }
+        }
+    }
+    Ok(found)
+}
+
+async fn fetch_resources(
+    client: &Client,
+    version: &GroupVersion,
+    timeout: Duration,
+) -> Result<Vec<discovery::Served>, RequestError> {
+    let path = version.path();
+    let answer = request::get(client, &path, HeaderMap::new(), timeout).await?;
+    discovery::parse_resources(version, &answer.body).map_err(|source| RequestError::Unreadable { path, source })
+}
+
+/// The member's Kubernetes version, such as `v1.36.3`.
+pub async fn kubernetes_version(client: &Client, timeout: Duration) -> Result<String, RequestError> {
+    #[derive(serde::Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Version {
+        git_version: String,
+    }
+    let version: Version = get_json(client, "/version", timeout).await?;
+    Ok(version.git_version)
+}
+
+/// The UID of namespace `kube-system`, which tells a cluster from another one under the same name. `None` if the
+/// member lets us not read it or has no such namespace.
+pub async fn identity(client: &Client, timeout: Duration) -> Result<Option<String>, RequestError> {
+    #[derive(serde::Deserialize)]
+    struct Namespace {
+        metadata: Metadata,
+    }
+    #[derive(serde::Deserialize)]
+    struct Metadata {
+        uid: String,
+    }
+    let answer: Result<Namespace, _> = get_json(client, "/api/v1/namespaces/kube-system", timeout).await;
+    match answer {
+        Ok(namespace) => Ok(Some(namespace.metadata.uid)),
+        Err(error) if matches!(error.status(), Some(StatusCode::FORBIDDEN | StatusCode::NOT_FOUND)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether the API server is ready to serve. Servers older than Kubernetes 1.16 only know `/healthz`.
+pub async fn ready(client: &Client, timeout: Duration) -> Result<(), RequestError> {
+    match request::get(client, "/readyz", HeaderMap::new(), timeout).await {
+        Err(error) if error.status() == Some(StatusCode::NOT_FOUND) => {
+            request::get(client, "/healthz", HeaderMap::new(), timeout).await.map(drop)
+        }
+        answer => answer.map(drop),
+    }
+}
+
+async fn get_json<T: DeserializeOwned>(client: &Client, path: &str, timeout: Duration) -> Result<T, RequestError> {
+    let answer = request::get(client, path, HeaderMap::new(), timeout).await?;
+    serde_json::from_slice(&answer.body).map_err(|source| RequestError::Unreadable { path: path.to_owned(), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use http::{Request, Response};
+    use kube::client::Body;
+    use tower::{BoxError, service_fn};
+
+    use super::*;
+
+    const TIMEOUT: Duration = Duration::from_secs(5);
+
+    /// A member that answers from a table: path → status, tag, body. Everything else is 404.
+    fn member(table: &[(&'static str, u16, &'static str, &'static str)]) -> (Client, Arc<Mutex<Vec<String>>>) {
+        let asked: Arc<Mutex<Vec<String>>> = Arc::default();
+        let (notes, table) = (asked.clone(), table.to_vec());
+        let service = service_fn(move |request: Request<Body>| {
+            let path = request.uri().path().to_owned();
+            notes.lock().unwrap().push(path.clone());
+            let (_, code, tag, body) =
+                table.iter().find(|row| row.0 == path).copied().unwrap_or(("", 404, "", "not here"));
+            let known = request.headers().get(IF_NONE_MATCH).is_some_and(|known| known == tag);
+            let mut response = Response::new(Body::from(if known { Vec::new() } else { body.into() }));
+            *response.status_mut() = StatusCode::from_u16(if known { 304 } else { code }).unwrap();
+            if !tag.is_empty() {
+                response.headers_mut().insert(ETAG, HeaderValue::from_static(tag));
+            }
+            async move { Ok::<_, BoxError>(response) }
+        });
+        (Client::new(service, "default"), asked)
+    }
+
+    const API: &str = include_str!("testdata/aggregated_api.json");
+    const APIS: &str = include_str!("testdata/aggregated_apis.json");
+
+    #[tokio::test]
+    async fn unchanged_discovery_is_the_same_and_costs_two_requests() {
+        let (client, asked) = member(&[("/api", 200, "\"a\"", API), ("/apis", 200, "\"b\"", APIS)]);
+        let mut cache = DiscoveryCache::default();
+        let first = cache.refresh(&client, TIMEOUT).await.unwrap();
+        let second = cache.refresh(&client, TIMEOUT).await.unwrap();
+        assert!(Arc::ptr_eq(&first, &second));
+        assert_eq!((first.served.len(), asked.lock().unwrap().len()), (9, 4));
+    }
+
+    #[tokio::test]
+    async fn a_member_without_tags_still_gives_the_same_discovery() {
+        let (client, _) = member(&[("/api", 200, "", API), ("/apis", 200, "", APIS)]);
+        let mut cache = DiscoveryCache::default();
+        let first = cache.refresh(&client, TIMEOUT).await.unwrap();
+        assert!(Arc::ptr_eq(&first, &cache.refresh(&client, TIMEOUT).await.unwrap()));
+    }
+
+    #[tokio::test]
+    async fn a_member_without_aggregated_discovery_is_asked_group_by_group() {
+        let (client, asked) = member(&[
+            ("/api", 200, "", include_str!("testdata/classic_api.json")),
+            ("/apis", 200, "", include_str!("testdata/classic_apis.json")),
+            ("/api/v1", 200, "", include_str!("testdata/classic_v1.json")),
+            ("/apis/autoscaling/v2", 200, "", include_str!("testdata/classic_autoscaling_v2.json")),
+            ("/apis/autoscaling/v1", 503, "", "service unavailable"),
+        ]);
+        let found = DiscoveryCache::default().refresh(&client, TIMEOUT).await.unwrap();
+        let plurals: Vec<&str> = found.served.iter().map(|served| &*served.resource.plural).collect();
+        assert_eq!(plurals, ["bindings", "componentstatuses", "namespaces", "pods", "horizontalpodautoscalers"]);
+        assert_eq!(found.unknown, ["autoscaling/v1", "metrics.k8s.io/v1beta1"]);
+        assert!(!asked.lock().unwrap().contains(&"/api/v1/pods/status".to_owned()));
+    }
+
+    #[tokio::test]
+    async fn a_member_whose_groups_all_fail_has_no_discovery() {
+        let (client, _) = member(&[
+            ("/api", 200, "", include_str!("testdata/classic_api.json")),
+            ("/apis", 200, "", include_str!("testdata/classic_apis.json")),
+        ]);
+        assert!(DiscoveryCache::default().refresh(&client, TIMEOUT).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn something_that_is_no_api_server_is_told() {
+        let (client, _) = member(&[("/api", 200, "", "<html>"), ("/apis", 200, "", "<html>")]);
+        let error = DiscoveryCache::default().refresh(&client, TIMEOUT).await.unwrap_err();
+        assert_eq!(error.reason(), "NotKubernetes");
+    }
+
+    #[tokio::test]
+    async fn an_old_server_is_ready_by_healthz() {
+        assert!(ready(&member(&[("/healthz", 200, "", "ok")]).0, TIMEOUT).await.is_ok());
+        assert!(ready(&member(&[("/readyz", 500, "", "no"), ("/healthz", 200, "", "ok")]).0, TIMEOUT).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn a_refusal_is_quoted_in_the_members_words() {
+        let status = r#"{"kind":"Status","message":"pods is forbidden","code":403}"#;
+        let error = ready(&member(&[("/readyz", 403, "", status)]).0, TIMEOUT).await.unwrap_err();
+        assert_eq!(error.to_string(), "GET /readyz was answered 403 Forbidden: pods is forbidden");
+        assert_eq!(error.reason(), "Forbidden");
+    }
+}

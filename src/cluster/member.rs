@@ -1,0 +1,171 @@
+//! Who a member is and where its API server stands, read once from a `Cluster` object.
+
+use std::{collections::BTreeMap, fmt};
+
+use kube::ResourceExt;
+
+use crate::{
+    api::cluster::{Cluster, SecretReference},
+    model::{ClusterName, InvalidName},
+};
+
+/// One member cluster, as its source describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Its name, unique in the fleet.
+    pub name: ClusterName,
+    /// UID of the object that describes it: another UID under the same name is another member.
+    pub uid: String,
+    /// Generation of the object that describes it.
+    pub generation: Option<i64>,
+    /// Labels, for the label selectors of cluster affinities.
+    pub labels: BTreeMap<String, String>,
+    /// Cloud provider.
+    pub provider: Option<String>,
+    /// Region.
+    pub region: Option<String>,
+    /// Zones; the superseded single zone stands here when the object names no others.
+    pub zones: Vec<String>,
+    /// Where and how its API server is reached.
+    pub endpoint: Endpoint,
+}
+
+/// Where and how an API server is reached, as written by a person: [`super::connect`] checks it.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Endpoint {
+    /// URL of the API server; empty if the object has none.
+    pub url: String,
+    /// The Secret with the credentials.
+    pub secret: Option<SecretReference>,
+    /// Do not verify the API server's certificate.
+    pub insecure: bool,
+    /// URL of the proxy to go through.
+    pub proxy_url: Option<String>,
+    /// Headers for the proxy.
+    pub proxy_header: BTreeMap<String, String>,
+}
+
+impl Member {
+    /// Whether a connection made for `other` is still right for this member: the same object, reached the same way.
+    /// Labels, provider, region and zones do not matter for that.
+    pub fn connects_like(&self, other: &Self) -> bool {
+        self.name == other.name && self.uid == other.uid && self.endpoint == other.endpoint
+    }
+}
+
+impl TryFrom<&Cluster> for Member {
+    type Error = InvalidName;
+
+    fn try_from(cluster: &Cluster) -> Result<Self, InvalidName> {
+        let spec = &cluster.spec;
+        Ok(Self {
+            name: cluster.name_any().parse()?,
+            uid: cluster.uid().unwrap_or_default(),
+            generation: cluster.metadata.generation,
+            labels: cluster.labels().clone(),
+            provider: not_empty(spec.provider.as_ref()),
+            region: not_empty(spec.region.as_ref()),
+            zones: zones(cluster),
+            endpoint: Endpoint {
+                url: spec.api_endpoint.clone().unwrap_or_default(),
+                secret: spec.secret_ref.clone(),
+                insecure: spec.insecure_skip_tls_verification.unwrap_or_default(),
+                proxy_url: not_empty(spec.proxy_url.as_ref()),
+                proxy_header: spec.proxy_header.clone().unwrap_or_default(),
+            },
+        })
+    }
+}
+
+/// Proxy URLs and headers may carry a password, so only header names are shown.
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Endpoint")
+            .field("url", &self.url)
+            .field("secret", &self.secret)
+            .field("insecure", &self.insecure)
+            .field("proxied", &self.proxy_url.is_some())
+            .field("proxy_header", &self.proxy_header.keys())
+            .finish()
+    }
+}
+
+fn zones(cluster: &Cluster) -> Vec<String> {
+    let spec = &cluster.spec;
+    match spec.zones.as_ref().filter(|zones| !zones.is_empty()) {
+        Some(zones) => zones.clone(),
+        None => not_empty(spec.zone.as_ref()).into_iter().collect(),
+    }
+}
+
+fn not_empty(text: Option<&String>) -> Option<String> {
+    text.filter(|text| !text.is_empty()).cloned()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn member(spec: &Value) -> Member {
+        let cluster: Cluster = serde_json::from_value(json!({
+            "metadata": { "name": "member1", "uid": "u1", "labels": { "tier": "gold" } },
+            "spec": spec,
+        }))
+        .unwrap();
+        Member::try_from(&cluster).unwrap()
+    }
+
+    #[test]
+    fn the_single_zone_counts_only_without_zones() {
+        assert_eq!(member(&json!({ "zone": "a" })).zones, ["a"]);
+        assert_eq!(member(&json!({ "zone": "a", "zones": [] })).zones, ["a"]);
+        assert_eq!(member(&json!({ "zone": "a", "zones": ["b", "c"] })).zones, ["b", "c"]);
+        assert_eq!(member(&json!({ "zone": "" })).zones, Vec::<String>::new());
+    }
+
+    #[test]
+    fn labels_and_places_do_not_ask_for_a_new_connection() {
+        let before = member(&json!({ "apiEndpoint": "https://a" }));
+        let mut after = member(&json!({ "apiEndpoint": "https://a", "region": "eu", "zones": ["x"] }));
+        after.labels.clear();
+        assert_ne!(before, after);
+        assert!(before.connects_like(&after));
+    }
+
+    #[test]
+    fn another_endpoint_secret_proxy_or_object_asks_for_a_new_connection() {
+        let base = json!({ "apiEndpoint": "https://a" });
+        let before = member(&base);
+        for (field, value) in [
+            ("apiEndpoint", json!("https://b")),
+            ("secretRef", json!({ "namespace": "n", "name": "s" })),
+            ("insecureSkipTLSVerification", json!(true)),
+            ("proxyURL", json!("http://proxy")),
+            ("proxyHeader", json!({ "a": "b" })),
+        ] {
+            let mut changed = base.clone();
+            changed[field] = value;
+            assert!(!before.connects_like(&member(&changed)), "{field}");
+        }
+        assert!(!before.connects_like(&Member { uid: "u2".into(), ..before.clone() }));
+    }
+
+    #[test]
+    fn debug_output_hides_what_a_proxy_is_told() {
+        let shown = format!(
+            "{:?}",
+            member(
+                &json!({ "proxyURL": "http://user:hunter2@p", "proxyHeader": { "Proxy-Authorization": "hunter2" } })
+            )
+        );
+        assert!(shown.contains("Proxy-Authorization") && !shown.contains("hunter2"), "{shown}");
+    }
+
+    #[test]
+    fn a_cluster_without_a_name_is_refused() {
+        let cluster: Cluster = serde_json::from_value(json!({ "metadata": {}, "spec": {} })).unwrap();
+        assert!(Member::try_from(&cluster).is_err());
+    }
+}

@@ -1,0 +1,209 @@
+//! One small GET of a member's API server, with a timeout and a bounded answer.
+
+use std::{error::Error, time::Duration};
+
+use bytes::Bytes;
+use http::{HeaderMap, Request, StatusCode, header};
+use http_body_util::{BodyExt, Limited};
+use kube::{Client, client::Body};
+
+/// Greatest answer that is read: the aggregated discovery of 10,000 kinds is about 10 MB.
+const MAX_ANSWER: usize = 64 << 20;
+/// How much of a refusal's text is shown.
+const MAX_REASON: usize = 300;
+
+/// A member did not give a usable answer.
+#[derive(Debug, thiserror::Error)]
+pub enum RequestError {
+    /// No answer in time.
+    #[error(
+        "GET {path} was not answered within {timeout:?}: check that the address, the proxy and firewalls let the request through"
+    )]
+    TimedOut {
+        /// What was asked.
+        path: String,
+        /// How long was waited.
+        timeout: Duration,
+    },
+    /// The request or the answer did not get through.
+    #[error("GET {path} did not get through: {cause}")]
+    Unreachable {
+        /// What was asked.
+        path: String,
+        /// Why, from the outermost cause to the innermost.
+        cause: String,
+    },
+    /// The member's certificate is not to be trusted.
+    #[error(
+        "GET {path} was not sent, as the certificate of the API server is not trusted: {cause}. Put the PEM certificates of its CA into key \"caBundle\" of the Secret that spec.secretRef names"
+    )]
+    Untrusted {
+        /// What was to be asked.
+        path: String,
+        /// What is wrong with the certificate.
+        cause: String,
+    },
+    /// An answer that is an error.
+    #[error("GET {path} was answered {status}: {reason}")]
+    Refused {
+        /// What was asked.
+        path: String,
+        /// The HTTP status.
+        status: StatusCode,
+        /// The member's own words.
+        reason: String,
+    },
+    /// An answer of another form than expected.
+    #[error("the answer to GET {path} is not that of a Kubernetes API server: check the address")]
+    Unreadable {
+        /// What was asked.
+        path: String,
+        /// Where it differs.
+        #[source]
+        source: serde_json::Error,
+    },
+}
+
+impl RequestError {
+    /// The HTTP status, if there was an answer.
+    pub fn status(&self) -> Option<StatusCode> {
+        match self {
+            Self::Refused { status, .. } => Some(*status),
+            _ => None,
+        }
+    }
+
+    /// The reason of a condition, in one word.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::TimedOut { .. } | Self::Unreachable { .. } => "Unreachable",
+            Self::Untrusted { .. } => "CertificateInvalid",
+            Self::Refused { status: StatusCode::UNAUTHORIZED, .. } => "Unauthorized",
+            Self::Refused { status: StatusCode::FORBIDDEN, .. } => "Forbidden",
+            Self::Refused { .. } => "NotReady",
+            Self::Unreadable { .. } => "NotKubernetes",
+        }
+    }
+}
+
+/// A successful (or `304`) answer.
+#[derive(Debug)]
+pub struct Answer {
+    /// The HTTP status.
+    pub status: StatusCode,
+    /// The headers.
+    pub headers: HeaderMap,
+    /// The body.
+    pub body: Bytes,
+}
+
+/// Asks for `path`. Answers other than 2xx and 304 are errors; the whole exchange takes at most `timeout`.
+pub async fn get(client: &Client, path: &str, headers: HeaderMap, timeout: Duration) -> Result<Answer, RequestError> {
+    let exchange = exchange(client, path, headers);
+    match tokio::time::timeout(timeout, exchange).await {
+        Ok(answer) => answer.and_then(|answer| accept(path, answer)),
+        Err(_) => Err(RequestError::TimedOut { path: path.to_owned(), timeout }),
+    }
+}
+
+async fn exchange(client: &Client, path: &str, mut headers: HeaderMap) -> Result<Answer, RequestError> {
+    headers.entry(header::ACCEPT).or_insert(header::HeaderValue::from_static("application/json"));
+    let mut request = Request::get(path).body(Body::empty()).map_err(|error| lost(path, &error))?;
+    request.headers_mut().extend(headers);
+    let response = client.send(request).await.map_err(|error| lost(path, &error))?;
+    let (head, body) = response.into_parts();
+    let body = Limited::new(body, MAX_ANSWER).collect().await.map_err(|error| lost(path, error.as_ref()))?;
+    Ok(Answer { status: head.status, headers: head.headers, body: body.to_bytes() })
+}
+
+fn lost(path: &str, error: &(dyn Error + 'static)) -> RequestError {
+    let path = path.to_owned();
+    match certificate_error(error) {
+        Some(wrong) => RequestError::Untrusted { path, cause: wrong.to_string() },
+        None => RequestError::Unreachable { path, cause: causes(error) },
+    }
+}
+
+/// TLS errors travel inside I/O errors, which do not name them as their source.
+fn certificate_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::CertificateError> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(rustls::Error::InvalidCertificate(wrong)) = error.downcast_ref() {
+            return Some(wrong);
+        }
+        let carried = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+        next = match carried {
+            Some(inner) => Some(inner),
+            None => error.source(),
+        };
+    }
+    None
+}
+
+fn accept(path: &str, answer: Answer) -> Result<Answer, RequestError> {
+    if answer.status.is_success() || answer.status == StatusCode::NOT_MODIFIED {
+        return Ok(answer);
+    }
+    Err(RequestError::Refused { path: path.to_owned(), status: answer.status, reason: refusal(&answer.body) })
+}
+
+/// The message of a `Status`, or the start of whatever text came.
+fn refusal(body: &[u8]) -> String {
+    let status: Option<serde_json::Value> = serde_json::from_slice(body).ok();
+    let message = status.as_ref().and_then(|status| status["message"].as_str());
+    match message {
+        Some(message) => message.chars().take(MAX_REASON).collect(),
+        None => String::from_utf8_lossy(body).trim().chars().take(MAX_REASON).collect(),
+    }
+}
+
+/// An error and its sources in one line. Wrappers that repeat their source, or say nothing, are left out.
+pub fn causes(error: &(dyn Error + 'static)) -> String {
+    let outermost = match error.downcast_ref() {
+        Some(kube::Error::Service(inner)) => inner.as_ref(),
+        _ => error,
+    };
+    let mut line = outermost.to_string();
+    let mut source = outermost.source();
+    while let Some(cause) = source {
+        let text = cause.to_string();
+        if !line.ends_with(&text) {
+            line = format!("{line}: {text}");
+        }
+        source = cause.source();
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("{text}")]
+    struct Layer {
+        text: &'static str,
+        source: Option<Box<Layer>>,
+    }
+
+    fn layer(text: &'static str, source: Option<Layer>) -> Layer {
+        Layer { text, source: source.map(Box::new) }
+    }
+
+    #[test]
+    fn causes_are_one_line_without_repetition() {
+        let error = layer("cannot connect: refused", Some(layer("refused", Some(layer("os error 111", None)))));
+        assert_eq!(causes(&error), "cannot connect: refused: os error 111");
+        assert_eq!(causes(&kube::Error::Service(Box::new(layer("lost", None)))), "lost");
+    }
+
+    #[test]
+    fn a_bad_certificate_is_told_from_a_lost_connection() {
+        let tls = rustls::Error::InvalidCertificate(rustls::CertificateError::UnknownIssuer);
+        let error = kube::Error::Service(Box::new(std::io::Error::other(std::io::Error::other(tls))));
+        let untrusted = lost("/readyz", &error);
+        assert_eq!(untrusted.reason(), "CertificateInvalid");
+        assert!(untrusted.to_string().contains("not trusted: "), "{untrusted}");
+        assert_eq!(lost("/readyz", &std::io::Error::other("reset")).reason(), "Unreachable");
+    }
+}

@@ -1,0 +1,300 @@
+//! Runs all members: one supervised task each, so that one broken or hanging member never delays another.
+//!
+//! Locks are held only to look up or publish, never across I/O. Whoever wants to react to a change waits on
+//! [`Clusters::changed`] and then takes a snapshot with [`Clusters::states`].
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    panic::AssertUnwindSafe,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use futures::FutureExt;
+use jiff::Timestamp;
+use kube::Client;
+use tokio::{
+    sync::{Notify, watch},
+    task::JoinSet,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    connect::Connect,
+    discovery::Discovery,
+    member::Member,
+    state::{Accessor, Fault, Happened, Phase, Timing},
+    task::MemberTask,
+};
+use crate::model::ClusterName;
+
+/// A live connection to a member.
+#[derive(Clone)]
+pub struct Connection {
+    /// New on each reconnect, and never the same for two members.
+    pub id: u64,
+    /// The client.
+    pub client: Client,
+    /// UID of the member's namespace `kube-system`: another UID is another cluster. `None` if it may not be read.
+    pub uid: Option<String>,
+}
+
+/// Where a member stands.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MemberState {
+    /// The member as last told.
+    pub member: Arc<Member>,
+    /// Where it stands.
+    pub phase: Phase,
+    /// Why, in one CamelCase word.
+    pub reason: &'static str,
+    /// Why, and what to do about it.
+    pub message: String,
+    /// Since when it is in this phase.
+    pub since: Timestamp,
+    /// The connection, while there is one.
+    pub connection: Option<Connection>,
+    /// What it serves, as last seen; kept while it is disconnected.
+    pub discovery: Option<Arc<Discovery>>,
+    /// Version of its Kubernetes, as last seen.
+    pub kubernetes_version: Option<String>,
+    /// What is unusual about the connection although it works.
+    pub note: Option<&'static str>,
+}
+
+/// All members, and the tasks that keep them connected.
+pub struct Clusters {
+    shared: Arc<Shared>,
+    tasks: Mutex<Tasks>,
+    shutdown: CancellationToken,
+}
+
+/// What the tasks share.
+pub(super) struct Shared {
+    pub(super) hub: Client,
+    pub(super) connect: Arc<dyn Connect>,
+    pub(super) timing: Timing,
+    entries: Mutex<BTreeMap<ClusterName, Entry>>,
+    changed: watch::Sender<u64>,
+    last_connection: AtomicU64,
+}
+
+struct Entry {
+    /// The task that may publish here. One that was stopped may still be about to.
+    task: u64,
+    state: MemberState,
+}
+
+#[derive(Default)]
+struct Tasks {
+    set: JoinSet<()>,
+    running: BTreeMap<ClusterName, Running>,
+    last: u64,
+}
+
+struct Running {
+    id: u64,
+    member: watch::Sender<Arc<Member>>,
+    wake: Arc<Notify>,
+    stop: CancellationToken,
+}
+
+impl Clusters {
+    /// No members yet. Secrets are read through `hub`; `shutdown` stops all tasks.
+    pub fn new(hub: Client, connect: Arc<dyn Connect>, timing: Timing, shutdown: CancellationToken) -> Self {
+        let shared = Shared {
+            hub,
+            connect,
+            timing,
+            entries: Mutex::default(),
+            changed: watch::Sender::new(0),
+            last_connection: AtomicU64::new(0),
+        };
+        Self { shared: Arc::new(shared), tasks: Mutex::default(), shutdown }
+    }
+
+    /// Makes `members` the members: starts new ones, stops others, reconnects those whose address or credentials
+    /// changed, and leaves the rest alone. Must be called on a tokio runtime.
+    pub fn set_members(&self, members: Vec<Member>) {
+        let mut tasks = lock(&self.tasks);
+        while tasks.set.try_join_next().is_some() {}
+        let kept: BTreeSet<ClusterName> =
+            members.iter().filter(|member| tasks.runs(member)).map(|member| member.name.clone()).collect();
+        tasks.running.retain(|name, running| {
+            let keep = kept.contains(name);
+            if !keep {
+                running.stop.cancel();
+                self.shared.remove(name);
+            }
+            keep
+        });
+        for member in members {
+            self.tell(&mut tasks, Arc::new(member));
+        }
+    }
+
+    /// Where every member stands: a snapshot.
+    pub fn states(&self) -> BTreeMap<ClusterName, MemberState> {
+        let entries = lock(&self.shared.entries);
+        entries.iter().map(|(name, entry)| (name.clone(), entry.state.clone())).collect()
+    }
+
+    /// Where one member stands.
+    pub fn state(&self, cluster: &ClusterName) -> Option<MemberState> {
+        lock(&self.shared.entries).get(cluster).map(|entry| entry.state.clone())
+    }
+
+    /// A number that grows with every change of any state or discovery.
+    pub fn changed(&self) -> watch::Receiver<u64> {
+        self.shared.changed.subscribe()
+    }
+
+    /// Probes a member and reads its discovery now; connects now if it is disconnected.
+    pub fn refresh(&self, cluster: &ClusterName) {
+        if let Some(running) = lock(&self.tasks).running.get(cluster) {
+            running.wake.notify_one();
+        }
+    }
+
+    /// Waits until all tasks have ended; to be called after the shutdown token was cancelled.
+    pub async fn stopped(&self) {
+        let mut set = std::mem::take(&mut lock(&self.tasks).set);
+        while set.join_next().await.is_some() {}
+    }
+
+    fn tell(&self, tasks: &mut Tasks, member: Arc<Member>) {
+        match tasks.running.get(&member.name) {
+            None => self.start(tasks, &member),
+            Some(running) if *running.member.borrow() == member => {}
+            Some(running) => {
+                self.shared.publish(&member.name, running.id, |state| state.member = member.clone());
+                running.member.send_replace(member);
+            }
+        }
+    }
+
+    fn start(&self, tasks: &mut Tasks, member: &Arc<Member>) {
+        tasks.last += 1;
+        let id = tasks.last;
+        let stop = self.shutdown.child_token();
+        let wake = Arc::new(Notify::new());
+        let sender = watch::Sender::new(member.clone());
+        let shared = self.shared.clone();
+        shared.insert(id, member);
+        let task = MemberTask::new(id, shared, sender.subscribe(), wake.clone());
+        tasks.set.spawn(supervise(task, stop.clone()));
+        tasks.running.insert(member.name.clone(), Running { id, member: sender, wake, stop });
+    }
+}
+
+impl Tasks {
+    /// Whether a task runs for this member: the same object, not only the same name.
+    fn runs(&self, member: &Member) -> bool {
+        self.running.get(&member.name).is_some_and(|running| running.member.borrow().uid == member.uid)
+    }
+}
+
+/// Starts the task again should it ever panic: that is a defect, but it must not take a member away for good.
+async fn supervise(task: MemberTask, stop: CancellationToken) {
+    let forever = async {
+        loop {
+            let run = AssertUnwindSafe(task.clone().run()).catch_unwind();
+            let Err(_panic) = run.await;
+            tracing::error!(cluster = %task.name(), "the task of a cluster panicked and starts again");
+            task.panicked();
+            tokio::time::sleep(task.timing().connect_retry).await;
+        }
+    };
+    tokio::select! {
+        () = stop.cancelled() => {}
+        () = forever => {}
+    }
+}
+
+impl Shared {
+    /// A number for a new connection.
+    pub(super) fn connection_id(&self) -> u64 {
+        self.last_connection.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Changes the state of a member, if task `task` still runs it, and tells those who wait if anything is different.
+    pub(super) fn publish(&self, name: &ClusterName, task: u64, change: impl FnOnce(&mut MemberState)) {
+        let mut entries = lock(&self.entries);
+        let Some(entry) = entries.get_mut(name).filter(|entry| entry.task == task) else {
+            return;
+        };
+        let mut state = entry.state.clone();
+        change(&mut state);
+        if state.phase != entry.state.phase {
+            state.since = Timestamp::now();
+        }
+        let different = state != entry.state;
+        entry.state = state;
+        drop(entries);
+        if different {
+            self.bump();
+        }
+    }
+
+    fn insert(&self, task: u64, member: &Arc<Member>) {
+        let accessor = Accessor::default();
+        let state = MemberState {
+            member: member.clone(),
+            phase: accessor.phase(),
+            reason: accessor.reason(),
+            message: accessor.message(&self.timing),
+            since: Timestamp::now(),
+            connection: None,
+            discovery: None,
+            kubernetes_version: None,
+            note: None,
+        };
+        lock(&self.entries).insert(member.name.clone(), Entry { task, state });
+        self.bump();
+    }
+
+    fn remove(&self, name: &ClusterName) {
+        lock(&self.entries).remove(name);
+        self.bump();
+    }
+
+    fn bump(&self) {
+        self.changed.send_modify(|number| *number += 1);
+    }
+}
+
+impl MemberTask {
+    fn panicked(&self) {
+        let fault = Fault {
+            reason: "InternalError",
+            message: "this program failed while it watched over the member: see its log and report it".to_owned(),
+            unauthorized: false,
+        };
+        let mut accessor = Accessor::default();
+        accessor.observe(Happened::ConnectFailed(fault), self.timing());
+        self.show(&accessor);
+    }
+}
+
+impl PartialEq for Connection {
+    fn eq(&self, other: &Self) -> bool {
+        self.id == other.id
+    }
+}
+
+impl std::fmt::Debug for Connection {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Connection").field("id", &self.id).field("uid", &self.uid).finish_non_exhaustive()
+    }
+}
+
+/// No code that holds one of these locks can leave its data half changed, so a poisoned one is as good as any.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+#[path = "supervisor_tests.rs"]
+mod tests;

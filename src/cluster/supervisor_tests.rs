@@ -1,0 +1,439 @@
+//! The supervisor against a fleet of fake members, on paused time.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use async_trait::async_trait;
+use base64::{Engine, engine::general_purpose::STANDARD};
+use http::{Request, Response, StatusCode};
+use kube::client::Body;
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep, timeout};
+use tower::{BoxError, service_fn};
+
+use super::*;
+use crate::{
+    api::cluster::SecretReference,
+    cluster::{connect::ConnectError, credentials::Credentials, member::Endpoint},
+};
+
+/// What the fake control plane and the fake members answer.
+#[derive(Clone)]
+struct Fleet(Arc<Mutex<Answers>>);
+
+#[derive(Default)]
+struct Answers {
+    /// Secret name → token.
+    secrets: BTreeMap<String, String>,
+    members: BTreeMap<ClusterName, Fake>,
+    requests: Vec<String>,
+    clients: u32,
+}
+
+#[derive(Clone, Default)]
+struct Fake {
+    /// The token that it accepts; any if empty.
+    token: String,
+    /// What `/readyz` answers, 200 if `None`.
+    ready: Option<u16>,
+    hangs: bool,
+    panics: bool,
+    /// What reading namespace kube-system answers instead of its UID.
+    identity: Option<u16>,
+    /// Kinds beside pods.
+    kinds: Vec<&'static str>,
+    discovery: Option<u16>,
+}
+
+impl Fleet {
+    fn new(members: &[&str]) -> Self {
+        let fleet = Self(Arc::default());
+        for name in members {
+            fleet.answers(|answers| answers.secrets.insert((*name).to_owned(), "token".to_owned()));
+            fleet.member(name, |_| {});
+        }
+        fleet
+    }
+
+    fn answers<T>(&self, use_them: impl FnOnce(&mut Answers) -> T) -> T {
+        use_them(&mut lock(&self.0))
+    }
+
+    fn member(&self, name: &str, change: impl FnOnce(&mut Fake)) {
+        self.answers(|answers| change(answers.members.entry(name.parse().unwrap()).or_default()));
+    }
+
+    fn requests(&self, of: &str, path: &str) -> usize {
+        let asked = format!("{of} {path}");
+        self.answers(|answers| answers.requests.iter().filter(|request| **request == asked).count())
+    }
+
+    fn hub(&self) -> Client {
+        let fleet = self.clone();
+        let service = service_fn(move |request: Request<Body>| {
+            let fleet = fleet.clone();
+            async move {
+                let name = request.uri().path().rsplit('/').next().unwrap().to_owned();
+                let token = fleet.answers(|answers| answers.secrets.get(&name).cloned());
+                let Some(token) = token else {
+                    return Ok::<_, BoxError>(answer(404, &failure(404)));
+                };
+                let data = json!({ "token": STANDARD.encode(token) });
+                Ok(answer(200, &json!({ "metadata": { "name": name }, "data": data })))
+            }
+        });
+        Client::new(service, "default")
+    }
+
+    fn client(&self, name: &ClusterName, token: String) -> Client {
+        let (fleet, name) = (self.clone(), name.clone());
+        let service = service_fn(move |request: Request<Body>| {
+            let (fleet, name, token) = (fleet.clone(), name.clone(), token.clone());
+            async move {
+                let path = request.uri().path().to_owned();
+                let fake = fleet.answers(|answers| {
+                    answers.requests.push(format!("{name} {path}"));
+                    answers.members[&name].clone()
+                });
+                if fake.hangs {
+                    std::future::pending::<()>().await;
+                }
+                let tag = request.headers().get("if-none-match").cloned();
+                Ok::<_, BoxError>(fake.answer(&path, &token, tag.as_ref().and_then(|tag| tag.to_str().ok())))
+            }
+        });
+        Client::new(service, "default")
+    }
+
+    fn start(&self, members: Vec<Member>) -> Clusters {
+        let clusters = Clusters::new(self.hub(), Arc::new(self.clone()), Timing::default(), CancellationToken::new());
+        clusters.set_members(members);
+        clusters
+    }
+}
+
+impl Fake {
+    fn answer(&self, path: &str, token: &str, tag: Option<&str>) -> Response<Body> {
+        if !self.token.is_empty() && self.token != token {
+            return answer(401, &failure(401));
+        }
+        let refused = match path {
+            "/readyz" => self.ready,
+            "/apis" => self.discovery,
+            "/api/v1/namespaces/kube-system" => self.identity,
+            _ => None,
+        };
+        if let Some(code) = refused {
+            return answer(code, &failure(code));
+        }
+        match path {
+            "/readyz" => Response::new(Body::from(b"ok".to_vec())),
+            "/version" => answer(200, &json!({ "gitVersion": "v1.36.3" })),
+            "/api/v1/namespaces/kube-system" => answer(200, &json!({ "metadata": { "uid": "system-uid" } })),
+            "/api" => Self::groups("", &["Pod"], tag),
+            "/apis" => Self::groups("example.io", &self.kinds, tag),
+            _ => answer(404, &failure(404)),
+        }
+    }
+
+    fn groups(group: &str, kinds: &[&str], tag: Option<&str>) -> Response<Body> {
+        let current = format!("\"{}\"", kinds.join(","));
+        if tag == Some(&current) {
+            return answer(304, &Value::Null);
+        }
+        let resource = |kind: &&str| {
+            json!({ "resource": format!("{}s", kind.to_lowercase()), "responseKind": { "kind": kind },
+                    "scope": "Namespaced", "verbs": ["list", "watch"] })
+        };
+        let resources: Vec<Value> = kinds.iter().map(resource).collect();
+        let mut answer = answer(
+            200,
+            &json!({ "kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "items": [
+                { "metadata": { "name": group }, "versions": [{ "version": "v1", "resources": resources }] }
+            ] }),
+        );
+        answer.headers_mut().insert("etag", current.parse().unwrap());
+        answer
+    }
+}
+
+#[async_trait]
+impl Connect for Fleet {
+    async fn connect(&self, member: &Member, credentials: &Credentials) -> Result<Client, ConnectError> {
+        self.answers(|answers| answers.clients += 1);
+        let panics = self.answers(|answers| answers.members[&member.name].panics);
+        assert!(!panics, "planted");
+        Ok(self.client(&member.name, credentials.token.clone()))
+    }
+}
+
+fn answer(code: u16, body: &Value) -> Response<Body> {
+    let mut response = Response::new(Body::from(serde_json::to_vec(body).unwrap()));
+    *response.status_mut() = StatusCode::from_u16(code).unwrap();
+    response
+}
+
+fn failure(code: u16) -> Value {
+    json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "message": "planted", "reason": "Planted" })
+}
+
+fn member(name: &str) -> Member {
+    Member {
+        name: name.parse().unwrap(),
+        uid: format!("{name}-uid"),
+        generation: Some(1),
+        labels: BTreeMap::new(),
+        provider: None,
+        region: None,
+        zones: Vec::new(),
+        endpoint: Endpoint {
+            url: format!("https://{name}:6443"),
+            secret: Some(SecretReference { namespace: "fleet".into(), name: name.into() }),
+            insecure: true,
+            ..Endpoint::default()
+        },
+    }
+}
+
+fn state(clusters: &Clusters, name: &str) -> MemberState {
+    clusters.state(&name.parse().unwrap()).unwrap()
+}
+
+fn connection(clusters: &Clusters, name: &str) -> u64 {
+    state(clusters, name).connection.unwrap().id
+}
+
+/// Waits until a member's state is as wanted; an hour of paused time is as good as for ever.
+async fn until(clusters: &Clusters, name: &str, wanted: impl Fn(&MemberState) -> bool) -> MemberState {
+    let mut changed = clusters.changed();
+    let search = async {
+        loop {
+            changed.borrow_and_update();
+            let now = state(clusters, name);
+            if wanted(&now) {
+                return now;
+            }
+            changed.changed().await.unwrap();
+        }
+    };
+    let found = timeout(Duration::from_hours(1), search).await;
+    found.unwrap_or_else(|_| panic!("{:?}", state(clusters, name)))
+}
+
+async fn until_ready(clusters: &Clusters, name: &str) -> MemberState {
+    until(clusters, name, |state| state.phase == Phase::Ready).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_becomes_ready_with_all_that_is_known_of_it() {
+    let clusters = Fleet::new(&["a"]).start(vec![member("a")]);
+    assert_eq!(state(&clusters, "a").reason, "Connecting");
+    let ready = until_ready(&clusters, "a").await;
+    assert_eq!(ready.connection.unwrap().uid.as_deref(), Some("system-uid"));
+    assert_eq!(ready.kubernetes_version.as_deref(), Some("v1.36.3"));
+    let kinds: Vec<_> = ready.discovery.unwrap().served.iter().map(|served| served.resource.gvk.to_string()).collect();
+    assert_eq!((kinds, ready.reason, ready.note), (vec!["v1/Pod".to_owned()], "Ready", None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hanging_member_delays_no_other_and_is_unreachable() {
+    let fleet = Fleet::new(&["a", "b"]);
+    fleet.member("a", |fake| fake.hangs = true);
+    let clusters = fleet.start(vec![member("a"), member("b")]);
+    let started = Instant::now();
+    until_ready(&clusters, "b").await;
+    assert_eq!(started.elapsed(), Duration::ZERO);
+    let hanging = until(&clusters, "a", |state| state.phase == Phase::Disconnected).await;
+    assert_eq!((hanging.reason, started.elapsed().as_secs()), ("Unreachable", 5));
+    assert!(
+        hanging.message.starts_with("https://a:6443: GET /readyz was not answered within 5s"),
+        "{}",
+        hanging.message
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_missing_secret_is_named_and_heals_soon_after_it_appears() {
+    let fleet = Fleet::new(&["a"]);
+    fleet.answers(|answers| answers.secrets.clear());
+    let clusters = fleet.start(vec![member("a")]);
+    let missing = until(&clusters, "a", |state| state.phase == Phase::Disconnected).await;
+    assert_eq!(missing.reason, "SecretNotFound");
+    assert!(missing.message.contains("Secret fleet/a does not exist"), "{}", missing.message);
+    fleet.answers(|answers| answers.secrets.insert("a".into(), "token".into()));
+    let repaired = Instant::now();
+    until_ready(&clusters, "a").await;
+    assert!(repaired.elapsed() <= Duration::from_secs(10));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unreachable_member_is_tried_again_about_every_half_minute() {
+    let fleet = Fleet::new(&["a"]);
+    fleet.member("a", |fake| fake.ready = Some(500));
+    let clusters = fleet.start(vec![member("a")]);
+    let failed = until(&clusters, "a", |state| state.phase == Phase::Disconnected).await;
+    assert_eq!(failed.reason, "NotReady");
+    sleep(Duration::from_mins(5)).await;
+    let tried = fleet.requests("a", "/readyz");
+    assert!((9..=13).contains(&tried), "{tried}");
+    fleet.member("a", |fake| fake.ready = None);
+    until_ready(&clusters, "a").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn five_failed_probes_disconnect_and_the_discovery_stays() {
+    let fleet = Fleet::new(&["a"]);
+    let clusters = fleet.start(vec![member("a")]);
+    let first = until_ready(&clusters, "a").await;
+    fleet.member("a", |fake| fake.ready = Some(500));
+    let failing = Instant::now();
+    let unhealthy = until(&clusters, "a", |state| state.phase == Phase::Unhealthy).await;
+    assert_eq!(unhealthy.connection, first.connection);
+    let lost = until(&clusters, "a", |state| state.phase == Phase::Disconnected).await;
+    assert_eq!(failing.elapsed().as_secs(), 50);
+    assert_eq!((lost.connection, lost.discovery), (None, first.discovery));
+    fleet.member("a", |fake| fake.ready = None);
+    let again = until_ready(&clusters, "a").await;
+    assert_ne!(again.connection, first.connection);
+}
+
+#[tokio::test(start_paused = true)]
+async fn refused_credentials_are_read_again_at_once() {
+    let fleet = Fleet::new(&["a"]);
+    let clusters = fleet.start(vec![member("a")]);
+    let first = until_ready(&clusters, "a").await;
+    fleet.member("a", |fake| fake.ready = Some(401));
+    let refused = until(&clusters, "a", |state| state.phase == Phase::Disconnected).await;
+    assert_eq!((refused.reason, refused.connection), ("Unauthorized", None));
+    assert_eq!(fleet.answers(|answers| answers.clients), 2);
+    fleet.member("a", |fake| fake.ready = None);
+    assert_ne!(until_ready(&clusters, "a").await.connection, first.connection);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_changed_secret_reconnects_its_member_and_no_other() {
+    let fleet = Fleet::new(&["a", "b"]);
+    let clusters = fleet.start(vec![member("a"), member("b")]);
+    until_ready(&clusters, "a").await;
+    until_ready(&clusters, "b").await;
+    let before = (connection(&clusters, "a"), connection(&clusters, "b"));
+    fleet.answers(|answers| answers.secrets.insert("a".into(), "new".into()));
+    fleet.member("a", |fake| fake.token = "new".into());
+    let rotated = Instant::now();
+    until(&clusters, "a", |state| state.connection.as_ref().is_some_and(|live| live.id != before.0)).await;
+    assert!(rotated.elapsed() <= Duration::from_secs(10));
+    assert_eq!(connection(&clusters, "b"), before.1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_secret_that_vanishes_does_not_cut_a_working_connection() {
+    let fleet = Fleet::new(&["a"]);
+    let clusters = fleet.start(vec![member("a")]);
+    let first = until_ready(&clusters, "a").await;
+    fleet.answers(|answers| answers.secrets.clear());
+    sleep(Duration::from_mins(2)).await;
+    assert_eq!(state(&clusters, "a"), first);
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_a_change_of_the_way_to_a_member_reconnects_it() {
+    let fleet = Fleet::new(&["a", "b"]);
+    let clusters = fleet.start(vec![member("a"), member("b")]);
+    until_ready(&clusters, "a").await;
+    until_ready(&clusters, "b").await;
+    let before = (connection(&clusters, "a"), connection(&clusters, "b"));
+
+    let mut labelled = member("a");
+    labelled.labels.insert("tier".into(), "gold".into());
+    clusters.set_members(vec![labelled.clone(), member("b")]);
+    sleep(Duration::from_mins(1)).await;
+    assert_eq!((connection(&clusters, "a"), connection(&clusters, "b")), before);
+    assert_eq!(*state(&clusters, "a").member, labelled);
+
+    labelled.endpoint.url = "https://elsewhere:6443".into();
+    clusters.set_members(vec![labelled, member("b")]);
+    until(&clusters, "a", |state| state.connection.as_ref().is_some_and(|live| live.id != before.0)).await;
+    assert_eq!(connection(&clusters, "b"), before.1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_removed_member_is_gone_and_a_recreated_one_starts_anew() {
+    let fleet = Fleet::new(&["a", "b"]);
+    let clusters = fleet.start(vec![member("a"), member("b")]);
+    until_ready(&clusters, "a").await;
+    clusters.set_members(vec![member("a")]);
+    assert_eq!(clusters.states().into_keys().map(String::from).collect::<Vec<_>>(), ["a"]);
+    clusters.set_members(vec![Member { uid: "another".into(), ..member("a") }]);
+    let fresh = state(&clusters, "a");
+    assert_eq!((fresh.phase, fresh.connection, fresh.discovery), (Phase::Connecting, None, None));
+    until_ready(&clusters, "a").await;
+    let asked = fleet.requests("b", "/readyz");
+    sleep(Duration::from_mins(1)).await;
+    assert_eq!(fleet.requests("b", "/readyz"), asked);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_kind_is_discovered_over_the_same_connection_and_nothing_new_changes_nothing() {
+    let fleet = Fleet::new(&["a"]);
+    let clusters = fleet.start(vec![member("a")]);
+    let first = until_ready(&clusters, "a").await;
+    let quiet = *clusters.changed().borrow();
+    sleep(Duration::from_mins(1)).await;
+    assert!(fleet.requests("a", "/apis") >= 5);
+    assert_eq!(*clusters.changed().borrow(), quiet);
+    fleet.member("a", |fake| fake.kinds.push("Widget"));
+    let more = until(&clusters, "a", |state| state.discovery != first.discovery).await;
+    assert_eq!(more.discovery.as_ref().unwrap().served.len(), 2);
+    assert_eq!(more.connection, first.connection);
+    fleet.member("a", |fake| fake.discovery = Some(503));
+    sleep(Duration::from_mins(1)).await;
+    assert_eq!(state(&clusters, "a"), more);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_forbidden_identity_is_noted_and_a_failing_one_is_no_connection() {
+    let fleet = Fleet::new(&["a", "b"]);
+    fleet.member("a", |fake| fake.identity = Some(403));
+    fleet.member("b", |fake| fake.identity = Some(500));
+    let clusters = fleet.start(vec![member("a"), member("b")]);
+    let noted = until_ready(&clusters, "a").await;
+    assert_eq!(noted.connection.unwrap().uid, None);
+    assert!(noted.note.unwrap().contains("kube-system"));
+    let failed = until(&clusters, "b", |state| state.phase == Phase::Disconnected).await;
+    assert_eq!(failed.reason, "NotReady");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_takes_down_neither_the_member_for_good_nor_another() {
+    let fleet = Fleet::new(&["a", "b"]);
+    fleet.member("a", |fake| fake.panics = true);
+    let clusters = fleet.start(vec![member("a"), member("b")]);
+    until_ready(&clusters, "b").await;
+    let broken = until(&clusters, "a", |state| state.phase == Phase::Disconnected).await;
+    assert_eq!(broken.reason, "InternalError");
+    fleet.member("a", |fake| fake.panics = false);
+    until_ready(&clusters, "a").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refresh_looks_at_the_member_now() {
+    let fleet = Fleet::new(&["a"]);
+    let clusters = fleet.start(vec![member("a")]);
+    let first = until_ready(&clusters, "a").await;
+    fleet.member("a", |fake| fake.kinds.push("Widget"));
+    let asked = Instant::now();
+    clusters.refresh(&"a".parse().unwrap());
+    until(&clusters, "a", |state| state.discovery != first.discovery).await;
+    assert_eq!(asked.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn shutdown_ends_every_task() {
+    let fleet = Fleet::new(&["a", "b"]);
+    fleet.member("a", |fake| fake.hangs = true);
+    let shutdown = CancellationToken::new();
+    let clusters = Clusters::new(fleet.hub(), Arc::new(fleet.clone()), Timing::default(), shutdown.clone());
+    clusters.set_members(vec![member("a"), member("b")]);
+    until_ready(&clusters, "b").await;
+    shutdown.cancel();
+    timeout(Duration::from_secs(1), clusters.stopped()).await.unwrap();
+}

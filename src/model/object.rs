@@ -1,0 +1,182 @@
+//! An object as it came from a member: metadata parsed, everything else untouched bytes.
+
+use std::{borrow::Cow, fmt};
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{IgnoredAny, MapAccess, Visitor},
+};
+use serde_json::value::RawValue;
+
+use super::{
+    Version,
+    json::{Members, RawMembers, Text},
+};
+
+/// Why an object of a list or watch cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ObjectError {
+    /// No valid object of Kubernetes.
+    #[error("the object is malformed: {0}")]
+    Malformed(#[from] serde_json::Error),
+    /// A mandatory field of its metadata is missing.
+    #[error("the object has no metadata.{0}")]
+    Missing(&'static str),
+    /// The resource version cannot be ordered.
+    #[error(transparent)]
+    Version(#[from] super::InvalidVersion),
+}
+
+/// An object, borrowed from the bytes of a list page or a watch line.
+#[derive(Debug)]
+pub struct Object<'a> {
+    pub(crate) metadata: Metadata<'a>,
+    /// Top-level members other than `apiVersion`, `kind` and `metadata`, in their order.
+    pub(crate) rest: Vec<(Text<'a>, &'a RawValue)>,
+    version: Version,
+}
+
+impl<'a> Object<'a> {
+    /// Parses the metadata of an object.
+    pub fn parse(json: &'a str) -> Result<Self, ObjectError> {
+        let top: TopLevel<'a> = serde_json::from_str(json)?;
+        let metadata = top.metadata.ok_or(ObjectError::Missing("name"))?;
+        if metadata.name.0.is_empty() {
+            return Err(ObjectError::Missing("name"));
+        }
+        if metadata.uid.0.is_empty() {
+            return Err(ObjectError::Missing("uid"));
+        }
+        let version = metadata.resource_version.0.parse()?;
+        Ok(Self { metadata, rest: top.rest, version })
+    }
+
+    /// `metadata.name`
+    pub fn name(&self) -> &str {
+        &self.metadata.name.0
+    }
+
+    /// `metadata.namespace`; absent for cluster-scoped objects.
+    pub fn namespace(&self) -> Option<&str> {
+        self.metadata.namespace.as_ref().map(|text| &*text.0).filter(|namespace| !namespace.is_empty())
+    }
+
+    /// `metadata.uid`
+    pub fn uid(&self) -> &str {
+        &self.metadata.uid.0
+    }
+
+    /// `metadata.resourceVersion`
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
+    /// The value of one label.
+    pub fn label(&self, key: &str) -> Option<&str> {
+        self.metadata.labels.0.iter().find(|(name, _)| name.0 == key).map(|(_, value)| &*value.0)
+    }
+
+    /// All labels.
+    pub fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.metadata.labels.0.iter().map(|(key, value)| (&*key.0, &*value.0))
+    }
+
+    /// A top-level member.
+    pub(crate) fn member(&self, name: &str) -> Option<&'a RawValue> {
+        self.rest.iter().find(|(key, _)| key.0 == name).map(|(_, value)| *value)
+    }
+}
+
+struct TopLevel<'a> {
+    metadata: Option<Metadata<'a>>,
+    rest: Vec<(Text<'a>, &'a RawValue)>,
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for TopLevel<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct TopLevelVisitor;
+
+        impl<'de> Visitor<'de> for TopLevelVisitor {
+            type Value = TopLevel<'de>;
+
+            fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                out.write_str("an object of Kubernetes")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<TopLevel<'de>, A::Error> {
+                let mut top = TopLevel { metadata: None, rest: Vec::with_capacity(4) };
+                while let Some(key) = map.next_key::<Text<'de>>()? {
+                    match &*key.0 {
+                        "metadata" => top.metadata = Some(map.next_value()?),
+                        "apiVersion" | "kind" => drop(map.next_value::<IgnoredAny>()?),
+                        _ => top.rest.push((key, map.next_value()?)),
+                    }
+                }
+                Ok(top)
+            }
+        }
+
+        deserializer.deserialize_map(TopLevelVisitor)
+    }
+}
+
+/// The parts of `metadata` that the index needs, and the rest of it as raw members. `managedFields` is skipped.
+#[derive(Debug, Default)]
+pub(crate) struct Metadata<'a> {
+    pub name: Text<'a>,
+    pub namespace: Option<Text<'a>>,
+    pub uid: Text<'a>,
+    pub resource_version: Text<'a>,
+    pub labels: Members<'a, Text<'a>>,
+    pub annotations: RawMembers<'a>,
+    pub owners: Vec<Cow<'a, str>>,
+    pub rest: Vec<(Text<'a>, &'a RawValue)>,
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Metadata<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct MetadataVisitor;
+
+        impl<'de> Visitor<'de> for MetadataVisitor {
+            type Value = Metadata<'de>;
+
+            fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                out.write_str("metadata")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Metadata<'de>, A::Error> {
+                let mut metadata = Metadata { rest: Vec::with_capacity(6), ..Metadata::default() };
+                while let Some(key) = map.next_key::<Text<'de>>()? {
+                    match &*key.0 {
+                        "name" => metadata.name = map.next_value()?,
+                        "namespace" => metadata.namespace = Some(map.next_value()?),
+                        "uid" => metadata.uid = map.next_value()?,
+                        "resourceVersion" => metadata.resource_version = map.next_value()?,
+                        "labels" => metadata.labels = map.next_value()?,
+                        "annotations" => metadata.annotations = map.next_value()?,
+                        "managedFields" => drop(map.next_value::<IgnoredAny>()?),
+                        "ownerReferences" => {
+                            let raw: &'de RawValue = map.next_value()?;
+                            metadata.owners = owner_uids(raw);
+                            metadata.rest.push((key, raw));
+                        }
+                        _ => metadata.rest.push((key, map.next_value()?)),
+                    }
+                }
+                Ok(metadata)
+            }
+        }
+
+        deserializer.deserialize_map(MetadataVisitor)
+    }
+}
+
+fn owner_uids(raw: &RawValue) -> Vec<Cow<'_, str>> {
+    #[derive(Deserialize)]
+    struct Owner<'a> {
+        #[serde(borrow)]
+        uid: Text<'a>,
+    }
+    let owners: Vec<Owner<'_>> = serde_json::from_str(raw.get()).unwrap_or_default();
+    owners.into_iter().map(|owner| owner.uid.0).collect()
+}

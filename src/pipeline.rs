@@ -1,0 +1,527 @@
+//! Pending changes → batches → store → verdicts → acknowledged, or sent again. The only writer of a store.
+
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use backon::{BackoffBuilder, ExponentialBuilder};
+use tokio::{
+    sync::{Notify, watch},
+    task::JoinSet,
+    time::Instant,
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    bulk::{Verdict, Write, encoded_len},
+    model::{ClusterName, StoreName, fallback},
+    store::{Store, StoreError},
+    sync::{
+        pending::{BatchLimits, Key, Operation, Pending},
+        progress::Ticket,
+    },
+    telemetry::metrics::{BulkOutcome, BulkVerdict, StoreMetrics},
+};
+
+/// Bytes of changes that may wait. Eight batches: enough to keep three in flight while a member's next page is read.
+const MAX_PENDING_BYTES: usize = 16 << 20;
+/// A batch of 2 MiB, three in flight: where raw `_bulk` throughput levels off.
+const BATCH: BatchLimits = BatchLimits { count: 2_000, bytes: 2 << 20 };
+const MAX_IN_FLIGHT: usize = 3;
+/// How long a batch may fill while nothing is in flight, and while something is.
+const LINGER_IDLE: Duration = Duration::from_millis(5);
+const LINGER_BUSY: Duration = Duration::from_millis(50);
+/// How often an idle store is asked whether it is still there.
+const HEALTH_INTERVAL: Duration = Duration::from_secs(10);
+/// A block is lifted by people, who take longer than an overload.
+const BLOCKED_PAUSE: Duration = Duration::from_secs(5);
+
+type Job = Operation<Ticket>;
+
+/// Opens the store: reads credentials, connects, prepares. Called again whenever the store refuses the credentials.
+#[async_trait]
+pub trait OpenStore: Send + Sync {
+    /// A store that is ready for writing.
+    async fn open(&self) -> Result<Arc<dyn Store>, Unavailable>;
+
+    /// Whether credentials or settings have changed since `open`.
+    async fn changed(&self) -> bool;
+}
+
+/// Why a store cannot be used now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unavailable {
+    /// CamelCase.
+    pub reason: &'static str,
+    /// What is wrong and what to do.
+    pub message: String,
+}
+
+impl From<StoreError> for Unavailable {
+    fn from(error: StoreError) -> Self {
+        Self { reason: error.reason(), message: error.to_string() }
+    }
+}
+
+/// Whether the store can be used; `None`: not tried yet.
+pub type Availability = Option<Result<(), Unavailable>>;
+
+/// The writer of one store. Cheap to clone.
+#[derive(Clone)]
+pub struct Pipeline(Arc<Shared>);
+
+struct Shared {
+    name: StoreName,
+    pending: Mutex<Pending<Ticket>>,
+    work: Notify,
+    room: Notify,
+    store: watch::Sender<Option<Arc<dyn Store>>>,
+    availability: watch::Sender<Availability>,
+    ensured: Mutex<BTreeSet<ClusterName>>,
+    lost: Mutex<BTreeSet<ClusterName>>,
+    changed: Arc<Notify>,
+    metrics: StoreMetrics,
+}
+
+impl Pipeline {
+    /// A pipeline that does nothing until [`Pipeline::run`]; `changed` is notified when its availability changes or an index is lost.
+    pub fn new(name: StoreName, metrics: StoreMetrics, changed: Arc<Notify>) -> Self {
+        Self(Arc::new(Shared {
+            name,
+            pending: Mutex::default(),
+            work: Notify::new(),
+            room: Notify::new(),
+            store: watch::Sender::new(None),
+            availability: watch::Sender::new(None),
+            ensured: Mutex::default(),
+            lost: Mutex::default(),
+            changed,
+            metrics,
+        }))
+    }
+
+    /// The store's name.
+    pub fn name(&self) -> &StoreName {
+        &self.0.name
+    }
+
+    /// Whether the store can be used, as of the last request.
+    pub fn availability(&self) -> Availability {
+        self.0.availability.borrow().clone()
+    }
+
+    /// The open store, for reading; absent until it has been reached for the first time.
+    pub fn store(&self) -> Option<Arc<dyn Store>> {
+        self.0.store.borrow().clone()
+    }
+
+    /// The open store, once there is one.
+    pub async fn opened(&self) -> Arc<dyn Store> {
+        let mut receiver = self.0.store.subscribe();
+        loop {
+            let store = receiver.borrow_and_update().clone();
+            if let Some(store) = store {
+                return store;
+            }
+            if receiver.changed().await.is_err() {
+                // The sender lives as long as `self`.
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    /// Makes the alias of a cluster ready; asks the store only the first time.
+    pub async fn ensure(&self, cluster: &ClusterName) -> Result<(), StoreError> {
+        if lock(&self.0.ensured).contains(cluster) {
+            return Ok(());
+        }
+        self.opened().await.ensure(cluster).await?;
+        lock(&self.0.ensured).insert(cluster.clone());
+        Ok(())
+    }
+
+    /// Forgets that the alias of a cluster is ready, because it is about to be dropped.
+    pub fn forget(&self, cluster: &ClusterName) {
+        lock(&self.0.ensured).remove(cluster);
+    }
+
+    /// Takes the clusters whose index was gone: they have to be filled again.
+    pub fn take_lost(&self) -> BTreeSet<ClusterName> {
+        std::mem::take(&mut *lock(&self.0.lost))
+    }
+
+    /// Whether there are such clusters.
+    pub fn has_lost(&self) -> bool {
+        !lock(&self.0.lost).is_empty()
+    }
+
+    /// Whether a write can be submitted without waiting.
+    pub fn has_room(&self) -> bool {
+        lock(&self.0.pending).bytes() < MAX_PENDING_BYTES
+    }
+
+    /// Waits until a write can be submitted.
+    pub async fn room(&self) {
+        loop {
+            let notified = self.0.room.notified();
+            tokio::pin!(notified);
+            notified.as_mut().enable();
+            if self.has_room() {
+                return;
+            }
+            notified.await;
+        }
+    }
+
+    /// Hands over a write, when there is room for it. The ticket is dropped when the write is settled.
+    pub async fn submit(&self, write: Write, ticket: Ticket) {
+        self.room().await;
+        let not_sent = lock(&self.0.pending).push(Operation { write, ticket });
+        drop(not_sent);
+        self.0.work.notify_one();
+    }
+
+    /// Whether nothing waits to be written or acknowledged.
+    pub fn is_idle(&self) -> bool {
+        lock(&self.0.pending).is_empty()
+    }
+
+    /// Opens the store and writes until cancelled; then writes what is left, for `drain` at most.
+    pub async fn run(self, opener: Arc<dyn OpenStore>, cancel: CancellationToken, drain: Duration) {
+        let mut backoff = Backoff::default();
+        while !cancel.is_cancelled() {
+            let opened = tokio::select! {
+                () = cancel.cancelled() => return,
+                opened = opener.open() => opened,
+            };
+            match opened {
+                Ok(store) => {
+                    backoff = Backoff::default();
+                    self.set_available(Ok(()));
+                    self.0.store.send_replace(Some(Arc::clone(&store)));
+                    Writer::new(&self, store, &opener).run(&cancel, drain).await;
+                }
+                Err(unavailable) => {
+                    self.set_available(Err(unavailable));
+                    tokio::select! {
+                        () = cancel.cancelled() => return,
+                        () = tokio::time::sleep(backoff.next()) => {}
+                    }
+                }
+            }
+        }
+    }
+
+    fn set_available(&self, available: Result<(), Unavailable>) {
+        let name = &self.0.name;
+        let changed = self.0.availability.send_if_modified(|current| {
+            let modified = current.as_ref() != Some(&available);
+            if modified {
+                match &available {
+                    Ok(()) => tracing::info!(store = %name, "the store is available"),
+                    Err(problem) => {
+                        tracing::warn!(store = %name, reason = problem.reason, message = %problem.message, "the store is unavailable");
+                    }
+                }
+                *current = Some(available);
+            }
+            modified
+        });
+        if changed {
+            self.0.changed.notify_one();
+        }
+    }
+
+    fn update_gauges(&self) {
+        let pending = lock(&self.0.pending);
+        self.0.metrics.set_pending(pending.len(), pending.bytes());
+    }
+}
+
+/// Delays that grow with each failure in a row. Source of the figures: client-go's reflector (0.8 s doubling to 30 s, jittered);
+/// the first delay is shorter, because most failures of a store are single requests.
+struct Backoff(backon::ExponentialBackoff);
+
+impl Default for Backoff {
+    fn default() -> Self {
+        let schedule = ExponentialBuilder::default()
+            .with_min_delay(Duration::from_millis(200))
+            .with_max_delay(Duration::from_secs(15))
+            .with_jitter()
+            .without_max_times();
+        Self(schedule.build())
+    }
+}
+
+impl Backoff {
+    fn next(&mut self) -> Duration {
+        self.0.next().unwrap_or(Duration::from_secs(15))
+    }
+}
+
+struct Sent {
+    jobs: Vec<Job>,
+    result: Result<Vec<Verdict>, StoreError>,
+}
+
+/// Why the writer pauses or ends.
+enum Next {
+    Go,
+    Pause(Duration),
+    Reopen,
+}
+
+/// Writes to one opened store.
+struct Writer<'p> {
+    pipeline: &'p Pipeline,
+    store: Arc<dyn Store>,
+    opener: &'p Arc<dyn OpenStore>,
+    in_flight: JoinSet<Sent>,
+    limits: BatchLimits,
+    backoff: Backoff,
+    resume_at: Option<Instant>,
+}
+
+impl<'p> Writer<'p> {
+    fn new(pipeline: &'p Pipeline, store: Arc<dyn Store>, opener: &'p Arc<dyn OpenStore>) -> Self {
+        Self {
+            pipeline,
+            store,
+            opener,
+            in_flight: JoinSet::new(),
+            limits: BATCH,
+            backoff: Backoff::default(),
+            resume_at: None,
+        }
+    }
+
+    async fn run(mut self, cancel: &CancellationToken, drain: Duration) {
+        let mut health = tokio::time::interval(HEALTH_INTERVAL);
+        health.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut deadline: Option<Instant> = None;
+        let mut reopen = false;
+        loop {
+            if deadline.is_some() && self.pipeline.is_idle() {
+                return;
+            }
+            if reopen && self.in_flight.is_empty() {
+                return;
+            }
+            let may_send = !reopen && self.resume_at.is_none() && self.in_flight.len() < MAX_IN_FLIGHT;
+            let idle = self.in_flight.is_empty();
+            let limits = self.limits;
+            tokio::select! {
+                biased;
+                () = cancel.cancelled(), if deadline.is_none() => deadline = Some(Instant::now() + drain),
+                () = sleep_until(deadline) => {
+                    tracing::warn!(store = %self.pipeline.name(), "stopped with unwritten changes; the next start lists again");
+                    return;
+                }
+                Some(sent) = self.in_flight.join_next(), if !self.in_flight.is_empty() => {
+                    self.pipeline.0.metrics.bulk_in_flight.dec();
+                    match sent {
+                        Ok(sent) => match self.settle(sent) {
+                            Next::Go => {}
+                            Next::Pause(pause) => self.resume_at = Some(Instant::now() + pause),
+                            Next::Reopen => reopen = true,
+                        },
+                        Err(error) => tracing::error!(%error, "a bulk request ended without an outcome"),
+                    }
+                }
+                () = sleep_until(self.resume_at) => self.resume_at = None,
+                jobs = next_batch(self.pipeline, limits, idle), if may_send => self.send(jobs),
+                _ = health.tick(), if deadline.is_none() => reopen |= self.check().await,
+            }
+        }
+    }
+
+    /// Whether the store has to be opened again.
+    async fn check(&mut self) -> bool {
+        if self.opener.changed().await {
+            return true;
+        }
+        if self.in_flight.is_empty() && self.pipeline.is_idle() {
+            match self.store.ping().await {
+                Ok(()) => self.pipeline.set_available(Ok(())),
+                Err(error @ StoreError::Unauthorized { .. }) => {
+                    self.pipeline.set_available(Err(error.into()));
+                    return true;
+                }
+                Err(error) => self.pipeline.set_available(Err(error.into())),
+            }
+        }
+        false
+    }
+
+    fn send(&mut self, jobs: Vec<Job>) {
+        if jobs.is_empty() {
+            return;
+        }
+        let metrics = &self.pipeline.0.metrics;
+        metrics.bulk_in_flight.inc();
+        metrics.bulk_bytes.inc_by(jobs.iter().map(|job| encoded_len(&job.write) as u64).sum());
+        let store = Arc::clone(&self.store);
+        self.in_flight.spawn(async move {
+            let writes: Vec<Write> = jobs.iter().map(|job| job.write.clone()).collect();
+            let result = store.write(&writes).await;
+            Sent { jobs, result }
+        });
+    }
+
+    fn settle(&mut self, sent: Sent) -> Next {
+        let metrics = &self.pipeline.0.metrics;
+        let next = match sent.result {
+            Ok(verdicts) => {
+                metrics.requests(BulkOutcome::Answered).inc();
+                self.settle_items(sent.jobs, verdicts)
+            }
+            Err(error) => {
+                metrics.requests(BulkOutcome::Failed).inc();
+                self.settle_failure(sent.jobs, error)
+            }
+        };
+        self.pipeline.0.room.notify_waiters();
+        self.pipeline.update_gauges();
+        next
+    }
+
+    fn settle_items(&mut self, jobs: Vec<Job>, verdicts: Vec<Verdict>) -> Next {
+        let mut trouble: Option<Unavailable> = None;
+        let mut blocked = false;
+        for (job, verdict) in jobs.into_iter().zip(verdicts) {
+            match verdict {
+                Verdict::Indexed => self.done(job, BulkVerdict::Indexed),
+                Verdict::Deleted => self.done(job, BulkVerdict::Deleted),
+                Verdict::Absent => self.done(job, BulkVerdict::Absent),
+                Verdict::Superseded => self.done(job, BulkVerdict::Superseded),
+                Verdict::Rejected(reason) => self.reject(job, &reason),
+                Verdict::Retry(message) => {
+                    trouble = Some(Unavailable { reason: "Overloaded", message });
+                    self.retry(job);
+                }
+                Verdict::Blocked(message) => {
+                    blocked = true;
+                    trouble = Some(Unavailable { reason: "Blocked", message });
+                    self.retry(job);
+                }
+                Verdict::IndexMissing(message) => {
+                    let cluster = job.ticket.progress().cluster().clone();
+                    tracing::warn!(%cluster, %message, "an index is gone; it will be made and filled again");
+                    self.pipeline.forget(&cluster);
+                    lock(&self.pipeline.0.lost).insert(cluster);
+                    self.pipeline.0.changed.notify_one();
+                    trouble = Some(Unavailable { reason: "IndexMissing", message });
+                    self.retry(job);
+                }
+            }
+        }
+        match trouble {
+            None => {
+                self.backoff = Backoff::default();
+                self.limits.bytes = (self.limits.bytes * 2).min(BATCH.bytes);
+                self.limits.count = (self.limits.count * 2).min(BATCH.count);
+                self.pipeline.set_available(Ok(()));
+                Next::Go
+            }
+            Some(trouble) => {
+                self.pipeline.set_available(Err(trouble));
+                Next::Pause(if blocked { BLOCKED_PAUSE } else { self.backoff.next() })
+            }
+        }
+    }
+
+    fn settle_failure(&mut self, jobs: Vec<Job>, error: StoreError) -> Next {
+        let refused = matches!(error, StoreError::TooLarge { .. } | StoreError::Refused { .. });
+        if refused && let [_] = jobs.as_slice() {
+            for job in jobs {
+                self.reject(job, &error.to_string());
+            }
+            return Next::Go;
+        }
+        if refused {
+            // One of them is the reason; smaller batches find it.
+            let bytes: usize = jobs.iter().map(|job| encoded_len(&job.write)).sum();
+            self.limits = BatchLimits { count: jobs.len() / 2, bytes: bytes / 2 };
+        }
+        tracing::debug!(%error, writes = jobs.len(), "a bulk request failed");
+        for job in jobs {
+            self.retry(job);
+        }
+        let reopen = matches!(error, StoreError::Unauthorized { .. });
+        if !refused {
+            self.pipeline.set_available(Err(error.into()));
+        }
+        if reopen { Next::Reopen } else { Next::Pause(self.backoff.next()) }
+    }
+
+    fn done(&self, job: Job, verdict: BulkVerdict) {
+        let metrics = &self.pipeline.0.metrics;
+        let verdict = if job.ticket.fallback && verdict == BulkVerdict::Indexed { BulkVerdict::Fallback } else { verdict };
+        metrics.items(verdict).inc();
+        metrics.event_to_ack.observe(job.ticket.seen.elapsed().as_secs_f64());
+        lock(&self.pipeline.0.pending).settle(&Key::of(&job.write));
+    }
+
+    fn retry(&self, job: Job) {
+        self.pipeline.0.metrics.items(BulkVerdict::Retried).inc();
+        let superseded = lock(&self.pipeline.0.pending).retry(job);
+        drop(superseded);
+    }
+
+    /// The store will never take this document as it is: it gets a fallback document instead.
+    fn reject(&self, mut job: Job, reason: &str) {
+        self.pipeline.0.metrics.items(BulkVerdict::Rejected).inc();
+        job.ticket.progress().reject();
+        tracing::warn!(id = %job.write.id, index = %job.write.index, %reason, "the store refused a document");
+        let replacement = job.write.body.as_ref().filter(|_| !job.ticket.fallback).map(|body| fallback(body, reason));
+        match replacement {
+            Some(Ok(body)) => {
+                job.write.body = Some(body);
+                job.ticket.fallback = true;
+                let superseded = lock(&self.pipeline.0.pending).retry(job);
+                drop(superseded);
+            }
+            other => {
+                tracing::error!(id = %job.write.id, unreadable = other.is_some(), "a document is missing from the index");
+                lock(&self.pipeline.0.pending).settle(&Key::of(&job.write));
+            }
+        }
+    }
+}
+
+/// The next batch: full, or as old as it may get.
+async fn next_batch(pipeline: &Pipeline, limits: BatchLimits, idle: bool) -> Vec<Job> {
+    let mut due: Option<Instant> = None;
+    loop {
+        let notified = pipeline.0.work.notified();
+        let (queued, bytes) = {
+            let pending = lock(&pipeline.0.pending);
+            (pending.queued(), pending.queued_bytes())
+        };
+        if queued >= limits.count || bytes >= limits.bytes {
+            break;
+        }
+        if queued > 0 && due.is_none() {
+            due = Some(Instant::now() + if idle { LINGER_IDLE } else { LINGER_BUSY });
+        }
+        tokio::select! {
+            () = notified => {}
+            () = sleep_until(due) => break,
+        }
+    }
+    lock(&pipeline.0.pending).take(limits)
+}
+
+async fn sleep_until(instant: Option<Instant>) {
+    match instant {
+        Some(instant) => tokio::time::sleep_until(instant).await,
+        None => std::future::pending().await,
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,432 @@
+//! Reconciles registries: keeps the finalizer, applies the plan of all of them, writes the status.
+//!
+//! One reconcile at a time, so that there is one writer of each status and nothing to lock.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use futures::StreamExt;
+use k8s_openapi::{api::core::v1::ObjectReference, jiff::Timestamp};
+use kube::{
+    Api, Client, Resource as _, ResourceExt,
+    api::{Patch, PatchParams},
+    runtime::{
+        Controller, WatchStreamExt,
+        controller::{Action, Config},
+        events::{Event, EventType, Recorder, Reporter},
+        reflector::{self, Store},
+        watcher,
+    },
+};
+use serde_json::json;
+use tokio::{
+    sync::{Mutex, Notify},
+    task::JoinSet,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    MemberView, RegistryView,
+    fleet::Fleet,
+    plan::{Plan, StorePlan, plan},
+    status::{Inputs, MemberHealth, status},
+};
+use crate::{
+    api::{
+        cluster::Cluster,
+        registry::{FINALIZER, ORPHAN_ANNOTATION, ResourceRegistry, ResourceRegistryStatus},
+    },
+    cluster::{Clusters, Member, MemberState, Phase, status as cluster_status},
+    model::{ClusterName, StoreName},
+    telemetry::{Readiness, metrics::Metrics},
+};
+
+/// Names the fields of objects that Fleetdex writes.
+const FIELD_MANAGER: &str = "fleetdex";
+/// Changes that come within this time are answered by one reconcile.
+const DEBOUNCE: Duration = Duration::from_millis(50);
+/// The status counts objects; while they change it is written this often.
+const STATUS_INTERVAL: Duration = Duration::from_secs(1);
+/// After a failed write of a registry.
+const RETRY: Duration = Duration::from_secs(5);
+/// Readiness check for the custom resources.
+const CHECK: &str = "custom resources";
+
+/// What the outside may see of the plan that runs.
+pub trait Publish: Send + Sync {
+    /// A plan has been applied, or the state of a member has changed.
+    fn publish(&self, plan: &Plan, fleet: &Fleet, members: &BTreeMap<ClusterName, MemberState>);
+}
+
+/// What the controller needs.
+pub struct Context {
+    /// The control plane.
+    pub hub: Client,
+    /// The members.
+    pub clusters: Arc<Clusters>,
+    /// Where what runs is made known to the query server.
+    pub publish: Arc<dyn Publish>,
+    /// Counts.
+    pub metrics: Arc<Metrics>,
+    /// Whether the operator can work.
+    pub readiness: Readiness,
+    /// Whether the status of `Cluster` objects is ours to write, because no Karmada does.
+    pub writes_cluster_status: bool,
+    /// Notified by everything that changes a status.
+    pub changed: Arc<Notify>,
+}
+
+/// A reconcile failed and is repeated.
+#[derive(Debug, thiserror::Error)]
+pub enum ReconcileError {
+    /// The registry could not be changed.
+    #[error("cannot write ResourceRegistry {name}")]
+    Write {
+        /// The registry.
+        name: String,
+        /// What the control plane said.
+        source: Box<kube::Error>,
+    },
+}
+
+struct Reconciler {
+    context: Context,
+    registries: Store<ResourceRegistry>,
+    clusters: Store<Cluster>,
+    recorder: Recorder,
+    state: Mutex<State>,
+}
+
+struct State {
+    fleet: Fleet,
+    applied: Option<Applied>,
+    /// What was last written, and when, for each registry.
+    written: BTreeMap<String, (ResourceRegistryStatus, std::time::Instant)>,
+}
+
+/// What the fleet was last told.
+#[derive(PartialEq)]
+struct Applied {
+    plan: Plan,
+    leaving: BTreeMap<StoreName, StorePlan>,
+    connections: BTreeMap<ClusterName, Option<u64>>,
+}
+
+/// Runs until cancelled, then stops every stream and writes what is left.
+pub async fn run(context: Context, owner: String, cancel: CancellationToken) {
+    let hub = context.hub.clone();
+    context.readiness.not_ready(CHECK, "ResourceRegistry and Cluster objects have not been read yet");
+    let mut tasks = JoinSet::new();
+    let clusters = reflect_clusters(&hub, Arc::clone(&context.changed), &mut tasks);
+    let controller = Controller::new(Api::<ResourceRegistry>::all(hub.clone()), watcher::Config::default());
+    let fleet = Fleet::new(hub.clone(), owner, Arc::clone(&context.metrics), Arc::clone(&context.changed));
+    let recorder = Recorder::new(hub, Reporter { controller: FIELD_MANAGER.to_owned(), instance: None });
+    let reconciler = Arc::new(Reconciler {
+        registries: controller.store(),
+        clusters: clusters.clone(),
+        recorder,
+        state: Mutex::new(State { fleet, applied: None, written: BTreeMap::new() }),
+        context,
+    });
+    let all_read = async {
+        let read = clusters.wait_until_ready().await.is_ok() && reconciler.registries.wait_until_ready().await.is_ok();
+        if read {
+            reconciler.context.readiness.ready(CHECK);
+        }
+    };
+    let changes = changes(Arc::clone(&reconciler));
+    let reconciles = controller
+        .with_config(Config::default().concurrency(1).debounce(DEBOUNCE))
+        .reconcile_all_on(changes)
+        .graceful_shutdown_on(cancel.clone().cancelled_owned())
+        .run(
+            |registry, reconciler: Arc<Reconciler>| async move { reconciler.reconcile(&registry).await },
+            |_, error, _| {
+                tracing::warn!(error = %report(error), "a reconcile failed");
+                Action::requeue(RETRY)
+            },
+            Arc::clone(&reconciler),
+        )
+        .for_each(|_| std::future::ready(()));
+    tokio::join!(reconciles, all_read);
+    tasks.shutdown().await;
+    if let Ok(reconciler) = Arc::try_unwrap(reconciler).map_err(drop) {
+        reconciler.state.into_inner().fleet.shut_down().await;
+    }
+}
+
+fn report(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text = format!("{text}: {cause}");
+        source = cause.source();
+    }
+    text
+}
+
+/// Keeps a copy of all `Cluster` objects.
+fn reflect_clusters(hub: &Client, changed: Arc<Notify>, tasks: &mut JoinSet<()>) -> Store<Cluster> {
+    let (reader, writer) = reflector::store();
+    let stream = watcher(Api::<Cluster>::all(hub.clone()), watcher::Config::default());
+    let stream = reflector::reflector(writer, stream.default_backoff());
+    tasks.spawn(async move {
+        stream
+            .for_each(|event| {
+                match event {
+                    Ok(_) => changed.notify_one(),
+                    Err(error) => tracing::warn!(error = %report(&error), "cannot watch Cluster objects; are the CRDs installed (fleetdex crd)?"),
+                }
+                std::future::ready(())
+            })
+            .await;
+    });
+    reader
+}
+
+/// One item for every change that the registries' status should answer; by then, the fleet has followed the change.
+fn changes(reconciler: Arc<Reconciler>) -> impl futures::Stream<Item = ()> + Send + 'static {
+    let members = reconciler.context.clusters.changed();
+    futures::stream::unfold((members, reconciler), |(mut members, reconciler)| async move {
+        tokio::select! {
+            result = members.changed() => result.ok()?,
+            () = reconciler.context.changed.notified() => {}
+        }
+        reconciler.follow(&mut *reconciler.state.lock().await).await;
+        Some(((), (members, reconciler)))
+    })
+}
+
+impl Reconciler {
+    /// Makes what runs follow the registries, the clusters and what these serve.
+    async fn follow(&self, state: &mut State) -> BTreeMap<ClusterName, MemberState> {
+        // Nothing may be planned from half of the truth: what is not planned is removed.
+        if self.clusters.wait_until_ready().await.is_err() || self.registries.wait_until_ready().await.is_err() {
+            return BTreeMap::new();
+        }
+        let members = self.update_members().await;
+        self.apply(state, &members).await;
+        members
+    }
+
+    async fn reconcile(&self, registry: &ResourceRegistry) -> Result<Action, ReconcileError> {
+        let mut state = self.state.lock().await;
+        let members = self.follow(&mut state).await;
+        let name = registry.name_any();
+        let deleting = registry.metadata.deletion_timestamp.is_some();
+        let has_finalizer = registry.finalizers().iter().any(|finalizer| finalizer == FINALIZER);
+        match (deleting, has_finalizer) {
+            (true, true) => {
+                if self.may_go(&state, registry) {
+                    self.set_finalizer(registry, false).await?;
+                    state.written.remove(&name);
+                    return Ok(Action::await_change());
+                }
+            }
+            (true, false) => return Ok(Action::await_change()),
+            (false, false) => self.set_finalizer(registry, true).await?,
+            (false, true) => {}
+        }
+        self.write_status(&mut state, registry, &members).await
+    }
+
+    /// Tells the supervisor which members there are, and answers what it knows of them.
+    async fn update_members(&self) -> BTreeMap<ClusterName, MemberState> {
+        let clusters = self.clusters.state();
+        let members = clusters.iter().filter(|cluster| cluster.metadata.deletion_timestamp.is_none());
+        let members: Vec<Member> = members.filter_map(|cluster| Member::try_from(&**cluster).ok()).collect();
+        self.context.clusters.set_members(members);
+        let states = self.context.clusters.states();
+        for (name, state) in &states {
+            self.context.metrics.set_cluster_up(name, state.connection.is_some());
+        }
+        if self.context.writes_cluster_status {
+            self.write_cluster_statuses(&clusters, &states).await;
+        }
+        states
+    }
+
+    async fn write_cluster_statuses(&self, clusters: &[Arc<Cluster>], states: &BTreeMap<ClusterName, MemberState>) {
+        let api = Api::<Cluster>::all(self.context.hub.clone());
+        for cluster in clusters {
+            let name = cluster.name_any();
+            let Some(state) = states.iter().find(|(member, _)| member.as_str() == name).map(|(_, state)| state) else { continue };
+            if let Err(error) = cluster_status::write(&api, cluster, state).await {
+                tracing::warn!(cluster = %name, error = %report(&error), "cannot write the status of a Cluster");
+            }
+        }
+    }
+
+    async fn apply(&self, state: &mut State, members: &BTreeMap<ClusterName, MemberState>) {
+        let (leaving, live): (Vec<_>, Vec<_>) =
+            self.registries.state().into_iter().partition(|registry| registry.metadata.deletion_timestamp.is_some());
+        let views: Vec<MemberView> = members.values().map(member_view).collect();
+        let applied = Applied {
+            plan: plan(&live.iter().map(|registry| registry_view(registry)).collect::<Vec<_>>(), &views),
+            leaving: plan(&leaving.iter().map(|registry| registry_view(registry)).collect::<Vec<_>>(), &[]).stores,
+            connections: members.iter().map(|(name, member)| (name.clone(), member.connection.as_ref().map(|connection| connection.id))).collect(),
+        };
+        let lost = state.fleet.has_lost();
+        if state.applied.as_ref() != Some(&applied) || lost {
+            state.fleet.apply(&applied.plan, &applied.leaving, members).await;
+            state.applied = Some(applied);
+        }
+        if let Some(applied) = &state.applied {
+            self.context.publish.publish(&applied.plan, &state.fleet, members);
+        }
+    }
+
+    /// Whether a registry that is being deleted has nothing left to clean up.
+    fn may_go(&self, state: &State, registry: &ResourceRegistry) -> bool {
+        if registry.annotations().get(ORPHAN_ANNOTATION).is_some_and(|value| value == "true") {
+            return true;
+        }
+        let alone = plan(&[registry_view(registry)], &[]);
+        alone.stores.keys().all(|store| state.fleet.is_swept(store))
+    }
+
+    async fn set_finalizer(&self, registry: &ResourceRegistry, present: bool) -> Result<(), ReconcileError> {
+        let name = registry.name_any();
+        let others = registry.finalizers().iter().filter(|finalizer| *finalizer != FINALIZER).cloned();
+        let finalizers: Vec<String> = others.chain(present.then(|| FINALIZER.to_owned())).collect();
+        // The resource version keeps a finalizer that somebody else adds meanwhile.
+        let patch = json!({ "metadata": { "finalizers": finalizers, "resourceVersion": registry.resource_version() } });
+        let api = Api::<ResourceRegistry>::all(self.context.hub.clone());
+        match api.patch(&name, &PatchParams::default(), &Patch::Merge(&patch)).await {
+            Ok(_) => Ok(()),
+            Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
+            // A newer version of it is on its way here.
+            Err(kube::Error::Api(status)) if status.is_conflict() => Ok(()),
+            Err(source) => Err(ReconcileError::Write { name, source: Box::new(source) }),
+        }
+    }
+
+    async fn write_status(
+        &self,
+        state: &mut State,
+        registry: &ResourceRegistry,
+        members: &BTreeMap<ClusterName, MemberState>,
+    ) -> Result<Action, ReconcileError> {
+        let name = registry.name_any();
+        let Some(applied) = &state.applied else { return Ok(Action::await_change()) };
+        let alone;
+        let registry_plan = match applied.plan.registries.get(&name) {
+            Some(plan) => plan,
+            None => {
+                alone = plan(&[registry_view(registry)], &[]);
+                match alone.registries.get(&name) {
+                    Some(plan) => plan,
+                    None => return Ok(Action::await_change()),
+                }
+            }
+        };
+        let before = registry.status.clone().unwrap_or_default();
+        let fleet = &state.fleet;
+        let store = registry_plan.store.as_ref().and_then(|store| fleet.pipeline(store)).and_then(|pipeline| pipeline.availability());
+        let anonymous = registry_plan.store.as_ref().and_then(|store| applied.plan.stores.get(store)).is_some_and(is_anonymous);
+        let now = Timestamp::now();
+        let new = status(&Inputs {
+            plan: registry_plan,
+            store,
+            anonymous,
+            health: &|cluster| members.get(cluster).map(member_health),
+            progress: &|unit| fleet.progress(unit),
+            generation: registry.metadata.generation,
+            before: &before.conditions,
+            now,
+        });
+        if new == before {
+            state.written.remove(&name);
+            return Ok(Action::await_change());
+        }
+        let only_counts = new.conditions == before.conditions && phases(&new) == phases(&before);
+        if let Some((_, written_at)) = state.written.get(&name)
+            && only_counts
+            && written_at.elapsed() < STATUS_INTERVAL
+        {
+            return Ok(Action::requeue(STATUS_INTERVAL));
+        }
+        self.patch_status(registry, &new).await?;
+        self.announce(registry, &before, &new).await;
+        state.written.insert(name, (new, std::time::Instant::now()));
+        Ok(Action::await_change())
+    }
+
+    async fn patch_status(&self, registry: &ResourceRegistry, status: &ResourceRegistryStatus) -> Result<(), ReconcileError> {
+        let name = registry.name_any();
+        let patch = json!({
+            "apiVersion": ResourceRegistry::api_version(&()),
+            "kind": ResourceRegistry::kind(&()),
+            "metadata": { "name": name },
+            "status": status,
+        });
+        let api = Api::<ResourceRegistry>::all(self.context.hub.clone());
+        let parameters = PatchParams::apply(FIELD_MANAGER).force();
+        match api.patch_status(&name, &parameters, &Patch::Apply(&patch)).await {
+            Ok(_) => Ok(()),
+            Err(kube::Error::Api(answer)) if answer.is_not_found() => Ok(()),
+            Err(source) => Err(ReconcileError::Write { name, source: Box::new(source) }),
+        }
+    }
+
+    /// An event when a registry becomes ready or ceases to be.
+    async fn announce(&self, registry: &ResourceRegistry, before: &ResourceRegistryStatus, after: &ResourceRegistryStatus) {
+        use crate::api::condition::find;
+        let Some(ready) = find(&after.conditions, "Ready") else { return };
+        let unchanged = find(&before.conditions, "Ready").is_some_and(|old| old.status == ready.status && old.reason == ready.reason);
+        if unchanged || ready.reason == "Syncing" || ready.reason == "Connecting" {
+            return;
+        }
+        let event = Event {
+            type_: if ready.status == "True" { EventType::Normal } else { EventType::Warning },
+            reason: ready.reason.clone(),
+            note: Some(ready.message.chars().take(1_000).collect()),
+            action: "Reconcile".to_owned(),
+            secondary: None,
+        };
+        let reference: ObjectReference = registry.object_ref(&());
+        if let Err(error) = self.recorder.publish(&event, &reference).await {
+            tracing::debug!(error = %report(&error), "cannot write an Event");
+        }
+    }
+}
+
+fn phases(status: &ResourceRegistryStatus) -> BTreeSet<(&str, crate::api::registry::Phase, &str)> {
+    status.clusters.iter().map(|cluster| (cluster.name.as_str(), cluster.phase, cluster.message.as_str())).collect()
+}
+
+fn is_anonymous(store: &StorePlan) -> bool {
+    let named = |reference: &Option<crate::api::registry::SecretReference>| {
+        reference.as_ref().is_some_and(|reference| !reference.name.is_empty() || !reference.namespace.is_empty())
+    };
+    !named(&store.config.secret_ref) && !named(&store.config.client_cert_secret_ref)
+}
+
+fn registry_view(registry: &ResourceRegistry) -> RegistryView {
+    RegistryView {
+        name: registry.name_any(),
+        uid: registry.uid().unwrap_or_default(),
+        created: registry.metadata.creation_timestamp.as_ref().map(|time| time.0),
+        spec: registry.spec.clone(),
+    }
+}
+
+fn member_view(state: &MemberState) -> MemberView {
+    let member = &state.member;
+    MemberView {
+        name: member.name.clone(),
+        labels: member.labels.clone(),
+        provider: member.provider.clone().unwrap_or_default(),
+        region: member.region.clone().unwrap_or_default(),
+        zones: member.zones.clone(),
+        discovery: state.discovery.clone(),
+    }
+}
+
+fn member_health(state: &MemberState) -> MemberHealth {
+    let ready = state.connection.is_some() && matches!(state.phase, Phase::Ready | Phase::Unhealthy);
+    MemberHealth { ready, reason: state.reason, message: state.message.clone() }
+}

@@ -1,0 +1,342 @@
+//! What runs: one pipeline per store, one task per unit. Applies a plan by starting and stopping exactly what differs.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use k8s_openapi::jiff::Timestamp;
+use kube::Client;
+use tokio::{
+    sync::{Notify, Semaphore},
+    task::JoinHandle,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    plan::{Coverage, Extent as Namespaces, Plan, Route, StorePlan, UnitPlan},
+    stores::RegistryStore,
+    sweep::{Sweep, Wanted},
+};
+use crate::{
+    cluster::{Connection, MemberState},
+    kinds,
+    model::{ClusterName, Projector, StoreName, Unit, Version},
+    pipeline::Pipeline,
+    store::KindExtent,
+    sync::{
+        progress::Progress,
+        unit::{LISTS_PER_CLUSTER, Outlet, UnitTask},
+    },
+    telemetry::metrics::Metrics,
+    watch::{Collection, Source},
+};
+
+/// How long unwritten changes may take when the process stops.
+pub const DRAIN: Duration = Duration::from_secs(20);
+
+struct RunningStore {
+    pipeline: Pipeline,
+    plan: StorePlan,
+    /// New whenever the pipeline is: units that write to it must write everything again.
+    epoch: u64,
+    stop: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+struct RunningUnit {
+    plan: UnitPlan,
+    connection: u64,
+    /// The epochs of the stores it writes to.
+    epochs: BTreeMap<StoreName, u64>,
+    progress: Arc<Progress>,
+    stop: CancellationToken,
+    task: JoinHandle<Option<Version>>,
+}
+
+/// What is being removed from a store, and what has been.
+#[derive(Default)]
+struct Sweeping {
+    wanted: Wanted,
+    stop: CancellationToken,
+    task: Option<JoinHandle<()>>,
+    done: Arc<Mutex<bool>>,
+}
+
+/// Everything that runs for the registries.
+pub struct Fleet {
+    hub: Client,
+    owner: String,
+    metrics: Arc<Metrics>,
+    changed: Arc<Notify>,
+    stores: BTreeMap<StoreName, RunningStore>,
+    units: BTreeMap<Unit, RunningUnit>,
+    sweeps: BTreeMap<StoreName, Sweeping>,
+    lists: BTreeMap<ClusterName, Arc<Semaphore>>,
+    /// Where streams that lost their connection can go on, and with what plan.
+    resume: BTreeMap<Unit, (UnitPlan, BTreeMap<StoreName, u64>, Version)>,
+    last_epoch: u64,
+}
+
+impl Fleet {
+    /// Nothing runs yet. `changed` is notified whenever the status of anything changes.
+    pub fn new(hub: Client, owner: String, metrics: Arc<Metrics>, changed: Arc<Notify>) -> Self {
+        Self {
+            hub,
+            owner,
+            metrics,
+            changed,
+            stores: BTreeMap::new(),
+            units: BTreeMap::new(),
+            sweeps: BTreeMap::new(),
+            lists: BTreeMap::new(),
+            resume: BTreeMap::new(),
+            last_epoch: 0,
+        }
+    }
+
+    /// Makes what runs what the plan says. `leaving` are stores of registries that are being deleted: they stay open until their
+    /// documents are gone.
+    pub async fn apply(&mut self, plan: &Plan, leaving: &BTreeMap<StoreName, StorePlan>, members: &BTreeMap<ClusterName, MemberState>) {
+        let lost = self.take_lost();
+        let mut wanted_stores = leaving.clone();
+        wanted_stores.extend(plan.stores.clone());
+        // Units first: a unit must not write to a store that is being replaced.
+        let stopped = self.stop_units(plan, &wanted_stores, members, &lost).await;
+        self.replace_stores(wanted_stores).await;
+        self.start_units(plan, members);
+        self.sweep(plan, stopped);
+    }
+
+    /// Whether an index is gone, so that a plan has to be applied again.
+    pub fn has_lost(&self) -> bool {
+        self.stores.values().any(|store| store.pipeline.has_lost()) || self.units.values().any(|unit| unit.task.is_finished())
+    }
+
+    /// Clusters whose index is gone; their units start from a list again.
+    fn take_lost(&self) -> BTreeSet<(StoreName, ClusterName)> {
+        let lost = |(name, store): (&StoreName, &RunningStore)| {
+            let name = name.clone();
+            store.pipeline.take_lost().into_iter().map(move |cluster| (name.clone(), cluster)).collect::<Vec<_>>()
+        };
+        self.stores.iter().flat_map(lost).collect()
+    }
+
+    async fn stop_units(
+        &mut self,
+        plan: &Plan,
+        stores: &BTreeMap<StoreName, StorePlan>,
+        members: &BTreeMap<ClusterName, MemberState>,
+        lost: &BTreeSet<(StoreName, ClusterName)>,
+    ) -> Vec<Arc<Progress>> {
+        let mut ending = Vec::new();
+        for (unit, running) in &self.units {
+            let same_plan = plan.units.get(unit) == Some(&running.plan);
+            let connection = members.get(&unit.cluster).and_then(|member| member.connection.as_ref());
+            let same_connection = connection.is_some_and(|connection| connection.id == running.connection);
+            let same_stores = running.epochs.keys().all(|name| {
+                let unchanged = stores.get(name).zip(self.stores.get(name)).is_some_and(|(new, old)| shapes_like(new, &old.plan));
+                unchanged && !lost.contains(&(name.clone(), unit.cluster.clone()))
+            });
+            if !(same_plan && same_connection && same_stores && !running.task.is_finished()) {
+                ending.push((unit.clone(), same_plan && same_stores));
+            }
+        }
+        let mut progresses = Vec::new();
+        for (unit, may_resume) in ending {
+            let Some(running) = self.units.remove(&unit) else { continue };
+            tracing::info!(%unit, "stopping a stream");
+            running.stop.cancel();
+            let version = running.task.await.unwrap_or_else(|error| {
+                tracing::error!(%unit, %error, "a stream ended unexpectedly; it starts again with a list");
+                None
+            });
+            progresses.push(running.progress);
+            self.resume.remove(&unit);
+            if let Some(version) = version.filter(|_| may_resume) {
+                self.resume.insert(unit, (running.plan, running.epochs, version));
+            }
+        }
+        progresses
+    }
+
+    async fn replace_stores(&mut self, wanted: BTreeMap<StoreName, StorePlan>) {
+        let gone: Vec<StoreName> = self
+            .stores
+            .iter()
+            .filter(|(name, running)| !wanted.get(*name).is_some_and(|new| shapes_like(new, &running.plan)))
+            .map(|(name, _)| name.clone())
+            .collect();
+        for name in gone {
+            self.sweeps.remove(&name).inspect(|sweep| sweep.stop.cancel());
+            if let Some(store) = self.stores.remove(&name) {
+                tracing::info!(store = %name, "closing a store");
+                store.stop.cancel();
+                // Its last changes are written in the background: what comes next carries versions, so the order does not matter.
+            }
+        }
+        for (name, plan) in wanted {
+            if let Some(running) = self.stores.get_mut(&name) {
+                running.plan = plan;
+                continue;
+            }
+            self.last_epoch += 1;
+            let pipeline = Pipeline::new(name.clone(), self.metrics.store(&name), Arc::clone(&self.changed));
+            let opener = Arc::new(RegistryStore::new(self.hub.clone(), plan.clone(), self.owner.clone()));
+            let stop = CancellationToken::new();
+            let task = tokio::spawn(pipeline.clone().run(opener, stop.clone(), DRAIN));
+            tracing::info!(store = %name, "opening a store");
+            self.stores.insert(name, RunningStore { pipeline, plan, epoch: self.last_epoch, stop, task });
+        }
+    }
+
+    fn start_units(&mut self, plan: &Plan, members: &BTreeMap<ClusterName, MemberState>) {
+        for (unit, unit_plan) in &plan.units {
+            if self.units.contains_key(unit) {
+                continue;
+            }
+            let Some(connection) = members.get(&unit.cluster).and_then(|member| member.connection.as_ref()) else { continue };
+            self.start_unit(unit, unit_plan, connection);
+        }
+    }
+
+    fn start_unit(&mut self, unit: &Unit, plan: &UnitPlan, connection: &Connection) {
+        let outlets = self.outlets(unit, &plan.routes);
+        let epochs: BTreeMap<StoreName, u64> =
+            outlets.iter().filter_map(|outlet| Some((outlet.pipeline.name().clone(), self.stores.get(outlet.pipeline.name())?.epoch))).collect();
+        let resumed = self.resume.remove(unit).filter(|(before, stores, _)| before == plan && *stores == epochs);
+        let resume = resumed.map(|(_, _, version)| version);
+        let collection = Collection {
+            resource: unit.resource.clone(),
+            scope: unit.scope.clone(),
+            label_selector: plan.label_selector.clone(),
+            field_selector: plan.field_selector.clone(),
+        };
+        let lists = self.lists.entry(unit.cluster.clone()).or_insert_with(|| Arc::new(Semaphore::new(LISTS_PER_CLUSTER)));
+        let progress = Progress::new(unit.cluster.clone(), Arc::clone(&self.changed));
+        let task = UnitTask {
+            unit: unit.clone(),
+            source: Source::new(connection.client.clone(), collection),
+            outlets: outlets.into(),
+            progress: Arc::clone(&progress),
+            lists: Arc::clone(lists),
+            metrics: self.metrics.unit(&unit.cluster, &unit.resource.gvk),
+            resume,
+        };
+        tracing::info!(%unit, resumes = resume.is_some(), "starting a stream");
+        let stop = CancellationToken::new();
+        let task = tokio::spawn(task.run(stop.clone()));
+        let running = RunningUnit { plan: plan.clone(), connection: connection.id, epochs, progress, stop, task };
+        self.units.insert(unit.clone(), running);
+    }
+
+    /// One outlet per store, however many registries route to it.
+    fn outlets(&self, unit: &Unit, routes: &[Route]) -> Vec<Outlet> {
+        let mut outlets: Vec<Outlet> = Vec::new();
+        for route in routes {
+            if let Some(outlet) = outlets.iter_mut().find(|outlet| *outlet.pipeline.name() == route.store) {
+                outlet.filters.push(route.filter.clone());
+                continue;
+            }
+            let Some(store) = self.stores.get(&route.store) else { continue };
+            let fields = kinds::selectable_fields(&unit.resource.gvk).unwrap_or_default();
+            let projector = Projector::new(&unit.cluster, &unit.resource, &store.plan.projection, fields);
+            outlets.push(Outlet { pipeline: store.pipeline.clone(), projector, filters: vec![route.filter.clone()] });
+        }
+        outlets
+    }
+
+    /// Removes what no registry wants any more. `stopped` are streams whose last writes have to be in the store before.
+    fn sweep(&mut self, plan: &Plan, stopped: Vec<Arc<Progress>>) {
+        for (name, store) in &self.stores {
+            let wanted = wanted(plan, name);
+            let sweeping = self.sweeps.entry(name.clone()).or_default();
+            if sweeping.task.is_some() && sweeping.wanted == wanted && stopped.is_empty() {
+                continue;
+            }
+            sweeping.stop.cancel();
+            let stop = CancellationToken::new();
+            let done = Arc::new(Mutex::new(false));
+            let sweep = Sweep {
+                pipeline: store.pipeline.clone(),
+                wanted: wanted.clone(),
+                after: stopped.clone(),
+                changed: Arc::clone(&self.changed),
+                done: Arc::clone(&done),
+            };
+            let task = tokio::spawn(sweep.run(stop.clone()));
+            *sweeping = Sweeping { wanted, stop, task: Some(task), done };
+        }
+    }
+
+    /// Whether a store holds nothing but what the applied plan wants of it.
+    pub fn is_swept(&self, store: &StoreName) -> bool {
+        self.sweeps.get(store).is_some_and(|sweep| *sweep.done.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The progress of a running unit.
+    pub fn progress(&self, unit: &Unit) -> Option<&Progress> {
+        self.units.get(unit).map(|running| &*running.progress)
+    }
+
+    /// Every running unit.
+    pub fn units(&self) -> impl Iterator<Item = (&Unit, &Progress)> {
+        self.units.iter().map(|(unit, running)| (unit, &*running.progress))
+    }
+
+    /// The pipeline of a store.
+    pub fn pipeline(&self, store: &StoreName) -> Option<&Pipeline> {
+        self.stores.get(store).map(|running| &running.pipeline)
+    }
+
+    /// When a kind of a cluster was last in sync; nothing while one of its streams is not.
+    pub fn synced_at(&self, unit: &Unit) -> Option<Timestamp> {
+        self.progress(unit).and_then(Progress::synced_at)
+    }
+
+    /// Stops every stream, then writes what is left.
+    pub async fn shut_down(mut self) {
+        for running in self.units.values() {
+            running.stop.cancel();
+        }
+        for (unit, running) in std::mem::take(&mut self.units) {
+            if let Err(error) = running.task.await {
+                tracing::error!(%unit, %error, "a stream ended unexpectedly");
+            }
+        }
+        for sweep in self.sweeps.values() {
+            sweep.stop.cancel();
+        }
+        for store in self.stores.values() {
+            store.stop.cancel();
+        }
+        for (name, store) in std::mem::take(&mut self.stores) {
+            if let Err(error) = store.task.await {
+                tracing::error!(store = %name, %error, "a store's writer ended unexpectedly");
+            }
+        }
+    }
+}
+
+/// Whether two plans of a store give the same connection, indices and documents.
+fn shapes_like(left: &StorePlan, right: &StorePlan) -> bool {
+    left.config == right.config && left.prefix == right.prefix && left.projection == right.projection && left.indexing == right.indexing
+}
+
+fn wanted(plan: &Plan, store: &StoreName) -> Wanted {
+    let of_store = plan.scopes.iter().filter(|((name, _), _)| name == store);
+    of_store.map(|((_, cluster), coverage)| (cluster.clone(), coverage.certain.then(|| extents(coverage)))).collect()
+}
+
+fn extents(coverage: &Coverage) -> Vec<KindExtent> {
+    let mut extents = Vec::new();
+    for (gvk, namespaces) in &coverage.kinds {
+        let extent = |namespace| KindExtent { api_version: gvk.api_version(), kind: gvk.kind.to_string(), namespace };
+        match namespaces {
+            Namespaces::All => extents.push(extent(None)),
+            Namespaces::Namespaces(names) => extents.extend(names.iter().cloned().map(Some).map(extent)),
+        }
+    }
+    extents
+}

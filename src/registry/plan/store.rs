@@ -1,0 +1,136 @@
+//! Which registries share a store, and what it takes from each.
+
+use std::collections::BTreeSet;
+
+use crate::{
+    api::registry::{OpenSearch, ResourceRegistrySpec},
+    model::{FieldPath, Gvk, IndexPrefix, InvalidPath, InvalidPrefix, Projection, Resource, StoreName},
+};
+
+use super::{ObjectFilter, Plan, RegistryPlan, RegistryView, StorePlan};
+
+impl Plan {
+    /// Adds what a registry asks of its store. Older registries come first.
+    pub(super) fn join_store(&mut self, registry: &RegistryView) -> RegistryPlan {
+        let Some(config) = registry.spec.backend_store.as_ref().and_then(|backend| backend.open_search.as_ref()) else {
+            return RegistryPlan::default();
+        };
+        let prefix = match prefix(config) {
+            Ok(prefix) => prefix,
+            Err(error) => return RegistryPlan { invalid: Some(error.to_string()), ..RegistryPlan::default() },
+        };
+        let Some(name) = store_name(&config.addresses, &prefix) else {
+            let reason = "backendStore.openSearch.addresses is empty: name at least one address";
+            return RegistryPlan { invalid: Some(reason.to_owned()), ..RegistryPlan::default() };
+        };
+        let (request, invalid) = request(&registry.name, &registry.spec, config, prefix);
+        let mut conflict = None;
+        match self.stores.get_mut(&name) {
+            Some(store) => conflict = store.join(request),
+            None => {
+                self.stores.insert(name.clone(), request);
+            }
+        }
+        RegistryPlan { store: Some(name), invalid, conflict, ..RegistryPlan::default() }
+    }
+}
+
+impl StorePlan {
+    /// Unites what can be united, and tells what cannot.
+    fn join(&mut self, younger: StorePlan) -> Option<String> {
+        self.redact.extend(younger.redact);
+        self.field_paths.extend(younger.field_paths);
+        self.indexing = self.indexing.max(younger.indexing);
+        // Each registry's redactions have been read on their own before.
+        if let Ok(projection) = projection(&self.redact, &self.field_paths) {
+            self.projection = projection;
+        }
+        let conflict = self.conflict(&younger.config);
+        self.registries.extend(younger.registries);
+        conflict
+    }
+
+    fn conflict(&self, other: &OpenSearch) -> Option<String> {
+        let own = &self.config;
+        let differing: Vec<&str> = [
+            ("secretRef", own.secret_ref != other.secret_ref),
+            ("caBundle", own.ca_bundle != other.ca_bundle),
+            ("clientCertSecretRef", own.client_cert_secret_ref != other.client_cert_secret_ref),
+            ("insecureSkipTLSVerify", own.insecure_skip_tls_verify != other.insecure_skip_tls_verify),
+            ("numberOfShards", own.number_of_shards != other.number_of_shards),
+            ("numberOfReplicas", own.number_of_replicas != other.number_of_replicas),
+            ("refreshInterval", own.refresh_interval != other.refresh_interval),
+        ]
+        .into_iter()
+        .filter_map(|(field, differs)| differs.then_some(field))
+        .collect();
+        let oldest = self.registries.first()?;
+        (!differing.is_empty()).then(|| {
+            format!(
+                "ResourceRegistry {oldest} is older and shares this store, so its {} count{}: give both the same, or set another indexPrefix",
+                differing.join(", "),
+                if differing.len() == 1 { "s" } else { "" },
+            )
+        })
+    }
+}
+
+/// What one registry asks of its store, and why nothing of it can be stored if that is so.
+///
+/// Redactions that can be read hold even then, for the registries that share the store.
+fn request(name: &str, spec: &ResourceRegistrySpec, config: &OpenSearch, prefix: IndexPrefix) -> (StorePlan, Option<String>) {
+    let mut invalid = unreadable_selector(spec);
+    let mut redact = BTreeSet::new();
+    for path in &spec.redact {
+        match Projection::new(std::slice::from_ref(path), &[]) {
+            Ok(_) => {
+                redact.insert(path.clone());
+            }
+            Err(error) => invalid = Some(error.to_string()),
+        }
+    }
+    let field_paths: BTreeSet<FieldPath> = config.field_paths.iter().map(|path| FieldPath::new(path)).collect();
+    let projection = projection(&redact, &field_paths).unwrap_or_default();
+    let registries = vec![name.to_owned()];
+    let indexing = config.indexing.unwrap_or_default();
+    (StorePlan { config: config.clone(), prefix, redact, field_paths, projection, indexing, registries }, invalid)
+}
+
+fn prefix(config: &OpenSearch) -> Result<IndexPrefix, InvalidPrefix> {
+    config.index_prefix.as_deref().map_or_else(|| Ok(IndexPrefix::default()), str::parse)
+}
+
+fn projection(redact: &BTreeSet<String>, field_paths: &BTreeSet<FieldPath>) -> Result<Projection, InvalidPath> {
+    let redact: Vec<String> = redact.iter().cloned().collect();
+    let field_paths: Vec<FieldPath> = field_paths.iter().cloned().collect();
+    Projection::new(&redact, &field_paths)
+}
+
+/// The first label or field selector that cannot be read. An `exclude` that cannot be read must not let its objects through.
+fn unreadable_selector(spec: &ResourceRegistrySpec) -> Option<String> {
+    let any = Resource { gvk: Gvk::new("", "", ""), plural: "".into(), namespaced: true };
+    let nothing_else = ResourceRegistrySpec::default();
+    let mut selectors = spec.resource_selectors.iter().chain(&spec.exclude);
+    selectors.find_map(|selector| ObjectFilter::new(selector, &nothing_else, &any).err()).map(|error| error.to_string())
+}
+
+/// Registries with the same set of addresses and the same prefix share a store. The name is for people, too, so it has no credentials.
+fn store_name(addresses: &[String], prefix: &IndexPrefix) -> Option<StoreName> {
+    let nodes: BTreeSet<String> = addresses.iter().map(|address| node(address)).collect();
+    if nodes.is_empty() {
+        return None;
+    }
+    let nodes: Vec<String> = nodes.into_iter().collect();
+    format!("{}/{}", nodes.join(","), prefix.as_str()).parse().ok()
+}
+
+/// An address without credentials, in one spelling.
+fn node(address: &str) -> String {
+    let trimmed = address.trim_end_matches('/');
+    let Some((scheme, rest)) = trimmed.split_once("://") else {
+        return trimmed.to_owned();
+    };
+    let (authority, path) = rest.find('/').map_or((rest, ""), |slash| rest.split_at(slash));
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    format!("{}://{}{path}", scheme.to_ascii_lowercase(), host.to_ascii_lowercase())
+}

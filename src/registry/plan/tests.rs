@@ -1,0 +1,368 @@
+use std::sync::Arc;
+
+use k8s_openapi::jiff::Timestamp;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::cluster::discovery::{Discovery, Served};
+
+fn served(api_version: &str, kind: &str, namespaced: bool, preferred: bool) -> Served {
+    let resource = Resource {
+        gvk: Gvk::from_api_version(api_version, kind),
+        plural: format!("{}s", kind.to_lowercase()).into(),
+        namespaced,
+    };
+    Served { resource, singular: kind.to_lowercase().into(), short_names: Vec::new(), list_and_watch: true, preferred }
+}
+
+fn discovery() -> Discovery {
+    let mut binding = served("v1", "Binding", true, true);
+    binding.list_and_watch = false;
+    Discovery {
+        served: vec![
+            served("v1", "Pod", true, true),
+            served("v1", "Secret", true, true),
+            served("v1", "Node", false, true),
+            served("v1", "Event", true, true),
+            binding,
+            served("events.k8s.io/v1", "Event", true, true),
+            served("apps/v1", "Deployment", true, true),
+            served("batch/v1", "Job", true, true),
+            served("batch/v1beta1", "CronJob", true, false),
+            served("a.example/v2", "Widget", true, true),
+            served("a.example/v1", "Widget", true, false),
+            served("b.example/v1", "Widget", true, true),
+            served("b.example/v1", "Gadget", true, true),
+        ],
+        unknown: Vec::new(),
+    }
+}
+
+fn member_with(name: &str, discovery: Option<Discovery>) -> MemberView {
+    MemberView {
+        name: name.parse().unwrap(),
+        labels: BTreeMap::new(),
+        provider: String::new(),
+        region: String::new(),
+        zones: Vec::new(),
+        discovery: discovery.map(Arc::new),
+    }
+}
+
+fn member(name: &str) -> MemberView {
+    member_with(name, Some(discovery()))
+}
+
+fn registry_from(name: &str, created: i64, spec: Value) -> RegistryView {
+    RegistryView {
+        name: name.to_owned(),
+        uid: format!("uid-{name}"),
+        created: Some(Timestamp::from_second(created).unwrap()),
+        spec: serde_json::from_value(spec).unwrap(),
+    }
+}
+
+fn registry(name: &str, created: i64, selectors: Value) -> RegistryView {
+    let store = json!({"openSearch": {"addresses": ["https://os:9200"]}});
+    registry_from(name, created, json!({"resourceSelectors": selectors, "backendStore": store}))
+}
+
+/// The units of a plan as text.
+fn units(plan: &Plan) -> Vec<String> {
+    plan.units.keys().map(Unit::to_string).collect()
+}
+
+fn planned(selectors: Value) -> Plan {
+    plan(&[registry("r", 1, selectors)], &[member("m1")])
+}
+
+fn problems(plan: &Plan) -> Vec<String> {
+    let clusters = plan.registries.values().flat_map(|registry| registry.clusters.values());
+    clusters.flat_map(|cluster| &cluster.problems).map(|problem| problem.problem.to_string()).collect()
+}
+
+fn coverage(plan: &Plan) -> &Coverage {
+    plan.scopes.values().next().unwrap()
+}
+
+#[test]
+fn a_selector_names_exactly_the_resources_that_the_member_serves() {
+    for (selector, expected, problem) in [
+        (json!({"apiVersion": "v1", "kind": "Pod"}), vec!["m1:v1/Pod"], None),
+        (json!({"kind": "Pod"}), vec!["m1:v1/Pod"], None),
+        (json!({"kind": "Event"}), vec!["m1:v1/Event"], None),
+        (json!({"kind": "Event", "apiVersion": "events.k8s.io/v1"}), vec!["m1:events.k8s.io/v1/Event"], None),
+        (json!({"kind": "Deployment", "apiVersion": "apps/v1beta1"}), vec!["m1:apps/v1/Deployment"], None),
+        (json!({"kind": "CronJob", "apiVersion": "batch/v1"}), vec!["m1:batch/v1beta1/CronJob"], None),
+        (json!({"kind": "Widget", "apiVersion": "a.example/v1"}), vec!["m1:a.example/v1/Widget"], None),
+        (json!({"kind": "Widget", "apiVersion": "a.example/v9"}), vec!["m1:a.example/v2/Widget"], None),
+        (json!({"kind": "Gadget"}), vec!["m1:b.example/v1/Gadget"], None),
+        (
+            json!({"kind": "Widget"}),
+            vec![],
+            Some(r#"the server has "Widget" in several groups (a.example, b.example): set apiVersion to one of them"#),
+        ),
+        (json!({"kind": "Nothing"}), vec![], Some(r#"the server doesn't have a resource type "Nothing""#)),
+        (
+            json!({"kind": "Pod", "apiVersion": "apps/v1"}),
+            vec![],
+            Some(r#"the server doesn't have a resource type "Pod" in apps/v1"#),
+        ),
+        (json!({"kind": "Binding"}), vec![], Some(r#"the server's "Binding" cannot be listed and watched"#)),
+        (
+            json!({"kind": "*", "apiVersion": "b.example/v7"}),
+            vec!["m1:b.example/v1/Gadget", "m1:b.example/v1/Widget"],
+            None,
+        ),
+        (json!({"kind": "*", "apiVersion": "v1"}), vec!["m1:v1/Event", "m1:v1/Node", "m1:v1/Pod", "m1:v1/Secret"], None),
+        (json!({"kind": "*", "apiVersion": "v1", "namespace": "web"}), vec!["m1:v1/Event in web", "m1:v1/Pod in web", "m1:v1/Secret in web"], None),
+        (json!({"kind": "*", "apiVersion": "c.example/v1"}), vec![], Some(r#"the server doesn't have a resource type "*" in c.example/v1"#)),
+    ] {
+        let plan = planned(json!([selector.clone()]));
+        assert_eq!(units(&plan), expected, "{selector}");
+        assert_eq!(problems(&plan), problem.into_iter().collect::<Vec<_>>(), "{selector}");
+        assert_eq!(coverage(&plan).certain, !problem.is_some_and(|text| text.contains("several")), "{selector}");
+    }
+}
+
+#[test]
+fn everything_is_every_kind_once() {
+    let plan = planned(json!([{"apiVersion": "*", "kind": "*"}]));
+    let expected = [
+        "m1:v1/Event",
+        "m1:v1/Node",
+        "m1:v1/Pod",
+        "m1:v1/Secret",
+        "m1:a.example/v2/Widget",
+        "m1:apps/v1/Deployment",
+        "m1:b.example/v1/Gadget",
+        "m1:b.example/v1/Widget",
+        "m1:batch/v1/Job",
+        "m1:batch/v1beta1/CronJob",
+    ];
+    assert_eq!(units(&plan), expected);
+}
+
+#[test]
+fn nothing_is_certain_while_a_group_does_not_answer() {
+    let broken = Discovery { unknown: vec!["metrics.example/v1".to_owned()], ..discovery() };
+    let of = |selector: Value| plan(&[registry("r", 1, json!([selector]))], &[member_with("m1", Some(broken.clone()))]);
+    let named = of(json!({"kind": "Thing", "apiVersion": "metrics.example/v1"}));
+    assert!(!coverage(&named).certain && units(&named).is_empty());
+    assert_eq!(
+        problems(&named),
+        [r#"the server did not answer for metrics.example/v1: which resources "Thing" in metrics.example/v1 means there is not certain"#]
+    );
+    let unnamed = of(json!({"kind": "Thing"}));
+    assert!(!coverage(&unnamed).certain);
+    let everything = of(json!({"kind": "*", "apiVersion": "*"}));
+    assert!(!coverage(&everything).certain && units(&everything).len() == 10);
+    let unconcerned = of(json!({"kind": "Pod", "apiVersion": "v1"}));
+    assert!(coverage(&unconcerned).certain && problems(&unconcerned).is_empty());
+}
+
+#[test]
+fn a_member_that_has_not_been_asked_has_no_units_and_nothing_is_certain() {
+    let plan = plan(&[registry("r", 1, json!([{"kind": "Pod"}]))], &[member_with("m1", None)]);
+    assert!(plan.units.is_empty() && !coverage(&plan).certain);
+    assert!(!plan.registries["r"].clusters.values().next().unwrap().discovered);
+}
+
+#[test]
+fn a_resource_is_one_stream_if_anyone_wants_all_namespaces_and_else_one_per_namespace() {
+    let named = planned(json!([{"kind": "Pod", "namespace": "web"}, {"kind": "Pod", "namespaces": ["db", "web"]}]));
+    assert_eq!(units(&named), ["m1:v1/Pod in db", "m1:v1/Pod in web"]);
+    let routes: Vec<usize> = named.units.values().map(|unit| unit.routes.len()).collect();
+    assert_eq!(routes, [1, 2]);
+    let extent = Extent::Namespaces(["db".parse().unwrap(), "web".parse().unwrap()].into());
+    assert_eq!(coverage(&named).kinds.values().collect::<Vec<_>>(), [&extent]);
+    let all = planned(json!([{"kind": "Pod", "namespace": "web"}, {"kind": "Pod", "excludeNamespaces": ["db"]}]));
+    assert_eq!(units(&all), ["m1:v1/Pod"]);
+    assert_eq!(coverage(&all).kinds.values().collect::<Vec<_>>(), [&Extent::All]);
+}
+
+#[test]
+fn a_namespace_of_a_kind_without_namespaces_is_ignored_and_said() {
+    let plan = planned(json!([{"kind": "Node", "namespace": "web"}]));
+    assert_eq!(units(&plan), ["m1:v1/Node"]);
+    let cluster = plan.registries["r"].clusters.values().next().unwrap();
+    assert_eq!(cluster.notes.iter().collect::<Vec<_>>(), ["v1/Node has no namespaces: all of it is indexed"]);
+}
+
+#[test]
+fn a_selector_reaches_the_member_only_when_every_route_has_it() {
+    let web = json!({"kind": "Pod", "labelSelector": {"matchLabels": {"app": "web"}}});
+    let named = json!({"kind": "Secret", "fieldSelector": {"matchExpressions": [{"key": "metadata.name", "operator": "In", "values": ["a"]}]}});
+    let running = json!({"kind": "Job", "fieldSelector": {"matchExpressions": [{"key": "status.x", "operator": "In", "values": ["a"]}]}});
+    let pushed = |plan: &Plan| {
+        plan.units.values().map(|unit| (unit.label_selector.clone(), unit.field_selector.clone())).collect::<Vec<_>>()
+    };
+    let text = |text: &str| Some(text.to_owned());
+    assert_eq!(pushed(&planned(json!([web]))), [(text("app=web"), None)]);
+    assert_eq!(pushed(&planned(json!([named]))), [(None, text("metadata.name=a"))]);
+    assert_eq!(pushed(&planned(json!([running]))), [(None, None)]);
+    assert_eq!(pushed(&planned(json!([web, {"kind": "Pod"}]))), [(None, None)]);
+    let phases = |operator: &str| {
+        let requirement = json!({"key": "status.phase", "operator": operator, "values": ["Failed", "Running"]});
+        json!([{"kind": "Pod", "fieldSelector": {"matchExpressions": [requirement]}}])
+    };
+    assert_eq!(pushed(&planned(phases("NotIn"))), [(None, text("status.phase!=Failed,status.phase!=Running"))]);
+    assert_eq!(pushed(&planned(phases("In"))), [(None, None)]);
+    let shared = plan(&[registry("a", 1, json!([web])), registry("b", 2, json!([web]))], &[member("m1")]);
+    assert_eq!(pushed(&shared), [(text("app=web"), None)]);
+}
+
+#[test]
+fn exclude_takes_kinds_and_namespaces_out() {
+    let store = json!({"openSearch": {"addresses": ["https://os:9200"]}});
+    let spec = json!({
+        "resourceSelectors": [{"apiVersion": "v1", "kind": "*"}],
+        "exclude": [{"kind": "Secret"}, {"kind": "Event"}, {"apiVersion": "*", "kind": "*", "namespace": "kube-system"}],
+        "backendStore": store,
+    });
+    let plan = plan(&[registry_from("r", 1, spec)], &[member("m1")]);
+    assert_eq!(units(&plan), ["m1:v1/Node", "m1:v1/Pod"]);
+    let pods = plan.units.values().last().unwrap();
+    let wants = |namespace: &str| pods.routes[0].filter.wants(Some(namespace), |_| None, |_| None);
+    assert!(wants("web") && !wants("kube-system"));
+}
+
+#[test]
+fn clusters_are_selected_and_missing_names_are_told() {
+    let mut registry = registry("r", 1, json!([{"kind": "Pod"}]));
+    registry.spec.target_cluster.cluster_names = vec!["m2".to_owned(), "gone".to_owned()];
+    let plan = plan(&[registry], &[member("m1"), member("m2")]);
+    assert_eq!(units(&plan), ["m2:v1/Pod"]);
+    assert_eq!(plan.registries["r"].not_found.iter().collect::<Vec<_>>(), ["gone"]);
+    assert_eq!(plan.scopes.len(), 1);
+}
+
+fn with_store(name: &str, created: i64, store: Value, redact: &[&str]) -> RegistryView {
+    let spec = json!({"resourceSelectors": [{"kind": "Pod"}], "backendStore": {"openSearch": store}, "redact": redact});
+    registry_from(name, created, spec)
+}
+
+#[test]
+fn registries_of_one_store_unite_redactions_and_fields_and_the_oldest_decides_the_rest() {
+    let young = json!({"addresses": ["https://b:9200", "https://A:9200/"], "numberOfShards": 2, "fieldPaths": ["spec.y"]});
+    let old = json!({"addresses": ["https://user:pw@a:9200", "https://b:9200"], "numberOfShards": 1, "fieldPaths": ["spec.x"]});
+    let plan = plan(&[with_store("young", 9, young, &["spec.b"]), with_store("old", 3, old, &["spec.a"])], &[]);
+    assert_eq!(plan.stores.keys().map(StoreName::as_str).collect::<Vec<_>>(), ["https://a:9200,https://b:9200/fleetdex"]);
+    let store = plan.stores.values().next().unwrap();
+    assert_eq!(store.config.number_of_shards, Some(1));
+    assert_eq!(store.registries, ["old", "young"]);
+    assert_eq!(store.redact.iter().collect::<Vec<_>>(), ["spec.a", "spec.b"]);
+    assert_eq!(store.field_paths.len(), 2);
+    assert_eq!(store.projection.field_paths().len(), 2);
+    assert_eq!(plan.registries["old"].conflict, None);
+    let conflict = plan.registries["young"].conflict.as_deref().unwrap();
+    assert!(conflict.starts_with("ResourceRegistry old is older and shares this store, so its numberOfShards counts"), "{conflict}");
+}
+
+#[test]
+fn another_prefix_is_another_store() {
+    let store = |prefix: &str| json!({"addresses": ["http://os:9200"], "indexPrefix": prefix});
+    let plan = plan(&[with_store("a", 1, store("one"), &[]), with_store("b", 2, store("two"), &[])], &[member("m1")]);
+    assert_eq!(plan.stores.len(), 2);
+    assert_eq!(plan.units.len(), 1);
+    assert_eq!(plan.units.values().next().unwrap().routes.len(), 2);
+}
+
+#[test]
+fn a_registry_without_a_store_starts_nothing() {
+    let spec = json!({"resourceSelectors": [{"kind": "Pod"}]});
+    let plan = plan(&[registry_from("r", 1, spec)], &[member("m1")]);
+    assert!(plan.stores.is_empty() && plan.units.is_empty() && plan.scopes.is_empty());
+    assert_eq!(plan.registries["r"].clusters.len(), 1);
+}
+
+#[test]
+fn an_invalid_redaction_stops_its_registry_but_deletes_nothing() {
+    let store = || json!({"addresses": ["http://os:9200"]});
+    let bad = with_store("bad", 1, store(), &["spec.a", "spec[?"]);
+    let plan = plan(&[bad, with_store("good", 2, store(), &[])], &[member("m1")]);
+    assert!(plan.registries["bad"].invalid.as_deref().unwrap().contains("spec[?"));
+    assert_eq!(plan.stores.values().next().unwrap().redact.iter().collect::<Vec<_>>(), ["spec.a"]);
+    assert_eq!(plan.units.values().next().unwrap().routes.len(), 1);
+    assert!(!coverage(&plan).certain);
+}
+
+fn any_selector() -> impl Strategy<Value = Value> {
+    let kinds = prop::sample::select(vec!["Pod", "Secret", "Node", "Event", "Deployment", "Widget", "Nothing", "*"]);
+    let versions = prop::sample::select(vec!["", "v1", "apps/v1", "a.example/v1", "*"]);
+    let namespaces = prop::collection::vec(prop::sample::select(vec!["web", "db"]), 0..2);
+    let label = prop::option::of(prop::sample::select(vec!["x", "y"]));
+    (kinds, versions, namespaces, label).prop_map(|(kind, version, namespaces, label)| {
+        let labels = label.map(|app| json!({"matchLabels": {"app": app}}));
+        json!({"kind": kind, "apiVersion": version, "namespaces": namespaces, "labelSelector": labels})
+    })
+}
+
+prop_compose! {
+    fn any_registry(name: &'static str)(
+        created in 0_i64..3,
+        selectors in prop::collection::vec(any_selector(), 0..4),
+        exclude in prop::collection::vec(any_selector(), 0..2),
+        prefix in prop::sample::select(vec!["one", "two"]),
+        clusters in prop::collection::vec(prop::sample::select(vec!["m1", "m2"]), 0..2),
+    ) -> RegistryView {
+        registry_from(name, created, json!({
+            "targetCluster": {"clusterNames": clusters},
+            "resourceSelectors": selectors,
+            "exclude": exclude,
+            "backendStore": {"openSearch": {"addresses": ["http://os:9200"], "indexPrefix": prefix}},
+        }))
+    }
+}
+
+proptest! {
+    #[test]
+    fn the_order_of_registries_and_members_does_not_matter(
+        a in any_registry("a"), b in any_registry("b"), c in any_registry("c"),
+    ) {
+        let forward = plan(&[a.clone(), b.clone(), c.clone()], &[member("m1"), member("m2")]);
+        let backward = plan(&[c, b, a], &[member("m2"), member("m1")]);
+        prop_assert_eq!(forward, backward);
+    }
+
+    #[test]
+    fn every_stream_has_a_route_and_its_routes_are_within_what_may_exist(a in any_registry("a"), b in any_registry("b")) {
+        let plan = plan(&[a, b], &[member("m1"), member("m2")]);
+        for (unit, planned) in &plan.units {
+            prop_assert!(!planned.routes.is_empty(), "{unit} runs for nobody");
+            for route in &planned.routes {
+                let coverage = &plan.scopes[&(route.store.clone(), unit.cluster.clone())];
+                let extent = &coverage.kinds[&unit.resource.gvk];
+                let covered = match (extent, &unit.scope) {
+                    (Extent::All, _) => true,
+                    (Extent::Namespaces(names), Scope::Namespace(namespace)) => names.contains(namespace),
+                    (Extent::Namespaces(names), Scope::All) => route.filter.namespaces().is_some_and(|own| own.is_subset(names)),
+                };
+                prop_assert!(covered, "{unit} for {}", route.registry);
+                prop_assert!(plan.registries[&route.registry].clusters[&unit.cluster].units.contains(unit));
+            }
+        }
+    }
+
+    #[test]
+    fn a_registry_of_another_cluster_changes_no_stream(a in any_registry("a"), mut other in any_registry("other")) {
+        let mut here = a;
+        here.spec.target_cluster.cluster_names = vec!["m1".to_owned()];
+        other.spec.target_cluster.cluster_names = vec!["m2".to_owned()];
+        let members = [member("m1"), member("m2")];
+        let alone = plan(std::slice::from_ref(&here), &members);
+        let both = plan(&[here, other], &members);
+        let here_only: BTreeMap<_, _> = both.units.iter().filter(|(unit, _)| unit.cluster.as_str() == "m1").collect();
+        prop_assert_eq!(here_only, alone.units.iter().collect::<BTreeMap<_, _>>());
+    }
+
+    #[test]
+    fn no_two_streams_show_the_same_object_of_one_resource(a in any_registry("a"), b in any_registry("b")) {
+        let plan = plan(&[a, b], &[member("m1")]);
+        for unit in plan.units.keys().filter(|unit| unit.scope == Scope::All) {
+            let same = plan.units.keys().filter(|other| other.resource == unit.resource && other.cluster == unit.cluster);
+            prop_assert_eq!(same.count(), 1);
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! What a registry's status says, from its plan and from what runs for it.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::{
+    apimachinery::pkg::apis::meta::v1::{Condition, Time},
+    jiff::Timestamp,
+};
+
+use super::{
+    plan::{ClusterPlan, KindProblem, RegistryPlan},
+};
+use crate::{
+    api::{
+        condition::{self, Finding},
+        registry::{ClusterStatus, KindStatus, Phase, ResourceRegistryStatus, Summary},
+    },
+    model::{ClusterName, Scope, Unit},
+    pipeline::{Availability, Unavailable},
+    sync::progress::{Progress, UnitState},
+};
+
+/// Kinds that are listed for one cluster; a cluster where everything fails must not make the status huge.
+const MAX_KINDS: usize = 20;
+/// Names that are spelt out in a condition's message.
+const MAX_NAMES: usize = 5;
+
+/// What a member is like right now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemberHealth {
+    /// Whether it answers.
+    pub ready: bool,
+    /// CamelCase.
+    pub reason: &'static str,
+    /// Why, and what to do about it.
+    pub message: String,
+}
+
+/// What the status is made from.
+pub struct Inputs<'a> {
+    /// What the registry came to.
+    pub plan: &'a RegistryPlan,
+    /// Whether its store can be used; `None`: not tried yet.
+    pub store: Availability,
+    /// Whether the store is used without credentials.
+    pub anonymous: bool,
+    /// How a member is; `None` for one that is not known.
+    pub health: &'a dyn Fn(&ClusterName) -> Option<MemberHealth>,
+    /// The progress of a running unit.
+    pub progress: &'a dyn Fn(&Unit) -> Option<&'a Progress>,
+    /// `metadata.generation`
+    pub generation: Option<i64>,
+    /// Conditions as they stand.
+    pub before: &'a [Condition],
+    /// The time of this status.
+    pub now: Timestamp,
+}
+
+/// The status of a registry.
+pub fn status(inputs: &Inputs<'_>) -> ResourceRegistryStatus {
+    let mut clusters: Vec<ClusterStatus> =
+        inputs.plan.clusters.iter().map(|(name, plan)| cluster_status(name, plan, inputs)).collect();
+    clusters.extend(inputs.plan.not_found.iter().map(|name| not_found(name)));
+    clusters.sort_by(|left, right| left.name.cmp(&right.name));
+    let summary = summary(&clusters, inputs);
+    let findings = findings(inputs, &clusters);
+    let conditions = condition::merge(inputs.before, findings, inputs.generation, inputs.now);
+    ResourceRegistryStatus { conditions, clusters, summary: Some(summary) }
+}
+
+fn not_found(name: &str) -> ClusterStatus {
+    ClusterStatus {
+        name: name.to_owned(),
+        phase: Phase::NotFound,
+        message: format!("no Cluster is named {name}; join it, or remove it from targetCluster.clusterNames"),
+        objects: 0,
+        last_sync_time: None,
+        kinds: Vec::new(),
+    }
+}
+
+fn cluster_status(name: &ClusterName, plan: &ClusterPlan, inputs: &Inputs<'_>) -> ClusterStatus {
+    let progresses: Vec<(&Unit, Option<&Progress>)> = plan.units.iter().map(|unit| (unit, (inputs.progress)(unit))).collect();
+    let objects = progresses.iter().filter_map(|(_, progress)| progress.map(Progress::objects)).sum();
+    let synced: Vec<Option<Timestamp>> = progresses.iter().map(|(_, progress)| progress.and_then(Progress::synced_at)).collect();
+    let last_sync_time = synced.iter().copied().collect::<Option<Vec<_>>>().and_then(|times| times.into_iter().min()).map(Time);
+    let mut kinds: Vec<KindStatus> = plan.problems.iter().map(problem_status).collect();
+    kinds.extend(progresses.iter().filter_map(|(unit, progress)| unit_status(unit, *progress)));
+    let (phase, message) = cluster_phase(name, plan, &kinds, inputs);
+    kinds.sort_by_key(|kind| (kind.phase != Phase::Failed, kind.kind.clone(), kind.namespace.clone()));
+    kinds.truncate(MAX_KINDS);
+    ClusterStatus { name: name.to_string(), phase, message, objects, last_sync_time, kinds }
+}
+
+fn cluster_phase(name: &ClusterName, plan: &ClusterPlan, kinds: &[KindStatus], inputs: &Inputs<'_>) -> (Phase, String) {
+    let health = (inputs.health)(name);
+    if let Some(MemberHealth { ready: false, reason, message }) = health {
+        let phase = if reason == "Connecting" { Phase::Pending } else { Phase::Failed };
+        let stale = if plan.units.is_empty() { "" } else { "; its documents stay as they were" };
+        return (phase, format!("{reason}: {message}{stale}"));
+    }
+    if !plan.discovered {
+        return (Phase::Pending, "not asked yet what it serves".to_owned());
+    }
+    let failed: Vec<&str> = kinds.iter().filter(|kind| kind.phase == Phase::Failed).map(|kind| kind.kind.as_str()).collect();
+    if !failed.is_empty() {
+        return (Phase::Failed, format!("not in sync: {}", some_of(&failed)));
+    }
+    if kinds.iter().all(|kind| kind.phase == Phase::Synced) {
+        return (Phase::Synced, some_of(&plan.notes.iter().map(String::as_str).collect::<Vec<_>>()));
+    }
+    (Phase::Syncing, String::new())
+}
+
+/// The first of some names, and how many more there are.
+fn some_of(names: &[&str]) -> String {
+    let shown = names.iter().take(MAX_NAMES).copied().collect::<Vec<_>>().join(", ");
+    match names.len().checked_sub(MAX_NAMES) {
+        Some(more) if more > 0 => format!("{shown} and {more} more"),
+        _ => shown,
+    }
+}
+
+fn problem_status(problem: &KindProblem) -> KindStatus {
+    KindStatus {
+        api_version: problem.api_version.clone(),
+        kind: problem.kind.clone(),
+        namespace: String::new(),
+        phase: Phase::Failed,
+        message: problem.problem.to_string(),
+    }
+}
+
+/// The status of a unit that is not in sync.
+fn unit_status(unit: &Unit, progress: Option<&Progress>) -> Option<KindStatus> {
+    let (phase, message) = match progress.map(Progress::state) {
+        None | Some(UnitState::Starting) => (Phase::Pending, String::new()),
+        Some(UnitState::Listing) => (Phase::Syncing, String::new()),
+        Some(UnitState::Failing { reason, message }) => (Phase::Failed, format!("{reason}: {message}")),
+        Some(UnitState::Synced) => {
+            let progress = progress?;
+            match (progress.rejected(), progress.skipped()) {
+                (0, 0) => return None,
+                (rejected, 0) => {
+                    (Phase::Synced, format!("{rejected} refused by the store and kept as fallback documents (search.rejected says why)"))
+                }
+                (rejected, skipped) => (Phase::Failed, format!("{skipped} could not be read, {rejected} refused by the store")),
+            }
+        }
+    };
+    let gvk = &unit.resource.gvk;
+    let namespace = match &unit.scope {
+        Scope::All => String::new(),
+        Scope::Namespace(namespace) => namespace.to_string(),
+    };
+    Some(KindStatus { api_version: gvk.api_version(), kind: gvk.kind.to_string(), namespace, phase, message })
+}
+
+fn summary(clusters: &[ClusterStatus], inputs: &Inputs<'_>) -> Summary {
+    let mut clusters_by_phase = BTreeMap::new();
+    for cluster in clusters {
+        *clusters_by_phase.entry(cluster.phase).or_default() += 1;
+    }
+    let mut kinds_by_phase: BTreeMap<Phase, u64> = BTreeMap::new();
+    for plan in inputs.plan.clusters.values() {
+        for unit in &plan.units {
+            let phase = unit_status(unit, (inputs.progress)(unit)).map_or(Phase::Synced, |kind| kind.phase);
+            *kinds_by_phase.entry(phase).or_default() += 1;
+        }
+        if !plan.problems.is_empty() {
+            *kinds_by_phase.entry(Phase::Failed).or_default() += plan.problems.len() as u64;
+        }
+    }
+    let objects = clusters.iter().map(|cluster| cluster.objects).sum();
+    Summary { clusters: clusters.len() as u64, objects, clusters_by_phase, kinds_by_phase }
+}
+
+fn findings(inputs: &Inputs<'_>, clusters: &[ClusterStatus]) -> Vec<Finding> {
+    let store = store_finding(inputs);
+    let synced = synced_finding(inputs, clusters);
+    let ready = ready_finding(inputs, &store, &synced);
+    let mut findings = vec![ready, store, synced];
+    if let Some(conflict) = &inputs.plan.conflict {
+        findings.push(Finding::holds("Conflict", "OlderRegistryDecides", conflict.clone()));
+    }
+    findings
+}
+
+fn store_finding(inputs: &Inputs<'_>) -> Finding {
+    const KIND: &str = "StoreReachable";
+    if inputs.plan.store.is_none() {
+        return Finding::fails(KIND, "StoreNotAvailable", "the embedded store is not available yet; set backendStore.openSearch");
+    }
+    match &inputs.store {
+        None => Finding::unknown(KIND, "Connecting", "the store has not answered yet"),
+        Some(Ok(())) if inputs.anonymous => {
+            Finding::holds(KIND, "ReachableWithoutCredentials", "the store answers; no secretRef is given, so requests carry no credentials")
+        }
+        Some(Ok(())) => Finding::holds(KIND, "Reachable", "the store answers"),
+        Some(Err(Unavailable { reason, message })) => Finding::fails(KIND, reason, message.clone()),
+    }
+}
+
+fn synced_finding(inputs: &Inputs<'_>, clusters: &[ClusterStatus]) -> Finding {
+    const KIND: &str = "Synced";
+    let names = |wanted: &dyn Fn(Phase) -> bool| -> Vec<&str> {
+        clusters.iter().filter(|cluster| wanted(cluster.phase)).map(|cluster| cluster.name.as_str()).collect()
+    };
+    if inputs.plan.store.is_none() {
+        return Finding::fails(KIND, "NoStore", "there is no store to be in sync with");
+    }
+    if clusters.is_empty() {
+        return Finding::holds(KIND, "NoClusters", "no cluster matches targetCluster");
+    }
+    let absent = names(&|phase| phase == Phase::NotFound);
+    let failed = names(&|phase| phase == Phase::Failed);
+    let waiting = names(&|phase| matches!(phase, Phase::Pending | Phase::Syncing));
+    if !failed.is_empty() {
+        let first = clusters.iter().find(|cluster| cluster.phase == Phase::Failed);
+        let detail = first.map(|cluster| first_problem(cluster)).unwrap_or_default();
+        return Finding::fails(KIND, "ClustersFailing", format!("failing: {}. {detail}", some_of(&failed)));
+    }
+    if !absent.is_empty() {
+        return Finding::fails(KIND, "ClustersNotFound", format!("no such Cluster: {}", some_of(&absent)));
+    }
+    if !waiting.is_empty() {
+        return Finding::fails(KIND, "Syncing", format!("not complete yet: {}", some_of(&waiting)));
+    }
+    Finding::holds(KIND, "Complete", "every registered kind of every cluster is in the store")
+}
+
+/// What is wrong with a failing cluster: its first failing kind, else its own message.
+fn first_problem(cluster: &ClusterStatus) -> String {
+    match cluster.kinds.iter().find(|kind| kind.phase == Phase::Failed) {
+        Some(kind) => format!("{}: {}: {}", cluster.name, kind.kind, kind.message),
+        None => format!("{}: {}", cluster.name, cluster.message),
+    }
+}
+
+fn ready_finding(inputs: &Inputs<'_>, store: &Finding, synced: &Finding) -> Finding {
+    const KIND: &str = "Ready";
+    if let Some(invalid) = &inputs.plan.invalid {
+        return Finding::fails(KIND, "InvalidSpec", invalid.clone());
+    }
+    for part in [store, synced] {
+        if part.truth != condition::Truth::True {
+            return Finding { kind: KIND, truth: condition::Truth::False, reason: part.reason, message: part.message.clone() };
+        }
+    }
+    Finding::holds(KIND, "Ready", "the store holds every registered object and follows changes")
+}

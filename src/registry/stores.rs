@@ -1,0 +1,155 @@
+//! Opens the stores of registries: credentials from Secrets, connection, index template.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use base64::Engine as _;
+use k8s_openapi::{ByteString, api::core::v1::Secret};
+use kube::{Api, Client};
+
+use super::plan::StorePlan;
+use crate::{
+    api::registry::{OpenSearch, SecretReference},
+    kinds,
+    model::{FieldPath, Gvk},
+    pipeline::{OpenStore, Unavailable},
+    store::{
+        Store,
+        opensearch::{Engine, EngineOptions, IndexSettings, Settings, connect},
+    },
+};
+
+/// Opens the store of a plan, with the Secrets that it names.
+pub struct RegistryStore {
+    hub: Client,
+    plan: StorePlan,
+    owner: String,
+    opened_with: Mutex<Option<Settings>>,
+}
+
+impl RegistryStore {
+    /// `owner` names this installation in the indices.
+    pub fn new(hub: Client, plan: StorePlan, owner: String) -> Self {
+        Self { hub, plan, owner, opened_with: Mutex::default() }
+    }
+
+    async fn settings(&self) -> Result<Settings, Unavailable> {
+        let config = &self.plan.config;
+        let mut settings = Settings {
+            addresses: config.addresses.clone(),
+            basic_auth: None,
+            client_certificate: None,
+            ca_bundle: config.ca_bundle.as_deref().map(pem),
+            insecure: config.insecure_skip_tls_verify,
+        };
+        if let Some((reference, secret)) = self.secret("secretRef", config.secret_ref.as_ref()).await? {
+            let user = text(reference, &secret, &["username", "userName"])?;
+            let password = text(reference, &secret, &["password"])?;
+            settings.basic_auth = Some((user, password));
+        }
+        if let Some((reference, secret)) = self.secret("clientCertSecretRef", config.client_cert_secret_ref.as_ref()).await? {
+            let certificate = text(reference, &secret, &["tls.crt"])?;
+            let key = text(reference, &secret, &["tls.key"])?;
+            settings.client_certificate = Some(format!("{certificate}\n{key}").into_bytes());
+        }
+        Ok(settings)
+    }
+
+    /// There is never a silent fall-back to no authentication: a Secret that is named has to be there.
+    async fn secret<'r>(
+        &self,
+        field: &str,
+        reference: Option<&'r SecretReference>,
+    ) -> Result<Option<(&'r SecretReference, Secret)>, Unavailable> {
+        let complete = reference.map(SecretReference::complete).transpose();
+        let complete = complete.map_err(|error| Unavailable { reason: "InvalidSecretRef", message: error.to_string() })?;
+        let Some(reference) = complete.flatten() else { return Ok(None) };
+        let SecretReference { namespace, name } = reference;
+        let found = Api::<Secret>::namespaced(self.hub.clone(), namespace).get_opt(name).await;
+        match found {
+            Ok(Some(secret)) => Ok(Some((reference, secret))),
+            Ok(None) => Err(Unavailable {
+                reason: "SecretNotFound",
+                message: format!("backendStore.openSearch.{field}: Secret {namespace}/{name} does not exist; create it, or remove the reference"),
+            }),
+            Err(error) => Err(Unavailable {
+                reason: "SecretUnreadable",
+                message: format!("backendStore.openSearch.{field}: Secret {namespace}/{name} cannot be read: {error}"),
+            }),
+        }
+    }
+
+    fn options(&self) -> EngineOptions {
+        let OpenSearch { addresses, number_of_shards, number_of_replicas, refresh_interval, .. } = &self.plan.config;
+        let defaults = IndexSettings::default();
+        let count = |wanted: Option<i32>, default: u32| wanted.and_then(|wanted| u32::try_from(wanted).ok()).unwrap_or(default);
+        EngineOptions {
+            prefix: self.plan.prefix.clone(),
+            settings: IndexSettings {
+                shards: count(*number_of_shards, defaults.shards),
+                replicas: count(*number_of_replicas, defaults.replicas),
+                refresh_interval: refresh_interval.clone().unwrap_or(defaults.refresh_interval),
+            },
+            fields: mapped_fields(self.plan.projection.field_paths()),
+            projection: self.plan.projection.hash(),
+            owner: self.owner.clone(),
+            address: addresses.join(", "),
+        }
+    }
+}
+
+/// The selectable fields of all built-in kinds, where their values stand, and those of the registries.
+fn mapped_fields(extra: &[FieldPath]) -> Vec<FieldPath> {
+    let built_in = kinds::all().iter().flat_map(|kind| {
+        let gvk = Gvk::new(kind.group, kind.version, kind.kind);
+        kinds::selectable_fields(&gvk).unwrap_or_default()
+    });
+    let mut fields: Vec<FieldPath> = built_in.filter_map(|field| field.sources.first().cloned()).chain(extra.iter().cloned()).collect();
+    fields.sort();
+    fields.dedup();
+    fields
+}
+
+#[async_trait]
+impl OpenStore for RegistryStore {
+    async fn open(&self) -> Result<Arc<dyn Store>, Unavailable> {
+        let settings = self.settings().await?;
+        let service = connect(&settings).map_err(|error| Unavailable { reason: "InvalidSettings", message: error.to_string() })?;
+        let engine = Engine::new(service, self.options());
+        engine.prepare().await?;
+        *self.opened_with.lock().unwrap_or_else(PoisonError::into_inner) = Some(settings);
+        Ok(Arc::new(engine))
+    }
+
+    async fn changed(&self) -> bool {
+        let now = self.settings().await;
+        let opened_with = self.opened_with.lock().unwrap_or_else(PoisonError::into_inner);
+        match now {
+            Ok(settings) => opened_with.as_ref() != Some(&settings),
+            // A Secret that is gone is told when the credentials are needed again.
+            Err(_) => false,
+        }
+    }
+}
+
+/// The first of the keys that the Secret has, as text.
+fn text(reference: &SecretReference, secret: &Secret, keys: &[&str]) -> Result<String, Unavailable> {
+    let SecretReference { namespace, name } = reference;
+    let data = secret.data.as_ref();
+    let value = keys.iter().find_map(|key| data.and_then(|data| data.get(*key)));
+    let invalid = |problem: &str| Unavailable {
+        reason: "InvalidSecret",
+        message: format!("Secret {namespace}/{name}: {problem} {}", keys.join(" or ")),
+    };
+    let Some(ByteString(bytes)) = value else { return Err(invalid("has no key")) };
+    String::from_utf8(bytes.clone()).map_err(|_| invalid("is not UTF-8 text at key"))
+}
+
+/// PEM as it stands, or in base64 as Kubernetes' `caBundle` fields have it.
+fn pem(text: &str) -> Vec<u8> {
+    let compact: String = text.split_whitespace().collect();
+    match base64::engine::general_purpose::STANDARD.decode(compact) {
+        Ok(decoded) if decoded.starts_with(b"-----BEGIN") => decoded,
+        _ => text.as_bytes().to_vec(),
+    }
+}

@@ -1,0 +1,76 @@
+//! What a store can fail with, and what that means for the caller.
+
+/// A store could not do what it was asked.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum StoreError {
+    /// No answer: connection refused or cut, TLS failure, timeout.
+    #[error("cannot reach OpenSearch at {address}: {reason}")]
+    Unreachable {
+        /// The node that was asked.
+        address: String,
+        /// What the transport said.
+        reason: String,
+    },
+    /// 401 or 403 of the security plugin.
+    #[error("OpenSearch at {address} refused the credentials (HTTP {status}): {reason}")]
+    Unauthorized {
+        /// The node that was asked.
+        address: String,
+        /// HTTP status.
+        status: u16,
+        /// What it said.
+        reason: String,
+    },
+    /// 429 or 5xx: overloaded, full or starting.
+    #[error("OpenSearch is overloaded or blocked (HTTP {status}): {reason}")]
+    Busy {
+        /// HTTP status.
+        status: u16,
+        /// What it said.
+        reason: String,
+    },
+    /// 413: the request was too large.
+    #[error("OpenSearch refused a request of {bytes} bytes as too large (HTTP 413)")]
+    TooLarge {
+        /// Bytes sent.
+        bytes: usize,
+    },
+    /// The request was understood and refused.
+    #[error("OpenSearch refused {operation} (HTTP {status}): {reason}")]
+    Refused {
+        /// What was tried.
+        operation: String,
+        /// HTTP status.
+        status: u16,
+        /// What it said.
+        reason: String,
+    },
+    /// The answer was no valid answer.
+    #[error("OpenSearch gave no valid answer to {operation}: {reason}")]
+    Garbled {
+        /// What was tried.
+        operation: String,
+        /// What was wrong.
+        reason: String,
+    },
+    /// A query that this store cannot answer, such as a field that is not selectable.
+    #[error("{0}")]
+    Invalid(String),
+    /// A cursor whose snapshot is gone.
+    #[error("the continue token has expired; start the list again without it")]
+    Expired,
+}
+
+impl StoreError {
+    /// The reason of a condition, in CamelCase.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Unreachable { .. } => "Unreachable",
+            Self::Unauthorized { .. } => "Unauthorized",
+            Self::Busy { .. } => "Overloaded",
+            Self::TooLarge { .. } | Self::Refused { .. } | Self::Invalid(_) => "Refused",
+            Self::Garbled { .. } => "InvalidAnswer",
+            Self::Expired => "Expired",
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! The index template: settings and mapping of every index of a prefix.
+
+use serde_json::{Map, Value, json};
+
+use crate::model::{FieldPath, IndexPrefix, MAX_FIELD_VALUE_BYTES};
+
+/// Grows with every change of the mapping that older indices do not have.
+pub const MAPPING_VERSION: u32 = 1;
+
+/// Settings of the indices, as a registry may set them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IndexSettings {
+    /// Shards per cluster.
+    pub shards: u32,
+    /// Replicas per shard.
+    pub replicas: u32,
+    /// How soon writes become visible to searches, in OpenSearch's notation.
+    pub refresh_interval: String,
+}
+
+impl Default for IndexSettings {
+    /// One shard holds tens of gigabytes, far more than one cluster's objects; one replica survives the loss of a node; the refresh
+    /// interval is explicit, because indices without one stop refreshing while nobody searches them.
+    fn default() -> Self {
+        Self { shards: 1, replicas: 1, refresh_interval: "1s".to_owned() }
+    }
+}
+
+/// The composable index template of a prefix. `fields` are the selectable fields that get a mapping of their own.
+pub fn index_template(prefix: &IndexPrefix, settings: &IndexSettings, fields: &[FieldPath]) -> Value {
+    json!({
+        "index_patterns": [format!("{prefix}-*.g*", prefix = prefix.as_str())],
+        "priority": 500,
+        "template": {
+            "settings": {
+                "index": {
+                    "number_of_shards": settings.shards,
+                    "number_of_replicas": settings.replicas,
+                    "refresh_interval": settings.refresh_interval,
+                    // How long a delete keeps an older write from bringing a document back.
+                    "gc_deletes": "15m",
+                    // Every label, field and metadata key of a document is one value of a few array fields.
+                    "mapping": { "total_fields": { "limit": 2000 } },
+                },
+            },
+            "mappings": mappings(fields),
+            "aliases": { prefix.as_str(): {} },
+        },
+    })
+}
+
+/// The mapping: what is listed is indexed, everything else is only stored.
+pub fn mappings(fields: &[FieldPath]) -> Value {
+    let keyword = || json!({ "type": "keyword", "ignore_above": MAX_FIELD_VALUE_BYTES });
+    let date = || json!({ "type": "date", "ignore_malformed": true });
+    let mut mapping = json!({
+        "dynamic": false,
+        "properties": {
+            "apiVersion": keyword(),
+            "kind": keyword(),
+            "cluster": keyword(),
+            "search": {
+                "properties": {
+                    "resource": keyword(),
+                    "group": keyword(),
+                    // Label terms have at most 317 + 1 + 63 bytes, field terms a path and a cut value.
+                    "labels": { "type": "keyword" },
+                    "labelKeys": { "type": "keyword" },
+                    "fields": { "type": "keyword", "ignore_above": 8191 },
+                    "numbers": { "type": "keyword", "ignore_above": 8191 },
+                    "owners": keyword(),
+                    "rejected": { "type": "keyword", "ignore_above": 8191 },
+                    "indexedAt": { "type": "date" },
+                    "native": { "type": "object", "enabled": false },
+                },
+            },
+            "metadata": {
+                "properties": {
+                    "name": keyword(),
+                    "namespace": keyword(),
+                    "uid": keyword(),
+                    "resourceVersion": keyword(),
+                    "creationTimestamp": date(),
+                    "deletionTimestamp": date(),
+                    "labels": { "type": "flat_object" },
+                },
+            },
+        },
+    });
+    for field in fields {
+        add_field(&mut mapping, field, keyword());
+    }
+    mapping
+}
+
+/// Adds a mapping at a path; a path that runs through a field that is mapped as a leaf already is left out.
+fn add_field(mapping: &mut Value, field: &FieldPath, leaf: Value) {
+    let mut node = mapping;
+    let segments: Vec<&str> = field.segments().collect();
+    let Some((last, parents)) = segments.split_last() else { return };
+    for parent in parents {
+        let Some(properties) = properties(node) else { return };
+        node = properties.entry(*parent).or_insert_with(|| json!({ "properties": {} }));
+        if node.get("type").is_some() {
+            return;
+        }
+    }
+    if let Some(properties) = properties(node) {
+        properties.entry(*last).or_insert(leaf);
+    }
+}
+
+fn properties(node: &mut Value) -> Option<&mut Map<String, Value>> {
+    node.as_object_mut()?.entry("properties").or_insert_with(|| json!({})).as_object_mut()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn selectable_fields_are_mapped_under_their_own_path() {
+        let mapping = mappings(&["status.phase", "type", "spec.a.b", "spec.a", "metadata.labels.x"].map(FieldPath::new));
+        assert_eq!(mapping["properties"]["status"]["properties"]["phase"]["type"], "keyword");
+        assert_eq!(mapping["properties"]["type"]["type"], "keyword");
+        assert_eq!(mapping["properties"]["spec"]["properties"]["a"]["properties"]["b"]["type"], "keyword");
+        assert_eq!(mapping["properties"]["metadata"]["properties"]["labels"], json!({ "type": "flat_object" }));
+    }
+
+    #[test]
+    fn the_template_covers_the_generations_of_its_prefix_only() {
+        let template = index_template(&IndexPrefix::default(), &IndexSettings::default(), &[]);
+        assert_eq!(template["index_patterns"], json!(["fleetdex-*.g*"]));
+        assert_eq!(template["template"]["aliases"], json!({ "fleetdex": {} }));
+        assert_eq!(template["template"]["mappings"]["dynamic"], json!(false));
+    }
+}

@@ -1,0 +1,185 @@
+//! The bytes of list pages and watch lines, parsed no further than needed.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::{Fault, FaultKind};
+use crate::model::Version;
+
+/// A list page or watch line that cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum EventError {
+    /// Not JSON of the expected shape, perhaps cut off.
+    #[error("malformed: {0}")]
+    Malformed(#[from] serde_json::Error),
+    /// No usable resource version.
+    #[error(transparent)]
+    Version(#[from] crate::model::InvalidVersion),
+    /// An event type that Kubernetes does not document.
+    #[error("unknown event type {0:?}")]
+    UnknownType(String),
+}
+
+/// One page of a list.
+#[derive(Debug)]
+pub struct ListPage<'a> {
+    /// The revision that all pages of this list show.
+    pub version: Version,
+    /// Where the next page starts.
+    pub continue_token: Option<String>,
+    /// The objects as they came.
+    pub items: Vec<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct RawList<'a> {
+    metadata: ListMeta,
+    #[serde(borrow, default)]
+    items: Option<Vec<&'a RawValue>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ListMeta {
+    resource_version: String,
+    #[serde(default, rename = "continue")]
+    continue_token: String,
+}
+
+impl<'a> ListPage<'a> {
+    /// Reads the body of a list response.
+    pub fn parse(body: &'a [u8]) -> Result<Self, EventError> {
+        let list: RawList<'a> = serde_json::from_slice(body)?;
+        Ok(Self {
+            version: list.metadata.resource_version.parse()?,
+            continue_token: Some(list.metadata.continue_token).filter(|token| !token.is_empty()),
+            items: list.items.unwrap_or_default(),
+        })
+    }
+}
+
+/// One line of a watch.
+#[derive(Debug)]
+pub enum WatchEvent<'a> {
+    /// An object was added, or began to match the selectors.
+    Added(&'a RawValue),
+    /// An object changed.
+    Modified(&'a RawValue),
+    /// An object was deleted, or stopped matching; its resource version is that of the deletion.
+    Deleted(&'a RawValue),
+    /// Everything up to this version has been sent.
+    Bookmark(Version),
+    /// The stream cannot go on.
+    Error(Fault),
+}
+
+#[derive(Deserialize)]
+struct RawEvent<'a> {
+    #[serde(rename = "type", borrow)]
+    kind: std::borrow::Cow<'a, str>,
+    #[serde(borrow)]
+    object: &'a RawValue,
+}
+
+#[derive(Deserialize)]
+struct Bookmark {
+    metadata: BookmarkMeta,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct BookmarkMeta {
+    resource_version: String,
+}
+
+impl<'a> WatchEvent<'a> {
+    /// Reads one line.
+    pub fn parse(line: &'a [u8]) -> Result<Self, EventError> {
+        let event: RawEvent<'a> = serde_json::from_slice(line)?;
+        match &*event.kind {
+            "ADDED" => Ok(Self::Added(event.object)),
+            "MODIFIED" => Ok(Self::Modified(event.object)),
+            "DELETED" => Ok(Self::Deleted(event.object)),
+            "BOOKMARK" => {
+                let bookmark: Bookmark = serde_json::from_str(event.object.get())?;
+                Ok(Self::Bookmark(bookmark.metadata.resource_version.parse()?))
+            }
+            "ERROR" => Ok(Self::Error(status_fault(event.object.get().as_bytes(), None))),
+            other => Err(EventError::UnknownType(other.to_owned())),
+        }
+    }
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct Status {
+    code: u16,
+    reason: String,
+    message: String,
+    details: Option<Details>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct Details {
+    retry_after_seconds: u64,
+}
+
+/// What a `Status` object, or an HTTP status with any body, means. Both ways of saying 410 are the same here.
+pub(super) fn status_fault(body: &[u8], http_status: Option<u16>) -> Fault {
+    let status: Status = serde_json::from_slice(body).unwrap_or_default();
+    let code = http_status.unwrap_or(status.code);
+    let message = if status.message.is_empty() {
+        String::from_utf8_lossy(&body[..body.len().min(200)]).into_owned()
+    } else {
+        status.message
+    };
+    let retry_after = status.details.map_or(0, |details| details.retry_after_seconds);
+    let kind = match code {
+        410 => FaultKind::Expired,
+        401 => FaultKind::Unauthorized,
+        403 => FaultKind::Forbidden,
+        404 => FaultKind::NotFound,
+        429 => FaultKind::Throttled { retry_after_seconds: retry_after },
+        _ if status.reason == "Expired" || status.reason == "Gone" => FaultKind::Expired,
+        400 | 422 => FaultKind::Invalid,
+        _ => FaultKind::Server,
+    };
+    Fault { kind, message: format!("HTTP {code}: {message}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_gives_its_items_untouched() {
+        let body = br#"{"kind":"PodList","metadata":{"resourceVersion":"9","continue":"abc"},"items":[{"a": 1},{}]}"#;
+        let page = ListPage::parse(body).unwrap();
+        assert_eq!(page.version.get(), 9);
+        assert_eq!(page.continue_token.as_deref(), Some("abc"));
+        assert_eq!(page.items[0].get(), r#"{"a": 1}"#);
+        assert!(ListPage::parse(br#"{"metadata":{"resourceVersion":"9"},"items":null}"#).unwrap().items.is_empty());
+        assert!(ListPage::parse(br#"{"metadata":{"resourceVersion":"9"},"items":[{"#).is_err());
+    }
+
+    #[test]
+    fn an_expired_version_is_recognised_in_the_stream_and_as_a_status() {
+        let status = r#"{"kind":"Status","code":410,"reason":"Expired","message":"too old"}"#;
+        let line = format!(r#"{{"type":"ERROR","object":{status}}}"#);
+        let WatchEvent::Error(fault) = WatchEvent::parse(line.as_bytes()).unwrap() else { panic!("no error") };
+        assert_eq!(fault.kind, FaultKind::Expired);
+        assert_eq!(status_fault(status.as_bytes(), Some(410)).kind, FaultKind::Expired);
+        assert_eq!(status_fault(b"gone", Some(410)).kind, FaultKind::Expired);
+    }
+
+    #[test]
+    fn events_and_bookmarks_are_told_apart() {
+        let object = r#"{"metadata":{"resourceVersion":"12"}}"#;
+        let parse = |kind: &str| format!(r#"{{"type":"{kind}","object":{object}}}"#);
+        assert!(matches!(WatchEvent::parse(parse("ADDED").as_bytes()).unwrap(), WatchEvent::Added(_)));
+        assert!(matches!(WatchEvent::parse(parse("DELETED").as_bytes()).unwrap(), WatchEvent::Deleted(_)));
+        assert!(matches!(WatchEvent::parse(parse("BOOKMARK").as_bytes()).unwrap(), WatchEvent::Bookmark(version) if version.get() == 12));
+        assert!(matches!(WatchEvent::parse(parse("NEW").as_bytes()), Err(EventError::UnknownType(_))));
+    }
+}

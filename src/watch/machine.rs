@@ -1,0 +1,326 @@
+//! What a unit does next: list pages, then watch, then watch again or list again. No I/O, no clock.
+
+use std::fmt;
+
+use crate::model::Version;
+
+/// Objects per list page. Smaller pages cost round trips, larger ones memory: 500 pods are 2–3 MB.
+const PAGE_SIZE: u32 = 500;
+/// After so many lists in a row whose continue token expired, the list is asked for in one piece: it is then slower than
+/// the member's compaction, and would never end in pages.
+const EXPIRED_BEFORE_UNPAGED: u8 = 2;
+
+/// What to do next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Ask for a list page.
+    List {
+        /// Where it starts; absent: a new list begins, and nothing of an earlier one counts.
+        continue_token: Option<String>,
+        /// How many objects; absent: all.
+        limit: Option<u32>,
+    },
+    /// Watch from a version on.
+    Watch {
+        /// Everything up to it is known.
+        from: Version,
+    },
+}
+
+/// Whether a list is complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PageOutcome {
+    /// More pages follow.
+    More,
+    /// This was the last page of a list that shows one revision.
+    Complete,
+    /// The page shows another revision than the pages before: the list begins anew.
+    Inconsistent,
+}
+
+/// How long to wait before the next step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pause {
+    /// Not at all.
+    None,
+    /// A short random time, so that streams that ended together do not come back together.
+    Jitter,
+    /// Longer with each failure in a row.
+    Backoff,
+    /// As long as the server asks, in seconds, and at least the backoff.
+    RetryAfter(u64),
+}
+
+/// A failure of a list or watch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// What kind.
+    pub kind: FaultKind,
+    /// What the server or the transport said.
+    pub message: String,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.message)
+    }
+}
+
+/// Failures that are answered differently.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultKind {
+    /// 410: the version or the continue token is no longer available.
+    Expired,
+    /// 401
+    Unauthorized,
+    /// 403
+    Forbidden,
+    /// 404: the resource is not served (any more).
+    NotFound,
+    /// 429
+    Throttled {
+        /// What the server asks for; 0: nothing.
+        retry_after_seconds: u64,
+    },
+    /// 400 or 422: the request itself is refused.
+    Invalid,
+    /// 5xx and everything else.
+    Server,
+    /// No answer, or one that was cut off.
+    Transport,
+    /// An answer that cannot be read.
+    Garbled,
+}
+
+impl FaultKind {
+    /// The reason of a condition, in CamelCase.
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::Expired => "Expired",
+            Self::Unauthorized => "Unauthorized",
+            Self::Forbidden => "Forbidden",
+            Self::NotFound => "NotServed",
+            Self::Throttled { .. } => "Throttled",
+            Self::Invalid => "Refused",
+            Self::Server => "ServerError",
+            Self::Transport => "Unreachable",
+            Self::Garbled => "InvalidAnswer",
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum State {
+    Listing { version: Option<Version>, continue_token: Option<String> },
+    Watching { version: Version },
+}
+
+/// The state of one unit's stream.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    state: State,
+    expired_lists: u8,
+}
+
+impl Machine {
+    /// A machine that resumes from a version, or begins with a list.
+    pub fn new(resume: Option<Version>) -> Self {
+        let state = match resume {
+            Some(version) => State::Watching { version },
+            None => new_list(),
+        };
+        Self { state, expired_lists: 0 }
+    }
+
+    /// What to do next.
+    pub fn step(&self) -> Step {
+        match &self.state {
+            State::Listing { continue_token, .. } => Step::List {
+                continue_token: continue_token.clone(),
+                limit: (self.expired_lists < EXPIRED_BEFORE_UNPAGED).then_some(PAGE_SIZE),
+            },
+            State::Watching { version } => Step::Watch { from: *version },
+        }
+    }
+
+    /// The version up to which everything is known; absent while a list is under way.
+    pub fn known_version(&self) -> Option<Version> {
+        match self.state {
+            State::Watching { version } => Some(version),
+            State::Listing { .. } => None,
+        }
+    }
+
+    /// A page has been read.
+    pub fn page_listed(&mut self, page_version: Version, next: Option<String>) -> PageOutcome {
+        let State::Listing { version, .. } = &self.state else { return PageOutcome::Inconsistent };
+        if version.is_some_and(|version| version != page_version) {
+            self.state = new_list();
+            return PageOutcome::Inconsistent;
+        }
+        if next.is_some() {
+            self.state = State::Listing { version: Some(page_version), continue_token: next };
+            return PageOutcome::More;
+        }
+        self.expired_lists = 0;
+        self.state = State::Watching { version: page_version };
+        PageOutcome::Complete
+    }
+
+    /// An event or a bookmark of the watch has been taken over.
+    pub fn reached(&mut self, event_version: Version) {
+        if let State::Watching { version } = &mut self.state {
+            *version = event_version.max(*version);
+        }
+    }
+
+    /// The watch ended as watches do: at its deadline, or because the server restarts.
+    pub fn watch_ended(&self) -> Pause {
+        Pause::Jitter
+    }
+
+    /// What is in the store can no longer be trusted to hold what was sent: list again.
+    pub fn relist(&mut self) {
+        self.state = new_list();
+    }
+
+    /// A list or watch failed.
+    pub fn failed(&mut self, kind: FaultKind) -> Pause {
+        match (kind, &self.state) {
+            (FaultKind::Expired, State::Listing { .. }) => {
+                self.expired_lists = self.expired_lists.saturating_add(1);
+                self.state = new_list();
+                Pause::Backoff
+            }
+            (FaultKind::Expired, State::Watching { .. }) => {
+                self.state = new_list();
+                Pause::Jitter
+            }
+            (FaultKind::Throttled { retry_after_seconds }, _) if retry_after_seconds > 0 => {
+                Pause::RetryAfter(retry_after_seconds)
+            }
+            // A line that cannot be read may hide a change; only a list brings it back.
+            (FaultKind::Garbled, State::Watching { .. }) => {
+                self.state = new_list();
+                Pause::Backoff
+            }
+            // Everything else leaves what is known untouched: the same page or the same version is asked for again.
+            _ => Pause::Backoff,
+        }
+    }
+}
+
+fn new_list() -> State {
+    State::Listing { version: None, continue_token: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn version(number: u64) -> Version {
+        number.to_string().parse().unwrap()
+    }
+
+    #[test]
+    fn pages_lead_to_a_watch_from_the_lists_version() {
+        let mut machine = Machine::new(None);
+        assert_eq!(machine.step(), Step::List { continue_token: None, limit: Some(500) });
+        assert_eq!(machine.page_listed(version(5), Some("t".to_owned())), PageOutcome::More);
+        assert_eq!(machine.step(), Step::List { continue_token: Some("t".to_owned()), limit: Some(500) });
+        assert_eq!(machine.page_listed(version(5), None), PageOutcome::Complete);
+        assert_eq!(machine.step(), Step::Watch { from: version(5) });
+    }
+
+    #[test]
+    fn a_watch_resumes_where_it_was() {
+        let mut machine = Machine::new(Some(version(5)));
+        machine.reached(version(9));
+        assert_eq!(machine.watch_ended(), Pause::Jitter);
+        assert_eq!(machine.failed(FaultKind::Transport), Pause::Backoff);
+        assert_eq!(machine.step(), Step::Watch { from: version(9) });
+    }
+
+    #[test]
+    fn an_expired_version_leads_to_a_new_list() {
+        let mut machine = Machine::new(Some(version(5)));
+        machine.failed(FaultKind::Expired);
+        assert_eq!(machine.step(), Step::List { continue_token: None, limit: Some(500) });
+    }
+
+    #[test]
+    fn a_list_whose_token_expires_again_and_again_is_asked_for_in_one_piece() {
+        let mut machine = Machine::new(None);
+        for _ in 0..2 {
+            machine.page_listed(version(5), Some("t".to_owned()));
+            machine.failed(FaultKind::Expired);
+        }
+        assert_eq!(machine.step(), Step::List { continue_token: None, limit: None });
+    }
+
+    #[test]
+    fn pages_of_different_revisions_are_no_list() {
+        let mut machine = Machine::new(None);
+        machine.page_listed(version(5), Some("t".to_owned()));
+        assert_eq!(machine.page_listed(version(6), None), PageOutcome::Inconsistent);
+        assert_eq!(machine.step(), Step::List { continue_token: None, limit: Some(500) });
+    }
+
+    #[test]
+    fn a_server_that_asks_for_time_gets_it() {
+        let mut machine = Machine::new(None);
+        assert_eq!(machine.failed(FaultKind::Throttled { retry_after_seconds: 7 }), Pause::RetryAfter(7));
+    }
+
+    #[derive(Clone, Debug)]
+    enum Input {
+        Page(u64, bool),
+        Reached(u64),
+        Ended,
+        Failed(FaultKind),
+    }
+
+    fn input() -> impl Strategy<Value = Input> {
+        let kinds = vec![FaultKind::Expired, FaultKind::Transport, FaultKind::Server, FaultKind::Garbled, FaultKind::Forbidden];
+        prop_oneof![
+            (1_u64..4, any::<bool>()).prop_map(|(version, more)| Input::Page(version, more)),
+            (1_u64..50).prop_map(Input::Reached),
+            Just(Input::Ended),
+            prop::sample::select(kinds).prop_map(Input::Failed),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn a_list_counts_as_complete_only_when_every_page_of_it_showed_one_revision(inputs in prop::collection::vec(input(), 0..100)) {
+            let mut machine = Machine::new(None);
+            let mut pages: Vec<u64> = Vec::new();
+            for input in inputs {
+                let listing = matches!(machine.step(), Step::List { .. });
+                if matches!(machine.step(), Step::List { continue_token: None, .. }) {
+                    pages.clear();
+                }
+                match input {
+                    Input::Page(number, more) if listing => {
+                        pages.push(number);
+                        let outcome = machine.page_listed(version(number), more.then(|| "t".to_owned()));
+                        if outcome == PageOutcome::Complete {
+                            prop_assert!(pages.iter().all(|page| *page == number));
+                            prop_assert_eq!(machine.known_version(), Some(version(number)));
+                        }
+                    }
+                    Input::Page(..) => {}
+                    Input::Reached(number) => {
+                        let before = machine.known_version();
+                        machine.reached(version(number));
+                        prop_assert!(machine.known_version() >= before);
+                    }
+                    Input::Ended => { machine.watch_ended(); }
+                    Input::Failed(kind) => { machine.failed(kind); }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! The pure modules touch no world: no runtime, client, socket, file or server.
+//!
+//! A crate of their own for each would give the same, with a manifest for each. Modules that do not exist yet are passed over, and
+//! tests inside a module may use what they like.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// Pure modules: a folder or a file under `src`, without `.rs`.
+const PURE: [&str; 24] = [
+    "api",
+    "bulk",
+    "cluster/discovery",
+    "cluster/state",
+    "interpreter/builtin",
+    "interpreter/rules",
+    "kinds",
+    "model",
+    "query",
+    "registry/affinity",
+    "registry/filter",
+    "registry/mod",
+    "registry/plan",
+    "registry/selection",
+    "selector",
+    "server/discovery",
+    "server/request",
+    "server/status",
+    "server/table",
+    "sync/pending",
+    "sync/relist",
+    "watch/event",
+    "watch/machine",
+    "store/opensearch/template",
+];
+
+/// What they may not name. `kube`'s derive is pure, its client and runtime are not.
+const FORBIDDEN: [&str; 16] = [
+    "tokio",
+    "tokio_util",
+    "kube::Api",
+    "kube::Client",
+    "kube::client",
+    "kube::runtime",
+    "kube::api",
+    "opensearch",
+    "axum",
+    "hyper",
+    "hyper_util",
+    "reqwest",
+    "std::fs",
+    "std::net",
+    "std::process",
+    "std::thread",
+];
+
+#[test]
+fn pure_modules_name_nothing_that_touches_the_world() {
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut seen = 0;
+    let mut faults = Vec::new();
+    for module in PURE {
+        for file in files(&sources.join(module)) {
+            seen += 1;
+            let text = fs::read_to_string(&file).unwrap();
+            faults.extend(violations(&text).into_iter().map(|fault| format!("{}: {fault}", file.display())));
+        }
+    }
+    assert!(seen > 20, "only {seen} files were found: have the modules moved?");
+    assert!(faults.is_empty(), "pure modules reach out:\n{}", faults.join("\n"));
+}
+
+#[test]
+fn forbidden_names_are_found_however_they_are_imported() {
+    for reaches_out in [
+        "use tokio::sync::mpsc;",
+        "use std::{fmt, fs, io};",
+        "use std::{\n    collections::BTreeMap,\n    net::SocketAddr,\n};",
+        "use kube::{Client, CustomResource};",
+        "use kube::{CustomResource, runtime::{Controller, watcher}};",
+        "fn read() { std::fs::read(\"a\").ok(); }",
+        "pub use hyper as h;",
+        "use ::opensearch::OpenSearch;",
+    ] {
+        assert!(!violations(reaches_out).is_empty(), "{reaches_out}");
+    }
+    for pure in [
+        "use kube::{CustomResource, KubeSchema};",
+        "use crate::store::opensearch::template::Template;",
+        "// tokio::spawn would be wrong here\nuse std::fmt;",
+        "//! unlike hyper::Body",
+        "use std::{collections::BTreeMap, fmt};",
+        "let text = \"tokio::spawn\";",
+        "fn pure() {}\n#[cfg(test)]\nmod tests {\n    use std::fs;\n}\n",
+    ] {
+        assert_eq!(violations(pure), [""; 0], "{pure}");
+    }
+}
+
+/// The module's files: itself, and all below its folder. Files that hold only tests are left out.
+fn files(module: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let file = module.with_extension("rs");
+    if file.is_file() {
+        found.push(file);
+    }
+    let mut folders = vec![module.to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") && !path.ends_with("tests.rs") {
+                found.push(path);
+            }
+        }
+    }
+    found
+}
+
+/// The forbidden paths that the production part of a source names.
+fn violations(source: &str) -> Vec<&'static str> {
+    let code = code_of(source);
+    let mut paths = Vec::new();
+    for statement in code.split(';') {
+        match statement.trim_start().strip_prefix("pub ").unwrap_or(statement.trim_start()).strip_prefix("use ") {
+            Some(tree) => expand("", tree.trim_start_matches("::"), &mut paths),
+            None => paths.extend(inline_paths(statement)),
+        }
+    }
+    FORBIDDEN.into_iter().filter(|forbidden| paths.iter().any(|path| is_under(path, forbidden))).collect()
+}
+
+fn is_under(path: &str, forbidden: &str) -> bool {
+    path.strip_prefix(forbidden).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
+}
+
+/// The source up to its tests, without comments and the insides of texts. Every block and attribute ends a statement.
+fn code_of(source: &str) -> String {
+    let production = source.split("#[cfg(test)]").next().unwrap_or_default();
+    let mut code = String::new();
+    for line in production.lines() {
+        let line = line.trim();
+        if line.starts_with("//") {
+            continue;
+        }
+        for (index, part) in line.split('"').enumerate() {
+            if index % 2 == 0 {
+                code.push_str(part);
+            }
+        }
+        code.push(if line.ends_with(['}', ']', '{']) && !code.ends_with(',') && !in_use(&code) { ';' } else { ' ' });
+    }
+    code
+}
+
+/// Whether the code so far ends inside a `use`.
+fn in_use(code: &str) -> bool {
+    let statement = code.rsplit(';').next().unwrap_or_default().trim_start();
+    statement.strip_prefix("pub ").unwrap_or(statement).starts_with("use ")
+}
+
+/// Every path of a `use` tree: `a::{b, c::{d}}` is `a::b` and `a::c::d`.
+fn expand(prefix: &str, tree: &str, paths: &mut Vec<String>) {
+    let tree = tree.trim();
+    let Some(open) = tree.find('{') else {
+        let path = tree.split_whitespace().next().unwrap_or_default();
+        paths.push(format!("{prefix}{path}"));
+        return;
+    };
+    let inner_prefix = format!("{prefix}{}", tree[..open].trim());
+    let inner = tree[open + 1..].trim_end().trim_end_matches('}');
+    let (mut depth, mut start) = (0_i32, 0);
+    for (position, character) in inner.char_indices() {
+        match character {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            ',' if depth == 0 => {
+                expand(&inner_prefix, &inner[start..position], paths);
+                start = position + 1;
+            }
+            _ => {}
+        }
+    }
+    if !inner[start..].trim().is_empty() {
+        expand(&inner_prefix, &balanced(&inner[start..]), paths);
+    }
+}
+
+/// Closes what `trim_end_matches` took too much of.
+fn balanced(tree: &str) -> String {
+    let open = tree.matches('{').count();
+    let closed = tree.matches('}').count();
+    format!("{tree}{}", "}".repeat(open.saturating_sub(closed)))
+}
+
+/// Paths with `::` in other code, such as `std::fs::read`.
+fn inline_paths(code: &str) -> Vec<String> {
+    code.split(|character: char| !(character.is_alphanumeric() || character == '_' || character == ':'))
+        .filter(|word| word.contains("::"))
+        .map(|word| word.trim_start_matches("::").to_owned())
+        .collect()
+}
