@@ -18,6 +18,8 @@ pub mod status;
 pub mod target;
 
 #[cfg(test)]
+pub(crate) mod fake;
+#[cfg(test)]
 mod tests;
 
 pub use catalog::{Catalog, Entry};

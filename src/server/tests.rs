@@ -1,126 +1,30 @@
 //! The query API as a client sees it, over stores in memory.
 
-use std::{
-    collections::VecDeque,
-    sync::{Arc, Mutex},
-};
+use std::sync::Arc;
 
-use async_trait::async_trait;
 use axum::{
     Router,
     body::Body,
     http::{Request, Response, StatusCode},
 };
 use http_body_util::BodyExt;
-use serde_json::{Value, json, value::to_raw_value};
+use serde_json::{Value, json};
 use tokio::sync::watch;
 use tower::ServiceExt;
 
 use super::{
     auth::TokenVerifier,
-    catalog::{Catalog, Entry},
+    catalog::Catalog,
+    fake::{Prepared, add, catalog, cluster, cursor, page, pods, store},
     serve::{Api, router},
 };
 use crate::{
-    cluster::discovery::Served,
-    model::{ClusterName, Gvk, Resource, StoreName},
-    query::{Cursor, Hit, Page, Query},
-    store::{Store, StoreError},
+    query::Cursor,
+    store::StoreError,
     telemetry::{Metrics, Readiness},
 };
 
 const SEARCH: &str = "/apis/search.fleetdex.io/v1alpha1/search";
-
-/// Answers with what was prepared, page by page, and remembers what it was asked.
-#[derive(Default)]
-struct Prepared {
-    pages: Mutex<VecDeque<Result<Page, StoreError>>>,
-    asked: Mutex<Vec<(Query, Option<Cursor>)>>,
-}
-
-#[async_trait]
-impl Store for Prepared {
-    async fn ensure(&self, _: &ClusterName) -> Result<(), StoreError> {
-        Ok(())
-    }
-
-    async fn search(&self, query: &Query, from: Option<&Cursor>) -> Result<Page, StoreError> {
-        self.asked.lock().unwrap().push((query.clone(), from.cloned()));
-        self.pages.lock().unwrap().pop_front().unwrap_or_else(|| Ok(Page::default()))
-    }
-}
-
-impl Prepared {
-    fn with(pages: Vec<Result<Page, StoreError>>) -> Arc<Self> {
-        Arc::new(Self { pages: Mutex::new(pages.into()), asked: Mutex::default() })
-    }
-
-    fn asked(&self) -> Vec<(Query, Option<Cursor>)> {
-        self.asked.lock().unwrap().clone()
-    }
-}
-
-fn cursor(position: u32) -> Cursor {
-    Cursor { snapshot: "view".to_owned(), after: vec![json!(position)] }
-}
-
-fn page(names: &[&str], next: Option<Cursor>, remaining: Option<u64>) -> Result<Page, StoreError> {
-    let hit = |name: &&str| Hit {
-        cluster: cluster("member1"),
-        object: to_raw_value(&json!({ "metadata": { "name": name } })).unwrap(),
-    };
-    Ok(Page { items: names.iter().map(hit).collect(), next, remaining })
-}
-
-fn cluster(name: &str) -> ClusterName {
-    name.parse().unwrap()
-}
-
-fn store(name: &str) -> StoreName {
-    name.parse().unwrap()
-}
-
-fn served(gvk: Gvk, plural: &str, namespaced: bool, short_names: &[&str]) -> Served {
-    Served {
-        singular: gvk.kind.to_ascii_lowercase().into(),
-        resource: Resource { gvk, plural: plural.into(), namespaced },
-        short_names: short_names.iter().map(|name| (*name).into()).collect(),
-        list_and_watch: true,
-        preferred: true,
-    }
-}
-
-fn pods() -> Served {
-    served(Gvk::new("", "v1", "Pod"), "pods", true, &["po"])
-}
-
-/// Pods in member1 and member2, nodes in member1, deployments of an old and a new version: all in the store `main`.
-fn catalog(main: Arc<dyn Store>) -> Catalog {
-    let mut catalog = Catalog::default();
-    catalog.add_store(store("main"), main);
-    catalog.add_registry("workloads");
-    add(&mut catalog, "main", "member1", &pods());
-    add(&mut catalog, "main", "member2", &pods());
-    add(&mut catalog, "main", "member1", &served(Gvk::new("", "v1", "Node"), "nodes", false, &["no"]));
-    add(
-        &mut catalog,
-        "main",
-        "member1",
-        &served(Gvk::new("apps", "v1beta1", "Deployment"), "deployments", true, &["deploy"]),
-    );
-    add(
-        &mut catalog,
-        "main",
-        "member2",
-        &served(Gvk::new("apps", "v1", "Deployment"), "deployments", true, &["deploy"]),
-    );
-    catalog
-}
-
-fn add(catalog: &mut Catalog, store_name: &str, cluster_name: &str, served: &Served) {
-    let (in_store, of_cluster) = (store(store_name), cluster(cluster_name));
-    catalog.add(Entry { served, cluster: &of_cluster, store: &in_store, fields: &[], any_path: false });
-}
 
 fn app(catalog: Catalog) -> Router {
     let (_sender, receiver) = watch::channel(Arc::new(catalog));
@@ -290,17 +194,7 @@ async fn an_error_after_the_first_page_cuts_the_answer_instead_of_ending_it() {
 
 #[tokio::test(start_paused = true)]
 async fn a_store_that_hangs_is_a_timeout() {
-    struct Hanging;
-    #[async_trait]
-    impl Store for Hanging {
-        async fn ensure(&self, _: &ClusterName) -> Result<(), StoreError> {
-            Ok(())
-        }
-        async fn search(&self, _: &Query, _: Option<&Cursor>) -> Result<Page, StoreError> {
-            std::future::pending().await
-        }
-    }
-    let refused = refusal(&app(catalog(Arc::new(Hanging))), &format!("{SEARCH}/api/v1/pods")).await;
+    let refused = refusal(&app(catalog(Prepared::hanging())), &format!("{SEARCH}/api/v1/pods")).await;
     assert_eq!(refused, "504 Timeout: the store did not answer within 30 s; ask for less, or try again");
 }
 
