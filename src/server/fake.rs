@@ -87,12 +87,12 @@ pub(crate) fn cursor(position: u32) -> Cursor {
     Cursor { snapshot: "view".to_owned(), after: vec![json!(position)] }
 }
 
-pub(crate) fn page(names: &[&str], next: Option<Cursor>, remaining: Option<u64>) -> Result<Page, StoreError> {
+pub(crate) fn page(names: &[&str], next: Option<Cursor>, remaining: Option<u64>) -> Page {
     let hit = |name: &&str| Hit {
         cluster: cluster("member1"),
         object: to_raw_value(&json!({ "metadata": { "name": name } })).unwrap(),
     };
-    Ok(Page { items: names.iter().map(hit).collect(), next, remaining })
+    Page { items: names.iter().map(hit).collect(), next, remaining }
 }
 
 pub(crate) fn cluster(name: &str) -> ClusterName {

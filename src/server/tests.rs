@@ -61,9 +61,9 @@ async fn refusal(app: &Router, path: &str) -> String {
 #[tokio::test]
 async fn a_list_without_a_limit_is_everything_that_the_store_has() {
     let main = Prepared::with(vec![
-        page(&["a", "b"], Some(cursor(2)), Some(3)),
-        page(&["c"], Some(cursor(3)), None),
-        page(&["d"], None, Some(0)),
+        Ok(page(&["a", "b"], Some(cursor(2)), Some(3))),
+        Ok(page(&["c"], Some(cursor(3)), None)),
+        Ok(page(&["d"], None, Some(0))),
     ]);
     let (code, list) = fetch(&app(catalog(main.clone())), &format!("{SEARCH}/api/v1/pods")).await;
     assert_eq!(code, 200);
@@ -74,7 +74,7 @@ async fn a_list_without_a_limit_is_everything_that_the_store_has() {
 
 #[tokio::test]
 async fn a_limit_gives_one_page_and_the_token_for_the_next() {
-    let main = Prepared::with(vec![page(&["a"], Some(cursor(1)), Some(7)), page(&["b"], None, None)]);
+    let main = Prepared::with(vec![Ok(page(&["a"], Some(cursor(1)), Some(7))), Ok(page(&["b"], None, None))]);
     let app = app(catalog(main.clone()));
     let path = format!("{SEARCH}/apis/apps/v1/deployments?limit=1&labelSelector=app%3Dweb");
     let (_, first) = fetch(&app, &path).await;
@@ -186,7 +186,7 @@ async fn errors_of_the_store_become_statuses_that_clients_act_on() {
 
 #[tokio::test]
 async fn an_error_after_the_first_page_cuts_the_answer_instead_of_ending_it() {
-    let main = Prepared::with(vec![page(&["a"], Some(cursor(1)), None), Err(StoreError::Expired)]);
+    let main = Prepared::with(vec![Ok(page(&["a"], Some(cursor(1)), None)), Err(StoreError::Expired)]);
     let response = send(&app(catalog(main)), get(&format!("{SEARCH}/api/v1/pods"))).await;
     assert_eq!(response.status(), StatusCode::OK);
     assert!(response.into_body().collect().await.is_err());
@@ -219,7 +219,7 @@ async fn old_answers_and_unknown_clusters_are_told_in_warnings() {
 
 #[tokio::test]
 async fn asking_only_clusters_that_hold_nothing_gives_nothing() {
-    let main = Prepared::with(vec![page(&["wrong"], None, None)]);
+    let main = Prepared::with(vec![Ok(page(&["wrong"], None, None))]);
     let (code, list) = fetch(&app(catalog(main.clone())), &format!("{SEARCH}/api/v1/pods?clusters=moon")).await;
     assert_eq!((code, &list["items"]), (200, &json!([])));
     assert!(main.asked().is_empty());

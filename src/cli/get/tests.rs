@@ -89,14 +89,21 @@ fn hit(cluster_name: &str, namespace: &str, name: &str) -> Hit {
     Hit { cluster: cluster(cluster_name), object: to_raw_value(&object).unwrap() }
 }
 
-fn two_pods() -> Result<Page, StoreError> {
+fn two_pods() -> Page {
     let items = vec![hit("member1", "default", "web-1"), hit("member2", "kube-system", "dns")];
-    Ok(Page { items, next: None, remaining: None })
+    Page { items, next: None, remaining: None }
+}
+
+#[test]
+fn the_arguments_fit_together_and_no_limit_means_everything() {
+    use clap::CommandFactory;
+    Command::command().debug_assert();
+    assert_eq!(Command::parse_from(["get", "pods"]).args.query.limit, 0);
 }
 
 #[tokio::test]
 async fn a_table_starts_with_the_cluster_and_looks_like_kubectls() {
-    let running = Running::with(vec![two_pods(), two_pods(), two_pods()]).await;
+    let running = Running::with(vec![Ok(two_pods()), Ok(two_pods()), Ok(two_pods())]).await;
     let (found, table, err) = running.get(&["po", "-A"]).await;
     assert!(found && err.is_empty(), "{err}");
     insta::assert_snapshot!(table, @r"
@@ -257,7 +264,7 @@ async fn pages_are_followed_to_the_end_or_to_the_limit() {
 
 #[tokio::test]
 async fn a_name_that_is_nowhere_is_a_failure_that_names_it() {
-    let running = Running::with(vec![two_pods()]).await;
+    let running = Running::with(vec![Ok(two_pods())]).await;
     let (found, table, err) = running.get(&["pods", "web-1", "gone"]).await;
     assert!(!found);
     assert!(table.contains("web-1"));
