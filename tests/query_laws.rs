@@ -5,8 +5,8 @@
 use std::{borrow::Cow, collections::BTreeMap};
 
 use fleetdex::{
-    model::{FieldPath, FieldType, Gvk, SelectableField},
-    query::{Query, ResourceName, Searchable, Selectable, dsl, field_terms, label_terms},
+    model::{FieldPath, FieldType, Gvk, SelectableField, number},
+    query::{Query, ResourceName, Searchable, Selectable, dsl, field_term, label_number_term, label_term},
 };
 use proptest::{collection, prelude::*, sample::select, strategy::ValueTree as _};
 use serde_json::Value;
@@ -73,11 +73,10 @@ fn document(object: &Object) -> BTreeMap<&'static str, Vec<String>> {
         add("metadata.namespace", namespace.clone());
     }
     for (key, value) in &object.labels {
-        let (keyword, number) = label_terms(key, value);
         add("search.labelKeys", key.clone());
-        add("search.labels", keyword);
-        if let Some(term) = number {
-            add("search.numbers", term);
+        add("search.labels", label_term(key, value));
+        if let Some(number) = number::parse_integer(value) {
+            add("search.numbers", label_number_term(key, number));
         }
     }
     let absent = |field: &SelectableField| (field.kind != FieldType::Optional).then(|| field.kind.absent().to_owned());
@@ -88,10 +87,9 @@ fn document(object: &Object) -> BTreeMap<&'static str, Vec<String>> {
         }
     }
     for (path, value) in &stored {
-        let (keyword, number) = field_terms(path, value);
-        add("search.fields", keyword);
-        if let Some(term) = number {
-            add("search.numbers", term);
+        add("search.fields", field_term(path, value));
+        if let Some(number) = number::parse_integer(value) {
+            add("search.numbers", number::field_term(path, number));
         }
     }
     document

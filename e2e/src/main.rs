@@ -1,1 +1,254 @@
-fn main(){}
+//! Gets real parts, and starts and stops fleets of them: `cargo run -p e2e -- help`.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use clap::{Parser, Subcommand, ValueEnum};
+use e2e::fleet::{self, Fleet, FleetState, OpenSearchKind, Options};
+use e2e::parts::{self, Part};
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Real parts for tests, demo and benchmarks of Fleetdex.
+#[derive(Parser)]
+#[command(name = "e2e")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Build or find the parts (all of them, or those named).
+    Parts {
+        /// kube-apiserver, kubectl, etcd, helm, opensearch, opensearch-secure
+        names: Vec<String>,
+    },
+    /// Start a fleet and keep it until Ctrl-C.
+    Up {
+        /// How many member clusters.
+        #[arg(long, default_value_t = 3)]
+        members: usize,
+        /// Which OpenSearch.
+        #[arg(long, value_enum, default_value_t)]
+        opensearch: Kind,
+        /// Folder for logs, certificates and kubeconfigs (default: target/fleet).
+        #[arg(long)]
+        dir: Option<PathBuf>,
+        /// File that describes the running fleet (default: fleet.json in that folder).
+        #[arg(long)]
+        state: Option<PathBuf>,
+        /// Return when the fleet is ready; `e2e down` stops it.
+        #[arg(long)]
+        detach: bool,
+        /// Set for the background process that --detach starts.
+        #[arg(long, hide = true)]
+        in_background: bool,
+    },
+    /// Stop the fleet that a state file describes.
+    Down {
+        /// The file (default: target/fleet/fleet.json).
+        #[arg(long)]
+        state: Option<PathBuf>,
+    },
+}
+
+#[derive(Clone, Copy, Default, ValueEnum)]
+enum Kind {
+    #[default]
+    Plain,
+    Secure,
+    None,
+}
+
+impl From<Kind> for OpenSearchKind {
+    fn from(kind: Kind) -> Self {
+        match kind {
+            Kind::Plain => Self::Plain,
+            Kind::Secure => Self::Secure,
+            Kind::None => Self::None,
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    match run(Arguments::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("e2e: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(task: Task) -> Result<()> {
+    match task {
+        Task::Parts { names } if names.is_empty() => parts::ensure(&Part::ALL),
+        Task::Parts { names } => {
+            let named: Vec<Part> = names
+                .iter()
+                .map(|name| Part::named(name))
+                .collect::<Result<_>>()?;
+            parts::ensure(&named)
+        }
+        Task::Up {
+            members,
+            opensearch,
+            dir,
+            state,
+            detach,
+            in_background,
+        } => {
+            let dir = dir.map_or_else(default_dir, Ok)?;
+            let state_file = state.unwrap_or_else(|| dir.join("fleet.json"));
+            if detach {
+                return up_in_background(&state_file);
+            }
+            if in_background {
+                nix::unistd::setsid().context("leaving the terminal")?;
+            }
+            let options = Options {
+                members,
+                opensearch: opensearch.into(),
+                dir: Some(dir),
+                state_file: Some(state_file),
+            };
+            up(options)
+        }
+        Task::Down { state } => {
+            let state_file = match state {
+                Some(path) => path,
+                None => default_dir()?.join("fleet.json"),
+            };
+            down(&state_file)
+        }
+    }
+}
+
+fn default_dir() -> Result<PathBuf> {
+    Ok(fleet::target_folder()?.join("fleet"))
+}
+
+#[tokio::main]
+async fn up(options: Options) -> Result<()> {
+    // Installed before anything starts: a signal during the start stops what was started.
+    let mut interrupt = signal(SignalKind::interrupt()).context("watching for Ctrl-C")?;
+    let mut terminate = signal(SignalKind::terminate()).context("watching for SIGTERM")?;
+    let mut hangup = signal(SignalKind::hangup()).context("watching for SIGHUP")?;
+    let stop = async {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+            _ = hangup.recv() => {}
+        }
+    };
+    let stay = async {
+        let fleet = Fleet::start(options).await?;
+        print!("{}", summary(&fleet));
+        loop {
+            tokio::time::sleep(Duration::from_secs(2)).await;
+            fleet.check_running()?;
+        }
+    };
+    tokio::select! {
+        () = stop => { println!("stopping …"); Ok(()) }
+        ended = stay => ended,
+    }
+}
+
+fn summary(fleet: &Fleet) -> String {
+    use std::fmt::Write;
+
+    let state = fleet.state();
+    let mut text = String::from("The fleet is ready.\n\n");
+    for cluster in [&state.control_plane].into_iter().chain(&state.members) {
+        let _ = writeln!(
+            text,
+            "{:<14} {}  KUBECONFIG={}",
+            cluster.name,
+            cluster.server,
+            cluster.kubeconfig.display()
+        );
+    }
+    if let Some(server) = &state.opensearch {
+        let _ = write!(text, "{:<14} {}", "opensearch", server.url);
+        if let (Some(username), Some(password), Some(ca_path)) =
+            (&server.username, &server.password, &server.ca_path)
+        {
+            let _ = write!(
+                text,
+                "  user {username}, password {password}, CA {}",
+                ca_path.display()
+            );
+        }
+        text.push('\n');
+    }
+    let _ = writeln!(text, "{:<14} {}", "etcd", state.etcd_url);
+    let _ = writeln!(
+        text,
+        "\nlogs in {}, described in {}",
+        fleet.dir().display(),
+        fleet.state_file().display()
+    );
+    let _ = writeln!(text, "Ctrl-C to stop");
+    text
+}
+
+/// Starts ourselves again without a terminal, and returns when the fleet is ready.
+fn up_in_background(state_file: &Path) -> Result<()> {
+    if let Ok(state) = FleetState::read(state_file)
+        && !state.survivors().is_empty()
+    {
+        bail!(
+            "{} describes a fleet that is running; `e2e down` stops it",
+            state_file.display()
+        );
+    }
+    let _ = std::fs::remove_file(state_file);
+    let log_path = state_file.with_extension("out");
+    if let Some(folder) = log_path.parent() {
+        std::fs::create_dir_all(folder)
+            .with_context(|| format!("creating {}", folder.display()))?;
+    }
+    let log = std::fs::File::create(&log_path)
+        .with_context(|| format!("creating {}", log_path.display()))?;
+    let errors = log.try_clone().context("sharing a log file")?;
+    let arguments = std::env::args_os().skip(1).map(|argument| {
+        if argument == "--detach" {
+            "--in-background".into()
+        } else {
+            argument
+        }
+    });
+    let program = std::env::current_exe().context("finding this program")?;
+    let mut command = Command::new(program);
+    command
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(log)
+        .stderr(errors);
+    let mut child = command
+        .spawn()
+        .context("starting the fleet in the background")?;
+    while !state_file.is_file() {
+        if let Some(status) = child.try_wait().context("waiting for the fleet")? {
+            let output = std::fs::read_to_string(&log_path).unwrap_or_default();
+            bail!("the fleet did not start ({status}):\n{output}");
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    println!(
+        "The fleet is ready and described in {}; `e2e down` stops it.",
+        state_file.display()
+    );
+    Ok(())
+}
+
+fn down(state_file: &Path) -> Result<()> {
+    let state = FleetState::read(state_file)?;
+    state.stop()?;
+    let _ = std::fs::remove_file(state_file);
+    println!("stopped {} servers", state.processes.len());
+    Ok(())
+}

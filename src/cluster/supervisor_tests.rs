@@ -26,6 +26,8 @@ struct Answers {
     secrets: BTreeMap<String, String>,
     members: BTreeMap<ClusterName, Fake>,
     requests: Vec<String>,
+    /// The control plane does not answer.
+    silent: bool,
     clients: u32,
 }
 
@@ -73,6 +75,9 @@ impl Fleet {
             let fleet = fleet.clone();
             async move {
                 let name = request.uri().path().rsplit('/').next().unwrap().to_owned();
+                if fleet.answers(|answers| answers.silent) {
+                    std::future::pending::<()>().await;
+                }
                 let token = fleet.answers(|answers| answers.secrets.get(&name).cloned());
                 let Some(token) = token else {
                     return Ok::<_, BoxError>(answer(404, &failure(404)));
@@ -317,7 +322,6 @@ async fn a_changed_secret_reconnects_its_member_and_no_other() {
     until_ready(&clusters, "b").await;
     let before = (connection(&clusters, "a"), connection(&clusters, "b"));
     fleet.answers(|answers| answers.secrets.insert("a".into(), "new".into()));
-    fleet.member("a", |fake| fake.token = "new".into());
     let rotated = Instant::now();
     until(&clusters, "a", |state| state.connection.as_ref().is_some_and(|live| live.id != before.0)).await;
     assert!(rotated.elapsed() <= Duration::from_secs(10));
@@ -424,6 +428,47 @@ async fn a_refresh_looks_at_the_member_now() {
     clusters.refresh(&"a".parse().unwrap());
     until(&clusters, "a", |state| state.discovery != first.discovery).await;
     assert_eq!(asked.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refresh_connects_a_disconnected_member_now() {
+    let fleet = Fleet::new(&["a"]);
+    fleet.member("a", |fake| fake.ready = Some(500));
+    let clusters = fleet.start(vec![member("a")]);
+    until(&clusters, "a", |state| state.phase == Phase::Disconnected).await;
+    fleet.member("a", |fake| fake.ready = None);
+    let asked = Instant::now();
+    clusters.refresh(&"a".parse().unwrap());
+    until_ready(&clusters, "a").await;
+    assert_eq!(asked.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_control_plane_keeps_connections_and_is_named_where_there_are_none() {
+    let fleet = Fleet::new(&["a", "b"]);
+    let clusters = fleet.start(vec![member("a")]);
+    let first = until_ready(&clusters, "a").await;
+    fleet.answers(|answers| answers.silent = true);
+    clusters.set_members(vec![member("a"), member("b")]);
+    let waiting = until(&clusters, "b", |state| state.phase == Phase::Disconnected).await;
+    assert_eq!(waiting.reason, "SecretUnreadable");
+    assert!(
+        waiting.message.contains("fleet/b") && waiting.message.contains("no answer within 5s"),
+        "{}",
+        waiting.message
+    );
+    sleep(Duration::from_mins(2)).await;
+    assert_eq!(state(&clusters, "a"), first);
+    fleet.answers(|answers| answers.silent = false);
+    until_ready(&clusters, "b").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_was_replaced_can_publish_nothing() {
+    let clusters = Fleet::new(&["a"]).start(vec![member("a")]);
+    let before = until_ready(&clusters, "a").await;
+    clusters.shared.publish(&"a".parse().unwrap(), 4711, |state| state.reason = "Stale");
+    assert_eq!(state(&clusters, "a"), before);
 }
 
 #[tokio::test(start_paused = true)]

@@ -24,7 +24,7 @@ pub struct Paging {
     pub snapshot: Option<Snapshot>,
     /// Sort values of the last object of the page before; empty for the first page.
     pub after: Vec<Value>,
-    /// Ask for one object more than [`page_size`], which tells whether another page follows.
+    /// Ask for one object more than the query's limit, which tells whether another page follows.
     pub look_ahead: bool,
     /// Count every match exactly, which costs time.
     pub count_total: bool,
@@ -41,7 +41,10 @@ pub struct Snapshot {
 
 /// The body of the `_search` request that answers one page of a query.
 pub fn request_body(query: &Query, paging: &Paging) -> Result<Value, QueryError> {
-    let size = page_size(query) + usize::from(paging.look_ahead);
+    if query.limit > MAX_LIMIT {
+        return Err(QueryError::TooLarge { what: "objects in one page", found: query.limit, limit: MAX_LIMIT });
+    }
+    let size = query.limit + usize::from(paging.look_ahead);
     let mut body = json!({
         "size": size,
         "track_total_hits": paging.count_total,
@@ -55,11 +58,6 @@ pub fn request_body(query: &Query, paging: &Paging) -> Result<Value, QueryError>
         body["search_after"] = Value::Array(paging.after.clone());
     }
     Ok(body)
-}
-
-/// How many objects one page of the query holds at most.
-pub fn page_size(query: &Query) -> usize {
-    query.limit.min(MAX_LIMIT)
 }
 
 /// The `query` part alone, for `_count` and `_delete_by_query`.
@@ -503,9 +501,18 @@ mod tests {
     fn what_opensearch_would_refuse_for_its_size_is_refused_here() {
         let many: Vec<String> = (0..1100).map(|number| format!("l{number}")).collect();
         let refused = query_clause(&query("pods", &many.join(","), "")).unwrap_err();
-        assert_eq!(refused.to_string(), "the query has 1102 requirements, and at most 1024 are possible; ask in several queries");
-        let largest = Query { limit: usize::MAX, ..query("pods", "", "") };
+        assert_eq!(
+            refused.to_string(),
+            "the query asks for 1102 requirements, and at most 1024 are possible; ask in several queries"
+        );
         let paging = Paging { look_ahead: true, ..Paging::default() };
+        let largest = Query { limit: MAX_LIMIT, ..query("pods", "", "") };
         assert_eq!(request_body(&largest, &paging).unwrap()["size"], 10_000);
+        let larger = Query { limit: MAX_LIMIT + 1, ..largest };
+        let refused = request_body(&larger, &paging).unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "the query asks for 10000 objects in one page, and at most 9999 are possible; ask in several queries"
+        );
     }
 }

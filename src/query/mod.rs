@@ -5,7 +5,7 @@ use std::{borrow::Cow, sync::Arc};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    model::{ClusterName, Namespace, Resource},
+    model::{ClusterName, MAX_FIELD_VALUE_BYTES, Namespace, Resource},
     selector::{FieldSelector, LabelSelector},
 };
 
@@ -15,9 +15,7 @@ mod selectable;
 mod terms;
 
 pub use selectable::{Selectable, UnsupportedField};
-pub use terms::{
-    MAX_VALUE_BYTES, field_term, field_terms, label_number_term, label_term, label_terms, number_term, parse_number,
-};
+pub use terms::{field_term, label_number_term, label_term};
 
 /// A query that cannot be answered as asked. An HTTP server answers 400.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -26,7 +24,7 @@ pub enum QueryError {
     #[error(transparent)]
     UnsupportedField(#[from] UnsupportedField),
     /// Documents hold only the first bytes of a longer value.
-    #[error("the value of field {path:?} is {bytes} bytes long, and a field selector compares at most {MAX_VALUE_BYTES}")]
+    #[error("the value of field {path:?} is {bytes} bytes long, and a field selector compares at most {MAX_FIELD_VALUE_BYTES}")]
     ValueTooLong {
         /// The field, as the selector names it.
         path: String,
@@ -34,7 +32,7 @@ pub enum QueryError {
         bytes: usize,
     },
     /// OpenSearch refuses larger queries.
-    #[error("the query has {found} {what}, and at most {limit} are possible; ask in several queries")]
+    #[error("the query asks for {found} {what}, and at most {limit} are possible; ask in several queries")]
     TooLarge {
         /// What there is too much of.
         what: &'static str,
@@ -86,7 +84,7 @@ pub struct Query {
     pub selectable: Selectable,
     /// Order; [`Sort::standard`] unless the client asks for another. The store adds a tie-breaker.
     pub sort: Vec<Sort>,
-    /// At most this many objects in one page.
+    /// At most this many objects in one page; over [`dsl::MAX_LIMIT`] is refused, so a server lowers a client's larger limit.
     pub limit: usize,
 }
 
@@ -126,7 +124,7 @@ impl Query {
     pub fn check(&self) -> Result<(), QueryError> {
         for requirement in self.fields.requirements() {
             self.selectable.stored_path(requirement.path.as_str())?;
-            if let Some(value) = requirement.test.values().iter().find(|value| value.len() > MAX_VALUE_BYTES) {
+            if let Some(value) = requirement.test.values().iter().find(|value| value.len() > MAX_FIELD_VALUE_BYTES) {
                 return Err(QueryError::ValueTooLong { path: requirement.path.to_string(), bytes: value.len() });
             }
         }

@@ -23,7 +23,7 @@ use kube::{
 };
 use serde_json::json;
 use tokio::{
-    sync::{Mutex, Notify},
+    sync::{Mutex, Notify, watch},
     task::JoinSet,
 };
 use tokio_util::sync::CancellationToken;
@@ -132,15 +132,15 @@ pub async fn run(context: Context, owner: String, cancel: CancellationToken) {
         context,
     });
     let all_read = async {
-        let read = clusters.wait_until_ready().await.is_ok() && reconciler.registries.wait_until_ready().await.is_ok();
-        if read {
-            reconciler.context.readiness.ready(CHECK);
-        }
+        until_read(&clusters).await;
+        until_read(&reconciler.registries).await;
+        reconciler.context.readiness.ready(CHECK);
     };
-    let changes = changes(Arc::clone(&reconciler));
+    let (followed, triggers_from) = watch::channel(());
+    tasks.spawn(follow_changes(Arc::clone(&reconciler), followed));
     let reconciles = controller
         .with_config(Config::default().concurrency(1).debounce(DEBOUNCE))
-        .reconcile_all_on(changes)
+        .reconcile_all_on(triggers(triggers_from))
         .graceful_shutdown_on(cancel.clone().cancelled_owned())
         .run(
             |registry, reconciler: Arc<Reconciler>| async move { reconciler.reconcile(&registry).await },
@@ -153,8 +153,9 @@ pub async fn run(context: Context, owner: String, cancel: CancellationToken) {
         .for_each(|_| std::future::ready(()));
     tokio::join!(reconciles, all_read);
     tasks.shutdown().await;
-    if let Ok(reconciler) = Arc::try_unwrap(reconciler).map_err(drop) {
-        reconciler.state.into_inner().fleet.shut_down().await;
+    match Arc::try_unwrap(reconciler) {
+        Ok(reconciler) => reconciler.state.into_inner().fleet.shut_down().await,
+        Err(_) => tracing::error!("a reconcile outlived the controller; unwritten changes are lost until the next list"),
     }
 }
 
@@ -166,6 +167,17 @@ fn report(error: &dyn std::error::Error) -> String {
         source = cause.source();
     }
     text
+}
+
+/// Waits until a reflector has read everything once.
+///
+/// Asks again and again: of several tasks that wait for one store of kube 5.0, only the one that asked last is woken.
+async fn until_read<K>(store: &Store<K>)
+where
+    K: kube::runtime::reflector::Lookup + Clone + 'static,
+    K::DynamicType: std::hash::Hash + Eq + Clone + Default,
+{
+    while tokio::time::timeout(DEBOUNCE, store.wait_until_ready()).await.is_err() {}
 }
 
 /// Keeps a copy of all `Cluster` objects.
@@ -187,16 +199,28 @@ fn reflect_clusters(hub: &Client, changed: Arc<Notify>, tasks: &mut JoinSet<()>)
     reader
 }
 
-/// One item for every change that the registries' status should answer; by then, the fleet has followed the change.
-fn changes(reconciler: Arc<Reconciler>) -> impl futures::Stream<Item = ()> + Send + 'static {
-    let members = reconciler.context.clusters.changed();
-    futures::stream::unfold((members, reconciler), |(mut members, reconciler)| async move {
+/// Lets the fleet follow every change of a member or of what runs, and tells `followed` each time.
+///
+/// A task of its own: the controller does not poll its triggers while a reconcile runs, and both need the state.
+async fn follow_changes(reconciler: Arc<Reconciler>, followed: watch::Sender<()>) {
+    let mut members = reconciler.context.clusters.changed();
+    loop {
         tokio::select! {
-            result = members.changed() => result.ok()?,
+            result = members.changed() => if result.is_err() { return },
             () = reconciler.context.changed.notified() => {}
         }
+        // Members often change together, as when many connect at the start.
+        tokio::time::sleep(DEBOUNCE).await;
         reconciler.follow(&mut *reconciler.state.lock().await).await;
-        Some(((), (members, reconciler)))
+        followed.send_replace(());
+    }
+}
+
+/// One item for every change that the registries' status should answer.
+fn triggers(followed: watch::Receiver<()>) -> impl futures::Stream<Item = ()> + Send + 'static {
+    futures::stream::unfold(followed, |mut followed| async move {
+        followed.changed().await.ok()?;
+        Some(((), followed))
     })
 }
 
@@ -204,9 +228,8 @@ impl Reconciler {
     /// Makes what runs follow the registries, the clusters and what these serve.
     async fn follow(&self, state: &mut State) -> BTreeMap<ClusterName, MemberState> {
         // Nothing may be planned from half of the truth: what is not planned is removed.
-        if self.clusters.wait_until_ready().await.is_err() || self.registries.wait_until_ready().await.is_err() {
-            return BTreeMap::new();
-        }
+        until_read(&self.clusters).await;
+        until_read(&self.registries).await;
         let members = self.update_members().await;
         self.apply(state, &members).await;
         members

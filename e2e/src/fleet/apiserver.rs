@@ -1,0 +1,291 @@
+//! API servers: the control plane's and the members'. All of them are the same program with the same flags.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+
+use super::certificates::{self, Authority, Identity};
+use super::ports::Port;
+use super::process::{Process, Start};
+use super::ready;
+use crate::http;
+use crate::kubectl::Kubectl;
+use crate::parts::Part;
+
+/// The user whose token is in the kubeconfig; a member of `system:masters`.
+pub const ADMIN: &str = "admin";
+/// Users that may do nothing until a test binds a role to them.
+pub const PLAIN_USERS: [&str; 2] = ["alice", "bob"];
+
+/// One Kubernetes cluster without nodes and controllers.
+///
+/// Namespaces are not emptied on deletion, nothing is garbage-collected, and pods stay Pending unless their status is
+/// patched.
+#[derive(Debug)]
+pub struct ApiServer {
+    name: String,
+    url: String,
+    tokens: BTreeMap<String, String>,
+    authority: Authority,
+    admin_certificate: Identity,
+    folder: PathBuf,
+    process: Process,
+    _port: Port,
+}
+
+impl ApiServer {
+    pub(super) fn spawn(name: &str, etcd_url: &str, dir: &Path, group: u32) -> Result<Self> {
+        let folder = dir.join(name);
+        fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
+        let port = Port::reserve()?;
+        let url = format!("https://127.0.0.1:{}", port.number());
+        let authority = Authority::new(&format!("{name}-ca"))?;
+        let tokens = new_tokens();
+        write_files(name, &folder, &authority, &tokens)?;
+        let start = Start {
+            program: Part::KubeApiserver.ensure()?,
+            arguments: arguments(name, etcd_url, port.number(), &folder),
+            // Trades a little processor time for memory: many of these run side by side.
+            environment: vec![("GOGC".to_owned(), "75".to_owned())],
+            folder: folder.clone(),
+            user: None,
+        };
+        let process = Process::new(name, start, folder.join("kube-apiserver.log"), group);
+        let admin_certificate = authority.client("certificate-admin", Some("system:masters"))?;
+        let server = Self {
+            name: name.to_owned(),
+            url,
+            tokens,
+            authority,
+            admin_certificate,
+            folder,
+            process,
+            _port: port,
+        };
+        certificates::write_private(&server.kubeconfig(), &server.kubeconfig_of(ADMIN)?)?;
+        server.process.spawn()?;
+        Ok(server)
+    }
+
+    /// `control-plane`, `member1`, `member2`, …
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// `https://127.0.0.1:<port>`; the port stays the same over restarts.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// The administrator's bearer token.
+    pub fn token(&self) -> &str {
+        self.tokens.get(ADMIN).map_or("", String::as_str)
+    }
+
+    /// The bearer token of [`ADMIN`] or of one of [`PLAIN_USERS`].
+    pub fn token_of(&self, user: &str) -> Result<&str> {
+        let token = self.tokens.get(user).map(String::as_str);
+        token.with_context(|| {
+            format!(
+                "{} has no user {user}; it has {:?}",
+                self.name,
+                self.tokens.keys()
+            )
+        })
+    }
+
+    /// The CA that signed the serving certificate and is accepted for client certificates, as PEM.
+    pub fn ca_pem(&self) -> &str {
+        self.authority.pem()
+    }
+
+    /// The authority itself, to make client certificates.
+    pub fn authority(&self) -> &Authority {
+        &self.authority
+    }
+
+    /// A client certificate in the group `system:masters`.
+    pub fn admin_certificate(&self) -> &Identity {
+        &self.admin_certificate
+    }
+
+    /// The file with [`ca_pem`](Self::ca_pem).
+    pub fn ca_path(&self) -> PathBuf {
+        self.folder.join("ca.crt")
+    }
+
+    /// The administrator's kubeconfig file.
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.folder.join("kubeconfig")
+    }
+
+    /// The text of a kubeconfig for one of the users.
+    pub fn kubeconfig_of(&self, user: &str) -> Result<String> {
+        let token = self.token_of(user)?;
+        let (name, url, ca_path) = (&self.name, &self.url, self.ca_path());
+        Ok(format!(
+            "apiVersion: v1\n\
+             kind: Config\n\
+             current-context: {name}\n\
+             clusters:\n\
+             - name: {name}\n  cluster:\n    server: {url}\n    certificate-authority: {}\n\
+             users:\n\
+             - name: {user}\n  user:\n    token: {token}\n\
+             contexts:\n\
+             - name: {name}\n  context:\n    cluster: {name}\n    user: {user}\n",
+            ca_path.display()
+        ))
+    }
+
+    /// A client of the administrator. It belongs to the async runtime that made it: make one per test.
+    pub async fn client(&self) -> Result<kube::Client> {
+        self.client_of(ADMIN).await
+    }
+
+    /// A client of one of the users.
+    pub async fn client_of(&self, user: &str) -> Result<kube::Client> {
+        http::install_tls_provider();
+        let kubeconfig = Kubeconfig::from_yaml(&self.kubeconfig_of(user)?)
+            .context("reading our own kubeconfig")?;
+        let config =
+            kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
+        let config = config.with_context(|| format!("kubeconfig of {}", self.name))?;
+        kube::Client::try_from(config).with_context(|| format!("client of {}", self.name))
+    }
+
+    /// kubectl as the administrator.
+    pub fn kubectl(&self) -> Result<Kubectl> {
+        Kubectl::new(&self.kubeconfig())
+    }
+
+    /// The running program, to pause it or to read its memory.
+    pub fn process(&self) -> &Process {
+        &self.process
+    }
+
+    /// SIGKILL: connections break off.
+    pub fn kill(&self) {
+        self.process.kill();
+    }
+
+    /// SIGTERM: the server says goodbye to its watches and ends.
+    pub async fn terminate(&self) -> Result<ExitStatus> {
+        self.process.terminate(Duration::from_secs(90)).await
+    }
+
+    /// Stops accepting and answering, without closing anything.
+    pub fn pause(&self) -> Result<()> {
+        self.process.pause()
+    }
+
+    /// Goes on after [`pause`](Self::pause).
+    pub fn resume(&self) -> Result<()> {
+        self.process.resume()
+    }
+
+    /// Starts it on the same port with the same data (killing it first when it runs), and waits until it is ready.
+    pub async fn restart(&self) -> Result<()> {
+        self.process.kill();
+        self.process.spawn()?;
+        self.wait_ready().await
+    }
+
+    pub(super) async fn wait_ready(&self) -> Result<()> {
+        let client = http::client(Some(self.ca_pem()))?;
+        let readiness = format!("{}/readyz?verbose", self.url);
+        let probe = || {
+            client
+                .get(&readiness)
+                .bearer_auth(self.token())
+                .timeout(Duration::from_secs(5))
+        };
+        ready::wait(&self.process, probe).await
+    }
+}
+
+fn new_tokens() -> BTreeMap<String, String> {
+    let users = PLAIN_USERS.into_iter().chain([ADMIN]);
+    users
+        .map(|user| (user.to_owned(), super::random_password()))
+        .collect()
+}
+
+fn write_files(
+    name: &str,
+    folder: &Path,
+    authority: &Authority,
+    tokens: &BTreeMap<String, String>,
+) -> Result<()> {
+    certificates::write(&folder.join("ca.crt"), authority.pem())?;
+    authority.server(name)?.write(folder, "server")?;
+    let front_proxy = Authority::new(&format!("{name}-front-proxy-ca"))?;
+    certificates::write(&folder.join("front-proxy-ca.crt"), front_proxy.pem())?;
+    front_proxy
+        .client("front-proxy-client", None)?
+        .write(folder, "front-proxy-client")?;
+    let (private, public) = certificates::signing_key()?;
+    certificates::write_private(&folder.join("service-accounts.key"), &private)?;
+    certificates::write(&folder.join("service-accounts.pub"), &public)?;
+    let lines = tokens.iter().map(|(user, token)| {
+        let groups = if user == ADMIN {
+            ",\"system:masters\""
+        } else {
+            ""
+        };
+        format!("{token},{user},{user}{groups}\n")
+    });
+    certificates::write_private(&folder.join("tokens.csv"), &lines.collect::<String>())
+}
+
+fn arguments(name: &str, etcd_url: &str, port: u16, folder: &Path) -> Vec<String> {
+    let file = |file_name: &str| folder.join(file_name).display().to_string();
+    vec![
+        format!("--etcd-servers={etcd_url}"),
+        format!("--etcd-prefix=/{name}"),
+        "--bind-address=127.0.0.1".to_owned(),
+        "--advertise-address=127.0.0.1".to_owned(),
+        format!("--secure-port={port}"),
+        // There is no Service network that needs the address, and loopback is refused there.
+        "--endpoint-reconciler-type=none".to_owned(),
+        "--service-cluster-ip-range=10.96.0.0/16".to_owned(),
+        format!("--cert-dir={}", folder.display()),
+        format!("--tls-cert-file={}", file("server.crt")),
+        format!("--tls-private-key-file={}", file("server.key")),
+        format!("--client-ca-file={}", file("ca.crt")),
+        format!("--token-auth-file={}", file("tokens.csv")),
+        "--authorization-mode=RBAC".to_owned(),
+        "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
+        format!(
+            "--service-account-key-file={}",
+            file("service-accounts.pub")
+        ),
+        format!(
+            "--service-account-signing-key-file={}",
+            file("service-accounts.key")
+        ),
+        // Pods without a controller manager that would make their service account.
+        "--disable-admission-plugins=ServiceAccount".to_owned(),
+        // The aggregation layer.
+        format!(
+            "--requestheader-client-ca-file={}",
+            file("front-proxy-ca.crt")
+        ),
+        "--requestheader-allowed-names=front-proxy-client".to_owned(),
+        "--requestheader-username-headers=X-Remote-User".to_owned(),
+        "--requestheader-uid-headers=X-Remote-Uid".to_owned(),
+        "--requestheader-group-headers=X-Remote-Group".to_owned(),
+        "--requestheader-extra-headers-prefix=X-Remote-Extra-".to_owned(),
+        format!(
+            "--proxy-client-cert-file={}",
+            file("front-proxy-client.crt")
+        ),
+        format!("--proxy-client-key-file={}", file("front-proxy-client.key")),
+        "--profiling=false".to_owned(),
+        "--v=1".to_owned(),
+    ]
+}

@@ -1,0 +1,346 @@
+//! A fleet of real servers on loopback: a control plane, member clusters, etcd and OpenSearch.
+//!
+//! Nothing outlives the process that started it, however that process ends; see [`process`].
+
+pub mod apiserver;
+pub mod certificates;
+pub mod etcd;
+pub mod opensearch;
+pub mod ports;
+pub mod process;
+mod ready;
+pub mod registration;
+mod shared;
+pub mod state;
+
+use std::fs::{self, DirBuilder, File, TryLockError};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use anyhow::{Context, Result, ensure};
+use futures::future::try_join_all;
+
+pub use self::apiserver::ApiServer;
+pub use self::etcd::Etcd;
+pub use self::opensearch::OpenSearchServer;
+use self::process::Guard;
+pub use self::process::Process;
+pub use self::registration::Registration;
+pub use self::state::FleetState;
+use crate::parts::{self, Part};
+
+/// The name of the cluster that registries and members are registered with.
+pub const CONTROL_PLANE: &str = "control-plane";
+
+/// Which OpenSearch a fleet has.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum OpenSearchKind {
+    /// Version 3.4.0 over plain HTTP, for everybody.
+    #[default]
+    Plain,
+    /// Version 2.19.4 with TLS and basic authentication.
+    Secure,
+    /// None at all.
+    None,
+}
+
+/// What a fleet consists of.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Options {
+    /// How many member clusters, `member1` and so on.
+    pub members: usize,
+    /// Which OpenSearch.
+    pub opensearch: OpenSearchKind,
+    /// The folder for logs, certificates and kubeconfigs; by default one in `target/fleet` named after this program.
+    pub dir: Option<PathBuf>,
+    /// The file that describes the running fleet; by default `fleet.json` in that folder.
+    pub state_file: Option<PathBuf>,
+}
+
+/// Running servers. Dropping it kills them and removes their data; logs and certificates stay until the next start in
+/// the same folder.
+///
+/// Fields are dropped in order: first the servers, which speeds up what the guard would do anyway.
+#[derive(Debug)]
+pub struct Fleet {
+    control_plane: ApiServer,
+    members: Vec<ApiServer>,
+    opensearch: Option<OpenSearchServer>,
+    etcd: Etcd,
+    guard: Guard,
+    state_file: PathBuf,
+    dir: FleetDir,
+}
+
+impl Fleet {
+    /// Starts everything in parallel and returns when all of it answers. Missing parts are built first, which takes
+    /// minutes; a server that does not come up is an error with the end of its log, and everything else is stopped.
+    pub async fn start(options: Options) -> Result<Self> {
+        let needed = needed_parts(options.opensearch);
+        tokio::task::spawn_blocking(move || {
+            needed.iter().try_for_each(|part| part.ensure().map(drop))
+        })
+        .await
+        .context("getting parts")??;
+
+        let dir = FleetDir::claim(options.dir.as_deref())?;
+        let path = &dir.path;
+        let scratch = scratch_folder()?;
+        let guard = Guard::start(std::slice::from_ref(&scratch))?;
+        let group = guard.group();
+
+        // OpenSearch takes longest. An API server waits for etcd by itself, but not long enough on a busy machine.
+        let opensearch = match options.opensearch {
+            OpenSearchKind::None => None,
+            kind => Some(OpenSearchServer::spawn(kind, path, &scratch, group)?),
+        };
+        let etcd = Etcd::spawn(path, &scratch, group)?;
+        etcd.wait_ready().await?;
+        let control_plane = ApiServer::spawn(CONTROL_PLANE, etcd.url(), path, group)?;
+        let names = (1..=options.members).map(|number| format!("member{number}"));
+        let members: Vec<ApiServer> = names
+            .map(|name| ApiServer::spawn(&name, etcd.url(), path, group))
+            .collect::<Result<_>>()?;
+
+        control_plane.wait_ready().await?;
+        try_join_all(members.iter().map(ApiServer::wait_ready)).await?;
+        if let Some(server) = &opensearch {
+            server.wait_ready().await?;
+        }
+
+        let state_file = options
+            .state_file
+            .unwrap_or_else(|| path.join("fleet.json"));
+        let fleet = Self {
+            control_plane,
+            members,
+            opensearch,
+            etcd,
+            guard,
+            state_file,
+            dir,
+        };
+        fleet.state().write(&fleet.state_file)?;
+        Ok(fleet)
+    }
+
+    /// The cluster in which registries, Cluster objects and their Secrets live.
+    pub fn control_plane(&self) -> &ApiServer {
+        &self.control_plane
+    }
+
+    /// All members in the order of their numbers.
+    pub fn members(&self) -> &[ApiServer] {
+        &self.members
+    }
+
+    /// A member by number, from 1.
+    pub fn member(&self, number: usize) -> Result<&ApiServer> {
+        let member = number
+            .checked_sub(1)
+            .and_then(|index| self.members.get(index));
+        member.with_context(|| {
+            format!(
+                "there is no member{number}; the fleet has {} members",
+                self.members.len()
+            )
+        })
+    }
+
+    /// The OpenSearch of the fleet.
+    pub fn opensearch(&self) -> Result<&OpenSearchServer> {
+        self.opensearch
+            .as_ref()
+            .context("this fleet was started without OpenSearch")
+    }
+
+    /// The etcd under all API servers.
+    pub fn etcd(&self) -> &Etcd {
+        &self.etcd
+    }
+
+    /// Logs, certificates, kubeconfigs.
+    pub fn dir(&self) -> &Path {
+        &self.dir.path
+    }
+
+    /// The file that [`FleetState`] was written to.
+    pub fn state_file(&self) -> &Path {
+        &self.state_file
+    }
+
+    /// The process group of all servers.
+    pub fn process_group(&self) -> u32 {
+        self.guard.group()
+    }
+
+    /// What a script needs to use and to stop the fleet.
+    pub fn state(&self) -> FleetState {
+        FleetState::of(self)
+    }
+
+    /// Fails when a server of the fleet has ended without being asked to, with the end of its log.
+    pub fn check_running(&self) -> Result<()> {
+        self.processes().try_for_each(Process::check_running)
+    }
+
+    fn processes(&self) -> impl Iterator<Item = &Process> {
+        let servers = [&self.control_plane]
+            .into_iter()
+            .chain(&self.members)
+            .map(ApiServer::process);
+        servers
+            .chain([self.etcd.process()])
+            .chain(self.opensearch.as_ref().map(OpenSearchServer::process))
+    }
+}
+
+impl Drop for Fleet {
+    fn drop(&mut self) {
+        // A file that names dead processes would only mislead.
+        let _ = fs::remove_file(&self.state_file);
+    }
+}
+
+/// A name that nothing else in this process has, for namespaces, clusters and index prefixes: `name-4f3a1`.
+pub fn unique(name: &str) -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    format!("{name}-{:04x}{number}", std::process::id() & 0xffff)
+}
+
+/// 24 letters and digits of every sort that password rules ask for.
+fn random_password() -> String {
+    let random: String = (0..20)
+        .map(|_| char::from(rand::random_range(b'a'..=b'z')))
+        .collect();
+    format!("{random}-A1x")
+}
+
+fn needed_parts(opensearch: OpenSearchKind) -> Vec<Part> {
+    let mut needed = vec![Part::Etcd, Part::KubeApiserver, Part::Kubectl];
+    match opensearch {
+        OpenSearchKind::Plain => needed.push(Part::OpenSearch),
+        OpenSearchKind::Secure => needed.push(Part::SecureOpenSearch),
+        OpenSearchKind::None => {}
+    }
+    needed
+}
+
+/// A folder in the system's temporary folder, for data that is removed at the end. Other users may look inside, because
+/// root runs OpenSearch as another user.
+fn scratch_folder() -> Result<PathBuf> {
+    let path = std::env::temp_dir().join(format!(
+        "fleetdex-{}-{:08x}",
+        std::process::id(),
+        rand::random::<u32>()
+    ));
+    DirBuilder::new()
+        .mode(0o755)
+        .create(&path)
+        .with_context(|| format!("creating {}", path.display()))?;
+    Ok(path)
+}
+
+/// The folder of one running fleet, locked.
+#[derive(Debug)]
+struct FleetDir {
+    path: PathBuf,
+    _lock: File,
+}
+
+impl FleetDir {
+    /// Takes the wanted folder, or fails when a fleet runs in it; without a wish takes the first free one of this program.
+    fn claim(wanted: Option<&Path>) -> Result<Self> {
+        if let Some(path) = wanted {
+            let claimed = Self::try_claim(path)?;
+            return claimed.with_context(|| format!("another fleet runs in {}", path.display()));
+        }
+        let base = target_folder()?.join("fleet");
+        let program = program_name()?;
+        for number in 1..=64 {
+            let name = if number == 1 {
+                program.clone()
+            } else {
+                format!("{program}-{number}")
+            };
+            if let Some(dir) = Self::try_claim(&base.join(name))? {
+                return Ok(dir);
+            }
+        }
+        anyhow::bail!("64 fleets of {program} are running already")
+    }
+
+    fn try_claim(path: &Path) -> Result<Option<Self>> {
+        fs::create_dir_all(path).with_context(|| format!("creating {}", path.display()))?;
+        let absolute =
+            fs::canonicalize(path).with_context(|| format!("finding {}", path.display()))?;
+        let lock_path = absolute.join("lock");
+        let lock = File::create(&lock_path)
+            .with_context(|| format!("creating {}", lock_path.display()))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Ok(None),
+            Err(TryLockError::Error(error)) => {
+                return Err(error).with_context(|| format!("locking {}", lock_path.display()));
+            }
+        }
+        remove_leftovers(&absolute)?;
+        Ok(Some(Self {
+            path: absolute,
+            _lock: lock,
+        }))
+    }
+}
+
+/// Removes what an earlier fleet wrote here, and nothing else: the folder may be one that somebody else uses too.
+fn remove_leftovers(folder: &Path) -> Result<()> {
+    for entry in fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))? {
+        let path = entry
+            .with_context(|| format!("reading {}", folder.display()))?
+            .path();
+        let is_cluster = path.join("kubeconfig").is_file();
+        let is_log = path.extension().is_some_and(|extension| extension == "log");
+        let removed = match (is_cluster, is_log) {
+            (true, _) => fs::remove_dir_all(&path),
+            (_, true) => fs::remove_file(&path),
+            _ => Ok(()),
+        };
+        removed.with_context(|| format!("removing {}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// The target folder that this program was built into.
+pub fn target_folder() -> Result<PathBuf> {
+    let program = std::env::current_exe().context("finding this program")?;
+    let folder = program
+        .ancestors()
+        .find(|folder| folder.join("CACHEDIR.TAG").is_file());
+    let folder =
+        folder.with_context(|| format!("{} is in no cargo target folder", program.display()))?;
+    Ok(folder.to_owned())
+}
+
+/// This program's name without the hash that cargo gives to test programs.
+fn program_name() -> Result<String> {
+    let program = std::env::current_exe().context("finding this program")?;
+    let name = program
+        .file_stem()
+        .context("a program without a name")?
+        .to_string_lossy()
+        .into_owned();
+    let without_hash = name
+        .rsplit_once('-')
+        .filter(|(_, hash)| hash.len() == 16)
+        .map(|(stem, _)| stem.to_owned());
+    let short = without_hash.unwrap_or(name);
+    ensure!(!short.is_empty(), "a program without a name");
+    Ok(short)
+}
+
+/// Builds or finds every part that any fleet or test needs.
+pub fn ensure_parts() -> Result<()> {
+    parts::ensure(&Part::ALL)
+}

@@ -1,0 +1,415 @@
+//! The OpenSearch server of a fleet: plain, or with TLS and basic authentication.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use nix::unistd::{Gid, Uid, chown};
+use serde_json::json;
+
+use super::certificates::{self, Authority, Identity};
+use super::ports::Port;
+use super::process::{Process, Start};
+use super::{OpenSearchKind, random_password, ready};
+use crate::http;
+use crate::opensearch::OpenSearch;
+use crate::parts::Part;
+
+/// OpenSearch refuses to run as root; this is the user `nobody`.
+const NOBODY: u32 = 65_534;
+/// The common name of the certificate that may configure the security plugin.
+const SECURITY_ADMIN: &str = "fleet-security-admin";
+const NODE: &str = "fleet-node";
+
+/// A running OpenSearch of one node. Its data survives a restart, not the fleet.
+#[derive(Debug)]
+pub struct OpenSearchServer {
+    url: String,
+    process: Process,
+    secured: Option<Secured>,
+    _ports: [Port; 2],
+}
+
+#[derive(Debug)]
+struct Secured {
+    authority: Authority,
+    ca_path: PathBuf,
+    security_admin: Identity,
+    password: String,
+}
+
+/// Where one server's files are.
+struct Layout {
+    home: PathBuf,
+    config: PathBuf,
+    data: PathBuf,
+    logs: PathBuf,
+    temporary: PathBuf,
+}
+
+impl OpenSearchServer {
+    /// Starts it; `scratch` must be readable for every user.
+    pub(super) fn spawn(
+        kind: OpenSearchKind,
+        dir: &Path,
+        scratch: &Path,
+        group: u32,
+    ) -> Result<Self> {
+        let part = if kind == OpenSearchKind::Secure {
+            Part::SecureOpenSearch
+        } else {
+            Part::OpenSearch
+        };
+        let program = part.ensure()?;
+        let installed = program
+            .parent()
+            .and_then(Path::parent)
+            .context("OpenSearch's home")?;
+        let as_root = Uid::effective().is_root();
+        let layout = Layout::new(installed, &scratch.join("opensearch"), as_root)?;
+        let (http_port, transport_port) = (Port::reserve()?, Port::reserve()?);
+
+        let mut settings = settings(&layout, http_port.number(), transport_port.number());
+        let secured = match kind {
+            OpenSearchKind::Secure => Some(Secured::new(&layout, dir)?),
+            _ => None,
+        };
+        if secured.is_some() {
+            settings.push_str(&security_settings());
+        }
+        certificates::write(&layout.config.join("opensearch.yml"), &settings)?;
+        if as_root {
+            give_to_nobody(&scratch.join("opensearch"))?;
+        }
+        let start = Start {
+            program: layout.home.join("bin/opensearch"),
+            arguments: Vec::new(),
+            environment: environment(&layout, &part.java()?.home),
+            user: as_root.then_some((NOBODY, NOBODY)),
+            folder: layout.home.clone(),
+        };
+        let process = Process::new("opensearch", start, dir.join("opensearch.log"), group);
+        process.spawn()?;
+        let scheme = if secured.is_some() { "https" } else { "http" };
+        let url = format!("{scheme}://127.0.0.1:{}", http_port.number());
+        Ok(Self {
+            url,
+            process,
+            secured,
+            _ports: [http_port, transport_port],
+        })
+    }
+
+    /// `http://…` or, when secure, `https://127.0.0.1:<port>`; the port stays the same over restarts.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// `admin`, when secure.
+    pub fn username(&self) -> Option<&str> {
+        self.secured.as_ref().map(|_| "admin")
+    }
+
+    /// The password of [`username`](Self::username), when secure.
+    pub fn password(&self) -> Option<&str> {
+        self.secured
+            .as_ref()
+            .map(|secured| secured.password.as_str())
+    }
+
+    /// The CA of its certificate, when secure, as PEM.
+    pub fn ca_pem(&self) -> Option<&str> {
+        self.secured.as_ref().map(|secured| secured.authority.pem())
+    }
+
+    /// The file with [`ca_pem`](Self::ca_pem).
+    pub fn ca_path(&self) -> Option<&Path> {
+        self.secured
+            .as_ref()
+            .map(|secured| secured.ca_path.as_path())
+    }
+
+    /// The authority of its certificate, when secure, to make client certificates.
+    pub fn authority(&self) -> Option<&Authority> {
+        self.secured.as_ref().map(|secured| &secured.authority)
+    }
+
+    /// A client of the administrator. It belongs to the async runtime that made it: make one per test.
+    pub fn client(&self) -> Result<OpenSearch> {
+        let credentials = self.username().zip(self.password());
+        OpenSearch::new(&self.url, self.ca_pem(), credentials)
+    }
+
+    /// A client with other credentials, right or wrong.
+    pub fn client_of(&self, username: &str, password: &str) -> Result<OpenSearch> {
+        OpenSearch::new(&self.url, self.ca_pem(), Some((username, password)))
+    }
+
+    /// Creates a user (secure only) with roles of the security plugin, such as `all_access` or `readall`.
+    pub async fn create_user(&self, username: &str, password: &str, roles: &[&str]) -> Result<()> {
+        let secured = self
+            .secured
+            .as_ref()
+            .context("this OpenSearch has no users: start it with OpenSearchKind::Secure")?;
+        let identity = &secured.security_admin;
+        let pem = format!("{}{}", identity.certificate, identity.key);
+        let client = http::client_with_certificate(secured.authority.pem(), &pem)?;
+        let user = format!(
+            "{}/_plugins/_security/api/internalusers/{username}",
+            self.url
+        );
+        let body = json!({ "password": password, "opendistro_security_roles": roles });
+        let answer = client
+            .put(user)
+            .json(&body)
+            .send()
+            .await
+            .context("creating an OpenSearch user")?;
+        let status = answer.status();
+        let text = answer.text().await.unwrap_or_default();
+        ensure!(
+            status.is_success(),
+            "creating the OpenSearch user {username}: {status}: {text}"
+        );
+        Ok(())
+    }
+
+    /// The running program, to terminate it or to read its memory.
+    pub fn process(&self) -> &Process {
+        &self.process
+    }
+
+    /// SIGKILL: connections break off, nothing is flushed.
+    pub fn kill(&self) {
+        self.process.kill();
+    }
+
+    /// Stops accepting and answering, without closing anything.
+    pub fn pause(&self) -> Result<()> {
+        self.process.pause()
+    }
+
+    /// Goes on after [`pause`](Self::pause).
+    pub fn resume(&self) -> Result<()> {
+        self.process.resume()
+    }
+
+    /// Starts it on the same port with the same data (killing it first when it runs), and waits until it is ready.
+    pub async fn restart(&self) -> Result<()> {
+        self.process.kill();
+        self.process.spawn()?;
+        self.wait_for_cluster().await
+    }
+
+    pub(super) async fn wait_ready(&self) -> Result<()> {
+        if let Some(secured) = &self.secured {
+            self.create_administrator(secured).await?;
+        }
+        self.wait_for_cluster().await
+    }
+
+    /// The security plugin loads its configuration some time after the port is open; until then it answers 503.
+    async fn create_administrator(&self, secured: &Secured) -> Result<()> {
+        let identity = &secured.security_admin;
+        let pem = format!("{}{}", identity.certificate, identity.key);
+        let client = http::client_with_certificate(secured.authority.pem(), &pem)?;
+        let users = format!("{}/_plugins/_security/api/internalusers", self.url);
+        ready::wait(&self.process, || {
+            client.get(&users).timeout(Duration::from_secs(5))
+        })
+        .await?;
+        self.create_user("admin", &secured.password, &["all_access"])
+            .await
+    }
+
+    async fn wait_for_cluster(&self) -> Result<()> {
+        let client = http::client(self.ca_pem())?;
+        let health = format!(
+            "{}/_cluster/health?wait_for_status=yellow&timeout=2s",
+            self.url
+        );
+        let probe = || {
+            let request = client.get(&health).timeout(Duration::from_secs(5));
+            match self.username() {
+                Some(username) => request.basic_auth(username, self.password()),
+                None => request,
+            }
+        };
+        ready::wait(&self.process, probe).await
+    }
+}
+
+impl Layout {
+    /// Root runs the server as another user, who cannot read root's cache: the program's files are linked (or copied).
+    fn new(installed: &Path, base: &Path, as_root: bool) -> Result<Self> {
+        let layout = Self {
+            home: if as_root {
+                base.join("home")
+            } else {
+                installed.to_owned()
+            },
+            config: base.join("config"),
+            data: base.join("data"),
+            logs: base.join("logs"),
+            temporary: base.join("tmp"),
+        };
+        for folder in [
+            &layout.config,
+            &layout.data,
+            &layout.logs,
+            &layout.temporary,
+        ] {
+            fs::create_dir_all(folder).with_context(|| format!("creating {}", folder.display()))?;
+        }
+        if as_root {
+            link_or_copy(installed, &layout.home)?;
+        }
+        copy(&installed.join("config"), &layout.config)?;
+        let java_options = layout.config.join("jvm.options");
+        let options = fs::read_to_string(&java_options).context("reading jvm.options")?;
+        // Logs and heap dumps would go into the program's own folder.
+        let kept = options
+            .lines()
+            .filter(|line| !line.contains("logs/") && !line.contains("HeapDump"));
+        certificates::write(&java_options, &kept.collect::<Vec<_>>().join("\n"))?;
+        Ok(layout)
+    }
+}
+
+impl Secured {
+    fn new(layout: &Layout, dir: &Path) -> Result<Self> {
+        let authority = Authority::new("opensearch-ca")?;
+        let ca_path = dir.join("opensearch-ca.crt");
+        certificates::write(&ca_path, authority.pem())?;
+        certificates::write(&layout.config.join("ca.crt"), authority.pem())?;
+        authority.server(NODE)?.write(&layout.config, "node")?;
+        let security_admin = authority.client(SECURITY_ADMIN, None)?;
+        // The demo users of the plugin, whose passwords everybody knows, are left out.
+        let no_users = "_meta:\n  type: internalusers\n  config_version: 2\n";
+        certificates::write(
+            &layout.config.join("opensearch-security/internal_users.yml"),
+            no_users,
+        )?;
+        Ok(Self {
+            authority,
+            ca_path,
+            security_admin,
+            password: random_password(),
+        })
+    }
+}
+
+fn settings(layout: &Layout, http_port: u16, transport_port: u16) -> String {
+    format!(
+        "cluster.name: fleet\n\
+         node.name: fleet-1\n\
+         discovery.type: single-node\n\
+         network.host: 127.0.0.1\n\
+         http.port: {http_port}\n\
+         transport.port: {transport_port}\n\
+         path.data: {}\n\
+         path.logs: {}\n\
+         bootstrap.system_call_filter: false\n\
+         # A full disk of the machine is not what a test is about.\n\
+         cluster.routing.allocation.disk.threshold_enabled: false\n",
+        layout.data.display(),
+        layout.logs.display()
+    )
+}
+
+fn security_settings() -> String {
+    format!(
+        "plugins.security.ssl.transport.pemcert_filepath: node.crt\n\
+         plugins.security.ssl.transport.pemkey_filepath: node.key\n\
+         plugins.security.ssl.transport.pemtrustedcas_filepath: ca.crt\n\
+         plugins.security.ssl.transport.enforce_hostname_verification: false\n\
+         plugins.security.ssl.http.enabled: true\n\
+         plugins.security.ssl.http.pemcert_filepath: node.crt\n\
+         plugins.security.ssl.http.pemkey_filepath: node.key\n\
+         plugins.security.ssl.http.pemtrustedcas_filepath: ca.crt\n\
+         plugins.security.ssl.http.clientauth_mode: OPTIONAL\n\
+         plugins.security.allow_default_init_securityindex: true\n\
+         plugins.security.authcz.admin_dn: ['CN={SECURITY_ADMIN}']\n\
+         plugins.security.nodes_dn: ['CN={NODE}']\n\
+         plugins.security.restapi.roles_enabled: [all_access]\n"
+    )
+}
+
+fn environment(layout: &Layout, java_home: &Path) -> Vec<(String, String)> {
+    let temporary = layout.temporary.display().to_string();
+    let java_options = std::env::var("FLEETDEX_OPENSEARCH_JAVA_OPTS")
+        .unwrap_or_else(|_| "-Xms512m -Xmx1g".to_owned());
+    vec![
+        (
+            "OPENSEARCH_JAVA_HOME".to_owned(),
+            java_home.display().to_string(),
+        ),
+        (
+            "OPENSEARCH_PATH_CONF".to_owned(),
+            layout.config.display().to_string(),
+        ),
+        ("OPENSEARCH_JAVA_OPTS".to_owned(), java_options),
+        ("OPENSEARCH_TMPDIR".to_owned(), temporary.clone()),
+        ("TMPDIR".to_owned(), temporary.clone()),
+        ("HOME".to_owned(), temporary),
+    ]
+}
+
+/// Makes the same folder tree at `target`, with hard links where the file system can do that.
+fn link_or_copy(source: &Path, target: &Path) -> Result<()> {
+    walk(source, target, &|from, to| {
+        fs::hard_link(from, to).or_else(|_| fs::copy(from, to).map(drop))
+    })
+}
+
+fn copy(source: &Path, target: &Path) -> Result<()> {
+    walk(source, target, &|from, to| fs::copy(from, to).map(drop))
+}
+
+fn walk(
+    source: &Path,
+    target: &Path,
+    transfer: &dyn Fn(&Path, &Path) -> std::io::Result<()>,
+) -> Result<()> {
+    fs::create_dir_all(target).with_context(|| format!("creating {}", target.display()))?;
+    let entries = fs::read_dir(source).with_context(|| format!("reading {}", source.display()))?;
+    for entry in entries {
+        let path = entry
+            .with_context(|| format!("reading {}", source.display()))?
+            .path();
+        let to = target.join(path.file_name().context("a file without a name")?);
+        if path.is_dir() {
+            walk(&path, &to, transfer)?;
+        } else {
+            transfer(&path, &to)
+                .with_context(|| format!("copying {} to {}", path.display(), to.display()))?;
+        }
+    }
+    Ok(())
+}
+
+/// Gives everything but the program's files, which are shared with the cache, to the user `nobody`.
+fn give_to_nobody(base: &Path) -> Result<()> {
+    let (user, group) = (Uid::from_raw(NOBODY), Gid::from_raw(NOBODY));
+    let give = |path: &Path| {
+        chown(path, Some(user), Some(group)).with_context(|| format!("chown {}", path.display()))
+    };
+    give(base)?;
+    for entry in fs::read_dir(base).with_context(|| format!("reading {}", base.display()))? {
+        let path = entry
+            .with_context(|| format!("reading {}", base.display()))?
+            .path();
+        if path.ends_with("home") {
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755))
+                .context("opening the home folder")?;
+            continue;
+        }
+        give(&path)?;
+        if path.is_dir() {
+            give_to_nobody(&path)?;
+        }
+    }
+    Ok(())
+}

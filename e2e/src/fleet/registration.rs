@@ -1,0 +1,110 @@
+//! How a member is made known to the control plane.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+use super::apiserver::ApiServer;
+
+/// Where members are, so that selecting by provider, region, zone and label finds different ones.
+const PLACES: [Place; 3] = [
+    Place {
+        provider: "aws",
+        region: "eu-west-1",
+        zones: &["eu-west-1a", "eu-west-1b"],
+        environment: "production",
+    },
+    Place {
+        provider: "gcp",
+        region: "europe-west4",
+        zones: &["europe-west4-b"],
+        environment: "production",
+    },
+    Place {
+        provider: "aws",
+        region: "us-east-1",
+        zones: &["us-east-1a"],
+        environment: "staging",
+    },
+];
+
+struct Place {
+    provider: &'static str,
+    region: &'static str,
+    zones: &'static [&'static str],
+    environment: &'static str,
+}
+
+/// The two objects that register a member with the control plane.
+#[derive(Debug, Clone)]
+pub struct Registration {
+    /// The Secret with `token` and `caBundle`.
+    pub secret: Value,
+    /// The `cluster.karmada.io/v1alpha1` Cluster.
+    pub cluster: Value,
+}
+
+impl Registration {
+    /// Registers `member` under `cluster_name`, with its credentials in a Secret of the same name in `namespace`.
+    ///
+    /// member1 is in aws eu-west-1 (two zones), member2 in gcp europe-west4, member3 in aws us-east-1, and so on from
+    /// the start; the first two are labelled `environment: production`, the third `staging`.
+    pub fn new(member: &ApiServer, cluster_name: &str, namespace: &str) -> Self {
+        Self::with_token(member, cluster_name, namespace, member.token())
+    }
+
+    /// As [`new`](Self::new), with a token other than the administrator's.
+    pub fn with_token(
+        member: &ApiServer,
+        cluster_name: &str,
+        namespace: &str,
+        token: &str,
+    ) -> Self {
+        let secret = json!({
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": { "name": cluster_name, "namespace": namespace },
+            "data": { "token": STANDARD.encode(token), "caBundle": STANDARD.encode(member.ca_pem()) },
+        });
+        let place = &PLACES[place_of(member.name())];
+        let cluster = json!({
+            "apiVersion": "cluster.karmada.io/v1alpha1",
+            "kind": "Cluster",
+            "metadata": { "name": cluster_name, "labels": { "environment": place.environment, "member": member.name() } },
+            "spec": {
+                "syncMode": "Push",
+                "apiEndpoint": member.url(),
+                "secretRef": { "namespace": namespace, "name": cluster_name },
+                "provider": place.provider,
+                "region": place.region,
+                "zones": place.zones,
+            },
+        });
+        Self { secret, cluster }
+    }
+
+    /// Both objects as one manifest for `kubectl apply`.
+    pub fn manifest(&self) -> String {
+        json!({ "apiVersion": "v1", "kind": "List", "items": [self.secret, self.cluster] })
+            .to_string()
+    }
+}
+
+fn place_of(member: &str) -> usize {
+    let digits = member.trim_start_matches(|letter: char| !letter.is_ascii_digit());
+    let number: usize = digits.parse().unwrap_or(1);
+    number.saturating_sub(1) % PLACES.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_three_members_are_in_different_places() {
+        assert_eq!(
+            ["member1", "member2", "member3", "member4"].map(place_of),
+            [0, 1, 2, 0]
+        );
+    }
+}

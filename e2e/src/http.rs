@@ -1,0 +1,42 @@
+//! One way to make HTTP clients that verify exactly one certificate authority.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+/// Makes rustls use aws-lc-rs in this process, whichever crate asks first.
+pub fn install_tls_provider() {
+    // An error only says that somebody was faster.
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+}
+
+/// A client that ignores proxies, and trusts nothing but `ca_pem`. Its requests time out after 30 s.
+///
+/// Clients are cheap here and belong to the async runtime that made them: make one per test.
+pub fn client(ca_pem: Option<&str>) -> Result<reqwest::Client> {
+    builder(ca_pem)?.build().context("making an HTTP client")
+}
+
+/// A client as [`client`] makes, which shows a client certificate (PEM, certificate and key in one text).
+pub fn client_with_certificate(ca_pem: &str, certificate_and_key: &str) -> Result<reqwest::Client> {
+    let identity = reqwest::Identity::from_pem(certificate_and_key.as_bytes())
+        .context("reading a client certificate")?;
+    builder(Some(ca_pem))?
+        .identity(identity)
+        .build()
+        .context("making an HTTP client")
+}
+
+fn builder(ca_pem: Option<&str>) -> Result<reqwest::ClientBuilder> {
+    install_tls_provider();
+    let trusted = match ca_pem {
+        Some(pem) => vec![
+            reqwest::Certificate::from_pem(pem.as_bytes()).context("reading a CA certificate")?,
+        ],
+        None => Vec::new(),
+    };
+    let builder = reqwest::Client::builder()
+        .no_proxy()
+        .timeout(Duration::from_secs(30));
+    Ok(builder.tls_certs_only(trusted))
+}

@@ -1,0 +1,149 @@
+//! kubectl, as people use it.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+use tokio::io::AsyncWriteExt;
+use tokio::process::Command;
+
+use crate::parts::Part;
+
+/// No single kubectl call of a test takes longer.
+const TIMEOUT: Duration = Duration::from_mins(2);
+
+/// kubectl with one kubeconfig.
+#[derive(Debug, Clone)]
+pub struct Kubectl {
+    program: PathBuf,
+    kubeconfig: PathBuf,
+}
+
+/// What a kubectl call printed.
+#[derive(Debug, Clone)]
+pub struct Output {
+    /// Whether it exited with 0.
+    pub success: bool,
+    /// Standard output.
+    pub stdout: String,
+    /// Standard error.
+    pub stderr: String,
+}
+
+impl Kubectl {
+    /// Uses the kubectl of our [parts](crate::parts), building it when needed.
+    pub fn new(kubeconfig: &Path) -> Result<Self> {
+        Ok(Self {
+            program: Part::Kubectl.ensure()?,
+            kubeconfig: kubeconfig.to_owned(),
+        })
+    }
+
+    /// Runs it and gives standard output; a failure is an error that holds standard error.
+    pub async fn run<A: AsRef<str>>(&self, arguments: &[A]) -> Result<String> {
+        self.checked(arguments, "").await
+    }
+
+    /// Runs it with `-o json` and gives the parsed answer.
+    pub async fn json<A: AsRef<str>>(&self, arguments: &[A]) -> Result<Value> {
+        let mut all: Vec<&str> = arguments.iter().map(AsRef::as_ref).collect();
+        all.extend(["-o", "json"]);
+        let text = self.checked(&all, "").await?;
+        serde_json::from_str(&text)
+            .with_context(|| format!("kubectl {} printed no JSON: {text}", all.join(" ")))
+    }
+
+    /// Runs it and gives everything, a failure included.
+    pub async fn output<A: AsRef<str>>(&self, arguments: &[A]) -> Result<Output> {
+        self.call(arguments, "").await
+    }
+
+    /// `kubectl apply -f -`; several documents are fine.
+    pub async fn apply(&self, manifest: &str) -> Result<String> {
+        self.checked(&["apply", "-f", "-"], manifest).await
+    }
+
+    /// `kubectl apply --server-side --force-conflicts -f -`: for manifests that are too large for an annotation, such as CRDs.
+    pub async fn apply_server_side(&self, manifest: &str) -> Result<String> {
+        self.checked(
+            &["apply", "--server-side", "--force-conflicts", "-f", "-"],
+            manifest,
+        )
+        .await
+    }
+
+    /// `kubectl create -f -`.
+    pub async fn create(&self, manifest: &str) -> Result<String> {
+        self.checked(&["create", "-f", "-"], manifest).await
+    }
+
+    /// `kubectl delete --ignore-not-found --wait=false -f -`.
+    pub async fn delete(&self, manifest: &str) -> Result<String> {
+        self.checked(
+            &["delete", "--ignore-not-found", "--wait=false", "-f", "-"],
+            manifest,
+        )
+        .await
+    }
+
+    async fn checked<A: AsRef<str>>(&self, arguments: &[A], input: &str) -> Result<String> {
+        let output = self.call(arguments, input).await?;
+        if output.success {
+            return Ok(output.stdout);
+        }
+        bail!(
+            "kubectl {}: {}{}",
+            joined(arguments),
+            output.stderr,
+            output.stdout
+        )
+    }
+
+    async fn call<A: AsRef<str>>(&self, arguments: &[A], input: &str) -> Result<Output> {
+        let what = || format!("kubectl {}", joined(arguments));
+        let mut command = Command::new(&self.program);
+        command
+            .arg("--kubeconfig")
+            .arg(&self.kubeconfig)
+            .args(arguments.iter().map(AsRef::as_ref));
+        // The usual cache is keyed by address, and our ports have had other servers behind them.
+        command.env(
+            "KUBECACHEDIR",
+            self.kubeconfig.with_added_extension("cache"),
+        );
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true);
+        let mut child = command.spawn().with_context(what)?;
+        let mut stdin = child
+            .stdin
+            .take()
+            .context("kubectl has no standard input")?;
+        let feed = async move {
+            // kubectl may fail before it has read everything; its own message says more than our broken pipe.
+            let _ = stdin.write_all(input.as_bytes()).await;
+        };
+        let finish = async { tokio::join!(feed, child.wait_with_output()).1 };
+        let finished = tokio::time::timeout(TIMEOUT, finish).await;
+        let output = finished
+            .with_context(|| format!("{}: no end after {} s", what(), TIMEOUT.as_secs()))?;
+        let output = output.with_context(what)?;
+        Ok(Output {
+            success: output.status.success(),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        })
+    }
+}
+
+fn joined<A: AsRef<str>>(arguments: &[A]) -> String {
+    arguments
+        .iter()
+        .map(AsRef::as_ref)
+        .collect::<Vec<_>>()
+        .join(" ")
+}

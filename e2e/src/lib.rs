@@ -1,0 +1,15 @@
+//! Real parts for Fleetdex: gets, starts and stops kube-apiservers, etcd and OpenSearch, and drives them in tests, in
+//! the demo and in benchmarks.
+//!
+//! Nothing here pretends to be a server. [`parts`] builds the real ones from source (or unpacks the official ones) once,
+//! [`fleet`] runs them on loopback and promises that none of them outlives the process that started it.
+
+pub mod fleet;
+pub mod http;
+pub mod java;
+pub mod kubectl;
+pub mod load;
+pub mod opensearch;
+pub mod operator;
+pub mod parts;
+pub mod poll;

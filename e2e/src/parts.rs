@@ -1,0 +1,414 @@
+//! The real programs: found in a cache outside the checkout, or built there.
+//!
+//! A part is complete exactly when its folder exists: it is made in a temporary folder beside it and renamed. A lock
+//! file keeps two processes from building the same part at once.
+
+use std::env;
+use std::fs::{self, File, TryLockError};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+
+use crate::java::Java;
+
+const KUBERNETES_VERSION: &str = "1.36.3";
+const ETCD_VERSION: &str = "3.6.7";
+const HELM_VERSION: &str = "4.3.1";
+const OPENSEARCH_VERSION: &str = "3.4.0";
+/// The newest OpenSearch whose security plugin is published as a Maven artifact of its own and runs on Java 17.
+const SECURE_OPENSEARCH_VERSION: &str = "2.19.4";
+const SECURITY_PLUGIN_VERSION: &str = "2.19.4.0";
+
+/// One program that tests run against.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// The API server of the control plane and of every member.
+    KubeApiserver,
+    /// The command line that people use.
+    Kubectl,
+    /// The database of every API server.
+    Etcd,
+    /// Renders and installs the chart.
+    Helm,
+    /// The minimal OpenSearch server, without TLS and authentication.
+    OpenSearch,
+    /// An older OpenSearch with the security plugin: TLS and basic authentication.
+    SecureOpenSearch,
+}
+
+impl Part {
+    /// Every part, cheapest first where nothing depends on the order.
+    pub const ALL: [Self; 6] = [
+        Self::OpenSearch,
+        Self::SecureOpenSearch,
+        Self::Etcd,
+        Self::KubeApiserver,
+        Self::Kubectl,
+        Self::Helm,
+    ];
+
+    /// The name used on the command line and in the cache.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::KubeApiserver => "kube-apiserver",
+            Self::Kubectl => "kubectl",
+            Self::Etcd => "etcd",
+            Self::Helm => "helm",
+            Self::OpenSearch => "opensearch",
+            Self::SecureOpenSearch => "opensearch-secure",
+        }
+    }
+
+    /// The version that is pinned here and in `parts/*/go.mod`.
+    pub fn version(self) -> &'static str {
+        match self {
+            Self::KubeApiserver | Self::Kubectl => KUBERNETES_VERSION,
+            Self::Etcd => ETCD_VERSION,
+            Self::Helm => HELM_VERSION,
+            Self::OpenSearch => OPENSEARCH_VERSION,
+            Self::SecureOpenSearch => SECURE_OPENSEARCH_VERSION,
+        }
+    }
+
+    /// Finds the part that the command line calls `name`.
+    pub fn named(name: &str) -> Result<Self> {
+        let found = Self::ALL.into_iter().find(|part| part.name() == name);
+        found.with_context(|| {
+            let known: Vec<&str> = Self::ALL.iter().map(|part| part.name()).collect();
+            format!(
+                "there is no part `{name}`; known parts: {}",
+                known.join(", ")
+            )
+        })
+    }
+
+    /// Builds or finds the part, telling about it on standard error; gives the path of its program.
+    ///
+    /// Blocks: up to several minutes the first time, no time at all after that.
+    pub fn ensure(self) -> Result<PathBuf> {
+        if let Some(program) = self.find()? {
+            return Ok(program);
+        }
+        let folder = self.folder()?;
+        let _lock = self.lock(&folder)?;
+        if let Some(program) = self.find()? {
+            return Ok(program);
+        }
+        self.make(&folder)
+            .with_context(|| format!("getting {} {}", self.name(), self.version()))?;
+        let program = self.find()?;
+        program.with_context(|| {
+            format!(
+                "{} was made, but has no {}",
+                folder.display(),
+                self.program()
+            )
+        })
+    }
+
+    /// The path of the part's program, if the part is in the cache.
+    pub fn find(self) -> Result<Option<PathBuf>> {
+        let program = self.folder()?.join(self.program());
+        Ok(program.is_file().then_some(program))
+    }
+
+    fn folder(self) -> Result<PathBuf> {
+        Ok(cache_folder()?.join(format!("{}-{}", self.name(), self.version())))
+    }
+
+    /// The Java that runs this OpenSearch.
+    pub fn java(self) -> Result<Java> {
+        let versions = match self {
+            Self::OpenSearch => 21..=99,
+            // Java 24 took away the security manager that OpenSearch 2 is built on.
+            _ => 11..=23,
+        };
+        Java::find(&versions, &format!("OpenSearch {}", self.version()))
+    }
+
+    fn program(self) -> &'static str {
+        match self {
+            Self::OpenSearch | Self::SecureOpenSearch => "bin/opensearch",
+            binary => binary.name(),
+        }
+    }
+
+    fn first_time(self) -> &'static str {
+        match self {
+            Self::KubeApiserver => "about 6 min on 2 cores",
+            Self::Kubectl | Self::Helm | Self::Etcd => "about 1 min on 2 cores",
+            Self::OpenSearch | Self::SecureOpenSearch => "about 20 s",
+        }
+    }
+
+    fn lock(self, folder: &Path) -> Result<File> {
+        let path = folder.with_added_extension("lock");
+        let lock = File::create(&path)
+            .with_context(|| format!("creating lock file {}", path.display()))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                eprintln!(
+                    "waiting for another process that builds {} {} …",
+                    self.name(),
+                    self.version()
+                );
+                lock.lock()
+                    .with_context(|| format!("waiting for lock file {}", path.display()))?;
+            }
+            Err(TryLockError::Error(error)) => {
+                return Err(error).with_context(|| format!("locking {}", path.display()));
+            }
+        }
+        Ok(lock)
+    }
+
+    /// Builds into a temporary folder and renames it, so that an interrupted build is never taken as done.
+    fn make(self, folder: &Path) -> Result<()> {
+        eprintln!(
+            "building {} {} ({}) …",
+            self.name(),
+            self.version(),
+            self.first_time()
+        );
+        if matches!(self, Self::OpenSearch | Self::SecureOpenSearch) {
+            self.java()?;
+        }
+        let started = Instant::now();
+        let unfinished = folder.with_added_extension("unfinished");
+        for stale in [&unfinished, folder] {
+            remove_folder(stale)?;
+        }
+        fs::create_dir_all(&unfinished)
+            .with_context(|| format!("creating {}", unfinished.display()))?;
+        let version_flags =
+            format!("-s -w -X k8s.io/component-base/version.gitVersion=v{KUBERNETES_VERSION}");
+        let made = match self {
+            Self::KubeApiserver => go_build(
+                "kubernetes",
+                "k8s.io/kubernetes/cmd/kube-apiserver",
+                &version_flags,
+                &unfinished,
+            ),
+            Self::Kubectl => go_build(
+                "kubernetes",
+                "k8s.io/kubernetes/cmd/kubectl",
+                &version_flags,
+                &unfinished,
+            ),
+            Self::Etcd => go_build("etcd", "go.etcd.io/etcd/server/v3", "-s -w", &unfinished),
+            Self::Helm => go_build("helm", "helm.sh/helm/v4/cmd/helm", "-s -w", &unfinished),
+            Self::OpenSearch => unpack_opensearch(OPENSEARCH_VERSION, &unfinished),
+            Self::SecureOpenSearch => unpack_secure_opensearch(&unfinished),
+        }?;
+        let complete = match &made {
+            Made::Program(program) => {
+                let target = unfinished.join(self.program());
+                fs::rename(program, &target)
+                    .with_context(|| format!("renaming to {}", target.display()))?;
+                unfinished.clone()
+            }
+            Made::Folder(inner) => inner.clone(),
+        };
+        fs::rename(&complete, folder)
+            .with_context(|| format!("renaming to {}", folder.display()))?;
+        remove_folder(&unfinished)?;
+        eprintln!(
+            "{} {} ready in {} s",
+            self.name(),
+            self.version(),
+            started.elapsed().as_secs()
+        );
+        Ok(())
+    }
+}
+
+/// What a build left in its temporary folder.
+enum Made {
+    /// One file that is the part.
+    Program(PathBuf),
+    /// A folder that is the part.
+    Folder(PathBuf),
+}
+
+/// Builds or finds all `parts`, with one line for each of them.
+pub fn ensure(parts: &[Part]) -> Result<()> {
+    for part in parts {
+        match part.find()? {
+            Some(program) => eprintln!(
+                "found {} {} at {}",
+                part.name(),
+                part.version(),
+                program.display()
+            ),
+            None => drop(part.ensure()?),
+        }
+    }
+    Ok(())
+}
+
+/// The folder that outlives checkouts: `${XDG_CACHE_HOME:-~/.cache}/fleetdex`.
+pub fn cache_root() -> Result<PathBuf> {
+    let explicit = env::var_os("XDG_CACHE_HOME")
+        .map(PathBuf::from)
+        .filter(|path| path.is_absolute());
+    let base = explicit.or_else(|| env::home_dir().map(|home| home.join(".cache")));
+    let base = base.context("no cache folder: set XDG_CACHE_HOME or HOME")?;
+    Ok(base.join("fleetdex"))
+}
+
+fn cache_folder() -> Result<PathBuf> {
+    let folder = cache_root()?.join("parts");
+    fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
+    Ok(folder)
+}
+
+fn remove_folder(folder: &Path) -> Result<()> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("removing {}", folder.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn go_build(module: &str, package: &str, link_flags: &str, folder: &Path) -> Result<Made> {
+    let module_folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("parts")
+        .join(module);
+    let program = folder.join("program");
+    let mut go = Command::new("go");
+    go.current_dir(&module_folder)
+        .env("CGO_ENABLED", "0")
+        .args([
+            "build",
+            "-trimpath",
+            "-mod=readonly",
+            "-ldflags",
+            link_flags,
+            "-o",
+        ])
+        .arg(&program)
+        .arg(package);
+    run(
+        &mut go,
+        "Go 1.26 or newer (Debian: apt-get install golang; otherwise https://go.dev/doc/install)",
+    )?;
+    Ok(Made::Program(program))
+}
+
+fn unpack_opensearch(version: &str, folder: &Path) -> Result<Made> {
+    let server = format!("org.opensearch.distribution.integ-test-zip:opensearch:{version}:zip");
+    maven(folder, "unpack", &server, folder)?;
+    Ok(Made::Folder(folder.join(format!("opensearch-{version}"))))
+}
+
+fn unpack_secure_opensearch(folder: &Path) -> Result<Made> {
+    let made = unpack_opensearch(SECURE_OPENSEARCH_VERSION, folder)?;
+    let plugin = format!("org.opensearch.plugin:opensearch-security:{SECURITY_PLUGIN_VERSION}:zip");
+    maven(folder, "copy", &plugin, folder)?;
+    let plugin_file = folder.join(format!("opensearch-security-{SECURITY_PLUGIN_VERSION}.zip"));
+    let installer = folder.join(format!(
+        "opensearch-{SECURE_OPENSEARCH_VERSION}/bin/opensearch-plugin"
+    ));
+    let mut install = Command::new(installer);
+    install.env("OPENSEARCH_JAVA_HOME", Part::SecureOpenSearch.java()?.home);
+    install
+        .args(["install", "-b"])
+        .arg(format!("file://{}", plugin_file.display()));
+    run(&mut install, "to add the security plugin to OpenSearch")?;
+    Ok(made)
+}
+
+/// Runs a goal of Maven's dependency plugin; it resolves mirrors and proxies the way its user has set them up.
+fn maven(work_folder: &Path, goal: &str, artifact: &str, output: &Path) -> Result<()> {
+    let mut mvn = Command::new("mvn");
+    mvn.current_dir(work_folder)
+        .args([
+            "--quiet",
+            "--batch-mode",
+            &format!("dependency:{goal}"),
+            &format!("-Dartifact={artifact}"),
+        ])
+        .arg(format!("-DoutputDirectory={}", output.display()));
+    run(
+        &mut mvn,
+        "Maven and a JDK, to fetch OpenSearch (Debian: apt-get install maven)",
+    )?;
+    Ok(())
+}
+
+/// Runs to the end and gives the command's output, which is shown only when it fails.
+fn run(command: &mut Command, needs: &str) -> Result<String> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let output = match command.stdin(Stdio::null()).output() {
+        Ok(output) => output,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            bail!("`{program}` is not installed or not on PATH; needed: {needs}")
+        }
+        Err(error) => return Err(error).with_context(|| format!("starting `{program}`")),
+    };
+    let shown = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    if output.status.success() {
+        return Ok(shown);
+    }
+    bail!(
+        "`{program}` failed ({}); needed: {needs}\n{}",
+        output.status,
+        shown.trim()
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn go_mod(module: &str) -> String {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("parts")
+            .join(module)
+            .join("go.mod");
+        fs::read_to_string(path).unwrap()
+    }
+
+    #[test]
+    fn pinned_versions_are_those_of_the_go_modules() {
+        assert!(go_mod("kubernetes").contains(&format!("k8s.io/kubernetes v{KUBERNETES_VERSION}")));
+        assert!(go_mod("etcd").contains(&format!("go.etcd.io/etcd/server/v3 v{ETCD_VERSION}")));
+        assert!(go_mod("helm").contains(&format!("helm.sh/helm/v4 v{HELM_VERSION}")));
+    }
+
+    #[test]
+    fn every_part_is_found_by_its_name() {
+        for part in Part::ALL {
+            assert_eq!(Part::named(part.name()).unwrap(), part);
+        }
+        assert!(
+            Part::named("kubelet")
+                .unwrap_err()
+                .to_string()
+                .contains("kube-apiserver")
+        );
+    }
+
+    #[test]
+    fn a_missing_program_is_named_with_what_it_is_needed_for() {
+        let error = run(&mut Command::new("no-such-program"), "the moon")
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("no-such-program") && error.contains("the moon"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_failing_program_shows_its_output() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo because; exit 3"]);
+        let error = run(&mut command, "sh").unwrap_err().to_string();
+        assert!(error.contains("because") && error.contains('3'), "{error}");
+    }
+}
