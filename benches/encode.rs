@@ -71,9 +71,9 @@ fn watch_line_to_bulk_line(bencher: Bencher<'_, '_>) {
     bencher.counter(ItemsCount::new(LINES)).bench_local(|| {
         let mut writes = Vec::with_capacity(LINES);
         for line in &lines {
-            let Ok(WatchEvent::Modified(raw)) = WatchEvent::parse(line) else { continue };
-            let Ok(object) = Object::parse(raw.get()) else { continue };
-            let Ok(document) = projector.document(&object, raw.get(), "2026-11-21T10:00:00Z") else { continue };
+            let Ok(WatchEvent::Modified(json)) = WatchEvent::parse(line) else { continue };
+            let Ok(object) = Object::parse(json) else { continue };
+            let Ok(document) = projector.document(&object, json, "2026-11-21T10:00:00Z") else { continue };
             writes.push(Write { index: index.clone(), id: document.id, version: document.version, body: Some(document.body) });
         }
         encode(&writes)

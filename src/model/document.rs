@@ -16,6 +16,8 @@ use super::{
 const MAX_ID_BYTES: usize = 512;
 /// Longer values of selectable fields are cut; a query for a longer one is refused.
 pub const MAX_FIELD_VALUE_BYTES: usize = 1024;
+/// Room for everything but `spec`, `status` and the like; more is made where it does not do.
+const METADATA_BYTES: usize = 1536;
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// Keys that the document needs for itself; an object's own members of that name move to `search.native`.
 const OWN_KEYS: [&str; 2] = ["cluster", "search"];
@@ -145,16 +147,17 @@ impl Projector {
     pub fn document(&self, object: &Object<'_>, json: &str, indexed_at: &str) -> Result<Document, ObjectError> {
         if self.projection.redacts_nothing() {
             let values = self.field_values(object);
-            return Ok(self.encode(object, &values, indexed_at, json.len()));
+            return Ok(self.encode(object, &values, indexed_at));
         }
         let redacted = self.projection.redacted(json)?;
         let object = Object::parse(redacted.get())?;
         let values = self.field_values(&object);
-        Ok(self.encode(&object, &values, indexed_at, json.len()))
+        Ok(self.encode(&object, &values, indexed_at))
     }
 
-    fn encode(&self, object: &Object<'_>, values: &FieldValues<'_>, indexed_at: &str, size_hint: usize) -> Document {
-        let mut out = Vec::with_capacity(size_hint + 512);
+    fn encode(&self, object: &Object<'_>, values: &FieldValues<'_>, indexed_at: &str) -> Document {
+        let raw: usize = object.rest.iter().map(|(key, value)| key.0.len() + value.get().len()).sum();
+        let mut out = Vec::with_capacity(raw + METADATA_BYTES);
         out.extend_from_slice(&self.head);
         write_label_terms(&mut out, object);
         self.write_field_terms(&mut out, object, values);
