@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::{Parser, Subcommand, ValueEnum};
+use e2e::demo;
 use e2e::fleet::{self, Fleet, FleetState, OpenSearchKind, Options};
 use e2e::parts::{self, Part};
 use tokio::signal::unix::{SignalKind, signal};
@@ -46,6 +47,8 @@ enum Task {
         #[arg(long, hide = true)]
         in_background: bool,
     },
+    /// Show what Fleetdex does, on three members and an OpenSearch of its own.
+    Demo(demo::Args),
     /// Stop the fleet that a state file describes.
     Down {
         /// The file (default: target/fleet/fleet.json).
@@ -116,6 +119,7 @@ fn run(task: Task) -> Result<()> {
             };
             up(options)
         }
+        Task::Demo(args) => demo::run(&args),
         Task::Down { state } => {
             let state_file = match state {
                 Some(path) => path,
