@@ -4,6 +4,7 @@
 //! Nothing here pretends to be a server. [`parts`] builds the real ones from source (or unpacks the official ones) once,
 //! [`fleet`] runs them on loopback and promises that none of them outlives the process that started it.
 
+pub mod bench;
 pub mod demo;
 pub mod fleet;
 pub mod http;
