@@ -182,7 +182,8 @@ impl Engine {
                 "size": VERSIONS_PAGE,
                 "pit": { "id": pit, "keep_alive": PIT_KEEP_ALIVE },
                 "query": query,
-                "sort": [{ "_shard_doc": "asc" }],
+                // What the id is made of: unique within a cluster. `_shard_doc` is not known to OpenSearch 2.
+                "sort": [{ "metadata.uid": "asc" }, { "apiVersion": "asc" }, { "kind": "asc" }],
                 "_source": false,
                 "version": true,
                 "track_total_hits": false,
