@@ -399,9 +399,9 @@ impl Prune {
             loop {
                 match self.absent(outlet, kept).await {
                     Ok(absent) => {
-                        for id in absent {
+                        for (id, version) in absent {
                             tracing::debug!(unit = %self.unit, %id, "deleting a document that the list does not hold");
-                            delete(outlet, &self.unit, &self.progress, id, self.version).await;
+                            delete(outlet, &self.unit, &self.progress, id, version).await;
                         }
                         break;
                     }
@@ -416,7 +416,9 @@ impl Prune {
         self.progress.set_state(UnitState::Synced);
     }
 
-    async fn absent(&self, outlet: &Outlet, kept: &AHashSet<u128>) -> Result<Vec<Arc<str>>, StoreError> {
+    /// The documents to delete, each at its own version: the object may still exist, only no longer be wanted, and must be able to
+    /// come back at the version that it has. A delete at the list's version would keep it out.
+    async fn absent(&self, outlet: &Outlet, kept: &AHashSet<u128>) -> Result<Vec<(Arc<str>, Version)>, StoreError> {
         let namespace: Option<Namespace> = match &self.unit.scope {
             Scope::All => None,
             Scope::Namespace(namespace) => Some(namespace.clone()),
@@ -429,7 +431,7 @@ impl Prune {
         store
             .visit_versions(&self.unit.cluster, &extent, &mut |id, version| {
                 if version <= self.version && !kept.contains(&hash(&self.hashers, id)) {
-                    absent.push(Arc::from(id));
+                    absent.push((Arc::from(id), version));
                 }
             })
             .await?;

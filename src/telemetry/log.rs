@@ -1,5 +1,7 @@
 //! Logs on standard error, as text for people or JSON for collectors.
 
+use std::io::IsTerminal;
+
 use clap::{Args, ValueEnum};
 use tracing_subscriber::{EnvFilter, filter::ParseError};
 
@@ -49,7 +51,9 @@ pub enum LogError {
 /// Installs the process-wide subscriber. Lines go to standard error, so that standard output stays the answer's.
 pub fn init(args: &LogArgs) -> Result<(), LogError> {
     let filter = filter(args.log_level.as_deref(), std::env::var("RUST_LOG").ok().as_deref())?;
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    // Colours are for terminals; in a file they are noise.
+    let colours = std::io::stderr().is_terminal();
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours);
     let installed = match args.log_format {
         LogFormat::Text => builder.try_init(),
         LogFormat::Json => builder.json().flatten_event(true).try_init(),

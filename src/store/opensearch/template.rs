@@ -26,11 +26,15 @@ impl Default for IndexSettings {
     }
 }
 
+/// Above the templates that people have for everything.
+const PRIORITY: usize = 500;
+
 /// The composable index template of a prefix. `fields` are the selectable fields that get a mapping of their own.
 pub fn index_template(prefix: &IndexPrefix, settings: &IndexSettings, fields: &[FieldPath]) -> Value {
     json!({
         "index_patterns": [format!("{prefix}-*.g*", prefix = prefix.as_str())],
-        "priority": 500,
+        // OpenSearch refuses templates of one priority whose patterns overlap, and takes the highest: that of the longer prefix.
+        "priority": PRIORITY + prefix.as_str().len(),
         "template": {
             "settings": {
                 "index": {
@@ -133,5 +137,14 @@ mod tests {
         assert_eq!(template["index_patterns"], json!(["fleetdex-*.g*"]));
         assert_eq!(template["template"]["aliases"], json!({ "fleetdex": {} }));
         assert_eq!(template["template"]["mappings"]["dynamic"], json!(false));
+    }
+
+    #[test]
+    fn of_two_prefixes_that_begin_alike_the_longer_one_wins() {
+        let priority = |prefix: &str| {
+            let template = index_template(&prefix.parse().unwrap(), &IndexSettings::default(), &[]);
+            template["priority"].as_u64().unwrap()
+        };
+        assert!(priority("fleet-a") > priority("fleet"));
     }
 }

@@ -1,0 +1,107 @@
+//! Objects of one API server as plain JSON: no types and no caches stand between a test and the server.
+
+use anyhow::{Context, Result, ensure};
+use reqwest::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use crate::fleet::ApiServer;
+use crate::http;
+
+/// A client of one API server. It belongs to the async runtime that made it: make one per test.
+///
+/// Paths have no leading slash, such as `api/v1/namespaces/default/configmaps`.
+#[derive(Debug, Clone)]
+pub struct Objects {
+    server: String,
+    url: String,
+    token: String,
+    client: reqwest::Client,
+}
+
+impl Objects {
+    /// The objects of a server, as its administrator.
+    pub fn of(server: &ApiServer) -> Result<Self> {
+        Ok(Self {
+            server: server.name().to_owned(),
+            url: server.url().to_owned(),
+            token: server.token().to_owned(),
+            client: http::client(Some(server.ca_pem()))?,
+        })
+    }
+
+    /// An object, or a consistent list of a collection.
+    pub async fn get(&self, path: &str) -> Result<Value> {
+        let found = self.find(path).await?;
+        found.with_context(|| format!("{}: there is no {path}", self.server))
+    }
+
+    /// An object that may be absent.
+    pub async fn find(&self, path: &str) -> Result<Option<Value>> {
+        let (status, body) = self.send(Method::GET, path, "application/json", None).await?;
+        if status == StatusCode::NOT_FOUND {
+            return Ok(None);
+        }
+        ensure!(status.is_success(), "{}: GET {path}: {status}: {body}", self.server);
+        Ok(Some(body))
+    }
+
+    /// Creates an object in a collection.
+    pub async fn create(&self, collection: &str, object: &Value) -> Result<Value> {
+        self.checked(Method::POST, collection, "application/json", Some(object)).await
+    }
+
+    /// Creates an object or makes it what is given: what an earlier call gave and this one does not is removed.
+    pub async fn apply(&self, path: &str, object: &Value) -> Result<Value> {
+        let path = format!("{path}?fieldManager=e2e&force=true");
+        self.checked(Method::PATCH, &path, "application/apply-patch+yaml", Some(object)).await
+    }
+
+    /// Changes the fields that are given; null removes one.
+    pub async fn merge(&self, path: &str, patch: &Value) -> Result<Value> {
+        self.checked(Method::PATCH, path, "application/merge-patch+json", Some(patch)).await
+    }
+
+    /// Deletes an object at once; one that is absent already is fine.
+    pub async fn delete(&self, path: &str) -> Result<()> {
+        let options = json!({ "apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0 });
+        let (status, body) = self.send(Method::DELETE, path, "application/json", Some(&options)).await?;
+        let is_gone = status.is_success() || status == StatusCode::NOT_FOUND;
+        ensure!(is_gone, "{}: DELETE {path}: {status}: {body}", self.server);
+        Ok(())
+    }
+
+    /// Creates a namespace.
+    pub async fn create_namespace(&self, name: &str) -> Result<()> {
+        let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } });
+        self.apply(&format!("api/v1/namespaces/{name}"), &namespace).await.map(drop)
+    }
+
+    /// Creates a `ConfigMap`, or makes its data what is given.
+    pub async fn apply_config_map(&self, namespace: &str, name: &str, data: &Value) -> Result<Value> {
+        let object = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name }, "data": data });
+        self.apply(&config_map_path(namespace, name), &object).await
+    }
+
+    async fn checked(&self, method: Method, path: &str, content_type: &str, body: Option<&Value>) -> Result<Value> {
+        let (status, answer) = self.send(method.clone(), path, content_type, body).await?;
+        ensure!(status.is_success(), "{}: {method} {path}: {status}: {answer}", self.server);
+        Ok(answer)
+    }
+
+    async fn send(&self, method: Method, path: &str, content_type: &str, body: Option<&Value>) -> Result<(StatusCode, Value)> {
+        let what = || format!("{}: {method} {path}", self.server);
+        let mut request = self.client.request(method.clone(), format!("{}/{path}", self.url)).bearer_auth(&self.token);
+        if let Some(body) = body {
+            request = request.header("Content-Type", content_type).body(body.to_string());
+        }
+        let response = request.send().await.with_context(what)?;
+        let status = response.status();
+        let text = response.text().await.with_context(what)?;
+        Ok((status, serde_json::from_str(&text).unwrap_or(Value::String(text))))
+    }
+}
+
+/// The path of a `ConfigMap`.
+pub fn config_map_path(namespace: &str, name: &str) -> String {
+    format!("api/v1/namespaces/{namespace}/configmaps/{name}")
+}

@@ -1,0 +1,210 @@
+//! Says whether the documents of a store are exactly the objects of the clusters.
+//!
+//! It knows nothing of how Fleetdex works: it lists the API servers, reads every document of the store, and compares.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::{Value, json};
+
+use crate::fleet::ApiServer;
+use crate::objects::Objects;
+use crate::opensearch::OpenSearch;
+
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+/// Differences that are spelt out.
+const SHOWN: usize = 10;
+
+/// Which cluster, and which document of it.
+type Key = (String, String);
+
+/// What should be in a store, all in all.
+#[derive(Debug)]
+pub struct Oracle {
+    opensearch: OpenSearch,
+    prefix: String,
+    parts: Vec<Part>,
+}
+
+#[derive(Debug)]
+struct Part {
+    cluster: String,
+    objects: Objects,
+    collection: String,
+    left_out: Vec<String>,
+}
+
+#[derive(Debug, PartialEq)]
+struct Seen {
+    version: String,
+    name: String,
+}
+
+impl Oracle {
+    /// Expects nothing yet under an index prefix.
+    pub fn new(opensearch: &OpenSearch, prefix: &str) -> Self {
+        Self { opensearch: opensearch.clone(), prefix: prefix.to_owned(), parts: Vec::new() }
+    }
+
+    /// Expects the objects of a collection, such as `api/v1/configmaps` or
+    /// `apis/apps/v1/namespaces/web/deployments?labelSelector=app%3Dweb`, as documents of `cluster`.
+    #[must_use]
+    pub fn expects(self, cluster: &str, server: &ApiServer, collection: &str) -> Result<Self> {
+        self.expects_outside(cluster, server, collection, &[])
+    }
+
+    /// As [`expects`](Self::expects), without the objects of some namespaces.
+    #[must_use]
+    pub fn expects_outside(mut self, cluster: &str, server: &ApiServer, collection: &str, namespaces: &[&str]) -> Result<Self> {
+        self.parts.push(Part {
+            cluster: cluster.to_owned(),
+            objects: Objects::of(server)?,
+            collection: collection.to_owned(),
+            left_out: namespaces.iter().map(|&namespace| namespace.to_owned()).collect(),
+        });
+        Ok(self)
+    }
+
+    /// Fails with what is missing, superfluous or of another version; else gives the number of documents.
+    pub async fn compare(&self) -> Result<usize> {
+        let expected = self.expected().await?;
+        let found = self.found().await?;
+        let mut differences = Vec::new();
+        for ((cluster, id), object) in &expected {
+            match found.get(&(cluster.clone(), id.clone())) {
+                None => differences.push(format!("missing: {cluster} {id} {} at {}", object.name, object.version)),
+                Some(document) if document != object => {
+                    differences.push(format!("differs: {cluster} {id} is {document:?}, the object is {object:?}"));
+                }
+                Some(_) => {}
+            }
+        }
+        let extra = found.iter().filter(|(key, _)| !expected.contains_key(*key));
+        differences.extend(extra.map(|((cluster, id), seen)| format!("extra: {cluster} {id} {} at {}", seen.name, seen.version)));
+        if differences.is_empty() {
+            return Ok(expected.len());
+        }
+        let mut text = format!("{} documents, {} objects, {} differences", found.len(), expected.len(), differences.len());
+        for difference in differences.iter().take(SHOWN) {
+            let _ = write!(text, "\n  {difference}");
+        }
+        bail!(text)
+    }
+
+    async fn expected(&self) -> Result<BTreeMap<Key, Seen>> {
+        let mut all = BTreeMap::new();
+        for part in &self.parts {
+            let list = part.objects.get(&part.collection).await?;
+            let api_version = text(&list, "/apiVersion")?;
+            let list_kind = text(&list, "/kind")?;
+            let kind = list_kind.strip_suffix("List").with_context(|| format!("{list_kind} is no list"))?;
+            let items = list["items"].as_array().with_context(|| format!("no items in {}", part.collection))?;
+            for item in items {
+                if part.left_out.iter().any(|namespace| item["metadata"]["namespace"] == **namespace) {
+                    continue;
+                }
+                let id = format!("{api_version}/{kind}/{}", text(item, "/metadata/uid")?);
+                all.insert((part.cluster.clone(), id), Seen::of(item)?);
+            }
+        }
+        Ok(all)
+    }
+
+    async fn found(&self) -> Result<BTreeMap<Key, Seen>> {
+        let mut all = BTreeMap::new();
+        for hit in documents(&self.opensearch, &self.prefix).await? {
+            let document = &hit["_source"];
+            let version = hit["_version"].to_string();
+            ensure!(version == text(document, "/metadata/resourceVersion")?, "the version of {hit} is not that of its object");
+            let key = (text(document, "/cluster")?.to_owned(), text(&hit, "/_id")?.to_owned());
+            ensure!(all.insert(key, Seen::of(document)?).is_none(), "there are two documents like {hit}");
+        }
+        Ok(all)
+    }
+}
+
+impl Seen {
+    fn of(object: &Value) -> Result<Self> {
+        let name = text(object, "/metadata/name")?;
+        let name = match object["metadata"]["namespace"].as_str() {
+            Some(namespace) => format!("{namespace}/{name}"),
+            None => name.to_owned(),
+        };
+        Ok(Self { version: text(object, "/metadata/resourceVersion")?.to_owned(), name })
+    }
+}
+
+/// All documents of a prefix; none when nothing has that prefix.
+pub async fn documents(opensearch: &OpenSearch, prefix: &str) -> Result<Vec<Value>> {
+    let alias = opensearch.send(reqwest::Method::GET, &format!("_alias/{prefix}"), None).await?;
+    if alias.status == 404 {
+        return Ok(Vec::new());
+    }
+    opensearch.documents(prefix).await
+}
+
+/// The document of one object.
+pub async fn document(opensearch: &OpenSearch, prefix: &str, object: &Value) -> Result<Value> {
+    let uid = text(object, "/metadata/uid")?;
+    let mut hits = opensearch.search_all(prefix, &json!({ "term": { "metadata.uid": uid } })).await?;
+    ensure!(hits.len() <= 1, "{} documents of one object: {hits:?}", hits.len());
+    let hit = hits.pop().with_context(|| format!("no document of {}", object["metadata"]["name"]))?;
+    let version = text(object, "/metadata/resourceVersion")?;
+    ensure!(hit["_version"].to_string() == version, "the document is at {}, the object at {version}", hit["_version"]);
+    Ok(hit["_source"].clone())
+}
+
+/// The indices that begin with a prefix.
+pub async fn indices(opensearch: &OpenSearch, prefix: &str) -> Result<Vec<String>> {
+    let answer = opensearch.get(&format!("_cat/indices/{prefix}-*?format=json&h=index")).await?;
+    let rows = answer.as_array().with_context(|| format!("no rows in {answer}"))?;
+    Ok(rows.iter().filter_map(|row| row["index"].as_str()).map(str::to_owned).collect())
+}
+
+/// Fails unless a document holds every field of an object, but for those that are never stored.
+pub fn same_fields(document: &Value, object: &Value) -> Result<()> {
+    let mut stored = document.clone();
+    let mut native = object.clone();
+    let search = stored.as_object_mut().and_then(|members| members.remove("search")).context("a document without `search`")?;
+    stored.as_object_mut().map(|members| members.remove("cluster"));
+    // Members that a document needs for itself are kept beside.
+    for (key, value) in search["native"].as_object().into_iter().flatten() {
+        stored[key] = value.clone();
+    }
+    ensure!(stored["metadata"].get("managedFields").is_none(), "managedFields are stored");
+    ensure!(stored["metadata"]["annotations"].get(LAST_APPLIED).is_none(), "{LAST_APPLIED} is stored");
+    let metadata = native["metadata"].as_object_mut().context("an object without metadata")?;
+    metadata.remove("managedFields");
+    if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
+        annotations.remove(LAST_APPLIED);
+    }
+    if metadata.get("annotations").is_some_and(|annotations| *annotations == json!({})) {
+        metadata.remove("annotations");
+    }
+    ensure!(stored == native, "the document is\n{stored}\nthe object is\n{native}");
+    Ok(())
+}
+
+fn text<'v>(value: &'v Value, pointer: &str) -> Result<&'v str> {
+    value.pointer(pointer).and_then(Value::as_str).with_context(|| format!("no text at {pointer} of {value}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_document_with_all_fields_of_the_object_passes_and_one_that_lacks_a_field_does_not() {
+        let object = json!({ "kind": "A", "metadata": { "name": "a", "managedFields": [], "annotations": { LAST_APPLIED: "{}" } },
+            "spec": { "b": 1 }, "search": "own" });
+        let mut document = json!({ "cluster": "c", "search": { "native": { "search": "own" } }, "kind": "A",
+            "metadata": { "name": "a" }, "spec": { "b": 1 } });
+        same_fields(&document, &object).unwrap();
+        document["spec"]["b"] = json!(2);
+        same_fields(&document, &object).unwrap_err();
+        document["spec"]["b"] = json!(1);
+        document["metadata"]["managedFields"] = json!([]);
+        same_fields(&document, &object).unwrap_err();
+    }
+}

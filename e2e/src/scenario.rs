@@ -1,0 +1,268 @@
+//! What scenarios are made of: one fleet and one operator per test program, taken in turns, and registries to try them with.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use tokio::sync::{Mutex, MutexGuard, OnceCell};
+
+use crate::fleet::{Fleet, OpenSearchKind, Options, Registration, unique};
+use crate::objects::Objects;
+use crate::opensearch::OpenSearch;
+use crate::operator::{Operator, OperatorOptions};
+use crate::oracle::{Oracle, documents, indices};
+use crate::poll::eventually;
+
+/// How long anything may take. No test measures time.
+pub const PATIENCE: Duration = Duration::from_secs(90);
+/// The namespace of the control plane with the members' Secrets.
+pub const SECRETS: &str = "fleet-secrets";
+
+static OPERATOR: OnceCell<Operator> = OnceCell::const_new();
+static TURN: Mutex<()> = Mutex::const_new(());
+
+/// The fleet and the operator, for one scenario at a time: faults of one must not be seen by another.
+#[derive(Debug)]
+pub struct Stage {
+    /// The servers.
+    pub fleet: &'static Fleet,
+    /// The operator, which runs and has all members registered.
+    pub operator: &'static Operator,
+    /// Objects of the control plane.
+    pub hub: Objects,
+    /// The fleet's OpenSearch.
+    pub opensearch: OpenSearch,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl Stage {
+    /// Waits for its turn; the first one starts everything. All scenarios of a program want the same number of members.
+    pub async fn enter(members: usize) -> Result<Self> {
+        let turn = TURN.lock().await;
+        let options = Options { members, opensearch: OpenSearchKind::Plain, ..Options::default() };
+        let fleet = Fleet::shared(options).await?;
+        let operator = OPERATOR.get_or_try_init(|| start(fleet)).await?;
+        operator.process().check_running()?;
+        Ok(Self { fleet, operator, hub: Objects::of(fleet.control_plane())?, opensearch: fleet.opensearch()?.client()?, _turn: turn })
+    }
+
+    /// Objects of a member.
+    pub fn member(&self, number: usize) -> Result<Objects> {
+        Objects::of(self.fleet.member(number)?)
+    }
+
+    /// Registers a member under another name, too.
+    pub async fn register(&self, number: usize, cluster: &str) -> Result<()> {
+        register(&self.hub, &Registration::new(self.fleet.member(number)?, cluster, SECRETS)).await
+    }
+
+    /// How often the stream of each unit was started since the operator's log began.
+    pub fn stream_starts(&self) -> Result<BTreeMap<String, usize>> {
+        let path = self.operator.process().log();
+        let log = fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+        let mut starts = BTreeMap::new();
+        for line in log.lines().filter(|line| line.contains("starting a stream")) {
+            let (_, fields) = line.split_once("unit=").with_context(|| format!("no unit in {line}"))?;
+            let (unit, _) = fields.split_once(" resumes=").with_context(|| format!("no end of the unit in {line}"))?;
+            *starts.entry(unit.to_owned()).or_default() += 1;
+        }
+        Ok(starts)
+    }
+}
+
+/// Starts the operator on a control plane with CRDs and all members registered.
+async fn start(fleet: &Fleet) -> Result<Operator> {
+    prepare(fleet).await?;
+    let operator = Operator::start(OperatorOptions {
+        kubeconfig: fleet.control_plane().kubeconfig(),
+        dir: fleet.dir().to_owned(),
+        arguments: flags(),
+        environment: Vec::new(),
+    })?;
+    operator.wait_ready(PATIENCE).await?;
+    Ok(operator)
+}
+
+/// Probes and reconnects every second: faults are noticed soon, and healed soon.
+pub fn flags() -> Vec<String> {
+    ["--probe-interval=1", "--connect-retry=1"].map(str::to_owned).to_vec()
+}
+
+/// Installs the CRDs of Fleetdex and registers every member under its own name.
+pub async fn prepare(fleet: &Fleet) -> Result<()> {
+    let kubectl = fleet.control_plane().kubectl()?;
+    for file in ["cluster.karmada.io_clusters.yaml", "search.karmada.io_resourceregistries.yaml"] {
+        kubectl.apply_server_side(&repository_file(&format!("crds/{file}"))?).await?;
+    }
+    let hub = Objects::of(fleet.control_plane())?;
+    hub.create_namespace(SECRETS).await?;
+    // A CRD is served a moment after it was accepted.
+    eventually("the CRDs are served", PATIENCE, || async {
+        hub.get("apis/cluster.karmada.io/v1alpha1/clusters").await?;
+        hub.get("apis/search.karmada.io/v1alpha1/resourceregistries").await
+    })
+    .await?;
+    for member in fleet.members() {
+        register(&hub, &Registration::new(member, member.name(), SECRETS)).await?;
+    }
+    Ok(())
+}
+
+/// Creates the Secret and the Cluster of a member.
+pub async fn register(hub: &Objects, registration: &Registration) -> Result<()> {
+    let name = registration.cluster["metadata"]["name"].as_str().context("a Cluster without a name")?;
+    hub.apply(&secret_path(name), &registration.secret).await?;
+    hub.apply(&cluster_path(name), &registration.cluster).await.map(drop)
+}
+
+/// The path of a `Cluster`.
+pub fn cluster_path(name: &str) -> String {
+    format!("apis/cluster.karmada.io/v1alpha1/clusters/{name}")
+}
+
+/// The path of a member's Secret.
+pub fn secret_path(name: &str) -> String {
+    format!("api/v1/namespaces/{SECRETS}/secrets/{name}")
+}
+
+/// A file of the repository.
+pub fn repository_file(path: &str) -> Result<String> {
+    let full = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path);
+    fs::read_to_string(&full).with_context(|| format!("reading {}", full.display()))
+}
+
+/// A `ResourceRegistry` with an index prefix of its own.
+#[derive(Debug, Clone)]
+pub struct Registry {
+    /// Its name.
+    pub name: String,
+    /// The prefix of its indices.
+    pub prefix: String,
+    /// Its spec; [`apply`](Self::apply) makes changes effective.
+    pub spec: Value,
+    hub: Objects,
+    opensearch: OpenSearch,
+}
+
+impl Registry {
+    /// Registers `selectors` of the clusters with these names in the stage's OpenSearch. It is not applied yet.
+    pub fn new(stage: &Stage, name: &str, clusters: &[&str], selectors: &Value) -> Result<Self> {
+        let prefix = unique(name);
+        let spec = json!({
+            "targetCluster": { "clusterNames": clusters },
+            "resourceSelectors": selectors,
+            "backendStore": { "openSearch": {
+                "addresses": [stage.fleet.opensearch()?.url()], "indexPrefix": prefix, "numberOfReplicas": 0,
+            } },
+        });
+        Ok(Self { name: prefix.clone(), prefix, spec, hub: stage.hub.clone(), opensearch: stage.opensearch.clone() })
+    }
+
+    /// Another registry with the same store and the same spec.
+    #[must_use]
+    pub fn sibling(&self, name: &str) -> Self {
+        Self { name: unique(name), ..self.clone() }
+    }
+
+    /// Its path on the control plane.
+    pub fn path(&self) -> String {
+        format!("apis/search.karmada.io/v1alpha1/resourceregistries/{}", self.name)
+    }
+
+    /// Creates it, or makes the spec effective.
+    pub async fn apply(&self) -> Result<()> {
+        let object = json!({
+            "apiVersion": "search.karmada.io/v1alpha1", "kind": "ResourceRegistry",
+            "metadata": { "name": self.name }, "spec": self.spec,
+        });
+        self.hub.apply(&self.path(), &object).await.map(drop)
+    }
+
+    /// Its store's connection settings.
+    pub fn store(&mut self) -> &mut Value {
+        &mut self.spec["backendStore"]["openSearch"]
+    }
+
+    /// Its status, once it is about the spec as it stands.
+    pub async fn status(&self) -> Result<Value> {
+        let mut object = self.hub.get(&self.path()).await?;
+        let generation = &object["metadata"]["generation"];
+        let conditions = object["status"]["conditions"].as_array().context("no conditions yet")?;
+        let is_current = conditions.iter().all(|condition| condition["observedGeneration"] == *generation);
+        ensure!(is_current, "the status is not about generation {generation} yet: {}", object["status"]);
+        Ok(object["status"].take())
+    }
+
+    /// Waits for a condition with this status and reason, and a message that contains `part`. Gives the message.
+    pub async fn until(&self, condition: &str, status: &str, reason: &str, part: &str) -> Result<String> {
+        let what = format!("{}: {condition}={status} {reason} ({part})", self.name);
+        eventually(&what, PATIENCE, || async {
+            let seen = self.status().await?;
+            let conditions = seen["conditions"].as_array().context("no conditions")?;
+            let found = conditions.iter().find(|found| found["type"] == condition).with_context(|| format!("no {condition} in {seen}"))?;
+            let message = found["message"].as_str().unwrap_or_default();
+            let is_wanted = found["status"] == status && found["reason"] == reason && message.contains(part);
+            ensure!(is_wanted, "{seen}");
+            Ok(message.to_owned())
+        })
+        .await
+    }
+
+    /// Waits until it is ready.
+    pub async fn until_ready(&self) -> Result<()> {
+        self.until("Ready", "True", "Ready", "").await.map(drop)
+    }
+
+    /// Waits until one of its clusters is in a phase, with a message that contains `part`.
+    pub async fn until_phase(&self, cluster: &str, phase: &str, part: &str) -> Result<Value> {
+        let what = format!("{}: {cluster} is {phase} ({part})", self.name);
+        eventually(&what, PATIENCE, || async {
+            let seen = self.status().await?;
+            let clusters = seen["clusters"].as_array().context("no clusters")?;
+            let found = clusters.iter().find(|found| found["name"] == cluster).with_context(|| format!("no {cluster} in {seen}"))?;
+            let is_wanted = found["phase"] == phase && found.to_string().contains(part);
+            ensure!(is_wanted, "{seen}");
+            Ok(found.clone())
+        })
+        .await
+    }
+
+    /// Expectations of its documents.
+    pub fn oracle(&self) -> Oracle {
+        Oracle::new(&self.opensearch, &self.prefix)
+    }
+
+    /// Deletes it, without waiting.
+    pub async fn delete(&self) -> Result<()> {
+        self.hub.delete(&self.path()).await
+    }
+
+    /// Waits until the object is gone.
+    pub async fn until_absent(&self) -> Result<()> {
+        eventually(&format!("{} is deleted", self.name), PATIENCE, || async {
+            let found = self.hub.find(&self.path()).await?;
+            ensure!(found.is_none(), "{found:?}");
+            Ok(())
+        })
+        .await
+    }
+
+    /// Deletes it, and waits until neither the object nor any index of its prefix is left.
+    pub async fn remove(&self) -> Result<()> {
+        self.delete().await?;
+        self.until_absent().await?;
+        let left = documents(&self.opensearch, &self.prefix).await?;
+        ensure!(left.is_empty(), "{} is gone and left {} documents", self.name, left.len());
+        let left = indices(&self.opensearch, &self.prefix).await?;
+        ensure!(left.is_empty(), "{} is gone and left {left:?}", self.name);
+        Ok(())
+    }
+}
+
+/// Waits until the store holds exactly what the clusters hold. Gives the number of documents.
+pub async fn until_equal(oracle: &Oracle) -> Result<usize> {
+    eventually("the store holds exactly the objects", PATIENCE, || oracle.compare()).await
+}

@@ -1,0 +1,291 @@
+//! Bad input and faults: each is told on the registry, the rest keeps working, and all heals without a restart.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use e2e::fleet::{Fleet, OpenSearchKind, Options, Registration, unique};
+use e2e::load::Load;
+use e2e::objects::{Objects, config_map_path};
+use e2e::opensearch::OpenSearch;
+use e2e::oracle::{Oracle, indices};
+use e2e::poll::eventually;
+use e2e::scenario::{PATIENCE, Registry, SECRETS, Stage, cluster_path, secret_path, until_equal};
+use serde_json::{Value, json};
+
+const MEMBERS: usize = 2;
+const BOTH: [&str; 2] = ["member1", "member2"];
+const CONFIG_MAPS: &str = "api/v1/configmaps";
+
+fn config_maps() -> Value {
+    json!([{ "apiVersion": "v1", "kind": "ConfigMap" }])
+}
+
+fn maps_of(stage: &Stage, registry: &Registry, clusters: &[(&str, usize)]) -> Oracle {
+    let mut oracle = registry.oracle();
+    for (name, number) in clusters {
+        oracle = oracle.expects(name, stage.fleet.member(*number).unwrap(), CONFIG_MAPS).unwrap();
+    }
+    oracle
+}
+
+async fn change(objects: &Objects, name: &str, value: &str) {
+    objects.apply_config_map("default", name, &json!({ "value": value })).await.unwrap();
+}
+
+#[tokio::test]
+async fn an_unknown_kind_and_an_absent_cluster_are_named_and_do_not_stop_the_rest() {
+    let stage = Stage::enter(MEMBERS).await.unwrap();
+    let ghost = unique("ghost");
+    let mut selectors = config_maps();
+    selectors.as_array_mut().unwrap().push(json!({ "apiVersion": "nowhere.example/v1", "kind": "Nothing" }));
+    let mut registry = Registry::new(&stage, "unknown", &["member1", &ghost], &selectors).unwrap();
+    registry.apply().await.unwrap();
+    registry.until("Ready", "False", "ClustersFailing", "Nothing").await.unwrap();
+    registry.until("Synced", "False", "ClustersFailing", "member1").await.unwrap();
+    registry.until("StoreReachable", "True", "ReachableWithoutCredentials", "").await.unwrap();
+    registry.until_phase(&ghost, "NotFound", &ghost).await.unwrap();
+    registry.until_phase("member1", "Failed", "nowhere.example/v1").await.unwrap();
+    let member1 = [("member1", 1)];
+    until_equal(&maps_of(&stage, &registry, &member1)).await.unwrap();
+    change(&stage.member(1).unwrap(), "told", "works").await;
+    until_equal(&maps_of(&stage, &registry, &member1)).await.unwrap();
+
+    registry.spec["resourceSelectors"] = config_maps();
+    registry.apply().await.unwrap();
+    registry.until("Ready", "False", "ClustersNotFound", &ghost).await.unwrap();
+    stage.register(2, &ghost).await.unwrap();
+    registry.until_ready().await.unwrap();
+    until_equal(&maps_of(&stage, &registry, &[("member1", 1), (&ghost, 2)])).await.unwrap();
+
+    registry.remove().await.unwrap();
+    stage.hub.delete(&cluster_path(&ghost)).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_member_that_does_not_answer_keeps_its_documents_and_catches_up() {
+    let stage = Stage::enter(MEMBERS).await.unwrap();
+    let registry = Registry::new(&stage, "silent", &BOTH, &config_maps()).unwrap();
+    registry.apply().await.unwrap();
+    registry.until_ready().await.unwrap();
+    let both = [("member1", 1), ("member2", 2)];
+    let count = until_equal(&maps_of(&stage, &registry, &both)).await.unwrap();
+    let lists = stage.operator.metric("fleetdex_lists_total", "cluster=\"member2\",kind=\"v1/ConfigMap\"").await.unwrap();
+
+    stage.fleet.member(2).unwrap().kill();
+    registry.until("Ready", "False", "ClustersFailing", "member2").await.unwrap();
+    registry.until_phase("member2", "Failed", "Unreachable").await.unwrap();
+    registry.until_phase("member2", "Failed", "stay as they were").await.unwrap();
+    let cluster = stage.hub.get(&cluster_path("member2")).await.unwrap();
+    let ready = &cluster["status"]["conditions"][0];
+    assert!(ready["type"] == "Ready" && ready["status"] == "False", "{cluster}");
+    let first = stage.member(1).unwrap();
+    change(&first, "meanwhile", "works").await;
+    eventually("the other member's change shows, the silent one's documents stay", PATIENCE, || async {
+        let documents = stage.opensearch.documents(&registry.prefix).await?;
+        anyhow::ensure!(documents.len() == count + 1, "{} documents", documents.len());
+        Ok(())
+    })
+    .await
+    .unwrap();
+
+    stage.fleet.member(2).unwrap().restart().await.unwrap();
+    change(&stage.member(2).unwrap(), "afterwards", "works").await;
+    registry.until_ready().await.unwrap();
+    until_equal(&maps_of(&stage, &registry, &both)).await.unwrap();
+    let lists_after = stage.operator.metric("fleetdex_lists_total", "cluster=\"member2\",kind=\"v1/ConfigMap\"").await.unwrap();
+    assert!((lists_after - lists).abs() < 0.5, "the stream did not resume: {lists} lists before, {lists_after} after");
+
+    registry.remove().await.unwrap();
+    first.delete(&config_map_path("default", "meanwhile")).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_member_with_a_missing_secret_or_a_wrong_token_is_told_and_connected_once_it_is_right() {
+    let stage = Stage::enter(MEMBERS).await.unwrap();
+    let late = unique("late");
+    let member = stage.fleet.member(2).unwrap();
+    let right = Registration::new(member, &late, SECRETS);
+    stage.hub.apply(&cluster_path(&late), &right.cluster).await.unwrap();
+    let registry = Registry::new(&stage, "late", &["member1", &late], &config_maps()).unwrap();
+    registry.apply().await.unwrap();
+    registry.until_phase(&late, "Failed", "SecretNotFound").await.unwrap();
+    registry.until("Ready", "False", "ClustersFailing", &format!("{SECRETS}/{late}")).await.unwrap();
+    until_equal(&maps_of(&stage, &registry, &[("member1", 1)])).await.unwrap();
+
+    let wrong = Registration::with_token(member, &late, SECRETS, "no-such-token");
+    stage.hub.apply(&secret_path(&late), &wrong.secret).await.unwrap();
+    registry.until_phase(&late, "Failed", "Unauthorized").await.unwrap();
+
+    // Of another authority: the token must not reach a server that cannot prove itself.
+    let mut stranger = right.secret.clone();
+    stranger["data"]["caBundle"] = json!(STANDARD.encode(stage.fleet.member(1).unwrap().ca_pem()));
+    stage.hub.apply(&secret_path(&late), &stranger).await.unwrap();
+    registry.until_phase(&late, "Failed", "CertificateInvalid").await.unwrap();
+
+    stage.hub.apply(&secret_path(&late), &right.secret).await.unwrap();
+    registry.until_ready().await.unwrap();
+    until_equal(&maps_of(&stage, &registry, &[("member1", 1), (&late, 2)])).await.unwrap();
+
+    registry.remove().await.unwrap();
+    stage.hub.delete(&cluster_path(&late)).await.unwrap();
+    stage.hub.delete(&secret_path(&late)).await.unwrap();
+}
+
+#[tokio::test]
+async fn credentials_of_the_store_that_are_missing_or_wrong_are_told_and_never_left_out() {
+    let stage = Stage::enter(MEMBERS).await.unwrap();
+    let secured = Fleet::start(Options { opensearch: OpenSearchKind::Secure, ..Options::default() }).await.unwrap();
+    let server = secured.opensearch().unwrap();
+    let neighbour = Registry::new(&stage, "neighbour", &["member1"], &config_maps()).unwrap();
+    neighbour.apply().await.unwrap();
+    neighbour.until_ready().await.unwrap();
+
+    let credentials = unique("credentials");
+    let mut registry = Registry::new(&stage, "secure", &["member1"], &config_maps()).unwrap();
+    registry.store()["addresses"] = json!([server.url()]);
+    registry.store()["secretRef"] = json!({ "namespace": SECRETS, "name": credentials });
+    registry.apply().await.unwrap();
+    let secret = |password: &str| {
+        json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": credentials },
+            "stringData": { "username": "admin", "password": password } })
+    };
+    registry.until("StoreReachable", "False", "SecretNotFound", &format!("{SECRETS}/{credentials}")).await.unwrap();
+    registry.until("Ready", "False", "SecretNotFound", "").await.unwrap();
+    neighbour.until_ready().await.unwrap();
+
+    stage.hub.apply(&secret_path(&credentials), &secret(server.password().unwrap())).await.unwrap();
+    let message = registry.until("StoreReachable", "False", "Unreachable", "ertificate").await.unwrap();
+    eprintln!("{message}");
+
+    stage.hub.apply(&secret_path(&credentials), &secret("wrong-Password-1")).await.unwrap();
+    registry.store()["caBundle"] = json!(server.ca_pem().unwrap());
+    registry.apply().await.unwrap();
+    let message = registry.until("StoreReachable", "False", "Unauthorized", server.url()).await.unwrap();
+    assert!(!message.contains("wrong-Password-1"), "{message}");
+
+    stage.hub.apply(&secret_path(&credentials), &secret(server.password().unwrap())).await.unwrap();
+    registry.until_ready().await.unwrap();
+    registry.until("StoreReachable", "True", "Reachable", "").await.unwrap();
+    let member = stage.fleet.member(1).unwrap();
+    let oracle = Oracle::new(&server.client().unwrap(), &registry.prefix).expects("member1", member, CONFIG_MAPS).unwrap();
+    until_equal(&oracle).await.unwrap();
+
+    // A password that goes wrong while everything runs, and is mended.
+    stage.hub.apply(&secret_path(&credentials), &secret("wrong-Password-1")).await.unwrap();
+    registry.until("StoreReachable", "False", "Unauthorized", "").await.unwrap();
+    change(&stage.member(1).unwrap(), "unauthorized", "meanwhile").await;
+    stage.hub.apply(&secret_path(&credentials), &secret(server.password().unwrap())).await.unwrap();
+    registry.until_ready().await.unwrap();
+    until_equal(&oracle).await.unwrap();
+
+    registry.delete().await.unwrap();
+    registry.until_absent().await.unwrap();
+    assert_eq!(indices(&server.client().unwrap(), &registry.prefix).await.unwrap(), [""; 0]);
+    neighbour.remove().await.unwrap();
+    stage.hub.delete(&secret_path(&credentials)).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_store_that_is_down_at_the_start_is_filled_when_it_comes_up() {
+    let stage = Stage::enter(MEMBERS).await.unwrap();
+    stage.operator.terminate(Duration::from_secs(30)).await.unwrap();
+    let server = stage.fleet.opensearch().unwrap();
+    server.kill();
+    stage.operator.restart().unwrap();
+    let registry = Registry::new(&stage, "down", &BOTH, &config_maps()).unwrap();
+    registry.apply().await.unwrap();
+    registry.until("StoreReachable", "False", "Unreachable", server.url()).await.unwrap();
+    stage.operator.wait_ready(PATIENCE).await.unwrap();
+
+    server.restart().await.unwrap();
+    registry.until_ready().await.unwrap();
+    until_equal(&maps_of(&stage, &registry, &[("member1", 1), ("member2", 2)])).await.unwrap();
+    registry.remove().await.unwrap();
+}
+
+#[tokio::test]
+async fn nothing_is_lost_when_the_store_dies_amid_changes() {
+    let stage = Stage::enter(MEMBERS).await.unwrap();
+    let member = stage.fleet.member(1).unwrap();
+    let namespace = unique("busy");
+    stage.member(1).unwrap().create_namespace(&namespace).await.unwrap();
+    let selectors = json!([{ "apiVersion": "v1", "kind": "Pod" }]);
+    let registry = Registry::new(&stage, "dies", &["member1"], &selectors).unwrap();
+    registry.apply().await.unwrap();
+    registry.until_ready().await.unwrap();
+    let oracle = registry.oracle().expects("member1", member, "api/v1/pods").unwrap();
+
+    let load = Load { concurrency: 4, ..Load::new(&namespace, 300) };
+    let server = stage.fleet.opensearch().unwrap();
+    let dies = async {
+        eventually("the first pods arrive", PATIENCE, || async {
+            let documents = stage.opensearch.documents(&registry.prefix).await?;
+            anyhow::ensure!(!documents.is_empty(), "none");
+            Ok(())
+        })
+        .await
+        .unwrap();
+        server.kill();
+    };
+    let (created, ()) = tokio::join!(load.create(member), dies);
+    created.unwrap();
+    load.patch_statuses(member, 1).await.unwrap();
+    Load { pods: 0..100, ..load.clone() }.delete(member).await.unwrap();
+    registry.until("StoreReachable", "False", "Unreachable", server.url()).await.unwrap();
+    server.restart().await.unwrap();
+    assert_eq!(until_equal(&oracle).await.unwrap(), 200);
+    registry.until_ready().await.unwrap();
+
+    Load { pods: 100..300, ..load }.delete(member).await.unwrap();
+    assert_eq!(until_equal(&oracle).await.unwrap(), 0);
+    registry.remove().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_write_block_is_told_and_waited_out() {
+    let stage = Stage::enter(MEMBERS).await.unwrap();
+    let registry = Registry::new(&stage, "blocked", &["member1"], &config_maps()).unwrap();
+    registry.apply().await.unwrap();
+    registry.until_ready().await.unwrap();
+    let oracle = maps_of(&stage, &registry, &[("member1", 1)]);
+    until_equal(&oracle).await.unwrap();
+
+    let settings = format!("{}-member1/_settings", registry.prefix);
+    stage.opensearch.put(&settings, &json!({ "index.blocks.write": true })).await.unwrap();
+    let objects = stage.member(1).unwrap();
+    change(&objects, "blocked", "one").await;
+    registry.until("StoreReachable", "False", "Blocked", "").await.unwrap();
+    change(&objects, "blocked", "two").await;
+    stage.opensearch.put(&settings, &json!({ "index.blocks.write": null })).await.unwrap();
+    until_equal(&oracle).await.unwrap();
+    registry.until_ready().await.unwrap();
+    registry.remove().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_index_that_somebody_deletes_is_filled_again() {
+    let stage = Stage::enter(MEMBERS).await.unwrap();
+    let registry = Registry::new(&stage, "deleted", &BOTH, &config_maps()).unwrap();
+    registry.apply().await.unwrap();
+    registry.until_ready().await.unwrap();
+    let oracle = maps_of(&stage, &registry, &[("member1", 1), ("member2", 2)]);
+    until_equal(&oracle).await.unwrap();
+    let starts = stage.stream_starts().unwrap()["member2:v1/ConfigMap"];
+
+    delete_index(&stage.opensearch, &registry.prefix, "member1").await;
+    change(&stage.member(1).unwrap(), "after", "the index was deleted").await;
+    until_equal(&oracle).await.unwrap();
+    registry.until_ready().await.unwrap();
+    assert_eq!(stage.stream_starts().unwrap()["member2:v1/ConfigMap"], starts);
+    // Bulk writes must never make an index that is not ours.
+    let made = indices(&stage.opensearch, &registry.prefix).await.unwrap();
+    assert_eq!(made.len(), 2, "{made:?}");
+    registry.remove().await.unwrap();
+}
+
+async fn delete_index(opensearch: &OpenSearch, prefix: &str, cluster: &str) {
+    opensearch.delete(&format!("{prefix}-{cluster}.g1")).await.unwrap();
+}

@@ -1,0 +1,272 @@
+//! Awkward objects: each is a document with all of its fields, or a fallback that says why not, and spoils no other.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use e2e::fleet::unique;
+use e2e::objects::{Objects, config_map_path};
+use e2e::oracle::{document, documents, same_fields};
+use e2e::poll::eventually;
+use e2e::scenario::{PATIENCE, Registry, Stage, until_equal};
+use serde_json::{Value, json};
+
+const MEMBERS: usize = 1;
+const THINGS: &str = "apis/awkward.example.io/v1/things";
+
+/// Objects with any field at all, spec or not.
+fn things_crd() -> Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": { "name": "things.awkward.example.io" },
+        "spec": {
+            "group": "awkward.example.io", "scope": "Namespaced",
+            "names": { "kind": "Thing", "listKind": "ThingList", "plural": "things", "singular": "thing" },
+            "versions": [{
+                "name": "v1", "served": true, "storage": true,
+                "schema": { "openAPIV3Schema": { "type": "object", "x-kubernetes-preserve-unknown-fields": true } },
+            }],
+        },
+    })
+}
+
+/// A namespace of the member, and a registry of its ConfigMaps, Secrets and Things.
+async fn furnish(stage: &Stage, name: &str) -> (Objects, String, Registry) {
+    let objects = stage.member(1).unwrap();
+    let crd = "apis/apiextensions.k8s.io/v1/customresourcedefinitions/things.awkward.example.io";
+    objects.apply(crd, &things_crd()).await.unwrap();
+    eventually("the kind is served", PATIENCE, || objects.get(THINGS)).await.unwrap();
+    let namespace = unique(name);
+    objects.create_namespace(&namespace).await.unwrap();
+    let selectors = json!([
+        { "apiVersion": "v1", "kind": "ConfigMap", "namespace": namespace },
+        { "apiVersion": "v1", "kind": "Secret", "namespace": namespace },
+        { "apiVersion": "awkward.example.io/v1", "kind": "Thing", "namespace": namespace },
+    ]);
+    let registry = Registry::new(stage, name, &["member1"], &selectors).unwrap();
+    (objects, namespace, registry)
+}
+
+fn thing(name: &str, fields: &Value) -> Value {
+    let mut object = json!({ "apiVersion": "awkward.example.io/v1", "kind": "Thing", "metadata": { "name": name } });
+    for (key, value) in fields.as_object().unwrap() {
+        if key == "metadata" {
+            for (member, inner) in value.as_object().unwrap() {
+                object["metadata"][member] = inner.clone();
+            }
+        } else {
+            object[key] = value.clone();
+        }
+    }
+    object
+}
+
+fn things_in(namespace: &str) -> String {
+    format!("apis/awkward.example.io/v1/namespaces/{namespace}/things")
+}
+
+async fn until_everything_is_there(stage: &Stage, registry: &Registry, namespace: &str) -> usize {
+    let member = stage.fleet.member(1).unwrap();
+    let oracle = registry
+        .oracle()
+        .expects("member1", member, &format!("api/v1/namespaces/{namespace}/configmaps"))
+        .unwrap()
+        .expects("member1", member, &format!("api/v1/namespaces/{namespace}/secrets"))
+        .unwrap()
+        .expects("member1", member, &things_in(namespace))
+        .unwrap();
+    until_equal(&oracle).await.unwrap()
+}
+
+/// What a compressor cannot make small, in letters.
+fn noise(bytes: usize) -> String {
+    (0..bytes).map(|_| char::from(rand::random_range(b'a'..=b'z'))).collect()
+}
+
+#[tokio::test]
+async fn awkward_objects_are_whole_documents() {
+    let stage = Stage::enter(MEMBERS).await.unwrap();
+    let (objects, namespace, registry) = furnish(&stage, "awkward").await;
+    let things = things_in(&namespace);
+    let awkward = [
+        // Almost what etcd takes at most.
+        thing("large", &json!({ "spec": { "text": noise(1_400_000) } })),
+        thing("larger-in-json", &json!({ "spec": { "text": "\u{1}\"\\".repeat(100_000) } })),
+        thing("dotted-labels", &json!({ "metadata": { "labels": {
+            "app": "web", "app.kubernetes.io/name": "web", "app.kubernetes.io": "x", "a.b.c": "", "example.com/deep.er": "y",
+        } } })),
+        thing("long-values", &json!({
+            "metadata": { "annotations": { "example.com/long": noise(200_000), "a": "", "a.b": "c" } },
+            "spec": { "type": noise(40_000), "nodeName": noise(33_000), "replicas": 12 },
+            "status": { "phase": noise(50_000) },
+            "type": noise(40_000),
+        })),
+        thing("no-spec", &json!({})),
+        thing("null-and-empty", &json!({ "spec": { "a": {}, "b": [], "c": "" }, "status": {} })),
+        thing("own-names", &json!({
+            "search": { "labels": ["not=ours"], "native": 1, "rejected": "no" }, "cluster": "its-own", "spec": { "search": 1 },
+        })),
+        thing("scalars", &json!({ "search": 7, "cluster": { "deep": [1, 2.5, true, null] }, "items": [], "sum": 1e300 })),
+        thing("numbers", &json!({ "spec": { "big": 9_007_199_254_740_993_u64, "ratio": 0.1, "negative": -7, "text": "007" } })),
+        thing("unicode", &json!({
+            "metadata": { "annotations": { "greeting": "Grüße, 世界 🌍 \u{202e}\u{0}\u{7f}" } },
+            "spec": { "кириллица": "да", "line\nbreak": "a\r\nb\u{2028}c", "emoji 🦀": ["👩‍👩‍👧", "\u{feff}"] },
+        })),
+        thing("dots-in-keys", &json!({ "spec": { "a.b": 1, "a": { "b": 2 }, ".": 3, "": 4, "x..y": 5 }, "status.phase": "flat" })),
+        thing("deep", &json!({ "spec": deep(150) })),
+    ];
+    for object in &awkward {
+        objects.create(&things, object).await.unwrap();
+    }
+    let megabyte = json!({ "first": noise(500_000), "second": noise(500_000), "third.dotted_KEY": "x" });
+    objects.apply_config_map(&namespace, "megabyte", &megabyte).await.unwrap();
+
+    registry.apply().await.unwrap();
+    registry.until_ready().await.unwrap();
+    assert_eq!(until_everything_is_there(&stage, &registry, &namespace).await, awkward.len() + 1);
+    for object in &awkward {
+        let name = object["metadata"]["name"].as_str().unwrap();
+        let native = objects.get(&format!("{things}/{name}")).await.unwrap();
+        let stored = document(&stage.opensearch, &registry.prefix, &native).await.unwrap();
+        assert!(stored["search"].get("rejected").is_none(), "{name} was refused: {}", stored["search"]["rejected"]);
+        same_fields(&stored, &native).unwrap_or_else(|error| panic!("{name}: {}", shortened(&error.to_string())));
+    }
+    let native = objects.get(&config_map_path(&namespace, "megabyte")).await.unwrap();
+    let stored = document(&stage.opensearch, &registry.prefix, &native).await.unwrap();
+    same_fields(&stored, &native).unwrap();
+
+    // Labels with dots are found exactly.
+    for (term, names) in [("app=web", vec!["dotted-labels"]), ("app.kubernetes.io/name=web", vec!["dotted-labels"]), ("app=x", vec![])] {
+        let hits = stage.opensearch.search_all(&registry.prefix, &json!({ "term": { "search.labels": term } })).await.unwrap();
+        let found: Vec<&str> = hits.iter().filter_map(|hit| hit["_source"]["metadata"]["name"].as_str()).collect();
+        assert_eq!(found, names, "{term}");
+    }
+
+    // They arrive as changes, too, one after the other on one watch line each.
+    for object in &awkward {
+        let name = object["metadata"]["name"].as_str().unwrap();
+        objects.merge(&format!("{things}/{name}"), &json!({ "metadata": { "labels": { "round": "2" } } })).await.unwrap();
+    }
+    until_everything_is_there(&stage, &registry, &namespace).await;
+    for object in &awkward {
+        objects.delete(&format!("{things}/{}", object["metadata"]["name"].as_str().unwrap())).await.unwrap();
+    }
+    assert_eq!(until_everything_is_there(&stage, &registry, &namespace).await, 1);
+    registry.remove().await.unwrap();
+    objects.delete(&config_map_path(&namespace, "megabyte")).await.unwrap();
+}
+
+/// `{"a":{"a":…}}`
+fn deep(levels: usize) -> Value {
+    (0..levels).fold(json!("bottom"), |inner, _| json!({ "a": inner }))
+}
+
+fn shortened(text: &str) -> String {
+    text.chars().take(3_000).collect()
+}
+
+#[tokio::test]
+async fn a_document_that_the_store_refuses_has_a_fallback_and_its_batch_mates_are_untouched() {
+    let stage = Stage::enter(MEMBERS).await.unwrap();
+    let (objects, namespace, registry) = furnish(&stage, "refused").await;
+    let things = things_in(&namespace);
+    // `status.phase` and `type` are mapped as keywords for built-in kinds; these objects have other ideas.
+    let refused = [
+        thing("phase-object", &json!({ "metadata": { "labels": { "app": "odd" } }, "status": { "phase": { "name": "Running" } } })),
+        thing("type-object", &json!({ "type": { "deep": true }, "search": "own", "cluster": "own" })),
+    ];
+    let mates: Vec<Value> = (0..50).map(|number| thing(&format!("mate-{number}"), &json!({ "status": { "phase": "Running" } }))).collect();
+    for object in mates.iter().chain(&refused) {
+        objects.create(&things, object).await.unwrap();
+    }
+    registry.apply().await.unwrap();
+    registry.until_ready().await.unwrap();
+    assert_eq!(until_everything_is_there(&stage, &registry, &namespace).await, 52);
+    let status = registry.status().await.unwrap();
+    assert!(status.to_string().contains("2 refused by the store"), "{status}");
+
+    for object in &refused {
+        let name = object["metadata"]["name"].as_str().unwrap();
+        let native = objects.get(&format!("{things}/{name}")).await.unwrap();
+        let stored = document(&stage.opensearch, &registry.prefix, &native).await.unwrap();
+        let reason = stored["search"]["rejected"].as_str().unwrap();
+        assert!(reason.contains(if name == "type-object" { "[type]" } else { "[status.phase]" }), "{reason}");
+        for field in ["name", "namespace", "uid", "resourceVersion"] {
+            assert_eq!(stored["metadata"][field], native["metadata"][field], "{stored}");
+        }
+        for (field, value) in native.as_object().unwrap() {
+            if !["apiVersion", "kind", "metadata"].contains(&field.as_str()) {
+                assert_eq!(stored["search"]["native"][field], *value, "{stored}");
+            }
+        }
+    }
+    let hits = stage.opensearch.search_all(&registry.prefix, &json!({ "term": { "search.labels": "app=odd" } })).await.unwrap();
+    assert_eq!(hits.len(), 1);
+
+    // Mended, it is a document like any other.
+    objects.merge(&format!("{things}/phase-object"), &json!({ "status": { "phase": "Running" } })).await.unwrap();
+    assert_eq!(until_everything_is_there(&stage, &registry, &namespace).await, 52);
+    let native = objects.get(&format!("{things}/phase-object")).await.unwrap();
+    let stored = document(&stage.opensearch, &registry.prefix, &native).await.unwrap();
+    same_fields(&stored, &native).unwrap();
+    assert!(stored["search"].get("rejected").is_none(), "{stored}");
+    registry.remove().await.unwrap();
+}
+
+#[tokio::test]
+async fn values_of_secrets_are_nowhere_in_the_store() {
+    let stage = Stage::enter(MEMBERS).await.unwrap();
+    let (objects, namespace, registry) = furnish(&stage, "secrets").await;
+    let password = format!("plain{}", noise(20));
+    let manifest = json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "applied", "namespace": namespace, "labels": { "app": "vault" } },
+        "stringData": { "password": password, "user": "u", "empty": "" },
+    });
+    // kubectl's annotation has the values in it as well.
+    stage.fleet.member(1).unwrap().kubectl().unwrap().apply(&manifest.to_string()).await.unwrap();
+    registry.apply().await.unwrap();
+    registry.until_ready().await.unwrap();
+    assert_eq!(until_everything_is_there(&stage, &registry, &namespace).await, 1);
+    let changed = format!("later{}", noise(20));
+    let path = format!("api/v1/namespaces/{namespace}/secrets/applied");
+    objects.merge(&path, &json!({ "stringData": { "password": changed } })).await.unwrap();
+    until_everything_is_there(&stage, &registry, &namespace).await;
+
+    let native = objects.get(&path).await.unwrap();
+    assert!(native.to_string().contains(&password), "the annotation should hold the first password: {native}");
+    let stored = document(&stage.opensearch, &registry.prefix, &native).await.unwrap();
+    assert_eq!(stored["data"], json!({ "empty": "", "password": "", "user": "" }));
+    assert_eq!(stored["type"], "Opaque");
+    let everything = Value::Array(documents(&stage.opensearch, &registry.prefix).await.unwrap()).to_string();
+    assert!(everything.contains("vault"));
+    for value in [&password, &changed] {
+        assert!(!everything.contains(value.as_str()), "the store holds a value of a Secret");
+        assert!(!everything.contains(&STANDARD.encode(value)), "the store holds a value of a Secret in base64");
+    }
+    let log = std::fs::read_to_string(stage.operator.process().log()).unwrap();
+    assert!(!log.contains(&password) && !log.contains(&STANDARD.encode(&password)), "the log holds a value of a Secret");
+
+    registry.remove().await.unwrap();
+    objects.delete(&path).await.unwrap();
+}
+
+#[tokio::test]
+async fn redacted_fields_are_nowhere_in_the_store() {
+    let stage = Stage::enter(MEMBERS).await.unwrap();
+    let (objects, namespace, mut registry) = furnish(&stage, "redacted").await;
+    let word = noise(24);
+    let object = thing("redacted", &json!({ "spec": { "kept": 1, "list": [{ "token": word, "name": "a" }, { "token": word }], "token": word } }));
+    objects.create(&things_in(&namespace), &object).await.unwrap();
+    registry.spec["redact"] = json!(["spec.token", "spec.list[*].token"]);
+    registry.apply().await.unwrap();
+    registry.until_ready().await.unwrap();
+    until_everything_is_there(&stage, &registry, &namespace).await;
+    let native = objects.get(&format!("{}/redacted", things_in(&namespace))).await.unwrap();
+    let stored = document(&stage.opensearch, &registry.prefix, &native).await.unwrap();
+    assert_eq!(stored["spec"], json!({ "kept": 1, "list": [{ "name": "a" }, {}] }));
+    let everything = Value::Array(documents(&stage.opensearch, &registry.prefix).await.unwrap()).to_string();
+    assert!(!everything.contains(&word));
+
+    registry.remove().await.unwrap();
+    objects.delete(&format!("{}/redacted", things_in(&namespace))).await.unwrap();
+}

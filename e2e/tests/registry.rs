@@ -1,0 +1,385 @@
+//! What a registry makes of a fleet: exactly its objects as documents, whatever is edited, created, deleted or restarted.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use std::time::Duration;
+
+use e2e::fleet::unique;
+use e2e::objects::{Objects, config_map_path};
+use e2e::oracle::{document, indices, same_fields};
+use e2e::poll::eventually;
+use e2e::scenario::{PATIENCE, Registry, Stage, cluster_path, repository_file, until_equal};
+use serde_json::{Value, json};
+
+const MEMBERS: usize = 2;
+const BOTH: [&str; 2] = ["member1", "member2"];
+const CONFIG_MAPS: &str = "api/v1/configmaps";
+const SECRETS: &str = "api/v1/secrets";
+const WORKLOADS: &str = "apis/workload.example.io/v1alpha1/workloads";
+
+/// Two namespaces with two objects of two kinds each, one of them with the label `tier: web`.
+async fn furnish(member: &Objects) -> [String; 2] {
+    let namespaces = [unique("left"), unique("right")];
+    for namespace in &namespaces {
+        member.create_namespace(namespace).await.unwrap();
+        for (name, tier) in [("one", "web"), ("two", "db")] {
+            member.apply_config_map(namespace, name, &json!({ "a": "b" })).await.unwrap();
+            let secret = json!({
+                "apiVersion": "v1", "kind": "Secret", "metadata": { "name": name, "labels": { "tier": tier } },
+                "stringData": { "password": "moonlight" },
+            });
+            member.apply(&format!("api/v1/namespaces/{namespace}/secrets/{name}"), &secret).await.unwrap();
+        }
+    }
+    namespaces
+}
+
+async fn empty(member: &Objects, namespaces: &[String]) {
+    for namespace in namespaces {
+        for name in ["one", "two", "three"] {
+            member.delete(&config_map_path(namespace, name)).await.unwrap();
+            member.delete(&format!("api/v1/namespaces/{namespace}/secrets/{name}")).await.unwrap();
+        }
+    }
+}
+
+fn in_namespace(namespace: &str, plural: &str) -> String {
+    format!("api/v1/namespaces/{namespace}/{plural}")
+}
+
+#[tokio::test]
+async fn objects_are_documents_and_their_changes_show() {
+    let stage = Stage::enter(MEMBERS).await.unwrap();
+    let fleet = stage.fleet;
+    let members = [stage.member(1).unwrap(), stage.member(2).unwrap()];
+    let mut furnished = Vec::new();
+    for member in &members {
+        furnished.push(furnish(member).await);
+    }
+    let [namespace, other] = &furnished[0];
+
+    let selectors = json!([{ "apiVersion": "v1", "kind": "ConfigMap" }, { "apiVersion": "v1", "kind": "Namespace" }]);
+    let registry = Registry::new(&stage, "changes", &BOTH, &selectors).unwrap();
+    registry.apply().await.unwrap();
+    registry.until_ready().await.unwrap();
+    let mut oracle = registry.oracle();
+    for (number, name) in (1..).zip(BOTH) {
+        let member = fleet.member(number).unwrap();
+        oracle = oracle.expects(name, member, CONFIG_MAPS).unwrap().expects(name, member, "api/v1/namespaces").unwrap();
+    }
+    let before = until_equal(&oracle).await.unwrap();
+    let status = registry.status().await.unwrap();
+    assert_eq!(status["summary"]["objects"], before, "{status}");
+
+    // Created by kubectl, which leaves its annotation behind.
+    let applied = json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": { "name": "three", "namespace": namespace, "labels": { "app": "x" }, "annotations": { "kept": "yes" } },
+        "data": { "greeting": "hello" },
+    });
+    fleet.member(1).unwrap().kubectl().unwrap().apply(&applied.to_string()).await.unwrap();
+    assert_eq!(until_equal(&oracle).await.unwrap(), before + 1);
+    let object = members[0].get(&config_map_path(namespace, "three")).await.unwrap();
+    let stored = document(&stage.opensearch, &registry.prefix, &object).await.unwrap();
+    same_fields(&stored, &object).unwrap();
+    assert_eq!(stored["metadata"]["annotations"], json!({ "kept": "yes" }));
+    assert_eq!(stored["search"]["labels"], json!(["app=x"]));
+
+    members[0].merge(&config_map_path(namespace, "three"), &json!({ "data": { "greeting": "goodbye" } })).await.unwrap();
+    members[0].delete(&config_map_path(other, "two")).await.unwrap();
+    assert_eq!(until_equal(&oracle).await.unwrap(), before);
+    let object = members[0].get(&config_map_path(namespace, "three")).await.unwrap();
+    let stored = document(&stage.opensearch, &registry.prefix, &object).await.unwrap();
+    assert_eq!(stored["data"]["greeting"], "goodbye");
+    eventually("the status counts the objects", PATIENCE, || async {
+        let status = registry.status().await?;
+        anyhow::ensure!(status["summary"]["objects"] == before, "{status}");
+        Ok(())
+    })
+    .await
+    .unwrap();
+
+    registry.remove().await.unwrap();
+    for (member, namespaces) in members.iter().zip(&furnished) {
+        empty(member, namespaces).await;
+    }
+}
+
+#[tokio::test]
+async fn an_edit_changes_what_it_says_and_leaves_other_streams_alone() {
+    let stage = Stage::enter(MEMBERS).await.unwrap();
+    let [first, second] = [stage.fleet.member(1).unwrap(), stage.fleet.member(2).unwrap()];
+    let objects = stage.member(1).unwrap();
+    let namespaces = furnish(&objects).await;
+    let [left, right] = &namespaces;
+
+    let config_maps = json!({ "apiVersion": "v1", "kind": "ConfigMap" });
+    let mut registry = Registry::new(&stage, "edits", &BOTH, &json!([config_maps])).unwrap();
+    registry.apply().await.unwrap();
+    registry.until_ready().await.unwrap();
+    let maps = || registry_maps(&stage, &registry.prefix, true);
+    until_equal(&maps()).await.unwrap();
+    let config_map_starts = |stage: &Stage| {
+        let starts = stage.stream_starts().unwrap();
+        BOTH.map(|cluster| starts[&format!("{cluster}:v1/ConfigMap")])
+    };
+    let starts = config_map_starts(&stage);
+
+    // Each edit of the Secret's selector, and the lists that hold exactly what it selects.
+    let of_all = |selector: Value| json!([config_maps, selector]);
+    let tier = "?labelSelector=tier%3Dweb";
+    let edits: [(Value, Vec<String>, Vec<&str>); 6] = [
+        (json!({ "kind": "Secret", "apiVersion": "v1" }), vec![SECRETS.into()], vec![]),
+        (json!({ "kind": "Secret", "apiVersion": "v1", "namespace": left }), vec![in_namespace(left, "secrets")], vec![]),
+        (
+            json!({ "kind": "Secret", "apiVersion": "v1", "namespaces": [left, right] }),
+            vec![in_namespace(left, "secrets"), in_namespace(right, "secrets")],
+            vec![],
+        ),
+        (json!({ "kind": "Secret", "apiVersion": "v1", "excludeNamespaces": [right] }), vec![SECRETS.into()], vec![right]),
+        (
+            json!({ "kind": "Secret", "apiVersion": "v1", "labelSelector": { "matchLabels": { "tier": "web" } } }),
+            vec![format!("{SECRETS}{tier}")],
+            vec![],
+        ),
+        (
+            json!({ "kind": "Secret", "apiVersion": "v1", "fieldSelector": { "matchExpressions": [
+                { "key": "metadata.name", "operator": "NotIn", "values": ["one"] },
+            ] } }),
+            vec![format!("{SECRETS}?fieldSelector=metadata.name!%3Done")],
+            vec![],
+        ),
+    ];
+    for (selector, collections, outside) in edits {
+        eprintln!("{selector}");
+        registry.spec["resourceSelectors"] = of_all(selector);
+        registry.apply().await.unwrap();
+        registry.until_ready().await.unwrap();
+        let mut oracle = maps();
+        for (name, member) in [("member1", first), ("member2", second)] {
+            for collection in &collections {
+                oracle = oracle.expects_outside(name, member, collection, &outside).unwrap();
+            }
+        }
+        until_equal(&oracle).await.unwrap();
+    }
+
+    registry.spec["exclude"] = json!([{ "apiVersion": "v1", "kind": "Secret" }]);
+    registry.apply().await.unwrap();
+    registry.until_ready().await.unwrap();
+    until_equal(&maps()).await.unwrap();
+    assert_eq!(config_map_starts(&stage), starts, "a stream that no edit was about was started again");
+
+    // A label that no longer matches takes the document away; one that matches again brings it back.
+    registry.spec["exclude"] = json!([]);
+    registry.spec["resourceSelectors"] =
+        of_all(json!({ "kind": "Secret", "apiVersion": "v1", "labelSelector": { "matchLabels": { "tier": "web" } } }));
+    registry.apply().await.unwrap();
+    registry.until_ready().await.unwrap();
+    let labelled = || {
+        let selected = format!("{SECRETS}{tier}");
+        maps().expects("member1", first, &selected).unwrap().expects("member2", second, &selected).unwrap()
+    };
+    let count = until_equal(&labelled()).await.unwrap();
+    let secret = format!("api/v1/namespaces/{left}/secrets/one");
+    objects.merge(&secret, &json!({ "metadata": { "labels": { "tier": "none" } } })).await.unwrap();
+    assert_eq!(until_equal(&labelled()).await.unwrap(), count - 1);
+    objects.merge(&secret, &json!({ "metadata": { "labels": { "tier": "web" } } })).await.unwrap();
+    assert_eq!(until_equal(&labelled()).await.unwrap(), count);
+
+    registry.spec["resourceSelectors"] = json!([config_maps]);
+    registry.spec["targetCluster"]["clusterNames"] = json!(["member1"]);
+    registry.apply().await.unwrap();
+    registry.until_ready().await.unwrap();
+    until_equal(&registry_maps(&stage, &registry.prefix, false)).await.unwrap();
+    let left_over = indices(&stage.opensearch, &registry.prefix).await.unwrap();
+    assert_eq!(left_over, [format!("{}-member1.g1", registry.prefix)]);
+    assert_eq!(config_map_starts(&stage), starts);
+
+    registry.remove().await.unwrap();
+    empty(&objects, &namespaces).await;
+}
+
+/// The ConfigMaps of one or both members under a prefix.
+fn registry_maps(stage: &Stage, prefix: &str, both: bool) -> e2e::oracle::Oracle {
+    let clusters: &[&str] = if both { &BOTH } else { &BOTH[..1] };
+    let mut oracle = e2e::oracle::Oracle::new(&stage.opensearch, prefix);
+    for (number, name) in (1..).zip(clusters) {
+        oracle = oracle.expects(name, stage.fleet.member(number).unwrap(), CONFIG_MAPS).unwrap();
+    }
+    oracle
+}
+
+#[tokio::test]
+async fn a_deleted_registry_leaves_what_its_neighbour_in_the_same_store_wants() {
+    let stage = Stage::enter(MEMBERS).await.unwrap();
+    let first = stage.fleet.member(1).unwrap();
+    let objects = stage.member(1).unwrap();
+    let namespaces = furnish(&objects).await;
+    let [left, _] = &namespaces;
+
+    let everything = json!([{ "apiVersion": "v1", "kind": "ConfigMap" }, { "apiVersion": "v1", "kind": "Secret" }]);
+    let leaving = Registry::new(&stage, "shared", &BOTH, &everything).unwrap();
+    let mut staying = leaving.sibling("staying");
+    staying.spec["resourceSelectors"] = json!([{ "apiVersion": "v1", "kind": "ConfigMap", "namespace": left }]);
+    staying.spec["targetCluster"]["clusterNames"] = json!(["member1"]);
+    leaving.apply().await.unwrap();
+    staying.apply().await.unwrap();
+    leaving.until_ready().await.unwrap();
+    staying.until_ready().await.unwrap();
+    let mut both = leaving.oracle();
+    for (number, name) in (1..).zip(BOTH) {
+        let member = stage.fleet.member(number).unwrap();
+        both = both.expects(name, member, CONFIG_MAPS).unwrap().expects(name, member, SECRETS).unwrap();
+    }
+    until_equal(&both).await.unwrap();
+
+    leaving.delete().await.unwrap();
+    leaving.until_absent().await.unwrap();
+    let kept = staying.oracle().expects("member1", first, &in_namespace(left, "configmaps")).unwrap();
+    assert_eq!(until_equal(&kept).await.unwrap(), 2);
+    staying.until_ready().await.unwrap();
+
+    staying.remove().await.unwrap();
+    empty(&objects, &namespaces).await;
+}
+
+#[tokio::test]
+async fn a_deleted_cluster_takes_its_documents_along_and_a_new_one_brings_them_back() {
+    let stage = Stage::enter(MEMBERS).await.unwrap();
+    let second = stage.fleet.member(2).unwrap();
+    let cluster = unique("extra");
+    stage.register(2, &cluster).await.unwrap();
+    let selectors = json!([{ "apiVersion": "v1", "kind": "ConfigMap" }]);
+    let mut registry = Registry::new(&stage, "clusters", &[], &selectors).unwrap();
+    registry.spec["targetCluster"] = json!({ "labelSelector": { "matchLabels": { "member": "member2" } } });
+    registry.apply().await.unwrap();
+    registry.until_ready().await.unwrap();
+    let member_only = || registry.oracle().expects("member2", second, CONFIG_MAPS).unwrap();
+    let both = || member_only().expects(&cluster, second, CONFIG_MAPS).unwrap();
+    until_equal(&both()).await.unwrap();
+    let starts = stage.stream_starts().unwrap()["member2:v1/ConfigMap"];
+
+    stage.hub.delete(&cluster_path(&cluster)).await.unwrap();
+    until_equal(&member_only()).await.unwrap();
+    eventually("the index of the cluster is dropped", PATIENCE, || async {
+        let left = indices(&stage.opensearch, &registry.prefix).await?;
+        anyhow::ensure!(left.len() == 1, "{left:?}");
+        Ok(())
+    })
+    .await
+    .unwrap();
+
+    stage.register(2, &cluster).await.unwrap();
+    until_equal(&both()).await.unwrap();
+    // A cluster that the selector no longer matches is left out as well.
+    stage.hub.merge(&cluster_path(&cluster), &json!({ "metadata": { "labels": { "member": "none" } } })).await.unwrap();
+    until_equal(&member_only()).await.unwrap();
+    assert_eq!(stage.stream_starts().unwrap()["member2:v1/ConfigMap"], starts);
+
+    registry.remove().await.unwrap();
+    stage.hub.delete(&cluster_path(&cluster)).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_kind_is_indexed_as_soon_as_a_member_serves_it_and_goes_with_its_crd() {
+    let stage = Stage::enter(MEMBERS).await.unwrap();
+    let [first, second] = [stage.fleet.member(1).unwrap(), stage.fleet.member(2).unwrap()];
+    let selectors = json!([
+        { "apiVersion": "v1", "kind": "ConfigMap" },
+        { "apiVersion": "workload.example.io/v1alpha1", "kind": "Workload" },
+    ]);
+    let mut registry = Registry::new(&stage, "kinds", &BOTH, &selectors).unwrap();
+    registry.apply().await.unwrap();
+    registry.until("Synced", "False", "ClustersFailing", "Workload").await.unwrap();
+    let maps = || registry_maps(&stage, &registry.prefix, true);
+    until_equal(&maps()).await.unwrap();
+    let starts = stage.stream_starts().unwrap()["member1:v1/ConfigMap"];
+
+    let crd = repository_file("tests/manifests/needs/workload-crd.yaml").unwrap();
+    let kubectl = first.kubectl().unwrap();
+    kubectl.apply(&crd).await.unwrap();
+    let workload = repository_file("tests/manifests/workload.yaml").unwrap();
+    eventually("the kind is served", PATIENCE, || kubectl.apply(&workload)).await.unwrap();
+    let with_workload = || maps().expects("member1", first, WORKLOADS).unwrap();
+    until_equal(&with_workload()).await.unwrap();
+    registry.until_phase("member1", "Synced", "").await.unwrap();
+    registry.until_phase("member2", "Failed", "Workload").await.unwrap();
+    let object = stage.member(1).unwrap().get("apis/workload.example.io/v1alpha1/namespaces/default/workloads/nginx").await.unwrap();
+    let stored = document(&stage.opensearch, &registry.prefix, &object).await.unwrap();
+    same_fields(&stored, &object).unwrap();
+
+    second.kubectl().unwrap().apply(&crd).await.unwrap();
+    registry.until_ready().await.unwrap();
+    assert_eq!(stage.stream_starts().unwrap()["member1:v1/ConfigMap"], starts);
+
+    for member in [first, second] {
+        member.kubectl().unwrap().delete(&crd).await.unwrap();
+    }
+    until_equal(&maps()).await.unwrap();
+    registry.until("Synced", "False", "ClustersFailing", "Workload").await.unwrap();
+    registry.spec["resourceSelectors"] = json!([{ "apiVersion": "v1", "kind": "ConfigMap" }]);
+    registry.apply().await.unwrap();
+    registry.until_ready().await.unwrap();
+    registry.remove().await.unwrap();
+}
+
+#[tokio::test]
+async fn what_changed_while_the_operator_was_away_is_caught_up_with() {
+    let stage = Stage::enter(MEMBERS).await.unwrap();
+    let objects = stage.member(1).unwrap();
+    let namespaces = furnish(&objects).await;
+    let [left, right] = &namespaces;
+    let registry = Registry::new(&stage, "restart", &BOTH, &json!([{ "apiVersion": "v1", "kind": "ConfigMap" }])).unwrap();
+    let leaving = Registry::new(&stage, "leaving", &BOTH, &json!([{ "apiVersion": "v1", "kind": "Secret" }])).unwrap();
+    for each in [&registry, &leaving] {
+        each.apply().await.unwrap();
+        each.until_ready().await.unwrap();
+    }
+    let maps = || registry_maps(&stage, &registry.prefix, true);
+    let count = until_equal(&maps()).await.unwrap();
+
+    stage.operator.restart().unwrap();
+    until_equal(&maps()).await.unwrap();
+
+    let ended = stage.operator.terminate(Duration::from_secs(30)).await.unwrap();
+    assert!(ended.success(), "{ended}");
+    objects.delete(&config_map_path(left, "one")).await.unwrap();
+    objects.delete(&config_map_path(left, "two")).await.unwrap();
+    objects.merge(&config_map_path(right, "one"), &json!({ "data": { "a": "changed" } })).await.unwrap();
+    objects.apply_config_map(right, "three", &json!({ "new": "yes" })).await.unwrap();
+    leaving.delete().await.unwrap();
+    stage.operator.restart().unwrap();
+    assert_eq!(until_equal(&maps()).await.unwrap(), count - 1);
+    registry.until_ready().await.unwrap();
+    leaving.until_absent().await.unwrap();
+    assert_eq!(indices(&stage.opensearch, &leaving.prefix).await.unwrap(), [""; 0]);
+
+    registry.remove().await.unwrap();
+    empty(&objects, &namespaces).await;
+}
+
+#[tokio::test]
+async fn prefixes_that_begin_alike_are_stores_of_their_own() {
+    let stage = Stage::enter(MEMBERS).await.unwrap();
+    let second = stage.fleet.member(2).unwrap();
+    let short = Registry::new(&stage, "alike", &["member2"], &json!([{ "apiVersion": "v1", "kind": "ConfigMap" }])).unwrap();
+    let mut long = short.sibling("alike-longer");
+    long.prefix = format!("{}-longer", short.prefix);
+    let prefix = long.prefix.clone();
+    long.store()["indexPrefix"] = json!(prefix);
+    long.spec["resourceSelectors"] = json!([{ "apiVersion": "v1", "kind": "Namespace" }]);
+    for registry in [&short, &long] {
+        registry.apply().await.unwrap();
+        registry.until_ready().await.unwrap();
+    }
+    let maps = short.oracle().expects("member2", second, CONFIG_MAPS).unwrap();
+    let namespaces = long.oracle().expects("member2", second, "api/v1/namespaces").unwrap();
+    until_equal(&maps).await.unwrap();
+    until_equal(&namespaces).await.unwrap();
+
+    short.delete().await.unwrap();
+    short.until_absent().await.unwrap();
+    until_equal(&namespaces).await.unwrap();
+    long.remove().await.unwrap();
+}
