@@ -29,6 +29,7 @@ impl Session {
         write_private(&kubeconfig, &kubeconfig_of(fleet).to_string())?;
         let variables = vec![
             ("PATH", path_with(&[fleetdex_program()?, Part::Kubectl.ensure()?])?),
+            ("DEMO", fleet.dir().display().to_string()),
             ("KUBECONFIG", kubeconfig.display().to_string()),
             ("KUBECACHEDIR", fleet.dir().join("kubeconfig.cache").display().to_string()),
             ("FLEETDEX_SERVER", format!("http://{}", operator.api_address())),
