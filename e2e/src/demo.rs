@@ -33,6 +33,7 @@ const ASKED: &str = "pods -A -l 'app in (web,api),tier!=db,!canary' --field-sele
 /// A busy machine with two cores takes a tenth of these.
 const READY_DEADLINE: Duration = Duration::from_mins(1);
 const SYNC_DEADLINE: Duration = Duration::from_mins(2);
+const SIGNAL_GRACE: Duration = Duration::from_millis(200);
 const STOP_DEADLINE: Duration = Duration::from_secs(15);
 
 /// `e2e demo`
@@ -57,8 +58,12 @@ impl Args {
 }
 
 /// Runs the demo until it is over or stopped. Nothing that it started is left, however it ends.
-#[tokio::main]
-pub async fn run(args: &Args) -> Result<()> {
+pub fn run(args: &Args) -> Result<()> {
+    let runtime = tokio::runtime::Runtime::new().context("starting a runtime")?;
+    runtime.block_on(until_stopped(args))
+}
+
+async fn until_stopped(args: &Args) -> Result<()> {
     // Installed before anything starts: a signal during the start stops what was started.
     let mut interrupt = signal(SignalKind::interrupt()).context("watching for Ctrl-C")?;
     let mut terminate = signal(SignalKind::terminate()).context("watching for SIGTERM")?;
@@ -74,7 +79,12 @@ pub async fn run(args: &Args) -> Result<()> {
     let progress = Progress(Instant::now());
     let shown = tokio::select! {
         () = &mut stop => None,
-        ended = show(args, &progress) => Some(ended?),
+        ended = show(args, &progress) => match ended {
+            Ok(running) => Some(running),
+            // Ctrl-C reaches the kubectl that runs at this moment, too, and its end may be seen first.
+            Err(_) if tokio::time::timeout(SIGNAL_GRACE, &mut stop).await.is_ok() => None,
+            Err(error) => return Err(error),
+        },
     };
     let Some((fleet, operator)) = shown else {
         println!("\nstopping …");

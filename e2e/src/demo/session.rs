@@ -36,9 +36,9 @@ impl Session {
             ("FLEETDEX_TOKEN_FILE", operator.token_file().display().to_string()),
             ("OPENSEARCH_URL", fleet.opensearch()?.url().to_owned()),
         ];
-        let lines: String = variables.iter().map(|(name, value)| format!("export {name}='{value}'\n")).collect();
+        let exports: Vec<String> = variables.iter().map(|(name, value)| format!("export {name}='{value}'")).collect();
         let file = fleet.dir().join("env");
-        write_private(&file, &lines)?;
+        write_private(&file, &(exports.join("\n") + "\n"))?;
         Ok(Self { file, variables })
     }
 

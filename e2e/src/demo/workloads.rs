@@ -19,7 +19,7 @@ const NODES: usize = 3;
 /// The manifests of one member.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Workloads {
-    /// Namespaces with their ConfigMaps and Secrets, Deployments and Services.
+    /// Namespaces with their settings and credentials, applications with their services.
     pub applications: String,
     /// Pods with their statuses.
     pub pods: String,
