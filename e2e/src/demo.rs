@@ -33,6 +33,7 @@ const ASKED: &str = "pods -A -l 'app in (web,api),tier!=db,!canary' --field-sele
 /// A busy machine with two cores takes a tenth of these.
 const READY_DEADLINE: Duration = Duration::from_mins(1);
 const SYNC_DEADLINE: Duration = Duration::from_mins(2);
+const SIGNAL_GRACE: Duration = Duration::from_millis(200);
 const STOP_DEADLINE: Duration = Duration::from_secs(15);
 
 /// `e2e demo`
@@ -57,8 +58,12 @@ impl Args {
 }
 
 /// Runs the demo until it is over or stopped. Nothing that it started is left, however it ends.
-#[tokio::main]
-pub async fn run(args: &Args) -> Result<()> {
+pub fn run(args: &Args) -> Result<()> {
+    let runtime = tokio::runtime::Runtime::new().context("starting a runtime")?;
+    runtime.block_on(until_stopped(args))
+}
+
+async fn until_stopped(args: &Args) -> Result<()> {
     // Installed before anything starts: a signal during the start stops what was started.
     let mut interrupt = signal(SignalKind::interrupt()).context("watching for Ctrl-C")?;
     let mut terminate = signal(SignalKind::terminate()).context("watching for SIGTERM")?;
@@ -70,14 +75,45 @@ pub async fn run(args: &Args) -> Result<()> {
             _ = hangup.recv() => {}
         }
     };
-    tokio::select! {
-        () = stop => { println!("\nstopping …"); Ok(()) }
-        ended = show(args) => ended,
+    tokio::pin!(stop);
+    let progress = Progress(Instant::now());
+    let shown = tokio::select! {
+        () = &mut stop => None,
+        ended = show(args, &progress) => match ended {
+            Ok(running) => Some(running),
+            // Ctrl-C reaches the kubectl that runs at this moment, too, and its end may be seen first.
+            Err(_) if tokio::time::timeout(SIGNAL_GRACE, &mut stop).await.is_ok() => None,
+            Err(error) => return Err(error),
+        },
+    };
+    let Some((fleet, operator)) = shown else {
+        println!("\nstopping …");
+        return Ok(());
+    };
+    if args.stays() {
+        println!("Everything keeps running until Ctrl-C.");
+        tokio::select! {
+            () = &mut stop => println!("\nstopping …"),
+            ended = watch(&fleet, &operator) => return ended,
+        }
+    }
+    operator.terminate(STOP_DEADLINE).await?;
+    drop(fleet);
+    progress.tell("nothing is left running");
+    Ok(())
+}
+
+/// Ends only when a part ends that should not.
+async fn watch(fleet: &Fleet, operator: &Operator) -> Result<()> {
+    loop {
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        fleet.check_running()?;
+        operator.process().check_running()?;
     }
 }
 
-async fn show(args: &Args) -> Result<()> {
-    let progress = Progress(Instant::now());
+/// All of the demo; gives what still runs.
+async fn show(args: &Args, progress: &Progress) -> Result<(Fleet, Operator)> {
     let dir = match &args.dir {
         Some(dir) => dir.clone(),
         None => fleet::target_folder()?.join("demo"),
@@ -107,19 +143,9 @@ async fn show(args: &Args) -> Result<()> {
     progress.tell("the registry is ready");
 
     answer(&fleet, &session).await?;
-    println!("\n{}", hints(&fleet, &session, &operator, &registry)?);
+    println!("\n{}", hints(&fleet, &session, &operator)?);
     progress.tell("that was the demo");
-    if !args.stays() {
-        operator.terminate(STOP_DEADLINE).await?;
-        progress.tell("stopped, as --exit says (or there is no terminal, or CI is set)");
-        return Ok(());
-    }
-    println!("Everything keeps running until Ctrl-C.");
-    loop {
-        tokio::time::sleep(Duration::from_secs(2)).await;
-        fleet.check_running()?;
-        operator.process().check_running()?;
-    }
+    Ok((fleet, operator))
 }
 
 /// Lines with the time since the start.
@@ -235,21 +261,20 @@ async fn show_command(session: &Session, line: &str) -> Result<String> {
     Ok(output)
 }
 
-fn hints(fleet: &Fleet, session: &Session, operator: &Operator, registry: &Path) -> Result<String> {
+fn hints(fleet: &Fleet, session: &Session, operator: &Operator) -> Result<String> {
     let opensearch = fleet.opensearch()?.url();
-    let pods = fleet.dir().join("member1-pods.yaml");
     Ok(format!(
         "── Try it yourself
 In another terminal, in any folder (kubectl has the contexts control-plane, member1, member2, member3):
 
   . {env}
-  fleetdex get pods -A -l app=web                                 # 6 and 2 canaries
-  kubectl --context member1 -n web delete pod web-0 --force       # gone from the answer within seconds
-  kubectl --context member1 apply -f {pods}                       # and back, as Pending
-  kubectl --context member2 -n web label pod web-0 canary=true    # another answer to '!canary'
-  kubectl edit rr demo                                            # say, remove Secret: its documents disappear
-  kubectl delete rr demo                                          # all of them disappear
-  kubectl apply -f {registry}                                     # and come back
+  fleetdex get pods -A -l app=web                                             # of all clusters
+  kubectl --context member1 -n web delete pod web-0 --force                   # gone from the answer within seconds
+  kubectl --context member1 apply --server-side -f $DEMO/member1-pods.yaml    # and back, Pending as a new pod is
+  kubectl --context member2 -n web label pod web-0 canary=true                # no longer in the answer to '!canary'
+  kubectl edit rr demo                                                        # remove Secret, say: its documents go
+  kubectl delete rr demo                                                      # all documents go
+  kubectl apply -f $DEMO/registry.yaml                                        # and come back
   curl -s \"$OPENSEARCH_URL/_cat/indices?v\"
 
 OpenSearch         {opensearch}    (alias fleetdex: all clusters; fleetdex-member1: one)
@@ -258,8 +283,6 @@ Metrics, health    {admin}/metrics, /readyz
 Logs, manifests    {dir}
 ",
         env = session.file.display(),
-        pods = pods.display(),
-        registry = registry.display(),
         api = operator.api_address(),
         admin = operator.admin_url(),
         dir = fleet.dir().display(),

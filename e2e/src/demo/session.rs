@@ -29,15 +29,16 @@ impl Session {
         write_private(&kubeconfig, &kubeconfig_of(fleet).to_string())?;
         let variables = vec![
             ("PATH", path_with(&[fleetdex_program()?, Part::Kubectl.ensure()?])?),
+            ("DEMO", fleet.dir().display().to_string()),
             ("KUBECONFIG", kubeconfig.display().to_string()),
             ("KUBECACHEDIR", fleet.dir().join("kubeconfig.cache").display().to_string()),
             ("FLEETDEX_SERVER", format!("http://{}", operator.api_address())),
             ("FLEETDEX_TOKEN_FILE", operator.token_file().display().to_string()),
             ("OPENSEARCH_URL", fleet.opensearch()?.url().to_owned()),
         ];
-        let lines: String = variables.iter().map(|(name, value)| format!("export {name}='{value}'\n")).collect();
+        let exports: Vec<String> = variables.iter().map(|(name, value)| format!("export {name}='{value}'")).collect();
         let file = fleet.dir().join("env");
-        write_private(&file, &lines)?;
+        write_private(&file, &(exports.join("\n") + "\n"))?;
         Ok(Self { file, variables })
     }
 

@@ -4,6 +4,14 @@
 const NAMESPACE: &str = include_str!("../../demo/namespace.yaml");
 const APPLICATION: &str = include_str!("../../demo/application.yaml");
 const POD: &str = include_str!("../../demo/pod.yaml");
+/// What the status of a running pod says besides its phase.
+const READY: &str = "
+  containerStatuses:
+  - name: ${app}
+    ready: true
+    restartCount: 0
+    image: registry.example.com/${namespace}/${app}:${version}
+    imageID: \"\"";
 
 const NAMESPACES: [&str; 4] = ["shop", "web", "data", "batch"];
 const NODES: usize = 3;
@@ -11,7 +19,7 @@ const NODES: usize = 3;
 /// The manifests of one member.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Workloads {
-    /// Namespaces with their ConfigMaps and Secrets, Deployments and Services.
+    /// Namespaces with their settings and credentials, applications with their services.
     pub applications: String,
     /// Pods with their statuses.
     pub pods: String,
@@ -77,7 +85,7 @@ impl Workloads {
             }
             documents.push(fill(&application.filled(APPLICATION), &[("replicas", &replicas.to_string())]));
             let template = application.filled(POD);
-            pods.extend((0..replicas).map(|number| pod(&template, member, application.name, number)));
+            pods.extend((0..replicas).map(|number| pod(&template, member, application, number)));
         }
         Self { applications: documents.join("---\n"), pods: pods.join("---\n") }
     }
@@ -99,11 +107,15 @@ impl Application {
     }
 }
 
-fn pod(template: &str, member: usize, name: &str, number: usize) -> String {
-    let state = state_of(member, name, number);
+fn pod(template: &str, member: usize, application: &Application, number: usize) -> String {
+    let state = state_of(member, application.name, number);
     let node = if state.has_node { format!("\n  nodeName: member{member}-node{}", number % NODES + 1) } else { String::new() };
-    let reason = if state.reason.is_empty() { String::new() } else { format!("\n  reason: {}", state.reason) };
-    fill(template, &[("number", &number.to_string()), ("node", &node), ("phase", state.phase), ("reason", &reason)])
+    let details = match state.phase {
+        "Running" => application.filled(READY),
+        _ if state.reason.is_empty() => String::new(),
+        _ => format!("\n  reason: {}", state.reason),
+    };
+    fill(template, &[("number", &number.to_string()), ("node", &node), ("phase", state.phase), ("details", &details)])
 }
 
 /// Replaces each `${key}`.
