@@ -5,6 +5,7 @@
 //! [`fleet`] runs them on loopback and promises that none of them outlives the process that started it.
 
 pub mod fleet;
+pub mod generate;
 pub mod http;
 pub mod java;
 pub mod kubectl;
