@@ -142,7 +142,6 @@ pub async fn run(context: Context, owner: String, cancel: CancellationToken) {
     let reconciles = controller
         .with_config(Config::default().concurrency(1).debounce(DEBOUNCE))
         .reconcile_all_on(triggers(triggers_from))
-        .graceful_shutdown_on(cancel.clone().cancelled_owned())
         .run(
             |registry, reconciler: Arc<Reconciler>| async move { reconciler.reconcile(&registry).await },
             |_, error, _| {
@@ -152,7 +151,9 @@ pub async fn run(context: Context, owner: String, cancel: CancellationToken) {
             Arc::clone(&reconciler),
         )
         .for_each(|_| std::future::ready(()));
-    tokio::join!(reconciles, all_read);
+    // Not the controller's graceful shutdown, which waits for the control plane: one that does not answer must not keep the
+    // process from ending.
+    cancel.run_until_cancelled(async { tokio::join!(reconciles, all_read) }).await;
     tasks.shutdown().await;
     match Arc::try_unwrap(reconciler) {
         Ok(reconciler) => reconciler.state.into_inner().fleet.shut_down().await,
