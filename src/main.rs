@@ -24,6 +24,8 @@ enum Command {
         #[command(flatten)]
         log: LogArgs,
     },
+    /// Ask the fleet, as kubectl asks a cluster
+    Get(cli::get::Args),
     /// Print the OpenSearch request that answers a query
     Explain(cli::explain::Args),
     /// Print the custom resource definitions
@@ -37,7 +39,7 @@ fn main() -> ExitCode {
         return ExitCode::FAILURE;
     }
     match run(Arguments::parse().command) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             eprintln!("error: {error:#}");
             ExitCode::FAILURE
@@ -45,13 +47,15 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(command: Command) -> anyhow::Result<()> {
+fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Run { run, log } => {
             log::init(&log)?;
-            tokio::runtime::Runtime::new()?.block_on(app::run(run))
+            tokio::runtime::Runtime::new()?.block_on(app::run(run))?;
         }
-        Command::Explain(args) => cli::explain::run(&args),
-        Command::Crd => Ok(cli::crd::run(&mut std::io::stdout().lock())?),
+        Command::Get(args) => return Ok(tokio::runtime::Runtime::new()?.block_on(cli::get::run(&args))),
+        Command::Explain(args) => cli::explain::run(&args)?,
+        Command::Crd => cli::crd::run(&mut std::io::stdout().lock())?,
     }
+    Ok(ExitCode::SUCCESS)
 }

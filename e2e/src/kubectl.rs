@@ -74,6 +74,12 @@ impl Kubectl {
         .await
     }
 
+    /// `kubectl apply --server-side --subresource=status -f -`: what a controller or kubelet would report.
+    pub async fn apply_status(&self, manifest: &str) -> Result<String> {
+        let arguments = ["apply", "--server-side", "--force-conflicts", "--subresource=status", "-f", "-"];
+        self.checked(&arguments, manifest).await
+    }
+
     /// `kubectl create -f -`.
     pub async fn create(&self, manifest: &str) -> Result<String> {
         self.checked(&["create", "-f", "-"], manifest).await

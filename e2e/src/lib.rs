@@ -4,7 +4,10 @@
 //! Nothing here pretends to be a server. [`parts`] builds the real ones from source (or unpacks the official ones) once,
 //! [`fleet`] runs them on loopback and promises that none of them outlives the process that started it.
 
+pub mod bench;
+pub mod demo;
 pub mod fleet;
+pub mod generate;
 pub mod http;
 pub mod java;
 pub mod kubectl;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::{Parser, Subcommand, ValueEnum};
+use e2e::{bench, demo};
 use e2e::fleet::{self, Fleet, FleetState, OpenSearchKind, Options};
 use e2e::parts::{self, Part};
 use tokio::signal::unix::{SignalKind, signal};
@@ -46,6 +47,10 @@ enum Task {
         #[arg(long, hide = true)]
         in_background: bool,
     },
+    /// Show what Fleetdex does, on three members and an OpenSearch of its own.
+    Demo(demo::Args),
+    /// Measure the first sync and churn beside the limits of the servers; writes target/bench/results.json.
+    Bench(bench::BenchArgs),
     /// Stop the fleet that a state file describes.
     Down {
         /// The file (default: target/fleet/fleet.json).
@@ -115,6 +120,11 @@ fn run(task: Task) -> Result<()> {
                 state_file: Some(state_file),
             };
             up(options)
+        }
+        Task::Demo(args) => demo::run(&args),
+        Task::Bench(args) => {
+            e2e::http::install_tls_provider();
+            tokio::runtime::Runtime::new()?.block_on(bench::run(args))
         }
         Task::Down { state } => {
             let state_file = match state {

@@ -92,6 +92,11 @@ impl Operator {
         format!("127.0.0.1:{}", self.api.number())
     }
 
+    /// The file for that token, as `fleetdex get` wants it.
+    pub fn token_file(&self) -> &Path {
+        &self.token_file
+    }
+
     /// The bearer token for the query API, once the operator has written it.
     pub fn token(&self) -> Result<String> {
         let token = fs::read_to_string(&self.token_file);

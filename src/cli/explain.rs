@@ -158,6 +158,11 @@ mod tests {
               "metadata.uid": {
                 "order": "asc"
               }
+            },
+            {
+              "apiVersion": {
+                "order": "asc"
+              }
             }
           ]
         }

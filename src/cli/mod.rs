@@ -2,6 +2,8 @@
 
 pub mod crd;
 pub mod explain;
+pub mod get;
 mod query_args;
+pub mod table;
 
 pub use query_args::{ArgsError, QueryArgs};

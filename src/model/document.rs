@@ -7,7 +7,8 @@ use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
 use super::{
-    ClusterName, FieldType, Object, ObjectError, Projection, Resource, SelectableField, Version,
+    ClusterName, FieldPath, FieldType, Object, ObjectError, Projection, Resource, SelectableField, Version,
+    hex,
     json::{PathTree, RawMembers, write, write_key, write_text},
     number,
 };
@@ -16,6 +17,11 @@ use super::{
 const MAX_ID_BYTES: usize = 512;
 /// Longer values of selectable fields are cut; a query for a longer one is refused.
 pub const MAX_FIELD_VALUE_BYTES: usize = 1024;
+/// Room for everything but `spec`, `status` and the like; more is made where it does not do.
+const METADATA_BYTES: usize = 1536;
+/// Ends a cut value. Even if the cut takes off three bytes more to keep a character whole, the value stays longer than any that a
+/// query may ask for, so that none takes a cut value for a whole one.
+const CUT_MARK: &str = " (cut)";
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// Keys that the document needs for itself; an object's own members of that name move to `search.native`.
 const OWN_KEYS: [&str; 2] = ["cluster", "search"];
@@ -41,8 +47,8 @@ pub struct Projector {
     fields: Arc<[SelectableField]>,
     /// Leaves are indices into `sources`.
     tree: PathTree,
-    /// For every source path: its field, and its rank among the sources of that field.
-    sources: Vec<(usize, usize)>,
+    /// For every source path: the fields that read it, and its rank among the sources of each.
+    sources: Vec<Vec<(usize, usize)>>,
     /// `{"apiVersion":…,"kind":…,"cluster":…,"search":{"resource":…,"group":…`
     head: Vec<u8>,
     id_prefix: String,
@@ -59,11 +65,18 @@ impl Projector {
         let fields: Arc<[SelectableField]> =
             fields.iter().filter(|field| !field.path.as_str().starts_with("metadata.name")).cloned().chain(extra).collect();
         let mut tree = PathTree::default();
-        let mut sources = Vec::new();
+        let mut paths: Vec<&FieldPath> = Vec::new();
+        let mut sources: Vec<Vec<(usize, usize)>> = Vec::new();
         for (position, field) in fields.iter().enumerate() {
             for (rank, source) in field.sources.iter().enumerate() {
-                tree.insert(source.segments(), sources.len());
-                sources.push((position, rank));
+                let known = paths.iter().position(|path| *path == source);
+                let leaf = known.unwrap_or_else(|| {
+                    tree.insert(source.segments(), paths.len());
+                    paths.push(source);
+                    sources.push(Vec::new());
+                    paths.len() - 1
+                });
+                sources[leaf].push((position, rank));
             }
         }
         let gvk = &resource.gvk;
@@ -101,7 +114,7 @@ impl Projector {
         if id.len() <= MAX_ID_BYTES {
             return id.into();
         }
-        Sha256::digest(id.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect::<String>().into()
+        hex(&Sha256::digest(id.as_bytes())).into()
     }
 
     /// The values of an object's selectable fields.
@@ -125,7 +138,7 @@ impl Projector {
         for rank in 0..ranks {
             let before = values.len();
             for (source, value) in raw {
-                if self.sources[*source] == (field, rank) && !value.is_empty() {
+                if self.sources[*source].contains(&(field, rank)) && !value.is_empty() {
                     values.push((field, value.clone()));
                 }
             }
@@ -145,16 +158,17 @@ impl Projector {
     pub fn document(&self, object: &Object<'_>, json: &str, indexed_at: &str) -> Result<Document, ObjectError> {
         if self.projection.redacts_nothing() {
             let values = self.field_values(object);
-            return Ok(self.encode(object, &values, indexed_at, json.len()));
+            return Ok(self.encode(object, &values, indexed_at));
         }
         let redacted = self.projection.redacted(json)?;
         let object = Object::parse(redacted.get())?;
         let values = self.field_values(&object);
-        Ok(self.encode(&object, &values, indexed_at, json.len()))
+        Ok(self.encode(&object, &values, indexed_at))
     }
 
-    fn encode(&self, object: &Object<'_>, values: &FieldValues<'_>, indexed_at: &str, size_hint: usize) -> Document {
-        let mut out = Vec::with_capacity(size_hint + 512);
+    fn encode(&self, object: &Object<'_>, values: &FieldValues<'_>, indexed_at: &str) -> Document {
+        let raw: usize = object.rest.iter().map(|(key, value)| key.0.len() + value.get().len()).sum();
+        let mut out = Vec::with_capacity(raw + METADATA_BYTES);
         out.extend_from_slice(&self.head);
         write_label_terms(&mut out, object);
         self.write_field_terms(&mut out, object, values);
@@ -182,7 +196,7 @@ impl Projector {
 
     fn write_field_terms(&self, out: &mut Vec<u8>, object: &Object<'_>, values: &FieldValues<'_>) {
         let terms = values.0.iter().map(|(field, value)| {
-            Cow::Owned(format!("{}={}", self.fields[*field].path, number::cut(value, MAX_FIELD_VALUE_BYTES)))
+            Cow::Owned(format!("{}={}", self.fields[*field].path, stored_value(value)))
         });
         write_list(out, "fields", terms);
         let labels = object.labels().filter_map(|(key, value)| {
@@ -201,6 +215,14 @@ impl FieldValues<'_> {
     pub fn get(&self, field: usize) -> Option<&str> {
         self.0.iter().find(|(position, _)| *position == field).map(|(_, value)| &**value)
     }
+}
+
+/// The value of a selectable field as a term holds it: whole, or unmistakably cut.
+fn stored_value(value: &str) -> Cow<'_, str> {
+    if value.len() <= MAX_FIELD_VALUE_BYTES {
+        return Cow::Borrowed(value);
+    }
+    Cow::Owned(format!("{}{CUT_MARK}", number::cut(value, MAX_FIELD_VALUE_BYTES)))
 }
 
 fn write_label_terms(out: &mut Vec<u8>, object: &Object<'_>) {
@@ -470,6 +492,18 @@ mod tests {
     }
 
     #[test]
+    fn a_cut_value_is_longer_than_any_value_that_a_query_may_ask_for() {
+        let longest = "x".repeat(MAX_FIELD_VALUE_BYTES);
+        assert_eq!(stored_value(&longest), longest);
+        // The cut falls within a character of four bytes, or between two characters.
+        for start in ["", "x", "xx", "xxx"] {
+            let value = format!("{start}{}", "🚀".repeat(MAX_FIELD_VALUE_BYTES / 4 + 1));
+            let stored = stored_value(&value);
+            assert!(stored.len() > MAX_FIELD_VALUE_BYTES && stored.ends_with(" (cut)"), "{stored}");
+        }
+    }
+
+    #[test]
     fn sources_are_tried_in_order() {
         let source = SelectableField {
             path: FieldPath::new("source"),
@@ -486,6 +520,20 @@ mod tests {
             let (_, body) = encode(&events, &Projection::default(), std::slice::from_ref(&source), &object);
             assert_eq!(body["search"]["fields"], json!([expected]));
         }
+    }
+
+    #[test]
+    fn two_fields_may_read_the_same_source() {
+        let reporter = FieldPath::new("reportingComponent");
+        let field = |path: &str, sources: &[&FieldPath]| SelectableField {
+            path: FieldPath::new(path),
+            sources: sources.iter().map(|source| (*source).clone()).collect(),
+            kind: FieldType::Text,
+        };
+        let fields = [field("reportingComponent", &[&reporter]), field("source", &[&FieldPath::new("source.component"), &reporter])];
+        let object = json!({"metadata": {"name": "e", "uid": "u", "resourceVersion": "1"}, "reportingComponent": "r"});
+        let (_, body) = encode(&resource("v1", "Event", "events"), &Projection::default(), &fields, &object);
+        assert_eq!(body["search"]["fields"], json!(["reportingComponent=r", "source=r"]));
     }
 
     #[test]

@@ -27,6 +27,13 @@ pub enum ObjectError {
     Version(#[from] super::InvalidVersion),
 }
 
+impl ObjectError {
+    /// Whether the text is no JSON at all, as when it was cut off, rather than JSON of another shape.
+    pub fn is_cut_off(&self) -> bool {
+        matches!(self, Self::Malformed(error) if error.is_syntax() || error.is_eof())
+    }
+}
+
 /// An object, borrowed from the bytes of a list page or a watch line.
 #[derive(Debug)]
 pub struct Object<'a> {

@@ -20,7 +20,7 @@ pub const MAX_LIMIT: usize = 9_999;
 /// Which page of an answer to ask for, and how.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Paging {
-    /// The point in time to read from; with it, ties are broken by `_shard_doc`, which is never ambiguous.
+    /// The point in time to read from.
     pub snapshot: Option<Snapshot>,
     /// Sort values of the last object of the page before; empty for the first page.
     pub after: Vec<Value>,
@@ -49,7 +49,7 @@ pub fn request_body(query: &Query, paging: &Paging) -> Result<Value, QueryError>
         "size": size,
         "track_total_hits": paging.count_total,
         "query": query_clause(query)?,
-        "sort": sort(query, paging),
+        "sort": sort(query),
     });
     if let Some(snapshot) = &paging.snapshot {
         body["pit"] = json!({ "id": snapshot.id, "keep_alive": snapshot.keep_alive });
@@ -213,12 +213,15 @@ fn any_of(field: &str, mut values: Vec<String>) -> Result<Value, QueryError> {
 }
 
 /// The query's keys, then what tells equal ones apart, so that no page repeats or loses an object.
-fn sort(query: &Query, paging: &Paging) -> Value {
+///
+/// Not `_shard_doc`, which OpenSearch 2 does not know: cluster, UID and version tell all documents of a resource apart.
+fn sort(query: &Query) -> Value {
     let mut keys: Vec<Value> = query.sort.iter().map(sort_key).collect();
-    keys.push(json!({ "metadata.uid": { "order": "asc" } }));
-    if paging.snapshot.is_some() {
-        keys.push(json!({ "_shard_doc": { "order": "asc" } }));
+    if query.sort.iter().all(|sort| sort.key != SortKey::Cluster) {
+        keys.push(json!({ "cluster": { "order": "asc" } }));
     }
+    keys.push(json!({ "metadata.uid": { "order": "asc" } }));
+    keys.push(json!({ "apiVersion": { "order": "asc" } }));
     keys.into()
 }
 
@@ -315,6 +318,11 @@ mod tests {
               "metadata.uid": {
                 "order": "asc"
               }
+            },
+            {
+              "apiVersion": {
+                "order": "asc"
+              }
             }
           ]
         }
@@ -325,7 +333,7 @@ mod tests {
     fn a_later_page_reads_a_snapshot_after_the_last_object() {
         let paging = Paging {
             snapshot: Some(Snapshot { id: "pit".to_owned(), keep_alive: "5m".to_owned() }),
-            after: vec![json!(1_790_000_000_000_i64), json!(null), json!("uid"), json!(7)],
+            after: vec![json!(1_790_000_000_000_i64), json!(null), json!("member1"), json!("uid"), json!("v1")],
             look_ahead: true,
             count_total: true,
         };
@@ -365,12 +373,17 @@ mod tests {
               }
             },
             {
+              "cluster": {
+                "order": "asc"
+              }
+            },
+            {
               "metadata.uid": {
                 "order": "asc"
               }
             },
             {
-              "_shard_doc": {
+              "apiVersion": {
                 "order": "asc"
               }
             }
@@ -382,8 +395,9 @@ mod tests {
           "search_after": [
             1790000000000,
             null,
+            "member1",
             "uid",
-            7
+            "v1"
           ]
         }
         "#);

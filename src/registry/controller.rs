@@ -41,6 +41,7 @@ use crate::{
     },
     cluster::{Clusters, Member, MemberState, Phase, status as cluster_status},
     model::{ClusterName, StoreName},
+    pipeline::Pipeline,
     telemetry::{Readiness, metrics::Metrics},
 };
 
@@ -244,7 +245,7 @@ impl Reconciler {
         let has_finalizer = registry.finalizers().iter().any(|finalizer| finalizer == FINALIZER);
         match (deleting, has_finalizer) {
             (true, true) => {
-                if self.may_go(&state, registry) {
+                if Self::may_go(&state, registry) {
                     self.set_finalizer(registry, false).await?;
                     state.written.remove(&name);
                     return Ok(Action::await_change());
@@ -304,7 +305,7 @@ impl Reconciler {
     }
 
     /// Whether a registry that is being deleted has nothing left to clean up.
-    fn may_go(&self, state: &State, registry: &ResourceRegistry) -> bool {
+    fn may_go(state: &State, registry: &ResourceRegistry) -> bool {
         if registry.annotations().get(ORPHAN_ANNOTATION).is_some_and(|value| value == "true") {
             return true;
         }
@@ -349,7 +350,7 @@ impl Reconciler {
         };
         let before = registry.status.clone().unwrap_or_default();
         let fleet = &state.fleet;
-        let store = registry_plan.store.as_ref().and_then(|store| fleet.pipeline(store)).and_then(|pipeline| pipeline.availability());
+        let store = registry_plan.store.as_ref().and_then(|store| fleet.pipeline(store)).and_then(Pipeline::availability);
         let anonymous = registry_plan.store.as_ref().and_then(|store| applied.plan.stores.get(store)).is_some_and(is_anonymous);
         let now = Timestamp::now();
         let new = status(&Inputs {

@@ -69,6 +69,8 @@ struct ParkedUnit {
 #[derive(Default)]
 struct Sweeping {
     wanted: Wanted,
+    /// Streams that have ended, but whose writes may still be under way.
+    after: Vec<Arc<Progress>>,
     stop: CancellationToken,
     task: Option<JoinHandle<()>>,
     done: Arc<Mutex<bool>>,
@@ -115,9 +117,9 @@ impl Fleet {
         wanted_stores.extend(plan.stores.clone());
         // Units first: a unit must not write to a store that is being replaced.
         let stopped = self.stop_units(plan, &wanted_stores, members, &lost).await;
-        self.replace_stores(wanted_stores).await;
+        self.replace_stores(wanted_stores);
         self.start_units(plan, members);
-        self.sweep(plan, stopped);
+        self.sweep(plan, &stopped);
     }
 
     /// Whether an index is gone, so that a plan has to be applied again.
@@ -194,7 +196,7 @@ impl Fleet {
         })
     }
 
-    async fn replace_stores(&mut self, wanted: BTreeMap<StoreName, StorePlan>) {
+    fn replace_stores(&mut self, wanted: BTreeMap<StoreName, StorePlan>) {
         let gone: Vec<StoreName> = self
             .stores
             .iter()
@@ -286,7 +288,7 @@ impl Fleet {
     }
 
     /// Removes what no registry wants any more. `stopped` are streams whose last writes have to be in the store before.
-    fn sweep(&mut self, plan: &Plan, stopped: Vec<Arc<Progress>>) {
+    fn sweep(&mut self, plan: &Plan, stopped: &[Arc<Progress>]) {
         for (name, store) in &self.stores {
             let wanted = wanted(plan, name);
             let sweeping = self.sweeps.entry(name.clone()).or_default();
@@ -294,17 +296,20 @@ impl Fleet {
                 continue;
             }
             sweeping.stop.cancel();
+            // A sweep that is given up here has perhaps not waited for all of its streams.
+            let unsettled = sweeping.after.iter().filter(|progress| progress.outstanding() > 0);
+            let after: Vec<Arc<Progress>> = unsettled.chain(stopped).cloned().collect();
             let stop = CancellationToken::new();
             let done = Arc::new(Mutex::new(false));
             let sweep = Sweep {
                 pipeline: store.pipeline.clone(),
                 wanted: wanted.clone(),
-                after: stopped.clone(),
+                after: after.clone(),
                 changed: Arc::clone(&self.changed),
                 done: Arc::clone(&done),
             };
             let task = tokio::spawn(sweep.run(stop.clone()));
-            *sweeping = Sweeping { wanted, stop, task: Some(task), done };
+            *sweeping = Sweeping { wanted, after, stop, task: Some(task), done };
         }
     }
 

@@ -17,5 +17,10 @@ pub mod serve;
 pub mod status;
 pub mod target;
 
+#[cfg(test)]
+pub(crate) mod fake;
+#[cfg(test)]
+mod tests;
+
 pub use catalog::{Catalog, Entry};
 pub use serve::{Server, ServerArgs, ServerError, Telemetry};

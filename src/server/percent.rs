@@ -1,5 +1,7 @@
 //! Percent-encoding, strictly: what is malformed is an error, never passed on.
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
 /// The text is not percent-encoded UTF-8.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PercentError {
@@ -48,20 +50,12 @@ fn hexadecimal(digits: &[u8]) -> Option<u8> {
     })
 }
 
+/// What stands for itself everywhere in a URL.
+const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
 /// Encodes text so that it is one segment of a path, or one key or value of a query.
 pub fn encode(text: &str) -> String {
-    const HEXADECIMAL: &[u8; 16] = b"0123456789ABCDEF";
-    let mut encoded = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            encoded.push(char::from(byte));
-        } else {
-            encoded.push('%');
-            encoded.push(char::from(HEXADECIMAL[usize::from(byte >> 4)]));
-            encoded.push(char::from(HEXADECIMAL[usize::from(byte & 15)]));
-        }
-    }
-    encoded
+    utf8_percent_encode(text, UNRESERVED).to_string()
 }
 
 #[cfg(test)]

@@ -430,7 +430,19 @@ mod tests {
             "labelSelector=app+in+(web",
         ];
         let messages: Vec<String> = refused.iter().map(|query| message(&pods, query)).collect();
-        insta::assert_snapshot!(messages.join("\n"), @"");
+        insta::assert_snapshot!(messages.join("\n"), @r#"
+        400 parameter watch is not supported yet
+        400 parameter resourceVersion is not supported yet
+        400 parameter sendInitialEvents is not supported yet
+        400 parameter orderBy is not supported yet
+        400 parameter "color" is unknown; known are labelSelector, fieldSelector, limit, continue, clusters, namespaces, names, store
+        400 parameter limit: "-1" is no whole number from 0 up
+        400 parameter limit: "ten" is no whole number from 0 up
+        400 parameter "limit" is given twice
+        400 query: "a%2" has a '%' that two hexadecimal digits do not follow
+        400 parameter clusters: "a,,b" has an empty item
+        400 parameter labelSelector: "app in (web": at character 12: found end of text, expected a value, ',' or ')'
+        "#);
     }
 
     #[test]
@@ -452,7 +464,21 @@ mod tests {
             format!("{base}/proxying/karmada/proxy/api/v1/pods"),
         ];
         let messages: Vec<String> = refused.iter().map(|path| message(path, "")).collect();
-        insta::assert_snapshot!(messages.join("\n"), @"");
+        insta::assert_snapshot!(messages.join("\n"), @r#"
+        404 the server has nothing at /
+        404 the server has nothing at /api/v1/pods
+        404 the server has nothing at /apis/apps
+        404 the server has nothing at /apis/search.fleetdex.io/v1
+        400 path "/apis/search.fleetdex.io/v1alpha1/search" names no resource; it must end with a path such as api/v1/pods or apis/apps/v1/namespaces/default/deployments
+        400 path "/apis/search.fleetdex.io/v1alpha1/search/api/v1" names no resource; it must end with a path such as api/v1/pods or apis/apps/v1/namespaces/default/deployments
+        400 search/cache (the embedded store) is not supported yet
+        400 path segment "watch" is not supported yet
+        400 path "/apis/search.fleetdex.io/v1alpha1/search/api/v1/namespaces/web/pods/p/log": subresource "log" is not in the index, only objects are
+        400 path "/apis/search.fleetdex.io/v1alpha1/search/api/v1/namespaces//pods" has an empty segment
+        404 the server has nothing at /apis/search.fleetdex.io/v1alpha1/clusters/member1
+        400 aggregate is not supported yet
+        400 proxying of anything but discovery is not supported yet
+        "#);
     }
 
     #[test]

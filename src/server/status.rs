@@ -145,13 +145,40 @@ mod tests {
             plural: "deployments".to_owned(),
             message: "no ResourceRegistry selects deployments.apps".to_owned(),
         };
-        insta::assert_json_snapshot!(missing.status(), @"");
+        insta::assert_json_snapshot!(missing.status(), @r#"
+        {
+          "apiVersion": "v1",
+          "kind": "Status",
+          "code": 404,
+          "details": {
+            "group": "apps",
+            "kind": "deployments"
+          },
+          "message": "no ResourceRegistry selects deployments.apps",
+          "metadata": {},
+          "reason": "NotFound",
+          "status": "Failure"
+        }
+        "#);
     }
 
     #[test]
     fn a_client_that_meets_an_overload_is_told_when_to_come_back() {
         let overload = StoreError::Busy { status: 429, reason: "search queue is full".to_owned() };
-        insta::assert_json_snapshot!(ApiError::from(overload).status(), @"");
+        insta::assert_json_snapshot!(ApiError::from(overload).status(), @r#"
+        {
+          "apiVersion": "v1",
+          "kind": "Status",
+          "code": 429,
+          "details": {
+            "retryAfterSeconds": 1
+          },
+          "message": "OpenSearch is overloaded or blocked (HTTP 429): search queue is full; try again",
+          "metadata": {},
+          "reason": "TooManyRequests",
+          "status": "Failure"
+        }
+        "#);
     }
 
     #[test]

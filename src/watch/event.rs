@@ -12,6 +12,9 @@ pub enum EventError {
     /// Not JSON of the expected shape, perhaps cut off.
     #[error("malformed: {0}")]
     Malformed(#[from] serde_json::Error),
+    /// Not UTF-8.
+    #[error("malformed: {0}")]
+    Encoding(#[from] std::str::Utf8Error),
     /// No usable resource version.
     #[error(transparent)]
     Version(#[from] crate::model::InvalidVersion),
@@ -58,15 +61,15 @@ impl<'a> ListPage<'a> {
     }
 }
 
-/// One line of a watch.
+/// One line of a watch; objects are JSON text that has not been looked into yet.
 #[derive(Debug)]
 pub enum WatchEvent<'a> {
     /// An object was added, or began to match the selectors.
-    Added(&'a RawValue),
+    Added(&'a str),
     /// An object changed.
-    Modified(&'a RawValue),
+    Modified(&'a str),
     /// An object was deleted, or stopped matching; its resource version is that of the deletion.
-    Deleted(&'a RawValue),
+    Deleted(&'a str),
     /// Everything up to this version has been sent.
     Bookmark(Version),
     /// The stream cannot go on.
@@ -95,19 +98,37 @@ struct BookmarkMeta {
 impl<'a> WatchEvent<'a> {
     /// Reads one line.
     pub fn parse(line: &'a [u8]) -> Result<Self, EventError> {
-        let event: RawEvent<'a> = serde_json::from_slice(line)?;
-        match &*event.kind {
-            "ADDED" => Ok(Self::Added(event.object)),
-            "MODIFIED" => Ok(Self::Modified(event.object)),
-            "DELETED" => Ok(Self::Deleted(event.object)),
+        let line = std::str::from_utf8(line)?;
+        match split(line) {
+            Some((kind, object)) => Self::of(kind, object),
+            None => {
+                let event: RawEvent<'a> = serde_json::from_str(line)?;
+                Self::of(&event.kind, event.object.get())
+            }
+        }
+    }
+
+    fn of(kind: &str, object: &'a str) -> Result<Self, EventError> {
+        match kind {
+            "ADDED" => Ok(Self::Added(object)),
+            "MODIFIED" => Ok(Self::Modified(object)),
+            "DELETED" => Ok(Self::Deleted(object)),
             "BOOKMARK" => {
-                let bookmark: Bookmark = serde_json::from_str(event.object.get())?;
+                let bookmark: Bookmark = serde_json::from_str(object)?;
                 Ok(Self::Bookmark(bookmark.metadata.resource_version.parse()?))
             }
-            "ERROR" => Ok(Self::Error(status_fault(event.object.get().as_bytes(), None))),
+            "ERROR" => Ok(Self::Error(status_fault(object.as_bytes(), None))),
             other => Err(EventError::UnknownType(other.to_owned())),
         }
     }
+}
+
+/// Type and object of a line as apiservers write it, `{"type":"…","object":{…}}`, without a look at every byte of the object: whether
+/// that is JSON shows when it is parsed. Anything else takes the long way.
+fn split(line: &str) -> Option<(&str, &str)> {
+    let (kind, rest) = line.strip_prefix("{\"type\":\"")?.split_once('"')?;
+    let object = rest.strip_prefix(",\"object\":")?.trim_end().strip_suffix('}')?;
+    object.starts_with('{').then_some((kind, object))
 }
 
 #[derive(Deserialize, Default)]
@@ -181,5 +202,8 @@ mod tests {
         assert!(matches!(WatchEvent::parse(parse("DELETED").as_bytes()).unwrap(), WatchEvent::Deleted(_)));
         assert!(matches!(WatchEvent::parse(parse("BOOKMARK").as_bytes()).unwrap(), WatchEvent::Bookmark(version) if version.get() == 12));
         assert!(matches!(WatchEvent::parse(parse("NEW").as_bytes()), Err(EventError::UnknownType(_))));
+        let other_order = format!(r#"{{ "object": {object}, "type": "ADDED" }}"#);
+        assert!(matches!(WatchEvent::parse(other_order.as_bytes()).unwrap(), WatchEvent::Added(text) if text == object));
+        assert!(WatchEvent::parse(b"{\"type\":\"ADDED\",\"obj").is_err());
     }
 }

@@ -10,6 +10,7 @@ use serde_json::{Value, json, value::RawValue};
 
 use super::{
     client::{Call, Client, parse},
+    extent::extent_queries,
     template::{IndexSettings, MAPPING_VERSION, index_template, mappings},
     transport::OpenSearchService,
 };
@@ -20,7 +21,7 @@ use crate::{
         Cursor, Hit, Page, Query,
         dsl::{self, Paging, Snapshot},
     },
-    store::{Extent, KindExtent, Store, StoreError, Visit},
+    store::{Extent, Store, StoreError, Visit},
 };
 
 /// A bulk of 2 MiB takes tens of milliseconds; a node that collects garbage or merges may take much longer.
@@ -182,7 +183,8 @@ impl Engine {
                 "size": VERSIONS_PAGE,
                 "pit": { "id": pit, "keep_alive": PIT_KEEP_ALIVE },
                 "query": query,
-                "sort": [{ "_shard_doc": "asc" }],
+                // What the id is made of: unique within a cluster. `_shard_doc` is not known to OpenSearch 2.
+                "sort": [{ "metadata.uid": "asc" }, { "apiVersion": "asc" }, { "kind": "asc" }],
                 "_source": false,
                 "version": true,
                 "track_total_hits": false,
@@ -316,7 +318,13 @@ impl Store for Engine {
         }
         self.send("refreshing an index", Method::POST, format!("/{alias}/_refresh"), None).await?;
         let pit = self.open_pit(alias.as_str()).await?;
-        let outcome = self.visit_pit(&pit, &extent_query(extent), visit).await;
+        let mut outcome = Ok(());
+        for query in extent_queries(extent) {
+            outcome = self.visit_pit(&pit, &query, visit).await;
+            if outcome.is_err() {
+                break;
+            }
+        }
         self.close_pit(&pit).await;
         outcome
     }
@@ -390,19 +398,4 @@ fn read_hit(hit: RawHit) -> Result<Hit, StoreError> {
     let source = hit.source.ok_or_else(|| garbled(format!("document {} has no source", hit.id)))?;
     let (cluster, object) = restore(&source).map_err(|error| garbled(format!("document {}: {error}", hit.id)))?;
     Ok(Hit { cluster, object })
-}
-
-fn extent_query(extent: &Extent) -> Value {
-    match extent {
-        Extent::Kind(kind) => kind_query(kind),
-        Extent::Outside(kinds) => json!({ "bool": { "must_not": kinds.iter().map(kind_query).collect::<Vec<_>>() } }),
-    }
-}
-
-fn kind_query(extent: &KindExtent) -> Value {
-    let mut filter = vec![json!({ "term": { "apiVersion": extent.api_version } }), json!({ "term": { "kind": extent.kind } })];
-    if let Some(namespace) = &extent.namespace {
-        filter.push(json!({ "term": { "metadata.namespace": namespace } }));
-    }
-    json!({ "bool": { "filter": filter } })
 }

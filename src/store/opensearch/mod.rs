@@ -2,6 +2,7 @@
 
 mod client;
 mod engine;
+mod extent;
 mod template;
 mod transport;
 

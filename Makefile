@@ -1,0 +1,67 @@
+# `make` lists what can be made.
+#
+#   DEMO_ARGS=--exit       the demo stops at its end; without a terminal, or with CI set, it does so anyway (--stay keeps it)
+#   BENCH_ARGS=…           arguments of `e2e bench`
+#   E2E_THREADS=2          end-to-end tests at a time; each may start servers of up to 3 GiB
+
+CARGO ?= cargo
+DEMO_ARGS ?=
+BENCH_ARGS ?=
+E2E_THREADS ?= 2
+
+STEP = @printf '\n== %s\n'
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test bench fmt parts crds deny prerequisites
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+demo: prerequisites ## Three clusters, OpenSearch, Fleetdex: see it work (Ctrl-C stops everything)
+	$(STEP) 'building fleetdex (the first time some minutes)'
+	$(CARGO) build --locked --workspace --bins
+	$(STEP) 'finding or building the real parts (the first time some minutes)'
+	$(CARGO) run --locked --quiet --package e2e -- parts kube-apiserver kubectl etcd opensearch
+	$(STEP) 'running the demo'
+	$(CARGO) run --locked --quiet --package e2e -- demo $(DEMO_ARGS)
+
+test: prerequisites ## Everything that has to pass: format, lints, tests, end-to-end tests on real parts
+	$(STEP) 'format'
+	$(CARGO) fmt --all --check
+	$(STEP) 'lints'
+	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+	$(STEP) 'programs'
+	$(CARGO) build --locked --workspace --bins
+	$(STEP) 'unit, property and scenario tests'
+	$(CARGO) test --locked --package fleetdex
+	$(STEP) 'real parts'
+	$(CARGO) run --locked --quiet --package e2e -- parts
+	$(STEP) 'end-to-end tests on the real parts'
+	$(CARGO) test --locked --package e2e -- --test-threads=$(E2E_THREADS)
+
+bench: prerequisites ## Measure; figures go to target/bench/results.json
+	$(CARGO) build --locked --release --workspace --bins
+	$(CARGO) run --locked --release --quiet --package e2e -- bench $(BENCH_ARGS)
+
+fmt: ## Format the code
+	$(CARGO) fmt --all
+
+parts: prerequisites ## Find or build every real part in the user's cache folder
+	$(CARGO) run --locked --quiet --package e2e -- parts
+
+crds: ## Write crds/ and helm/fleetdex/crds/ from the Rust types
+	FLEETDEX_WRITE_CRDS=1 $(CARGO) test --locked --quiet --package fleetdex --test crds
+
+deny: ## Check licences, bans and sources of dependencies (needs cargo-deny: cargo install --locked cargo-deny)
+	$(CARGO) deny --locked check licenses bans sources
+
+# What no package client of ours installs. `e2e parts` checks the version of Java, cargo that of Rust.
+prerequisites:
+	@missing=''; \
+	for program in $(CARGO) cc git go java mvn; do \
+		command -v $$program >/dev/null 2>&1 || missing="$$missing $$program"; \
+	done; \
+	if [ -n "$$missing" ]; then \
+		echo "not found:$$missing. README.md, Prerequisites, says what to install." >&2; \
+		exit 1; \
+	fi

@@ -1,0 +1,294 @@
+//! The demo: three members with workloads, an OpenSearch, a registry applied with kubectl, and questions over all of it.
+//!
+//! Everything that it shows is what the printed command printed. It fails when the answer of the index is not the members'.
+
+mod session;
+mod workloads;
+
+use std::fs;
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use reqwest::Method;
+use serde_json::Value;
+use tokio::signal::unix::{SignalKind, signal};
+
+use self::session::Session;
+use self::workloads::{Workloads, fill};
+use crate::fleet::{self, Fleet, OpenSearchKind, Options, Registration};
+use crate::operator::{Operator, OperatorOptions};
+use crate::poll::eventually;
+
+const REGISTRY: &str = include_str!("../demo/registry.yaml");
+const CRDS: [&str; 2] = [
+    include_str!("../../crds/cluster.karmada.io_clusters.yaml"),
+    include_str!("../../crds/search.karmada.io_resourceregistries.yaml"),
+];
+/// Where the members' Secrets are.
+const NAMESPACE: &str = "fleetdex-system";
+const MEMBERS: usize = 3;
+const ASKED: &str = "pods -A -l 'app in (web,api),tier!=db,!canary' --field-selector status.phase=Running";
+/// A busy machine with two cores takes a tenth of these.
+const READY_DEADLINE: Duration = Duration::from_mins(1);
+const SYNC_DEADLINE: Duration = Duration::from_mins(2);
+const SIGNAL_GRACE: Duration = Duration::from_millis(200);
+const STOP_DEADLINE: Duration = Duration::from_secs(15);
+
+/// `e2e demo`
+#[derive(clap::Args, Debug, Clone)]
+pub struct Args {
+    /// Stop at the end instead of waiting for Ctrl-C. Also so without a terminal, and when CI is set.
+    #[arg(long, conflicts_with = "stay")]
+    exit: bool,
+    /// Wait for Ctrl-C (or SIGTERM) even without a terminal.
+    #[arg(long)]
+    stay: bool,
+    /// Folder for logs, kubeconfig and manifests (default: target/demo).
+    #[arg(long)]
+    dir: Option<PathBuf>,
+}
+
+impl Args {
+    fn stays(&self) -> bool {
+        let someone_watches = io::stdin().is_terminal() && io::stdout().is_terminal() && std::env::var_os("CI").is_none();
+        self.stay || (someone_watches && !self.exit)
+    }
+}
+
+/// Runs the demo until it is over or stopped. Nothing that it started is left, however it ends.
+pub fn run(args: &Args) -> Result<()> {
+    let runtime = tokio::runtime::Runtime::new().context("starting a runtime")?;
+    runtime.block_on(until_stopped(args))
+}
+
+async fn until_stopped(args: &Args) -> Result<()> {
+    // Installed before anything starts: a signal during the start stops what was started.
+    let mut interrupt = signal(SignalKind::interrupt()).context("watching for Ctrl-C")?;
+    let mut terminate = signal(SignalKind::terminate()).context("watching for SIGTERM")?;
+    let mut hangup = signal(SignalKind::hangup()).context("watching for SIGHUP")?;
+    let stop = async {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+            _ = hangup.recv() => {}
+        }
+    };
+    tokio::pin!(stop);
+    let progress = Progress(Instant::now());
+    let shown = tokio::select! {
+        () = &mut stop => None,
+        ended = show(args, &progress) => match ended {
+            Ok(running) => Some(running),
+            // Ctrl-C reaches the kubectl that runs at this moment, too, and its end may be seen first.
+            Err(_) if tokio::time::timeout(SIGNAL_GRACE, &mut stop).await.is_ok() => None,
+            Err(error) => return Err(error),
+        },
+    };
+    let Some((fleet, operator)) = shown else {
+        println!("\nstopping …");
+        return Ok(());
+    };
+    if args.stays() {
+        println!("Everything keeps running until Ctrl-C.");
+        tokio::select! {
+            () = &mut stop => println!("\nstopping …"),
+            ended = watch(&fleet, &operator) => return ended,
+        }
+    }
+    operator.terminate(STOP_DEADLINE).await?;
+    drop(fleet);
+    progress.tell("nothing is left running");
+    Ok(())
+}
+
+/// Ends only when a part ends that should not.
+async fn watch(fleet: &Fleet, operator: &Operator) -> Result<()> {
+    loop {
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        fleet.check_running()?;
+        operator.process().check_running()?;
+    }
+}
+
+/// All of the demo; gives what still runs.
+async fn show(args: &Args, progress: &Progress) -> Result<(Fleet, Operator)> {
+    let dir = match &args.dir {
+        Some(dir) => dir.clone(),
+        None => fleet::target_folder()?.join("demo"),
+    };
+    progress.tell("starting a control plane, three members and OpenSearch");
+    let options = Options { members: MEMBERS, opensearch: OpenSearchKind::Plain, dir: Some(dir), state_file: None };
+    let fleet = Fleet::start(options).await?;
+    progress.tell("installing the custom resources, registering the members");
+    register(&fleet).await?;
+    progress.tell("creating namespaces, Deployments, Services, ConfigMaps, Secrets and pods in the members");
+    create_workloads(&fleet).await?;
+
+    progress.tell("starting fleetdex run");
+    let operator = Operator::start(OperatorOptions {
+        kubeconfig: fleet.control_plane().kubeconfig(),
+        dir: fleet.dir().to_owned(),
+        ..OperatorOptions::default()
+    })?;
+    operator.wait_ready(READY_DEADLINE).await?;
+    let session = Session::write(&fleet, &operator)?;
+
+    let registry = fleet.dir().join("registry.yaml");
+    write(&registry, &fill(REGISTRY, &[("opensearch", fleet.opensearch()?.url())]))?;
+    let applied = session.shell(&format!("kubectl apply -f {}", registry.display())).await?;
+    progress.tell(&format!("kubectl apply -f {}: {}", registry.display(), applied.trim()));
+    wait_until_synced(&session, &operator).await?;
+    progress.tell("the registry is ready");
+
+    answer(&fleet, &session).await?;
+    println!("\n{}", hints(&fleet, &session, &operator)?);
+    progress.tell("that was the demo");
+    Ok((fleet, operator))
+}
+
+/// Lines with the time since the start.
+struct Progress(Instant);
+
+impl Progress {
+    fn tell(&self, what: &str) {
+        println!("[{:5.1} s] {what}", self.0.elapsed().as_secs_f64());
+        // Somebody may watch through a pipe.
+        let _ = io::stdout().flush();
+    }
+}
+
+async fn register(fleet: &Fleet) -> Result<()> {
+    let kubectl = fleet.control_plane().kubectl()?;
+    kubectl.apply_server_side(&CRDS.join("---\n")).await?;
+    kubectl.run(&["wait", "--for=condition=Established", "--timeout=60s", "crd", "--all"]).await?;
+    kubectl.run(&["create", "namespace", NAMESPACE]).await?;
+    for member in fleet.members() {
+        let registration = Registration::new(member, member.name(), NAMESPACE);
+        kubectl.apply_server_side(&registration.manifest()).await.with_context(|| format!("registering {}", member.name()))?;
+    }
+    Ok(())
+}
+
+async fn create_workloads(fleet: &Fleet) -> Result<()> {
+    for (index, member) in fleet.members().iter().enumerate() {
+        let name = member.name();
+        let place = Registration::new(member, name, NAMESPACE).cluster;
+        let region = place["spec"]["region"].as_str().unwrap_or_default();
+        let workloads = Workloads::of(index + 1, region);
+        write(&fleet.dir().join(format!("{name}-applications.yaml")), &workloads.applications)?;
+        write(&fleet.dir().join(format!("{name}-pods.yaml")), &workloads.pods)?;
+        let kubectl = member.kubectl()?;
+        kubectl.apply_server_side(&workloads.applications).await.with_context(|| format!("applications of {name}"))?;
+        kubectl.apply_server_side(&workloads.pods).await.with_context(|| format!("pods of {name}"))?;
+        let statuses = kubectl.apply_status(&workloads.pods).await;
+        statuses.with_context(|| format!("statuses of the pods of {name}"))?;
+    }
+    Ok(())
+}
+
+async fn wait_until_synced(session: &Session, operator: &Operator) -> Result<()> {
+    let synced = eventually("the registry is ready", SYNC_DEADLINE, || async {
+        operator.process().check_running()?;
+        let text = session.shell("kubectl get rr demo -o json").await?;
+        let registry: Value = serde_json::from_str(&text).context("reading the registry")?;
+        let is_true = |wanted: &str| {
+            let conditions = registry["status"]["conditions"].as_array().map_or(&[][..], Vec::as_slice);
+            conditions.iter().any(|condition| condition["type"] == wanted && condition["status"] == "True")
+        };
+        ensure!(is_true("Ready") && is_true("Synced"), "its status is {:#}", registry["status"]);
+        Ok(())
+    });
+    synced.await.with_context(|| operator.process().log_tail(20))
+}
+
+/// Asks, shows what answers, and compares with the members.
+async fn answer(fleet: &Fleet, session: &Session) -> Result<()> {
+    fleet.opensearch()?.client()?.refresh("fleetdex").await?;
+    heading("How the registry is");
+    show_command(session, "kubectl get resourceregistries").await?;
+    show_command(session, &format!("kubectl get rr demo -o jsonpath='{CONDITIONS}'")).await?;
+    show_command(session, &format!("kubectl get rr demo -o jsonpath='{CLUSTERS}'")).await?;
+
+    heading("A question over all clusters");
+    let found = show_command(session, &format!("fleetdex get {ASKED}")).await?;
+
+    heading("The OpenSearch request behind it");
+    let body = show_command(session, &format!("fleetdex explain {ASKED}")).await?;
+
+    heading("The same request, sent to OpenSearch as it is");
+    println!("$ fleetdex explain {ASKED} |");
+    println!("    curl -s \"$OPENSEARCH_URL/fleetdex/_search?filter_path=hits.total\" -H 'Content-Type: application/json' -d @-");
+    let body: Value = serde_json::from_str(&body).context("reading the request")?;
+    // Our own client, as curl may be absent.
+    let path = "fleetdex/_search?filter_path=hits.total";
+    let sent = fleet.opensearch()?.client()?.send(Method::POST, path, Some(&body)).await?;
+    println!("{}", sent.body);
+
+    let hits = sent.body["hits"]["total"]["value"].as_u64().with_context(|| format!("no number of hits in {}", sent.body))?;
+    heading("The members' own answers");
+    let mut total = 0;
+    for member in fleet.members() {
+        let line = format!("kubectl --context {} get {ASKED} --no-headers", member.name());
+        let count = session.shell(&line).await?.lines().count() as u64;
+        println!("$ {line} | wc -l\n{count}");
+        total += count;
+    }
+    let rows = found.lines().count().saturating_sub(1) as u64;
+    if hits != total || rows != total {
+        bail!("the members have {total} such pods, OpenSearch {hits}, and fleetdex get showed {rows}");
+    }
+    println!("\n{total} pods in the members, {hits} hits in OpenSearch, {rows} rows from fleetdex get.");
+    Ok(())
+}
+
+const CONDITIONS: &str = "{range .status.conditions[*]}{.type}={.status} {.reason}: {.message}{\"\\n\"}{end}";
+const CLUSTERS: &str = "{range .status.clusters[*]}{.name}: {.phase}, {.objects} objects{\"\\n\"}{end}";
+
+fn heading(text: &str) {
+    println!("\n── {text}");
+}
+
+/// Prints a command and its output.
+async fn show_command(session: &Session, line: &str) -> Result<String> {
+    println!("$ {line}");
+    let output = session.shell(line).await?;
+    print!("{output}");
+    if !output.ends_with('\n') {
+        println!();
+    }
+    Ok(output)
+}
+
+fn hints(fleet: &Fleet, session: &Session, operator: &Operator) -> Result<String> {
+    let opensearch = fleet.opensearch()?.url();
+    Ok(format!(
+        "── Try it yourself
+In another terminal, in any folder (kubectl has the contexts control-plane, member1, member2, member3):
+
+  . {env}
+  fleetdex get pods -A -l app=web                                             # of all clusters
+  kubectl --context member1 -n web delete pod web-0 --force                   # gone from the answer within seconds
+  kubectl --context member1 apply --server-side -f $DEMO/member1-pods.yaml    # and back, Pending as a new pod is
+  kubectl --context member2 -n web label pod web-0 canary=true                # no longer in the answer to '!canary'
+  kubectl edit rr demo                                                        # remove Secret, say: its documents go
+  kubectl delete rr demo                                                      # all documents go
+  kubectl apply -f $DEMO/registry.yaml                                        # and come back
+  curl -s \"$OPENSEARCH_URL/_cat/indices?v\"
+
+OpenSearch         {opensearch}    (alias fleetdex: all clusters; fleetdex-member1: one)
+Query API          http://{api}    (bearer token in $FLEETDEX_TOKEN_FILE)
+Metrics, health    {admin}/metrics, /readyz
+Logs, manifests    {dir}
+",
+        env = session.file.display(),
+        api = operator.api_address(),
+        admin = operator.admin_url(),
+        dir = fleet.dir().display(),
+    ))
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    fs::write(path, text).with_context(|| format!("writing {}", path.display()))
+}

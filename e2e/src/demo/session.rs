@@ -1,0 +1,94 @@
+//! What a reader of the demo needs to go on by hand: one kubeconfig for all clusters, and a file to source.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
+use tokio::process::Command;
+
+use crate::fleet::{ApiServer, Fleet};
+use crate::operator::{Operator, fleetdex_program};
+use crate::parts::Part;
+
+/// Environment variables, under which commands work as they are printed.
+#[derive(Debug, Clone)]
+pub struct Session {
+    /// The file to source.
+    pub file: PathBuf,
+    variables: Vec<(&'static str, String)>,
+}
+
+impl Session {
+    /// Writes `kubeconfig` and `env` into the fleet's folder.
+    pub fn write(fleet: &Fleet, operator: &Operator) -> Result<Self> {
+        let kubeconfig = fleet.dir().join("kubeconfig");
+        write_private(&kubeconfig, &kubeconfig_of(fleet).to_string())?;
+        let variables = vec![
+            ("PATH", path_with(&[fleetdex_program()?, Part::Kubectl.ensure()?])?),
+            ("DEMO", fleet.dir().display().to_string()),
+            ("KUBECONFIG", kubeconfig.display().to_string()),
+            ("KUBECACHEDIR", fleet.dir().join("kubeconfig.cache").display().to_string()),
+            ("FLEETDEX_SERVER", format!("http://{}", operator.api_address())),
+            ("FLEETDEX_TOKEN_FILE", operator.token_file().display().to_string()),
+            ("OPENSEARCH_URL", fleet.opensearch()?.url().to_owned()),
+        ];
+        let exports: Vec<String> = variables.iter().map(|(name, value)| format!("export {name}='{value}'")).collect();
+        let file = fleet.dir().join("env");
+        write_private(&file, &(exports.join("\n") + "\n"))?;
+        Ok(Self { file, variables })
+    }
+
+    /// Runs a line of shell, as a reader would after sourcing the file, and gives its standard output.
+    pub async fn shell(&self, line: &str) -> Result<String> {
+        let mut command = Command::new("sh");
+        command.args(["-c", line]).envs(self.variables.iter().map(|(name, value)| (name, value)));
+        let output =
+            command.stdin(Stdio::null()).kill_on_drop(true).output().await.with_context(|| format!("starting {line}"))?;
+        let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+        if !output.status.success() {
+            bail!("`{line}` failed ({}): {stdout}{}", output.status, String::from_utf8_lossy(&output.stderr));
+        }
+        Ok(stdout)
+    }
+}
+
+/// One context per cluster, by its name; the control plane's is the current one.
+fn kubeconfig_of(fleet: &Fleet) -> Value {
+    let servers: Vec<&ApiServer> = [fleet.control_plane()].into_iter().chain(fleet.members()).collect();
+    let each = |entry: &dyn Fn(&ApiServer) -> Value| servers.iter().map(|server| entry(server)).collect::<Vec<Value>>();
+    json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": fleet.control_plane().name(),
+        "clusters": each(&|server| {
+            json!({ "name": server.name(), "cluster": { "server": server.url(), "certificate-authority": server.ca_path() } })
+        }),
+        "users": each(&|server| json!({ "name": server.name(), "user": { "token": server.token() } })),
+        "contexts": each(&|server| {
+            json!({ "name": server.name(), "context": { "cluster": server.name(), "user": server.name() } })
+        }),
+    })
+}
+
+/// The search path with the folders of these programs in front.
+fn path_with(programs: &[PathBuf]) -> Result<String> {
+    let folders = programs.iter().filter_map(|program| program.parent()).map(Path::to_owned);
+    let inherited = std::env::var_os("PATH").unwrap_or_default();
+    let all = std::env::join_paths(folders.chain(std::env::split_paths(&inherited))).context("making a search path")?;
+    Ok(all.to_string_lossy().into_owned())
+}
+
+/// Tokens are in these files.
+fn write_private(path: &Path, text: &str) -> Result<()> {
+    let write = || {
+        // A file of an earlier run keeps its mode when it is only truncated.
+        let _ = fs::remove_file(path);
+        let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+        file.write_all(text.as_bytes())
+    };
+    write().with_context(|| format!("writing {}", path.display()))
+}

@@ -1,0 +1,239 @@
+//! The writer against a store that fails in every way, on a paused clock.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use rand::{RngExt, SeedableRng, rngs::StdRng};
+
+use super::*;
+use crate::{
+    model::{IndexName, IndexPrefix, Version},
+    query::{Cursor, Page, Query},
+    store::{Extent, Visit},
+    sync::progress::Progress,
+    telemetry::Metrics,
+};
+
+type Documents = BTreeMap<Arc<str>, (Version, Option<Bytes>)>;
+
+/// A store that keeps documents with external versions, and fails as it is told.
+#[derive(Default)]
+struct Flaky {
+    documents: Mutex<Documents>,
+    /// Chance of a failure, in percent.
+    failures: u32,
+    random: Mutex<Option<StdRng>>,
+    in_flight: Mutex<BTreeSet<Arc<str>>>,
+    requests: Mutex<usize>,
+}
+
+impl Flaky {
+    fn new(seed: u64, failures: u32) -> Arc<Self> {
+        Arc::new(Self { failures, random: Mutex::new(Some(StdRng::seed_from_u64(seed))), ..Self::default() })
+    }
+
+    fn roll(&self, sides: u32) -> u32 {
+        lock(&self.random).as_mut().map_or(0, |random| random.random_range(0..sides))
+    }
+
+    fn fails(&self) -> bool {
+        self.roll(100) < self.failures
+    }
+
+    fn apply(&self, write: &Write) -> Verdict {
+        let mut documents = lock(&self.documents);
+        if documents.get(&write.id).is_some_and(|(version, _)| *version > write.version) {
+            return Verdict::Superseded;
+        }
+        documents.insert(Arc::clone(&write.id), (write.version, write.body.clone()));
+        if write.body.is_some() { Verdict::Indexed } else { Verdict::Deleted }
+    }
+}
+
+#[async_trait]
+impl Store for Flaky {
+    async fn prepare(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn ping(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn ensure(&self, _: &ClusterName) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn alias(&self, cluster: &ClusterName) -> IndexName {
+        IndexPrefix::default().cluster_alias(cluster)
+    }
+
+    async fn write(&self, writes: &[Write]) -> Result<Vec<Verdict>, StoreError> {
+        *lock(&self.requests) += 1;
+        for write in writes {
+            assert!(lock(&self.in_flight).insert(Arc::clone(&write.id)), "{} is in flight twice", write.id);
+        }
+        tokio::time::sleep(Duration::from_millis(u64::from(self.roll(50)))).await;
+        for write in writes {
+            lock(&self.in_flight).remove(&write.id);
+        }
+        let too_large = writes.len() > 1 && writes.iter().any(|write| write.body.as_ref().is_some_and(|body| body.starts_with(b"{\"huge\"")));
+        if too_large {
+            return Err(StoreError::TooLarge { bytes: 0 });
+        }
+        if self.fails() {
+            // Whether it was applied before the connection broke is not known.
+            if self.roll(2) == 0 {
+                for write in writes {
+                    self.apply(write);
+                }
+            }
+            return Err(StoreError::Unreachable { address: "here".to_owned(), reason: "cut".to_owned() });
+        }
+        let verdict = |write: &Write| {
+            let refused = write.body.as_ref().is_some_and(|body| body.starts_with(b"{\"refused\"") || body.starts_with(b"{\"huge\""));
+            match () {
+                () if self.fails() => Verdict::Retry("429".to_owned()),
+                () if self.fails() => Verdict::Blocked("403".to_owned()),
+                () if refused => Verdict::Rejected("mapper_parsing_exception".to_owned()),
+                () => self.apply(write),
+            }
+        };
+        Ok(writes.iter().map(verdict).collect())
+    }
+
+    async fn visit_versions(&self, _: &ClusterName, _: &Extent, _: Visit<'_>) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn clusters(&self) -> Result<Vec<ClusterName>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    async fn drop_cluster(&self, _: &ClusterName) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn search(&self, _: &Query, _: Option<&Cursor>) -> Result<Page, StoreError> {
+        Ok(Page::default())
+    }
+}
+
+struct Open(Arc<Flaky>);
+
+#[async_trait]
+impl OpenStore for Open {
+    async fn open(&self) -> Result<Arc<dyn Store>, Unavailable> {
+        Ok(Arc::clone(&self.0) as Arc<dyn Store>)
+    }
+
+    async fn changed(&self) -> bool {
+        false
+    }
+}
+
+struct Running {
+    pipeline: Pipeline,
+    progress: Arc<Progress>,
+    cancel: CancellationToken,
+    task: tokio::task::JoinHandle<()>,
+}
+
+fn run(store: &Arc<Flaky>) -> Running {
+    let name: StoreName = "test".parse().unwrap();
+    let changed = Arc::new(Notify::new());
+    let pipeline = Pipeline::new(name.clone(), Metrics::new().store(&name), Arc::clone(&changed));
+    let cancel = CancellationToken::new();
+    let task = tokio::spawn(pipeline.clone().run(Arc::new(Open(Arc::clone(store))), cancel.clone(), Duration::from_mins(1)));
+    Running { pipeline, progress: Progress::new("member1".parse().unwrap(), changed), cancel, task }
+}
+
+impl Running {
+    async fn submit(&self, id: &str, version: u64, body: Option<String>) {
+        let index = IndexPrefix::default().cluster_alias(self.progress.cluster());
+        let write = Write { index, id: id.into(), version: version.to_string().parse().unwrap(), body: body.map(Bytes::from) };
+        self.pipeline.submit(write, self.progress.ticket()).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_fails_ends_up_as_one_that_does_not() {
+    for seed in 0..20 {
+        let mut stored = Vec::new();
+        for failures in [0, 20] {
+            let store = Flaky::new(seed, failures);
+            let running = run(&store);
+            let mut random = StdRng::seed_from_u64(seed);
+            for version in 1..=400_u64 {
+                let body = (random.random_range(0..4) > 0).then(|| format!("{{\"v\":{version}}}"));
+                running.submit(&format!("id{}", random.random_range(0..60)), version, body).await;
+            }
+            running.progress.drained().await;
+            stored.push(lock(&store.documents).clone());
+        }
+        assert_eq!(stored[0], stored[1], "seed {seed}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_document_that_is_refused_gets_a_fallback_and_its_mates_are_stored() {
+    let store = Flaky::new(1, 0);
+    let running = run(&store);
+    running.submit("good1", 1, Some("{\"kind\":\"Pod\"}".to_owned())).await;
+    running.submit("bad", 2, Some("{\"refused\":1,\"cluster\":\"member1\",\"metadata\":{\"name\":\"x\"}}".to_owned())).await;
+    running.submit("good2", 3, Some("{\"kind\":\"Pod\"}".to_owned())).await;
+    running.progress.drained().await;
+    let documents = lock(&store.documents).clone();
+    assert_eq!(documents.len(), 3);
+    let body = documents[&Arc::from("bad")].1.clone().unwrap();
+    assert!(String::from_utf8_lossy(&body).contains("\"rejected\":\"mapper_parsing_exception\""));
+    assert_eq!(running.progress.rejected(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_is_too_large_is_split_until_the_one_document_is_found() {
+    let store = Flaky::new(1, 0);
+    let running = run(&store);
+    for id in 0..100 {
+        let body = if id == 37 { "{\"huge\":1,\"cluster\":\"member1\"}" } else { "{\"kind\":\"Pod\"}" };
+        running.submit(&format!("id{id}"), 1, Some(body.to_owned())).await;
+    }
+    running.progress.drained().await;
+    assert_eq!(lock(&store.documents).len(), 100);
+    assert_eq!(running.progress.rejected(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_submitted_before_the_stop_is_written_before_the_end() {
+    let store = Flaky::new(3, 10);
+    let running = run(&store);
+    for id in 0..500 {
+        running.submit(&format!("id{id}"), 1, Some("{}".to_owned())).await;
+    }
+    running.pipeline.opened().await;
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    running.cancel.cancel();
+    running.task.await.unwrap();
+    assert_eq!(lock(&store.documents).len(), 500);
+}
+
+#[tokio::test(start_paused = true)]
+async fn submitting_waits_while_too_much_is_pending() {
+    // Not opened: nothing is taken out.
+    let name: StoreName = "test".parse().unwrap();
+    let changed = Arc::new(Notify::new());
+    let pipeline = Pipeline::new(name.clone(), Metrics::new().store(&name), Arc::clone(&changed));
+    let progress = Progress::new("member1".parse().unwrap(), changed);
+    let index = IndexPrefix::default().cluster_alias(progress.cluster());
+    let mebibyte = Bytes::from(vec![b' '; 1 << 20]);
+    let mut submitted = 0;
+    while pipeline.has_room() {
+        let write =
+            Write { index: index.clone(), id: format!("id{submitted}").into(), version: "1".parse().unwrap(), body: Some(mebibyte.clone()) };
+        pipeline.submit(write, progress.ticket()).await;
+        submitted += 1;
+    }
+    assert_eq!(submitted, MAX_PENDING_BYTES >> 20);
+    let waiting = tokio::time::timeout(Duration::from_mins(1), pipeline.room()).await;
+    assert!(waiting.is_err());
+}

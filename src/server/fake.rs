@@ -1,0 +1,146 @@
+//! A store in memory and a catalog over it, for tests.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex},
+};
+
+use async_trait::async_trait;
+use serde_json::{json, value::to_raw_value};
+
+use super::catalog::{Catalog, Entry};
+use crate::{
+    bulk::{Verdict, Write},
+    cluster::discovery::Served,
+    model::{ClusterName, Gvk, IndexName, IndexPrefix, Resource, StoreName},
+    query::{Cursor, Hit, Page, Query},
+    store::{Extent, Store, StoreError, Visit},
+};
+
+/// Answers with what was prepared, page by page, and remembers what it was asked.
+#[derive(Default)]
+pub(crate) struct Prepared {
+    /// Never answers.
+    hangs: bool,
+    pages: Mutex<VecDeque<Result<Page, StoreError>>>,
+    asked: Mutex<Vec<(Query, Option<Cursor>)>>,
+}
+
+#[async_trait]
+impl Store for Prepared {
+    async fn prepare(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn ping(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn ensure(&self, _: &ClusterName) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn alias(&self, cluster: &ClusterName) -> IndexName {
+        IndexPrefix::default().cluster_alias(cluster)
+    }
+
+    async fn write(&self, _: &[Write]) -> Result<Vec<Verdict>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    async fn visit_versions(&self, _: &ClusterName, _: &Extent, _: Visit<'_>) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn clusters(&self) -> Result<Vec<ClusterName>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    async fn drop_cluster(&self, _: &ClusterName) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn search(&self, query: &Query, from: Option<&Cursor>) -> Result<Page, StoreError> {
+        if self.hangs {
+            std::future::pending::<()>().await;
+        }
+        self.asked.lock().unwrap().push((query.clone(), from.cloned()));
+        self.pages.lock().unwrap().pop_front().unwrap_or_else(|| Ok(Page::default()))
+    }
+}
+
+impl Prepared {
+    pub(crate) fn with(pages: Vec<Result<Page, StoreError>>) -> Arc<Self> {
+        Arc::new(Self { pages: Mutex::new(pages.into()), ..Self::default() })
+    }
+
+    pub(crate) fn hanging() -> Arc<Self> {
+        Arc::new(Self { hangs: true, ..Self::default() })
+    }
+
+    pub(crate) fn asked(&self) -> Vec<(Query, Option<Cursor>)> {
+        self.asked.lock().unwrap().clone()
+    }
+}
+
+pub(crate) fn cursor(position: u32) -> Cursor {
+    Cursor { snapshot: "view".to_owned(), after: vec![json!(position)] }
+}
+
+pub(crate) fn page(names: &[&str], next: Option<Cursor>, remaining: Option<u64>) -> Page {
+    let hit = |name: &&str| Hit {
+        cluster: cluster("member1"),
+        object: to_raw_value(&json!({ "metadata": { "name": name } })).unwrap(),
+    };
+    Page { items: names.iter().map(hit).collect(), next, remaining }
+}
+
+pub(crate) fn cluster(name: &str) -> ClusterName {
+    name.parse().unwrap()
+}
+
+pub(crate) fn store(name: &str) -> StoreName {
+    name.parse().unwrap()
+}
+
+pub(crate) fn served(gvk: Gvk, plural: &str, namespaced: bool, short_names: &[&str]) -> Served {
+    Served {
+        singular: gvk.kind.to_ascii_lowercase().into(),
+        resource: Resource { gvk, plural: plural.into(), namespaced },
+        short_names: short_names.iter().map(|name| (*name).into()).collect(),
+        list_and_watch: true,
+        preferred: true,
+    }
+}
+
+pub(crate) fn pods() -> Served {
+    served(Gvk::new("", "v1", "Pod"), "pods", true, &["po"])
+}
+
+/// Pods in member1 and member2, nodes in member1, deployments of an old and a new version: all in the store `main`.
+pub(crate) fn catalog(main: Arc<dyn Store>) -> Catalog {
+    let mut catalog = Catalog::default();
+    catalog.add_store(store("main"), main);
+    catalog.add_registry("workloads");
+    add(&mut catalog, "main", "member1", &pods());
+    add(&mut catalog, "main", "member2", &pods());
+    add(&mut catalog, "main", "member1", &served(Gvk::new("", "v1", "Node"), "nodes", false, &["no"]));
+    add(
+        &mut catalog,
+        "main",
+        "member1",
+        &served(Gvk::new("apps", "v1beta1", "Deployment"), "deployments", true, &["deploy"]),
+    );
+    add(
+        &mut catalog,
+        "main",
+        "member2",
+        &served(Gvk::new("apps", "v1", "Deployment"), "deployments", true, &["deploy"]),
+    );
+    catalog
+}
+
+pub(crate) fn add(catalog: &mut Catalog, store_name: &str, cluster_name: &str, served: &Served) {
+    let (in_store, of_cluster) = (store(store_name), cluster(cluster_name));
+    catalog.add(Entry { served, cluster: &of_cluster, store: &in_store, fields: &[], any_path: false });
+}

@@ -1,0 +1,328 @@
+//! The query API as a client sees it, over stores in memory.
+
+use std::sync::Arc;
+
+use axum::{
+    Router,
+    body::Body,
+    http::{Request, Response, StatusCode},
+};
+use http_body_util::BodyExt;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tower::ServiceExt;
+
+use super::{
+    auth::TokenVerifier,
+    catalog::Catalog,
+    fake::{Prepared, add, catalog, cluster, cursor, page, pods, store},
+    serve::{Api, router},
+};
+use crate::{
+    query::Cursor,
+    store::StoreError,
+    telemetry::{Metrics, Readiness},
+};
+
+const SEARCH: &str = "/apis/search.fleetdex.io/v1alpha1/search";
+
+fn app(catalog: Catalog) -> Router {
+    let (_sender, receiver) = watch::channel(Arc::new(catalog));
+    let api = Api { catalog: receiver, metrics: Arc::new(Metrics::new()), verifier: TokenVerifier::new("secret") };
+    router(api, Readiness::new())
+}
+
+async fn send(app: &Router, request: Request<Body>) -> Response<Body> {
+    app.clone().oneshot(request).await.unwrap()
+}
+
+fn get(path: &str) -> Request<Body> {
+    Request::get(path).header("authorization", "Bearer secret").body(Body::empty()).unwrap()
+}
+
+async fn fetch(app: &Router, path: &str) -> (u16, Value) {
+    let response = send(app, get(path)).await;
+    let code = response.status().as_u16();
+    (code, body(response).await)
+}
+
+async fn body(response: Response<Body>) -> Value {
+    let bytes = response.into_body().collect().await.unwrap().to_bytes();
+    serde_json::from_slice(&bytes).unwrap()
+}
+
+async fn refusal(app: &Router, path: &str) -> String {
+    let (code, status) = fetch(app, path).await;
+    assert_eq!(status["kind"], "Status");
+    assert_eq!(status["code"], code);
+    format!("{code} {}: {}", status["reason"].as_str().unwrap(), status["message"].as_str().unwrap())
+}
+
+#[tokio::test]
+async fn a_list_without_a_limit_is_everything_that_the_store_has() {
+    let main = Prepared::with(vec![
+        Ok(page(&["a", "b"], Some(cursor(2)), Some(3))),
+        Ok(page(&["c"], Some(cursor(3)), None)),
+        Ok(page(&["d"], None, Some(0))),
+    ]);
+    let (code, list) = fetch(&app(catalog(main.clone())), &format!("{SEARCH}/api/v1/pods")).await;
+    assert_eq!(code, 200);
+    insta::assert_snapshot!(list, @r#"{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[{"metadata":{"name":"a"}},{"metadata":{"name":"b"}},{"metadata":{"name":"c"}},{"metadata":{"name":"d"}}]}"#);
+    let cursors: Vec<Option<Cursor>> = main.asked().into_iter().map(|(_, from)| from).collect();
+    assert_eq!(cursors, [None, Some(cursor(2)), Some(cursor(3))]);
+}
+
+#[tokio::test]
+async fn a_limit_gives_one_page_and_the_token_for_the_next() {
+    let main = Prepared::with(vec![Ok(page(&["a"], Some(cursor(1)), Some(7))), Ok(page(&["b"], None, None))]);
+    let app = app(catalog(main.clone()));
+    let path = format!("{SEARCH}/apis/apps/v1/deployments?limit=1&labelSelector=app%3Dweb");
+    let (_, first) = fetch(&app, &path).await;
+    assert_eq!(first["kind"], "DeploymentList");
+    assert_eq!(first["apiVersion"], "apps/v1");
+    assert_eq!(first["metadata"]["remainingItemCount"], 7);
+    let token = first["metadata"]["continue"].as_str().unwrap();
+    let (code, second) = fetch(&app, &format!("{path}&continue={token}")).await;
+    assert_eq!((code, &second["metadata"]), (200, &json!({})));
+    let (last_query, last_cursor) = main.asked().pop().unwrap();
+    assert_eq!(last_cursor, Some(cursor(1)));
+    assert_eq!(last_query.limit, 1);
+    let other = format!("{SEARCH}/apis/apps/v1/deployments?limit=1&labelSelector=app%3Dapi&continue={token}");
+    assert_eq!(
+        refusal(&app, &other).await,
+        "400 BadRequest: parameter continue: the continue token belongs to another query; send the parameters of the first page with it, or start again without it"
+    );
+}
+
+#[tokio::test]
+async fn a_page_is_never_larger_than_memory_allows() {
+    let main = Prepared::with(vec![]);
+    fetch(&app(catalog(main.clone())), &format!("{SEARCH}/api/v1/pods?limit=100000")).await;
+    assert_eq!(main.asked()[0].0.limit, 1_000);
+}
+
+#[tokio::test]
+async fn path_and_parameters_become_the_query() {
+    let main = Prepared::with(vec![]);
+    let path =
+        "api/v1/namespaces/web/pods/p-1?clusters=member2&fieldSelector=status.phase!%3DRunning&labelSelector=!canary";
+    fetch(&app(catalog(main.clone())), &format!("{SEARCH}/{path}")).await;
+    let (query, _) = main.asked().pop().unwrap();
+    assert_eq!(query.clusters, [cluster("member2")]);
+    assert_eq!(query.namespaces, ["web".parse().unwrap()]);
+    assert_eq!(query.names, ["p-1"]);
+    assert_eq!(query.labels.to_string(), "!canary");
+    assert_eq!(query.fields.to_string(), "status.phase!=Running");
+}
+
+#[tokio::test]
+async fn a_name_that_nobody_has_is_an_empty_list() {
+    let (code, list) = fetch(&app(catalog(Prepared::with(vec![]))), &format!("{SEARCH}/api/v1/nodes/absent")).await;
+    assert_eq!((code, list["kind"].as_str(), &list["items"]), (200, Some("NodeList"), &json!([])));
+}
+
+#[tokio::test]
+async fn what_is_not_registered_is_not_found_and_says_what_would_change_that() {
+    let app = app(catalog(Prepared::with(vec![])));
+    let clusters = "/apis/search.fleetdex.io/v1alpha1/clusters";
+    let refused = [
+        format!("{SEARCH}/api/v1/secrets"),
+        format!("{SEARCH}/apis/apps/v2/deployments"),
+        format!("{SEARCH}/api/v1/namespaces/web/nodes"),
+        format!("{clusters}/member9/api/v1/pods"),
+        format!("{clusters}/member2/api/v1/nodes"),
+    ];
+    let mut messages = Vec::new();
+    for path in refused {
+        messages.push(refusal(&app, &path).await);
+    }
+    insta::assert_snapshot!(messages.join("\n"), @r#"
+    404 NotFound: no ResourceRegistry selects secrets: add it to spec.resourceSelectors of one (workloads)
+    404 NotFound: deployments.apps is not registered in version v2, but in v1, v1beta1
+    404 NotFound: nodes live in no namespace
+    404 NotFound: clusters.search.fleetdex.io "member9" not found: no ResourceRegistry selects a member of this name
+    404 NotFound: no ResourceRegistry selects nodes of cluster member2
+    "#);
+}
+
+#[tokio::test]
+async fn without_any_registry_the_answer_says_to_create_one() {
+    assert_eq!(
+        refusal(&app(Catalog::default()), &format!("{SEARCH}/api/v1/pods")).await,
+        "404 NotFound: no ResourceRegistry selects pods: there is no ResourceRegistry yet; create one"
+    );
+}
+
+#[tokio::test]
+async fn selectors_that_make_no_sense_are_refused_with_what_and_where() {
+    let app = app(catalog(Prepared::with(vec![])));
+    let mut messages = Vec::new();
+    for query in ["labelSelector=a+in+(b", "fieldSelector=spec.color%3Dred", "namespaces=web"] {
+        let resource = if query.starts_with("namespaces") { "nodes" } else { "pods" };
+        messages.push(refusal(&app, &format!("{SEARCH}/api/v1/{resource}?{query}")).await);
+    }
+    insta::assert_snapshot!(messages.join("\n"), @r#"
+    400 BadRequest: parameter labelSelector: "a in (b": at character 8: found end of text, expected a value, ',' or ')'
+    400 BadRequest: parameter fieldSelector: field label not supported: spec.color; these are: metadata.name, metadata.namespace, spec.host, spec.hostNetwork, spec.nodeName, spec.restartPolicy, spec.schedulerName, spec.serviceAccountName, status.nominatedNodeName, status.phase, status.podIP, status.podIPs
+    400 BadRequest: parameter namespaces: nodes live in no namespace
+    "#);
+}
+
+#[tokio::test]
+async fn errors_of_the_store_become_statuses_that_clients_act_on() {
+    let unreachable = StoreError::Unreachable { address: "http://os:9200".to_owned(), reason: "refused".to_owned() };
+    let busy = StoreError::Busy { status: 429, reason: "queue full".to_owned() };
+    let main = Prepared::with(vec![Err(StoreError::Expired), Err(unreachable), Err(busy)]);
+    let app = app(catalog(main));
+    let pods = format!("{SEARCH}/api/v1/pods");
+    assert!(refusal(&app, &pods).await.starts_with("410 Expired: the continue token has expired"));
+    assert!(
+        refusal(&app, &pods).await.starts_with("503 ServiceUnavailable: cannot reach OpenSearch at http://os:9200")
+    );
+    let overloaded = send(&app, get(&pods)).await;
+    assert_eq!(overloaded.status(), StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(overloaded.headers()["retry-after"], "1");
+}
+
+#[tokio::test]
+async fn an_error_after_the_first_page_cuts_the_answer_instead_of_ending_it() {
+    let main = Prepared::with(vec![Ok(page(&["a"], Some(cursor(1)), None)), Err(StoreError::Expired)]);
+    let response = send(&app(catalog(main)), get(&format!("{SEARCH}/api/v1/pods"))).await;
+    assert_eq!(response.status(), StatusCode::OK);
+    assert!(response.into_body().collect().await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_hangs_is_a_timeout() {
+    let refused = refusal(&app(catalog(Prepared::hanging())), &format!("{SEARCH}/api/v1/pods")).await;
+    assert_eq!(refused, "504 Timeout: the store did not answer within 30 s; ask for less, or try again");
+}
+
+#[tokio::test]
+async fn old_answers_and_unknown_clusters_are_told_in_warnings() {
+    let mut stale = catalog(Prepared::with(vec![]));
+    stale.add_stale(cluster("member2"), "disconnected since \"yesterday\"");
+    let app = app(stale);
+    let warnings = async |path: &str| {
+        let response = send(&app, get(&format!("{SEARCH}/{path}"))).await;
+        assert_eq!(response.status(), StatusCode::OK);
+        let values = response.headers().get_all("warning").iter().map(|value| value.to_str().unwrap().to_owned());
+        values.collect::<Vec<_>>()
+    };
+    assert_eq!(warnings("api/v1/pods").await, [r#"299 - "cluster member2 is disconnected since \"yesterday\"""#]);
+    assert_eq!(warnings("api/v1/pods?clusters=member1").await, [""; 0]);
+    assert_eq!(
+        warnings("api/v1/pods?clusters=member1,moon").await,
+        [r#"299 - "no ResourceRegistry selects pods of cluster moon""#]
+    );
+}
+
+#[tokio::test]
+async fn asking_only_clusters_that_hold_nothing_gives_nothing() {
+    let main = Prepared::with(vec![Ok(page(&["wrong"], None, None))]);
+    let (code, list) = fetch(&app(catalog(main.clone())), &format!("{SEARCH}/api/v1/pods?clusters=moon")).await;
+    assert_eq!((code, &list["items"]), (200, &json!([])));
+    assert!(main.asked().is_empty());
+}
+
+#[tokio::test]
+async fn one_store_answers_and_where_none_holds_all_the_client_chooses() {
+    let (main, other) = (Prepared::with(vec![]), Prepared::with(vec![]));
+    let mut two = catalog(main.clone());
+    two.add_store(store("other"), other.clone());
+    add(&mut two, "other", "member3", &pods());
+    let app = app(two);
+    let pods = format!("{SEARCH}/api/v1/pods");
+    assert_eq!(
+        refusal(&app, &pods).await,
+        "400 BadRequest: no single store holds pods of every cluster asked for; choose with the parameter store: main, other, or name clusters"
+    );
+    assert_eq!(
+        refusal(&app, &format!("{pods}?store=third")).await,
+        "400 BadRequest: parameter store: third does not hold pods; these do: main, other"
+    );
+    fetch(&app, &format!("{pods}?clusters=member3")).await;
+    assert_eq!((main.asked().len(), other.asked().len()), (0, 1));
+    fetch(&app, &format!("{pods}?store=main")).await;
+    assert_eq!((main.asked().len(), other.asked().len()), (1, 1));
+}
+
+#[tokio::test]
+async fn only_the_token_opens_anything_but_health() {
+    let app = app(catalog(Prepared::with(vec![])));
+    for path in [&format!("{SEARCH}/api/v1/pods"), "/version", "/apis", "/nowhere"] {
+        let anonymous = send(&app, Request::get(path).body(Body::empty()).unwrap()).await;
+        assert_eq!(anonymous.status(), StatusCode::UNAUTHORIZED, "{path}");
+        assert_eq!(anonymous.headers()["www-authenticate"], "Bearer");
+        assert_eq!(body(anonymous).await["reason"], "Unauthorized");
+    }
+    let health = send(&app, Request::get("/healthz").body(Body::empty()).unwrap()).await;
+    assert_eq!(health.status(), StatusCode::OK);
+    let ready = send(&app, Request::get("/readyz").body(Body::empty()).unwrap()).await;
+    assert_eq!(ready.status(), StatusCode::SERVICE_UNAVAILABLE);
+}
+
+#[tokio::test]
+async fn methods_and_media_types_that_are_not_served_are_statuses_too() {
+    let app = app(catalog(Prepared::with(vec![])));
+    let pods = format!("{SEARCH}/api/v1/pods");
+    let authorized =
+        |method: &str| Request::builder().method(method).uri(&pods).header("authorization", "Bearer secret");
+    let post = send(&app, authorized("POST").body(Body::from("{}")).unwrap()).await;
+    assert_eq!(
+        (post.status(), &post.headers()["allow"].clone()),
+        (StatusCode::METHOD_NOT_ALLOWED, &"GET".parse().unwrap())
+    );
+    assert_eq!(body(post).await["reason"], "MethodNotAllowed");
+    let accept = async |media: &str| {
+        send(&app, authorized("GET").header("accept", media).body(Body::empty()).unwrap()).await.status().as_u16()
+    };
+    let kubectl = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
+    assert_eq!(accept(kubectl).await, 200);
+    assert_eq!(accept("*/*").await, 200);
+    assert_eq!(accept("application/vnd.kubernetes.protobuf").await, 406);
+    assert_eq!(accept("application/json;as=Table;v=v1;g=meta.k8s.io").await, 406);
+}
+
+#[tokio::test]
+async fn discovery_tells_what_is_registered_as_an_apiserver_would() {
+    let app = app(catalog(Prepared::with(vec![])));
+    let proxy = "/apis/search.fleetdex.io/v1alpha1/proxying/karmada/proxy";
+    let mut documents = Vec::new();
+    for path in ["api", "apis", "apis/apps", "api/v1", "apis/apps/v1", "apis/apps/v1beta1"] {
+        let (code, document) = fetch(&app, &format!("{proxy}/{path}?timeout=32s")).await;
+        documents.push(format!("{code} {document}"));
+    }
+    insta::assert_snapshot!(documents.join("\n"), @r#"
+    200 {"apiVersion":"v1","kind":"APIVersions","serverAddressByClientCIDRs":[],"versions":["v1"]}
+    200 {"apiVersion":"v1","kind":"APIGroupList","groups":[{"apiVersion":"v1","kind":"APIGroup","name":"apps","preferredVersion":{"groupVersion":"apps/v1","version":"v1"},"versions":[{"groupVersion":"apps/v1","version":"v1"},{"groupVersion":"apps/v1beta1","version":"v1beta1"}]}]}
+    200 {"apiVersion":"v1","kind":"APIGroup","name":"apps","preferredVersion":{"groupVersion":"apps/v1","version":"v1"},"versions":[{"groupVersion":"apps/v1","version":"v1"},{"groupVersion":"apps/v1beta1","version":"v1beta1"}]}
+    200 {"apiVersion":"v1","kind":"APIResourceList","groupVersion":"v1","resources":[{"kind":"Node","name":"nodes","namespaced":false,"shortNames":["no"],"singularName":"node","verbs":["get","list"]},{"kind":"Pod","name":"pods","namespaced":true,"shortNames":["po"],"singularName":"pod","verbs":["get","list"]}]}
+    200 {"apiVersion":"v1","kind":"APIResourceList","groupVersion":"apps/v1","resources":[{"kind":"Deployment","name":"deployments","namespaced":true,"shortNames":["deploy"],"singularName":"deployment","verbs":["get","list"]}]}
+    200 {"apiVersion":"v1","kind":"APIResourceList","groupVersion":"apps/v1beta1","resources":[{"kind":"Deployment","name":"deployments","namespaced":true,"shortNames":["deploy"],"singularName":"deployment","verbs":["get","list"]}]}
+    "#);
+    assert_eq!(
+        refusal(&app, &format!("{proxy}/apis/batch/v1")).await,
+        "404 NotFound: the server has nothing at /apis/batch/v1"
+    );
+    assert_eq!(
+        refusal(&app, &format!("{proxy}/apis/batch")).await,
+        "404 NotFound: the server has nothing at /apis/batch"
+    );
+}
+
+#[tokio::test]
+async fn the_servers_own_groups_are_discoverable() {
+    let app = app(Catalog::default());
+    let mut documents = Vec::new();
+    for path in ["/apis", "/apis/search.karmada.io", "/apis/search.fleetdex.io/v1alpha1"] {
+        documents.push(fetch(&app, path).await.1.to_string());
+    }
+    insta::assert_snapshot!(documents.join("\n"), @r#"
+    {"apiVersion":"v1","kind":"APIGroupList","groups":[{"apiVersion":"v1","kind":"APIGroup","name":"search.fleetdex.io","preferredVersion":{"groupVersion":"search.fleetdex.io/v1alpha1","version":"v1alpha1"},"versions":[{"groupVersion":"search.fleetdex.io/v1alpha1","version":"v1alpha1"}]},{"apiVersion":"v1","kind":"APIGroup","name":"search.karmada.io","preferredVersion":{"groupVersion":"search.karmada.io/v1alpha1","version":"v1alpha1"},"versions":[{"groupVersion":"search.karmada.io/v1alpha1","version":"v1alpha1"}]}]}
+    {"apiVersion":"v1","kind":"APIGroup","name":"search.karmada.io","preferredVersion":{"groupVersion":"search.karmada.io/v1alpha1","version":"v1alpha1"},"versions":[{"groupVersion":"search.karmada.io/v1alpha1","version":"v1alpha1"}]}
+    {"apiVersion":"v1","kind":"APIResourceList","groupVersion":"search.fleetdex.io/v1alpha1","resources":[{"kind":"Cluster","name":"clusters","namespaced":false,"singularName":"cluster","verbs":[]},{"kind":"Proxying","name":"proxying","namespaced":false,"singularName":"proxying","verbs":[]},{"kind":"Search","name":"search","namespaced":false,"singularName":"search","verbs":[]}]}
+    "#);
+    let (_, version) = fetch(&app, "/version").await;
+    assert_eq!(version["gitVersion"], concat!("v", env!("CARGO_PKG_VERSION")));
+}
