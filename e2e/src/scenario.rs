@@ -46,7 +46,13 @@ impl Stage {
         let fleet = Fleet::shared(options).await?;
         let operator = OPERATOR.get_or_try_init(|| start(fleet)).await?;
         operator.process().check_running()?;
-        Ok(Self { fleet, operator, hub: Objects::of(fleet.control_plane())?, opensearch: fleet.opensearch()?.client()?, _turn: turn })
+        Ok(Self {
+            fleet,
+            operator,
+            hub: Objects::of(fleet.control_plane())?,
+            opensearch: fleet.opensearch()?.client()?,
+            _turn: turn,
+        })
     }
 
     /// Objects of a member.
@@ -202,7 +208,10 @@ impl Registry {
         eventually(&what, PATIENCE, || async {
             let seen = self.status().await?;
             let conditions = seen["conditions"].as_array().context("no conditions")?;
-            let found = conditions.iter().find(|found| found["type"] == condition).with_context(|| format!("no {condition} in {seen}"))?;
+            let found = conditions
+                .iter()
+                .find(|found| found["type"] == condition)
+                .with_context(|| format!("no {condition} in {seen}"))?;
             let message = found["message"].as_str().unwrap_or_default();
             let is_wanted = found["status"] == status && found["reason"] == reason && message.contains(part);
             ensure!(is_wanted, "{seen}");
@@ -222,7 +231,8 @@ impl Registry {
         eventually(&what, PATIENCE, || async {
             let seen = self.status().await?;
             let clusters = seen["clusters"].as_array().context("no clusters")?;
-            let found = clusters.iter().find(|found| found["name"] == cluster).with_context(|| format!("no {cluster} in {seen}"))?;
+            let found =
+                clusters.iter().find(|found| found["name"] == cluster).with_context(|| format!("no {cluster} in {seen}"))?;
             let is_wanted = found["phase"] == phase && found.to_string().contains(part);
             ensure!(is_wanted, "{seen}");
             Ok(found.clone())

@@ -50,8 +50,11 @@ async fn the_charts_service_account_may_run_the_operator_and_nothing_more() {
     hub.create_namespace(SECRETS).await.unwrap();
     let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("../helm/fleetdex").display().to_string();
     let secrets = format!("secrets[0].namespace={SECRETS}");
-    let install = ["install", "fleetdex", &chart, "-n", NAMESPACE, "--create-namespace", "--set", &secrets, "--set", "clusterStatus=true"];
+    let install =
+        ["install", "fleetdex", &chart, "-n", NAMESPACE, "--create-namespace", "--set", &secrets, "--set", "clusterStatus=true"];
     let notes = helm(control_plane, &install).await;
+    let manifest = helm(control_plane, &["get", "manifest", "fleetdex", "-n", NAMESPACE]).await;
+    assert!(manifest.contains("name: FLEETDEX_LEAVE_CLUSTER_STATUS\n              value: \"false\""), "{manifest}");
     assert!(notes.contains("kubectl get resourceregistries"), "{notes}");
     eventually("the CRDs are served", PATIENCE, || async {
         hub.get("apis/cluster.karmada.io/v1alpha1/clusters").await?;

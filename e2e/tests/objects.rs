@@ -92,28 +92,40 @@ async fn awkward_objects_are_whole_documents() {
         // Almost what etcd takes at most.
         thing("large", &json!({ "spec": { "text": noise(1_400_000) } })),
         thing("larger-in-json", &json!({ "spec": { "text": "\u{1}\"\\".repeat(100_000) } })),
-        thing("dotted-labels", &json!({ "metadata": { "labels": {
+        thing(
+            "dotted-labels",
+            &json!({ "metadata": { "labels": {
             "app": "web", "app.kubernetes.io/name": "web", "app.kubernetes.io": "x", "a.b.c": "", "example.com/deep.er": "y",
-        } } })),
-        thing("long-values", &json!({
-            "metadata": { "annotations": { "example.com/long": noise(200_000), "a": "", "a.b": "c" } },
-            "spec": { "type": noise(40_000), "nodeName": noise(33_000), "replicas": 12 },
-            "status": { "phase": noise(50_000) },
-            "type": noise(40_000),
-        })),
+        } } }),
+        ),
+        thing(
+            "long-values",
+            &json!({
+                "metadata": { "annotations": { "example.com/long": noise(200_000), "a": "", "a.b": "c" } },
+                "spec": { "type": noise(40_000), "nodeName": noise(33_000), "replicas": 12 },
+                "status": { "phase": noise(50_000) },
+                "type": noise(40_000),
+            }),
+        ),
         thing("no-spec", &json!({})),
         thing("null-and-empty", &json!({ "spec": { "a": {}, "b": [], "c": "" }, "status": {} })),
-        thing("own-names", &json!({
-            "search": { "labels": ["not=ours"], "native": 1, "rejected": "no" }, "cluster": "its-own", "spec": { "search": 1 },
-        })),
+        thing(
+            "own-names",
+            &json!({
+                "search": { "labels": ["not=ours"], "native": 1, "rejected": "no" }, "cluster": "its-own", "spec": { "search": 1 },
+            }),
+        ),
         thing("scalars", &json!({ "search": 7, "cluster": { "deep": [1, 2.5, true, null] }, "sum": 1e300 })),
         thing("numbers", &json!({ "spec": { "big": 9_007_199_254_740_993_u64, "ratio": 0.1, "negative": -7, "text": "007" } })),
-        thing("unicode", &json!({
-            "metadata": { "annotations": { "greeting": "Grüße, 世界 🌍 \u{202e}\u{0}\u{7f}" } },
-            "spec": { "кириллица": "да", "line\nbreak": "a\r\nb\u{2028}c", "emoji 🦀": ["👩‍👩‍👧", "\u{feff}"] },
-        })),
-        thing("dots-in-keys", &json!({ "spec": { "a.b": 1, "a": { "b": 2 }, ".": 3, "": 4, "x..y": 5 }, "status.phase": "flat" })),
-        thing("deep", &json!({ "spec": deep(150) })),
+        thing(
+            "unicode",
+            &json!({
+                "metadata": { "annotations": { "greeting": "Grüße, 世界 🌍 \u{202e}\u{0}\u{7f}" } },
+                "spec": { "кириллица": "да", "line\nbreak": "a\r\nb\u{2028}c", "emoji 🦀": ["👩‍👩‍👧", "\u{feff}"] },
+            }),
+        ),
+        thing("dots-in-keys", &json!({ "spec": { "a.b": 1, "a": { "b": 2 }, "c.d": { "e.f": [1] } }, "status.phase": "flat" })),
+        thing("deep", &json!({ "spec": deep(100) })),
     ];
     for object in &awkward {
         objects.create(&things, object).await.unwrap();
@@ -136,7 +148,9 @@ async fn awkward_objects_are_whole_documents() {
     same_fields(&stored, &native).unwrap();
 
     // Labels with dots are found exactly.
-    for (term, names) in [("app=web", vec!["dotted-labels"]), ("app.kubernetes.io/name=web", vec!["dotted-labels"]), ("app=x", vec![])] {
+    for (term, names) in
+        [("app=web", vec!["dotted-labels"]), ("app.kubernetes.io/name=web", vec!["dotted-labels"]), ("app=x", vec![])]
+    {
         let hits = stage.opensearch.search_all(&registry.prefix, &json!({ "term": { "search.labels": term } })).await.unwrap();
         let found: Vec<&str> = hits.iter().filter_map(|hit| hit["_source"]["metadata"]["name"].as_str()).collect();
         assert_eq!(found, names, "{term}");
@@ -170,27 +184,39 @@ async fn a_document_that_the_store_refuses_has_a_fallback_and_its_batch_mates_ar
     let stage = Stage::enter(MEMBERS).await.unwrap();
     let (objects, namespace, registry) = furnish(&stage, "refused").await;
     let things = things_in(&namespace);
-    // `status.phase` and `type` are mapped as keywords for built-in kinds; these objects have other ideas.
+    // `status.phase` and `type` are mapped as keywords for built-in kinds; these objects have other ideas. And OpenSearch takes no
+    // field without a name.
     let refused = [
-        thing("phase-object", &json!({ "metadata": { "labels": { "app": "odd" } }, "status": { "phase": { "name": "Running" } } })),
+        thing("empty-key", &json!({ "spec": { "": 4, "a": { "b": 5 } } })),
+        thing("dot-key", &json!({ "spec": { ".": 4, "x..y": 5 } })),
+        thing(
+            "phase-object",
+            &json!({ "metadata": { "labels": { "app": "odd" } }, "status": { "phase": { "name": "Running" } } }),
+        ),
         thing("type-object", &json!({ "type": { "deep": true }, "search": "own", "cluster": "own" })),
     ];
-    let mates: Vec<Value> = (0..50).map(|number| thing(&format!("mate-{number}"), &json!({ "status": { "phase": "Running" } }))).collect();
+    let mates: Vec<Value> =
+        (0..50).map(|number| thing(&format!("mate-{number}"), &json!({ "status": { "phase": "Running" } }))).collect();
     for object in mates.iter().chain(&refused) {
         objects.create(&things, object).await.unwrap();
     }
     registry.apply().await.unwrap();
     registry.until_ready().await.unwrap();
-    assert_eq!(until_everything_is_there(&stage, &registry, &namespace).await, 52);
+    assert_eq!(until_everything_is_there(&stage, &registry, &namespace).await, 54);
     let status = registry.status().await.unwrap();
-    assert!(status.to_string().contains("2 refused by the store"), "{status}");
+    assert!(status.to_string().contains("4 refused by the store"), "{status}");
 
     for object in &refused {
         let name = object["metadata"]["name"].as_str().unwrap();
         let native = objects.get(&format!("{things}/{name}")).await.unwrap();
         let stored = document(&stage.opensearch, &registry.prefix, &native).await.unwrap();
         let reason = stored["search"]["rejected"].as_str().unwrap();
-        assert!(reason.contains(if name == "type-object" { "[type]" } else { "[status.phase]" }), "{reason}");
+        let told = match name {
+            "type-object" => "[type]",
+            "phase-object" => "[status.phase]",
+            _ => "field name",
+        };
+        assert!(reason.contains(told), "{name}: {reason}");
         for field in ["name", "namespace", "uid", "resourceVersion"] {
             assert_eq!(stored["metadata"][field], native["metadata"][field], "{stored}");
         }
@@ -205,7 +231,7 @@ async fn a_document_that_the_store_refuses_has_a_fallback_and_its_batch_mates_ar
 
     // Mended, it is a document like any other.
     objects.merge(&format!("{things}/phase-object"), &json!({ "status": { "phase": "Running" } })).await.unwrap();
-    assert_eq!(until_everything_is_there(&stage, &registry, &namespace).await, 52);
+    assert_eq!(until_everything_is_there(&stage, &registry, &namespace).await, 54);
     let native = objects.get(&format!("{things}/phase-object")).await.unwrap();
     let stored = document(&stage.opensearch, &registry.prefix, &native).await.unwrap();
     same_fields(&stored, &native).unwrap();
@@ -255,7 +281,10 @@ async fn redacted_fields_are_nowhere_in_the_store() {
     let stage = Stage::enter(MEMBERS).await.unwrap();
     let (objects, namespace, mut registry) = furnish(&stage, "redacted").await;
     let word = noise(24);
-    let object = thing("redacted", &json!({ "spec": { "kept": 1, "list": [{ "token": word, "name": "a" }, { "token": word }], "token": word } }));
+    let object = thing(
+        "redacted",
+        &json!({ "spec": { "kept": 1, "list": [{ "token": word, "name": "a" }, { "token": word }], "token": word } }),
+    );
     objects.create(&things_in(&namespace), &object).await.unwrap();
     registry.spec["redact"] = json!(["spec.token", "spec.list[*].token"]);
     registry.apply().await.unwrap();

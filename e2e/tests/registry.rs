@@ -305,7 +305,8 @@ async fn a_kind_is_indexed_as_soon_as_a_member_serves_it_and_goes_with_its_crd()
     until_equal(&with_workload()).await.unwrap();
     registry.until_phase("member1", "Synced", "").await.unwrap();
     registry.until_phase("member2", "Failed", "Workload").await.unwrap();
-    let object = stage.member(1).unwrap().get("apis/workload.example.io/v1alpha1/namespaces/default/workloads/nginx").await.unwrap();
+    let object =
+        stage.member(1).unwrap().get("apis/workload.example.io/v1alpha1/namespaces/default/workloads/nginx").await.unwrap();
     let stored = document(&stage.opensearch, &registry.prefix, &object).await.unwrap();
     same_fields(&stored, &object).unwrap();
 
