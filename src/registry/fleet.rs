@@ -319,6 +319,12 @@ impl Fleet {
         running.or_else(|| self.parked.get(unit).map(|parked| &*parked.progress))
     }
 
+    /// The stores that have been opened and can be read.
+    pub fn open_stores(&self) -> BTreeSet<StoreName> {
+        let open = self.stores.iter().filter(|(_, store)| store.pipeline.store().is_some());
+        open.map(|(name, _)| name.clone()).collect()
+    }
+
     /// Every running unit.
     pub fn units(&self) -> impl Iterator<Item = (&Unit, &Progress)> {
         self.units.iter().map(|(unit, running)| (unit, &*running.progress))
