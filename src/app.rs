@@ -25,7 +25,7 @@ use crate::{
         controller::{self, Publish},
         fleet::Fleet,
         karmada,
-        plan::Plan,
+        plan::{Plan, Stream},
     },
     server::{Catalog, Entry, Server, ServerArgs, Telemetry, listen::Listener},
     telemetry::{
@@ -205,7 +205,7 @@ impl Publish for CatalogWriter {
                 .collect();
             fields.insert(name, extra);
         }
-        for (unit, unit_plan) in &plan.units {
+        for (Stream { unit, .. }, unit_plan) in &plan.units {
             let discovery = members.get(&unit.cluster).and_then(|member| member.discovery.as_ref());
             let served = discovery.and_then(|discovery| discovery.served.iter().find(|served| served.resource == unit.resource));
             let Some(served) = served else { continue };

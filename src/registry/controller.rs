@@ -32,7 +32,7 @@ use super::{
     MemberView, RegistryView,
     fleet::Fleet,
     karmada,
-    plan::{Plan, StorePlan, plan},
+    plan::{Plan, StorePlan, Stream, plan},
     status::{Inputs, MemberHealth, status},
 };
 use crate::{
@@ -276,7 +276,7 @@ impl Reconciler {
 
     fn count_units(&self, fleet: &Fleet) {
         let mut counts: BTreeMap<(&ClusterName, UnitPhase), usize> = BTreeMap::new();
-        for (unit, progress) in fleet.units() {
+        for (Stream { unit, .. }, progress) in fleet.streams() {
             let phase = match progress.state() {
                 UnitState::Starting | UnitState::Listing => UnitPhase::Listing,
                 UnitState::Synced => UnitPhase::Watching,
@@ -417,7 +417,7 @@ impl Reconciler {
             store,
             anonymous,
             health: &|cluster| members.get(cluster).map(member_health),
-            progress: &|unit| fleet.progress(unit),
+            progress: &|unit| fleet.progress(&Stream { unit: unit.clone(), store: registry_plan.store.clone()? }),
             generation: registry.metadata.generation,
             before: &before.conditions,
             now,

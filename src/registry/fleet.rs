@@ -15,7 +15,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    plan::{Coverage, Extent as Namespaces, Plan, Route, StorePlan, UnitPlan},
+    plan::{Coverage, Extent as Namespaces, Plan, Route, StorePlan, Stream, UnitPlan},
     stores::RegistryStore,
     sweep::{Sweep, Wanted},
 };
@@ -83,11 +83,12 @@ pub struct Fleet {
     metrics: Arc<Metrics>,
     changed: Arc<Notify>,
     stores: BTreeMap<StoreName, RunningStore>,
-    units: BTreeMap<Unit, RunningUnit>,
+    units: BTreeMap<Stream, RunningUnit>,
     sweeps: BTreeMap<StoreName, Sweeping>,
-    lists: BTreeMap<ClusterName, Arc<Semaphore>>,
+    /// For each store, so that lists that wait for one do not keep those for another from beginning.
+    lists: BTreeMap<(ClusterName, StoreName), Arc<Semaphore>>,
     /// Units of the plan whose member is not connected.
-    parked: BTreeMap<Unit, ParkedUnit>,
+    parked: BTreeMap<Stream, ParkedUnit>,
     last_epoch: u64,
 }
 
@@ -144,28 +145,28 @@ impl Fleet {
     ) -> Vec<Arc<Progress>> {
         self.unpark(plan, stores, lost);
         let mut ending = Vec::new();
-        for (unit, running) in &self.units {
-            let same_plan = plan.units.get(unit) == Some(&running.plan);
-            let connection = members.get(&unit.cluster).and_then(|member| member.connection.as_ref());
+        for (stream, running) in &self.units {
+            let same_plan = plan.units.get(stream) == Some(&running.plan);
+            let connection = members.get(&stream.unit.cluster).and_then(|member| member.connection.as_ref());
             let same_connection = connection.is_some_and(|connection| connection.id == running.connection);
-            let same_stores = self.keeps_stores(unit, &running.epochs, stores, lost);
+            let same_stores = self.keeps_stores(&stream.unit, &running.epochs, stores, lost);
             if !(same_plan && same_connection && same_stores && !running.task.is_finished()) {
-                ending.push((unit.clone(), same_plan && same_stores));
+                ending.push((stream.clone(), same_plan && same_stores));
             }
         }
         let mut progresses = Vec::new();
-        for (unit, may_resume) in ending {
-            let Some(running) = self.units.remove(&unit) else { continue };
-            tracing::info!(%unit, "stopping a stream");
+        for (stream, may_resume) in ending {
+            let Some(running) = self.units.remove(&stream) else { continue };
+            tracing::info!(unit = %stream.unit, store = %stream.store, "stopping a stream");
             running.stop.cancel();
             let version = running.task.await.unwrap_or_else(|error| {
-                tracing::error!(%unit, %error, "a stream ended unexpectedly; it starts again with a list");
+                tracing::error!(unit = %stream.unit, %error, "a stream ended unexpectedly; it starts again with a list");
                 None
             });
             progresses.push(Arc::clone(&running.progress));
             if may_resume {
                 let RunningUnit { plan, epochs, progress, .. } = running;
-                self.parked.insert(unit, ParkedUnit { plan, epochs, progress, version });
+                self.parked.insert(stream, ParkedUnit { plan, epochs, progress, version });
             }
         }
         progresses
@@ -174,7 +175,9 @@ impl Fleet {
     /// Forgets where streams could go on that are no longer wanted like that: their documents may be removed meanwhile.
     fn unpark(&mut self, plan: &Plan, stores: &BTreeMap<StoreName, StorePlan>, lost: &BTreeSet<(StoreName, ClusterName)>) {
         let mut parked = std::mem::take(&mut self.parked);
-        parked.retain(|unit, parked| plan.units.get(unit) == Some(&parked.plan) && self.keeps_stores(unit, &parked.epochs, stores, lost));
+        parked.retain(|stream, parked| {
+            plan.units.get(stream) == Some(&parked.plan) && self.keeps_stores(&stream.unit, &parked.epochs, stores, lost)
+        });
         self.parked = parked;
     }
 
@@ -224,20 +227,21 @@ impl Fleet {
     }
 
     fn start_units(&mut self, plan: &Plan, members: &BTreeMap<ClusterName, MemberState>) {
-        for (unit, unit_plan) in &plan.units {
-            if self.units.contains_key(unit) {
+        for (stream, unit_plan) in &plan.units {
+            if self.units.contains_key(stream) {
                 continue;
             }
-            let Some(connection) = members.get(&unit.cluster).and_then(|member| member.connection.as_ref()) else { continue };
-            self.start_unit(unit, unit_plan, connection);
+            let Some(connection) = members.get(&stream.unit.cluster).and_then(|member| member.connection.as_ref()) else { continue };
+            self.start_unit(stream, unit_plan, connection);
         }
     }
 
-    fn start_unit(&mut self, unit: &Unit, plan: &UnitPlan, connection: &Connection) {
+    fn start_unit(&mut self, stream: &Stream, plan: &UnitPlan, connection: &Connection) {
+        let Stream { unit, store } = stream;
         let outlets = self.outlets(unit, &plan.routes);
         let epochs: BTreeMap<StoreName, u64> =
             outlets.iter().filter_map(|outlet| Some((outlet.pipeline.name().clone(), self.stores.get(outlet.pipeline.name())?.epoch))).collect();
-        let parked = self.parked.remove(unit).filter(|parked| parked.plan == *plan && parked.epochs == epochs);
+        let parked = self.parked.remove(stream).filter(|parked| parked.plan == *plan && parked.epochs == epochs);
         let resumed = parked.and_then(|parked| Some((parked.progress, parked.version?)));
         let (progress, resume) = match resumed {
             Some((progress, version)) => (progress, Some(version)),
@@ -249,7 +253,8 @@ impl Fleet {
             label_selector: plan.label_selector.clone(),
             field_selector: plan.field_selector.clone(),
         };
-        let lists = self.lists.entry(unit.cluster.clone()).or_insert_with(|| Arc::new(Semaphore::new(LISTS_PER_CLUSTER)));
+        let lists = self.lists.entry((unit.cluster.clone(), store.clone()));
+        let lists = lists.or_insert_with(|| Arc::new(Semaphore::new(LISTS_PER_CLUSTER)));
         let task = UnitTask {
             unit: unit.clone(),
             source: Source::new(connection.client.clone(), collection),
@@ -259,11 +264,11 @@ impl Fleet {
             metrics: self.metrics.unit(&unit.cluster, &unit.resource.gvk),
             resume,
         };
-        tracing::info!(%unit, resumes = resume.is_some(), "starting a stream");
+        tracing::info!(%unit, resumes = resume.is_some(), %store, "starting a stream");
         let stop = CancellationToken::new();
         let task = tokio::spawn(task.run(stop.clone()));
         let running = RunningUnit { plan: plan.clone(), connection: connection.id, epochs, progress, stop, task };
-        self.units.insert(unit.clone(), running);
+        self.units.insert(stream.clone(), running);
     }
 
     /// One outlet per store, however many registries route to it.
@@ -313,10 +318,10 @@ impl Fleet {
         self.sweeps.get(store).is_some_and(|sweep| *sweep.done.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The progress of a unit that runs, or ran until its member was lost.
-    pub fn progress(&self, unit: &Unit) -> Option<&Progress> {
-        let running = self.units.get(unit).map(|running| &*running.progress);
-        running.or_else(|| self.parked.get(unit).map(|parked| &*parked.progress))
+    /// The progress of a stream that runs, or ran until its member was lost.
+    pub fn progress(&self, stream: &Stream) -> Option<&Progress> {
+        let running = self.units.get(stream).map(|running| &*running.progress);
+        running.or_else(|| self.parked.get(stream).map(|parked| &*parked.progress))
     }
 
     /// The stores that have been opened and can be read.
@@ -325,9 +330,9 @@ impl Fleet {
         open.map(|(name, _)| name.clone()).collect()
     }
 
-    /// Every running unit.
-    pub fn units(&self) -> impl Iterator<Item = (&Unit, &Progress)> {
-        self.units.iter().map(|(unit, running)| (unit, &*running.progress))
+    /// Every running stream.
+    pub fn streams(&self) -> impl Iterator<Item = (&Stream, &Progress)> {
+        self.units.iter().map(|(stream, running)| (stream, &*running.progress))
     }
 
     /// The pipeline of a store.
@@ -335,9 +340,9 @@ impl Fleet {
         self.stores.get(store).map(|running| &running.pipeline)
     }
 
-    /// When a kind of a cluster was last in sync; nothing while one of its streams is not.
-    pub fn synced_at(&self, unit: &Unit) -> Option<Timestamp> {
-        self.progress(unit).and_then(Progress::synced_at)
+    /// When the store last held a complete list of a stream.
+    pub fn synced_at(&self, stream: &Stream) -> Option<Timestamp> {
+        self.progress(stream).and_then(Progress::synced_at)
     }
 
     /// Stops every stream, then writes what is left.
@@ -345,9 +350,9 @@ impl Fleet {
         for running in self.units.values() {
             running.stop.cancel();
         }
-        for (unit, running) in std::mem::take(&mut self.units) {
+        for (stream, running) in std::mem::take(&mut self.units) {
             if let Err(error) = running.task.await {
-                tracing::error!(%unit, %error, "a stream ended unexpectedly");
+                tracing::error!(unit = %stream.unit, %error, "a stream ended unexpectedly");
             }
         }
         for sweep in self.sweeps.values() {

@@ -25,7 +25,7 @@ pub struct Plan {
     /// Every store that a registry names.
     pub stores: BTreeMap<StoreName, StorePlan>,
     /// Every stream that should run, and where its objects go.
-    pub units: BTreeMap<Unit, UnitPlan>,
+    pub units: BTreeMap<Stream, UnitPlan>,
     /// What each registry came to.
     pub registries: BTreeMap<String, RegistryPlan>,
     /// What may exist in a store of a cluster. A pair that is not here should have no documents at all.
@@ -49,6 +49,15 @@ pub struct StorePlan {
     pub indexing: Indexing,
     /// The registries that share it, the oldest first.
     pub registries: Vec<String>,
+}
+
+/// A unit, read for one store: a store that cannot be written to holds up its own streams and no others.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Stream {
+    /// What is read.
+    pub unit: Unit,
+    /// Where it goes.
+    pub store: StoreName,
 }
 
 /// One stream: who wants its objects, and what the member can leave out already.
@@ -161,8 +170,8 @@ pub fn plan(registries: &[RegistryView], members: &[MemberView]) -> Plan {
         }
         plan.registries.insert(registry.name.clone(), outcome);
     }
-    for ((cluster, resource), routes) in wanted {
-        plan.add_units(&cluster, &resource, routes);
+    for (of, routes) in wanted {
+        plan.add_units(&of, routes);
     }
     plan
 }
@@ -177,8 +186,15 @@ fn missing_names(registry: &RegistryView, members: &[MemberView]) -> BTreeSet<St
     registry.spec.target_cluster.cluster_names.iter().filter(|name| !exists(name)).cloned().collect()
 }
 
-/// The routes of every resource of every cluster.
-type Wanted = BTreeMap<(ClusterName, Resource), Vec<Route>>;
+/// The routes of every resource of every cluster into every store.
+type Wanted = BTreeMap<Source, Vec<Route>>;
+
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Source {
+    cluster: ClusterName,
+    resource: Resource,
+    store: StoreName,
+}
 
 /// One registry on one member.
 struct Part<'a> {
@@ -234,7 +250,7 @@ impl Part<'_> {
         let extent = Extent::of(&filter);
         coverage.kinds.entry(resource.gvk.clone()).and_modify(|known| known.extend(&extent)).or_insert(extent);
         let route = Route { store: store.clone(), registry: self.registry.name.clone(), filter };
-        let routes = wanted.entry((self.member.name.clone(), resource)).or_default();
+        let routes = wanted.entry(Source { cluster: self.member.name.clone(), resource, store: store.clone() }).or_default();
         if !routes.contains(&route) {
             routes.push(route);
         }
@@ -243,11 +259,11 @@ impl Part<'_> {
 
 impl Plan {
     /// One stream for all namespaces if any route wants them all, else one for each namespace.
-    fn add_units(&mut self, cluster: &ClusterName, resource: &Resource, routes: Vec<Route>) {
+    fn add_units(&mut self, of: &Source, routes: Vec<Route>) {
         let mut namespaces = BTreeSet::new();
         for route in &routes {
             let Some(wanted) = route.filter.namespaces() else {
-                self.add_unit(Unit { cluster: cluster.clone(), resource: resource.clone(), scope: Scope::All }, routes);
+                self.add_unit(of, Scope::All, routes);
                 return;
             };
             namespaces.extend(wanted.iter().cloned());
@@ -255,12 +271,12 @@ impl Plan {
         for namespace in namespaces {
             let reaches = |route: &&Route| route.filter.namespaces().is_some_and(|wanted| wanted.contains(&namespace));
             let of_namespace = routes.iter().filter(reaches).cloned().collect();
-            let scope = Scope::Namespace(namespace);
-            self.add_unit(Unit { cluster: cluster.clone(), resource: resource.clone(), scope }, of_namespace);
+            self.add_unit(of, Scope::Namespace(namespace), of_namespace);
         }
     }
 
-    fn add_unit(&mut self, unit: Unit, routes: Vec<Route>) {
+    fn add_unit(&mut self, of: &Source, scope: Scope, routes: Vec<Route>) {
+        let unit = Unit { cluster: of.cluster.clone(), resource: of.resource.clone(), scope };
         for route in &routes {
             let cluster = self.registries.get_mut(&route.registry).and_then(|registry| registry.clusters.get_mut(&unit.cluster));
             if let Some(cluster) = cluster {
@@ -271,7 +287,7 @@ impl Plan {
         let fields = common(&routes, ObjectFilter::fields).filter(|fields| !fields.is_empty());
         let label_selector = labels.map(LabelSelector::to_string);
         let field_selector = fields.and_then(|fields| pushed_down(&unit.resource.gvk, fields));
-        self.units.insert(unit, UnitPlan { routes, label_selector, field_selector });
+        self.units.insert(Stream { unit, store: of.store.clone() }, UnitPlan { routes, label_selector, field_selector });
     }
 }
 

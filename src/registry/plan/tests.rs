@@ -70,7 +70,7 @@ fn registry(name: &str, created: i64, selectors: Value) -> RegistryView {
 
 /// The units of a plan as text.
 fn units(plan: &Plan) -> Vec<String> {
-    plan.units.keys().map(Unit::to_string).collect()
+    plan.units.keys().map(|stream| stream.unit.to_string()).collect()
 }
 
 fn planned(selectors: Value) -> Plan {
@@ -261,12 +261,12 @@ fn registries_of_one_store_unite_redactions_and_fields_and_the_oldest_decides_th
 }
 
 #[test]
-fn another_prefix_is_another_store() {
+fn another_prefix_is_another_store_with_streams_of_its_own() {
     let store = |prefix: &str| json!({"addresses": ["http://os:9200"], "indexPrefix": prefix});
     let plan = plan(&[with_store("a", 1, store("one"), &[]), with_store("b", 2, store("two"), &[])], &[member("m1")]);
     assert_eq!(plan.stores.len(), 2);
-    assert_eq!(plan.units.len(), 1);
-    assert_eq!(plan.units.values().next().unwrap().routes.len(), 2);
+    assert_eq!(units(&plan), ["m1:v1/Pod", "m1:v1/Pod"]);
+    assert!(plan.units.iter().all(|(stream, unit)| unit.routes.len() == 1 && unit.routes[0].store == stream.store));
 }
 
 #[test]
@@ -329,9 +329,10 @@ proptest! {
     #[test]
     fn every_stream_has_a_route_and_its_routes_are_within_what_may_exist(a in any_registry("a"), b in any_registry("b")) {
         let plan = plan(&[a, b], &[member("m1"), member("m2")]);
-        for (unit, planned) in &plan.units {
+        for (Stream { unit, store }, planned) in &plan.units {
             prop_assert!(!planned.routes.is_empty(), "{unit} runs for nobody");
             for route in &planned.routes {
+                prop_assert_eq!(&route.store, store);
                 let coverage = &plan.scopes[&(route.store.clone(), unit.cluster.clone())];
                 let extent = &coverage.kinds[&unit.resource.gvk];
                 let covered = match (extent, &unit.scope) {
@@ -353,15 +354,17 @@ proptest! {
         let members = [member("m1"), member("m2")];
         let alone = plan(std::slice::from_ref(&here), &members);
         let both = plan(&[here, other], &members);
-        let here_only: BTreeMap<_, _> = both.units.iter().filter(|(unit, _)| unit.cluster.as_str() == "m1").collect();
+        let here_only: BTreeMap<_, _> = both.units.iter().filter(|(stream, _)| stream.unit.cluster.as_str() == "m1").collect();
         prop_assert_eq!(here_only, alone.units.iter().collect::<BTreeMap<_, _>>());
     }
 
     #[test]
     fn no_two_streams_show_the_same_object_of_one_resource(a in any_registry("a"), b in any_registry("b")) {
         let plan = plan(&[a, b], &[member("m1")]);
-        for unit in plan.units.keys().filter(|unit| unit.scope == Scope::All) {
-            let same = plan.units.keys().filter(|other| other.resource == unit.resource && other.cluster == unit.cluster);
+        for stream in plan.units.keys().filter(|stream| stream.unit.scope == Scope::All) {
+            let same = plan.units.keys().filter(|other| {
+                other.store == stream.store && other.unit.resource == stream.unit.resource && other.unit.cluster == stream.unit.cluster
+            });
             prop_assert_eq!(same.count(), 1);
         }
     }
