@@ -20,7 +20,8 @@ pub const MAX_LIMIT: usize = 9_999;
 /// Which page of an answer to ask for, and how.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Paging {
-    /// The point in time to read from; with it, ties are broken by `_shard_doc`, which is never ambiguous.
+    /// The point in time to read from; with it, the last ties are broken by `_shard_doc`, which is unique within one index, not over
+    /// several.
     pub snapshot: Option<Snapshot>,
     /// Sort values of the last object of the page before; empty for the first page.
     pub after: Vec<Value>,
@@ -212,9 +213,13 @@ fn any_of(field: &str, mut values: Vec<String>) -> Result<Value, QueryError> {
     }
 }
 
-/// The query's keys, then what tells equal ones apart, so that no page repeats or loses an object.
+/// The query's keys, then what tells equal ones apart, so that no page repeats or loses an object: cluster and UID. Two clusters
+/// that were restored from one backup have objects of the same UID.
 fn sort(query: &Query, paging: &Paging) -> Value {
     let mut keys: Vec<Value> = query.sort.iter().map(sort_key).collect();
+    if query.sort.iter().all(|sort| sort.key != SortKey::Cluster) {
+        keys.push(sort_key(&Sort { key: SortKey::Cluster, descending: false }));
+    }
     keys.push(json!({ "metadata.uid": { "order": "asc" } }));
     if paging.snapshot.is_some() {
         keys.push(json!({ "_shard_doc": { "order": "asc" } }));
@@ -224,7 +229,8 @@ fn sort(query: &Query, paging: &Paging) -> Value {
 
 fn sort_key(sort: &Sort) -> Value {
     let order = if sort.descending { "desc" } else { "asc" };
-    // An object without a namespace sorts as if it were empty.
+    // An object without a namespace sorts as if it were empty, one without a time as the oldest. Always said: left to its default,
+    // OpenSearch loses objects without a time between pages.
     let missing = if sort.descending { "_last" } else { "_first" };
     match sort.key {
         SortKey::Namespace => {
@@ -232,7 +238,9 @@ fn sort_key(sort: &Sort) -> Value {
         }
         SortKey::Name => json!({ "metadata.name": { "order": order } }),
         SortKey::Cluster => json!({ "cluster": { "order": order } }),
-        SortKey::CreationTimestamp => json!({ "metadata.creationTimestamp": { "order": order } }),
+        SortKey::CreationTimestamp => {
+            json!({ "metadata.creationTimestamp": { "order": order, "missing": missing } })
+        }
     }
 }
 
@@ -325,7 +333,7 @@ mod tests {
     fn a_later_page_reads_a_snapshot_after_the_last_object() {
         let paging = Paging {
             snapshot: Some(Snapshot { id: "pit".to_owned(), keep_alive: "5m".to_owned() }),
-            after: vec![json!(1_790_000_000_000_i64), json!(null), json!("uid"), json!(7)],
+            after: vec![json!(1_790_000_000_000_i64), json!(null), json!("member1"), json!("uid"), json!(7)],
             look_ahead: true,
             count_total: true,
         };
@@ -355,13 +363,19 @@ mod tests {
           "sort": [
             {
               "metadata.creationTimestamp": {
-                "order": "desc"
+                "order": "desc",
+                "missing": "_last"
               }
             },
             {
               "metadata.namespace": {
                 "order": "desc",
                 "missing": "_last"
+              }
+            },
+            {
+              "cluster": {
+                "order": "asc"
               }
             },
             {
@@ -382,6 +396,7 @@ mod tests {
           "search_after": [
             1790000000000,
             null,
+            "member1",
             "uid",
             7
           ]
