@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     cluster::{Clusters, MemberState, Timing, connect::Network},
     model::{ClusterName, FieldType, SelectableField},
+    pipeline::Pipeline,
     registry::{
         controller::{self, Publish},
         fleet::Fleet,
@@ -192,7 +193,7 @@ impl Publish for CatalogWriter {
         }
         let mut fields = BTreeMap::new();
         for (name, store) in &plan.stores {
-            if let Some(open) = fleet.pipeline(name).and_then(|pipeline| pipeline.store()) {
+            if let Some(open) = fleet.pipeline(name).and_then(Pipeline::store) {
                 catalog.add_store(name.clone(), open);
             }
             let extra: Vec<SelectableField> = store

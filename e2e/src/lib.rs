@@ -7,6 +7,7 @@
 pub mod bench;
 pub mod demo;
 pub mod fleet;
+pub mod generate;
 pub mod http;
 pub mod java;
 pub mod kubectl;

@@ -72,12 +72,13 @@ async fn a_member_that_does_not_answer_keeps_its_documents_and_catches_up() {
     registry.until_ready().await.unwrap();
     let both = [("member1", 1), ("member2", 2)];
     let count = until_equal(&maps_of(&stage, &registry, &both)).await.unwrap();
-    let lists = stage.operator.metric("fleetdex_lists_total", "cluster=\"member2\",kind=\"v1/ConfigMap\"").await.unwrap();
 
     stage.fleet.member(2).unwrap().kill();
     registry.until("Ready", "False", "ClustersFailing", "member2").await.unwrap();
     registry.until_phase("member2", "Failed", "Unreachable").await.unwrap();
     registry.until_phase("member2", "Failed", "stay as they were").await.unwrap();
+    let status = registry.status().await.unwrap();
+    assert_eq!(status["summary"]["objects"], count, "the documents that stay are counted: {status}");
     let cluster = stage.hub.get(&cluster_path("member2")).await.unwrap();
     let ready = &cluster["status"]["conditions"][0];
     assert!(ready["type"] == "Ready" && ready["status"] == "False", "{cluster}");
@@ -95,11 +96,63 @@ async fn a_member_that_does_not_answer_keeps_its_documents_and_catches_up() {
     change(&stage.member(2).unwrap(), "afterwards", "works").await;
     registry.until_ready().await.unwrap();
     until_equal(&maps_of(&stage, &registry, &both)).await.unwrap();
-    let lists_after = stage.operator.metric("fleetdex_lists_total", "cluster=\"member2\",kind=\"v1/ConfigMap\"").await.unwrap();
-    assert!((lists_after - lists).abs() < 0.5, "the stream did not resume: {lists} lists before, {lists_after} after");
 
     registry.remove().await.unwrap();
     first.delete(&config_map_path("default", "meanwhile")).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_member_that_hangs_and_wakes_up_goes_on_where_it_was() {
+    let stage = Stage::enter(MEMBERS).await.unwrap();
+    let mut selectors = config_maps();
+    selectors.as_array_mut().unwrap().push(json!({ "apiVersion": "v1", "kind": "Namespace" }));
+    let mut registry = Registry::new(&stage, "hangs", &BOTH, &selectors).unwrap();
+    registry.apply().await.unwrap();
+    registry.until_ready().await.unwrap();
+    let members = [("member1", 1), ("member2", 2)];
+    let namespaces = |oracle: Oracle| {
+        let member = |number| stage.fleet.member(number).unwrap();
+        let first = oracle.expects("member1", member(1), "api/v1/namespaces").unwrap();
+        first.expects("member2", member(2), "api/v1/namespaces").unwrap()
+    };
+    let everything = || namespaces(maps_of(&stage, &registry, &members));
+    let count = until_equal(&everything()).await.unwrap();
+    let lists = |kind: &str| {
+        let labels = format!("cluster=\"member2\",kind=\"v1/{kind}\"");
+        async move { stage.operator.metric("fleetdex_lists_total", &labels).await.unwrap() }
+    };
+    let (maps_before, namespaces_before) = (lists("ConfigMap").await, lists("Namespace").await);
+
+    let member = stage.fleet.member(2).unwrap();
+    member.pause().unwrap();
+    registry.until_phase("member2", "Failed", "Unreachable").await.unwrap();
+    let status = registry.status().await.unwrap();
+    assert_eq!(status["summary"]["objects"], count, "{status}");
+    // While it is away, documents of one kind are removed and wanted again.
+    let is_namespace = json!({ "term": { "kind": "Namespace" } });
+    registry.spec["resourceSelectors"] = config_maps();
+    registry.apply().await.unwrap();
+    eventually("the namespaces are removed", PATIENCE, || async {
+        let left = stage.opensearch.count(&registry.prefix, &is_namespace).await?;
+        anyhow::ensure!(left == 0, "{left} left");
+        Ok(())
+    })
+    .await
+    .unwrap();
+    registry.spec["resourceSelectors"] = selectors;
+    registry.apply().await.unwrap();
+    registry.until_phase("member1", "Synced", "").await.unwrap();
+
+    member.resume().unwrap();
+    change(&stage.member(2).unwrap(), "awake", "again").await;
+    registry.until_ready().await.unwrap();
+    let count = until_equal(&namespaces(maps_of(&stage, &registry, &members))).await.unwrap();
+    let status = registry.status().await.unwrap();
+    assert_eq!(status["summary"]["objects"], count, "{status}");
+    let (maps_after, namespaces_after) = (lists("ConfigMap").await, lists("Namespace").await);
+    assert!((maps_after - maps_before).abs() < 0.5, "the ConfigMaps were listed again: {maps_before}, {maps_after}");
+    assert!(namespaces_after > namespaces_before, "the Namespaces have to be listed again");
+    registry.remove().await.unwrap();
 }
 
 #[tokio::test]

@@ -340,6 +340,7 @@ async fn what_changed_while_the_operator_was_away_is_caught_up_with() {
     let count = until_equal(&maps()).await.unwrap();
 
     stage.operator.restart().unwrap();
+    stage.operator.wait_ready(PATIENCE).await.unwrap();
     until_equal(&maps()).await.unwrap();
 
     let ended = stage.operator.terminate(Duration::from_secs(30)).await.unwrap();

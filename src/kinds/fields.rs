@@ -22,7 +22,7 @@ pub fn selectable_fields(gvk: &Gvk) -> Option<&'static [SelectableField]> {
 /// always reads empty.
 ///
 /// A kind that the apiserver knows no list for has `metadata.name` and `metadata.namespace`, the latter always empty if it has none.
-pub fn field_labels(gvk: &Gvk) -> impl Iterator<Item = (&'static str, Option<&'static str>)> {
+pub fn field_labels(gvk: &Gvk) -> impl Iterator<Item = (&'static str, Option<&'static str>)> + use<> {
     let entry = TABLE.iter().find(|entry| entry.is_of(gvk));
     let (metadata, fields) = entry.map_or((NAMESPACED, &[][..]), |entry| (entry.metadata, entry.fields));
     metadata.iter().map(|path| (*path, Some(*path))).chain(fields.iter().map(Field::label))

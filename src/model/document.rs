@@ -8,6 +8,7 @@ use sha2::{Digest, Sha256};
 
 use super::{
     ClusterName, FieldPath, FieldType, Object, ObjectError, Projection, Resource, SelectableField, Version,
+    hex,
     json::{PathTree, RawMembers, write, write_key, write_text},
     number,
 };
@@ -113,7 +114,7 @@ impl Projector {
         if id.len() <= MAX_ID_BYTES {
             return id.into();
         }
-        Sha256::digest(id.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect::<String>().into()
+        hex(&Sha256::digest(id.as_bytes())).into()
     }
 
     /// The values of an object's selectable fields.

@@ -146,11 +146,10 @@ struct Collect<'t, 'f, 'a> {
 }
 
 impl<'a> Collect<'_, '_, 'a> {
-    fn scalar<E>(self, value: Cow<'a, str>) -> Result<(), E> {
+    fn scalar(self, value: Cow<'a, str>) {
         if let Some(leaf) = self.tree.leaf {
             self.found.push((leaf, value));
         }
-        Ok(())
     }
 }
 
@@ -174,27 +173,33 @@ impl<'de> Visitor<'de> for Collect<'_, '_, 'de> {
     }
 
     fn visit_bool<E>(self, value: bool) -> Result<(), E> {
-        self.scalar(Cow::Borrowed(if value { "true" } else { "false" }))
+        self.scalar(Cow::Borrowed(if value { "true" } else { "false" }));
+        Ok(())
     }
 
     fn visit_i64<E>(self, value: i64) -> Result<(), E> {
-        self.scalar(Cow::Owned(value.to_string()))
+        self.scalar(Cow::Owned(value.to_string()));
+        Ok(())
     }
 
     fn visit_u64<E>(self, value: u64) -> Result<(), E> {
-        self.scalar(Cow::Owned(value.to_string()))
+        self.scalar(Cow::Owned(value.to_string()));
+        Ok(())
     }
 
     fn visit_f64<E>(self, value: f64) -> Result<(), E> {
-        self.scalar(Cow::Owned(value.to_string()))
+        self.scalar(Cow::Owned(value.to_string()));
+        Ok(())
     }
 
     fn visit_borrowed_str<E>(self, value: &'de str) -> Result<(), E> {
-        self.scalar(Cow::Borrowed(value))
+        self.scalar(Cow::Borrowed(value));
+        Ok(())
     }
 
     fn visit_str<E>(self, value: &str) -> Result<(), E> {
-        self.scalar(Cow::Owned(value.to_owned()))
+        self.scalar(Cow::Owned(value.to_owned()));
+        Ok(())
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<(), A::Error> {

@@ -22,6 +22,13 @@ pub use projection::{InvalidPath, Projection};
 pub use resource::{Gvk, Resource, Scope, Unit};
 pub use version::{InvalidVersion, Version};
 
+/// Bytes as hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digit = |nibble: u8| char::from(DIGITS[usize::from(nibble & 15)]);
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(*byte)]).collect()
+}
+
 /// Appends a JSON string in quotes, escaped.
 pub(crate) fn write_json_text(out: &mut Vec<u8>, text: &str) {
     json::write_text(out, text);

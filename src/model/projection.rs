@@ -6,9 +6,9 @@ use serde_json::{Value, value::RawValue};
 use serde_json_path::JsonPath;
 use sha2::{Digest, Sha256};
 
-use super::FieldPath;
+use super::{FieldPath, hex};
 
-/// A redaction is no JSONPath.
+/// A redaction is no `JSONPath`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("redact: {path:?} is no JSONPath (RFC 9535), such as $.spec.template.spec.containers[*].env: {reason}")]
 pub struct InvalidPath {
@@ -26,7 +26,7 @@ pub struct Projection {
 }
 
 impl Projection {
-    /// A projection that removes what the JSONPaths of `redact` select (a leading `$.` may be left out) and makes
+    /// A projection that removes what the `JSONPath`s of `redact` select (a leading `$.` may be left out) and makes
     /// `field_paths` selectable in addition to what the apiserver supports.
     pub fn new(redact: &[String], field_paths: &[FieldPath]) -> Result<Self, InvalidPath> {
         let mut parsed = Vec::with_capacity(redact.len());
@@ -65,7 +65,7 @@ impl Projection {
             hasher.update([0]);
         }
         let digest = hasher.finalize();
-        digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+        hex(&digest[..8])
     }
 
     /// The object without what must not be stored.

@@ -393,10 +393,10 @@ impl<'p> Writer<'p> {
         let mut blocked = false;
         for (job, verdict) in jobs.into_iter().zip(verdicts) {
             match verdict {
-                Verdict::Indexed => self.done(job, BulkVerdict::Indexed),
-                Verdict::Deleted => self.done(job, BulkVerdict::Deleted),
-                Verdict::Absent => self.done(job, BulkVerdict::Absent),
-                Verdict::Superseded => self.done(job, BulkVerdict::Superseded),
+                Verdict::Indexed => self.done(&job, BulkVerdict::Indexed),
+                Verdict::Deleted => self.done(&job, BulkVerdict::Deleted),
+                Verdict::Absent => self.done(&job, BulkVerdict::Absent),
+                Verdict::Superseded => self.done(&job, BulkVerdict::Superseded),
                 Verdict::Rejected(reason) => self.reject(job, &reason),
                 Verdict::Retry(message) => {
                     trouble = Some(Unavailable { reason: "Overloaded", message });
@@ -457,7 +457,7 @@ impl<'p> Writer<'p> {
         if reopen { Next::Reopen } else { Next::Pause(self.backoff.next()) }
     }
 
-    fn done(&self, job: Job, verdict: BulkVerdict) {
+    fn done(&self, job: &Job, verdict: BulkVerdict) {
         let metrics = &self.pipeline.0.metrics;
         let verdict = if job.ticket.fallback && verdict == BulkVerdict::Indexed { BulkVerdict::Fallback } else { verdict };
         metrics.items(verdict).inc();

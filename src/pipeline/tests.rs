@@ -14,10 +14,12 @@ use crate::{
     telemetry::Metrics,
 };
 
+type Documents = BTreeMap<Arc<str>, (Version, Option<Bytes>)>;
+
 /// A store that keeps documents with external versions, and fails as it is told.
 #[derive(Default)]
 struct Flaky {
-    documents: Mutex<BTreeMap<Arc<str>, (Version, Option<Bytes>)>>,
+    documents: Mutex<Documents>,
     /// Chance of a failure, in percent.
     failures: u32,
     random: Mutex<Option<StdRng>>,
@@ -142,7 +144,7 @@ fn run(store: &Arc<Flaky>) -> Running {
     let changed = Arc::new(Notify::new());
     let pipeline = Pipeline::new(name.clone(), Metrics::new().store(&name), Arc::clone(&changed));
     let cancel = CancellationToken::new();
-    let task = tokio::spawn(pipeline.clone().run(Arc::new(Open(Arc::clone(store))), cancel.clone(), Duration::from_secs(60)));
+    let task = tokio::spawn(pipeline.clone().run(Arc::new(Open(Arc::clone(store))), cancel.clone(), Duration::from_mins(1)));
     Running { pipeline, progress: Progress::new("member1".parse().unwrap(), changed), cancel, task }
 }
 
@@ -232,6 +234,6 @@ async fn submitting_waits_while_too_much_is_pending() {
         submitted += 1;
     }
     assert_eq!(submitted, MAX_PENDING_BYTES >> 20);
-    let waiting = tokio::time::timeout(Duration::from_secs(60), pipeline.room()).await;
+    let waiting = tokio::time::timeout(Duration::from_mins(1), pipeline.room()).await;
     assert!(waiting.is_err());
 }

@@ -41,6 +41,7 @@ use crate::{
     },
     cluster::{Clusters, Member, MemberState, Phase, status as cluster_status},
     model::{ClusterName, StoreName},
+    pipeline::Pipeline,
     telemetry::{Readiness, metrics::Metrics},
 };
 
@@ -141,7 +142,6 @@ pub async fn run(context: Context, owner: String, cancel: CancellationToken) {
     let reconciles = controller
         .with_config(Config::default().concurrency(1).debounce(DEBOUNCE))
         .reconcile_all_on(triggers(triggers_from))
-        .graceful_shutdown_on(cancel.clone().cancelled_owned())
         .run(
             |registry, reconciler: Arc<Reconciler>| async move { reconciler.reconcile(&registry).await },
             |_, error, _| {
@@ -151,7 +151,9 @@ pub async fn run(context: Context, owner: String, cancel: CancellationToken) {
             Arc::clone(&reconciler),
         )
         .for_each(|_| std::future::ready(()));
-    tokio::join!(reconciles, all_read);
+    // Not the controller's graceful shutdown, which waits for the control plane: one that does not answer must not keep the
+    // process from ending.
+    cancel.run_until_cancelled(async { tokio::join!(reconciles, all_read) }).await;
     tasks.shutdown().await;
     match Arc::try_unwrap(reconciler) {
         Ok(reconciler) => reconciler.state.into_inner().fleet.shut_down().await,
@@ -243,7 +245,7 @@ impl Reconciler {
         let has_finalizer = registry.finalizers().iter().any(|finalizer| finalizer == FINALIZER);
         match (deleting, has_finalizer) {
             (true, true) => {
-                if self.may_go(&state, registry) {
+                if Self::may_go(&state, registry) {
                     self.set_finalizer(registry, false).await?;
                     state.written.remove(&name);
                     return Ok(Action::await_change());
@@ -303,7 +305,7 @@ impl Reconciler {
     }
 
     /// Whether a registry that is being deleted has nothing left to clean up.
-    fn may_go(&self, state: &State, registry: &ResourceRegistry) -> bool {
+    fn may_go(state: &State, registry: &ResourceRegistry) -> bool {
         if registry.annotations().get(ORPHAN_ANNOTATION).is_some_and(|value| value == "true") {
             return true;
         }
@@ -348,7 +350,7 @@ impl Reconciler {
         };
         let before = registry.status.clone().unwrap_or_default();
         let fleet = &state.fleet;
-        let store = registry_plan.store.as_ref().and_then(|store| fleet.pipeline(store)).and_then(|pipeline| pipeline.availability());
+        let store = registry_plan.store.as_ref().and_then(|store| fleet.pipeline(store)).and_then(Pipeline::availability);
         let anonymous = registry_plan.store.as_ref().and_then(|store| applied.plan.stores.get(store)).is_some_and(is_anonymous);
         let now = Timestamp::now();
         let new = status(&Inputs {

@@ -55,10 +55,22 @@ struct RunningUnit {
     task: JoinHandle<Option<Version>>,
 }
 
+/// A stream that lost its connection.
+struct ParkedUnit {
+    plan: UnitPlan,
+    epochs: BTreeMap<StoreName, u64>,
+    /// For the status, which goes on counting the documents; and for the stream that goes on.
+    progress: Arc<Progress>,
+    /// Where it can go on; absent: with a list.
+    version: Option<Version>,
+}
+
 /// What is being removed from a store, and what has been.
 #[derive(Default)]
 struct Sweeping {
     wanted: Wanted,
+    /// Streams that have ended, but whose writes may still be under way.
+    after: Vec<Arc<Progress>>,
     stop: CancellationToken,
     task: Option<JoinHandle<()>>,
     done: Arc<Mutex<bool>>,
@@ -74,8 +86,8 @@ pub struct Fleet {
     units: BTreeMap<Unit, RunningUnit>,
     sweeps: BTreeMap<StoreName, Sweeping>,
     lists: BTreeMap<ClusterName, Arc<Semaphore>>,
-    /// Where streams that lost their connection can go on, and with what plan.
-    resume: BTreeMap<Unit, (UnitPlan, BTreeMap<StoreName, u64>, Version)>,
+    /// Units of the plan whose member is not connected.
+    parked: BTreeMap<Unit, ParkedUnit>,
     last_epoch: u64,
 }
 
@@ -91,7 +103,7 @@ impl Fleet {
             units: BTreeMap::new(),
             sweeps: BTreeMap::new(),
             lists: BTreeMap::new(),
-            resume: BTreeMap::new(),
+            parked: BTreeMap::new(),
             last_epoch: 0,
         }
     }
@@ -104,9 +116,9 @@ impl Fleet {
         wanted_stores.extend(plan.stores.clone());
         // Units first: a unit must not write to a store that is being replaced.
         let stopped = self.stop_units(plan, &wanted_stores, members, &lost).await;
-        self.replace_stores(wanted_stores).await;
+        self.replace_stores(wanted_stores);
         self.start_units(plan, members);
-        self.sweep(plan, stopped);
+        self.sweep(plan, &stopped);
     }
 
     /// Whether an index is gone, so that a plan has to be applied again.
@@ -130,15 +142,13 @@ impl Fleet {
         members: &BTreeMap<ClusterName, MemberState>,
         lost: &BTreeSet<(StoreName, ClusterName)>,
     ) -> Vec<Arc<Progress>> {
+        self.unpark(plan, stores, lost);
         let mut ending = Vec::new();
         for (unit, running) in &self.units {
             let same_plan = plan.units.get(unit) == Some(&running.plan);
             let connection = members.get(&unit.cluster).and_then(|member| member.connection.as_ref());
             let same_connection = connection.is_some_and(|connection| connection.id == running.connection);
-            let same_stores = running.epochs.keys().all(|name| {
-                let unchanged = stores.get(name).zip(self.stores.get(name)).is_some_and(|(new, old)| shapes_like(new, &old.plan));
-                unchanged && !lost.contains(&(name.clone(), unit.cluster.clone()))
-            });
+            let same_stores = self.keeps_stores(unit, &running.epochs, stores, lost);
             if !(same_plan && same_connection && same_stores && !running.task.is_finished()) {
                 ending.push((unit.clone(), same_plan && same_stores));
             }
@@ -152,16 +162,38 @@ impl Fleet {
                 tracing::error!(%unit, %error, "a stream ended unexpectedly; it starts again with a list");
                 None
             });
-            progresses.push(running.progress);
-            self.resume.remove(&unit);
-            if let Some(version) = version.filter(|_| may_resume) {
-                self.resume.insert(unit, (running.plan, running.epochs, version));
+            progresses.push(Arc::clone(&running.progress));
+            if may_resume {
+                let RunningUnit { plan, epochs, progress, .. } = running;
+                self.parked.insert(unit, ParkedUnit { plan, epochs, progress, version });
             }
         }
         progresses
     }
 
-    async fn replace_stores(&mut self, wanted: BTreeMap<StoreName, StorePlan>) {
+    /// Forgets where streams could go on that are no longer wanted like that: their documents may be removed meanwhile.
+    fn unpark(&mut self, plan: &Plan, stores: &BTreeMap<StoreName, StorePlan>, lost: &BTreeSet<(StoreName, ClusterName)>) {
+        let mut parked = std::mem::take(&mut self.parked);
+        parked.retain(|unit, parked| plan.units.get(unit) == Some(&parked.plan) && self.keeps_stores(unit, &parked.epochs, stores, lost));
+        self.parked = parked;
+    }
+
+    /// Whether the documents of a unit stay where they are.
+    fn keeps_stores(
+        &self,
+        unit: &Unit,
+        epochs: &BTreeMap<StoreName, u64>,
+        stores: &BTreeMap<StoreName, StorePlan>,
+        lost: &BTreeSet<(StoreName, ClusterName)>,
+    ) -> bool {
+        epochs.iter().all(|(name, epoch)| {
+            let Some((new, old)) = stores.get(name).zip(self.stores.get(name)) else { return false };
+            let unchanged = shapes_like(new, &old.plan) && old.epoch == *epoch;
+            unchanged && !lost.contains(&(name.clone(), unit.cluster.clone()))
+        })
+    }
+
+    fn replace_stores(&mut self, wanted: BTreeMap<StoreName, StorePlan>) {
         let gone: Vec<StoreName> = self
             .stores
             .iter()
@@ -205,8 +237,12 @@ impl Fleet {
         let outlets = self.outlets(unit, &plan.routes);
         let epochs: BTreeMap<StoreName, u64> =
             outlets.iter().filter_map(|outlet| Some((outlet.pipeline.name().clone(), self.stores.get(outlet.pipeline.name())?.epoch))).collect();
-        let resumed = self.resume.remove(unit).filter(|(before, stores, _)| before == plan && *stores == epochs);
-        let resume = resumed.map(|(_, _, version)| version);
+        let parked = self.parked.remove(unit).filter(|parked| parked.plan == *plan && parked.epochs == epochs);
+        let resumed = parked.and_then(|parked| Some((parked.progress, parked.version?)));
+        let (progress, resume) = match resumed {
+            Some((progress, version)) => (progress, Some(version)),
+            None => (Progress::new(unit.cluster.clone(), Arc::clone(&self.changed)), None),
+        };
         let collection = Collection {
             resource: unit.resource.clone(),
             scope: unit.scope.clone(),
@@ -214,7 +250,6 @@ impl Fleet {
             field_selector: plan.field_selector.clone(),
         };
         let lists = self.lists.entry(unit.cluster.clone()).or_insert_with(|| Arc::new(Semaphore::new(LISTS_PER_CLUSTER)));
-        let progress = Progress::new(unit.cluster.clone(), Arc::clone(&self.changed));
         let task = UnitTask {
             unit: unit.clone(),
             source: Source::new(connection.client.clone(), collection),
@@ -248,7 +283,7 @@ impl Fleet {
     }
 
     /// Removes what no registry wants any more. `stopped` are streams whose last writes have to be in the store before.
-    fn sweep(&mut self, plan: &Plan, stopped: Vec<Arc<Progress>>) {
+    fn sweep(&mut self, plan: &Plan, stopped: &[Arc<Progress>]) {
         for (name, store) in &self.stores {
             let wanted = wanted(plan, name);
             let sweeping = self.sweeps.entry(name.clone()).or_default();
@@ -256,17 +291,20 @@ impl Fleet {
                 continue;
             }
             sweeping.stop.cancel();
+            // A sweep that is given up here has perhaps not waited for all of its streams.
+            let unsettled = sweeping.after.iter().filter(|progress| progress.outstanding() > 0);
+            let after: Vec<Arc<Progress>> = unsettled.chain(stopped).cloned().collect();
             let stop = CancellationToken::new();
             let done = Arc::new(Mutex::new(false));
             let sweep = Sweep {
                 pipeline: store.pipeline.clone(),
                 wanted: wanted.clone(),
-                after: stopped.clone(),
+                after: after.clone(),
                 changed: Arc::clone(&self.changed),
                 done: Arc::clone(&done),
             };
             let task = tokio::spawn(sweep.run(stop.clone()));
-            *sweeping = Sweeping { wanted, stop, task: Some(task), done };
+            *sweeping = Sweeping { wanted, after, stop, task: Some(task), done };
         }
     }
 
@@ -275,9 +313,10 @@ impl Fleet {
         self.sweeps.get(store).is_some_and(|sweep| *sweep.done.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The progress of a running unit.
+    /// The progress of a unit that runs, or ran until its member was lost.
     pub fn progress(&self, unit: &Unit) -> Option<&Progress> {
-        self.units.get(unit).map(|running| &*running.progress)
+        let running = self.units.get(unit).map(|running| &*running.progress);
+        running.or_else(|| self.parked.get(unit).map(|parked| &*parked.progress))
     }
 
     /// Every running unit.

@@ -217,7 +217,7 @@ fn synced_finding(inputs: &Inputs<'_>, clusters: &[ClusterStatus]) -> Finding {
     let waiting = names(&|phase| matches!(phase, Phase::Pending | Phase::Syncing));
     if !failed.is_empty() {
         let first = clusters.iter().find(|cluster| cluster.phase == Phase::Failed);
-        let detail = first.map(|cluster| first_problem(cluster)).unwrap_or_default();
+        let detail = first.map(first_problem).unwrap_or_default();
         return Finding::fails(KIND, "ClustersFailing", format!("failing: {}. {detail}", some_of(&failed)));
     }
     if !absent.is_empty() {

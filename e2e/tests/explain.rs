@@ -1,0 +1,167 @@
+//! `fleetdex explain` prints what OpenSearch answers like kubectl, asked of all members that the operator follows.
+
+use std::collections::BTreeSet;
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use e2e::fleet::{ApiServer, Fleet, Options, Registration};
+use e2e::operator::{Operator, OperatorOptions, fleetdex_program};
+use e2e::poll::eventually;
+use futures::future::try_join_all;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::{Api, ResourceExt};
+use serde_json::{Value, json};
+
+const DEADLINE: Duration = Duration::from_mins(3);
+const PODS: usize = 36;
+const LABELS: &str = "app in (web,api),tier!=db,!canary";
+const FIELDS: &str = "status.phase=Running";
+
+/// Runs the program the way that people do, and gives what it prints.
+async fn fleetdex(arguments: &[&str]) -> Result<String> {
+    let mut command = tokio::process::Command::new(fleetdex_program()?);
+    let output = command.args(arguments).stdin(Stdio::null()).output().await.context("starting fleetdex")?;
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "fleetdex {}: {stderr}", arguments.join(" "));
+    String::from_utf8(output.stdout).context("reading what fleetdex printed")
+}
+
+/// A pod that the selectors of this test may or may not select.
+fn pod(number: usize) -> Result<Pod> {
+    let mut labels = json!({});
+    let values = [("app", ["web", "api", "db", ""]), ("tier", ["db", "front", "", "none"]), ("canary", ["", "true", "none", "none"])];
+    for (index, (key, choices)) in values.into_iter().enumerate() {
+        // Another digit of the number in base four for every label.
+        let value = choices[number / 4_usize.pow(u32::try_from(index)?) % 4];
+        if value != "none" {
+            labels[key] = value.into();
+        }
+    }
+    let spec = json!({ "containers": [{ "name": "main", "image": "example.com/main" }] });
+    let pod = json!({ "metadata": { "name": format!("pod-{number}"), "labels": labels }, "spec": spec });
+    serde_json::from_value(pod).context("making a pod")
+}
+
+async fn set_phase(pods: &Api<Pod>, name: &str, phase: &str) -> Result<()> {
+    let patch = json!({ "status": { "phase": phase } });
+    pods.patch_status(name, &PatchParams::default(), &Patch::Merge(patch)).await?;
+    Ok(())
+}
+
+/// Three of four pods run. Each member starts at another number, so that no two have the same.
+async fn fill(member: &ApiServer, first: usize) -> Result<()> {
+    let pods: Api<Pod> = Api::namespaced(member.client().await?, "default");
+    for number in first..first + PODS {
+        let created = pods.create(&PostParams::default(), &pod(number)?).await?;
+        if number % 5 != 2 {
+            set_phase(&pods, &created.name_any(), "Running").await?;
+        }
+    }
+    Ok(())
+}
+
+async fn follow(fleet: &Fleet) -> Result<Operator> {
+    let kubectl = fleet.control_plane().kubectl()?;
+    kubectl.apply_server_side(&fleetdex(&["crd"]).await?).await?;
+    kubectl.run(&["wait", "--for=condition=Established", "crd", "--all", "--timeout=60s"]).await?;
+    for member in fleet.members() {
+        kubectl.apply(&Registration::new(member, member.name(), "default").manifest()).await?;
+    }
+    let registry = json!({
+        "apiVersion": "search.karmada.io/v1alpha1",
+        "kind": "ResourceRegistry",
+        "metadata": { "name": "pods" },
+        "spec": {
+            "targetCluster": {},
+            "resourceSelectors": [{ "apiVersion": "v1", "kind": "Pod" }],
+            "backendStore": { "openSearch": { "addresses": [fleet.opensearch()?.url()], "numberOfReplicas": 0 } },
+        },
+    });
+    kubectl.apply(&registry.to_string()).await?;
+    let options = OperatorOptions {
+        kubeconfig: fleet.control_plane().kubeconfig(),
+        dir: fleet.dir().to_owned(),
+        ..OperatorOptions::default()
+    };
+    let operator = Operator::start(options)?;
+    operator.wait_ready(DEADLINE).await?;
+    Ok(operator)
+}
+
+/// `cluster/namespace/name` of what every member's kubectl finds.
+async fn by_kubectl(members: &[ApiServer], labels: &str, fields: &str) -> Result<BTreeSet<String>> {
+    let mut found = BTreeSet::new();
+    for member in members {
+        let arguments = ["get", "pods", "-A", "-l", labels, "--field-selector", fields];
+        let list = member.kubectl()?.json(&arguments).await?;
+        let items = list["items"].as_array().context("no items")?;
+        found.extend(items.iter().map(|item| full_name(member.name(), item)));
+    }
+    Ok(found)
+}
+
+/// The same of what OpenSearch finds with the body that `fleetdex explain` prints.
+async fn by_explanation(fleet: &Fleet, arguments: &[&str]) -> Result<BTreeSet<String>> {
+    let body: Value = serde_json::from_str(&fleetdex(arguments).await?).context("explain printed no JSON")?;
+    let answer = fleet.opensearch()?.client()?.post("fleetdex/_search", &body).await?;
+    ensure!(answer["_shards"]["failed"] == 0, "{answer}");
+    let hits = answer["hits"]["hits"].as_array().context("no hits")?;
+    let total = answer["hits"]["total"]["value"].as_u64();
+    ensure!(total == u64::try_from(hits.len()).ok(), "{total:?} found, {} given", hits.len());
+    Ok(hits.iter().map(|hit| full_name(hit["_source"]["cluster"].as_str().unwrap_or_default(), &hit["_source"])).collect())
+}
+
+fn full_name(cluster: &str, object: &Value) -> String {
+    let text = |key: &str| object["metadata"][key].as_str().unwrap_or_default();
+    format!("{cluster}/{}/{}", text("namespace"), text("name"))
+}
+
+/// Waits until both find the same, and gives it.
+async fn agreed(fleet: &Fleet, operator: &Operator, labels: &str, fields: &str) -> Result<BTreeSet<String>> {
+    let arguments = ["explain", "pods", "-l", labels, "--field-selector", fields];
+    let same = eventually("OpenSearch finds what kubectl finds", DEADLINE, || async {
+        operator.process().check_running()?;
+        let (theirs, ours) = (by_kubectl(fleet.members(), labels, fields).await?, by_explanation(fleet, &arguments).await?);
+        ensure!(theirs == ours, "kubectl: {theirs:?}\nOpenSearch: {ours:?}");
+        Ok(theirs)
+    });
+    same.await.with_context(|| operator.process().log_tail(40))
+}
+
+#[tokio::test]
+#[expect(clippy::unwrap_used, reason = "a failing step fails the test")]
+async fn what_explain_prints_finds_in_opensearch_what_kubectl_finds_on_the_members() {
+    let fleet = Fleet::start(Options { members: 3, ..Options::default() }).await.unwrap();
+    let filled = fleet.members().iter().enumerate().map(|(index, member)| fill(member, index * PODS));
+    try_join_all(filled).await.unwrap();
+    let operator = follow(&fleet).await.unwrap();
+
+    let everything = agreed(&fleet, &operator, "", "").await.unwrap();
+    assert_eq!(everything.len(), 3 * PODS);
+    let selected = agreed(&fleet, &operator, LABELS, FIELDS).await.unwrap();
+    let members: BTreeSet<&str> = selected.iter().filter_map(|name| name.split('/').next()).collect();
+    assert!(members.len() > 1 && selected.len() < everything.len() / 2, "{selected:?}");
+
+    // Of one member only, over `--cluster`.
+    let narrow = ["explain", "po", "-A", "-l", LABELS, "--field-selector", FIELDS, "--cluster", "member2"];
+    let of_one = by_explanation(&fleet, &narrow).await.unwrap();
+    let expected: BTreeSet<String> = selected.iter().filter(|name| name.starts_with("member2/")).cloned().collect();
+    assert_eq!(of_one, expected);
+
+    // What changes on the members changes the answer.
+    let first = selected.first().unwrap();
+    let (cluster, name) = (first.split('/').next().unwrap(), first.split('/').next_back().unwrap());
+    let member = fleet.members().iter().find(|member| member.name() == cluster).unwrap();
+    let pods: Api<Pod> = Api::namespaced(member.client().await.unwrap(), "default");
+    let now = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
+    pods.delete(name, &now).await.unwrap();
+    let last = selected.last().unwrap();
+    let (cluster, name) = (last.split('/').next().unwrap(), last.split('/').next_back().unwrap());
+    let member = fleet.members().iter().find(|member| member.name() == cluster).unwrap();
+    let pods: Api<Pod> = Api::namespaced(member.client().await.unwrap(), "default");
+    set_phase(&pods, name, "Failed").await.unwrap();
+    let changed = agreed(&fleet, &operator, LABELS, FIELDS).await.unwrap();
+    assert_eq!(changed.len(), selected.len() - 2);
+}

@@ -1,0 +1,139 @@
+//! The chart installs, and its ServiceAccount may do what the operator does and no more.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use std::fs;
+use std::path::Path;
+
+use e2e::fleet::{ApiServer, Fleet, OpenSearchKind, Options, Registration};
+use e2e::objects::Objects;
+use e2e::operator::{Operator, OperatorOptions};
+use e2e::oracle::{Oracle, indices};
+use e2e::parts::Part;
+use e2e::poll::eventually;
+use e2e::scenario::{PATIENCE, SECRETS, cluster_path, flags, register, secret_path, until_equal};
+use serde_json::json;
+use tokio::process::Command;
+
+const NAMESPACE: &str = "fleetdex-system";
+
+async fn helm(server: &ApiServer, arguments: &[&str]) -> String {
+    let folder = server.kubeconfig().with_extension("helm");
+    let mut command = Command::new(Part::Helm.ensure().unwrap());
+    command.args(["--kubeconfig", &server.kubeconfig().display().to_string()]).args(arguments);
+    for variable in ["HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME"] {
+        command.env(variable, &folder);
+    }
+    let output = command.kill_on_drop(true).output().await.unwrap();
+    let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    assert!(output.status.success(), "helm {}: {text}", arguments.join(" "));
+    text
+}
+
+/// A kubeconfig with a token of the ServiceAccount that the chart made.
+async fn kubeconfig_of_the_chart(server: &ApiServer) -> std::path::PathBuf {
+    let kubectl = server.kubectl().unwrap();
+    let token = kubectl.run(&["create", "token", "fleetdex", "-n", NAMESPACE, "--duration=1h"]).await.unwrap();
+    let text = server.kubeconfig_of("admin").unwrap().replace(server.token(), token.trim());
+    assert!(!text.contains(server.token()));
+    let path = server.kubeconfig().with_extension("chart");
+    fs::write(&path, text).unwrap();
+    path
+}
+
+#[tokio::test]
+async fn the_charts_service_account_may_run_the_operator_and_nothing_more() {
+    let options = Options { members: 1, opensearch: OpenSearchKind::Plain, ..Options::default() };
+    let fleet = Fleet::start(options).await.unwrap();
+    let (control_plane, member) = (fleet.control_plane(), fleet.member(1).unwrap());
+    let hub = Objects::of(control_plane).unwrap();
+    hub.create_namespace(SECRETS).await.unwrap();
+    let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("../helm/fleetdex").display().to_string();
+    let secrets = format!("secrets[0].namespace={SECRETS}");
+    let install = ["install", "fleetdex", &chart, "-n", NAMESPACE, "--create-namespace", "--set", &secrets, "--set", "clusterStatus=true"];
+    let notes = helm(control_plane, &install).await;
+    assert!(notes.contains("kubectl get resourceregistries"), "{notes}");
+    eventually("the CRDs are served", PATIENCE, || async {
+        hub.get("apis/cluster.karmada.io/v1alpha1/clusters").await?;
+        hub.get("apis/search.karmada.io/v1alpha1/resourceregistries").await
+    })
+    .await
+    .unwrap();
+
+    let kubeconfig = kubeconfig_of_the_chart(control_plane).await;
+    let operator = Operator::start(OperatorOptions {
+        kubeconfig: kubeconfig.clone(),
+        dir: fleet.dir().to_owned(),
+        arguments: flags(),
+        environment: Vec::new(),
+    })
+    .unwrap();
+    operator.wait_ready(PATIENCE).await.unwrap();
+    register(&hub, &Registration::new(member, "member1", SECRETS)).await.unwrap();
+    let path = "apis/search.karmada.io/v1alpha1/resourceregistries/chart";
+    let registry = json!({
+        "apiVersion": "search.karmada.io/v1alpha1", "kind": "ResourceRegistry", "metadata": { "name": "chart" },
+        "spec": {
+            "resourceSelectors": [{ "apiVersion": "v1", "kind": "ConfigMap" }],
+            "backendStore": { "openSearch": {
+                "addresses": [fleet.opensearch().unwrap().url()], "numberOfReplicas": 0,
+                "secretRef": { "namespace": SECRETS, "name": "opensearch" },
+            } },
+        },
+    });
+    let credentials = json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "opensearch" },
+        "stringData": { "userName": "anyone", "password": "anything" } });
+    hub.apply(&secret_path("opensearch"), &credentials).await.unwrap();
+    hub.apply(path, &registry).await.unwrap();
+    let opensearch = fleet.opensearch().unwrap().client().unwrap();
+    let oracle = Oracle::new(&opensearch, "fleetdex").expects("member1", member, "api/v1/configmaps").unwrap();
+    until_equal(&oracle).await.unwrap();
+    eventually("the registry is ready, the Cluster has a status, an Event tells", PATIENCE, || async {
+        let found = hub.get(path).await?;
+        anyhow::ensure!(found["status"]["conditions"][0]["status"] == "True", "{found}");
+        let cluster = hub.get(&cluster_path("member1")).await?;
+        anyhow::ensure!(cluster["status"]["conditions"][0]["status"] == "True", "{cluster}");
+        let events = hub.get("apis/events.k8s.io/v1/namespaces/default/events").await?;
+        anyhow::ensure!(events.to_string().contains("ResourceRegistry"), "{events}");
+        Ok(())
+    })
+    .await
+    .unwrap();
+    hub.delete(path).await.unwrap();
+    eventually("the registry is gone", PATIENCE, || async {
+        anyhow::ensure!(hub.find(path).await?.is_none(), "it is still there");
+        Ok(())
+    })
+    .await
+    .unwrap();
+    assert_eq!(indices(&opensearch, "fleetdex").await.unwrap(), [""; 0]);
+    let log = fs::read_to_string(operator.process().log()).unwrap();
+    let refused: Vec<&str> = log.lines().filter(|line| line.contains("orbidden")).collect();
+    assert!(refused.is_empty(), "the operator wanted more than the chart allows:\n{}", refused.join("\n"));
+
+    may_not(control_plane).await;
+    helm(control_plane, &["uninstall", "fleetdex", "-n", NAMESPACE]).await;
+}
+
+/// What a stolen token of the operator must not open.
+async fn may_not(server: &ApiServer) {
+    let kubectl = server.kubectl().unwrap();
+    let account = format!("--as=system:serviceaccount:{NAMESPACE}:fleetdex");
+    let forbidden: [&[&str]; 9] = [
+        &["list", "secrets", "-A"],
+        &["list", "secrets", "-n", SECRETS],
+        &["watch", "secrets", "-n", SECRETS],
+        &["get", "secrets/any", "-n", "default"],
+        &["update", "secrets/any", "-n", SECRETS],
+        &["get", "configmaps", "-A"],
+        &["delete", "resourceregistries.search.karmada.io/any"],
+        &["patch", "clusters.cluster.karmada.io/any"],
+        &["create", "clusterrolebindings"],
+    ];
+    for request in forbidden {
+        let answer = kubectl.output(&[&["auth", "can-i"], request, &[&account]].concat()).await.unwrap();
+        assert_eq!(answer.stdout.trim(), "no", "{request:?}: {answer:?}");
+    }
+    let answer = kubectl.output(&["auth", "can-i", "get", "secrets/any", "-n", SECRETS, &account]).await.unwrap();
+    assert_eq!(answer.stdout.trim(), "yes", "{answer:?}");
+}

@@ -1,0 +1,82 @@
+//! The founding examples and the refused specs, as kubectl meets them.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use e2e::fleet::{Fleet, OpenSearchKind, Options};
+use e2e::kubectl::Kubectl;
+use e2e::poll::eventually;
+use e2e::scenario::{PATIENCE, prepare, repository_file};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+#[derive(Deserialize)]
+struct Example {
+    file: String,
+    needs: Option<String>,
+    outcome: Value,
+    error: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Refusal {
+    spec: Value,
+    error: String,
+}
+
+/// A control plane with our CRDs is all that these need.
+async fn kubectl() -> Kubectl {
+    let fleet = Fleet::shared(Options { opensearch: OpenSearchKind::None, ..Options::default() }).await.unwrap();
+    prepare(fleet).await.unwrap();
+    fleet.control_plane().kubectl().unwrap()
+}
+
+#[tokio::test]
+async fn every_founding_example_has_its_declared_outcome() {
+    let kubectl = kubectl().await;
+    let examples: Vec<Example> = serde_saphyr::from_str(&repository_file("tests/manifests/outcomes.yaml").unwrap()).unwrap();
+    let mut wrong = Vec::new();
+    for example in &examples {
+        if let Some(needed) = &example.needs {
+            kubectl.apply(&repository_file(&format!("tests/manifests/needs/{needed}")).unwrap()).await.unwrap();
+        }
+        let manifest = repository_file(&format!("tests/manifests/{}", example.file)).unwrap();
+        let applies = example.outcome == "applies";
+        let outcome = if applies && example.needs.is_some() {
+            // A CRD is served a moment after it was accepted.
+            eventually(&example.file, PATIENCE, || kubectl.apply(&manifest)).await
+        } else {
+            kubectl.apply(&manifest).await
+        };
+        match (applies, outcome) {
+            (true, Ok(_)) => {}
+            (true, Err(error)) => wrong.push(format!("{} should apply: {error}", example.file)),
+            (false, Ok(_)) => wrong.push(format!("{} applies: declare it so", example.file)),
+            (false, Err(error)) => {
+                let declared = example.error.as_deref().unwrap();
+                if !error.to_string().contains(declared) {
+                    wrong.push(format!("{} is refused with {error}, not with {declared}", example.file));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[tokio::test]
+async fn every_wrong_spec_is_refused_with_what_is_wrong() {
+    let kubectl = kubectl().await;
+    let refusals: Vec<Refusal> = serde_saphyr::from_str(&repository_file("tests/refusals.yaml").unwrap()).unwrap();
+    let mut wrong = Vec::new();
+    for Refusal { spec, error } in refusals {
+        let registry = json!({
+            "apiVersion": "search.karmada.io/v1alpha1", "kind": "ResourceRegistry",
+            "metadata": { "name": "refused" }, "spec": spec,
+        });
+        match kubectl.apply(&registry.to_string()).await {
+            Ok(_) => wrong.push(format!("accepted: {spec}")),
+            Err(refused) if refused.to_string().contains(&error) => {}
+            Err(refused) => wrong.push(format!("{spec}\n  is refused with {refused}\n  and not with {error}")),
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}

@@ -1,0 +1,349 @@
+//! The store on a real OpenSearch: pages, frozen views, versions, extents.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::{Context, Result, ensure};
+use e2e::fleet::{Fleet, OpenSearchServer, Options, unique};
+use e2e::http;
+use fleetdex::bulk::{Verdict, Write};
+use fleetdex::kinds;
+use fleetdex::model::{ClusterName, FieldPath, FieldType, Gvk, MAX_FIELD_VALUE_BYTES, Object, Projection, Projector, Resource, SelectableField};
+use fleetdex::query::{Cursor, Hit, Page, Query, ResourceName, Selectable, Sort, SortKey};
+use fleetdex::store::opensearch::{Engine, EngineOptions, IndexSettings, Settings, connect};
+use fleetdex::store::{Extent, KindExtent, Store, StoreError};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+const WRITES_PER_REQUEST: usize = 2_500;
+
+#[expect(clippy::unwrap_used, reason = "every test needs it")]
+async fn opensearch() -> &'static OpenSearchServer {
+    Fleet::shared(Options::default()).await.unwrap().opensearch().unwrap()
+}
+
+/// A store of its own in the shared OpenSearch.
+struct Bench {
+    engine: Engine,
+    prefix: String,
+    server: &'static OpenSearchServer,
+}
+
+impl Bench {
+    async fn new() -> Result<Self> {
+        http::install_tls_provider();
+        let server = opensearch().await;
+        let prefix = unique("store");
+        let settings = Settings {
+            addresses: vec![server.url().to_owned()],
+            basic_auth: None,
+            client_certificate: None,
+            ca_bundle: None,
+            insecure: false,
+        };
+        let options = EngineOptions {
+            prefix: prefix.parse()?,
+            settings: IndexSettings { replicas: 0, ..IndexSettings::default() },
+            fields: Vec::new(),
+            projection: String::new(),
+            owner: prefix.clone(),
+            address: server.url().to_owned(),
+        };
+        let engine = Engine::new(connect(&settings)?, options);
+        engine.prepare().await?;
+        Ok(Self { engine, prefix, server })
+    }
+
+    /// Writes objects to a cluster, each with its document's id, and makes them visible.
+    async fn write(&self, cluster: &str, objects: &[Made]) -> Result<()> {
+        let name: ClusterName = cluster.parse()?;
+        self.engine.ensure(&name).await?;
+        let mut projectors: BTreeMap<Resource, Projector> = BTreeMap::new();
+        let mut writes = Vec::with_capacity(objects.len());
+        for made in objects {
+            let projector = projectors
+                .entry(made.resource.clone())
+                .or_insert_with(|| Projector::new(&name, &made.resource, &Projection::default(), &made.fields));
+            let json = made.object.to_string();
+            let document = projector.document(&Object::parse(&json)?, &json, "2026-01-01T00:00:00Z")?;
+            let body = (!made.deleted).then_some(document.body);
+            writes.push(Write { index: self.engine.alias(&name), id: document.id, version: document.version, body });
+        }
+        for chunk in writes.chunks(WRITES_PER_REQUEST) {
+            let verdicts = self.engine.write(chunk).await?;
+            let done = |verdict: &Verdict| matches!(verdict, Verdict::Indexed | Verdict::Deleted);
+            ensure!(verdicts.iter().all(done), "not every write was done: {verdicts:?}");
+        }
+        self.server.client()?.refresh(&self.prefix).await
+    }
+
+    /// All pages, as names in their order; `between` is called after every page but the last.
+    async fn pages(&self, query: &Query, mut between: impl AsyncFnMut(usize) -> Result<()>) -> Result<Vec<String>> {
+        let mut names = Vec::new();
+        let mut cursor: Option<Cursor> = None;
+        for number in 0.. {
+            let page = self.engine.search(query, cursor.as_ref()).await?;
+            ensure!(page.items.len() <= query.limit, "a page of {} objects", page.items.len());
+            names.extend(names_of(&page)?);
+            let Some(next) = page.next else { break };
+            ensure!(page.items.len() == query.limit, "a page of {} objects before the last one", page.items.len());
+            cursor = Some(next);
+            between(number).await?;
+        }
+        Ok(names)
+    }
+
+    async fn versions(&self, cluster: &str, extent: &Extent) -> Result<Vec<String>> {
+        let mut seen = Vec::new();
+        let name: ClusterName = cluster.parse()?;
+        self.engine.visit_versions(&name, extent, &mut |id, version| seen.push(format!("{id} {version}"))).await?;
+        seen.sort();
+        Ok(seen)
+    }
+}
+
+/// An object to write.
+#[derive(Clone)]
+struct Made {
+    resource: Resource,
+    fields: Vec<SelectableField>,
+    object: Value,
+    deleted: bool,
+}
+
+impl Made {
+    fn new(resource: &Resource, namespace: Option<&str>, name: &str, version: u64) -> Self {
+        let uid = format!("{}-{}", namespace.unwrap_or_default(), name);
+        let mut metadata = json!({ "name": name, "uid": uid, "resourceVersion": version.to_string() });
+        if let Some(namespace) = namespace {
+            metadata["namespace"] = namespace.into();
+        }
+        Self { resource: resource.clone(), fields: Vec::new(), object: json!({ "metadata": metadata }), deleted: false }
+    }
+}
+
+fn built_in(name: &str) -> Resource {
+    kinds::resolve(name).map(kinds::BuiltIn::resource).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn kind(api_version: &str, name: &str) -> Resource {
+    Resource { gvk: Gvk::from_api_version(api_version, name), plural: name.to_lowercase().into(), namespaced: true }
+}
+
+fn query(resource: &Resource, limit: usize) -> Query {
+    Query::all_of(ResourceName::from(resource), Selectable::of(&resource.gvk, &[]), limit)
+}
+
+/// `cluster/namespace/name` of every object of a page.
+fn names_of(page: &Page) -> Result<Vec<String>> {
+    let name = |hit: &Hit| -> Result<String> {
+        let object: Value = serde_json::from_str(hit.object.get())?;
+        let text = |key: &str| object["metadata"][key].as_str().unwrap_or_default();
+        Ok(format!("{}/{}/{}", hit.cluster, text("namespace"), text("name")))
+    };
+    page.items.iter().map(name).collect()
+}
+
+/// 60 pods with the same names in two clusters and three namespaces, and 24 nodes, which have no namespace.
+async fn two_clusters(bench: &Bench) -> Result<()> {
+    let (pods, nodes) = (built_in("pods"), built_in("nodes"));
+    for cluster in ["member1", "team/prod"] {
+        let mut objects = Vec::new();
+        for number in 0..30 {
+            let namespace = ["a", "a-b", "b"][number % 3];
+            objects.push(Made::new(&pods, Some(namespace), &format!("pod-{}", number / 3), 100));
+        }
+        objects.extend((0..12).map(|number| Made::new(&nodes, None, &format!("node-{number}"), 100)));
+        bench.write(cluster, &objects).await?;
+    }
+    Ok(())
+}
+
+fn orders() -> Vec<Vec<Sort>> {
+    let by = |key, descending| Sort { key, descending };
+    vec![
+        Sort::standard(),
+        vec![by(SortKey::Namespace, true), by(SortKey::Name, true)],
+        vec![by(SortKey::Namespace, true), by(SortKey::Cluster, false), by(SortKey::Name, true)],
+        // Nobody has one: only what breaks ties orders them.
+        vec![by(SortKey::CreationTimestamp, true)],
+        vec![by(SortKey::CreationTimestamp, false), by(SortKey::Namespace, false)],
+        Vec::new(),
+    ]
+}
+
+#[tokio::test]
+async fn pages_together_are_the_single_answer_with_namespaces_and_without() {
+    let bench = Bench::new().await.unwrap();
+    two_clusters(&bench).await.unwrap();
+    for (name, count) in [("pods", 60), ("nodes", 24)] {
+        let resource = built_in(name);
+        for sort in orders() {
+            let whole = Query { sort: sort.clone(), ..query(&resource, 1_000) };
+            let single = bench.pages(&whole, async |_| Ok(())).await.unwrap();
+            assert_eq!(single.iter().collect::<BTreeSet<_>>().len(), count, "{sort:?}");
+            for limit in [7, 1, count / 2, count - 1, count, count + 1] {
+                let paged = bench.pages(&Query { limit, ..whole.clone() }, async |_| Ok(())).await.unwrap();
+                let (left, right): (BTreeSet<_>, BTreeSet<_>) = (single.iter().collect(), paged.iter().collect());
+                assert_eq!(left, right, "pages of {limit} lose or invent objects, {sort:?}");
+                assert_eq!(paged.len(), count, "pages of {limit} repeat objects, {sort:?}");
+                let keys_are_unique = sort.iter().any(|key| key.key == SortKey::Cluster);
+                if keys_are_unique {
+                    assert_eq!(single, paged, "pages of {limit} come in another order, {sort:?}");
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_standard_order_is_namespace_then_name_then_cluster() {
+    let bench = Bench::new().await.unwrap();
+    two_clusters(&bench).await.unwrap();
+    let pods = bench.pages(&query(&built_in("pods"), 7), async |_| Ok(())).await.unwrap();
+    assert_eq!(pods[..3], ["member1/a/pod-0", "team/prod/a/pod-0", "member1/a/pod-1"]);
+    assert_eq!(pods[59], "team/prod/b/pod-9");
+    let one = Query { clusters: vec!["team/prod".parse().unwrap()], ..query(&built_in("nodes"), 5) };
+    let nodes = bench.pages(&one, async |_| Ok(())).await.unwrap();
+    assert_eq!(nodes[..3], ["team/prod//node-0", "team/prod//node-1", "team/prod//node-10"]);
+    assert_eq!(nodes.len(), 12);
+}
+
+#[tokio::test]
+async fn objects_that_change_between_pages_change_no_page() {
+    let bench = Bench::new().await.unwrap();
+    two_clusters(&bench).await.unwrap();
+    let (pods, nodes) = (built_in("pods"), built_in("nodes"));
+    for resource in [&pods, &nodes] {
+        let before = bench.pages(&query(resource, 1_000), async |_| Ok(())).await.unwrap();
+        let stir = async |number: usize| {
+            let made = |name: String, version: usize| Made::new(resource, resource.namespaced.then_some("a"), &name, version as u64);
+            let singular = resource.gvk.kind.to_lowercase();
+            let changed = made(format!("{singular}-{}", number % 3), 200 + number);
+            let added = made(format!("{singular}-0-added-{number}"), 200);
+            let deleted = Made { deleted: true, ..made(format!("{singular}-{}", 9 - number % 5), 300 + number) };
+            bench.write("member1", &[changed, added]).await?;
+            // A second delete finds nothing to delete.
+            if number < 5 { bench.write("member1", &[deleted]).await } else { Ok(()) }
+        };
+        let paged = bench.pages(&query(resource, 7), stir).await.unwrap();
+        assert_eq!(before, paged);
+        let after = bench.pages(&query(resource, 7), async |_| Ok(())).await.unwrap();
+        assert_ne!(before, after, "nothing changed between the pages");
+    }
+}
+
+#[tokio::test]
+async fn the_last_page_closes_the_view_and_a_page_tells_what_is_left() {
+    let bench = Bench::new().await.unwrap();
+    two_clusters(&bench).await.unwrap();
+    let query = query(&built_in("nodes"), 10);
+    let first = bench.engine.search(&query, None).await.unwrap();
+    assert_eq!((first.items.len(), first.remaining), (10, Some(14)));
+    let cursor = first.next.unwrap();
+    let second = bench.engine.search(&query, Some(&cursor)).await.unwrap();
+    assert_eq!(second.items.len(), 10);
+    // Until the last page was read, a page can be read again.
+    let again = bench.engine.search(&query, Some(&cursor)).await.unwrap();
+    assert_eq!(names_of(&second).unwrap(), names_of(&again).unwrap());
+    let third = bench.engine.search(&query, second.next.as_ref()).await.unwrap();
+    assert_eq!(third.items.len(), 4);
+    assert!(third.next.is_none());
+    let late = bench.engine.search(&query, Some(&cursor)).await.unwrap_err();
+    assert!(matches!(late, StoreError::Expired), "{late}");
+}
+
+#[tokio::test]
+async fn a_cursor_into_a_closed_view_has_expired() {
+    let bench = Bench::new().await.unwrap();
+    two_clusters(&bench).await.unwrap();
+    let query = query(&built_in("pods"), 10);
+    let cursor = bench.engine.search(&query, None).await.unwrap().next.unwrap();
+    let client = bench.server.client().unwrap();
+    let closed = client.send(Method::DELETE, "_search/point_in_time", Some(&json!({ "pit_id": [cursor.snapshot] }))).await.unwrap();
+    assert_eq!(closed.status, 200, "{}", closed.body);
+    let late = bench.engine.search(&query, Some(&cursor)).await.unwrap_err();
+    assert!(matches!(late, StoreError::Expired), "{late}");
+
+    // The index is gone, and the view with it.
+    let next = bench.engine.search(&query, None).await.unwrap().next.unwrap();
+    bench.engine.drop_cluster(&"member1".parse().unwrap()).await.unwrap();
+    bench.engine.drop_cluster(&"team/prod".parse().unwrap()).await.unwrap();
+    let late = bench.engine.search(&query, Some(&next)).await.unwrap_err();
+    assert!(matches!(late, StoreError::Expired), "{late}");
+    // Nothing left is no error.
+    assert!(bench.engine.search(&query, None).await.unwrap().items.is_empty());
+}
+
+#[tokio::test]
+async fn every_version_is_visited_once_across_the_borders_of_pages() {
+    let bench = Bench::new().await.unwrap();
+    let resource = built_in("configmaps");
+    let extent = Extent::Kind(KindExtent { api_version: "v1".to_owned(), kind: "ConfigMap".to_owned(), namespace: None });
+    let mut written = 0;
+    for count in [9_999, 10_000, 10_001, 20_000] {
+        let objects: Vec<Made> =
+            (written..count).map(|number| Made::new(&resource, Some("a"), &format!("c{number}"), 1_000 + number as u64)).collect();
+        bench.write("member1", &objects).await.unwrap();
+        written = count;
+        let seen = bench.versions("member1", &extent).await.unwrap();
+        assert_eq!(seen.len(), count);
+        let expected: BTreeSet<String> = (0..count).map(|number| format!("v1/ConfigMap/a-c{number} {}", 1_000 + number)).collect();
+        assert_eq!(seen.into_iter().collect::<BTreeSet<_>>(), expected);
+    }
+}
+
+#[tokio::test]
+async fn what_lies_outside_of_600_kinds_is_found_without_asking_too_much() {
+    let bench = Bench::new().await.unwrap();
+    // One version with many kinds, many versions with one kind, in all namespaces and in one.
+    let name = |number: usize| if number < 100 { format!("Many{number}") } else { "Widget".to_owned() };
+    let version = |number: usize| if number < 100 { "many.example.com/v1".to_owned() } else { format!("g{number}.example.com/v1") };
+    let namespace = |number: usize| (number % 2 == 1).then_some("covered");
+    let mut objects = Vec::new();
+    let mut extents = Vec::new();
+    let mut outside = Vec::new();
+    for number in 0..600 {
+        let resource = kind(&version(number), &name(number));
+        for of in ["covered", "other"] {
+            objects.push(Made::new(&resource, Some(of), "x", 5));
+            if namespace(number).is_some_and(|covered| covered != of) {
+                outside.push(format!("{}/{}/{of}-x 5", version(number), name(number)));
+            }
+        }
+        let namespace = namespace(number).map(|namespace| namespace.parse().unwrap());
+        extents.push(KindExtent { api_version: version(number), kind: name(number), namespace });
+    }
+    for (version, name) in [("many.example.com/v1", "Widget"), ("g101.example.com/v1", "Many1"), ("v1", "Widget"), ("g101.example.com/v2", "Widget")] {
+        objects.push(Made::new(&kind(version, name), Some("covered"), "x", 5));
+        outside.push(format!("{version}/{name}/covered-x 5"));
+    }
+    bench.write("member1", &objects).await.unwrap();
+    outside.sort();
+    let seen = bench.versions("member1", &Extent::Outside(extents)).await.unwrap();
+    assert_eq!(seen, outside);
+    let everything = bench.versions("member1", &Extent::Outside(Vec::new())).await.unwrap();
+    assert_eq!(everything.len(), objects.len());
+}
+
+#[tokio::test]
+async fn a_value_too_long_to_be_kept_whole_is_not_taken_for_a_shorter_one() {
+    let bench = Bench::new().await.unwrap();
+    let resource = kind("example.com/v1", "Widget");
+    let color = FieldPath::new("spec.color");
+    let fields = vec![SelectableField { path: color.clone(), sources: vec![color], kind: FieldType::Optional }];
+    let longest = "x".repeat(MAX_FIELD_VALUE_BYTES);
+    let made = |name: &str, value: &str| {
+        let mut made = Made { fields: fields.clone(), ..Made::new(&resource, Some("a"), name, 5) };
+        made.object["spec"] = json!({ "color": value });
+        made
+    };
+    bench.write("member1", &[made("whole", &longest), made("cut", &format!("{longest}x"))]).await.unwrap();
+    let ask = async |fields_text: String| -> Result<Vec<String>> {
+        let selectable = Selectable::of(&resource.gvk, &fields);
+        let query = Query { selectable, fields: fields_text.parse().context("parsing")?, ..query(&resource, 10) };
+        bench.pages(&query, async |_| Ok(())).await
+    };
+    assert_eq!(ask(format!("spec.color={longest}")).await.unwrap(), ["member1/a/whole"]);
+    assert_eq!(ask(format!("spec.color!={longest}")).await.unwrap(), ["member1/a/cut"]);
+    assert_eq!(ask("spec.color".to_owned()).await.unwrap().len(), 2);
+}
