@@ -24,6 +24,7 @@ use crate::{
     registry::{
         controller::{self, Publish},
         fleet::Fleet,
+        karmada,
         plan::{Plan, Stream},
     },
     server::{Catalog, Entry, Server, ServerArgs, Telemetry, listen::Listener},
@@ -86,6 +87,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     tracing::info!(address = %admin.address(), "serving metrics and health");
 
     let owner = owner(&hub).await;
+    let karmada_serves_clusters = karmada::serves_clusters(&hub).await;
     let timing = Timing {
         probe_interval: Duration::from_secs_f64(args.probe_interval),
         connect_retry: Duration::from_secs_f64(args.connect_retry),
@@ -99,7 +101,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
         publish: Arc::new(CatalogWriter(catalog)),
         metrics: Arc::clone(&metrics),
         readiness: readiness.clone(),
-        writes_cluster_status: !args.leave_cluster_status,
+        writes_cluster_status: !args.leave_cluster_status && !karmada_serves_clusters,
         changed: Arc::new(Notify::new()),
     };
 

@@ -23,7 +23,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 /// How many selectors are tried.
-const SELECTORS: usize = 2_400;
+const SELECTORS: usize = 2_800;
 const CONCURRENCY: usize = 16;
 const SEARCHES_PER_REQUEST: usize = 60;
 const CLUSTER: &str = "member1";

@@ -227,7 +227,8 @@ fn sort(query: &Query) -> Value {
 
 fn sort_key(sort: &Sort) -> Value {
     let order = if sort.descending { "desc" } else { "asc" };
-    // An object without a namespace sorts as if it were empty.
+    // An object without a namespace sorts as if it were empty, one without a time as the oldest. Always said: left to its default,
+    // OpenSearch loses objects without a time between pages.
     let missing = if sort.descending { "_last" } else { "_first" };
     match sort.key {
         SortKey::Namespace => {
@@ -235,7 +236,9 @@ fn sort_key(sort: &Sort) -> Value {
         }
         SortKey::Name => json!({ "metadata.name": { "order": order } }),
         SortKey::Cluster => json!({ "cluster": { "order": order } }),
-        SortKey::CreationTimestamp => json!({ "metadata.creationTimestamp": { "order": order } }),
+        SortKey::CreationTimestamp => {
+            json!({ "metadata.creationTimestamp": { "order": order, "missing": missing } })
+        }
     }
 }
 
@@ -363,7 +366,8 @@ mod tests {
           "sort": [
             {
               "metadata.creationTimestamp": {
-                "order": "desc"
+                "order": "desc",
+                "missing": "_last"
               }
             },
             {

@@ -31,6 +31,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     MemberView, RegistryView,
     fleet::Fleet,
+    karmada,
     plan::{Plan, StorePlan, Stream, plan},
     status::{Inputs, MemberHealth, status},
 };
@@ -42,7 +43,11 @@ use crate::{
     cluster::{Clusters, Member, MemberState, Phase, status as cluster_status},
     model::{ClusterName, StoreName},
     pipeline::Pipeline,
-    telemetry::{Readiness, metrics::Metrics},
+    sync::progress::UnitState,
+    telemetry::{
+        Readiness,
+        metrics::{Metrics, UnitPhase},
+    },
 };
 
 /// Names the fields of objects that Fleetdex writes.
@@ -97,15 +102,25 @@ struct Reconciler {
     context: Context,
     registries: Store<ResourceRegistry>,
     clusters: Store<Cluster>,
-    recorder: Recorder,
+    recorder: Arc<Recorder>,
     state: Mutex<State>,
 }
 
 struct State {
     fleet: Fleet,
+    inputs: Option<Seen>,
     applied: Option<Applied>,
     /// What was last written, and when, for each registry.
     written: BTreeMap<String, (ResourceRegistryStatus, std::time::Instant)>,
+}
+
+/// What a plan is made from, by version: while it is the same, there is nothing to plan.
+#[derive(PartialEq)]
+struct Seen {
+    members: u64,
+    registries: BTreeMap<String, (Option<i64>, bool)>,
+    clusters: BTreeMap<String, Option<String>>,
+    open_stores: BTreeSet<StoreName>,
 }
 
 /// What the fleet was last told.
@@ -124,12 +139,13 @@ pub async fn run(context: Context, owner: String, cancel: CancellationToken) {
     let clusters = reflect_clusters(&hub, Arc::clone(&context.changed), &mut tasks);
     let controller = Controller::new(Api::<ResourceRegistry>::all(hub.clone()), watcher::Config::default());
     let fleet = Fleet::new(hub.clone(), owner, Arc::clone(&context.metrics), Arc::clone(&context.changed));
-    let recorder = Recorder::new(hub, Reporter { controller: FIELD_MANAGER.to_owned(), instance: None });
+    let recorder = Arc::new(Recorder::new(hub.clone(), Reporter { controller: FIELD_MANAGER.to_owned(), instance: None }));
+    tasks.spawn(karmada::watch_search(hub, context.readiness.clone(), Arc::clone(&recorder)));
     let reconciler = Arc::new(Reconciler {
         registries: controller.store(),
         clusters: clusters.clone(),
         recorder,
-        state: Mutex::new(State { fleet, applied: None, written: BTreeMap::new() }),
+        state: Mutex::new(State { fleet, inputs: None, applied: None, written: BTreeMap::new() }),
         context,
     });
     let all_read = async {
@@ -232,9 +248,48 @@ impl Reconciler {
         // Nothing may be planned from half of the truth: what is not planned is removed.
         until_read(&self.clusters).await;
         until_read(&self.registries).await;
-        let members = self.update_members().await;
+        let seen = self.seen(state);
+        if state.inputs.as_ref() == Some(&seen) && !state.fleet.has_lost() {
+            self.count_units(&state.fleet);
+            return self.context.clusters.states();
+        }
+        let members = self.update_members(state).await;
         self.apply(state, &members).await;
+        self.count_units(&state.fleet);
+        state.inputs = Some(seen);
         members
+    }
+
+    fn seen(&self, state: &State) -> Seen {
+        let registries = self.registries.state();
+        let registry = |registry: &Arc<ResourceRegistry>| {
+            (registry.name_any(), (registry.metadata.generation, registry.metadata.deletion_timestamp.is_some()))
+        };
+        let clusters = self.clusters.state();
+        Seen {
+            members: *self.context.clusters.changed().borrow(),
+            registries: registries.iter().map(registry).collect(),
+            clusters: clusters.iter().map(|cluster| (cluster.name_any(), cluster.resource_version())).collect(),
+            open_stores: state.fleet.open_stores(),
+        }
+    }
+
+    fn count_units(&self, fleet: &Fleet) {
+        let mut counts: BTreeMap<(&ClusterName, UnitPhase), usize> = BTreeMap::new();
+        for (Stream { unit, .. }, progress) in fleet.streams() {
+            let phase = match progress.state() {
+                UnitState::Starting | UnitState::Listing => UnitPhase::Listing,
+                UnitState::Synced => UnitPhase::Watching,
+                UnitState::Failing { reason: "Forbidden" | "NotServed", .. } => UnitPhase::Failed,
+                UnitState::Failing { .. } => UnitPhase::Waiting,
+            };
+            for known in UnitPhase::ALL {
+                *counts.entry((&unit.cluster, known)).or_default() += usize::from(known == phase);
+            }
+        }
+        for ((cluster, phase), count) in counts {
+            self.context.metrics.set_units(cluster, phase, count);
+        }
     }
 
     async fn reconcile(&self, registry: &ResourceRegistry) -> Result<Action, ReconcileError> {
@@ -259,14 +314,18 @@ impl Reconciler {
     }
 
     /// Tells the supervisor which members there are, and answers what it knows of them.
-    async fn update_members(&self) -> BTreeMap<ClusterName, MemberState> {
+    async fn update_members(&self, state: &State) -> BTreeMap<ClusterName, MemberState> {
         let clusters = self.clusters.state();
         let members = clusters.iter().filter(|cluster| cluster.metadata.deletion_timestamp.is_none());
         let members: Vec<Member> = members.filter_map(|cluster| Member::try_from(&**cluster).ok()).collect();
         self.context.clusters.set_members(members);
         let states = self.context.clusters.states();
-        for (name, state) in &states {
-            self.context.metrics.set_cluster_up(name, state.connection.is_some());
+        for (name, member) in &states {
+            self.context.metrics.set_cluster_up(name, member.connection.is_some());
+        }
+        let before = state.applied.iter().flat_map(|applied| applied.connections.keys());
+        for gone in before.filter(|name| !states.contains_key(*name)) {
+            self.context.metrics.forget_cluster(gone);
         }
         if self.context.writes_cluster_status {
             self.write_cluster_statuses(&clusters, &states).await;

@@ -324,6 +324,12 @@ impl Fleet {
         running.or_else(|| self.parked.get(stream).map(|parked| &*parked.progress))
     }
 
+    /// The stores that have been opened and can be read.
+    pub fn open_stores(&self) -> BTreeSet<StoreName> {
+        let open = self.stores.iter().filter(|(_, store)| store.pipeline.store().is_some());
+        open.map(|(name, _)| name.clone()).collect()
+    }
+
     /// Every running stream.
     pub fn streams(&self) -> impl Iterator<Item = (&Stream, &Progress)> {
         self.units.iter().map(|(stream, running)| (stream, &*running.progress))

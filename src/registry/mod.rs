@@ -9,12 +9,13 @@ use crate::{api::registry::ResourceRegistrySpec, cluster::discovery::Discovery, 
 pub mod affinity;
 pub mod controller;
 pub mod filter;
+pub mod fleet;
+pub mod karmada;
 pub mod plan;
 pub mod selection;
-pub mod sweep;
 pub mod status;
 pub mod stores;
-pub mod fleet;
+pub mod sweep;
 
 /// A member cluster, as planning sees it.
 #[derive(Clone, Debug, PartialEq)]

@@ -225,7 +225,12 @@ impl Engine {
             count_total: count,
         };
         let body = dsl::request_body(query, &paging).map_err(|error| StoreError::Invalid(error.to_string()))?;
-        self.run_search(path.to_owned(), &body).await
+        let answer = self.run_search(path.to_owned(), &body).await;
+        match answer {
+            // A view ends with any of its indices.
+            Err(StoreError::Refused { status: 404, .. }) if snapshot.is_some() => Err(StoreError::Expired),
+            other => other,
+        }
     }
 
     async fn first_page(&self, query: &Query) -> Result<Page, StoreError> {
