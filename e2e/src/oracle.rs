@@ -49,13 +49,11 @@ impl Oracle {
 
     /// Expects the objects of a collection, such as `api/v1/configmaps` or
     /// `apis/apps/v1/namespaces/web/deployments?labelSelector=app%3Dweb`, as documents of `cluster`.
-    #[must_use]
     pub fn expects(self, cluster: &str, server: &ApiServer, collection: &str) -> Result<Self> {
         self.expects_outside(cluster, server, collection, &[])
     }
 
     /// As [`expects`](Self::expects), without the objects of some namespaces.
-    #[must_use]
     pub fn expects_outside(mut self, cluster: &str, server: &ApiServer, collection: &str, namespaces: &[&str]) -> Result<Self> {
         self.parts.push(Part {
             cluster: cluster.to_owned(),
@@ -151,7 +149,8 @@ pub async fn document(opensearch: &OpenSearch, prefix: &str, object: &Value) -> 
     ensure!(hits.len() <= 1, "{} documents of one object: {hits:?}", hits.len());
     let hit = hits.pop().with_context(|| format!("no document of {}", object["metadata"]["name"]))?;
     let version = text(object, "/metadata/resourceVersion")?;
-    ensure!(hit["_version"].to_string() == version, "the document is at {}, the object at {version}", hit["_version"]);
+    let stored_version = hit["_version"].to_string();
+    ensure!(stored_version == version, "the document is at {}, the object at {version}", hit["_version"]);
     Ok(hit["_source"].clone())
 }
 

@@ -1,4 +1,4 @@
-//! The chart installs, and its ServiceAccount may do what the operator does and no more.
+//! The chart installs, and its service account may do what the operator does and no more.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -30,7 +30,7 @@ async fn helm(server: &ApiServer, arguments: &[&str]) -> String {
     text
 }
 
-/// A kubeconfig with a token of the ServiceAccount that the chart made.
+/// A kubeconfig with a token of the service account that the chart made.
 async fn kubeconfig_of_the_chart(server: &ApiServer) -> std::path::PathBuf {
     let kubectl = server.kubectl().unwrap();
     let token = kubectl.run(&["create", "token", "fleetdex", "-n", NAMESPACE, "--duration=1h"]).await.unwrap();

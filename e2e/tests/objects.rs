@@ -30,7 +30,7 @@ fn things_crd() -> Value {
     })
 }
 
-/// A namespace of the member, and a registry of its ConfigMaps, Secrets and Things.
+/// A namespace of the member, and a registry of its `ConfigMap`s, Secrets and Things.
 async fn furnish(stage: &Stage, name: &str) -> (Objects, String, Registry) {
     let objects = stage.member(1).unwrap();
     let crd = "apis/apiextensions.k8s.io/v1/customresourcedefinitions/things.awkward.example.io";

@@ -200,7 +200,7 @@ async fn an_edit_changes_what_it_says_and_leaves_other_streams_alone() {
     empty(&objects, &namespaces).await;
 }
 
-/// The ConfigMaps of one or both members under a prefix.
+/// The `ConfigMap`s of one or both members under a prefix.
 fn registry_maps(stage: &Stage, prefix: &str, both: bool) -> e2e::oracle::Oracle {
     let clusters: &[&str] = if both { &BOTH } else { &BOTH[..1] };
     let mut oracle = e2e::oracle::Oracle::new(&stage.opensearch, prefix);
