@@ -31,39 +31,89 @@ const KEYS: [&str; 12] = [
     "example.com/weight",
     "never.set/anywhere",
 ];
-const WORDS: [&str; 9] = [
-    "web", "api", "db", "", "cache", "notin", "Web", "x.y", "web-2",
-];
+const WORDS: [&str; 9] = ["web", "api", "db", "", "cache", "notin", "Web", "x.y", "web-2"];
 /// What is a number to `>` and `<`, and what only looks like one.
 const NUMBERS: [&str; 18] = [
-    "0", "3", "007", "7", "10", "9", "100", "00", "1-5", "0x10", "1e3", "1.5", "v3", "1_000", "",
-    "9223372036854775807", "9223372036854775808", "99999999999999999999999",
+    "0",
+    "3",
+    "007",
+    "7",
+    "10",
+    "9",
+    "100",
+    "00",
+    "1-5",
+    "0x10",
+    "1e3",
+    "1.5",
+    "v3",
+    "1_000",
+    "",
+    "9223372036854775807",
+    "9223372036854775808",
+    "99999999999999999999999",
 ];
-const BOUNDS: [&str; 8] = [
-    "0", "3", "007", "8", "10", "99", "1000", "9223372036854775807",
-];
+const BOUNDS: [&str; 8] = ["0", "3", "007", "8", "10", "99", "1000", "9223372036854775807"];
 /// Values that a field selector has to escape, and values that look like its syntax.
-const AWKWARD: [&str; 8] = [
-    r"a,b=c\d", "x=y", "red,blue", r"\", "(x)", "in (a)", " padded ", "é🚀",
-];
+const AWKWARD: [&str; 8] = [r"a,b=c\d", "x=y", "red,blue", r"\", "(x)", "in (a)", " padded ", "é🚀"];
 /// Selectors that API servers refuse, or accept against expectation.
 const ODD_LABELS: [&str; 26] = [
-    "", ",", "app,", ",app", "app==", "app=,tier", "app!=", "app=a b", "app in", "app in ()", "app in (,)", "app in (a", "in",
-    "in in (in)", "notin notin (notin)", "!", "!!app", "app>", "weight>-1", "weight>1.5", "weight>9223372036854775808",
-    "weight<007", "-a", "a/b/c", "UPPER.example/x", "app=x,app!=x",
+    "",
+    ",",
+    "app,",
+    ",app",
+    "app==",
+    "app=,tier",
+    "app!=",
+    "app=a b",
+    "app in",
+    "app in ()",
+    "app in (,)",
+    "app in (a",
+    "in",
+    "in in (in)",
+    "notin notin (notin)",
+    "!",
+    "!!app",
+    "app>",
+    "weight>-1",
+    "weight>1.5",
+    "weight>9223372036854775808",
+    "weight<007",
+    "-a",
+    "a/b/c",
+    "UPPER.example/x",
+    "app=x,app!=x",
 ];
 const ODD_FIELDS: [&str; 22] = [
-    "", ",", "=", "!=", "==", "metadata.name", "metadata.name=,", "metadata.name=a=b", r"metadata.name=\a", r"metadata.name=a\",
-    " metadata.name=a", "metadata.name =a", "metadata.name= a", "metadata.uid=a", "metadata.labels=a", "spec.nodeName=",
-    "spec.host!=", "status.podIPs=10.0.0.1", "status.podIPs!=10.0.0.1", "type=", "spec.color=", "metadata.namespace=",
+    "",
+    ",",
+    "=",
+    "!=",
+    "==",
+    "metadata.name",
+    "metadata.name=,",
+    "metadata.name=a=b",
+    r"metadata.name=\a",
+    r"metadata.name=a\",
+    " metadata.name=a",
+    "metadata.name =a",
+    "metadata.name= a",
+    "metadata.uid=a",
+    "metadata.labels=a",
+    "spec.nodeName=",
+    "spec.host!=",
+    "status.podIPs=10.0.0.1",
+    "status.podIPs!=10.0.0.1",
+    "type=",
+    "spec.color=",
+    "metadata.namespace=",
 ];
 
 /// The seed from [`SEED_VARIABLE`], or a new one.
 pub fn seed() -> Result<u64> {
     match std::env::var(SEED_VARIABLE) {
-        Ok(text) => text
-            .parse()
-            .with_context(|| format!("{SEED_VARIABLE} is {text:?}, which is no whole number")),
+        Ok(text) => text.parse().with_context(|| format!("{SEED_VARIABLE} is {text:?}, which is no whole number")),
         Err(_) => Ok(rand::random()),
     }
 }
@@ -87,9 +137,7 @@ impl Family {
         Ok(Self {
             resource: built_in.resource(),
             fields: kinds::selectable_fields(&gvk).unwrap_or_default().to_vec(),
-            labels: kinds::field_labels(&gvk)
-                .map(|(label, _)| label.to_owned())
-                .collect(),
+            labels: kinds::field_labels(&gvk).map(|(label, _)| label.to_owned()).collect(),
         })
     }
 
@@ -100,17 +148,9 @@ impl Family {
             sources: vec![FieldPath::new(path)],
             kind: FieldType::Optional,
         };
-        let resource = Resource {
-            gvk: Gvk::new("example.com", "v1", "Widget"),
-            plural: "widgets".into(),
-            namespaced: true,
-        };
+        let resource = Resource { gvk: Gvk::new("example.com", "v1", "Widget"), plural: "widgets".into(), namespaced: true };
         let labels = ["metadata.name", "metadata.namespace"].iter().chain(&paths);
-        Self {
-            resource,
-            fields: paths.map(field).to_vec(),
-            labels: labels.map(|label| (*label).to_owned()).collect(),
-        }
+        Self { resource, fields: paths.map(field).to_vec(), labels: labels.map(|label| (*label).to_owned()).collect() }
     }
 }
 
@@ -314,7 +354,8 @@ impl Generator {
     }
 
     fn job(&mut self) -> (Value, Option<Value>) {
-        let template = json!({ "spec": { "restartPolicy": "Never", "containers": [{ "name": "main", "image": "example.com/main" }] } });
+        let template =
+            json!({ "spec": { "restartPolicy": "Never", "containers": [{ "name": "main", "image": "example.com/main" }] } });
         let spec = json!({ "template": template, "parallelism": 3, "completions": 20 });
         let status = json!({ "succeeded": self.random.random_range(0..12) });
         (json!({ "apiVersion": "batch/v1", "kind": "Job", "spec": spec }), Some(status))
@@ -382,9 +423,10 @@ impl Generator {
             return self.odd_selectors();
         }
         let is_kubernetes = self.random.random_bool(0.8);
-        let (label_count, field_count) = *[(1, 0), (1, 0), (2, 0), (0, 1), (0, 1), (0, 2), (1, 1), (1, 1), (2, 1), (1, 2), (3, 0)]
-            .choose(&mut self.random)
-            .unwrap_or(&(1, 1));
+        let (label_count, field_count) =
+            *[(1, 0), (1, 0), (2, 0), (0, 1), (0, 1), (0, 2), (1, 1), (1, 1), (2, 1), (1, 2), (3, 0)]
+                .choose(&mut self.random)
+                .unwrap_or(&(1, 1));
         let labels: Vec<String> = (0..label_count).map(|_| self.label_requirement()).collect();
         let fields: Vec<String> = (0..field_count).map(|_| self.field_requirement(family, values, is_kubernetes)).collect();
         let namespace = (family.resource.namespaced && self.random.random_bool(0.15)).then(|| self.one_of(&NAMESPACES));

@@ -31,7 +31,8 @@ async fn fleetdex(arguments: &[&str]) -> Result<String> {
 /// A pod that the selectors of this test may or may not select.
 fn pod(number: usize) -> Result<Pod> {
     let mut labels = json!({});
-    let values = [("app", ["web", "api", "db", ""]), ("tier", ["db", "front", "", "none"]), ("canary", ["", "true", "none", "none"])];
+    let values =
+        [("app", ["web", "api", "db", ""]), ("tier", ["db", "front", "", "none"]), ("canary", ["", "true", "none", "none"])];
     for (index, (key, choices)) in values.into_iter().enumerate() {
         // Another digit of the number in base four for every label.
         let value = choices[number / 4_usize.pow(u32::try_from(index)?) % 4];
@@ -131,7 +132,6 @@ async fn agreed(fleet: &Fleet, operator: &Operator, labels: &str, fields: &str) 
 }
 
 #[tokio::test]
-#[expect(clippy::unwrap_used, reason = "a failing step fails the test")]
 async fn what_explain_prints_finds_in_opensearch_what_kubectl_finds_on_the_members() {
     let fleet = Fleet::start(Options { members: 3, ..Options::default() }).await.unwrap();
     let filled = fleet.members().iter().enumerate().map(|(index, member)| fill(member, index * PODS));

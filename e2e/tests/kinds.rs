@@ -18,11 +18,7 @@ const CONCURRENCY: usize = 16;
 
 #[expect(clippy::unwrap_used, reason = "every test needs it")]
 async fn member() -> &'static ApiServer {
-    let options = Options {
-        members: 1,
-        opensearch: OpenSearchKind::None,
-        ..Options::default()
-    };
+    let options = Options { members: 1, opensearch: OpenSearchKind::None, ..Options::default() };
     Fleet::shared(options).await.unwrap().member(1).unwrap()
 }
 
@@ -127,7 +123,10 @@ async fn the_table_of_built_in_kinds_is_what_an_api_server_serves() {
     let set = |lines: &[String]| lines.iter().cloned().collect::<BTreeSet<String>>();
     let (theirs_only, ours_only): (Vec<String>, Vec<String>) =
         (set(&served).difference(&set(&ours)).cloned().collect(), set(&ours).difference(&set(&served)).cloned().collect());
-    assert!(theirs_only.is_empty() && ours_only.is_empty(), "served, but not in the table: {theirs_only:#?}\nin the table, but not served: {ours_only:#?}");
+    assert!(
+        theirs_only.is_empty() && ours_only.is_empty(),
+        "served, but not in the table: {theirs_only:#?}\nin the table, but not served: {ours_only:#?}"
+    );
     assert_eq!(served.len(), ours.len());
     assert_eq!(order(&served), order(&ours), "which kind a bare name means depends on the order");
 }
@@ -137,7 +136,8 @@ async fn the_table_of_built_in_kinds_is_what_an_api_server_serves() {
 async fn every_kind_accepts_exactly_the_field_labels_of_its_table() {
     let server = member().await;
     let client = http::client(Some(server.ca_pem())).unwrap();
-    let labels: BTreeSet<&str> = kinds::all().iter().flat_map(|entry| kinds::field_labels(&entry.gvk())).map(|(label, _)| label).collect();
+    let labels: BTreeSet<&str> =
+        kinds::all().iter().flat_map(|entry| kinds::field_labels(&entry.gvk())).map(|(label, _)| label).collect();
     let others = ["metadata.uid", "metadata.labels", "status", "spec.replicas", "status.reason"];
     let candidates: Vec<&str> = labels.into_iter().chain(others).collect();
     let pairs = kinds::all().iter().flat_map(|entry| candidates.iter().map(move |label| (entry, *label)));
@@ -148,7 +148,8 @@ async fn every_kind_accepts_exactly_the_field_labels_of_its_table() {
         let (status, text) = get(client, server, &path, &[("fieldSelector", &format!("{label}=x")), ("limit", "1")]).await?;
         ensure!(status.is_success() || status == StatusCode::BAD_REQUEST, "GET {path}: {status}: {text}");
         let is_theirs = status.is_success();
-        Ok((is_ours != is_theirs).then(|| format!("{} {label}: accepted by us: {is_ours}, by the API server: {is_theirs}", entry.gvk())))
+        Ok((is_ours != is_theirs)
+            .then(|| format!("{} {label}: accepted by us: {is_ours}, by the API server: {is_theirs}", entry.gvk())))
     });
     let answers: Vec<Option<String>> = stream::iter(asked).buffered(CONCURRENCY).try_collect().await.unwrap();
     let wrong: Vec<String> = answers.into_iter().flatten().collect();
@@ -163,8 +164,10 @@ async fn an_api_server_reads_the_field_selectors_that_we_print() {
     let label = fleetdex::model::FieldPath::new("metadata.name");
     for value in ["", "a", "a,b", r"a\b", "a=b", r"\,=", " ", "(é)"] {
         let values = BTreeSet::from([value.to_owned()]);
-        let selector: FieldSelector = [FieldRequirement { path: label.clone(), test: FieldTest::NotIn(values) }].into_iter().collect();
-        let (status, text) = get(&client, server, "/api/v1/namespaces", &[("fieldSelector", &selector.to_string())]).await.unwrap();
+        let selector: FieldSelector =
+            [FieldRequirement { path: label.clone(), test: FieldTest::NotIn(values) }].into_iter().collect();
+        let (status, text) =
+            get(&client, server, "/api/v1/namespaces", &[("fieldSelector", &selector.to_string())]).await.unwrap();
         assert_eq!(status, StatusCode::OK, "{selector}: {text}");
     }
 }

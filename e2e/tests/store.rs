@@ -7,7 +7,9 @@ use e2e::fleet::{Fleet, OpenSearchServer, Options, unique};
 use e2e::http;
 use fleetdex::bulk::{Verdict, Write};
 use fleetdex::kinds;
-use fleetdex::model::{ClusterName, FieldPath, FieldType, Gvk, MAX_FIELD_VALUE_BYTES, Object, Projection, Projector, Resource, SelectableField};
+use fleetdex::model::{
+    ClusterName, FieldPath, FieldType, Gvk, MAX_FIELD_VALUE_BYTES, Object, Projection, Projector, Resource, SelectableField,
+};
 use fleetdex::query::{Cursor, Hit, Page, Query, ResourceName, Selectable, Sort, SortKey};
 use fleetdex::store::opensearch::{Engine, EngineOptions, IndexSettings, Settings, connect};
 use fleetdex::store::{Extent, KindExtent, Store, StoreError};
@@ -125,8 +127,9 @@ impl Made {
     }
 }
 
+#[expect(clippy::unwrap_used, reason = "every test names kinds that exist")]
 fn built_in(name: &str) -> Resource {
-    kinds::resolve(name).map(kinds::BuiltIn::resource).unwrap_or_else(|error| panic!("{error}"))
+    kinds::resolve(name).unwrap().resource()
 }
 
 fn kind(api_version: &str, name: &str) -> Resource {
@@ -224,7 +227,8 @@ async fn objects_that_change_between_pages_change_no_page() {
     for resource in [&pods, &nodes] {
         let before = bench.pages(&query(resource, 1_000), async |_| Ok(())).await.unwrap();
         let stir = async |number: usize| {
-            let made = |name: String, version: usize| Made::new(resource, resource.namespaced.then_some("a"), &name, version as u64);
+            let made =
+                |name: String, version: usize| Made::new(resource, resource.namespaced.then_some("a"), &name, version as u64);
             let singular = resource.gvk.kind.to_lowercase();
             let changed = made(format!("{singular}-{}", number % 3), 200 + number);
             let added = made(format!("{singular}-0-added-{number}"), 200);
@@ -267,7 +271,8 @@ async fn a_cursor_into_a_closed_view_has_expired() {
     let query = query(&built_in("pods"), 10);
     let cursor = bench.engine.search(&query, None).await.unwrap().next.unwrap();
     let client = bench.server.client().unwrap();
-    let closed = client.send(Method::DELETE, "_search/point_in_time", Some(&json!({ "pit_id": [cursor.snapshot] }))).await.unwrap();
+    let closed =
+        client.send(Method::DELETE, "_search/point_in_time", Some(&json!({ "pit_id": [cursor.snapshot] }))).await.unwrap();
     assert_eq!(closed.status, 200, "{}", closed.body);
     let late = bench.engine.search(&query, Some(&cursor)).await.unwrap_err();
     assert!(matches!(late, StoreError::Expired), "{late}");
@@ -295,13 +300,15 @@ async fn visit_across_borders(bench: &Bench) {
     let extent = Extent::Kind(KindExtent { api_version: "v1".to_owned(), kind: "ConfigMap".to_owned(), namespace: None });
     let mut written = 0;
     for count in [9_999, 10_000, 10_001, 20_000] {
-        let objects: Vec<Made> =
-            (written..count).map(|number| Made::new(&resource, Some("a"), &format!("c{number}"), 1_000 + number as u64)).collect();
+        let objects: Vec<Made> = (written..count)
+            .map(|number| Made::new(&resource, Some("a"), &format!("c{number}"), 1_000 + number as u64))
+            .collect();
         bench.write("member1", &objects).await.unwrap();
         written = count;
         let seen = bench.versions("member1", &extent).await.unwrap();
         assert_eq!(seen.len(), count);
-        let expected: BTreeSet<String> = (0..count).map(|number| format!("v1/ConfigMap/a-c{number} {}", 1_000 + number)).collect();
+        let expected: BTreeSet<String> =
+            (0..count).map(|number| format!("v1/ConfigMap/a-c{number} {}", 1_000 + number)).collect();
         assert_eq!(seen.into_iter().collect::<BTreeSet<_>>(), expected);
     }
 }
@@ -311,7 +318,8 @@ async fn what_lies_outside_of_600_kinds_is_found_without_asking_too_much() {
     let bench = Bench::new().await.unwrap();
     // One version with many kinds, many versions with one kind, in all namespaces and in one.
     let name = |number: usize| if number < 100 { format!("Many{number}") } else { "Widget".to_owned() };
-    let version = |number: usize| if number < 100 { "many.example.com/v1".to_owned() } else { format!("g{number}.example.com/v1") };
+    let version =
+        |number: usize| if number < 100 { "many.example.com/v1".to_owned() } else { format!("g{number}.example.com/v1") };
     let namespace = |number: usize| (number % 2 == 1).then_some("covered");
     let mut objects = Vec::new();
     let mut extents = Vec::new();
@@ -327,7 +335,9 @@ async fn what_lies_outside_of_600_kinds_is_found_without_asking_too_much() {
         let namespace = namespace(number).map(|namespace| namespace.parse().unwrap());
         extents.push(KindExtent { api_version: version(number), kind: name(number), namespace });
     }
-    for (version, name) in [("many.example.com/v1", "Widget"), ("g101.example.com/v1", "Many1"), ("v1", "Widget"), ("g101.example.com/v2", "Widget")] {
+    for (version, name) in
+        [("many.example.com/v1", "Widget"), ("g101.example.com/v1", "Many1"), ("v1", "Widget"), ("g101.example.com/v2", "Widget")]
+    {
         objects.push(Made::new(&kind(version, name), Some("covered"), "x", 5));
         outside.push(format!("{version}/{name}/covered-x 5"));
     }
