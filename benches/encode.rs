@@ -26,12 +26,15 @@ fn pod_line(number: usize) -> Vec<u8> {
         }
         text
     };
-    let condition = |kind: &str| json!({"type": kind, "status": "True", "lastProbeTime": null, "lastTransitionTime": "2026-11-21T10:00:00Z"});
-    let container = |name: &str| json!({"name": name, "image": format!("registry.example/{}:{}", random(1), number), "ports": [{"containerPort": 8080, "protocol": "TCP"}],
+    let condition =
+        |kind: &str| json!({"type": kind, "status": "True", "lastProbeTime": null, "lastTransitionTime": "2026-11-21T10:00:00Z"});
+    let container = |name: &str| {
+        json!({"name": name, "image": format!("registry.example/{}:{}", random(1), number), "ports": [{"containerPort": 8080, "protocol": "TCP"}],
         "env": [{"name": "TOKEN", "value": random(2)}, {"name": "NODE", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "spec.nodeName"}}}],
         "resources": {"limits": {"cpu": "500m", "memory": "256Mi"}, "requests": {"cpu": "100m", "memory": "64Mi"}},
         "volumeMounts": [{"name": "data", "mountPath": "/data"}, {"name": "kube-api-access", "readOnly": true, "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount"}],
-        "terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File", "imagePullPolicy": "IfNotPresent"});
+        "terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File", "imagePullPolicy": "IfNotPresent"})
+    };
     let fields = |paths: usize| {
         let mut fields = serde_json::Map::new();
         for path in 0..paths {

@@ -207,8 +207,13 @@ fn encode_rate(lines: &[Vec<u8>], figures: &mut Figures) -> Result<()> {
 
 fn engine(fleet: &Fleet, prefix: &str) -> Result<(Engine, fleetdex::store::opensearch::OpenSearchService)> {
     let address = fleet.opensearch()?.url().to_owned();
-    let settings =
-        Settings { addresses: vec![address.clone()], basic_auth: None, client_certificate: None, ca_bundle: None, insecure: false };
+    let settings = Settings {
+        addresses: vec![address.clone()],
+        basic_auth: None,
+        client_certificate: None,
+        ca_bundle: None,
+        insecure: false,
+    };
     let service = connect(&settings)?;
     let fields = kinds::selectable_fields(&pods_resource().gvk).unwrap_or_default();
     let options = EngineOptions {
@@ -312,7 +317,11 @@ async fn first_syncs(fleet: &Fleet, arguments: &BenchArgs, figures: &mut Figures
         wait_for_indexed(&operator, arguments.pods as f64).await?;
         let elapsed = started.elapsed().as_secs_f64();
         let usage = operator.usage()?;
-        println!("  {elapsed:.2} s, peak memory {:.1} MB, {:.2} CPU seconds", usage.peak_memory_bytes as f64 / 1e6, usage.cpu_seconds);
+        println!(
+            "  {elapsed:.2} s, peak memory {:.1} MB, {:.2} CPU seconds",
+            usage.peak_memory_bytes as f64 / 1e6,
+            usage.cpu_seconds
+        );
         figures.set("first_sync_peak_rss_bytes", usage.peak_memory_bytes as f64);
         figures.set("first_sync_cpu_seconds", usage.cpu_seconds);
         figures.set("first_sync_list_requests", operator.metric("fleetdex_lists_total", "").await?);
@@ -394,7 +403,11 @@ fn histogram_difference(before: &str, after: &str, name: &str) -> Vec<(f64, f64)
         let prefix = format!("{name}_bucket{{");
         let mut buckets: Vec<(f64, f64)> = Vec::new();
         for line in text.lines().filter(|line| line.starts_with(&prefix)) {
-            let bound = line.split("le=\"").nth(1).and_then(|rest| rest.split('"').next()).map(|bound| bound.parse().unwrap_or(f64::INFINITY));
+            let bound = line
+                .split("le=\"")
+                .nth(1)
+                .and_then(|rest| rest.split('"').next())
+                .map(|bound| bound.parse().unwrap_or(f64::INFINITY));
             let count = line.rsplit(' ').next().and_then(|count| count.parse().ok());
             if let (Some(bound), Some(count)) = (bound, count) {
                 match buckets.iter_mut().find(|(known, _): &&mut (f64, f64)| *known == bound) {
@@ -438,13 +451,32 @@ fn report(figures: &Figures, arguments: &BenchArgs) -> String {
     let mut line = |name: &str, value: String| {
         let _written = writeln!(text, "{name:<46}{value}");
     };
-    line("pods", format!("{} of {:.0} bytes, gzip ratio {:.1}", arguments.pods, figures.get("bytes_per_pod"), figures.get("gzip_ratio")));
+    line(
+        "pods",
+        format!("{} of {:.0} bytes, gzip ratio {:.1}", arguments.pods, figures.get("bytes_per_pod"), figures.get("gzip_ratio")),
+    );
     line("bare LIST (limit 1)", format!("{list:.2} s"));
     line("raw _bulk (limit 2)", format!("{:.0} docs/s, {bulk:.2} s for all", figures.get("raw_bulk_docs_per_s")));
-    line("first sync", format!("{sync:.2} s, {:.2} × the slower limit; at most 1.5 × + 0.5 s = {bound:.2} s: {}", sync / list.max(bulk), verdict(sync <= bound)));
-    line("  LIST requests, bytes on the wire", format!("{:.0}, {:.1} MB", figures.get("first_sync_list_requests"), figures.get("list_wire_bytes") / 1e6));
-    line("  CPU seconds, peak memory", format!("{:.2}, {:.1} MB", figures.get("first_sync_cpu_seconds"), figures.get("first_sync_peak_rss_bytes") / 1e6));
-    line("churn", format!("{:.0} events/s taken, {:.0} offered", figures.get("churn_events_per_s"), figures.get("churn_offered_per_s")));
+    line(
+        "first sync",
+        format!(
+            "{sync:.2} s, {:.2} × the slower limit; at most 1.5 × + 0.5 s = {bound:.2} s: {}",
+            sync / list.max(bulk),
+            verdict(sync <= bound)
+        ),
+    );
+    line(
+        "  LIST requests, bytes on the wire",
+        format!("{:.0}, {:.1} MB", figures.get("first_sync_list_requests"), figures.get("list_wire_bytes") / 1e6),
+    );
+    line(
+        "  CPU seconds, peak memory",
+        format!("{:.2}, {:.1} MB", figures.get("first_sync_cpu_seconds"), figures.get("first_sync_peak_rss_bytes") / 1e6),
+    );
+    line(
+        "churn",
+        format!("{:.0} events/s taken, {:.0} offered", figures.get("churn_events_per_s"), figures.get("churn_offered_per_s")),
+    );
     line("event to acknowledged", format!("p50 {:.0} ms, p99 {:.0} ms", figures.get("ack_p50_ms"), figures.get("ack_p99_ms")));
     line("peak memory of all", format!("{memory:.1} MB; at most 80 MB: {}", verdict(memory <= 80.0)));
     line("CPU seconds of all", format!("{:.2}", figures.get("cpu_seconds")));

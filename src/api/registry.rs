@@ -321,21 +321,31 @@ const API_VERSION_RULES: &[(&str, &str)] = &[(
 const KIND_RULES: &[(&str, &str)] =
     &[("self == '*' || self.matches('^[A-Za-z][A-Za-z0-9-]*$')", "kind is a kind such as Deployment, or \"*\" for every kind")];
 const SELECTOR_RULES: &[(&str, &str)] = &[
-    ("!has(self.apiVersion) || self.apiVersion != '*' || self.kind == '*'", "apiVersion \"*\" goes with kind \"*\" only; name the apiVersion of this kind or leave it out"),
-    ("self.kind != '*' || (has(self.apiVersion) && self.apiVersion != '')", "kind \"*\" needs an apiVersion; use apiVersion \"*\" for everything"),
+    (
+        "!has(self.apiVersion) || self.apiVersion != '*' || self.kind == '*'",
+        "apiVersion \"*\" goes with kind \"*\" only; name the apiVersion of this kind or leave it out",
+    ),
+    (
+        "self.kind != '*' || (has(self.apiVersion) && self.apiVersion != '')",
+        "kind \"*\" needs an apiVersion; use apiVersion \"*\" for everything",
+    ),
     (
         "!has(self.namespace) || self.namespace == '' || !has(self.namespaces) || size(self.namespaces) == 0",
         "set either namespace or namespaces, not both",
     ),
 ];
-const CLIENT_CERTIFICATE_RULES: &[(&str, &str)] =
-    &[("has(self.namespace) && self.namespace != '' && has(self.name) && self.name != ''", "clientCertSecretRef needs both namespace and name")];
+const CLIENT_CERTIFICATE_RULES: &[(&str, &str)] = &[(
+    "has(self.namespace) && self.namespace != '' && has(self.name) && self.name != ''",
+    "clientCertSecretRef needs both namespace and name",
+)];
 const PREFIX_RULES: &[(&str, &str)] = &[(
     "self.matches('^[a-z][a-z0-9_-]*$')",
     "indexPrefix starts with a lower-case letter and holds only lower-case letters, digits, '-' and '_'",
 )];
-const REFRESH_RULES: &[(&str, &str)] =
-    &[("self.matches('^(-1|[1-9][0-9]*(ms|s|m|h))$')", "refreshInterval is a duration such as 1s or 500ms, or -1 to turn refreshing off")];
+const REFRESH_RULES: &[(&str, &str)] = &[(
+    "self.matches('^(-1|[1-9][0-9]*(ms|s|m|h))$')",
+    "refreshInterval is a duration such as 1s or 500ms, or -1 to turn refreshing off",
+)];
 const INDEXING_RULES: &[(&str, &str)] =
     &[("self != 'Full'", "indexing: Full is not supported yet; use Selectable and list further fields in fieldPaths")];
 

@@ -39,7 +39,8 @@ pub fn addresses(_: &mut SchemaGenerator) -> Schema {
     let address = "isURL(self) && url(self).getScheme() in ['http', 'https'] && url(self).getHostname() != ''";
     let help = "an address is a URL with a scheme and a host, such as https://opensearch.example.com:9200";
     let mut schema = texts(64, 2048, &[(address, help)]);
-    let missing = rules(&[("size(self) > 0", "name at least one address of the store, such as https://opensearch.example.com:9200")]);
+    let missing =
+        rules(&[("size(self) > 0", "name at least one address of the store, such as https://opensearch.example.com:9200")]);
     schema.insert(VALIDATIONS.to_owned(), missing);
     schema
 }
@@ -47,7 +48,14 @@ pub fn addresses(_: &mut SchemaGenerator) -> Schema {
 /// A list of dotted paths.
 pub fn field_paths(_: &mut SchemaGenerator) -> Schema {
     let path = r"self.matches('^[A-Za-z_][A-Za-z0-9_-]*(\\.[A-Za-z0-9_-]+)*$')";
-    texts(64, 256, &[(path, "a field path is dotted, such as spec.template.spec.schedulerName, without a leading dot and without list indices")])
+    texts(
+        64,
+        256,
+        &[(
+            path,
+            "a field path is dotted, such as spec.template.spec.schedulerName, without a leading dot and without list indices",
+        )],
+    )
 }
 
 /// A list of paths to remove: the outer shape of an RFC 9535 `JSONPath`. [`crate::model::Projection`] reads them in full.

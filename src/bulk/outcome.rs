@@ -160,13 +160,28 @@ mod tests {
         assert_eq!(one("index", 409, r#"{"type":"version_conflict_engine_exception","reason":"x"}"#), Verdict::Superseded);
         for (action, status, error, label) in [
             ("index", 404, r#"{"type":"index_not_found_exception","reason":"no such index"}"#, "index_missing"),
-            ("delete", 404, r#"{"type":"index_not_found_exception","reason":"[require_alias] request flag is [true]"}"#, "index_missing"),
+            (
+                "delete",
+                404,
+                r#"{"type":"index_not_found_exception","reason":"[require_alias] request flag is [true]"}"#,
+                "index_missing",
+            ),
             ("index", 429, r#"{"type":"rejected_execution_exception","reason":"queue"}"#, "retried"),
             ("index", 429, r#"{"type":"cluster_block_exception","reason":"flood stage"}"#, "retried"),
             ("index", 403, r#"{"type":"cluster_block_exception","reason":"index write (api)"}"#, "blocked"),
-            ("index", 400, r#"{"type":"mapper_parsing_exception","reason":"x","caused_by":{"type":"y","reason":"z"}}"#, "rejected"),
+            (
+                "index",
+                400,
+                r#"{"type":"mapper_parsing_exception","reason":"x","caused_by":{"type":"y","reason":"z"}}"#,
+                "rejected",
+            ),
             ("index", 400, r#"{"type":"illegal_argument_exception","reason":"immense term"}"#, "rejected"),
-            ("index", 400, r#"{"type":"validation_exception","reason":"this cluster currently has [1000]/[1000] maximum shards open"}"#, "blocked"),
+            (
+                "index",
+                400,
+                r#"{"type":"validation_exception","reason":"this cluster currently has [1000]/[1000] maximum shards open"}"#,
+                "blocked",
+            ),
             ("index", 503, r#"{"type":"unavailable_shards_exception","reason":"x"}"#, "retried"),
             ("index", 500, "", "retried"),
         ] {
@@ -178,7 +193,9 @@ mod tests {
     fn a_response_that_does_not_fit_the_request_is_an_unknown_outcome() {
         let good = br#"{"items":[{"index":{"status":201}}]}"#;
         assert_eq!(read_response(good, 2), Err(Garbled::Count { sent: 2, found: 1 }));
-        for bad in ["", "{}", r#"{"items":[{"index":{}}]}"#, r#"{"items":[{"create":{"status":201}}]}"#, r#"{"items":[{"index":{"sta"#] {
+        for bad in
+            ["", "{}", r#"{"items":[{"index":{}}]}"#, r#"{"items":[{"create":{"status":201}}]}"#, r#"{"items":[{"index":{"sta"#]
+        {
             assert!(read_response(bad.as_bytes(), 1).is_err(), "{bad}");
         }
     }

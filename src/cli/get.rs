@@ -90,9 +90,7 @@ pub async fn run(args: &Args) -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         // Whoever reads our output has seen enough, as `head` does.
-        Err(GetError::Output(OutputError::Write(error))) if error.kind() == io::ErrorKind::BrokenPipe => {
-            ExitCode::SUCCESS
-        }
+        Err(GetError::Output(OutputError::Write(error))) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
             // Nothing more can be done where standard error is closed, too.
             let _told = writeln!(err, "{}", explanation(&error));

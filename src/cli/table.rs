@@ -107,14 +107,10 @@ const OTHER: &[Column] = &[AGE];
 
 const NAMESPACE: &[Column] = &[column("STATUS", |object| object.text_or_none("/status/phase")), AGE];
 
-const CONFIG_MAP: &[Column] =
-    &[column("DATA", |object| (object.count("/data") + object.count("/binaryData")).to_string()), AGE];
+const CONFIG_MAP: &[Column] = &[column("DATA", |object| (object.count("/data") + object.count("/binaryData")).to_string()), AGE];
 
-const SECRET: &[Column] = &[
-    column("TYPE", |object| object.text_or_none("/type")),
-    column("DATA", |object| object.count("/data").to_string()),
-    AGE,
-];
+const SECRET: &[Column] =
+    &[column("TYPE", |object| object.text_or_none("/type")), column("DATA", |object| object.count("/data").to_string()), AGE];
 
 const CLAIM: &[Column] = &[
     column("STATUS", |object| {
@@ -139,18 +135,14 @@ const CLAIM: &[Column] = &[
 
 const EVENT: &[Column] = &[
     column("LAST SEEN", |object| {
-        let moments =
-            ["/series/lastObservedTime", "/lastTimestamp", "/eventTime", "/deprecatedLastTimestamp", "/firstTimestamp"];
+        let moments = ["/series/lastObservedTime", "/lastTimestamp", "/eventTime", "/deprecatedLastTimestamp", "/firstTimestamp"];
         moments.iter().find_map(|pointer| object.since(pointer)).unwrap_or_else(|| "<unknown>".to_owned())
     }),
     column("TYPE", |object| object.text_or_none("/type")),
     column("REASON", |object| object.text_or_none("/reason")),
     column("OBJECT", |object| {
         let about = |field: &str| {
-            ["involvedObject", "regarding"]
-                .iter()
-                .find_map(|owner| object.text(&format!("/{owner}/{field}")))
-                .unwrap_or("")
+            ["involvedObject", "regarding"].iter().find_map(|owner| object.text(&format!("/{owner}/{field}"))).unwrap_or("")
         };
         format!("{}/{}", about("kind").to_ascii_lowercase(), about("name"))
     }),
@@ -164,8 +156,7 @@ const NODE: &[Column] = &[
     column("STATUS", |object| {
         let conditions = object.list("/status/conditions");
         let ready = conditions.iter().find(|condition| condition["type"] == "Ready");
-        let status =
-            ready.map_or("Unknown", |condition| if condition["status"] == "True" { "Ready" } else { "NotReady" });
+        let status = ready.map_or("Unknown", |condition| if condition["status"] == "True" { "Ready" } else { "NotReady" });
         let cordoned = object.value.pointer("/spec/unschedulable").and_then(Value::as_bool).unwrap_or_default();
         format!("{status}{}", if cordoned { ",SchedulingDisabled" } else { "" })
     }),
@@ -186,9 +177,7 @@ const NODE: &[Column] = &[
     wide("EXTERNAL-IP", |object| node_address(object, "ExternalIP")),
     wide("OS-IMAGE", |object| object.text("/status/nodeInfo/osImage").unwrap_or("<unknown>").to_owned()),
     wide("KERNEL-VERSION", |object| object.text("/status/nodeInfo/kernelVersion").unwrap_or("<unknown>").to_owned()),
-    wide("CONTAINER-RUNTIME", |object| {
-        object.text("/status/nodeInfo/containerRuntimeVersion").unwrap_or("<unknown>").to_owned()
-    }),
+    wide("CONTAINER-RUNTIME", |object| object.text("/status/nodeInfo/containerRuntimeVersion").unwrap_or("<unknown>").to_owned()),
 ];
 
 fn node_address(object: &Object<'_>, kind: &str) -> String {

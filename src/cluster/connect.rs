@@ -89,9 +89,7 @@ pub enum ConnectError {
     #[error(transparent)]
     Credentials(#[from] CredentialsError),
     /// An unknown kind of proxy.
-    #[error(
-        "spec.proxyURL is not the URL of a proxy: write it as http://HOST:PORT, https://HOST:PORT or socks5://HOST:PORT"
-    )]
+    #[error("spec.proxyURL is not the URL of a proxy: write it as http://HOST:PORT, https://HOST:PORT or socks5://HOST:PORT")]
     ProxyInvalid,
     /// A header that cannot be sent.
     #[error("spec.proxyHeader {name:?} cannot be sent: check the letters of its name and of its value")]

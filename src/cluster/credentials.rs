@@ -27,9 +27,7 @@ pub enum CredentialsError {
     #[error("Secret {0} has no key \"token\", or it is empty: put a bearer token of the member cluster there")]
     TokenMissing(SecretName),
     /// The token cannot stand in a header.
-    #[error(
-        "key \"token\" of Secret {0} holds characters that no bearer token has: store the bare token, once base64-encoded"
-    )]
+    #[error("key \"token\" of Secret {0} holds characters that no bearer token has: store the bare token, once base64-encoded")]
     TokenInvalid(SecretName),
     /// No certificates.
     #[error(

@@ -230,8 +230,7 @@ impl RawGroup {
     /// Its versions, the preferred one first.
     fn versions(&self) -> Vec<GroupVersion> {
         let preferred = self.preferred_version.as_ref().or(self.versions.first());
-        let version =
-            |raw: &RawGroupVersion| GroupVersion { name: raw.group_version.clone(), preferred: preferred == Some(raw) };
+        let version = |raw: &RawGroupVersion| GroupVersion { name: raw.group_version.clone(), preferred: preferred == Some(raw) };
         let mut versions: Vec<GroupVersion> = self.versions.iter().map(version).collect();
         versions.sort_by_key(|version| !version.preferred);
         versions
@@ -371,8 +370,7 @@ mod tests {
         assert_eq!(core, Answer::Classic(vec![GroupVersion { name: "v1".into(), preferred: true }]));
         let body = br#"{"kind":"APIGroupList","groups":[{"name":"a","versions":[{"groupVersion":"a/v1","version":"v1"},
             {"groupVersion":"a/v2","version":"v2"}],"preferredVersion":{"groupVersion":"a/v2","version":"v2"}}]}"#;
-        let expected =
-            [("a/v2", true), ("a/v1", false)].map(|(name, preferred)| GroupVersion { name: name.into(), preferred });
+        let expected = [("a/v2", true), ("a/v1", false)].map(|(name, preferred)| GroupVersion { name: name.into(), preferred });
         assert_eq!(parse_answer(body).unwrap(), Answer::Classic(expected.to_vec()));
         assert_eq!(expected[0].path(), "/apis/a/v2");
     }

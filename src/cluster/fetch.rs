@@ -39,8 +39,7 @@ struct Part {
 impl DiscoveryCache {
     /// Asks the member again. The same `Arc` comes back when nothing changed. Each request takes at most `timeout`.
     pub async fn refresh(&mut self, client: &Client, timeout: Duration) -> Result<Arc<Discovery>, RequestError> {
-        let (core, groups) =
-            tokio::join!(self.core.fetch(client, "/api", timeout), self.groups.fetch(client, "/apis", timeout));
+        let (core, groups) = tokio::join!(self.core.fetch(client, "/api", timeout), self.groups.fetch(client, "/apis", timeout));
         let (core, groups) = (core?, groups?);
         let changed = core.is_some() || groups.is_some();
         self.core = core.unwrap_or_else(|| std::mem::take(&mut self.core));
@@ -91,11 +90,7 @@ impl Part {
 }
 
 /// Asks for each group and version by itself. One that does not answer is unknown; all of them failing is an error.
-async fn fetch_classic(
-    client: &Client,
-    versions: Vec<GroupVersion>,
-    timeout: Duration,
-) -> Result<Discovery, RequestError> {
+async fn fetch_classic(client: &Client, versions: Vec<GroupVersion>, timeout: Duration) -> Result<Discovery, RequestError> {
     let asked = versions.len();
     let ask = |version: GroupVersion| async move {
         let resources = fetch_resources(client, &version, timeout).await;
@@ -190,8 +185,7 @@ mod tests {
         let (notes, table) = (asked.clone(), table.to_vec());
         let service = service_fn(move |request: Request<Body>| {
             let path = request.uri().path().to_owned();
-            let (_, code, tag, body) =
-                table.iter().find(|row| row.0 == path).copied().unwrap_or(("", 404, "", "not here"));
+            let (_, code, tag, body) = table.iter().find(|row| row.0 == path).copied().unwrap_or(("", 404, "", "not here"));
             let known = request.headers().get(IF_NONE_MATCH).is_some_and(|known| known == tag);
             notes.lock().unwrap().push(if known { format!("unchanged {path}") } else { path.clone() });
             let mut response = Response::new(Body::from(if known { Vec::new() } else { body.into() }));

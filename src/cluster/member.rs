@@ -156,9 +156,7 @@ mod tests {
     fn debug_output_hides_what_a_proxy_is_told() {
         let shown = format!(
             "{:?}",
-            member(
-                &json!({ "proxyURL": "http://user:hunter2@p", "proxyHeader": { "Proxy-Authorization": "hunter2" } })
-            )
+            member(&json!({ "proxyURL": "http://user:hunter2@p", "proxyHeader": { "Proxy-Authorization": "hunter2" } }))
         );
         assert!(shown.contains("Proxy-Authorization") && !shown.contains("hunter2"), "{shown}");
     }

@@ -77,8 +77,7 @@ fn ready(state: &MemberState, before: Option<&Condition>) -> Condition {
 fn enablements(discovery: &Discovery) -> Vec<ApiEnablement> {
     let mut enablements: Vec<ApiEnablement> = Vec::new();
     for served in &discovery.served {
-        let resource =
-            ApiResource { name: served.resource.plural.to_string(), kind: served.resource.gvk.kind.to_string() };
+        let resource = ApiResource { name: served.resource.plural.to_string(), kind: served.resource.gvk.kind.to_string() };
         let group_version = served.group_version();
         match enablements.iter_mut().find(|enablement| enablement.group_version == group_version) {
             Some(enablement) => enablement.resources.get_or_insert_default().push(resource),

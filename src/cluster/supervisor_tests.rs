@@ -249,11 +249,7 @@ async fn a_hanging_member_delays_no_other_and_is_unreachable() {
     assert_eq!(started.elapsed(), Duration::ZERO);
     let hanging = until(&clusters, "a", |state| state.phase == Phase::Disconnected).await;
     assert_eq!((hanging.reason, started.elapsed().as_secs()), ("Unreachable", 5));
-    assert!(
-        hanging.message.starts_with("https://a:6443: GET /readyz was not answered within 5s"),
-        "{}",
-        hanging.message
-    );
+    assert!(hanging.message.starts_with("https://a:6443: GET /readyz was not answered within 5s"), "{}", hanging.message);
 }
 
 #[tokio::test(start_paused = true)]
@@ -452,11 +448,7 @@ async fn a_silent_control_plane_keeps_connections_and_is_named_where_there_are_n
     clusters.set_members(vec![member("a"), member("b")]);
     let waiting = until(&clusters, "b", |state| state.phase == Phase::Disconnected).await;
     assert_eq!(waiting.reason, "SecretUnreadable");
-    assert!(
-        waiting.message.contains("fleet/b") && waiting.message.contains("no answer within 5s"),
-        "{}",
-        waiting.message
-    );
+    assert!(waiting.message.contains("fleet/b") && waiting.message.contains("no answer within 5s"), "{}", waiting.message);
     sleep(Duration::from_mins(2)).await;
     assert_eq!(state(&clusters, "a"), first);
     fleet.answers(|answers| answers.silent = false);

@@ -251,9 +251,7 @@ fn unreadable(reference: &SecretReference, error: kube::Error) -> ConnectError {
         kube::Error::Api(status) if status.code == 404 => ConnectError::SecretNotFound { secret },
         kube::Error::Api(status) if status.code == 403 => ConnectError::SecretForbidden { secret },
         // An answer that cannot be decoded could be quoted in the error, with what is in it.
-        kube::Error::SerdeError(_) => {
-            ConnectError::SecretUnreadable { secret, cause: "the answer is not a Secret".to_owned() }
-        }
+        kube::Error::SerdeError(_) => ConnectError::SecretUnreadable { secret, cause: "the answer is not a Secret".to_owned() },
         other => ConnectError::SecretUnreadable { secret, cause: causes(&other) },
     }
 }

@@ -7,8 +7,7 @@ use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
 use super::{
-    ClusterName, FieldPath, FieldType, Object, ObjectError, Projection, Resource, SelectableField, Version,
-    hex,
+    ClusterName, FieldPath, FieldType, Object, ObjectError, Projection, Resource, SelectableField, Version, hex,
     json::{PathTree, RawMembers, write, write_key, write_text},
     number,
 };
@@ -59,9 +58,11 @@ impl Projector {
     /// A projector for one resource of one cluster. `fields` are the kind's selectable fields; `metadata.name` and
     /// `metadata.namespace` have fields of their own in every document and need not be among them.
     pub fn new(cluster: &ClusterName, resource: &Resource, projection: &Projection, fields: &[SelectableField]) -> Self {
-        let extra = projection.field_paths().iter().filter(|path| fields.iter().all(|field| field.path != **path)).map(
-            |path| SelectableField { path: path.clone(), sources: vec![path.clone()], kind: FieldType::Optional },
-        );
+        let extra = projection
+            .field_paths()
+            .iter()
+            .filter(|path| fields.iter().all(|field| field.path != **path))
+            .map(|path| SelectableField { path: path.clone(), sources: vec![path.clone()], kind: FieldType::Optional });
         let fields: Arc<[SelectableField]> =
             fields.iter().filter(|field| !field.path.as_str().starts_with("metadata.name")).cloned().chain(extra).collect();
         let mut tree = PathTree::default();
@@ -195,13 +196,12 @@ impl Projector {
     }
 
     fn write_field_terms(&self, out: &mut Vec<u8>, object: &Object<'_>, values: &FieldValues<'_>) {
-        let terms = values.0.iter().map(|(field, value)| {
-            Cow::Owned(format!("{}={}", self.fields[*field].path, stored_value(value)))
-        });
+        let terms =
+            values.0.iter().map(|(field, value)| Cow::Owned(format!("{}={}", self.fields[*field].path, stored_value(value))));
         write_list(out, "fields", terms);
-        let labels = object.labels().filter_map(|(key, value)| {
-            number::parse_integer(value).map(|number| Cow::Owned(number::label_term(key, number)))
-        });
+        let labels = object
+            .labels()
+            .filter_map(|(key, value)| number::parse_integer(value).map(|number| Cow::Owned(number::label_term(key, number))));
         let fields = values.0.iter().filter_map(|(field, value)| {
             let number = number::parse_integer(value)?;
             Some(Cow::Owned(number::field_term(self.fields[*field].path.as_str(), number)))
@@ -352,8 +352,7 @@ pub fn fallback(body: &[u8], reason: &str) -> Result<Bytes, serde_json::Error> {
     out.extend_from_slice(b"}}");
     write_key(&mut out, "metadata");
     out.push(b'{');
-    let metadata: RawMembers<'_> =
-        member("metadata").map_or(Ok(RawMembers::default()), |raw| serde_json::from_str(raw.get()))?;
+    let metadata: RawMembers<'_> = member("metadata").map_or(Ok(RawMembers::default()), |raw| serde_json::from_str(raw.get()))?;
     for (key, value) in metadata.0.iter().filter(|(key, _)| INDEXED.contains(&&*key.0)) {
         write_key(&mut out, &key.0);
         out.extend_from_slice(value.get().as_bytes());
@@ -369,7 +368,9 @@ pub const CLUSTER_ANNOTATION: &str = "resource.karmada.io/cached-from-cluster";
 pub fn restore(source: &RawValue) -> Result<(ClusterName, Box<RawValue>), serde_json::Error> {
     use serde::de::Error as _;
     let document: RawMembers<'_> = serde_json::from_str(source.get())?;
-    let member = |members: &RawMembers<'_>, name: &str| members.0.iter().find(|(key, _)| key.0 == name).map(|(_, value)| value.get().to_owned());
+    let member = |members: &RawMembers<'_>, name: &str| {
+        members.0.iter().find(|(key, _)| key.0 == name).map(|(_, value)| value.get().to_owned())
+    };
     let cluster: ClusterName = match member(&document, "cluster") {
         Some(cluster) => serde_json::from_str(&cluster)?,
         None => return Err(serde_json::Error::missing_field("cluster")),
@@ -484,7 +485,8 @@ mod tests {
     #[test]
     fn redactions_reach_selectable_fields_too() {
         let object = json!({"metadata": {"name": "s", "uid": "u", "resourceVersion": "1"}, "spec": {"token": "t0p", "a": 1}});
-        let projection = Projection::new(&["spec.token".to_owned()], &[FieldPath::new("spec.token"), FieldPath::new("spec.a")]).unwrap();
+        let projection =
+            Projection::new(&["spec.token".to_owned()], &[FieldPath::new("spec.token"), FieldPath::new("spec.a")]).unwrap();
         let (document, body) = encode(&resource("x.io/v1", "Foo", "foos"), &projection, &[], &object);
         assert_eq!(body["spec"], json!({"a": 1}));
         assert_eq!(body["search"]["fields"], json!(["spec.a=1"]));
@@ -530,7 +532,8 @@ mod tests {
             sources: sources.iter().map(|source| (*source).clone()).collect(),
             kind: FieldType::Text,
         };
-        let fields = [field("reportingComponent", &[&reporter]), field("source", &[&FieldPath::new("source.component"), &reporter])];
+        let fields =
+            [field("reportingComponent", &[&reporter]), field("source", &[&FieldPath::new("source.component"), &reporter])];
         let object = json!({"metadata": {"name": "e", "uid": "u", "resourceVersion": "1"}, "reportingComponent": "r"});
         let (_, body) = encode(&resource("v1", "Event", "events"), &Projection::default(), &fields, &object);
         assert_eq!(body["search"]["fields"], json!(["reportingComponent=r", "source=r"]));

@@ -8,7 +8,9 @@ use super::ClusterName;
 
 /// The prefix cannot start an index name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("index prefix {0:?} must start with a lower-case letter and hold only lower-case letters, digits, '-' and '_' (at most 64)")]
+#[error(
+    "index prefix {0:?} must start with a lower-case letter and hold only lower-case letters, digits, '-' and '_' (at most 64)"
+)]
 pub struct InvalidPrefix(String);
 
 /// What every index and alias of one store starts with (`fleetdex` by default).

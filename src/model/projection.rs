@@ -35,8 +35,7 @@ impl Projection {
                 Some(_) => path.clone(),
                 None => format!("$.{}", path.trim_start_matches('.')),
             };
-            let query = JsonPath::parse(&full)
-                .map_err(|error| InvalidPath { path: path.clone(), reason: error.to_string() })?;
+            let query = JsonPath::parse(&full).map_err(|error| InvalidPath { path: path.clone(), reason: error.to_string() })?;
             parsed.push((full, query));
         }
         Ok(Self { redact: parsed.into(), field_paths: field_paths.into() })
@@ -145,7 +144,10 @@ mod tests {
     #[test]
     fn identity_cannot_be_redacted() {
         let json = r#"{"metadata":{"name":"a","annotations":{"x/y":"1"}}}"#;
-        assert_eq!(redacted(&["metadata.name", "metadata.annotations['x/y']"], json), r#"{"metadata":{"name":"a","annotations":{}}}"#);
+        assert_eq!(
+            redacted(&["metadata.name", "metadata.annotations['x/y']"], json),
+            r#"{"metadata":{"name":"a","annotations":{}}}"#
+        );
         assert_eq!(redacted(&["$.metadata"], json), json);
     }
 

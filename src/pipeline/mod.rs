@@ -287,15 +287,7 @@ struct Writer<'p> {
 
 impl<'p> Writer<'p> {
     fn new(pipeline: &'p Pipeline, store: Arc<dyn Store>, opener: &'p Arc<dyn OpenStore>) -> Self {
-        Self {
-            pipeline,
-            store,
-            opener,
-            in_flight: JoinSet::new(),
-            limits: BATCH,
-            backoff: Backoff::default(),
-            resume_at: None,
-        }
+        Self { pipeline, store, opener, in_flight: JoinSet::new(), limits: BATCH, backoff: Backoff::default(), resume_at: None }
     }
 
     async fn run(mut self, cancel: &CancellationToken, drain: Duration) {

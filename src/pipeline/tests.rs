@@ -77,7 +77,8 @@ impl Store for Flaky {
         for write in writes {
             lock(&self.in_flight).remove(&write.id);
         }
-        let too_large = writes.len() > 1 && writes.iter().any(|write| write.body.as_ref().is_some_and(|body| body.starts_with(b"{\"huge\"")));
+        let too_large =
+            writes.len() > 1 && writes.iter().any(|write| write.body.as_ref().is_some_and(|body| body.starts_with(b"{\"huge\"")));
         if too_large {
             return Err(StoreError::TooLarge { bytes: 0 });
         }
@@ -91,7 +92,8 @@ impl Store for Flaky {
             return Err(StoreError::Unreachable { address: "here".to_owned(), reason: "cut".to_owned() });
         }
         let verdict = |write: &Write| {
-            let refused = write.body.as_ref().is_some_and(|body| body.starts_with(b"{\"refused\"") || body.starts_with(b"{\"huge\""));
+            let refused =
+                write.body.as_ref().is_some_and(|body| body.starts_with(b"{\"refused\"") || body.starts_with(b"{\"huge\""));
             match () {
                 () if self.fails() => Verdict::Retry("429".to_owned()),
                 () if self.fails() => Verdict::Blocked("403".to_owned()),
@@ -228,8 +230,12 @@ async fn submitting_waits_while_too_much_is_pending() {
     let mebibyte = Bytes::from(vec![b' '; 1 << 20]);
     let mut submitted = 0;
     while pipeline.has_room() {
-        let write =
-            Write { index: index.clone(), id: format!("id{submitted}").into(), version: "1".parse().unwrap(), body: Some(mebibyte.clone()) };
+        let write = Write {
+            index: index.clone(),
+            id: format!("id{submitted}").into(),
+            version: "1".parse().unwrap(),
+            body: Some(mebibyte.clone()),
+        };
         pipeline.submit(write, progress.ticket()).await;
         submitted += 1;
     }

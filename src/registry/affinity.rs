@@ -17,15 +17,16 @@ pub fn matches(affinity: &ClusterAffinity, cluster: &MemberView) -> bool {
         return false;
     }
     let named = affinity.cluster_names.is_empty() || affinity.cluster_names.iter().any(|wanted| wanted == name);
-    named && labels_match(affinity, cluster) && affinity.field_selector.as_ref().is_none_or(|fields| fields_match(fields, cluster))
+    named
+        && labels_match(affinity, cluster)
+        && affinity.field_selector.as_ref().is_none_or(|fields| fields_match(fields, cluster))
 }
 
 fn labels_match(affinity: &ClusterAffinity, cluster: &MemberView) -> bool {
     let Some(selector) = &affinity.label_selector else {
         return true;
     };
-    LabelSelector::from_api(selector)
-        .is_ok_and(|labels| labels.matches(|key| cluster.labels.get(key).map(String::as_str)))
+    LabelSelector::from_api(selector).is_ok_and(|labels| labels.matches(|key| cluster.labels.get(key).map(String::as_str)))
 }
 
 fn fields_match(selector: &ClusterFieldSelector, cluster: &MemberView) -> bool {

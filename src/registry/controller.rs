@@ -351,7 +351,10 @@ impl Reconciler {
         let applied = Applied {
             plan: plan(&live.iter().map(|registry| registry_view(registry)).collect::<Vec<_>>(), &views),
             leaving: plan(&leaving.iter().map(|registry| registry_view(registry)).collect::<Vec<_>>(), &[]).stores,
-            connections: members.iter().map(|(name, member)| (name.clone(), member.connection.as_ref().map(|connection| connection.id))).collect(),
+            connections: members
+                .iter()
+                .map(|(name, member)| (name.clone(), member.connection.as_ref().map(|connection| connection.id)))
+                .collect(),
         };
         let lost = state.fleet.has_lost();
         if state.applied.as_ref() != Some(&applied) || lost {
@@ -460,7 +463,8 @@ impl Reconciler {
     async fn announce(&self, registry: &ResourceRegistry, before: &ResourceRegistryStatus, after: &ResourceRegistryStatus) {
         use crate::api::condition::find;
         let Some(ready) = find(&after.conditions, "Ready") else { return };
-        let unchanged = find(&before.conditions, "Ready").is_some_and(|old| old.status == ready.status && old.reason == ready.reason);
+        let unchanged =
+            find(&before.conditions, "Ready").is_some_and(|old| old.status == ready.status && old.reason == ready.reason);
         if unchanged || ready.reason == "Syncing" || ready.reason == "Connecting" {
             return;
         }

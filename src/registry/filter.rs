@@ -56,7 +56,11 @@ impl ObjectFilter {
     ///
     /// A resource without namespaces has no use for them: an allowing selector's are ignored, and a denying selector that names some is not
     /// about it.
-    pub fn new(selector: &ResourceSelector, spec: &ResourceRegistrySpec, resource: &Resource) -> Result<Option<Self>, InvalidSelector> {
+    pub fn new(
+        selector: &ResourceSelector,
+        spec: &ResourceRegistrySpec,
+        resource: &Resource,
+    ) -> Result<Option<Self>, InvalidSelector> {
         let mut allow = Criteria::new(selector)?;
         if !resource.namespaced {
             allow.namespaces = None;

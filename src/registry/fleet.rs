@@ -111,7 +111,12 @@ impl Fleet {
 
     /// Makes what runs what the plan says. `leaving` are stores of registries that are being deleted: they stay open until their
     /// documents are gone.
-    pub async fn apply(&mut self, plan: &Plan, leaving: &BTreeMap<StoreName, StorePlan>, members: &BTreeMap<ClusterName, MemberState>) {
+    pub async fn apply(
+        &mut self,
+        plan: &Plan,
+        leaving: &BTreeMap<StoreName, StorePlan>,
+        members: &BTreeMap<ClusterName, MemberState>,
+    ) {
         let lost = self.take_lost();
         let mut wanted_stores = leaving.clone();
         wanted_stores.extend(plan.stores.clone());
@@ -231,7 +236,9 @@ impl Fleet {
             if self.units.contains_key(stream) {
                 continue;
             }
-            let Some(connection) = members.get(&stream.unit.cluster).and_then(|member| member.connection.as_ref()) else { continue };
+            let Some(connection) = members.get(&stream.unit.cluster).and_then(|member| member.connection.as_ref()) else {
+                continue;
+            };
             self.start_unit(stream, unit_plan, connection);
         }
     }
@@ -239,8 +246,10 @@ impl Fleet {
     fn start_unit(&mut self, stream: &Stream, plan: &UnitPlan, connection: &Connection) {
         let Stream { unit, store } = stream;
         let outlets = self.outlets(unit, &plan.routes);
-        let epochs: BTreeMap<StoreName, u64> =
-            outlets.iter().filter_map(|outlet| Some((outlet.pipeline.name().clone(), self.stores.get(outlet.pipeline.name())?.epoch))).collect();
+        let epochs: BTreeMap<StoreName, u64> = outlets
+            .iter()
+            .filter_map(|outlet| Some((outlet.pipeline.name().clone(), self.stores.get(outlet.pipeline.name())?.epoch)))
+            .collect();
         let parked = self.parked.remove(stream).filter(|parked| parked.plan == *plan && parked.epochs == epochs);
         let resumed = parked.and_then(|parked| Some((parked.progress, parked.version?)));
         let (progress, resume) = match resumed {
@@ -371,7 +380,10 @@ impl Fleet {
 
 /// Whether two plans of a store give the same connection, indices and documents.
 fn shapes_like(left: &StorePlan, right: &StorePlan) -> bool {
-    left.config == right.config && left.prefix == right.prefix && left.projection == right.projection && left.indexing == right.indexing
+    left.config == right.config
+        && left.prefix == right.prefix
+        && left.projection == right.projection
+        && left.indexing == right.indexing
 }
 
 fn wanted(plan: &Plan, store: &StoreName) -> Wanted {

@@ -204,7 +204,12 @@ struct Part<'a> {
 }
 
 impl Part<'_> {
-    fn resolve(&mut self, registry: &RegistryPlan, scopes: &mut BTreeMap<(StoreName, ClusterName), Coverage>, wanted: &mut Wanted) {
+    fn resolve(
+        &mut self,
+        registry: &RegistryPlan,
+        scopes: &mut BTreeMap<(StoreName, ClusterName), Coverage>,
+        wanted: &mut Wanted,
+    ) {
         self.outcome.discovered = self.member.discovery.is_some();
         let Some(store) = &registry.store else {
             return;
@@ -235,7 +240,14 @@ impl Part<'_> {
         selection.resources
     }
 
-    fn add_route(&mut self, selector: &ResourceSelector, resource: Resource, store: &StoreName, coverage: &mut Coverage, wanted: &mut Wanted) {
+    fn add_route(
+        &mut self,
+        selector: &ResourceSelector,
+        resource: Resource,
+        store: &StoreName,
+        coverage: &mut Coverage,
+        wanted: &mut Wanted,
+    ) {
         let names_namespaces = !selector.namespace.is_empty() || !selector.namespaces.is_empty();
         if names_namespaces && !resource.namespaced {
             if selector.every_kind() {
@@ -300,10 +312,18 @@ fn common<T: PartialEq>(routes: &[Route], part: impl Fn(&ObjectFilter) -> &T) ->
 /// Fields that the apiserver of any member can select by, besides name and namespace. Newer ones are left out: an apiserver refuses the
 /// whole list for a field that it does not know.
 const LONG_KNOWN: [(&str, &str, &[&str]); 6] = [
-    ("", "Event", &["involvedObject.kind", "involvedObject.name", "involvedObject.namespace", "involvedObject.uid", "reason", "type"]),
+    (
+        "",
+        "Event",
+        &["involvedObject.kind", "involvedObject.name", "involvedObject.namespace", "involvedObject.uid", "reason", "type"],
+    ),
     ("", "Namespace", &["status.phase"]),
     ("", "Node", &["spec.unschedulable"]),
-    ("", "Pod", &["spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName", "status.phase", "status.podIP"]),
+    (
+        "",
+        "Pod",
+        &["spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName", "status.phase", "status.podIP"],
+    ),
     ("", "Secret", &["type"]),
     ("batch", "Job", &["status.successful"]),
 ];

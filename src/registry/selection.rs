@@ -196,9 +196,9 @@ impl<'a> Resolver<'a> {
             return Selection::failed(self.incomplete(unanswered));
         }
         let is_served = of_group().any(|served| &*served.resource.gvk.version == version);
-        let wanted = of_group().filter(|served| served.list_and_watch).filter(|served| {
-            if is_served { &*served.resource.gvk.version == version } else { served.preferred }
-        });
+        let wanted = of_group()
+            .filter(|served| served.list_and_watch)
+            .filter(|served| if is_served { &*served.resource.gvk.version == version } else { served.preferred });
         let resources = one_per_kind(wanted);
         if !resources.is_empty() {
             return Selection { resources, problem: None };

@@ -7,9 +7,7 @@ use k8s_openapi::{
     jiff::Timestamp,
 };
 
-use super::{
-    plan::{ClusterPlan, KindProblem, RegistryPlan},
-};
+use super::plan::{ClusterPlan, KindProblem, RegistryPlan};
 use crate::{
     api::{
         condition::{self, Finding},
@@ -141,9 +139,10 @@ fn unit_status(unit: &Unit, progress: Option<&Progress>) -> Option<KindStatus> {
             let progress = progress?;
             match (progress.rejected(), progress.skipped()) {
                 (0, 0) => return None,
-                (rejected, 0) => {
-                    (Phase::Synced, format!("{rejected} refused by the store and kept as fallback documents (search.rejected says why)"))
-                }
+                (rejected, 0) => (
+                    Phase::Synced,
+                    format!("{rejected} refused by the store and kept as fallback documents (search.rejected says why)"),
+                ),
                 (rejected, skipped) => (Phase::Failed, format!("{skipped} could not be read, {rejected} refused by the store")),
             }
         }
@@ -193,9 +192,11 @@ fn store_finding(inputs: &Inputs<'_>) -> Finding {
     }
     match &inputs.store {
         None => Finding::unknown(KIND, "Connecting", "the store has not answered yet"),
-        Some(Ok(())) if inputs.anonymous => {
-            Finding::holds(KIND, "ReachableWithoutCredentials", "the store answers; no secretRef is given, so requests carry no credentials")
-        }
+        Some(Ok(())) if inputs.anonymous => Finding::holds(
+            KIND,
+            "ReachableWithoutCredentials",
+            "the store answers; no secretRef is given, so requests carry no credentials",
+        ),
         Some(Ok(())) => Finding::holds(KIND, "Reachable", "the store answers"),
         Some(Err(Unavailable { reason, message })) => Finding::fails(KIND, reason, message.clone()),
     }

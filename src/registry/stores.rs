@@ -70,7 +70,9 @@ impl RegistryStore {
             Ok(Some(secret)) => Ok(Some((reference, secret))),
             Ok(None) => Err(Unavailable {
                 reason: "SecretNotFound",
-                message: format!("backendStore.openSearch.{field}: Secret {namespace}/{name} does not exist; create it, or remove the reference"),
+                message: format!(
+                    "backendStore.openSearch.{field}: Secret {namespace}/{name} does not exist; create it, or remove the reference"
+                ),
             }),
             Err(error) => Err(Unavailable {
                 reason: "SecretUnreadable",
@@ -104,7 +106,8 @@ fn mapped_fields(extra: &[FieldPath]) -> Vec<FieldPath> {
         let gvk = Gvk::new(kind.group, kind.version, kind.kind);
         kinds::selectable_fields(&gvk).unwrap_or_default()
     });
-    let mut fields: Vec<FieldPath> = built_in.filter_map(|field| field.sources.first().cloned()).chain(extra.iter().cloned()).collect();
+    let mut fields: Vec<FieldPath> =
+        built_in.filter_map(|field| field.sources.first().cloned()).chain(extra.iter().cloned()).collect();
     fields.sort();
     fields.dedup();
     fields
@@ -114,7 +117,8 @@ fn mapped_fields(extra: &[FieldPath]) -> Vec<FieldPath> {
 impl OpenStore for RegistryStore {
     async fn open(&self) -> Result<Arc<dyn Store>, Unavailable> {
         let settings = self.settings().await?;
-        let service = connect(&settings).map_err(|error| Unavailable { reason: "InvalidSettings", message: error.to_string() })?;
+        let service =
+            connect(&settings).map_err(|error| Unavailable { reason: "InvalidSettings", message: error.to_string() })?;
         let engine = Engine::new(service, self.options());
         engine.prepare().await?;
         *self.opened_with.lock().unwrap_or_else(PoisonError::into_inner) = Some(settings);

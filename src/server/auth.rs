@@ -179,15 +179,9 @@ mod tests {
     fn only_the_token_itself_is_accepted() {
         let verifier = TokenVerifier::new("secret");
         assert!(verifier.accepts(Some("Bearer secret")));
-        for refused in [
-            None,
-            Some(""),
-            Some("secret"),
-            Some("Bearer"),
-            Some("Bearer "),
-            Some("Basic secret"),
-            Some("Bearer secre"),
-        ] {
+        for refused in
+            [None, Some(""), Some("secret"), Some("Bearer"), Some("Bearer "), Some("Basic secret"), Some("Bearer secre")]
+        {
             assert!(!verifier.accepts(refused), "{refused:?}");
         }
     }

@@ -118,10 +118,8 @@ fn versions_by_group(catalog: &Catalog) -> BTreeMap<String, Vec<String>> {
 }
 
 fn group(name: &str, versions: &[String]) -> APIGroup {
-    let listed = |version: &String| GroupVersionForDiscovery {
-        group_version: format!("{name}/{version}"),
-        version: version.clone(),
-    };
+    let listed =
+        |version: &String| GroupVersionForDiscovery { group_version: format!("{name}/{version}"), version: version.clone() };
     let all: Vec<GroupVersionForDiscovery> = versions.iter().map(listed).collect();
     APIGroup { name: name.to_owned(), preferred_version: all.first().cloned(), versions: all, ..APIGroup::default() }
 }

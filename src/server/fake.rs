@@ -125,18 +125,8 @@ pub(crate) fn catalog(main: Arc<dyn Store>) -> Catalog {
     add(&mut catalog, "main", "member1", &pods());
     add(&mut catalog, "main", "member2", &pods());
     add(&mut catalog, "main", "member1", &served(Gvk::new("", "v1", "Node"), "nodes", false, &["no"]));
-    add(
-        &mut catalog,
-        "main",
-        "member1",
-        &served(Gvk::new("apps", "v1beta1", "Deployment"), "deployments", true, &["deploy"]),
-    );
-    add(
-        &mut catalog,
-        "main",
-        "member2",
-        &served(Gvk::new("apps", "v1", "Deployment"), "deployments", true, &["deploy"]),
-    );
+    add(&mut catalog, "main", "member1", &served(Gvk::new("apps", "v1beta1", "Deployment"), "deployments", true, &["deploy"]));
+    add(&mut catalog, "main", "member2", &served(Gvk::new("apps", "v1", "Deployment"), "deployments", true, &["deploy"]));
     catalog
 }
 

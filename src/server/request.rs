@@ -131,9 +131,7 @@ pub fn parse(path: &str, query: Option<&str>) -> Result<ApiRequest, ApiError> {
         ["version"] => ApiRequest::Version,
         ["apis"] => ApiRequest::Own(OwnDiscovery::Groups),
         ["apis", group] => ApiRequest::Own(OwnDiscovery::Group(own_group(group).ok_or_else(no_such_path)?)),
-        ["apis", group, VERSION] => {
-            ApiRequest::Own(OwnDiscovery::Resources(own_group(group).ok_or_else(no_such_path)?))
-        }
+        ["apis", group, VERSION] => ApiRequest::Own(OwnDiscovery::Resources(own_group(group).ok_or_else(no_such_path)?)),
         ["apis", group, VERSION, rest @ ..] if own_group(group).is_some() => below_group(path, rest)?,
         _ => return Err(no_such_path()),
     };
@@ -167,9 +165,7 @@ fn path_segments(path: &str) -> Result<Vec<String>, ApiError> {
 fn below_group(path: &str, rest: &[&str]) -> Result<ApiRequest, ApiError> {
     match rest {
         ["search", "cache", ..] => Err(not_yet("search/cache (the embedded store)")),
-        ["search", "opensearch", native @ ..] | ["search", native @ ..] => {
-            Ok(ListRequest::of(path, native, None)?.boxed())
-        }
+        ["search", "opensearch", native @ ..] | ["search", native @ ..] => Ok(ListRequest::of(path, native, None)?.boxed()),
         ["clusters", cluster, native @ ..] if !native.is_empty() => {
             let name = cluster.parse().map_err(|error| ApiError::bad_request(format!("path: {error}")))?;
             Ok(ListRequest::of(path, native, Some(name))?.boxed())
@@ -186,9 +182,7 @@ fn fleet_discovery(native: &[&str]) -> Result<FleetDiscovery, ApiError> {
         ["apis"] => Ok(FleetDiscovery::Groups),
         ["apis", group] => Ok(FleetDiscovery::Group(group.to_owned())),
         ["api", version] => Ok(FleetDiscovery::Resources { group: String::new(), version: version.to_owned() }),
-        ["apis", group, version] => {
-            Ok(FleetDiscovery::Resources { group: group.to_owned(), version: version.to_owned() })
-        }
+        ["apis", group, version] => Ok(FleetDiscovery::Resources { group: group.to_owned(), version: version.to_owned() }),
         _ => Err(not_yet("proxying of anything but discovery")),
     }
 }
@@ -325,8 +319,7 @@ impl NativePath {
             [plural] => (*plural, None),
             [plural, name] => (*plural, Some((*name).to_owned())),
             [_, _, subresource, ..] => {
-                let problem =
-                    format!("path {path:?}: subresource {subresource:?} is not in the index, only objects are");
+                let problem = format!("path {path:?}: subresource {subresource:?} is not in the index, only objects are");
                 return Err(ApiError::bad_request(problem));
             }
         };
@@ -409,7 +402,8 @@ mod tests {
     #[test]
     fn what_is_empty_or_zero_counts_as_not_given() {
         let bare = list(&format!("{SEARCH}/api/v1/pods"), "").unwrap();
-        let empty = "labelSelector=&fieldSelector=&limit=0&continue=&clusters=&namespaces=&names=&store=&watch=0&resourceVersion=";
+        let empty =
+            "labelSelector=&fieldSelector=&limit=0&continue=&clusters=&namespaces=&names=&store=&watch=0&resourceVersion=";
         assert_eq!(list(&format!("{SEARCH}/api/v1/pods"), empty).unwrap(), bare);
     }
 

@@ -44,9 +44,7 @@ pub struct ServerArgs {
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
     /// Without authentication of clients nobody from outside may ask.
-    #[error(
-        "{ADDRESS_FLAG} {0} is no loopback address, and this server knows no other clients; use 127.0.0.1 or [::1]"
-    )]
+    #[error("{ADDRESS_FLAG} {0} is no loopback address, and this server knows no other clients; use 127.0.0.1 or [::1]")]
     NotLoopback(SocketAddr),
     /// The port is not to be had.
     #[error(transparent)]

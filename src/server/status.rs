@@ -112,9 +112,7 @@ impl ApiError {
                 name: Some(cluster.to_string()),
                 ..StatusDetails::default()
             }),
-            Self::Busy(_) => {
-                Some(StatusDetails { retry_after_seconds: Some(RETRY_AFTER_SECONDS), ..StatusDetails::default() })
-            }
+            Self::Busy(_) => Some(StatusDetails { retry_after_seconds: Some(RETRY_AFTER_SECONDS), ..StatusDetails::default() }),
             _ => None,
         }
     }
@@ -183,10 +181,8 @@ mod tests {
 
     #[test]
     fn store_errors_keep_their_meaning() {
-        let unreachable =
-            StoreError::Unreachable { address: "https://os:9200".to_owned(), reason: "refused".to_owned() };
-        let password =
-            StoreError::Unauthorized { address: "https://os".to_owned(), status: 401, reason: "no".to_owned() };
+        let unreachable = StoreError::Unreachable { address: "https://os:9200".to_owned(), reason: "refused".to_owned() };
+        let password = StoreError::Unauthorized { address: "https://os".to_owned(), status: 401, reason: "no".to_owned() };
         let garbled = StoreError::Garbled { operation: "search".to_owned(), reason: "no JSON".to_owned() };
         let codes = [unreachable, password, garbled, StoreError::Expired].map(|error| ApiError::from(error).code());
         assert_eq!(codes, [503, 503, 500, 410]);

@@ -43,9 +43,8 @@ pub fn target(catalog: &Catalog, request: &ListRequest) -> Result<Target, ApiErr
     check_cluster(catalog, registered, request.path_cluster.as_ref())?;
     let asked = asked_clusters(registered, request);
     let (store_name, holding) = choose(registered, request, &asked)?;
-    let store = catalog
-        .store(store_name)
-        .ok_or_else(|| ApiError::Unavailable(format!("store {store_name} is not connected yet")))?;
+    let store =
+        catalog.store(store_name).ok_or_else(|| ApiError::Unavailable(format!("store {store_name} is not connected yet")))?;
     let clusters: Vec<ClusterName> = request.clusters.iter().filter(|name| asked.contains(*name)).cloned().collect();
     let query = Query {
         resource: name,
@@ -149,8 +148,7 @@ fn warnings(catalog: &Catalog, registered: &Registered, request: &ListRequest, h
     for name in missing {
         warnings.push(format!("no ResourceRegistry selects {} of cluster {name}", qualified(&registered.name)));
     }
-    let answering =
-        holding.clusters.iter().filter(|name| request.clusters.is_empty() || request.clusters.contains(name));
+    let answering = holding.clusters.iter().filter(|name| request.clusters.is_empty() || request.clusters.contains(name));
     for name in answering {
         if let Some(since) = catalog.stale(name) {
             warnings.push(format!("cluster {name} is {since}"));

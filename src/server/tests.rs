@@ -104,8 +104,7 @@ async fn a_page_is_never_larger_than_memory_allows() {
 #[tokio::test]
 async fn path_and_parameters_become_the_query() {
     let main = Prepared::with(vec![]);
-    let path =
-        "api/v1/namespaces/web/pods/p-1?clusters=member2&fieldSelector=status.phase!%3DRunning&labelSelector=!canary";
+    let path = "api/v1/namespaces/web/pods/p-1?clusters=member2&fieldSelector=status.phase!%3DRunning&labelSelector=!canary";
     fetch(&app(catalog(main.clone())), &format!("{SEARCH}/{path}")).await;
     let (query, _) = main.asked().pop().unwrap();
     assert_eq!(query.clusters, [cluster("member2")]);
@@ -176,9 +175,7 @@ async fn errors_of_the_store_become_statuses_that_clients_act_on() {
     let app = app(catalog(main));
     let pods = format!("{SEARCH}/api/v1/pods");
     assert!(refusal(&app, &pods).await.starts_with("410 Expired: the continue token has expired"));
-    assert!(
-        refusal(&app, &pods).await.starts_with("503 ServiceUnavailable: cannot reach OpenSearch at http://os:9200")
-    );
+    assert!(refusal(&app, &pods).await.starts_with("503 ServiceUnavailable: cannot reach OpenSearch at http://os:9200"));
     let overloaded = send(&app, get(&pods)).await;
     assert_eq!(overloaded.status(), StatusCode::TOO_MANY_REQUESTS);
     assert_eq!(overloaded.headers()["retry-after"], "1");
@@ -266,13 +263,9 @@ async fn only_the_token_opens_anything_but_health() {
 async fn methods_and_media_types_that_are_not_served_are_statuses_too() {
     let app = app(catalog(Prepared::with(vec![])));
     let pods = format!("{SEARCH}/api/v1/pods");
-    let authorized =
-        |method: &str| Request::builder().method(method).uri(&pods).header("authorization", "Bearer secret");
+    let authorized = |method: &str| Request::builder().method(method).uri(&pods).header("authorization", "Bearer secret");
     let post = send(&app, authorized("POST").body(Body::from("{}")).unwrap()).await;
-    assert_eq!(
-        (post.status(), &post.headers()["allow"].clone()),
-        (StatusCode::METHOD_NOT_ALLOWED, &"GET".parse().unwrap())
-    );
+    assert_eq!((post.status(), &post.headers()["allow"].clone()), (StatusCode::METHOD_NOT_ALLOWED, &"GET".parse().unwrap()));
     assert_eq!(body(post).await["reason"], "MethodNotAllowed");
     let accept = async |media: &str| {
         send(&app, authorized("GET").header("accept", media).body(Body::empty()).unwrap()).await.status().as_u16()
@@ -301,14 +294,8 @@ async fn discovery_tells_what_is_registered_as_an_apiserver_would() {
     200 {"apiVersion":"v1","kind":"APIResourceList","groupVersion":"apps/v1","resources":[{"kind":"Deployment","name":"deployments","namespaced":true,"shortNames":["deploy"],"singularName":"deployment","verbs":["get","list"]}]}
     200 {"apiVersion":"v1","kind":"APIResourceList","groupVersion":"apps/v1beta1","resources":[{"kind":"Deployment","name":"deployments","namespaced":true,"shortNames":["deploy"],"singularName":"deployment","verbs":["get","list"]}]}
     "#);
-    assert_eq!(
-        refusal(&app, &format!("{proxy}/apis/batch/v1")).await,
-        "404 NotFound: the server has nothing at /apis/batch/v1"
-    );
-    assert_eq!(
-        refusal(&app, &format!("{proxy}/apis/batch")).await,
-        "404 NotFound: the server has nothing at /apis/batch"
-    );
+    assert_eq!(refusal(&app, &format!("{proxy}/apis/batch/v1")).await, "404 NotFound: the server has nothing at /apis/batch/v1");
+    assert_eq!(refusal(&app, &format!("{proxy}/apis/batch")).await, "404 NotFound: the server has nothing at /apis/batch");
 }
 
 #[tokio::test]

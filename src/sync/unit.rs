@@ -183,7 +183,12 @@ impl Running {
     }
 
     /// Reads one list to its end, or to the first failure: page by page, the next one being fetched while this one is sent on.
-    async fn list(&mut self, continue_token: Option<String>, limit: Option<u32>, prunes: &mut JoinSet<()>) -> Result<Pause, Fault> {
+    async fn list(
+        &mut self,
+        continue_token: Option<String>,
+        limit: Option<u32>,
+        prunes: &mut JoinSet<()>,
+    ) -> Result<Pause, Fault> {
         let lists = Arc::clone(&self.task.lists);
         let Ok(_permit) = lists.acquire().await else { return Ok(Pause::Backoff) };
         if continue_token.is_none() {
@@ -424,8 +429,7 @@ impl Prune {
             Scope::Namespace(namespace) => Some(namespace.clone()),
         };
         let gvk = &self.unit.resource.gvk;
-        let extent =
-            Extent::Kind(KindExtent { api_version: gvk.api_version(), kind: gvk.kind.to_string(), namespace });
+        let extent = Extent::Kind(KindExtent { api_version: gvk.api_version(), kind: gvk.kind.to_string(), namespace });
         let mut absent = Vec::new();
         let store = outlet.pipeline.opened().await;
         store

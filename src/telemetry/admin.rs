@@ -39,9 +39,7 @@ pub fn health(readiness: Readiness) -> Router {
 fn encode(metrics: &Metrics) -> Response {
     match metrics.encode() {
         Ok(text) => ([(CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response(),
-        Err(error) => {
-            (StatusCode::INTERNAL_SERVER_ERROR, format!("cannot encode the metrics: {error}")).into_response()
-        }
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("cannot encode the metrics: {error}")).into_response(),
     }
 }
 

@@ -34,9 +34,7 @@ pub enum LogFormat {
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
     /// The filter is no filter.
-    #[error(
-        "cannot read the log filter {filter:?} (from --log-level or RUST_LOG; try `debug` or `info,fleetdex::watch=debug`)"
-    )]
+    #[error("cannot read the log filter {filter:?} (from --log-level or RUST_LOG; try `debug` or `info,fleetdex::watch=debug`)")]
     Filter {
         /// What was given.
         filter: String,

@@ -22,8 +22,7 @@ use prometheus_client::{
 
 pub use super::labels::{BulkOutcome, BulkVerdict, RelistReason, UnitPhase, WatchEvent};
 use super::labels::{
-    ClusterLabels, CodeLabels, EventLabels, OutcomeLabels, PhaseLabels, RelistLabels, StoreLabels, UnitLabels,
-    VerdictLabels,
+    ClusterLabels, CodeLabels, EventLabels, OutcomeLabels, PhaseLabels, RelistLabels, StoreLabels, UnitLabels, VerdictLabels,
 };
 use crate::model::{ClusterName, Gvk, StoreName};
 
@@ -126,11 +125,7 @@ impl Metrics {
 
     fn register_serving(&mut self) {
         let registry = &mut self.registry;
-        registry.register(
-            "query_requests",
-            "Answered requests of the query API by HTTP status",
-            self.query_requests.clone(),
-        );
+        registry.register("query_requests", "Answered requests of the query API by HTTP status", self.query_requests.clone());
         let seconds = "Seconds until the first byte of an answer of the query API";
         registry.register("query_seconds", seconds, self.query_seconds.clone());
         registry.register("build", "What runs", Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]));
@@ -141,8 +136,7 @@ impl Metrics {
         let labels = UnitLabels { cluster: cluster.as_str().into(), kind: kind.to_string().into() };
         self.known_units.lock().unwrap_or_else(PoisonError::into_inner).insert(labels.clone());
         let event = |event| {
-            let event_labels =
-                EventLabels { cluster: Arc::clone(&labels.cluster), kind: Arc::clone(&labels.kind), event };
+            let event_labels = EventLabels { cluster: Arc::clone(&labels.cluster), kind: Arc::clone(&labels.kind), event };
             self.watch_events.get_or_create_owned(&event_labels)
         };
         UnitMetrics {
@@ -210,11 +204,9 @@ impl Metrics {
     /// The handles of one store.
     pub fn store(&self, store: &StoreName) -> StoreMetrics {
         let labels = StoreLabels { store: store.as_str().into() };
-        let items =
-            |verdict| self.bulk_items.get_or_create_owned(&VerdictLabels { store: Arc::clone(&labels.store), verdict });
-        let requests = |outcome| {
-            self.bulk_requests.get_or_create_owned(&OutcomeLabels { store: Arc::clone(&labels.store), outcome })
-        };
+        let items = |verdict| self.bulk_items.get_or_create_owned(&VerdictLabels { store: Arc::clone(&labels.store), verdict });
+        let requests =
+            |outcome| self.bulk_requests.get_or_create_owned(&OutcomeLabels { store: Arc::clone(&labels.store), outcome });
         StoreMetrics {
             answered: requests(BulkOutcome::Answered),
             failed: requests(BulkOutcome::Failed),

@@ -200,7 +200,9 @@ mod tests {
         let parse = |kind: &str| format!(r#"{{"type":"{kind}","object":{object}}}"#);
         assert!(matches!(WatchEvent::parse(parse("ADDED").as_bytes()).unwrap(), WatchEvent::Added(_)));
         assert!(matches!(WatchEvent::parse(parse("DELETED").as_bytes()).unwrap(), WatchEvent::Deleted(_)));
-        assert!(matches!(WatchEvent::parse(parse("BOOKMARK").as_bytes()).unwrap(), WatchEvent::Bookmark(version) if version.get() == 12));
+        assert!(
+            matches!(WatchEvent::parse(parse("BOOKMARK").as_bytes()).unwrap(), WatchEvent::Bookmark(version) if version.get() == 12)
+        );
         assert!(matches!(WatchEvent::parse(parse("NEW").as_bytes()), Err(EventError::UnknownType(_))));
         let other_order = format!(r#"{{ "object": {object}, "type": "ADDED" }}"#);
         assert!(matches!(WatchEvent::parse(other_order.as_bytes()).unwrap(), WatchEvent::Added(text) if text == object));

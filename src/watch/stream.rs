@@ -190,12 +190,18 @@ impl Lines {
                 return Ok(Some(line));
             }
             if self.buffer.len() > MAX_LINE_BYTES {
-                return Err(Fault { kind: FaultKind::Garbled, message: format!("a watch line is longer than {MAX_LINE_BYTES} bytes") });
+                return Err(Fault {
+                    kind: FaultKind::Garbled,
+                    message: format!("a watch line is longer than {MAX_LINE_BYTES} bytes"),
+                });
             }
             let frame = tokio::time::timeout_at(self.deadline, self.body.frame()).await;
             match frame {
                 Err(_) => {
-                    return Err(Fault { kind: FaultKind::Transport, message: "the watch outlived its deadline in silence".to_owned() });
+                    return Err(Fault {
+                        kind: FaultKind::Transport,
+                        message: "the watch outlived its deadline in silence".to_owned(),
+                    });
                 }
                 // A line cut off by the end of the stream was not received; the next watch sends it again.
                 Ok(None) => return Ok(None),

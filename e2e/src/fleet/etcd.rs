@@ -40,19 +40,10 @@ impl Etcd {
             "--quota-backend-bytes=4294967296".to_owned(),
             "--log-level=warn".to_owned(),
         ];
-        let start = Start {
-            program: Part::Etcd.ensure()?,
-            arguments,
-            folder: dir.to_owned(),
-            ..Start::default()
-        };
+        let start = Start { program: Part::Etcd.ensure()?, arguments, folder: dir.to_owned(), ..Start::default() };
         let process = Process::new("etcd", start, dir.join("etcd.log"), group);
         process.spawn()?;
-        Ok(Self {
-            url,
-            process,
-            _ports: [client_port, peer_port],
-        })
+        Ok(Self { url, process, _ports: [client_port, peer_port] })
     }
 
     /// The client address, plain HTTP on loopback.
@@ -75,9 +66,6 @@ impl Etcd {
     pub(super) async fn wait_ready(&self) -> Result<()> {
         let client = http::client(None)?;
         let health = format!("{}/health", self.url);
-        ready::wait(&self.process, || {
-            client.get(&health).timeout(Duration::from_secs(2))
-        })
-        .await
+        ready::wait(&self.process, || client.get(&health).timeout(Duration::from_secs(2))).await
     }
 }

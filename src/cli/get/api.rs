@@ -43,9 +43,7 @@ pub enum ApiError {
         reason: String,
     },
     /// The token would be readable on the network.
-    #[error(
-        "--server {0:?} is not on this machine, and over plain http the token would be readable on the way; use https"
-    )]
+    #[error("--server {0:?} is not on this machine, and over plain http the token would be readable on the way; use https")]
     Exposed(String),
     /// The client could not be built.
     #[error("cannot set up the HTTP client")]
@@ -104,8 +102,8 @@ impl Api {
     /// Reads the token; asks nothing yet. Proxies from the environment are not used: the token stays on this machine.
     pub fn new(server: &str, token_file: &Path) -> Result<Self, ApiError> {
         check_address(server)?;
-        let token = std::fs::read_to_string(token_file)
-            .map_err(|source| ApiError::TokenFile { path: token_file.to_owned(), source })?;
+        let token =
+            std::fs::read_to_string(token_file).map_err(|source| ApiError::TokenFile { path: token_file.to_owned(), source })?;
         let client = Client::builder()
             .no_proxy()
             .redirect(redirect::Policy::none())
@@ -138,10 +136,8 @@ impl Api {
 
     /// One page of a list; `path` is the collection's native path.
     pub async fn list(&self, path: &str, parameters: &[(&str, String)]) -> Result<ListPage, ApiError> {
-        let pairs: Vec<String> =
-            parameters.iter().map(|(key, value)| format!("{key}={}", percent::encode(value))).collect();
-        let (mut page, headers): (ListPage, HeaderMap) =
-            self.get(&format!("search/{path}?{}", pairs.join("&"))).await?;
+        let pairs: Vec<String> = parameters.iter().map(|(key, value)| format!("{key}={}", percent::encode(value))).collect();
+        let (mut page, headers): (ListPage, HeaderMap) = self.get(&format!("search/{path}?{}", pairs.join("&"))).await?;
         page.warnings = warnings(&headers);
         Ok(page)
     }
@@ -158,11 +154,8 @@ impl Api {
         let code = response.status();
         let headers = response.headers().clone();
         let body = response.bytes().await.map_err(unreachable)?;
-        let garbled = |error: serde_json::Error| ApiError::Garbled {
-            path: path.clone(),
-            code: code.as_u16(),
-            reason: error.to_string(),
-        };
+        let garbled =
+            |error: serde_json::Error| ApiError::Garbled { path: path.clone(), code: code.as_u16(), reason: error.to_string() };
         if !code.is_success() {
             return Err(ApiError::Refused(Box::new(serde_json::from_slice(&body).map_err(garbled)?)));
         }
@@ -212,9 +205,7 @@ mod tests {
 
     #[test]
     fn the_token_is_never_sent_in_the_clear_to_another_machine() {
-        for allowed in
-            ["http://127.0.0.1:8443", "http://localhost:1", "http://[::1]:8443/", "https://fleetdex.example.com"]
-        {
+        for allowed in ["http://127.0.0.1:8443", "http://localhost:1", "http://[::1]:8443/", "https://fleetdex.example.com"] {
             assert!(check_address(allowed).is_ok(), "{allowed}");
         }
         let exposed = check_address("http://fleetdex.example.com:8443").unwrap_err();

@@ -139,8 +139,7 @@ impl Output {
         match self.layout.format {
             Format::Json => serde_json::to_writer_pretty(&mut *out, &self.list()?).map_err(io::Error::from)?,
             Format::Yaml => {
-                let text =
-                    serde_saphyr::to_string(&self.list()?).map_err(|error| OutputError::Yaml(error.to_string()))?;
+                let text = serde_saphyr::to_string(&self.list()?).map_err(|error| OutputError::Yaml(error.to_string()))?;
                 return Ok(out.write_all(text.as_bytes())?);
             }
             Format::Name => return Ok(write_lines(out, &self.rows)?),
@@ -152,12 +151,9 @@ impl Output {
 
     /// Always a List, since the same name may stand in several clusters.
     fn list(&self) -> Result<Value, OutputError> {
-        let items: Result<Vec<Value>, _> =
-            self.objects.iter().map(|object| serde_json::from_str(object.get())).collect();
+        let items: Result<Vec<Value>, _> = self.objects.iter().map(|object| serde_json::from_str(object.get())).collect();
         let items = items.map_err(OutputError::NoObject)?;
-        Ok(
-            serde_json::json!({ "apiVersion": "v1", "kind": "List", "metadata": { "resourceVersion": "" }, "items": items }),
-        )
+        Ok(serde_json::json!({ "apiVersion": "v1", "kind": "List", "metadata": { "resourceVersion": "" }, "items": items }))
     }
 
     fn write_table(self, out: &mut dyn Write) -> io::Result<()> {

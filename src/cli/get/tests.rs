@@ -42,10 +42,7 @@ impl Running {
         // The HTTP client wants a provider even though nothing here is encrypted; another test may have been first.
         let _first = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let folder = tempfile::tempdir().unwrap();
-        let args = ServerArgs {
-            api_address: "127.0.0.1:0".parse().unwrap(),
-            token_file: folder.path().join("fleetdex/token"),
-        };
+        let args = ServerArgs { api_address: "127.0.0.1:0".parse().unwrap(), token_file: folder.path().join("fleetdex/token") };
         let server = Server::bind(&args).await.unwrap();
         let address = format!("http://{}", server.address());
         let (_sender, reader) = watch::channel(Arc::new(catalog));
@@ -192,16 +189,7 @@ async fn awkward_texts_survive_yaml() {
     ];
     let long = "word ".repeat(60);
     let mut values: Vec<serde_json::Value> = texts.iter().map(|text| json!(text)).collect();
-    values.extend([
-        json!(long),
-        json!(long.trim()),
-        json!(1),
-        json!(1.5),
-        json!(null),
-        json!([]),
-        json!({}),
-        json!([[1, []]]),
-    ]);
+    values.extend([json!(long), json!(long.trim()), json!(1), json!(1.5), json!(null), json!([]), json!({}), json!([[1, []]])]);
     let object = json!({ "metadata": { "name": "a" }, "data": values, "1": { "true": 1, "a: b": 2, "": 3 } });
     let items = vec![Hit { cluster: cluster("member1"), object: to_raw_value(&object).unwrap() }];
     let running = Running::with(vec![Ok(Page { items, next: None, remaining: None })]).await;
@@ -281,10 +269,7 @@ async fn refusals_and_warnings_go_to_standard_error() {
     let running = Running::over(stale, store).await;
     let (found, _, expired) = running.get(&["pods"]).await;
     assert!(!found);
-    assert_eq!(
-        expired,
-        "Error from server (Expired): the continue token has expired; start the list again without it\n"
-    );
+    assert_eq!(expired, "Error from server (Expired): the continue token has expired; start the list again without it\n");
     let (_, _, warned) = running.get(&["pods"]).await;
     assert!(warned.starts_with("Warning: cluster member1 is disconnected since noon\n"), "{warned}");
     let (_, _, selector) = running.get(&["pods", "-l", "a in (b"]).await;

@@ -29,10 +29,7 @@ pub(super) const COLUMNS: &[Column] = &[
 ];
 
 fn condition_is_true(object: &Object<'_>, name: &Value) -> bool {
-    object
-        .list("/status/conditions")
-        .iter()
-        .any(|condition| condition["type"] == *name && condition["status"] == "True")
+    object.list("/status/conditions").iter().any(|condition| condition["type"] == *name && condition["status"] == "True")
 }
 
 fn is_sidecar(init_container: &Value) -> bool {
@@ -56,8 +53,7 @@ fn status(object: &Object<'_>) -> String {
     }
     let containers = object.list("/status/containerStatuses");
     let told = containers.iter().filter_map(container_reason).next_back();
-    let is_running =
-        containers.iter().any(|container| container["ready"] == true && container["state"].get("running").is_some());
+    let is_running = containers.iter().any(|container| container["ready"] == true && container["state"].get("running").is_some());
     match told {
         // A finished container beside a running one is no news.
         Some(word) if word == "Completed" && is_running => {
@@ -73,8 +69,7 @@ fn initialising(object: &Object<'_>) -> Option<String> {
     let total = object.list("/spec/initContainers").len();
     let statuses = object.list("/status/initContainerStatuses").iter();
     let is_done = |status: &Value| {
-        let has_started =
-            status["started"] == true && sidecars(object).any(|sidecar| sidecar["name"] == status["name"]);
+        let has_started = status["started"] == true && sidecars(object).any(|sidecar| sidecar["name"] == status["name"]);
         status.pointer("/state/terminated/exitCode").and_then(Value::as_i64) == Some(0) || has_started
     };
     let (position, blocking) = statuses.enumerate().find(|(_, status)| !is_done(status))?;

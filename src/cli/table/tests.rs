@@ -46,26 +46,18 @@ fn a_pod_shows_what_is_ready_and_how_often_it_restarted() {
 #[test]
 fn the_status_of_a_pod_is_what_keeps_it_from_running() {
     let one = json!({ "containers": [{ "name": "a" }] });
-    let container =
-        |state: Value| json!({ "phase": "Running", "containerStatuses": [{ "name": "a", "state": state }] });
+    let container = |state: Value| json!({ "phase": "Running", "containerStatuses": [{ "name": "a", "state": state }] });
     assert_eq!(pod_status(&one, &json!({ "phase": "Pending" })), "Pending");
     assert_eq!(pod_status(&one, &json!({ "phase": "Failed", "reason": "Evicted" })), "Evicted");
-    assert_eq!(
-        pod_status(&one, &container(json!({ "waiting": { "reason": "CrashLoopBackOff" } }))),
-        "CrashLoopBackOff"
-    );
+    assert_eq!(pod_status(&one, &container(json!({ "waiting": { "reason": "CrashLoopBackOff" } }))), "CrashLoopBackOff");
     assert_eq!(pod_status(&one, &container(json!({ "terminated": { "exitCode": 3 } }))), "ExitCode:3");
     assert_eq!(pod_status(&one, &container(json!({ "terminated": { "signal": 9, "exitCode": 137 } }))), "Signal:9");
     let init = json!({ "containers": [{ "name": "a" }], "initContainers": [{ "name": "i" }, { "name": "j" }] });
     let done = json!({ "name": "i", "state": { "terminated": { "exitCode": 0 } } });
-    let second =
-        |state: Value| json!({ "phase": "Pending", "initContainerStatuses": [done, { "name": "j", "state": state }] });
+    let second = |state: Value| json!({ "phase": "Pending", "initContainerStatuses": [done, { "name": "j", "state": state }] });
     assert_eq!(pod_status(&init, &second(json!({ "running": {} }))), "Init:1/2");
     assert_eq!(pod_status(&init, &second(json!({ "waiting": { "reason": "PodInitializing" } }))), "Init:1/2");
-    assert_eq!(
-        pod_status(&init, &second(json!({ "waiting": { "reason": "ImagePullBackOff" } }))),
-        "Init:ImagePullBackOff"
-    );
+    assert_eq!(pod_status(&init, &second(json!({ "waiting": { "reason": "ImagePullBackOff" } }))), "Init:ImagePullBackOff");
     let two = json!({ "phase": "Running", "conditions": [{ "type": "Ready", "status": "True" }], "containerStatuses": [
         { "name": "a", "ready": true, "state": { "running": {} } },
         { "name": "b", "state": { "terminated": { "exitCode": 0, "reason": "Completed" } } },
@@ -75,8 +67,7 @@ fn the_status_of_a_pod_is_what_keeps_it_from_running() {
 
 #[test]
 fn a_pod_that_is_being_deleted_is_terminating() {
-    let value =
-        json!({ "metadata": { "deletionTimestamp": "2026-02-03T09:00:00Z" }, "status": { "phase": "Running" } });
+    let value = json!({ "metadata": { "deletionTimestamp": "2026-02-03T09:00:00Z" }, "status": { "phase": "Running" } });
     assert!(row("", "Pod", &value).contains("STATUS=Terminating"));
 }
 
@@ -130,11 +121,7 @@ fn cluster_wide_kinds_and_data_show_what_kubectl_shows() {
         row("", "Secret", &json!({ "type": "Opaque", "data": { "a": "" } })),
         row("", "PersistentVolumeClaim", &claim),
         row("", "Event", &event),
-        row(
-            "networking.k8s.io",
-            "Ingress",
-            &json!({ "spec": { "rules": [{ "host": "a.example.com" }], "tls": [{}] } }),
-        ),
+        row("networking.k8s.io", "Ingress", &json!({ "spec": { "rules": [{ "host": "a.example.com" }], "tls": [{}] } })),
         row("example.com", "Widget", &json!({})),
     ];
     insta::assert_snapshot!(rows.join("\n"), @r"

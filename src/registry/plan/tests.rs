@@ -110,14 +110,18 @@ fn a_selector_names_exactly_the_resources_that_the_member_serves() {
             Some(r#"the server doesn't have a resource type "Pod" in apps/v1"#),
         ),
         (json!({"kind": "Binding"}), vec![], Some(r#"the server's "Binding" cannot be listed and watched"#)),
+        (json!({"kind": "*", "apiVersion": "b.example/v7"}), vec!["m1:b.example/v1/Gadget", "m1:b.example/v1/Widget"], None),
+        (json!({"kind": "*", "apiVersion": "v1"}), vec!["m1:v1/Event", "m1:v1/Node", "m1:v1/Pod", "m1:v1/Secret"], None),
         (
-            json!({"kind": "*", "apiVersion": "b.example/v7"}),
-            vec!["m1:b.example/v1/Gadget", "m1:b.example/v1/Widget"],
+            json!({"kind": "*", "apiVersion": "v1", "namespace": "web"}),
+            vec!["m1:v1/Event in web", "m1:v1/Pod in web", "m1:v1/Secret in web"],
             None,
         ),
-        (json!({"kind": "*", "apiVersion": "v1"}), vec!["m1:v1/Event", "m1:v1/Node", "m1:v1/Pod", "m1:v1/Secret"], None),
-        (json!({"kind": "*", "apiVersion": "v1", "namespace": "web"}), vec!["m1:v1/Event in web", "m1:v1/Pod in web", "m1:v1/Secret in web"], None),
-        (json!({"kind": "*", "apiVersion": "c.example/v1"}), vec![], Some(r#"the server doesn't have a resource type "*" in c.example/v1"#)),
+        (
+            json!({"kind": "*", "apiVersion": "c.example/v1"}),
+            vec![],
+            Some(r#"the server doesn't have a resource type "*" in c.example/v1"#),
+        ),
     ] {
         let plan = planned(json!([selector.clone()]));
         assert_eq!(units(&plan), expected, "{selector}");
@@ -152,7 +156,9 @@ fn nothing_is_certain_while_a_group_does_not_answer() {
     assert!(!coverage(&named).certain && units(&named).is_empty());
     assert_eq!(
         problems(&named),
-        [r#"the server did not answer for metrics.example/v1: which resources "Thing" in metrics.example/v1 means there is not certain"#]
+        [
+            r#"the server did not answer for metrics.example/v1: which resources "Thing" in metrics.example/v1 means there is not certain"#
+        ]
     );
     let unnamed = of(json!({"kind": "Thing"}));
     assert!(!coverage(&unnamed).certain);
@@ -194,7 +200,8 @@ fn a_namespace_of_a_kind_without_namespaces_is_ignored_and_said() {
 fn a_selector_reaches_the_member_only_when_every_route_has_it() {
     let web = json!({"kind": "Pod", "labelSelector": {"matchLabels": {"app": "web"}}});
     let named = json!({"kind": "Secret", "fieldSelector": {"matchExpressions": [{"key": "metadata.name", "operator": "In", "values": ["a"]}]}});
-    let running = json!({"kind": "Job", "fieldSelector": {"matchExpressions": [{"key": "status.x", "operator": "In", "values": ["a"]}]}});
+    let running =
+        json!({"kind": "Job", "fieldSelector": {"matchExpressions": [{"key": "status.x", "operator": "In", "values": ["a"]}]}});
     let pushed = |plan: &Plan| {
         plan.units.values().map(|unit| (unit.label_selector.clone(), unit.field_selector.clone())).collect::<Vec<_>>()
     };
@@ -257,7 +264,10 @@ fn registries_of_one_store_unite_redactions_and_fields_and_the_oldest_decides_th
     assert_eq!(store.projection.field_paths().len(), 2);
     assert_eq!(plan.registries["old"].conflict, None);
     let conflict = plan.registries["young"].conflict.as_deref().unwrap();
-    assert!(conflict.starts_with("ResourceRegistry old is older and shares this store, so its numberOfShards counts"), "{conflict}");
+    assert!(
+        conflict.starts_with("ResourceRegistry old is older and shares this store, so its numberOfShards counts"),
+        "{conflict}"
+    );
 }
 
 #[test]

@@ -134,9 +134,7 @@ impl Engine {
     }
 
     async fn get_optional(&self, operation: &str, path: String) -> Result<Option<Bytes>, StoreError> {
-        self.client
-            .call_optional(Call { operation, method: Method::GET, path, body: Bytes::new(), timeout: ADMIN_TIMEOUT })
-            .await
+        self.client.call_optional(Call { operation, method: Method::GET, path, body: Bytes::new(), timeout: ADMIN_TIMEOUT }).await
     }
 
     /// The indices under an alias.
@@ -216,7 +214,14 @@ impl Engine {
     }
 
     /// One page and, with it, one object more, which tells whether another page follows.
-    async fn page(&self, query: &Query, path: &str, snapshot: Option<&str>, after: &[Value], count: bool) -> Result<SearchAnswer, StoreError> {
+    async fn page(
+        &self,
+        query: &Query,
+        path: &str,
+        snapshot: Option<&str>,
+        after: &[Value],
+        count: bool,
+    ) -> Result<SearchAnswer, StoreError> {
         let keep_alive = || PIT_KEEP_ALIVE.to_owned();
         let paging = Paging {
             snapshot: snapshot.map(|id| Snapshot { id: id.to_owned(), keep_alive: keep_alive() }),
