@@ -48,7 +48,11 @@ fn every_relative_link_leads_somewhere() {
     let mut pages = vec!["README.md".to_owned(), "dashboards/README.md".to_owned()];
     for folder in ["docs", "docs/adr"] {
         let entries = fs::read_dir(root().join(folder)).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
-        pages.extend(entries.filter(|name| name.ends_with(".md")).map(|name| format!("{folder}/{name}")));
+        pages.extend(
+            entries
+                .filter(|name| name.rsplit_once('.').is_some_and(|(_, ending)| ending == "md"))
+                .map(|name| format!("{folder}/{name}")),
+        );
     }
     for page in pages {
         let text = read(&page);

@@ -62,6 +62,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::too_many_lines, reason = "most of them are the golden answer")]
     fn the_body_of_a_typical_query_can_be_sent_as_it_is() {
         let command = Command::parse_from([
             "explain",
