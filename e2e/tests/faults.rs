@@ -333,6 +333,10 @@ async fn an_index_that_somebody_deletes_is_filled_again() {
     until_equal(&oracle).await.unwrap();
     registry.until_ready().await.unwrap();
     assert_eq!(stage.stream_starts().unwrap()["member2:v1/ConfigMap"], starts);
+
+    // Nothing is written to this one; the health check finds it.
+    delete_index(&stage.opensearch, &registry.prefix, "member2").await;
+    until_equal(&oracle).await.unwrap();
     // Bulk writes must never make an index that is not ours.
     let made = indices(&stage.opensearch, &registry.prefix).await.unwrap();
     assert_eq!(made.len(), 2, "{made:?}");

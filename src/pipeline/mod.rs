@@ -36,6 +36,8 @@ const LINGER_IDLE: Duration = Duration::from_millis(5);
 const LINGER_BUSY: Duration = Duration::from_millis(50);
 /// How often an idle store is asked whether it is still there.
 const HEALTH_INTERVAL: Duration = Duration::from_secs(10);
+/// How long the control plane may take to show a Secret.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
 /// A block is lifted by people, who take longer than an overload.
 const BLOCKED_PAUSE: Duration = Duration::from_secs(5);
 
@@ -146,6 +148,13 @@ impl Pipeline {
     /// Forgets that the alias of a cluster is ready, because it is about to be dropped.
     pub fn forget(&self, cluster: &ClusterName) {
         lock(&self.0.ensured).remove(cluster);
+    }
+
+    fn note_lost(&self, cluster: ClusterName, message: &str) {
+        tracing::warn!(%cluster, %message, "an index is gone; it will be made and filled again");
+        self.forget(&cluster);
+        lock(&self.0.lost).insert(cluster);
+        self.0.changed.notify_one();
     }
 
     /// Takes the clusters whose index was gone: they have to be filled again.
@@ -267,6 +276,14 @@ struct Sent {
     result: Result<Vec<Verdict>, StoreError>,
 }
 
+/// What a look at the store has shown.
+struct Check {
+    /// Whether credentials or settings are other than those it was opened with.
+    changed: bool,
+    /// Clusters whose alias is gone.
+    lost: Result<BTreeSet<ClusterName>, StoreError>,
+}
+
 /// Why the writer pauses or ends.
 enum Next {
     Go,
@@ -280,6 +297,7 @@ struct Writer<'p> {
     store: Arc<dyn Store>,
     opener: &'p Arc<dyn OpenStore>,
     in_flight: JoinSet<Sent>,
+    checks: JoinSet<Check>,
     limits: BatchLimits,
     backoff: Backoff,
     resume_at: Option<Instant>,
@@ -287,7 +305,16 @@ struct Writer<'p> {
 
 impl<'p> Writer<'p> {
     fn new(pipeline: &'p Pipeline, store: Arc<dyn Store>, opener: &'p Arc<dyn OpenStore>) -> Self {
-        Self { pipeline, store, opener, in_flight: JoinSet::new(), limits: BATCH, backoff: Backoff::default(), resume_at: None }
+        Self {
+            pipeline,
+            store,
+            opener,
+            in_flight: JoinSet::new(),
+            checks: JoinSet::new(),
+            limits: BATCH,
+            backoff: Backoff::default(),
+            resume_at: None,
+        }
     }
 
     async fn run(mut self, cancel: &CancellationToken, drain: Duration) {
@@ -325,27 +352,49 @@ impl<'p> Writer<'p> {
                 }
                 () = sleep_until(self.resume_at) => self.resume_at = None,
                 jobs = next_batch(self.pipeline, limits, idle), if may_send => self.send(jobs),
-                _ = health.tick(), if deadline.is_none() => reopen |= self.check().await,
+                _ = health.tick(), if deadline.is_none() && self.checks.is_empty() => self.start_check(),
+                Some(check) = self.checks.join_next(), if !self.checks.is_empty() => match check {
+                    Ok(check) => reopen |= self.take_check(check),
+                    Err(error) => tracing::error!(%error, "a health check ended without an answer"),
+                },
             }
         }
     }
 
+    /// Looks after credentials and indices, beside the writing: neither a control plane nor a store that hangs may hold that up.
+    fn start_check(&mut self) {
+        let opener = Arc::clone(self.opener);
+        let store = Arc::clone(&self.store);
+        let ensured = lock(&self.pipeline.0.ensured).clone();
+        self.checks.spawn(async move {
+            let changed = tokio::time::timeout(CHECK_TIMEOUT, opener.changed()).await.unwrap_or(false);
+            Check { changed, lost: store.lost(&ensured).await }
+        });
+    }
+
     /// Whether the store has to be opened again.
-    async fn check(&mut self) -> bool {
-        if self.opener.changed().await {
-            return true;
-        }
-        if self.in_flight.is_empty() && self.pipeline.is_idle() {
-            match self.store.ping().await {
-                Ok(()) => self.pipeline.set_available(Ok(())),
-                Err(error @ StoreError::Unauthorized { .. }) => {
-                    self.pipeline.set_available(Err(error.into()));
-                    return true;
+    fn take_check(&self, check: Check) -> bool {
+        match check.lost {
+            Ok(lost) => {
+                for cluster in lost {
+                    // One that was dropped on purpose meanwhile is no longer among the ensured ones.
+                    if lock(&self.pipeline.0.ensured).contains(&cluster) {
+                        self.pipeline.note_lost(cluster, "its alias does not exist");
+                    }
                 }
-                Err(error) => self.pipeline.set_available(Err(error.into())),
+                if self.in_flight.is_empty() && self.resume_at.is_none() {
+                    self.pipeline.set_available(Ok(()));
+                }
+                check.changed
+            }
+            Err(error) => {
+                let refused = matches!(error, StoreError::Unauthorized { .. });
+                if self.in_flight.is_empty() {
+                    self.pipeline.set_available(Err(error.into()));
+                }
+                check.changed || refused
             }
         }
-        false
     }
 
     fn send(&mut self, jobs: Vec<Job>) {
@@ -400,11 +449,7 @@ impl<'p> Writer<'p> {
                     self.retry(job);
                 }
                 Verdict::IndexMissing(message) => {
-                    let cluster = job.ticket.progress().cluster().clone();
-                    tracing::warn!(%cluster, %message, "an index is gone; it will be made and filled again");
-                    self.pipeline.forget(&cluster);
-                    lock(&self.pipeline.0.lost).insert(cluster);
-                    self.pipeline.0.changed.notify_one();
+                    self.pipeline.note_lost(job.ticket.progress().cluster().clone(), &message);
                     trouble = Some(Unavailable { reason: "IndexMissing", message });
                     self.retry(job);
                 }

@@ -56,8 +56,8 @@ impl Store for Flaky {
         Ok(())
     }
 
-    async fn ping(&self) -> Result<(), StoreError> {
-        Ok(())
+    async fn lost(&self, _: &BTreeSet<ClusterName>) -> Result<BTreeSet<ClusterName>, StoreError> {
+        Ok(BTreeSet::new())
     }
 
     async fn ensure(&self, _: &ClusterName) -> Result<(), StoreError> {

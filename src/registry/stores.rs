@@ -1,6 +1,9 @@
 //! Opens the stores of registries: credentials from Secrets, connection, index template.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use base64::Engine as _;
@@ -18,6 +21,9 @@ use crate::{
         opensearch::{Engine, EngineOptions, IndexSettings, Settings, connect},
     },
 };
+
+/// How long the control plane may take to show a Secret.
+const SECRET_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Opens the store of a plan, with the Secrets that it names.
 pub struct RegistryStore {
@@ -65,7 +71,16 @@ impl RegistryStore {
         let complete = complete.map_err(|error| Unavailable { reason: "InvalidSecretRef", message: error.to_string() })?;
         let Some(reference) = complete.flatten() else { return Ok(None) };
         let SecretReference { namespace, name } = reference;
-        let found = Api::<Secret>::namespaced(self.hub.clone(), namespace).get_opt(name).await;
+        let secrets = Api::<Secret>::namespaced(self.hub.clone(), namespace);
+        let Ok(found) = tokio::time::timeout(SECRET_TIMEOUT, secrets.get_opt(name)).await else {
+            return Err(Unavailable {
+                reason: "SecretUnreadable",
+                message: format!(
+                    "backendStore.openSearch.{field}: the control plane did not show Secret {namespace}/{name} within {} s",
+                    SECRET_TIMEOUT.as_secs()
+                ),
+            });
+        };
         match found {
             Ok(Some(secret)) => Ok(Some((reference, secret))),
             Ok(None) => Err(Unavailable {

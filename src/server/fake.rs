@@ -1,7 +1,7 @@
 //! A store in memory and a catalog over it, for tests.
 
 use std::{
-    collections::VecDeque,
+    collections::{BTreeSet, VecDeque},
     sync::{Arc, Mutex},
 };
 
@@ -32,8 +32,8 @@ impl Store for Prepared {
         Ok(())
     }
 
-    async fn ping(&self) -> Result<(), StoreError> {
-        Ok(())
+    async fn lost(&self, _: &BTreeSet<ClusterName>) -> Result<BTreeSet<ClusterName>, StoreError> {
+        Ok(BTreeSet::new())
     }
 
     async fn ensure(&self, _: &ClusterName) -> Result<(), StoreError> {

@@ -1,5 +1,7 @@
 //! Where documents live: the `Store` seam and its engines.
 
+use std::collections::BTreeSet;
+
 use async_trait::async_trait;
 
 use crate::{
@@ -42,8 +44,8 @@ pub trait Store: Send + Sync {
     /// Makes the store ready: index template, mapping. Idempotent.
     async fn prepare(&self) -> Result<(), StoreError>;
 
-    /// Asks whether the store is there and accepts the credentials.
-    async fn ping(&self) -> Result<(), StoreError>;
+    /// Asks whether the store is there and accepts the credentials, and which of these clusters have no alias any more.
+    async fn lost(&self, ensured: &BTreeSet<ClusterName>) -> Result<BTreeSet<ClusterName>, StoreError>;
 
     /// Makes the alias of a cluster ready to be written to. Idempotent.
     async fn ensure(&self, cluster: &ClusterName) -> Result<(), StoreError>;

@@ -1,6 +1,9 @@
 //! The `Store` over OpenSearch.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -276,8 +279,18 @@ impl Store for Engine {
         Ok(())
     }
 
-    async fn ping(&self) -> Result<(), StoreError> {
-        self.send("a health check", Method::GET, "/".to_owned(), None).await.map(drop)
+    async fn lost(&self, ensured: &BTreeSet<ClusterName>) -> Result<BTreeSet<ClusterName>, StoreError> {
+        #[derive(Deserialize)]
+        struct Aliases {
+            aliases: BTreeMap<String, Value>,
+        }
+        let operation = "a health check";
+        let path = format!("/_alias/{}-*", self.options.prefix.as_str());
+        let body = self.get_optional(operation, path).await?.unwrap_or_else(|| Bytes::from_static(b"{}"));
+        let indices: BTreeMap<String, Aliases> = parse(operation, &body)?;
+        let present: BTreeSet<&str> = indices.values().flat_map(|index| index.aliases.keys()).map(String::as_str).collect();
+        let gone = ensured.iter().filter(|cluster| !present.contains(self.alias(cluster).as_str()));
+        Ok(gone.cloned().collect())
     }
 
     async fn ensure(&self, cluster: &ClusterName) -> Result<(), StoreError> {
