@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use fleetdex::{
-    app, cli,
+    app, cli, model,
     telemetry::log::{self, LogArgs},
 };
 
@@ -41,7 +41,7 @@ fn main() -> ExitCode {
     match run(Arguments::parse().command) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            eprintln!("error: {}", model::causes(error.as_ref()));
             ExitCode::FAILURE
         }
     }

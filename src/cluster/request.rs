@@ -7,6 +7,8 @@ use http::{HeaderMap, Request, StatusCode, header};
 use http_body_util::{BodyExt, Limited};
 use kube::{Client, client::Body};
 
+use crate::model;
+
 /// Greatest answer that is read: the aggregated discovery of 10,000 kinds is about 10 MB.
 const MAX_ANSWER: usize = 64 << 20;
 /// How much of a refusal's text is shown.
@@ -163,16 +165,7 @@ pub fn causes(error: &(dyn Error + 'static)) -> String {
         Some(kube::Error::Service(inner)) => inner.as_ref(),
         _ => error,
     };
-    let mut line = outermost.to_string();
-    let mut source = outermost.source();
-    while let Some(cause) = source {
-        let text = cause.to_string();
-        if !line.ends_with(&text) {
-            line = format!("{line}: {text}");
-        }
-        source = cause.source();
-    }
-    line
+    model::causes(outermost)
 }
 
 #[cfg(test)]

@@ -22,6 +22,20 @@ pub use projection::{InvalidPath, Projection};
 pub use resource::{Gvk, Resource, Scope, Unit};
 pub use version::{InvalidVersion, Version};
 
+/// An error and its sources in one line. A source that its wrapper has said already is left out.
+pub fn causes(error: &dyn std::error::Error) -> String {
+    let mut line = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let text = cause.to_string();
+        if !line.contains(&text) {
+            line = format!("{line}: {text}");
+        }
+        source = cause.source();
+    }
+    line
+}
+
 /// Bytes as hexadecimal digits.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";

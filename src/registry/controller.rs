@@ -41,7 +41,7 @@ use crate::{
         registry::{FINALIZER, ORPHAN_ANNOTATION, ResourceRegistry, ResourceRegistryStatus},
     },
     cluster::{Clusters, Member, MemberState, Phase, status as cluster_status},
-    model::{ClusterName, StoreName},
+    model::{ClusterName, StoreName, causes},
     pipeline::Pipeline,
     sync::progress::UnitState,
     telemetry::{
@@ -161,7 +161,7 @@ pub async fn run(context: Context, owner: String, cancel: CancellationToken) {
         .run(
             |registry, reconciler: Arc<Reconciler>| async move { reconciler.reconcile(&registry).await },
             |_, error, _| {
-                tracing::warn!(error = %report(error), "a reconcile failed");
+                tracing::warn!(error = %causes(error), "a reconcile failed");
                 Action::requeue(RETRY)
             },
             Arc::clone(&reconciler),
@@ -175,16 +175,6 @@ pub async fn run(context: Context, owner: String, cancel: CancellationToken) {
         Ok(reconciler) => reconciler.state.into_inner().fleet.shut_down().await,
         Err(_) => tracing::error!("a reconcile outlived the controller; unwritten changes are lost until the next list"),
     }
-}
-
-fn report(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text = format!("{text}: {cause}");
-        source = cause.source();
-    }
-    text
 }
 
 /// Waits until a reflector has read everything once.
@@ -208,7 +198,7 @@ fn reflect_clusters(hub: &Client, changed: Arc<Notify>, tasks: &mut JoinSet<()>)
             .for_each(|event| {
                 match event {
                     Ok(_) => changed.notify_one(),
-                    Err(error) => tracing::warn!(error = %report(&error), "cannot watch Cluster objects; are the CRDs installed (fleetdex crd)?"),
+                    Err(error) => tracing::warn!(error = %causes(&error), "cannot watch Cluster objects; are the CRDs installed (fleetdex crd)?"),
                 }
                 std::future::ready(())
             })
@@ -339,7 +329,7 @@ impl Reconciler {
             let name = cluster.name_any();
             let Some(state) = states.iter().find(|(member, _)| member.as_str() == name).map(|(_, state)| state) else { continue };
             if let Err(error) = cluster_status::write(&api, cluster, state).await {
-                tracing::warn!(cluster = %name, error = %report(&error), "cannot write the status of a Cluster");
+                tracing::warn!(cluster = %name, error = %causes(&error), "cannot write the status of a Cluster");
             }
         }
     }
@@ -477,7 +467,7 @@ impl Reconciler {
         };
         let reference: ObjectReference = registry.object_ref(&());
         if let Err(error) = self.recorder.publish(&event, &reference).await {
-            tracing::debug!(error = %report(&error), "cannot write an Event");
+            tracing::debug!(error = %causes(&error), "cannot write an Event");
         }
     }
 }

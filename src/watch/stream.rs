@@ -9,7 +9,7 @@ use kube::client::Body;
 use rand::RngExt;
 
 use super::{Fault, FaultKind, event::status_fault};
-use crate::model::{Resource, Scope, Version};
+use crate::model::{Resource, Scope, Version, causes};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -146,16 +146,7 @@ async fn read_body(response: Response<Body>) -> Result<Bytes, Fault> {
 }
 
 fn transport_fault(error: &dyn std::error::Error) -> Fault {
-    let mut message = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        let text = inner.to_string();
-        if !message.contains(&text) {
-            message = format!("{message}: {text}");
-        }
-        cause = inner.source();
-    }
-    Fault { kind: FaultKind::Transport, message }
+    Fault { kind: FaultKind::Transport, message: causes(error) }
 }
 
 fn timed_out(what: &str, after: Duration) -> Fault {

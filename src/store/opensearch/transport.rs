@@ -21,6 +21,8 @@ use opensearch::{
 };
 use tower::util::BoxCloneSyncService;
 
+use crate::model::causes;
+
 /// A request to OpenSearch as the engine makes it; the path carries the query string.
 pub type OpenSearchService = BoxCloneSyncService<Request<Bytes>, Response<Bytes>, TransportError>;
 
@@ -128,7 +130,7 @@ impl Nodes {
             match send_to(transport, &request).await {
                 Ok(response) => return Ok(response),
                 Err(error) => {
-                    let reason = with_causes(&error);
+                    let reason = causes(&error);
                     tracing::debug!(%address, %reason, "no answer from an OpenSearch node");
                     last_failure = Some(TransportError { address: address.clone(), reason });
                 }
@@ -163,19 +165,4 @@ async fn send_to(transport: &Transport, request: &Request<Bytes>) -> Result<Resp
         *answer.status_mut() = status;
     }
     Ok(answer)
-}
-
-/// An error and what it was caused by: the outermost error alone rarely says more than "error sending request".
-fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        let inner_text = inner.to_string();
-        if !text.contains(&inner_text) {
-            text.push_str(": ");
-            text.push_str(&inner_text);
-        }
-        cause = inner.source();
-    }
-    text
 }
