@@ -291,7 +291,8 @@ impl Fleet {
             let Some(store) = self.stores.get(&route.store) else { continue };
             let fields = kinds::selectable_fields(&unit.resource.gvk).unwrap_or_default();
             let projector = Projector::new(&unit.cluster, &unit.resource, &store.plan.projection, fields);
-            outlets.push(Outlet { pipeline: store.pipeline.clone(), projector, filters: vec![route.filter.clone()] });
+            let index = store.plan.prefix.cluster_alias(&unit.cluster);
+            outlets.push(Outlet { pipeline: store.pipeline.clone(), index, projector, filters: vec![route.filter.clone()] });
         }
         outlets
     }

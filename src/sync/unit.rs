@@ -1,6 +1,6 @@
 //! One unit's task: reads its stream and sends every object to the stores that want it.
 
-use std::{borrow::Cow, future::Future, sync::Arc, time::Duration};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use ahash::{AHashSet, RandomState};
 use backon::{BackoffBuilder, ExponentialBuilder};
@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::progress::{Progress, UnitState};
 use crate::{
     bulk::Write,
-    model::{Namespace, Object, Projector, Scope, Unit, Version},
+    model::{IndexName, Namespace, Object, Projector, Scope, Unit, Version},
     pipeline::Pipeline,
     registry::filter::ObjectFilter,
     store::{Extent, KindExtent, StoreError},
@@ -34,6 +34,8 @@ const RESTART_JITTER_MILLIS: std::ops::Range<u64> = 0..1_000;
 pub struct Outlet {
     /// The writer of the store.
     pub pipeline: Pipeline,
+    /// The alias of the unit's cluster in the store.
+    pub index: IndexName,
     /// Makes the documents.
     pub projector: Projector,
     /// An object is wanted when any of these wants it.
@@ -318,7 +320,7 @@ impl Running {
                 index(outlet, &self.task, &object, json, &now).await;
             } else {
                 // Also an object that this store no longer wants: the delete of an absent document costs little.
-                delete(outlet, &self.task.unit, &self.task.progress, outlet.projector.id(object.uid()), object.version()).await;
+                delete(outlet, &self.task.progress, outlet.projector.id(object.uid()), object.version()).await;
             }
         }
         self.machine.reached(object.version());
@@ -358,8 +360,8 @@ fn note_ended(ended: Result<(), JoinError>) {
 async fn index(outlet: &Outlet, task: &UnitTask, object: &Object<'_>, json: &str, now: &str) {
     match outlet.projector.document(object, json, now) {
         Ok(document) => {
-            let index = outlet_alias(outlet, &task.unit).await;
-            let write = Write { index, id: document.id, version: document.version, body: Some(document.body) };
+            let write =
+                Write { index: outlet.index.clone(), id: document.id, version: document.version, body: Some(document.body) };
             outlet.pipeline.submit(write, task.progress.ticket()).await;
         }
         Err(error) => {
@@ -369,15 +371,9 @@ async fn index(outlet: &Outlet, task: &UnitTask, object: &Object<'_>, json: &str
     }
 }
 
-async fn delete(outlet: &Outlet, unit: &Unit, progress: &Arc<Progress>, id: Arc<str>, version: Version) {
-    let index = outlet_alias(outlet, unit).await;
-    outlet.pipeline.submit(Write { index, id, version, body: None }, progress.ticket()).await;
-}
-
-fn outlet_alias(outlet: &Outlet, unit: &Unit) -> impl Future<Output = crate::model::IndexName> {
-    let pipeline = outlet.pipeline.clone();
-    let cluster = unit.cluster.clone();
-    async move { pipeline.opened().await.alias(&cluster) }
+async fn delete(outlet: &Outlet, progress: &Arc<Progress>, id: Arc<str>, version: Version) {
+    let write = Write { index: outlet.index.clone(), id, version, body: None };
+    outlet.pipeline.submit(write, progress.ticket()).await;
 }
 
 fn hash(hashers: &(RandomState, RandomState), id: &str) -> u128 {
@@ -406,7 +402,7 @@ impl Prune {
                     Ok(absent) => {
                         for (id, version) in absent {
                             tracing::debug!(unit = %self.unit, %id, "deleting a document that the list does not hold");
-                            delete(outlet, &self.unit, &self.progress, id, version).await;
+                            delete(outlet, &self.progress, id, version).await;
                         }
                         break;
                     }
