@@ -6,7 +6,6 @@ use std::{
     time::Duration,
 };
 
-use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use tokio::{
     sync::{Notify, Semaphore},
@@ -48,8 +47,8 @@ struct RunningStore {
 struct RunningUnit {
     plan: UnitPlan,
     connection: u64,
-    /// The epochs of the stores it writes to.
-    epochs: BTreeMap<StoreName, u64>,
+    /// The epoch of the store it writes to.
+    epoch: u64,
     progress: Arc<Progress>,
     stop: CancellationToken,
     task: JoinHandle<Option<Version>>,
@@ -58,7 +57,7 @@ struct RunningUnit {
 /// A stream that lost its connection.
 struct ParkedUnit {
     plan: UnitPlan,
-    epochs: BTreeMap<StoreName, u64>,
+    epoch: u64,
     /// For the status, which goes on counting the documents; and for the stream that goes on.
     progress: Arc<Progress>,
     /// Where it can go on; absent: with a list.
@@ -154,9 +153,9 @@ impl Fleet {
             let same_plan = plan.units.get(stream) == Some(&running.plan);
             let connection = members.get(&stream.unit.cluster).and_then(|member| member.connection.as_ref());
             let same_connection = connection.is_some_and(|connection| connection.id == running.connection);
-            let same_stores = self.keeps_stores(&stream.unit, &running.epochs, stores, lost);
-            if !(same_plan && same_connection && same_stores && !running.task.is_finished()) {
-                ending.push((stream.clone(), same_plan && same_stores));
+            let same_store = self.keeps_store(stream, running.epoch, stores, lost);
+            if !(same_plan && same_connection && same_store && !running.task.is_finished()) {
+                ending.push((stream.clone(), same_plan && same_store));
             }
         }
         let mut progresses = Vec::new();
@@ -170,8 +169,8 @@ impl Fleet {
             });
             progresses.push(Arc::clone(&running.progress));
             if may_resume {
-                let RunningUnit { plan, epochs, progress, .. } = running;
-                self.parked.insert(stream, ParkedUnit { plan, epochs, progress, version });
+                let RunningUnit { plan, epoch, progress, .. } = running;
+                self.parked.insert(stream, ParkedUnit { plan, epoch, progress, version });
             }
         }
         progresses
@@ -181,24 +180,22 @@ impl Fleet {
     fn unpark(&mut self, plan: &Plan, stores: &BTreeMap<StoreName, StorePlan>, lost: &BTreeSet<(StoreName, ClusterName)>) {
         let mut parked = std::mem::take(&mut self.parked);
         parked.retain(|stream, parked| {
-            plan.units.get(stream) == Some(&parked.plan) && self.keeps_stores(&stream.unit, &parked.epochs, stores, lost)
+            plan.units.get(stream) == Some(&parked.plan) && self.keeps_store(stream, parked.epoch, stores, lost)
         });
         self.parked = parked;
     }
 
     /// Whether the documents of a unit stay where they are.
-    fn keeps_stores(
+    fn keeps_store(
         &self,
-        unit: &Unit,
-        epochs: &BTreeMap<StoreName, u64>,
+        stream: &Stream,
+        epoch: u64,
         stores: &BTreeMap<StoreName, StorePlan>,
         lost: &BTreeSet<(StoreName, ClusterName)>,
     ) -> bool {
-        epochs.iter().all(|(name, epoch)| {
-            let Some((new, old)) = stores.get(name).zip(self.stores.get(name)) else { return false };
-            let unchanged = shapes_like(new, &old.plan) && old.epoch == *epoch;
-            unchanged && !lost.contains(&(name.clone(), unit.cluster.clone()))
-        })
+        let Some((new, old)) = stores.get(&stream.store).zip(self.stores.get(&stream.store)) else { return false };
+        let unchanged = shapes_like(new, &old.plan) && old.epoch == epoch;
+        unchanged && !lost.contains(&(stream.store.clone(), stream.unit.cluster.clone()))
     }
 
     fn replace_stores(&mut self, wanted: BTreeMap<StoreName, StorePlan>) {
@@ -245,12 +242,10 @@ impl Fleet {
 
     fn start_unit(&mut self, stream: &Stream, plan: &UnitPlan, connection: &Connection) {
         let Stream { unit, store } = stream;
-        let outlets = self.outlets(unit, &plan.routes);
-        let epochs: BTreeMap<StoreName, u64> = outlets
-            .iter()
-            .filter_map(|outlet| Some((outlet.pipeline.name().clone(), self.stores.get(outlet.pipeline.name())?.epoch)))
-            .collect();
-        let parked = self.parked.remove(stream).filter(|parked| parked.plan == *plan && parked.epochs == epochs);
+        let Some(running) = self.stores.get(store) else { return };
+        let epoch = running.epoch;
+        let outlet = outlet(unit, &plan.routes, running);
+        let parked = self.parked.remove(stream).filter(|parked| parked.plan == *plan && parked.epoch == epoch);
         let resumed = parked.and_then(|parked| Some((parked.progress, parked.version?)));
         let (progress, resume) = match resumed {
             Some((progress, version)) => (progress, Some(version)),
@@ -267,7 +262,7 @@ impl Fleet {
         let task = UnitTask {
             unit: unit.clone(),
             source: Source::new(connection.client.clone(), collection),
-            outlets: outlets.into(),
+            outlet: Arc::new(outlet),
             progress: Arc::clone(&progress),
             lists: Arc::clone(lists),
             metrics: self.metrics.unit(&unit.cluster, &unit.resource.gvk),
@@ -276,25 +271,8 @@ impl Fleet {
         tracing::info!(%unit, resumes = resume.is_some(), %store, "starting a stream");
         let stop = CancellationToken::new();
         let task = tokio::spawn(task.run(stop.clone()));
-        let running = RunningUnit { plan: plan.clone(), connection: connection.id, epochs, progress, stop, task };
+        let running = RunningUnit { plan: plan.clone(), connection: connection.id, epoch, progress, stop, task };
         self.units.insert(stream.clone(), running);
-    }
-
-    /// One outlet per store, however many registries route to it.
-    fn outlets(&self, unit: &Unit, routes: &[Route]) -> Vec<Outlet> {
-        let mut outlets: Vec<Outlet> = Vec::new();
-        for route in routes {
-            if let Some(outlet) = outlets.iter_mut().find(|outlet| *outlet.pipeline.name() == route.store) {
-                outlet.filters.push(route.filter.clone());
-                continue;
-            }
-            let Some(store) = self.stores.get(&route.store) else { continue };
-            let fields = kinds::selectable_fields(&unit.resource.gvk).unwrap_or_default();
-            let projector = Projector::new(&unit.cluster, &unit.resource, &store.plan.projection, fields);
-            let index = store.plan.prefix.cluster_alias(&unit.cluster);
-            outlets.push(Outlet { pipeline: store.pipeline.clone(), index, projector, filters: vec![route.filter.clone()] });
-        }
-        outlets
     }
 
     /// Removes what no registry wants any more. `stopped` are streams whose last writes have to be in the store before.
@@ -350,11 +328,6 @@ impl Fleet {
         self.stores.get(store).map(|running| &running.pipeline)
     }
 
-    /// When the store last held a complete list of a stream.
-    pub fn synced_at(&self, stream: &Stream) -> Option<Timestamp> {
-        self.progress(stream).and_then(Progress::synced_at)
-    }
-
     /// Stops every stream, then writes what is left.
     pub async fn shut_down(mut self) {
         for running in self.units.values() {
@@ -376,6 +349,17 @@ impl Fleet {
                 tracing::error!(store = %name, %error, "a store's writer ended unexpectedly");
             }
         }
+    }
+}
+
+/// Where the objects of a unit go, however many registries of the store route them.
+fn outlet(unit: &Unit, routes: &[Route], store: &RunningStore) -> Outlet {
+    let fields = kinds::selectable_fields(&unit.resource.gvk).unwrap_or_default();
+    Outlet {
+        pipeline: store.pipeline.clone(),
+        index: store.plan.prefix.cluster_alias(&unit.cluster),
+        projector: Projector::new(&unit.cluster, &unit.resource, &store.plan.projection, fields),
+        filters: routes.iter().map(|route| route.filter.clone()).collect(),
     }
 }
 

@@ -61,6 +61,11 @@ impl Outlet {
             filter.wants(object.namespace(), |key| object.label(key), field)
         })
     }
+
+    async fn delete(&self, progress: &Arc<Progress>, id: Arc<str>, version: Version) {
+        let write = Write { index: self.index.clone(), id, version, body: None };
+        self.pipeline.submit(write, progress.ticket()).await;
+    }
 }
 
 /// Everything that a unit's task needs.
@@ -70,7 +75,7 @@ pub struct UnitTask {
     /// Its lists and watches.
     pub source: Source,
     /// Where its objects go.
-    pub outlets: Arc<[Outlet]>,
+    pub outlet: Arc<Outlet>,
     /// Told how far it has come.
     pub progress: Arc<Progress>,
     /// Bounds the lists of its cluster.
@@ -81,8 +86,8 @@ pub struct UnitTask {
     pub resume: Option<Version>,
 }
 
-/// What one complete list held, for each outlet: hashes of the ids of the documents that are wanted.
-type Seen = Vec<AHashSet<u128>>;
+/// What one complete list held: hashes of the ids of the documents that are wanted.
+type Seen = AHashSet<u128>;
 
 /// The task's state while it runs.
 struct Running {
@@ -99,9 +104,8 @@ impl UnitTask {
     /// Runs until cancelled, and gives back the version from which a successor can go on; nothing when it has to list.
     pub async fn run(self, cancel: CancellationToken) -> Option<Version> {
         let machine = Machine::new(self.resume);
-        let seen = self.outlets.iter().map(|_| AHashSet::new()).collect();
         let hashers = (RandomState::new(), RandomState::new());
-        let mut running = Running { task: self, machine, hashers, backoff: backoff(), seen, first_list: true };
+        let mut running = Running { task: self, machine, hashers, backoff: backoff(), seen: Seen::new(), first_list: true };
         let mut prunes = JoinSet::new();
         tokio::select! {
             () = cancel.cancelled() => {}
@@ -125,7 +129,7 @@ fn backoff() -> backon::ExponentialBackoff {
 
 impl Running {
     async fn follow(&mut self, prunes: &mut JoinSet<()>) {
-        self.prepare_stores().await;
+        self.prepare_store().await;
         loop {
             let outcome = match self.machine.step() {
                 Step::List { continue_token, limit } => self.list(continue_token, limit, prunes).await,
@@ -139,15 +143,12 @@ impl Running {
         }
     }
 
-    /// The aliases have to be there before anything is written.
-    async fn prepare_stores(&mut self) {
-        for outlet in Arc::clone(&self.task.outlets).iter() {
-            let cluster = self.task.unit.cluster.clone();
-            while let Err(error) = outlet.pipeline.ensure(&cluster).await {
-                self.task.progress.set_state(UnitState::Failing { reason: error.reason(), message: error.to_string() });
-                let delay = self.next_delay();
-                tokio::time::sleep(delay).await;
-            }
+    /// The alias has to be there before anything is written.
+    async fn prepare_store(&mut self) {
+        while let Err(error) = self.task.outlet.pipeline.ensure(&self.task.unit.cluster).await {
+            self.task.progress.set_state(UnitState::Failing { reason: error.reason(), message: error.to_string() });
+            let delay = self.next_delay();
+            tokio::time::sleep(delay).await;
         }
         self.task.progress.recovered();
     }
@@ -195,9 +196,7 @@ impl Running {
         let Ok(_permit) = lists.acquire().await else { return Ok(Pause::Backoff) };
         if continue_token.is_none() {
             prunes.abort_all();
-            for seen in &mut self.seen {
-                seen.clear();
-            }
+            self.seen.clear();
             self.task.progress.list_begins();
         }
         let source = self.task.source.clone();
@@ -237,13 +236,10 @@ impl Running {
     }
 
     async fn take_listed(&mut self, object: &Object<'_>, json: &str, now: &str) {
-        for (outlet, seen) in self.task.outlets.iter().zip(&mut self.seen) {
-            if !outlet.wants(object) {
-                continue;
-            }
-            let id = outlet.projector.id(object.uid());
-            seen.insert(hash(&self.hashers, &id));
-            index(outlet, &self.task, object, json, now).await;
+        if self.task.outlet.wants(object) {
+            let id = self.task.outlet.projector.id(object.uid());
+            self.seen.insert(hash(&self.hashers, &id));
+            self.index(object, json, now).await;
         }
     }
 
@@ -254,19 +250,17 @@ impl Running {
 
     /// The list shows everything there is: documents that it does not hold are deleted, meanwhile the watch begins.
     fn list_complete(&mut self, version: Version, prunes: &mut JoinSet<()>) {
-        let objects = self.seen.iter().map(|seen| seen.len()).max().unwrap_or_default();
-        self.task.progress.set_objects(objects as u64);
+        self.task.progress.set_objects(self.seen.len() as u64);
         if !self.first_list {
             self.task.metrics.relisted(RelistReason::Expired);
         }
         self.first_list = false;
-        let kept = std::mem::replace(&mut self.seen, self.task.outlets.iter().map(|_| AHashSet::new()).collect());
         let prune = Prune {
             unit: self.task.unit.clone(),
-            outlets: Arc::clone(&self.task.outlets),
+            outlet: Arc::clone(&self.task.outlet),
             progress: Arc::clone(&self.task.progress),
             hashers: self.hashers.clone(),
-            kept,
+            kept: std::mem::take(&mut self.seen),
             version,
         };
         prunes.spawn(prune.run());
@@ -278,9 +272,9 @@ impl Running {
         self.succeeded();
         loop {
             // Sink pressure must not sit on the socket: the apiserver closes watches that are not read.
-            if let Some(full) = self.task.outlets.iter().find(|outlet| !outlet.pipeline.has_room()).cloned() {
+            if !self.task.outlet.pipeline.has_room() {
                 drop(lines);
-                full.pipeline.room().await;
+                self.task.outlet.pipeline.room().await;
                 return Ok(Pause::None);
             }
             let Some(line) = next_line(&mut lines, prunes).await? else { return Ok(self.machine.watch_ended()) };
@@ -315,16 +309,27 @@ impl Running {
             self.task.progress.object_added(kind == EventKind::Added);
         }
         let now = Timestamp::now().to_string();
-        for outlet in self.task.outlets.iter() {
-            if kind != EventKind::Deleted && outlet.wants(&object) {
-                index(outlet, &self.task, &object, json, &now).await;
-            } else {
-                // Also an object that this store no longer wants: the delete of an absent document costs little.
-                delete(outlet, &self.task.progress, outlet.projector.id(object.uid()), object.version()).await;
-            }
+        let outlet = &self.task.outlet;
+        if kind != EventKind::Deleted && outlet.wants(&object) {
+            self.index(&object, json, &now).await;
+        } else {
+            // Also an object that is no longer wanted: the delete of an absent document costs little.
+            outlet.delete(&self.task.progress, outlet.projector.id(object.uid()), object.version()).await;
         }
         self.machine.reached(object.version());
         Ok(())
+    }
+
+    async fn index(&self, object: &Object<'_>, json: &str, now: &str) {
+        let outlet = &self.task.outlet;
+        match outlet.projector.document(object, json, now) {
+            Ok(document) => {
+                let write =
+                    Write { index: outlet.index.clone(), id: document.id, version: document.version, body: Some(document.body) };
+                outlet.pipeline.submit(write, self.task.progress.ticket()).await;
+            }
+            Err(error) => self.skip(&error),
+        }
     }
 }
 
@@ -357,25 +362,6 @@ fn note_ended(ended: Result<(), JoinError>) {
     }
 }
 
-async fn index(outlet: &Outlet, task: &UnitTask, object: &Object<'_>, json: &str, now: &str) {
-    match outlet.projector.document(object, json, now) {
-        Ok(document) => {
-            let write =
-                Write { index: outlet.index.clone(), id: document.id, version: document.version, body: Some(document.body) };
-            outlet.pipeline.submit(write, task.progress.ticket()).await;
-        }
-        Err(error) => {
-            tracing::warn!(unit = %task.unit, name = object.name(), %error, "an object is skipped");
-            task.progress.skip();
-        }
-    }
-}
-
-async fn delete(outlet: &Outlet, progress: &Arc<Progress>, id: Arc<str>, version: Version) {
-    let write = Write { index: outlet.index.clone(), id, version, body: None };
-    outlet.pipeline.submit(write, progress.ticket()).await;
-}
-
 fn hash(hashers: &(RandomState, RandomState), id: &str) -> u128 {
     u128::from(hashers.0.hash_one(id)) << 64 | u128::from(hashers.1.hash_one(id))
 }
@@ -383,7 +369,7 @@ fn hash(hashers: &(RandomState, RandomState), id: &str) -> u128 {
 /// Deletes the documents of a unit that a complete list did not hold.
 struct Prune {
     unit: Unit,
-    outlets: Arc<[Outlet]>,
+    outlet: Arc<Outlet>,
     progress: Arc<Progress>,
     hashers: (RandomState, RandomState),
     kept: Seen,
@@ -395,23 +381,19 @@ impl Prune {
     async fn run(self) {
         // Before that, the store may not show documents that were sent earlier.
         self.progress.drained().await;
-        for (outlet, kept) in self.outlets.iter().zip(&self.kept) {
-            let mut delays = backoff();
-            loop {
-                match self.absent(outlet, kept).await {
-                    Ok(absent) => {
-                        for (id, version) in absent {
-                            tracing::debug!(unit = %self.unit, %id, "deleting a document that the list does not hold");
-                            delete(outlet, &self.progress, id, version).await;
-                        }
-                        break;
-                    }
-                    Err(error) => {
-                        tracing::debug!(unit = %self.unit, %error, "cannot read the stored versions yet");
-                        tokio::time::sleep(delays.next().unwrap_or(Duration::from_secs(30))).await;
-                    }
+        let mut delays = backoff();
+        let absent = loop {
+            match self.absent().await {
+                Ok(absent) => break absent,
+                Err(error) => {
+                    tracing::debug!(unit = %self.unit, %error, "cannot read the stored versions yet");
+                    tokio::time::sleep(delays.next().unwrap_or(Duration::from_secs(30))).await;
                 }
             }
+        };
+        for (id, version) in absent {
+            tracing::debug!(unit = %self.unit, %id, "deleting a document that the list does not hold");
+            self.outlet.delete(&self.progress, id, version).await;
         }
         self.progress.drained().await;
         self.progress.set_state(UnitState::Synced);
@@ -419,7 +401,7 @@ impl Prune {
 
     /// The documents to delete, each at its own version: the object may still exist, only no longer be wanted, and must be able to
     /// come back at the version that it has. A delete at the list's version would keep it out.
-    async fn absent(&self, outlet: &Outlet, kept: &AHashSet<u128>) -> Result<Vec<(Arc<str>, Version)>, StoreError> {
+    async fn absent(&self) -> Result<Vec<(Arc<str>, Version)>, StoreError> {
         let namespace: Option<Namespace> = match &self.unit.scope {
             Scope::All => None,
             Scope::Namespace(namespace) => Some(namespace.clone()),
@@ -427,10 +409,10 @@ impl Prune {
         let gvk = &self.unit.resource.gvk;
         let extent = Extent::Kind(KindExtent { api_version: gvk.api_version(), kind: gvk.kind.to_string(), namespace });
         let mut absent = Vec::new();
-        let store = outlet.pipeline.opened().await;
+        let store = self.outlet.pipeline.opened().await;
         store
             .visit_versions(&self.unit.cluster, &extent, &mut |id, version| {
-                if version <= self.version && !kept.contains(&hash(&self.hashers, id)) {
+                if version <= self.version && !self.kept.contains(&hash(&self.hashers, id)) {
                     absent.push((Arc::from(id), version));
                 }
             })
