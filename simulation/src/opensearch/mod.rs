@@ -1,0 +1,1 @@
+//! An OpenSearch: indices, aliases, external versions, points in time, and faults.
