@@ -30,10 +30,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     MemberView, RegistryView,
-    fleet::Fleet,
+    fleet::{Fleet, Opener},
     karmada,
     plan::{Plan, StorePlan, Stream, plan},
     status::{Inputs, MemberHealth, status},
+    stores::RegistryStore,
 };
 use crate::{
     api::{
@@ -56,6 +57,8 @@ const FIELD_MANAGER: &str = "fleetdex";
 const DEBOUNCE: Duration = Duration::from_millis(50);
 /// The status counts objects; while they change it is written this often.
 const STATUS_INTERVAL: Duration = Duration::from_secs(1);
+/// How often what runs is looked after when nothing changes.
+const LOOK_INTERVAL: Duration = Duration::from_secs(5);
 /// After a failed write of a registry.
 const RETRY: Duration = Duration::from_secs(5);
 /// Readiness check for the custom resources.
@@ -138,7 +141,8 @@ pub async fn run(context: Context, owner: String, cancel: CancellationToken) {
     let mut tasks = JoinSet::new();
     let clusters = reflect_clusters(&hub, Arc::clone(&context.changed), &mut tasks);
     let controller = Controller::new(Api::<ResourceRegistry>::all(hub.clone()), watcher::Config::default());
-    let fleet = Fleet::new(hub.clone(), owner, Arc::clone(&context.metrics), Arc::clone(&context.changed));
+    let opener = registry_stores(hub.clone(), owner);
+    let fleet = Fleet::new(opener, Arc::clone(&context.metrics), Arc::clone(&context.changed));
     let recorder = Arc::new(Recorder::new(hub.clone(), Reporter { controller: FIELD_MANAGER.to_owned(), instance: None }));
     tasks.spawn(karmada::watch_search(hub, context.readiness.clone(), Arc::clone(&recorder)));
     let reconciler = Arc::new(Reconciler {
@@ -175,6 +179,11 @@ pub async fn run(context: Context, owner: String, cancel: CancellationToken) {
         Ok(reconciler) => reconciler.state.into_inner().fleet.shut_down().await,
         Err(_) => tracing::error!("a reconcile outlived the controller; unwritten changes are lost until the next list"),
     }
+}
+
+/// Stores as registries describe them, with the Secrets that they name.
+fn registry_stores(hub: Client, owner: String) -> Opener {
+    Arc::new(move |plan| Arc::new(RegistryStore::new(hub.clone(), plan.clone(), owner.clone())))
 }
 
 /// Waits until a reflector has read everything once.
@@ -216,6 +225,8 @@ async fn follow_changes(reconciler: Arc<Reconciler>, followed: watch::Sender<()>
         tokio::select! {
             result = members.changed() => if result.is_err() { return },
             () = reconciler.context.changed.notified() => {}
+            // Some things change by nothing happening, such as a generation that has waited long enough.
+            () = tokio::time::sleep(LOOK_INTERVAL) => {}
         }
         // Members often change together, as when many connect at the start.
         tokio::time::sleep(DEBOUNCE).await;
@@ -240,6 +251,9 @@ impl Reconciler {
         until_read(&self.registries).await;
         let seen = self.seen(state);
         if state.inputs.as_ref() == Some(&seen) && !state.fleet.has_lost() {
+            if let Some(applied) = &state.applied {
+                state.fleet.activate(&applied.plan);
+            }
             self.count_units(&state.fleet);
             return self.context.clusters.states();
         }
@@ -410,6 +424,7 @@ impl Reconciler {
             store,
             anonymous,
             health: &|cluster| members.get(cluster).map(member_health),
+            live: &|cluster| registry_plan.store.as_ref().is_some_and(|store| fleet.is_live(store, cluster)),
             progress: &|unit| fleet.progress(&Stream { unit: unit.clone(), store: registry_plan.store.clone()? }),
             generation: registry.metadata.generation,
             before: &before.conditions,

@@ -6,6 +6,7 @@ use k8s_openapi::jiff::Timestamp;
 
 use crate::{api::registry::ResourceRegistrySpec, cluster::discovery::Discovery, model::ClusterName};
 
+mod activation;
 pub mod affinity;
 pub mod controller;
 pub mod filter;
