@@ -66,6 +66,7 @@ impl MemberTask {
             let member = self.member.borrow_and_update().clone();
             let changes = self.member.clone();
             tokio::select! {
+                biased;
                 () = replaced(changes, &member) => self.start_over(),
                 () = self.attempt(&member) => {}
             }
@@ -169,9 +170,10 @@ impl MemberTask {
 
     /// Waits for the next connect: cut short by a refresh, or by a Secret that now says something else.
     async fn wait_before_connect(&self, member: &Member) {
-        let due = Instant::now() + self.timing().connect_wait(rand::random());
+        let due = Instant::now() + self.timing().connect_wait(fastrand::f64());
         loop {
             tokio::select! {
+                biased;
                 () = sleep_until(due) => return,
                 () = self.wake.notified() => return,
                 () = sleep(self.timing().probe_interval) => {}

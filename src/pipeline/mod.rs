@@ -31,11 +31,25 @@ use crate::{
     telemetry::metrics::{BulkOutcome, BulkVerdict, StoreMetrics},
 };
 
-/// Bytes of changes that may wait. Eight batches: enough to keep three in flight while a member's next page is read.
-const MAX_PENDING_BYTES: usize = 16 << 20;
-/// A batch of 2 MiB, three in flight: where raw `_bulk` throughput levels off.
-const BATCH: BatchLimits = BatchLimits { count: 2_000, bytes: 2 << 20 };
-const MAX_IN_FLIGHT: usize = 3;
+/// What may wait and be under way for one store.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Bytes of changes that may wait; a watch that comes upon more is given up until there is room.
+    pub pending_bytes: usize,
+    /// When a batch is full.
+    pub batch: BatchLimits,
+    /// Batches that wait for their answer.
+    pub in_flight: usize,
+}
+
+impl Default for Limits {
+    /// A batch of 2 MiB, three in flight: where raw `_bulk` throughput levels off. Eight batches may wait: enough to keep three in
+    /// flight while a member's next page is read.
+    fn default() -> Self {
+        Self { pending_bytes: 16 << 20, batch: BatchLimits { count: 2_000, bytes: 2 << 20 }, in_flight: 3 }
+    }
+}
+
 /// How long a batch may fill while nothing is in flight, and while something is.
 const LINGER_IDLE: Duration = Duration::from_millis(5);
 const LINGER_BUSY: Duration = Duration::from_millis(50);
@@ -87,6 +101,7 @@ pub struct Pipeline(Arc<Shared>);
 
 struct Shared {
     name: StoreName,
+    limits: Limits,
     pending: Mutex<Pending<Ticket>>,
     work: Notify,
     room: Notify,
@@ -102,9 +117,10 @@ struct Shared {
 
 impl Pipeline {
     /// A pipeline that does nothing until [`Pipeline::run`]; `changed` is notified when its availability changes or an index is lost.
-    pub fn new(name: StoreName, metrics: StoreMetrics, changed: Arc<Notify>) -> Self {
+    pub fn new(name: StoreName, limits: Limits, metrics: StoreMetrics, changed: Arc<Notify>) -> Self {
         Self(Arc::new(Shared {
             name,
+            limits,
             pending: Mutex::default(),
             work: Notify::new(),
             room: Notify::new(),
@@ -167,7 +183,7 @@ impl Pipeline {
 
     /// Whether a write can be submitted without waiting.
     pub fn has_room(&self) -> bool {
-        lock(&self.0.pending).bytes() < MAX_PENDING_BYTES
+        lock(&self.0.pending).bytes() < self.0.limits.pending_bytes
     }
 
     /// Waits until a write can be submitted.
@@ -201,6 +217,7 @@ impl Pipeline {
         let mut backoff = Backoff::default();
         while !cancel.is_cancelled() {
             let opened = tokio::select! {
+                biased;
                 () = cancel.cancelled() => return,
                 opened = opener.open() => opened,
             };
@@ -214,6 +231,7 @@ impl Pipeline {
                 Err(unavailable) => {
                     self.set_available(Err(unavailable));
                     tokio::select! {
+                        biased;
                         () = cancel.cancelled() => return,
                         () = tokio::time::sleep(backoff.next()) => {}
                     }
@@ -312,7 +330,7 @@ impl<'p> Writer<'p> {
             in_flight: JoinSet::new(),
             checks: JoinSet::new(),
             saves: JoinSet::new(),
-            limits: BATCH,
+            limits: pipeline.0.limits.batch,
             backoff: Backoff::default(),
             resume_at: None,
         }
@@ -341,7 +359,7 @@ impl<'p> Writer<'p> {
             if reopen && self.in_flight.is_empty() {
                 return;
             }
-            let may_send = !reopen && self.resume_at.is_none() && self.in_flight.len() < MAX_IN_FLIGHT;
+            let may_send = !reopen && self.resume_at.is_none() && self.in_flight.len() < self.pipeline.0.limits.in_flight;
             let idle = self.in_flight.is_empty();
             let limits = self.limits;
             tokio::select! {
@@ -477,8 +495,9 @@ impl<'p> Writer<'p> {
         match trouble {
             None => {
                 self.backoff = Backoff::default();
-                self.limits.bytes = (self.limits.bytes * 2).min(BATCH.bytes);
-                self.limits.count = (self.limits.count * 2).min(BATCH.count);
+                let full = self.pipeline.0.limits.batch;
+                self.limits.bytes = (self.limits.bytes * 2).min(full.bytes);
+                self.limits.count = (self.limits.count * 2).min(full.count);
                 self.pipeline.set_available(Ok(()));
                 Next::Go
             }
@@ -581,6 +600,7 @@ async fn next_batch(pipeline: &Pipeline, limits: BatchLimits, idle: bool) -> Vec
             due = Some(Instant::now() + if idle { LINGER_IDLE } else { LINGER_BUSY });
         }
         tokio::select! {
+            biased;
             () = notified => {}
             () = sleep_until(due) => break,
         }

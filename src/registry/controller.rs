@@ -29,7 +29,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    MemberView, RegistryView,
+    RegistryView,
     fleet::{Fleet, Opener},
     karmada,
     plan::{Plan, StorePlan, Stream, plan},
@@ -112,7 +112,6 @@ struct Reconciler {
 struct State {
     fleet: Fleet,
     inputs: Option<Seen>,
-    applied: Option<Applied>,
     /// What was last written, and when, for each registry.
     written: BTreeMap<String, (ResourceRegistryStatus, std::time::Instant)>,
 }
@@ -124,14 +123,6 @@ struct Seen {
     registries: BTreeMap<String, (Option<i64>, bool)>,
     clusters: BTreeMap<String, Option<String>>,
     open_stores: BTreeSet<StoreName>,
-}
-
-/// What the fleet was last told.
-#[derive(PartialEq)]
-struct Applied {
-    plan: Plan,
-    leaving: BTreeMap<StoreName, StorePlan>,
-    connections: BTreeMap<ClusterName, Option<u64>>,
 }
 
 /// Runs until cancelled, then stops every stream and writes what is left.
@@ -149,7 +140,7 @@ pub async fn run(context: Context, owner: String, cancel: CancellationToken) {
         registries: controller.store(),
         clusters: clusters.clone(),
         recorder,
-        state: Mutex::new(State { fleet, inputs: None, applied: None, written: BTreeMap::new() }),
+        state: Mutex::new(State { fleet, inputs: None, written: BTreeMap::new() }),
         context,
     });
     let all_read = async {
@@ -223,6 +214,7 @@ async fn follow_changes(reconciler: Arc<Reconciler>, followed: watch::Sender<()>
     let mut members = reconciler.context.clusters.changed();
     loop {
         tokio::select! {
+            biased;
             result = members.changed() => if result.is_err() { return },
             () = reconciler.context.changed.notified() => {}
             // Some things change by nothing happening, such as a generation that has waited long enough.
@@ -251,9 +243,7 @@ impl Reconciler {
         until_read(&self.registries).await;
         let seen = self.seen(state);
         if state.inputs.as_ref() == Some(&seen) && !state.fleet.has_lost() {
-            if let Some(applied) = &state.applied {
-                state.fleet.activate(&applied.plan);
-            }
+            state.fleet.look_after();
             self.count_units(&state.fleet);
             return self.context.clusters.states();
         }
@@ -327,8 +317,7 @@ impl Reconciler {
         for (name, member) in &states {
             self.context.metrics.set_cluster_up(name, member.connection.is_some());
         }
-        let before = state.applied.iter().flat_map(|applied| applied.connections.keys());
-        for gone in before.filter(|name| !states.contains_key(*name)) {
+        for gone in state.fleet.members().filter(|name| !states.contains_key(*name)) {
             self.context.metrics.forget_cluster(gone);
         }
         if self.context.writes_cluster_status {
@@ -351,22 +340,12 @@ impl Reconciler {
     async fn apply(&self, state: &mut State, members: &BTreeMap<ClusterName, MemberState>) {
         let (leaving, live): (Vec<_>, Vec<_>) =
             self.registries.state().into_iter().partition(|registry| registry.metadata.deletion_timestamp.is_some());
-        let views: Vec<MemberView> = members.values().map(member_view).collect();
-        let applied = Applied {
-            plan: plan(&live.iter().map(|registry| registry_view(registry)).collect::<Vec<_>>(), &views),
-            leaving: plan(&leaving.iter().map(|registry| registry_view(registry)).collect::<Vec<_>>(), &[]).stores,
-            connections: members
-                .iter()
-                .map(|(name, member)| (name.clone(), member.connection.as_ref().map(|connection| connection.id)))
-                .collect(),
+        let view = |registries: Vec<Arc<ResourceRegistry>>| -> Vec<RegistryView> {
+            registries.iter().map(|registry| registry_view(registry)).collect()
         };
-        let lost = state.fleet.has_lost();
-        if state.applied.as_ref() != Some(&applied) || lost {
-            state.fleet.apply(&applied.plan, &applied.leaving, members).await;
-            state.applied = Some(applied);
-        }
-        if let Some(applied) = &state.applied {
-            self.context.publish.publish(&applied.plan, &state.fleet, members);
+        state.fleet.follow(&view(live), &view(leaving), members).await;
+        if let Some(plan) = state.fleet.plan() {
+            self.context.publish.publish(plan, &state.fleet, members);
         }
     }
 
@@ -402,9 +381,9 @@ impl Reconciler {
         members: &BTreeMap<ClusterName, MemberState>,
     ) -> Result<Action, ReconcileError> {
         let name = registry.name_any();
-        let Some(applied) = &state.applied else { return Ok(Action::await_change()) };
+        let Some(applied) = state.fleet.plan() else { return Ok(Action::await_change()) };
         let alone;
-        let registry_plan = match applied.plan.registries.get(&name) {
+        let registry_plan = match applied.registries.get(&name) {
             Some(plan) => plan,
             None => {
                 alone = plan(&[registry_view(registry)], &[]);
@@ -417,7 +396,7 @@ impl Reconciler {
         let before = registry.status.clone().unwrap_or_default();
         let fleet = &state.fleet;
         let store = registry_plan.store.as_ref().and_then(|store| fleet.pipeline(store)).and_then(Pipeline::availability);
-        let anonymous = registry_plan.store.as_ref().and_then(|store| applied.plan.stores.get(store)).is_some_and(is_anonymous);
+        let anonymous = registry_plan.store.as_ref().and_then(|store| applied.stores.get(store)).is_some_and(is_anonymous);
         let now = Timestamp::now();
         let new = status(&Inputs {
             plan: registry_plan,
@@ -504,18 +483,6 @@ fn registry_view(registry: &ResourceRegistry) -> RegistryView {
         uid: registry.uid().unwrap_or_default(),
         created: registry.metadata.creation_timestamp.as_ref().map(|time| time.0),
         spec: registry.spec.clone(),
-    }
-}
-
-fn member_view(state: &MemberState) -> MemberView {
-    let member = &state.member;
-    MemberView {
-        name: member.name.clone(),
-        labels: member.labels.clone(),
-        provider: member.provider.clone().unwrap_or_default(),
-        region: member.region.clone().unwrap_or_default(),
-        zones: member.zones.clone(),
-        discovery: state.discovery.clone(),
     }
 }
 

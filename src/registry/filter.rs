@@ -92,7 +92,10 @@ impl ObjectFilter {
     /// Whether name, namespace and labels are enough to tell whether it wants an object.
     pub fn decides_by_metadata(&self) -> bool {
         let metadata_only = |criteria: &Criteria| {
-            criteria.fields.requirements().all(|requirement| matches!(requirement.path.as_str(), "metadata.name" | "metadata.namespace"))
+            criteria
+                .fields
+                .requirements()
+                .all(|requirement| matches!(requirement.path.as_str(), "metadata.name" | "metadata.namespace"))
         };
         metadata_only(&self.allow) && self.deny.iter().all(metadata_only)
     }

@@ -11,15 +11,16 @@ use tokio::sync::{Notify, Semaphore};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use super::{
+    MemberView, RegistryView,
     activation::Activations,
-    plan::{Coverage, Extent as Namespaces, Plan, Route, StorePlan, Stream, UnitPlan},
+    plan::{Coverage, Extent as Namespaces, Plan, Route, StorePlan, Stream, UnitPlan, plan},
     sweep::{Kept, Sweep, Wanted},
 };
 use crate::{
     cluster::{Connection, MemberState},
     kinds,
     model::{ClusterName, Projector, StoreName, Unit, hex},
-    pipeline::{OpenStore, Pipeline},
+    pipeline::{Limits, OpenStore, Pipeline},
     store::KindExtent,
     sync::{
         checkpoints::UnitKey,
@@ -77,6 +78,7 @@ struct Sweeping {
 /// Everything that runs for the registries. Dropping it ends everything at once, as a kill would.
 pub struct Fleet {
     opener: Opener,
+    limits: Limits,
     metrics: Arc<Metrics>,
     changed: Arc<Notify>,
     stores: BTreeMap<StoreName, RunningStore>,
@@ -90,12 +92,22 @@ pub struct Fleet {
     /// Units of the plan whose member is not connected.
     parked: BTreeMap<Stream, ParkedUnit>,
     last_epoch: u64,
+    applied: Option<Applied>,
+}
+
+/// What was last applied.
+#[derive(PartialEq)]
+struct Applied {
+    plan: Plan,
+    leaving: BTreeMap<StoreName, StorePlan>,
+    connections: BTreeMap<ClusterName, Option<u64>>,
 }
 
 impl Fleet {
     /// Nothing runs yet. `changed` is notified whenever the status of anything changes.
     pub fn new(opener: Opener, metrics: Arc<Metrics>, changed: Arc<Notify>) -> Self {
         Self {
+            limits: Limits::default(),
             opener,
             metrics,
             activations: Activations::new(Arc::clone(&changed)),
@@ -107,12 +119,58 @@ impl Fleet {
             lists: BTreeMap::new(),
             parked: BTreeMap::new(),
             last_epoch: 0,
+            applied: None,
         }
     }
 
-    /// Makes what runs what the plan says. `leaving` are stores of registries that are being deleted: they stay open until their
+    /// Other limits of what may wait and be under way, for each store.
+    #[must_use]
+    pub fn with_limits(self, limits: Limits) -> Self {
+        Self { limits, ..self }
+    }
+
+    /// Makes what runs follow the registries and the members. The stores of `leaving`, which are being deleted, stay open until their
     /// documents are gone.
-    pub async fn apply(
+    pub async fn follow(
+        &mut self,
+        live: &[RegistryView],
+        leaving: &[RegistryView],
+        members: &BTreeMap<ClusterName, MemberState>,
+    ) {
+        let views: Vec<MemberView> = members.values().map(MemberView::from).collect();
+        let connection = |member: &MemberState| member.connection.as_ref().map(|connection| connection.id);
+        let wanted = Applied {
+            plan: plan(live, &views),
+            leaving: plan(leaving, &[]).stores,
+            connections: members.iter().map(|(name, member)| (name.clone(), connection(member))).collect(),
+        };
+        if self.applied.as_ref() != Some(&wanted) || self.has_lost() {
+            self.apply(&wanted.plan, &wanted.leaving, members).await;
+            self.applied = Some(wanted);
+        }
+        self.look_after();
+    }
+
+    /// What was last applied.
+    pub fn plan(&self) -> Option<&Plan> {
+        self.applied.as_ref().map(|applied| &applied.plan)
+    }
+
+    /// Members that were last followed.
+    pub fn members(&self) -> impl Iterator<Item = &ClusterName> {
+        self.applied.iter().flat_map(|applied| applied.connections.keys())
+    }
+
+    /// Lets queries be answered from the generations that have become complete. To be called now and then, too: what is not complete
+    /// is waited for only so long.
+    pub fn look_after(&mut self) {
+        if let Some(applied) = self.applied.take() {
+            self.activate(&applied.plan);
+            self.applied = Some(applied);
+        }
+    }
+
+    async fn apply(
         &mut self,
         plan: &Plan,
         leaving: &BTreeMap<StoreName, StorePlan>,
@@ -126,7 +184,6 @@ impl Fleet {
         self.replace_stores(wanted_stores);
         self.start_units(plan, members);
         self.sweep(plan, &stopped);
-        self.activate(plan);
     }
 
     /// Whether something that should run cannot go on as it is, so that a plan has to be applied again.
@@ -135,9 +192,7 @@ impl Fleet {
         self.stores.values().any(|store| store.pipeline.has_lost()) || self.units.values().any(ended)
     }
 
-    /// Lets queries be answered from the generations that have become complete. To be called now and then: what is not complete is
-    /// waited for only so long.
-    pub fn activate(&mut self, plan: &Plan) {
+    fn activate(&mut self, plan: &Plan) {
         let mut units: BTreeMap<(StoreName, ClusterName), Vec<Option<&Progress>>> = BTreeMap::new();
         for stream in plan.units.keys() {
             let progress = self.units.get(stream).map(|running| &*running.progress);
@@ -243,7 +298,7 @@ impl Fleet {
                 continue;
             }
             self.last_epoch += 1;
-            let pipeline = Pipeline::new(name.clone(), self.metrics.store(&name), Arc::clone(&self.changed));
+            let pipeline = Pipeline::new(name.clone(), self.limits, self.metrics.store(&name), Arc::clone(&self.changed));
             let opener = (self.opener)(&plan);
             let stop = CancellationToken::new();
             let task = AbortOnDropHandle::new(tokio::spawn(pipeline.clone().run(opener, stop.clone(), DRAIN)));

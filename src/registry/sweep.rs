@@ -49,6 +49,7 @@ impl Sweep {
     /// Sweeps until it has succeeded or is cancelled.
     pub async fn run(self, cancel: CancellationToken) {
         tokio::select! {
+            biased;
             () = cancel.cancelled() => {}
             () = self.sweep() => {
                 *self.done.lock().unwrap_or_else(PoisonError::into_inner) = true;

@@ -124,7 +124,10 @@ impl Book {
     pub fn unsaved(&self) -> Vec<Checkpoints> {
         let pages = self.lock();
         let current = pages.iter().map(|(cluster, page)| (page, page.checkpoints(cluster)));
-        current.filter(|(page, checkpoints)| page.saved.as_ref() != Some(checkpoints)).map(|(_, checkpoints)| checkpoints).collect()
+        current
+            .filter(|(page, checkpoints)| page.saved.as_ref() != Some(checkpoints))
+            .map(|(_, checkpoints)| checkpoints)
+            .collect()
     }
 
     /// The store has these now.

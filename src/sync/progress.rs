@@ -187,7 +187,8 @@ impl Progress {
     pub fn resumes(&self, mark: Mark) {
         self.objects.store(mark.objects, Ordering::Relaxed);
         let mut flow = lock(&self.flow);
-        *flow = Flow { under_way: flow.under_way, side: flow.side, reached: Some(mark), acknowledged: Some(mark), ..Flow::default() };
+        *flow =
+            Flow { under_way: flow.under_way, side: flow.side, reached: Some(mark), acknowledged: Some(mark), ..Flow::default() };
         drop(flow);
         self.in_sync();
     }

@@ -82,8 +82,7 @@ impl UnitTask {
         let resume = self.resume(&generation);
         tracing::info!(unit = %self.unit, generation = generation.number, from = resume.map(|version| version.get()), "a stream begins");
         let machine = Machine::new(resume);
-        let mut running =
-            Running { task: self, generation, machine, backoff, list: list::Listing::default(), relist: None };
+        let mut running = Running { task: self, generation, machine, backoff, list: list::Listing::default(), relist: None };
         running.follow().await;
     }
 
@@ -252,7 +251,7 @@ impl Running {
             self.task.progress.object_added(kind == EventKind::Added);
         }
         if is_wanted && kind != EventKind::Deleted {
-            self.index(&object, json, &Timestamp::now().to_string(), Wait::Never).await;
+            self.index(&object, json, &indexed_at(), Wait::Never).await;
         } else {
             // Also an object that is no longer wanted: the delete of an absent document costs little.
             let id = outlet.projector.id(object.uid());
@@ -285,6 +284,11 @@ impl Running {
             Err(error) => self.skip(&error),
         }
     }
+}
+
+/// The present time, for `search.indexedAt`; always as long, so that a simulated run fills its batches alike.
+fn indexed_at() -> String {
+    Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S.%3fZ").to_string()
 }
 
 fn garbled(error: &dyn std::error::Error) -> Fault {

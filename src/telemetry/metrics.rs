@@ -22,7 +22,8 @@ use prometheus_client::{
 
 pub use super::labels::{BulkOutcome, BulkVerdict, Drift, RelistReason, UnitPhase, WatchEvent};
 use super::labels::{
-    ClusterLabels, CodeLabels, DriftLabels, EventLabels, OutcomeLabels, PhaseLabels, RelistLabels, StoreLabels, UnitLabels, VerdictLabels,
+    ClusterLabels, CodeLabels, DriftLabels, EventLabels, OutcomeLabels, PhaseLabels, RelistLabels, StoreLabels, UnitLabels,
+    VerdictLabels,
 };
 use crate::model::{ClusterName, Gvk, StoreName};
 

@@ -7,10 +7,7 @@ use http::{Request, Response, header};
 use http_body_util::{BodyExt, combinators::UnsyncBoxBody};
 use kube::client::Body;
 
-use super::{
-    Fault, FaultKind, ListPage,
-    event::status_fault,
-};
+use super::{Fault, FaultKind, ListPage, event::status_fault};
 use crate::model::{Resource, Scope, Version, causes};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;

@@ -104,7 +104,13 @@ impl Engine {
         Self { client: Client::new(service, options.address.clone()), options }
     }
 
-    pub(super) async fn send(&self, operation: &str, method: Method, path: String, body: Option<&Value>) -> Result<Bytes, StoreError> {
+    pub(super) async fn send(
+        &self,
+        operation: &str,
+        method: Method,
+        path: String,
+        body: Option<&Value>,
+    ) -> Result<Bytes, StoreError> {
         let timeout = if path.contains("_search") { SEARCH_TIMEOUT } else { ADMIN_TIMEOUT };
         let body = body.map_or_else(Bytes::new, |body| Bytes::from(body.to_string()));
         self.client.call(Call { operation, method, path, body, timeout }).await

@@ -146,7 +146,10 @@ impl Engine {
                 tracing::info!(%cluster, number, "created a generation");
             }
         }
-        Err(StoreError::Busy { status: 409, reason: format!("the indices of cluster {cluster} keep changing; is another installation at work?") })
+        Err(StoreError::Busy {
+            status: 409,
+            reason: format!("the indices of cluster {cluster} keep changing; is another installation at work?"),
+        })
     }
 
     fn refuse_foreign(&self, cluster: &ClusterName, indices: &[Found]) -> Result<(), StoreError> {
@@ -218,11 +221,8 @@ impl Engine {
         let Generation { cluster, index, .. } = generation;
         // What is not refreshed yet would be missing from the answers.
         self.send("refreshing an index", Method::POST, format!("/{index}/_refresh"), None).await?;
-        let mut actions: Vec<Value> = self
-            .read_aliases(cluster)
-            .iter()
-            .map(|alias| json!({ "add": { "index": index, "alias": alias } }))
-            .collect();
+        let mut actions: Vec<Value> =
+            self.read_aliases(cluster).iter().map(|alias| json!({ "add": { "index": index, "alias": alias } })).collect();
         for other in self.survey(self.options.prefix.generations(cluster).as_str()).await? {
             if self.own_generation(&other).is_some_and(|other| other.cluster == *cluster && other.number < generation.number) {
                 actions.push(json!({ "remove_index": { "index": other.index } }));

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use k8s_openapi::jiff::Timestamp;
 
-use super::{Running, extent, garbled};
+use super::{Running, extent, garbled, indexed_at};
 use crate::{
     model::{Object, Version},
     store::StoreError,
@@ -84,7 +83,7 @@ impl Running {
     }
 
     async fn take_page(&mut self, page: &ListPage<'_>) -> Result<(), WentBack> {
-        let now = Timestamp::now().to_string();
+        let now = indexed_at();
         for item in &page.items {
             let json = item.get();
             match Object::parse(json) {
