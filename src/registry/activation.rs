@@ -56,8 +56,8 @@ impl Activations {
             }
         });
         let waiting = waiting.or_insert_with(|| Waiting::new(generation));
-        let is_settled = |progress: &Option<&Progress>| progress.is_some_and(|progress| progress.is_settled(PATIENCE));
-        let is_complete = !units.is_empty() && units.iter().all(is_settled);
+        let is_settled = |progress: Option<&Progress>| progress.is_some_and(|progress| progress.is_settled(PATIENCE));
+        let is_complete = !units.is_empty() && units.iter().copied().all(is_settled);
         if is_complete && (is_certain || waiting.since.elapsed() >= PATIENCE) && waiting.task.is_none() {
             let activation = activate(pipeline.clone(), waiting.generation.clone(), Arc::clone(&self.changed));
             waiting.task = Some(AbortOnDropHandle::new(tokio::spawn(activation)));

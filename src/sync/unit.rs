@@ -80,7 +80,7 @@ impl UnitTask {
         };
         self.progress.recovered();
         let resume = self.resume(&generation);
-        tracing::info!(unit = %self.unit, generation = generation.number, from = resume.map(|version| version.get()), "a stream begins");
+        tracing::info!(unit = %self.unit, generation = generation.number, from = resume.map(Version::get), "a stream begins");
         let machine = Machine::new(resume);
         let mut running = Running { task: self, generation, machine, backoff, list: list::Listing::default(), relist: None };
         running.follow().await;

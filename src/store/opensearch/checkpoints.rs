@@ -61,10 +61,12 @@ impl Engine {
         let answer = self.client.call(call).await?;
         let garbled = |reason: String| StoreError::Garbled { operation: operation.to_owned(), reason };
         let verdicts = bulk::read_response(&answer, count).map_err(|error| garbled(error.to_string()))?;
-        match verdicts.into_iter().find(|verdict| !matches!(verdict, Verdict::Indexed | Verdict::Deleted | Verdict::Absent)) {
+        // Without the index there is nothing to delete, either.
+        let done = |verdict: &Verdict| {
+            matches!(verdict, Verdict::Indexed | Verdict::Deleted | Verdict::Absent | Verdict::IndexMissing(_))
+        };
+        match verdicts.into_iter().find(|verdict| !done(verdict)) {
             None => Ok(()),
-            // Nothing to delete, either.
-            Some(Verdict::IndexMissing(_)) => Ok(()),
             Some(refused) => Err(StoreError::Busy { status: 429, reason: format!("{refused:?}") }),
         }
     }
