@@ -3,6 +3,7 @@
 use bytes::Bytes;
 
 use super::Write;
+use crate::planted::{Bug, planted, was_retried};
 
 /// What an action line costs beside the names in it.
 const ACTION_BYTES: usize = 120;
@@ -27,15 +28,24 @@ pub fn encode<'w>(writes: impl IntoIterator<Item = &'w Write>) -> Bytes {
         body.extend_from_slice(write.index.as_str().as_bytes());
         body.extend_from_slice(b"\",\"_id\":");
         push_json_string(&mut body, &write.id);
-        body.extend_from_slice(b",\"version\":");
-        body.extend_from_slice(write.version.to_string().as_bytes());
-        body.extend_from_slice(b",\"version_type\":\"external_gte\",\"require_alias\":true}}\n");
+        if !loses_version(write) {
+            body.extend_from_slice(b",\"version\":");
+            body.extend_from_slice(write.version.to_string().as_bytes());
+            body.extend_from_slice(b",\"version_type\":\"external_gte\"");
+        }
+        body.extend_from_slice(b",\"require_alias\":true}}\n");
         if let Some(document) = &write.body {
             body.extend_from_slice(document);
             body.push(b'\n');
         }
     }
     body.into()
+}
+
+/// Two planted bugs.
+fn loses_version(write: &Write) -> bool {
+    (planted(Bug::UnorderedDeletes) && write.body.is_none())
+        || (planted(Bug::RetryWithoutVersion) && was_retried(&write.id))
 }
 
 fn push_json_string(out: &mut Vec<u8>, text: &str) {

@@ -12,7 +12,10 @@ use std::{
 use k8s_openapi::jiff::Timestamp;
 use tokio::{sync::Notify, time::Instant};
 
-use crate::model::{ClusterName, Version};
+use crate::{
+    model::{ClusterName, Version},
+    planted::{Bug, planted},
+};
 
 /// Where a unit is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,6 +85,10 @@ impl Flow {
     /// Acknowledges a mark if it can be, and sets the next one. Whether anything was acknowledged.
     fn advance(&mut self) -> bool {
         let before = self.acknowledged;
+        if planted(Bug::CheckpointBeforeAcknowledgement) {
+            self.acknowledged = self.reached;
+            return self.acknowledged != before;
+        }
         while !self.broken && self.under_way[1 - self.side] == 0 {
             if let Some(mark) = self.marked.take() {
                 self.acknowledged = Some(mark);
