@@ -6,7 +6,8 @@ use fleetdex::model::{ClusterName, IndexPrefix};
 use serde_json::Value;
 
 use crate::{
-    apiserver, opensearch,
+    apiserver,
+    opensearch::OpenSearch,
     selection::{KINDS, Kind, STEADY, Selection},
 };
 
@@ -47,7 +48,7 @@ pub fn steady(server: &apiserver::Server) -> BTreeSet<String> {
 pub fn differences(
     members: &[ClusterName],
     servers: &BTreeMap<ClusterName, apiserver::Server>,
-    store: &opensearch::Server,
+    store: &OpenSearch,
     selection: &Selection,
 ) -> Vec<String> {
     let prefix = IndexPrefix::default();
@@ -72,18 +73,18 @@ pub fn differences(
         found.push(format!("{over_all} documents under the alias over all, {by_cluster} under those of the clusters"));
     }
     let state = prefix.state().to_string();
-    let strangers = store.indices().into_iter().filter(|index| *index != state && !needed.contains(index));
+    let strangers = store.indices().into_keys().filter(|index| *index != state && !needed.contains(index));
     found.extend(strangers.map(|index| format!("index {index} should not be there")));
     found
 }
 
-fn indices_of(store: &opensearch::Server, prefix: &IndexPrefix, cluster: &ClusterName) -> Vec<String> {
+fn indices_of(store: &OpenSearch, prefix: &IndexPrefix, cluster: &ClusterName) -> Vec<String> {
     let start = format!("{}.g", prefix.cluster_alias(cluster));
-    store.indices().into_iter().filter(|index| index.starts_with(&start)).collect()
+    store.indices().into_keys().filter(|index| index.starts_with(&start)).collect()
 }
 
 /// Id → version and source of what an alias shows; nothing if it does not exist.
-pub fn stored(store: &opensearch::Server, alias: &str) -> BTreeMap<String, (u64, Value)> {
+pub fn stored(store: &OpenSearch, alias: &str) -> BTreeMap<String, (u64, Value)> {
     store.documents(alias).into_iter().map(|document| (document.id, (document.version, document.source))).collect()
 }
 

@@ -25,7 +25,7 @@ const AUDIT_INTERVAL: Duration = Duration::from_mins(2);
 #[derive(Clone, Debug)]
 enum Trouble {
     Apiserver(apiserver::Fault, apiserver::Extent),
-    Store(opensearch::Fault, opensearch::Extent),
+    Store(opensearch::Fault, opensearch::Span),
     World(WorldTrouble),
 }
 
@@ -62,7 +62,7 @@ impl Trouble {
     fn is_below_us(&self) -> bool {
         match self {
             Self::Apiserver(fault, _) => matches!(fault, apiserver::Fault::Swallow),
-            Self::Store(fault, _) => fault.may_resurrect(),
+            Self::Store(fault, _) => matches!(fault, opensearch::Fault::AppliedLate(_)),
             // After a restore the counter may pass our checkpoint before anybody looks; without tombstones a late duplicate lives.
             Self::World(trouble) => matches!(trouble, WorldTrouble::Restore | WorldTrouble::RestartStore),
         }
@@ -167,9 +167,9 @@ fn trouble(dice: &mut rand::rngs::StdRng) -> Trouble {
             Trouble::Apiserver(faults[at].clone(), apiserver_extent(dice))
         }
         1 => {
-            let faults = opensearch::Fault::samples(dice);
+            let faults = store_faults(dice);
             let at = dice.random_range(0..faults.len());
-            Trouble::Store(faults[at].clone(), store_extent(dice))
+            Trouble::Store(faults[at], store_extent(dice))
         }
         _ => Trouble::World(*WORLD_TROUBLES.choose(dice).unwrap_or(&WorldTrouble::Operators)),
     }
@@ -227,6 +227,32 @@ fn apiserver_faults(dice: &mut rand::rngs::StdRng) -> Vec<apiserver::Fault> {
     ]
 }
 
+fn store_faults(dice: &mut rand::rngs::StdRng) -> Vec<opensearch::Fault> {
+    use opensearch::Fault;
+    vec![
+        Fault::ConnectionRefused,
+        Fault::Hang,
+        Fault::RequestLost,
+        Fault::ResponseLost,
+        Fault::AppliedLate(Duration::from_secs(dice.random_range(1..60))),
+        Fault::Unauthorized,
+        Fault::Forbidden,
+        Fault::TooLarge(dice.random_range(500..5_000)),
+        Fault::TooManyRequests,
+        Fault::Unavailable,
+        Fault::RejectedItems(dice.random_range(10..90)),
+        Fault::WriteBlock,
+        Fault::FloodStage,
+        Fault::TruncatedResponse,
+        Fault::WrongItemCount,
+        Fault::SearchUnavailable,
+        Fault::ShardFails,
+        Fault::SearchTimesOut,
+        Fault::PointInTimeFails,
+        Fault::ShardsFull,
+    ]
+}
+
 fn apiserver_extent(dice: &mut rand::rngs::StdRng) -> apiserver::Extent {
     match dice.random_range(0..3) {
         0 => apiserver::Extent::For(Duration::from_secs(dice.random_range(1..90))),
@@ -235,10 +261,10 @@ fn apiserver_extent(dice: &mut rand::rngs::StdRng) -> apiserver::Extent {
     }
 }
 
-fn store_extent(dice: &mut rand::rngs::StdRng) -> opensearch::Extent {
+fn store_extent(dice: &mut rand::rngs::StdRng) -> opensearch::Span {
     match dice.random_range(0..2) {
-        0 => opensearch::Extent::For(Duration::from_secs(dice.random_range(1..90))),
-        _ => opensearch::Extent::Times(dice.random_range(1..6)),
+        0 => opensearch::Span::For(Duration::from_secs(dice.random_range(1..90))),
+        _ => opensearch::Span::Times(dice.random_range(1..6)),
     }
 }
 
@@ -251,7 +277,7 @@ fn struck(world: &World) -> BTreeMap<String, u64> {
             add(format!("apiserver: {kind:?}"), count);
         }
     }
-    for (kind, count) in world.store.strikes() {
+    for (kind, count) in world.store.counters().faults {
         add(format!("OpenSearch: {kind:?}"), count);
     }
     struck
@@ -266,9 +292,6 @@ pub fn all_troubles() -> Vec<String> {
         "etcd compacted",
         "etcd restored",
         "cluster recreated",
-        "OpenSearch restarted",
-        "index deleted",
-        "alias removed",
         "operator killed",
         "operator stopped",
         "second operator",

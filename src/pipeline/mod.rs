@@ -21,7 +21,7 @@ use generations::Generations;
 
 use crate::{
     bulk::{Verdict, Write, encoded_len},
-    model::{ClusterName, StoreName, fallback},
+    model::{ClusterName, Shape, StoreName, fallback},
     planted::{Bug, note_retry, planted},
     store::{Generation, Store, StoreError},
     sync::{
@@ -546,7 +546,7 @@ impl<'p> Writer<'p> {
 
     fn done(&self, job: Job, verdict: BulkVerdict) {
         let metrics = &self.pipeline.0.metrics;
-        let verdict = if job.ticket.fallback && verdict == BulkVerdict::Indexed { BulkVerdict::Fallback } else { verdict };
+        let verdict = if job.ticket.shape != Shape::Whole && verdict == BulkVerdict::Indexed { BulkVerdict::Fallback } else { verdict };
         metrics.items(verdict).inc();
         metrics.event_to_ack.observe(job.ticket.seen.elapsed().as_secs_f64());
         if matches!(verdict, BulkVerdict::Indexed | BulkVerdict::Deleted | BulkVerdict::Absent) {
@@ -574,11 +574,11 @@ impl<'p> Writer<'p> {
         self.pipeline.0.metrics.items(BulkVerdict::Rejected).inc();
         job.ticket.progress().reject(&job.write.id);
         tracing::warn!(id = %job.write.id, index = %job.write.index, %reason, "the store refused a document");
-        let replacement = job.write.body.as_ref().filter(|_| !job.ticket.fallback).map(|body| fallback(body, reason));
-        match replacement {
-            Some(Ok(body)) => {
+        let lesser = job.write.body.as_ref().zip(job.ticket.shape.next());
+        match lesser.map(|(body, shape)| (fallback(body, shape, reason), shape)) {
+            Some((Ok(body), shape)) => {
                 job.write.body = Some(body);
-                job.ticket.fallback = true;
+                job.ticket.shape = shape;
                 settle_superseded(lock(&self.pipeline.0.pending).retry(job));
             }
             other => {

@@ -13,7 +13,7 @@ use k8s_openapi::jiff::Timestamp;
 use tokio::{sync::Notify, time::Instant};
 
 use crate::{
-    model::{ClusterName, Version},
+    model::{ClusterName, Shape, Version},
     planted::{Bug, planted},
 };
 
@@ -302,7 +302,7 @@ impl Progress {
         let mut flow = lock(&self.flow);
         let side = flow.side;
         flow.under_way[side] += 1;
-        Ticket { progress: Arc::clone(self), seen: Instant::now(), fallback: false, side, settled: false }
+        Ticket { progress: Arc::clone(self), seen: Instant::now(), shape: Shape::Whole, side, settled: false }
     }
 
     /// Writes that are not acknowledged yet.
@@ -346,8 +346,8 @@ pub struct Ticket {
     progress: Arc<Progress>,
     /// When the change was received.
     pub seen: Instant,
-    /// Whether the write holds a fallback document.
-    pub fallback: bool,
+    /// What the write holds of the object.
+    pub shape: Shape,
     side: usize,
     settled: bool,
 }
