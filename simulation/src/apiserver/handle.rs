@@ -67,6 +67,10 @@ impl Server {
             None => {}
         }
         let Some(target) = target else { return Ok(discovery::respond(&self.lock().etcd, &request)) };
+        let is_known = self.lock().etcd.tables().any(|(_, table)| target.is_beside(&table.resource));
+        if !is_known {
+            return Ok(plain(404, "404 page not found\n"));
+        }
         let reply = self.answer(target, &request).unwrap_or_else(|status| status.response().into());
         if !reply.late_by.is_zero() {
             sleep(reply.late_by).await;

@@ -24,7 +24,7 @@ const LIST_EXPIRED: &str = "The resourceVersion for the provided list is too old
 /// In a continue token: at the newest revision, whatever that is.
 const INCONSISTENT: i64 = -1;
 
-/// Where a continued list goes on.
+/// Where a continued list goes on. The start key may have a slash at its front, and has one where an apiserver answers from its cache.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct ContinueToken {
     v: String,
@@ -117,9 +117,9 @@ impl Listing {
         let next = last.map(|last| {
             let from = format!("{last}\0");
             let remaining = self.selectors.is_empty().then(|| counts.remaining(&self, etcd, items.len(), &from));
-            let start = from.strip_prefix(&self.prefix).unwrap_or_default();
+            let start = format!("/{}", from.strip_prefix(&self.prefix).unwrap_or_default());
             let revision = i64::try_from(self.revision).unwrap_or(i64::MAX);
-            Next { token: ContinueToken::new(revision, start).encode(), remaining }
+            Next { token: ContinueToken::new(revision, &start).encode(), remaining }
         });
         Ok(Page { form: self.form, revision: self.revision, items, next })
     }
@@ -140,7 +140,8 @@ fn first_revision(asked: &Asked, etcd: &Etcd) -> Result<u64, Status> {
 
 fn continued(token: &str, prefix: &str, etcd: &Etcd) -> Result<(u64, String), Status> {
     let token = ContinueToken::decode(token)?;
-    let from = format!("{prefix}{}", token.start);
+    let start = token.start.strip_prefix('/').unwrap_or(&token.start);
+    let from = format!("{prefix}{start}");
     if token.rv == INCONSISTENT {
         return Ok((etcd.revision(), from));
     }
@@ -149,7 +150,7 @@ fn continued(token: &str, prefix: &str, etcd: &Etcd) -> Result<(u64, String), St
         return Err(Status::too_large_version(revision, etcd.revision()));
     }
     if revision < etcd.compacted() {
-        let again = ContinueToken::new(INCONSISTENT, &token.start).encode();
+        let again = ContinueToken::new(INCONSISTENT, start).encode();
         return Err(Status { continue_token: Some(again), ..Status::expired(CONTINUE_EXPIRED) });
     }
     Ok((revision, from))

@@ -54,7 +54,7 @@ impl State {
 
     fn create_namespaces(&mut self) {
         for name in NAMESPACES {
-            let namespace = json!({ "metadata": { "name": name }, "spec": { "finalizers": ["kubernetes"] }, "status": { "phase": "Active" } });
+            let namespace = json!({ "metadata": { "name": name } });
             if let Err(error) = self.apply(&"namespaces".into(), namespace) {
                 tracing::debug!(%error, "this server has no namespaces");
             }
@@ -70,7 +70,12 @@ impl State {
 
     pub(super) fn apply(&mut self, resource: &Name, object: Value) -> Result<Stored, Status> {
         let Value::Object(mut object) = object else { return Err(Status::bad_request("the object is no JSON object")) };
-        label_namespace(resource, &mut object);
+        if !object.get("metadata").is_some_and(Value::is_object) {
+            return Err(Status::bad_request("the object has no metadata"));
+        }
+        if *resource == Name::from("namespaces") {
+            complete_namespace(&mut object);
+        }
         let metadata = &object["metadata"];
         let name = metadata["name"].as_str().filter(|name| !name.is_empty());
         let name = name.ok_or_else(|| Status::invalid("metadata.name: Required value: name or generateName is required"))?;
@@ -173,18 +178,16 @@ fn stored(key: &str, version: u64, object: &Object) -> Stored {
     Stored { namespace: namespace.map(str::to_owned), name: name.to_owned(), uid: object.uid().to_owned(), version }
 }
 
-/// As an apiserver does, so that namespaces can be selected by their names.
-fn label_namespace(resource: &Name, object: &mut Map<String, Value>) {
-    let metadata = object.entry("metadata").or_insert_with(|| json!({}));
-    if *resource == Name::from("namespaces")
-        && let Some(metadata) = metadata.as_object_mut()
-    {
-        let name = metadata.get("name").cloned().unwrap_or_default();
-        let labels = metadata.entry("labels").or_insert_with(|| json!({}));
-        if let Some(labels) = labels.as_object_mut() {
-            labels.insert("kubernetes.io/metadata.name".to_owned(), name);
-        }
+/// Gives a namespace what an apiserver gives it: the label by which it can be selected, a finalizer, and a phase.
+fn complete_namespace(object: &mut Map<String, Value>) {
+    let name = object["metadata"]["name"].clone();
+    let labels = &mut object["metadata"]["labels"];
+    if !labels.is_object() {
+        *labels = json!({});
     }
+    labels["kubernetes.io/metadata.name"] = name;
+    object.entry("spec").or_insert_with(|| json!({ "finalizers": ["kubernetes"] }));
+    object.entry("status").or_insert_with(|| json!({ "phase": "Active" }));
 }
 
 /// A UID of the random kind (RFC 9562, version 4).

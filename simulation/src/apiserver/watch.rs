@@ -42,7 +42,8 @@ pub(super) struct Watch {
     changed: Arc<Notify>,
     /// Everything up to this revision was sent.
     cursor: u64,
-    start: u64,
+    /// What a bookmark has to exceed to be worth sending: the start, and what had happened before the watch was opened.
+    known: u64,
     /// The run of the server that it belongs to.
     run: u64,
     /// Absent: none are wanted, or none are left before the end.
@@ -102,7 +103,7 @@ impl Watch {
         let deadline = now + Duration::from_secs(seconds);
         let wants_bookmarks = parameters.is_true("allowWatchBookmarks");
         let table = state.etcd.table(&asked.resource)?;
-        let floor = table.cache_floor();
+        let (floor, newest) = (table.cache_floor(), table.newest());
         let changed = table.changed.clone();
         let stage = if start < floor {
             Stage::error(&Status::too_old(start, floor))
@@ -117,7 +118,7 @@ impl Watch {
             view: View { resource: asked.resource, prefix, selectors, form: asked.form },
             changed,
             cursor: start,
-            start,
+            known: start.max(newest),
             run: state.run,
             next_bookmark: wants_bookmarks.then(|| next_bookmark(now, deadline)).flatten(),
             deadline,
@@ -223,7 +224,7 @@ impl Watch {
     fn idle(&mut self, now: Instant, late: Option<Instant>) -> Next {
         if self.next_bookmark.is_some_and(|due| due <= now) {
             self.next_bookmark = next_bookmark(now, self.deadline);
-            if self.cursor > self.start {
+            if self.cursor > self.known {
                 return Next::Bookmark;
             }
         }
@@ -237,7 +238,7 @@ impl Watch {
             return None;
         }
         let table = state.etcd.table(&self.view.resource).ok()?;
-        let recent = table.before(self.cursor).take_while(|event| event.at + REPLAY_WINDOW >= now && event.revision > self.start);
+        let recent = table.before(self.cursor).take_while(|event| event.at + REPLAY_WINDOW >= now);
         let older = recent.filter(|event| !event.is_lost && event.visible_at <= now).filter_map(|event| self.view.line(event));
         let mut choice: Vec<Line> = older.skip(1).take(REPLAY_CHOICE).collect();
         if choice.is_empty() || !state.faults.strikes_as(FaultKind::Replay, now) {
