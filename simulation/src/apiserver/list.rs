@@ -188,6 +188,9 @@ fn count(listing: &Listing, etcd: &Etcd) -> usize {
     table.scan(&listing.prefix, &listing.from, listing.revision).count()
 }
 
+/// Large pages are sent in pieces of so many objects: memory is used again instead of being asked for.
+const ITEMS_PER_CHUNK: usize = 32;
+
 /// The objects of one page.
 #[derive(Debug)]
 pub(super) struct Page {
@@ -205,9 +208,31 @@ struct Next {
 }
 
 impl Page {
-    /// The body of the answer.
+    /// The body of the answer in one piece.
     pub(super) fn render(&self) -> String {
-        let mut out = String::with_capacity(256 + self.items.len() * 512);
+        let mut out = self.render_start();
+        self.render_items(0, self.items.len(), &mut out);
+        out
+    }
+
+    /// Whether it is too large for one piece.
+    pub(super) fn is_large(&self) -> bool {
+        self.items.len() > ITEMS_PER_CHUNK
+    }
+
+    /// The body of the answer in pieces, each made when it is asked for.
+    pub(super) fn into_chunks(self) -> impl Iterator<Item = String> {
+        let mut size = 0;
+        (0..self.items.len().max(1)).step_by(ITEMS_PER_CHUNK).map(move |first| {
+            let mut out = if first == 0 { self.render_start() } else { String::with_capacity(size + size / 8) };
+            self.render_items(first, first + ITEMS_PER_CHUNK, &mut out);
+            size = out.len();
+            out
+        })
+    }
+
+    fn render_start(&self) -> String {
+        let mut out = String::with_capacity(256 + self.items.len().min(ITEMS_PER_CHUNK) * 512);
         self.form.list(&mut out);
         out.push_str("{\"resourceVersion\":");
         push_text(&mut out, &self.revision.to_string());
@@ -220,14 +245,20 @@ impl Page {
             }
         }
         out.push_str("},\"items\":[");
-        for (index, item) in self.items.iter().enumerate() {
+        out
+    }
+
+    /// Some of the items, and the end of the list after the last one.
+    fn render_items(&self, first: usize, end: usize, out: &mut String) {
+        for (index, item) in self.items.iter().enumerate().take(end).skip(first) {
             if index > 0 {
                 out.push(',');
             }
-            self.form.item(&item.object, item.revision, &mut out);
+            self.form.item(&item.object, item.revision, out);
         }
-        out.push_str("]}");
-        out
+        if end >= self.items.len() {
+            out.push_str("]}");
+        }
     }
 }
 

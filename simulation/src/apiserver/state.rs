@@ -82,7 +82,7 @@ impl State {
         let key = key(self.namespace_of(resource, metadata)?.as_deref(), name);
         let existing = self.etcd.table(resource)?.get(&key).map(|(revision, object)| (revision, object.clone()));
         let identity = match &existing {
-            Some((_, existing)) => Identity { uid: existing.uid().to_owned(), created: existing.created().to_owned() },
+            Some((_, existing)) => existing.identity(),
             None => self.new_identity(),
         };
         let object = Object::from_value(&key, &identity, object);
@@ -139,7 +139,7 @@ impl State {
 
     pub(super) fn identity(&self) -> String {
         let namespaces = self.etcd.table(&"namespaces".into()).ok();
-        namespaces.and_then(|table| table.get("kube-system")).map(|(_, object)| object.uid().to_owned()).unwrap_or_default()
+        namespaces.and_then(|table| table.get("kube-system")).map(|(_, object)| object.identity().uid).unwrap_or_default()
     }
 
     pub(super) fn heal(&mut self) {
@@ -175,7 +175,7 @@ fn new_etcd(options: &Options) -> Etcd {
 
 fn stored(key: &str, version: u64, object: &Object) -> Stored {
     let (namespace, name) = split_key(key);
-    Stored { namespace: namespace.map(str::to_owned), name: name.to_owned(), uid: object.uid().to_owned(), version }
+    Stored { namespace: namespace.map(str::to_owned), name: name.to_owned(), uid: object.identity().uid, version }
 }
 
 /// Gives a namespace what an apiserver gives it: the label by which it can be selected, a finalizer, and a phase.

@@ -305,7 +305,10 @@ mod tests {
 
     fn seen(etcd: &Etcd, prefix: &str, revision: u64) -> Vec<String> {
         let table = etcd.table(&pods()).unwrap();
-        table.scan(prefix, "", revision).map(|(key, revision, object)| format!("{key}@{revision} {}", object.uid())).collect()
+        table
+            .scan(prefix, "", revision)
+            .map(|(key, revision, object)| format!("{key}@{revision} {}", object.identity().uid))
+            .collect()
     }
 
     #[test]

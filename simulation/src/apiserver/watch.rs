@@ -29,7 +29,7 @@ const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 /// How long a watch lasts, in seconds, that does not say it. Source: `--min-request-timeout`, doubled at random.
 const DEFAULT_SECONDS: std::ops::Range<u64> = 1_800..3_600;
 /// Changes sent in one piece, so that neither the lock nor a socket is kept for long.
-const BATCH: usize = 256;
+const BATCH: usize = 64;
 /// How old a change may be that is sent again. Much later, a store may have forgotten that an object was deleted.
 const REPLAY_WINDOW: Duration = Duration::from_mins(1);
 /// Among how many changes it is chosen.
@@ -49,6 +49,8 @@ pub(super) struct Watch {
     /// Absent: none are wanted, or none are left before the end.
     next_bookmark: Option<Instant>,
     deadline: Instant,
+    /// About how long lines are.
+    line_length: usize,
     stage: Stage,
 }
 
@@ -122,6 +124,7 @@ impl Watch {
             run: state.run,
             next_bookmark: wants_bookmarks.then(|| next_bookmark(now, deadline)).flatten(),
             deadline,
+            line_length: 512,
             stage,
         })
     }
@@ -132,9 +135,7 @@ impl Watch {
             let chunk = watch.next().await?;
             Some((chunk.map_err(BoxError::from), watch))
         });
-        let mut response = body::json(200, Bytes::new());
-        *response.body_mut() = body::streamed(chunks);
-        response
+        body::json_of(body::streamed(chunks))
     }
 
     async fn next(&mut self) -> Option<Result<Bytes, Broken>> {
@@ -155,12 +156,18 @@ impl Watch {
                     () = notified => {}
                     () = sleep_until(until) => {}
                 },
-                Next::Send(lines) => return Some(Ok(self.view.render(&lines).into())),
+                Next::Send(lines) => return Some(Ok(self.send(&lines))),
                 Next::Cut(lines) => return Some(Ok(self.cut(&lines))),
                 Next::Bookmark => return Some(Ok(self.view.bookmark(self.cursor).into())),
                 Next::Turn(stage) => self.stage = stage,
             }
         }
+    }
+
+    fn send(&mut self, lines: &[Line]) -> Bytes {
+        let text = self.view.render(lines, self.line_length);
+        self.line_length = text.len() / lines.len().max(1) + 64;
+        text.into()
     }
 
     fn decide(&mut self) -> Next {
@@ -250,8 +257,8 @@ impl Watch {
 
     /// The lines without a part of the last one.
     fn cut(&self, lines: &[Line]) -> Bytes {
-        let text = self.view.render(lines);
-        let last = lines.last().map_or(0, |line| self.view.render(std::slice::from_ref(line)).len());
+        let text = self.view.render(lines, self.line_length);
+        let last = lines.last().map_or(0, |line| self.view.render(std::slice::from_ref(line), self.line_length).len());
         let missing = self.server.lock().random.random_range(1..=last.max(1));
         let length = text.len().saturating_sub(missing);
         Bytes::from(text).slice(..length)

@@ -59,13 +59,13 @@ pub(super) fn update(state: &mut State, asked: &Asked, body: &Bytes) -> Result<R
         state.etcd.table(&asked.resource)?.get(&asked.key()).ok_or_else(|| Status::not_found(&asked.resource, &name))?;
     let conflict = |cause: &str| Err(Status::conflict(&asked.resource, &name, cause));
     let uid = metadata["uid"].as_str().unwrap_or_default();
-    if !uid.is_empty() && uid != existing.uid() {
+    let known = existing.identity().uid;
+    if !uid.is_empty() && uid != known {
         return conflict(&format!(
             "StorageError: invalid object, Code: 4, Key: /registry/{}/{}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: \
-             UID in precondition: {uid}, UID in object meta: {}",
+             UID in precondition: {uid}, UID in object meta: {known}",
             asked.resource.plural,
             asked.key(),
-            existing.uid()
         ));
     }
     let version = metadata["resourceVersion"].as_str().unwrap_or_default();
@@ -86,7 +86,7 @@ fn answer(state: &State, asked: &Asked, name: &str, code: u16) -> Result<Respons
 pub(super) fn delete(state: &mut State, asked: &Asked) -> Result<Response<Body>, Status> {
     let key = asked.key();
     let (_, name) = split_key(&key);
-    let found = state.etcd.table(&asked.resource)?.get(&key).map(|(_, object)| object.uid().to_owned());
+    let found = state.etcd.table(&asked.resource)?.get(&key).map(|(_, object)| object.identity().uid);
     let uid = found.ok_or_else(|| Status::not_found(&asked.resource, name))?;
     state.write(&asked.resource, key.clone(), None)?;
     let mut details = json!({ "name": name });
