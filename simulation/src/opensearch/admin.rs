@@ -64,12 +64,13 @@ fn make(cluster: &mut Cluster, moment: &mut Moment<'_>, name: &str, wanted: Want
     let mut named = BTreeMap::new();
     if let Some(template) = template {
         settings.apply(&template.settings);
-        mapping = mapping.merge(&template.mappings)?;
+        mapping = Mapping::new(&template.mappings)?;
         named.extend(template.aliases.clone());
     }
     settings.apply(&wanted.settings);
     if let Some(mappings) = &wanted.mappings {
-        mapping = mapping.merge(mappings).map_err(|refusal| unparsable_mapping(&refusal))?;
+        Mapping::new(mappings).map_err(|refusal| unparsable_mapping(&refusal))?;
+        mapping = mapping.overlay(mappings)?;
     }
     named.extend(wanted.aliases);
     if let Some(taken) = named.keys().find_map(|alias| cluster.indices.get(alias)) {

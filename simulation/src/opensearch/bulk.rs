@@ -62,20 +62,22 @@ pub(super) fn bulk(
     Ok(Answer::ok(json!({ "took": 1, "errors": has_errors, "items": answers })))
 }
 
-/// Makes the indices that are written to and missing; which of them could not be made. Deletes make one only with versions of their own,
-/// and whether they require an alias or not.
+/// Makes the indices that are written to and missing; which of them could not be made. A name of which any document requires that it
+/// is an alias is not made. Deletes take no notice of that: those with versions of their own make an index.
 fn make_missing(cluster: &mut Cluster, moment: &mut Moment<'_>, items: &[Item]) -> BTreeMap<String, Refusal> {
-    let makes_index = |item: &&Item| match item.action {
-        Action::Delete => matches!(item.versioning, Versioning::External(_) | Versioning::ExternalGte(_)),
-        Action::Index | Action::Create => !item.require_alias,
-    };
-    let mut not_made = BTreeMap::new();
-    for name in items.iter().filter(makes_index).map(|item| &item.index) {
-        if cluster.indices.contains_key(name) || cluster.is_alias(name) || not_made.contains_key(name) {
+    let is_internal = |item: &Item| matches!(item.versioning, Versioning::Internal | Versioning::Create);
+    let mut missing: BTreeMap<&str, bool> = BTreeMap::new();
+    for item in items {
+        let is_delete = item.action == Action::Delete;
+        if cluster.indices.contains_key(&item.index) || cluster.is_alias(&item.index) || is_delete && is_internal(item) {
             continue;
         }
+        *missing.entry(&item.index).or_default() |= item.require_alias && !is_delete;
+    }
+    let mut not_made = BTreeMap::new();
+    for (name, _) in missing.into_iter().filter(|(_, requires_alias)| !requires_alias) {
         if let Err(refusal) = admin::create_for_write(cluster, moment, name) {
-            not_made.insert(name.clone(), refusal);
+            not_made.insert(name.to_owned(), refusal);
         }
     }
     not_made
