@@ -36,9 +36,7 @@ struct Wanted {
 /// `PUT /<index>`
 pub(super) fn create(cluster: &mut Cluster, moment: &mut Moment<'_>, call: &Call, name: &str) -> Result<Answer, Refusal> {
     call.allow(&["wait_for_active_shards", "timeout", "cluster_manager_timeout"])?;
-    let unreadable =
-        |refusal: Refusal| Refusal::new(400, "parse_exception", "Failed to parse content to map").caused_by(&refusal);
-    let body = call.optional_members().map_err(unreadable)?;
+    let body = call.members_as_map()?;
     if let Some(key) = body.keys().find(|key| !["settings", "mappings", "aliases"].contains(&key.as_str())) {
         return Err(Refusal::new(400, "parse_exception", format!("unknown key [{key}] for create index")));
     }

@@ -32,6 +32,7 @@ pub(super) fn bulk(
     let not_made = make_missing(cluster, moment, &items);
     let mut answers = Vec::with_capacity(items.len());
     let mut touched = BTreeSet::new();
+    let refreshes = !matches!(call.parameters.get("refresh"), None | Some("false"));
     let mut has_errors = false;
     for item in items {
         let action = item.action.name();
@@ -40,8 +41,11 @@ pub(super) fn bulk(
             None => write(cluster, moment, &item),
         };
         let answer = match outcome {
-            Ok(answer) => {
+            Ok(mut answer) => {
                 touched.insert(index);
+                if refreshes {
+                    answer["forced_refresh"] = true.into();
+                }
                 answer
             }
             Err(refusal) => {
@@ -52,7 +56,7 @@ pub(super) fn bulk(
         };
         answers.push(json!({ action: answer }));
     }
-    if !matches!(call.parameters.get("refresh"), None | Some("false")) {
+    if refreshes {
         for name in touched {
             if let Some(index) = cluster.indices.get_mut(&name) {
                 index.refresh();
