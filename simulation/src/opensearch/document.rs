@@ -69,7 +69,7 @@ pub(super) fn analyse(mapping: &Mapping, id: &str, source: &[u8]) -> Result<Anal
 }
 
 fn parse(source: &[u8]) -> Result<Map<String, Value>, Refusal> {
-    if source.iter().all(u8::is_ascii_whitespace) {
+    if source.is_empty() {
         return Err(parsing("failed to parse, document is empty"));
     }
     if source.first() != Some(&b'{') {
