@@ -18,4 +18,5 @@ pub mod operator;
 pub mod oracle;
 pub mod parts;
 pub mod poll;
+pub mod proxy;
 pub mod scenario;
