@@ -5,6 +5,7 @@
 //! [`fleet`] runs them on loopback and promises that none of them outlives the process that started it.
 
 pub mod bench;
+pub mod churn;
 pub mod demo;
 pub mod fleet;
 pub mod generate;

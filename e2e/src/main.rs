@@ -103,7 +103,8 @@ fn run(task: Task) -> Result<()> {
             if in_background {
                 nix::unistd::setsid().context("leaving the terminal")?;
             }
-            let options = Options { members, opensearch: opensearch.into(), dir: Some(dir), state_file: Some(state_file) };
+            let state_file = Some(state_file);
+            let options = Options { members, opensearch: opensearch.into(), dir: Some(dir), state_file, ..Options::default() };
             up(options)
         }
         Task::Demo(args) => demo::run(&args),

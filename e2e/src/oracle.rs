@@ -1,11 +1,13 @@
 //! Says whether the documents of a store are exactly the objects of the clusters.
 //!
-//! It knows nothing of how Fleetdex works: it lists the API servers, reads every document of the store, and compares.
+//! It knows nothing of how Fleetdex works: it lists the API servers, reads every document of the store through the read alias, and
+//! compares. Besides, one generation of each cluster is all that may be left.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use anyhow::{Context, Result, bail, ensure};
+use fleetdex::model::IndexPrefix;
 use serde_json::{Value, json};
 
 use crate::fleet::ApiServer;
@@ -81,6 +83,7 @@ impl Oracle {
         let extra = found.iter().filter(|(key, _)| !expected.contains_key(*key));
         differences.extend(extra.map(|((cluster, id), seen)| format!("extra: {cluster} {id} {} at {}", seen.name, seen.version)));
         if differences.is_empty() {
+            self.check_generations().await?;
             return Ok(expected.len());
         }
         let mut text = format!("{} documents, {} objects, {} differences", found.len(), expected.len(), differences.len());
@@ -88,6 +91,20 @@ impl Oracle {
             let _ = write!(text, "\n  {difference}");
         }
         bail!(text)
+    }
+
+    /// Each cluster has one index, and its own alias stands for that index.
+    async fn check_generations(&self) -> Result<()> {
+        let clusters: BTreeSet<&str> = self.parts.iter().map(|part| part.cluster.as_str()).collect();
+        for cluster in clusters {
+            let generations = generations(&self.opensearch, &self.prefix, cluster).await?;
+            ensure!(generations.len() == 1, "{cluster} has the indices {generations:?}, not one");
+            let alias = read_alias(&self.prefix, cluster)?;
+            let behind = self.opensearch.get(&format!("_alias/{alias}")).await?;
+            let is_right = behind.as_object().is_some_and(|indices| indices.keys().eq(&generations));
+            ensure!(is_right, "the alias {alias} stands for {behind}, not for {generations:?}");
+        }
+        Ok(())
     }
 
     async fn expected(&self) -> Result<BTreeMap<Key, Seen>> {
@@ -159,6 +176,19 @@ pub async fn indices(opensearch: &OpenSearch, prefix: &str) -> Result<Vec<String
     let answer = opensearch.get(&format!("_cat/indices/{prefix}-*?format=json&h=index")).await?;
     let rows = answer.as_array().with_context(|| format!("no rows in {answer}"))?;
     Ok(rows.iter().filter_map(|row| row["index"].as_str()).map(str::to_owned).collect())
+}
+
+/// The indices that hold documents of a cluster, finished or not.
+pub async fn generations(opensearch: &OpenSearch, prefix: &str, cluster: &str) -> Result<Vec<String>> {
+    let pattern = format!("{}.g*", read_alias(prefix, cluster)?);
+    let answer = opensearch.get(&format!("_cat/indices/{pattern}?format=json&h=index&s=index")).await?;
+    let rows = answer.as_array().with_context(|| format!("no rows in {answer}"))?;
+    Ok(rows.iter().filter_map(|row| row["index"].as_str()).map(str::to_owned).collect())
+}
+
+/// The alias of one cluster's documents.
+fn read_alias(prefix: &str, cluster: &str) -> Result<String> {
+    Ok(prefix.parse::<IndexPrefix>()?.cluster_alias(&cluster.parse()?).to_string())
 }
 
 /// Fails unless a document holds every field of an object, but for those that are never stored.

@@ -138,7 +138,7 @@ async fn accept(listener: Option<&TcpListener>) -> Option<TcpStream> {
 /// Carries one connection to its end.
 async fn carry(mut client: TcpStream, address: SocketAddr, orders: watch::Receiver<Orders>) {
     let born = orders.borrow().cuts;
-    let gate = Gate { born, orders };
+    let gate = Gate { orders, born };
     let mut cut = gate.clone();
     let ended = tokio::select! {
         () = cut.closed() => Err(anyhow::anyhow!("cut")),
