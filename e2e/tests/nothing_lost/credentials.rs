@@ -52,8 +52,8 @@ async fn a_user_of_the_store_that_is_rotated_amid_changes() {
             "stringData": { "username": user, "password": password } })
     };
     let roles = ["all_access"];
-    server.create_user("writer", "First-Passw0rd-of-writer", &roles).await.unwrap();
-    stage.hub.apply(&secret_path(&credentials), &secret("writer", "First-Passw0rd-of-writer")).await.unwrap();
+    server.create_user("writer", "1st-Moonlight-Sonata", &roles).await.unwrap();
+    stage.hub.apply(&secret_path(&credentials), &secret("writer", "1st-Moonlight-Sonata")).await.unwrap();
     let mut registry = e2e::scenario::Registry::new(&stage, "secured", &["member1"], &super::kinds()).unwrap();
     registry.store()["addresses"] = json!([server.url()]);
     registry.store()["caBundle"] = json!(server.ca_pem().unwrap());
@@ -71,16 +71,16 @@ async fn a_user_of_the_store_that_is_rotated_amid_changes() {
 
     let churns = vec![churn.start()];
     go_on_for(&churns, 50).await;
-    server.create_user("writer", "Second-Passw0rd-of-writer", &roles).await.unwrap();
+    server.create_user("writer", "2nd-Moonlight-Sonata", &roles).await.unwrap();
     registry.until("StoreReachable", "False", "Unauthorized", "").await.unwrap();
     go_on_for(&churns, 50).await;
-    stage.hub.apply(&secret_path(&credentials), &secret("writer", "Second-Passw0rd-of-writer")).await.unwrap();
+    stage.hub.apply(&secret_path(&credentials), &secret("writer", "2nd-Moonlight-Sonata")).await.unwrap();
     registry.until_ready().await.unwrap();
     go_on_for(&churns, 50).await;
     // Another user altogether, in one step.
-    server.create_user("successor", "First-Passw0rd-of-successor", &roles).await.unwrap();
-    stage.hub.apply(&secret_path(&credentials), &secret("successor", "First-Passw0rd-of-successor")).await.unwrap();
-    server.create_user("writer", "Third-Passw0rd-of-writer", &roles).await.unwrap();
+    server.create_user("successor", "4th-Moonlight-Sonata", &roles).await.unwrap();
+    stage.hub.apply(&secret_path(&credentials), &secret("successor", "4th-Moonlight-Sonata")).await.unwrap();
+    server.create_user("writer", "3rd-Moonlight-Sonata", &roles).await.unwrap();
     go_on_for(&churns, 50).await;
     stop(churns).await;
     until_equal(&oracle).await.unwrap();
