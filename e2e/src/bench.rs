@@ -242,8 +242,7 @@ async fn bulk_limit(fleet: &Fleet, lines: &[Vec<u8>], figures: &mut Figures) -> 
             let prefix = format!("raw{mebibytes}x{connections}");
             let (engine, service) = engine(fleet, &prefix)?;
             engine.prepare().await?;
-            engine.ensure(&cluster).await?;
-            let index = engine.alias(&cluster);
+            let index = engine.open(&cluster, None, 0).await?.target;
             let writes = lines.iter().map(|line| to_write(&projector, &index, line)).collect::<Result<Vec<_>>>()?;
             let bodies = batches(&writes, mebibytes << 20);
             bytes = bodies.iter().map(|(body, _)| body.len()).sum();

@@ -1,0 +1,55 @@
+//! Response bodies: whole ones, endless ones, and some that break off.
+
+use bytes::Bytes;
+use futures::{Stream, StreamExt, stream};
+use http::{Response, StatusCode, header};
+use http_body::Frame;
+use http_body_util::{BodyExt, Full, StreamBody, combinators::UnsyncBoxBody};
+use tower::BoxError;
+
+/// A body of a response.
+pub type Body = UnsyncBoxBody<Bytes, BoxError>;
+
+/// The connection broke.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Broken {
+    /// Nothing listens.
+    #[error("connection refused")]
+    Refused,
+    /// In the middle of an answer.
+    #[error("connection reset by peer")]
+    Reset,
+}
+
+/// How a body ends that breaks off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// With an error of the connection.
+    Reset,
+    /// As if it were complete: a proxy closed it.
+    Clean,
+}
+
+pub(super) fn whole(bytes: Bytes) -> Body {
+    Full::new(bytes).map_err(|never| match never {}).boxed_unsync()
+}
+
+pub(super) fn json(code: u16, bytes: Bytes) -> Response<Body> {
+    let mut response = Response::new(whole(bytes));
+    *response.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static("application/json"));
+    response
+}
+
+pub(super) fn streamed(chunks: impl Stream<Item = Result<Bytes, BoxError>> + Send + 'static) -> Body {
+    StreamBody::new(chunks.map(|chunk| chunk.map(Frame::data))).boxed_unsync()
+}
+
+/// The first `length` bytes, and then the ending.
+pub(super) fn cut(bytes: &Bytes, length: usize, ending: Ending) -> Body {
+    let mut chunks: Vec<Result<Bytes, BoxError>> = vec![Ok(bytes.slice(..length.min(bytes.len())))];
+    if ending == Ending::Reset {
+        chunks.push(Err(Broken::Reset.into()));
+    }
+    streamed(stream::iter(chunks))
+}

@@ -1,0 +1,198 @@
+//! From a request to its response.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Method, Request, Response};
+use kube::client::Body as ClientBody;
+use rand::RngExt;
+use tokio::time::{Instant, sleep};
+use tower::{BoxError, service_fn};
+
+use super::{
+    Server,
+    body::{self, Body, Broken, Ending},
+    discovery,
+    fault::{Fault, FaultKind},
+    list::Listing,
+    object::Form,
+    request::{Asked, Parameters, Verb},
+    resource::Target,
+    state::State,
+    status::{Status, plain},
+    watch::Watch,
+    write,
+};
+
+/// A response that is ready, and how late it comes.
+struct Reply {
+    response: Response<Body>,
+    late_by: Duration,
+}
+
+impl From<Response<Body>> for Reply {
+    fn from(response: Response<Body>) -> Self {
+        Self { response, late_by: Duration::ZERO }
+    }
+}
+
+impl Server {
+    /// A client without retries of its own. It belongs to the async runtime in which it is made.
+    pub fn client(&self) -> kube::Client {
+        let server = self.clone();
+        let service = service_fn(move |request: Request<ClientBody>| {
+            let server = server.clone();
+            async move {
+                let (head, body) = request.into_parts();
+                let body = body.collect_bytes().await?;
+                Ok::<_, BoxError>(server.respond(Request::from_parts(head, body)).await?)
+            }
+        });
+        kube::Client::new(service, "default")
+    }
+
+    /// Answers a request, unless the connection breaks.
+    pub async fn respond(&self, request: Request<Bytes>) -> Result<Response<Body>, Broken> {
+        let target = match Target::parse(request.uri().path()) {
+            Some(Err(status)) => return Ok(status.response()),
+            Some(Ok(target)) => Some(target),
+            None => None,
+        };
+        let run = self.lock().run;
+        self.delay().await;
+        match self.disruption(&request, target.as_ref()) {
+            Some(Disruption::Refused) => return Err(Broken::Refused),
+            Some(Disruption::Hangs) => std::future::pending().await,
+            Some(Disruption::Answer(response)) => return Ok(*response),
+            None => {}
+        }
+        let Some(target) = target else { return Ok(discovery::respond(&self.lock().etcd, &request)) };
+        let reply = self.answer(target, &request).unwrap_or_else(|status| status.response().into());
+        if !reply.late_by.is_zero() {
+            sleep(reply.late_by).await;
+        }
+        if self.lock().run == run { Ok(reply.response) } else { Err(Broken::Reset) }
+    }
+
+    async fn delay(&self) {
+        let delay = {
+            let mut state = self.lock();
+            let longest = state.options.latency;
+            if longest.is_zero() {
+                return;
+            }
+            state.random.random_range(Duration::ZERO..=longest)
+        };
+        sleep(delay).await;
+    }
+
+    fn disruption(&self, request: &Request<Bytes>, target: Option<&Target>) -> Option<Disruption> {
+        let mut state = self.lock();
+        if state.faults.is_empty() {
+            return None;
+        }
+        let is_collection = request.method() == Method::GET && target.is_some_and(|target| target.name.is_none());
+        let is_watch = is_collection && Parameters::of(request.uri()).is_true("watch");
+        let fault = state.faults.strike(Instant::now(), |fault| match fault {
+            Fault::Forbidden(resource) => target.is_some_and(|target| target.resource == *resource),
+            Fault::ExpireWatch => is_watch,
+            _ => Disruption::of(fault).is_some(),
+        })?;
+        Disruption::of(&fault)
+    }
+
+    fn answer(&self, target: Target, request: &Request<Bytes>) -> Result<Reply, Status> {
+        let parameters = Parameters::of(request.uri());
+        let verb = Verb::of(request.method(), &target, &parameters)?;
+        let mut state = self.lock();
+        let resource = state.etcd.table(&target.resource)?.resource.clone();
+        let asked = Asked::new(target, &resource, request.headers(), parameters)?;
+        match verb {
+            Verb::Get => get(&state, &asked).map(Reply::from),
+            Verb::Create => write::create(&mut state, &asked, request.body()).map(Reply::from),
+            Verb::Update => write::update(&mut state, &asked, request.body()).map(Reply::from),
+            Verb::Delete => write::delete(&mut state, &asked).map(Reply::from),
+            Verb::Watch => Watch::open(self.clone(), &mut state, asked).map(|watch| watch.response().into()),
+            Verb::List => {
+                let listing = state.listing(asked)?;
+                let State { etcd, counts, .. } = &mut *state;
+                let page = listing.collect(etcd, counts)?;
+                drop(state);
+                // Rendering takes the most time, and needs no lock.
+                let bytes = Bytes::from(page.render());
+                Ok(self.lock().deliver(&bytes))
+            }
+        }
+    }
+}
+
+fn get(state: &State, asked: &Asked) -> Result<Response<Body>, Status> {
+    let table = state.etcd.table(&asked.resource)?;
+    let name = asked.name.as_deref().unwrap_or_default();
+    let (revision, object) = table.get(&asked.key()).ok_or_else(|| Status::not_found(&asked.resource, name))?;
+    Ok(object_response(200, &asked.form, object, revision))
+}
+
+/// An answer of one object.
+pub(super) fn object_response(code: u16, form: &Form, object: &super::object::Object, revision: u64) -> Response<Body> {
+    let mut text = String::new();
+    form.object(object, revision, &mut text);
+    body::json(code, text.into())
+}
+
+impl State {
+    fn listing(&mut self, asked: Asked) -> Result<Listing, Status> {
+        let listing = Listing::new(asked, &self.etcd, self.options.largest_page)?;
+        if listing.is_continued && self.faults.strikes_as(FaultKind::ExpireContinue, Instant::now()) {
+            return Err(listing.expired());
+        }
+        Ok(listing)
+    }
+
+    /// A list page on its way, whole or cut.
+    fn deliver(&mut self, page: &Bytes) -> Reply {
+        let now = Instant::now();
+        let late_by = match self.faults.strike(now, |fault| fault.kind() == FaultKind::SlowList) {
+            Some(Fault::SlowList(by)) => by,
+            _ => Duration::ZERO,
+        };
+        let is_cut = self.faults.strikes_as(FaultKind::CutList, now);
+        let mut response = body::json(200, page.clone());
+        if is_cut {
+            let length = self.random.random_range(0..page.len().max(1));
+            let ending = self.ending();
+            *response.body_mut() = body::cut(page, length, ending);
+        }
+        Reply { response, late_by }
+    }
+
+    pub(super) fn ending(&mut self) -> Ending {
+        if self.random.random_bool(0.5) { Ending::Reset } else { Ending::Clean }
+    }
+}
+
+/// What happens to a request before anybody reads it.
+enum Disruption {
+    Refused,
+    Hangs,
+    Answer(Box<Response<Body>>),
+}
+
+impl Disruption {
+    fn of(fault: &Fault) -> Option<Self> {
+        let response = match fault {
+            Fault::Refuse => return Some(Self::Refused),
+            Fault::Hang => return Some(Self::Hangs),
+            Fault::Throttle(Some(seconds)) => Status::throttled(*seconds).response(),
+            Fault::Throttle(None) => plain(429, "Too many requests, please try again later.\n"),
+            Fault::InternalError => Status::internal().response(),
+            Fault::Unavailable => plain(503, "no healthy upstream"),
+            Fault::Timeout => Status::timeout().response(),
+            Fault::Unauthorized => Status::unauthorized().response(),
+            Fault::Forbidden(resource) => Status::forbidden(resource).response(),
+            Fault::ExpireWatch => Status::expired("The resourceVersion for the provided watch is too old.").response(),
+            _ => return None,
+        };
+        Some(Self::Answer(Box::new(response)))
+    }
+}

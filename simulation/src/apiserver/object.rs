@@ -1,0 +1,362 @@
+//! Objects as the server keeps them: JSON text with a gap where the resource version belongs, as etcd knows it from the revision.
+
+use std::sync::Arc;
+
+use fleetdex::{
+    model::Resource,
+    selector::{FieldSelector, LabelSelector},
+};
+use serde_json::{Map, Value};
+
+use super::{
+    resource::{is_built_in, split_key},
+    status::Status,
+};
+
+/// One state of an object. A clone is cheap.
+#[derive(Clone, Debug)]
+pub(super) enum Object {
+    /// As it was written.
+    Text(Arc<Text>),
+}
+
+/// An object as text, cut where the resource version goes in and where the metadata end.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Text {
+    uid: Box<str>,
+    labels: Vec<(String, String)>,
+    /// `{"name":…,"resourceVersion":"`
+    head: Box<str>,
+    /// `",…}`
+    tail: Box<str>,
+    /// `,"spec":…`, without the end of the object.
+    rest: Box<str>,
+}
+
+/// What the server itself sets on an object.
+#[derive(Clone, Debug)]
+pub(super) struct Identity {
+    pub(super) uid: String,
+    pub(super) created: String,
+}
+
+impl Object {
+    /// An object from what a client sent. Kind, resource version, identity and managed fields are the server's and not read.
+    pub(super) fn from_value(key: &str, identity: &Identity, mut object: Map<String, Value>) -> Self {
+        let metadata = match object.remove("metadata") {
+            Some(Value::Object(metadata)) => metadata,
+            _ => Map::new(),
+        };
+        object.retain(|member, _| member != "apiVersion" && member != "kind");
+        let mut rest = String::new();
+        for (member, value) in &object {
+            push_member(&mut rest, member, value);
+        }
+        Self::Text(Arc::new(Text {
+            uid: identity.uid.clone().into(),
+            labels: labels_of(&metadata),
+            head: head(key, identity).into(),
+            tail: tail(identity, &metadata).into(),
+            rest: rest.into(),
+        }))
+    }
+
+    pub(super) fn uid(&self) -> &str {
+        match self {
+            Self::Text(text) => &text.uid,
+        }
+    }
+
+    /// When it was created, as its metadata say.
+    pub(super) fn created(&self) -> &str {
+        let Self::Text(text) = self;
+        let start = text.tail.strip_prefix("\",\"creationTimestamp\":\"");
+        start.and_then(|start| start.split_once('"')).map_or("", |(created, _)| created)
+    }
+
+    /// Whether a write of `other` changes nothing.
+    pub(super) fn equals(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Text(text), Self::Text(other)) => text == other,
+        }
+    }
+
+    fn label(&self, key: &str) -> Option<&str> {
+        match self {
+            Self::Text(text) => text.labels.iter().find(|(label, _)| label == key).map(|(_, value)| value.as_str()),
+        }
+    }
+
+    fn write_metadata(&self, version: u64, out: &mut String) {
+        match self {
+            Self::Text(text) => {
+                out.push_str(&text.head);
+                push_number(out, version);
+                out.push_str(&text.tail);
+            }
+        }
+    }
+
+    fn write_rest(&self, out: &mut String) {
+        match self {
+            Self::Text(text) => out.push_str(&text.rest),
+        }
+    }
+}
+
+fn head(key: &str, identity: &Identity) -> String {
+    let (namespace, name) = split_key(key);
+    let mut head = String::with_capacity(128);
+    head.push_str("{\"name\":");
+    push_text(&mut head, name);
+    if let Some(namespace) = namespace {
+        head.push_str(",\"namespace\":");
+        push_text(&mut head, namespace);
+    }
+    head.push_str(",\"uid\":");
+    push_text(&mut head, &identity.uid);
+    head.push_str(",\"resourceVersion\":\"");
+    head
+}
+
+fn tail(identity: &Identity, metadata: &Map<String, Value>) -> String {
+    const OURS: [&str; 6] = ["name", "namespace", "uid", "resourceVersion", "creationTimestamp", "managedFields"];
+    let mut tail = String::from("\",\"creationTimestamp\":");
+    push_text(&mut tail, &identity.created);
+    for (member, value) in metadata {
+        let is_empty = value.is_null() || value.as_object().is_some_and(Map::is_empty);
+        if !is_empty && !OURS.contains(&member.as_str()) {
+            push_member(&mut tail, member, value);
+        }
+    }
+    tail.push('}');
+    tail
+}
+
+fn labels_of(metadata: &Map<String, Value>) -> Vec<(String, String)> {
+    let labels = metadata.get("labels").and_then(Value::as_object);
+    let text = |(key, value): (&String, &Value)| Some((key.clone(), value.as_str()?.to_owned()));
+    labels.into_iter().flatten().filter_map(text).collect()
+}
+
+fn push_member(out: &mut String, member: &str, value: &Value) {
+    out.push(',');
+    push_text(out, member);
+    out.push(':');
+    out.push_str(&value.to_string());
+}
+
+/// A JSON string.
+pub(super) fn push_text(out: &mut String, text: &str) {
+    let is_plain = text.bytes().all(|byte| byte >= 0x20 && byte != b'"' && byte != b'\\');
+    if is_plain {
+        out.push('"');
+        out.push_str(text);
+        out.push('"');
+    } else {
+        out.push_str(&Value::from(text).to_string());
+    }
+}
+
+fn push_number(out: &mut String, number: u64) {
+    let mut digits = [0_u8; 20];
+    let mut start = digits.len();
+    let mut left = number;
+    loop {
+        start -= 1;
+        digits[start] = b'0' + u8::try_from(left % 10).unwrap_or(0);
+        left /= 10;
+        if left == 0 {
+            break;
+        }
+    }
+    out.push_str(std::str::from_utf8(&digits[start..]).unwrap_or("0"));
+}
+
+/// How a request wants objects written.
+#[derive(Clone, Debug)]
+pub(super) struct Form {
+    /// `"kind":"Pod","apiVersion":"v1",`
+    type_meta: Box<str>,
+    list_type_meta: Box<str>,
+    bare_items: bool,
+    metadata_only: bool,
+}
+
+impl Form {
+    pub(super) fn new(resource: &Resource, metadata_only: bool) -> Self {
+        let (kind, api_version) = if metadata_only {
+            ("PartialObjectMetadata", "meta.k8s.io/v1".to_owned())
+        } else {
+            (&*resource.gvk.kind, resource.gvk.api_version())
+        };
+        Self {
+            type_meta: format!("\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\",").into(),
+            list_type_meta: format!("\"kind\":\"{kind}List\",\"apiVersion\":\"{api_version}\",").into(),
+            bare_items: !metadata_only && is_built_in(resource),
+            metadata_only,
+        }
+    }
+
+    /// A whole object.
+    pub(super) fn object(&self, object: &Object, version: u64, out: &mut String) {
+        self.write(object, version, false, out);
+    }
+
+    /// An item of a list.
+    pub(super) fn item(&self, object: &Object, version: u64, out: &mut String) {
+        self.write(object, version, self.bare_items, out);
+    }
+
+    fn write(&self, object: &Object, version: u64, bare: bool, out: &mut String) {
+        out.push('{');
+        if !bare {
+            out.push_str(&self.type_meta);
+        }
+        out.push_str("\"metadata\":");
+        object.write_metadata(version, out);
+        if !self.metadata_only {
+            object.write_rest(out);
+        }
+        out.push('}');
+    }
+
+    /// The start of a list, up to its metadata.
+    pub(super) fn list(&self, out: &mut String) {
+        out.push('{');
+        out.push_str(&self.list_type_meta);
+        out.push_str("\"metadata\":");
+    }
+
+    /// A line of a watch.
+    pub(super) fn event(&self, kind: &str, object: &Object, version: u64, out: &mut String) {
+        for part in ["{\"type\":\"", kind, "\",\"object\":"] {
+            out.push_str(part);
+        }
+        self.object(object, version, out);
+        out.push_str("}\n");
+    }
+
+    /// The line of a watch that says how far it has come.
+    pub(super) fn bookmark(&self, version: u64, out: &mut String) {
+        for part in ["{\"type\":\"BOOKMARK\",\"object\":{", &self.type_meta, "\"metadata\":{\"resourceVersion\":\""] {
+            out.push_str(part);
+        }
+        push_number(out, version);
+        out.push_str("\"}}}\n");
+    }
+}
+
+/// The line of a watch that ends it.
+pub(super) fn error_line(status: &Status) -> String {
+    format!("{{\"type\":\"ERROR\",\"object\":{}}}\n", status.to_json())
+}
+
+/// Which objects of a collection a request wants.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Selectors {
+    labels: LabelSelector,
+    fields: FieldSelector,
+}
+
+impl Selectors {
+    /// Reads the selectors of a request. Of fields, only name and namespace can be asked for.
+    pub(super) fn parse(labels: &str, fields: &str) -> Result<Self, Status> {
+        let refused = |error| Status::bad_request(format!("unable to parse requirement: {error}"));
+        let selectors = Self { labels: labels.parse().map_err(refused)?, fields: fields.parse().map_err(refused)? };
+        for requirement in selectors.fields.requirements() {
+            let path = requirement.path.as_str();
+            if !["metadata.name", "metadata.namespace"].contains(&path) {
+                return Err(Status::bad_request(format!("field label not supported: {path}")));
+            }
+        }
+        Ok(selectors)
+    }
+
+    /// Whether everything is wanted.
+    pub(super) fn is_empty(&self) -> bool {
+        self.labels.is_empty() && self.fields.is_empty()
+    }
+
+    pub(super) fn matches(&self, key: &str, object: &Object) -> bool {
+        if self.is_empty() {
+            return true;
+        }
+        let (namespace, name) = split_key(key);
+        let field = |path: &str| match path {
+            "metadata.name" => Some(name.into()),
+            _ => namespace.map(Into::into),
+        };
+        self.labels.matches(|label| object.label(label)) && self.fields.matches(field)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn config_map(object: Value) -> Object {
+        let Value::Object(object) = object else { panic!("no object") };
+        let identity = Identity { uid: "u1".into(), created: "2026-01-01T00:00:00Z".into() };
+        Object::from_value("web/a", &identity, object)
+    }
+
+    fn form(plural: &str, metadata_only: bool) -> Form {
+        let resources = super::super::resource::usual();
+        Form::new(resources.iter().find(|resource| &*resource.plural == plural).unwrap(), metadata_only)
+    }
+
+    #[test]
+    fn an_object_gets_the_servers_metadata_and_keeps_the_rest() {
+        let object = config_map(json!({
+            "apiVersion": "x", "kind": "y",
+            "metadata": { "name": "ignored", "uid": "ignored", "labels": { "a": "b\"" }, "annotations": {} },
+            "data": { "k": "v" },
+        }));
+        let mut text = String::new();
+        form("configmaps", false).object(&object, 120, &mut text);
+        assert_eq!(
+            text,
+            r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","namespace":"web","uid":"u1","resourceVersion":"120","creationTimestamp":"2026-01-01T00:00:00Z","labels":{"a":"b\""}},"data":{"k":"v"}}"#
+        );
+        assert_eq!(object.created(), "2026-01-01T00:00:00Z");
+        let same = config_map(json!({ "metadata": { "labels": { "a": "b\"" } }, "data": { "k": "v" } }));
+        assert!(object.equals(&same));
+        assert!(!object.equals(&config_map(json!({ "data": { "k": "v" } }))));
+    }
+
+    #[test]
+    fn items_of_built_in_kinds_do_not_repeat_their_kind() {
+        let object = config_map(json!({ "data": {} }));
+        let item = |form: &Form| {
+            let mut text = String::new();
+            form.item(&object, 1, &mut text);
+            text
+        };
+        assert!(item(&form("configmaps", false)).starts_with(r#"{"metadata""#));
+        assert!(item(&form("widgets", false)).starts_with(r#"{"kind":"Widget","apiVersion":"example.com/v1","metadata""#));
+        let metadata = item(&form("configmaps", true));
+        assert!(metadata.starts_with(r#"{"kind":"PartialObjectMetadata""#) && !metadata.contains("data\":{}"), "{metadata}");
+    }
+
+    #[test]
+    fn selectors_look_at_labels_name_and_namespace_and_refuse_other_fields() {
+        let object = config_map(json!({ "metadata": { "labels": { "app": "x" } } }));
+        let matches = |labels: &str, fields: &str| Selectors::parse(labels, fields).unwrap().matches("web/a", &object);
+        assert!(matches("app=x,!tier", "metadata.name=a,metadata.namespace!=x"));
+        assert!(!matches("app!=x", "") && !matches("", "metadata.name=b"));
+        assert_eq!(Selectors::parse("", "spec.nodeName=a").unwrap_err().code, 400);
+        assert_eq!(Selectors::parse("a=,=", "").unwrap_err().code, 400);
+    }
+
+    #[test]
+    fn numbers_are_written_in_full() {
+        for number in [0, 7, 10, u64::MAX] {
+            let mut text = String::new();
+            push_number(&mut text, number);
+            assert_eq!(text, number.to_string());
+        }
+    }
+}

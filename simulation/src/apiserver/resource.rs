@@ -1,0 +1,154 @@
+//! What the server serves, and what the paths of requests name.
+
+use std::{fmt, sync::Arc};
+
+use fleetdex::{
+    kinds,
+    model::{Gvk, Resource},
+};
+
+use super::status::Status;
+
+/// Plural and group of a resource, written `pods` or `deployments.apps`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Name {
+    /// The plural that stands in URLs.
+    pub plural: Arc<str>,
+    /// The API group; empty for the core group.
+    pub group: Arc<str>,
+}
+
+impl From<&str> for Name {
+    fn from(text: &str) -> Self {
+        let (plural, group) = text.split_once('.').unwrap_or((text, ""));
+        Self { plural: plural.into(), group: group.into() }
+    }
+}
+
+impl From<&Resource> for Name {
+    fn from(resource: &Resource) -> Self {
+        Self { plural: resource.plural.clone(), group: resource.gvk.group.clone() }
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &*self.group {
+            "" => out.write_str(&self.plural),
+            group => write!(out, "{}.{group}", self.plural),
+        }
+    }
+}
+
+/// The resources that a server has unless it is told otherwise: of the core group, of another group, and a custom one;
+/// in namespaces and without.
+pub fn usual() -> Vec<Resource> {
+    let built_in = [
+        ("", "configmaps"),
+        ("", "namespaces"),
+        ("", "nodes"),
+        ("", "pods"),
+        ("", "secrets"),
+        ("apps", "deployments"),
+        ("rbac.authorization.k8s.io", "clusterroles"),
+    ];
+    let mut resources: Vec<Resource> =
+        built_in.iter().filter_map(|(group, plural)| kinds::find_plural(group, plural)).map(kinds::BuiltIn::resource).collect();
+    resources.push(Resource { gvk: Gvk::new("example.com", "v1", "Widget"), plural: "widgets".into(), namespaced: true });
+    resources
+}
+
+/// Whether the objects are of a kind compiled into apiservers: in their lists, items do not repeat kind and version.
+pub(super) fn is_built_in(resource: &Resource) -> bool {
+    kinds::find(&resource.gvk).is_some()
+}
+
+/// What a path names below a group and version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Target {
+    /// The resource, which may not exist.
+    pub(super) resource: Name,
+    pub(super) version: String,
+    /// Absent: all namespaces, or a resource that has none.
+    pub(super) namespace: Option<String>,
+    /// Absent: the collection.
+    pub(super) name: Option<String>,
+}
+
+impl Target {
+    /// Reads `/api/v1/…` and `/apis/<group>/<version>/…`; nothing for other paths.
+    pub(super) fn parse(path: &str) -> Option<Result<Self, Status>> {
+        let mut segments = path.split('/').skip(1);
+        let group = match segments.next()? {
+            "api" => "",
+            "apis" => segments.next()?,
+            _ => return None,
+        };
+        let version = segments.next()?;
+        let rest: Vec<&str> = segments.collect();
+        let target = |plural: &str, namespace: Option<&str>, name: Option<&str>| {
+            Ok(Self {
+                resource: Name { plural: plural.into(), group: group.into() },
+                version: version.to_owned(),
+                namespace: namespace.map(str::to_owned),
+                name: name.map(str::to_owned),
+            })
+        };
+        match rest[..] {
+            [] => None,
+            ["namespaces", namespace, plural] => Some(target(plural, Some(namespace), None)),
+            ["namespaces", namespace, plural, name] => Some(target(plural, Some(namespace), Some(name))),
+            [plural] => Some(target(plural, None, None)),
+            [plural, name] => Some(target(plural, None, Some(name))),
+            _ => Some(Err(Status::not_served())),
+        }
+    }
+}
+
+/// The key of an object below its resource, as etcd holds it: `namespace/name`, or the name alone. Its order is that of lists.
+pub(super) fn key(namespace: Option<&str>, name: &str) -> Arc<str> {
+    match namespace {
+        Some(namespace) => format!("{namespace}/{name}").into(),
+        None => name.into(),
+    }
+}
+
+/// Namespace and name of a key.
+pub(super) fn split_key(key: &str) -> (Option<&str>, &str) {
+    match key.split_once('/') {
+        Some((namespace, name)) => (Some(namespace), name),
+        None => (None, key),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target(path: &str) -> Target {
+        Target::parse(path).unwrap().unwrap()
+    }
+
+    #[test]
+    fn paths_name_collections_and_objects_with_and_without_a_namespace() {
+        let pods = target("/api/v1/namespaces/web/pods");
+        assert_eq!((pods.resource, pods.namespace.as_deref(), pods.name), (Name::from("pods"), Some("web"), None));
+        let deployment = target("/apis/apps/v1/namespaces/web/deployments/a");
+        assert_eq!((deployment.resource, deployment.name.as_deref()), (Name::from("deployments.apps"), Some("a")));
+        let namespace = target("/api/v1/namespaces/web");
+        assert_eq!(
+            (namespace.resource, namespace.namespace, namespace.name.as_deref()),
+            ("namespaces".into(), None, Some("web"))
+        );
+        assert_eq!(target("/api/v1/pods").namespace, None);
+        assert!(Target::parse("/api/v1").is_none() && Target::parse("/readyz").is_none());
+        assert!(Target::parse("/api/v1/namespaces/web/pods/a/log").unwrap().is_err());
+    }
+
+    #[test]
+    fn the_usual_resources_are_all_there() {
+        let names: Vec<String> = usual().iter().map(|resource| Name::from(resource).to_string()).collect();
+        assert_eq!(names.len(), 8, "{names:?}");
+        assert!(names.contains(&"deployments.apps".to_owned()));
+    }
+}

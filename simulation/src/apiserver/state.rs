@@ -1,0 +1,206 @@
+//! All that a server knows, behind one lock that is never held over an await.
+
+use std::sync::Arc;
+
+use fleetdex::model::Resource;
+use jiff::Timestamp;
+use rand::{RngExt, SeedableRng, rngs::StdRng};
+use serde_json::{Map, Value, json};
+use tokio::time::Instant;
+
+use super::{
+    Options, Stored,
+    fault::{Fault, FaultKind, Faults},
+    list::Counts,
+    object::{Form, Identity, Object},
+    resource::{Name, key, split_key},
+    status::Status,
+    store::Etcd,
+};
+
+/// The namespaces that every cluster has.
+const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
+
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) etcd: Etcd,
+    pub(super) faults: Faults,
+    pub(super) counts: Counts,
+    pub(super) options: Options,
+    /// Decides where faults strike.
+    pub(super) random: StdRng,
+    /// Makes UIDs: not the same, so that objects do not depend on what is asked in between.
+    identities: StdRng,
+    /// Another number after each restart: what began before it breaks off.
+    pub(super) run: u64,
+    started: Instant,
+}
+
+impl State {
+    pub(super) fn new(options: Options) -> Self {
+        let mut state = Self {
+            etcd: new_etcd(&options),
+            faults: Faults::default(),
+            counts: Counts::default(),
+            random: StdRng::seed_from_u64(options.seed),
+            identities: StdRng::seed_from_u64(options.seed ^ 0x1de7_717e),
+            options,
+            run: 0,
+            started: Instant::now(),
+        };
+        state.create_namespaces();
+        state
+    }
+
+    fn create_namespaces(&mut self) {
+        for name in NAMESPACES {
+            let namespace = json!({ "metadata": { "name": name }, "spec": { "finalizers": ["kubernetes"] }, "status": { "phase": "Active" } });
+            if let Err(error) = self.apply(&"namespaces".into(), namespace) {
+                tracing::debug!(%error, "this server has no namespaces");
+            }
+        }
+    }
+
+    /// Who a new object is.
+    pub(super) fn new_identity(&mut self) -> Identity {
+        let now = self.options.epoch + Instant::now().duration_since(self.started);
+        let created = Timestamp::from_second(now.as_second()).unwrap_or(now).to_string();
+        Identity { uid: uid(self.identities.random()), created }
+    }
+
+    pub(super) fn apply(&mut self, resource: &Name, object: Value) -> Result<Stored, Status> {
+        let Value::Object(mut object) = object else { return Err(Status::bad_request("the object is no JSON object")) };
+        label_namespace(resource, &mut object);
+        let metadata = &object["metadata"];
+        let name = metadata["name"].as_str().filter(|name| !name.is_empty());
+        let name = name.ok_or_else(|| Status::invalid("metadata.name: Required value: name or generateName is required"))?;
+        let key = key(self.namespace_of(resource, metadata)?.as_deref(), name);
+        let existing = self.etcd.table(resource)?.get(&key).map(|(revision, object)| (revision, object.clone()));
+        let identity = match &existing {
+            Some((_, existing)) => Identity { uid: existing.uid().to_owned(), created: existing.created().to_owned() },
+            None => self.new_identity(),
+        };
+        let object = Object::from_value(&key, &identity, object);
+        if let Some((revision, existing)) = existing.filter(|(_, existing)| existing.equals(&object)) {
+            return Ok(stored(&key, revision, &existing));
+        }
+        let revision = self.write(resource, key.clone(), Some(object.clone()))?;
+        Ok(stored(&key, revision, &object))
+    }
+
+    fn namespace_of(&self, resource: &Name, metadata: &Value) -> Result<Option<String>, Status> {
+        if !self.etcd.table(resource)?.resource.namespaced {
+            return Ok(None);
+        }
+        let namespace = metadata["namespace"].as_str().filter(|namespace| !namespace.is_empty());
+        let namespace = namespace.ok_or_else(|| Status::bad_request("metadata.namespace: Required value"))?;
+        Ok(Some(namespace.to_owned()))
+    }
+
+    pub(super) fn delete(&mut self, resource: &Name, namespace: Option<&str>, name: &str) -> Result<bool, Status> {
+        let key = key(namespace, name);
+        if self.etcd.table(resource)?.get(&key).is_none() {
+            return Ok(false);
+        }
+        self.write(resource, key, None).map(|_| true)
+    }
+
+    /// Writes at the next revision; with a lag, watches see it later.
+    pub(super) fn write(&mut self, resource: &Name, key: Arc<str>, object: Option<Object>) -> Result<u64, Status> {
+        let now = Instant::now();
+        let lag = self.faults.strike(now, |fault| fault.kind() == FaultKind::Lag);
+        let visible_at = match lag {
+            Some(Fault::Lag(by)) => now + by,
+            _ => now,
+        };
+        self.etcd.write(resource, key, object, now, visible_at)
+    }
+
+    pub(super) fn objects(&self, resource: &Name, namespace: Option<&str>) -> Result<Vec<Stored>, Status> {
+        let table = self.etcd.table(resource)?;
+        let prefix = namespace.map(|namespace| format!("{namespace}/")).unwrap_or_default();
+        let objects = table.scan(&prefix, "", self.etcd.revision());
+        Ok(objects.map(|(key, revision, object)| stored(key, revision, object)).collect())
+    }
+
+    pub(super) fn object(&self, resource: &Name, namespace: Option<&str>, name: &str) -> Result<Option<Value>, Status> {
+        let table = self.etcd.table(resource)?;
+        let Some((revision, object)) = table.get(&key(namespace, name)) else { return Ok(None) };
+        let mut text = String::new();
+        Form::new(&table.resource, false).object(object, revision, &mut text);
+        let object = serde_json::from_str(&text).map_err(|error| Status::bad_request(error.to_string()))?;
+        Ok(Some(object))
+    }
+
+    pub(super) fn identity(&self) -> String {
+        let namespaces = self.etcd.table(&"namespaces".into()).ok();
+        namespaces.and_then(|table| table.get("kube-system")).map(|(_, object)| object.uid().to_owned()).unwrap_or_default()
+    }
+
+    pub(super) fn heal(&mut self) {
+        self.faults.heal();
+        self.etcd.catch_up(Instant::now());
+    }
+
+    pub(super) fn restart(&mut self) {
+        self.run += 1;
+        self.etcd.empty_caches();
+    }
+
+    pub(super) fn restore(&mut self, revision: u64) -> Result<(), Status> {
+        self.etcd.restore(revision)?;
+        self.counts = Counts::default();
+        self.restart();
+        Ok(())
+    }
+
+    pub(super) fn recreate(&mut self) {
+        let before = std::mem::replace(&mut self.etcd, new_etcd(&self.options));
+        self.counts = Counts::default();
+        self.create_namespaces();
+        self.restart();
+        before.notify_all();
+    }
+}
+
+fn new_etcd(options: &Options) -> Etcd {
+    let resources: Vec<Resource> = options.resources.clone();
+    Etcd::new(resources, options.cached_events)
+}
+
+fn stored(key: &str, version: u64, object: &Object) -> Stored {
+    let (namespace, name) = split_key(key);
+    Stored { namespace: namespace.map(str::to_owned), name: name.to_owned(), uid: object.uid().to_owned(), version }
+}
+
+/// As an apiserver does, so that namespaces can be selected by their names.
+fn label_namespace(resource: &Name, object: &mut Map<String, Value>) {
+    let metadata = object.entry("metadata").or_insert_with(|| json!({}));
+    if *resource == Name::from("namespaces")
+        && let Some(metadata) = metadata.as_object_mut()
+    {
+        let name = metadata.get("name").cloned().unwrap_or_default();
+        let labels = metadata.entry("labels").or_insert_with(|| json!({}));
+        if let Some(labels) = labels.as_object_mut() {
+            labels.insert("kubernetes.io/metadata.name".to_owned(), name);
+        }
+    }
+}
+
+/// A UID of the random kind (RFC 9562, version 4).
+fn uid(random: u128) -> String {
+    let bits = random & !(0xf << 76 | 0x3 << 62) | 0x4 << 76 | 0x2 << 62;
+    let hex = format!("{bits:032x}");
+    [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_uid_has_the_marks_of_a_random_one() {
+        assert_eq!(uid(0), "00000000-0000-4000-8000-000000000000");
+        assert_eq!(uid(u128::MAX), "ffffffff-ffff-4fff-bfff-ffffffffffff");
+    }
+}

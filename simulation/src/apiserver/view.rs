@@ -1,0 +1,57 @@
+//! What a watch shows of the changes: those of its collection, each as its client sees it.
+
+use super::{
+    object::{Form, Object, Selectors},
+    resource::Name,
+    store::Event,
+};
+
+/// The collection of a watch, and how its objects are written.
+#[derive(Debug)]
+pub(super) struct View {
+    pub(super) resource: Name,
+    pub(super) prefix: String,
+    pub(super) selectors: Selectors,
+    pub(super) form: Form,
+}
+
+/// A change as a watch shows it.
+#[derive(Debug)]
+pub(super) struct Line {
+    kind: &'static str,
+    object: Object,
+    pub(super) revision: u64,
+}
+
+impl View {
+    /// An object that begins to match is added, one that stops matching is deleted. A deletion shows the object as it was before, at the
+    /// revision of the change.
+    pub(super) fn line(&self, event: &Event) -> Option<Line> {
+        if !event.key.starts_with(&self.prefix) {
+            return None;
+        }
+        let before = event.before.as_ref().filter(|object| self.selectors.matches(&event.key, object));
+        let after = event.after.as_ref().filter(|object| self.selectors.matches(&event.key, object));
+        let (kind, object) = match (before, after) {
+            (None, None) => return None,
+            (None, Some(after)) => ("ADDED", after),
+            (Some(_), Some(after)) => ("MODIFIED", after),
+            (Some(before), None) => ("DELETED", before),
+        };
+        Some(Line { kind, object: object.clone(), revision: event.revision })
+    }
+
+    pub(super) fn render(&self, lines: &[Line]) -> String {
+        let mut out = String::with_capacity(lines.len() * 512);
+        for line in lines {
+            self.form.event(line.kind, &line.object, line.revision, &mut out);
+        }
+        out
+    }
+
+    pub(super) fn bookmark(&self, revision: u64) -> String {
+        let mut out = String::with_capacity(128);
+        self.form.bookmark(revision, &mut out);
+        out
+    }
+}

@@ -1,0 +1,278 @@
+//! Watches: the changes of a collection after a revision, read from the watch cache when the client asks for more.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use futures::stream;
+use http::Response;
+use rand::RngExt;
+use tokio::{
+    sync::Notify,
+    time::{Instant, sleep_until},
+};
+use tower::BoxError;
+
+use super::{
+    Server,
+    body::{self, Body, Broken, Ending},
+    fault::FaultKind,
+    object::error_line,
+    request::Asked,
+    state::State,
+    status::Status,
+    view::{Line, View},
+};
+
+/// How often a watch is told how far it has come, and how long before its end. Source: the apiserver's watch cache.
+const BOOKMARK_EVERY: Duration = Duration::from_mins(1);
+const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
+/// How long a watch lasts, in seconds, that does not say it. Source: `--min-request-timeout`, doubled at random.
+const DEFAULT_SECONDS: std::ops::Range<u64> = 1_800..3_600;
+/// Changes sent in one piece, so that neither the lock nor a socket is kept for long.
+const BATCH: usize = 256;
+/// How old a change may be that is sent again. Much later, a store may have forgotten that an object was deleted.
+const REPLAY_WINDOW: Duration = Duration::from_mins(1);
+/// Among how many changes it is chosen.
+const REPLAY_CHOICE: usize = 32;
+
+/// A running watch.
+pub(super) struct Watch {
+    server: Server,
+    view: View,
+    changed: Arc<Notify>,
+    /// Everything up to this revision was sent.
+    cursor: u64,
+    start: u64,
+    /// The run of the server that it belongs to.
+    run: u64,
+    /// Absent: none are wanted, or none are left before the end.
+    next_bookmark: Option<Instant>,
+    deadline: Instant,
+    stage: Stage,
+}
+
+enum Stage {
+    Running,
+    /// Says this and ends.
+    Last(Result<Bytes, Broken>),
+    Frozen,
+    Ended,
+}
+
+/// What a running watch does next.
+enum Next {
+    Send(Vec<Line>),
+    /// Sends all but a part of the last line.
+    Cut(Vec<Line>),
+    Bookmark,
+    Turn(Stage),
+    /// For a change, or until then.
+    Wait(Instant),
+}
+
+impl From<Ending> for Stage {
+    fn from(ending: Ending) -> Self {
+        match ending {
+            Ending::Reset => Self::Last(Err(Broken::Reset)),
+            Ending::Clean => Self::Ended,
+        }
+    }
+}
+
+impl Stage {
+    fn error(status: &Status) -> Self {
+        Self::Last(Ok(error_line(status).into()))
+    }
+}
+
+impl Watch {
+    /// Checks the request. One that starts before the watch cache is accepted, and ends with an error; one that starts in the future is
+    /// accepted too, and misses what happens until then.
+    pub(super) fn open(server: Server, state: &mut State, asked: Asked) -> Result<Self, Status> {
+        let now = Instant::now();
+        let parameters = &asked.parameters;
+        if parameters.is_true("sendInitialEvents") {
+            return Err(Status::invalid("sendInitialEvents: Forbidden: this server has no streaming lists"));
+        }
+        let selectors = asked.selectors()?;
+        let start = parameters.number("resourceVersion")?.filter(|version| *version > 0);
+        let start = start.ok_or_else(|| Status::bad_request("this server wants watches to start from a resourceVersion"))?;
+        let seconds = parameters.number("timeoutSeconds")?.filter(|seconds| *seconds > 0);
+        let seconds = seconds.unwrap_or_else(|| state.random.random_range(DEFAULT_SECONDS));
+        let deadline = now + Duration::from_secs(seconds);
+        let wants_bookmarks = parameters.is_true("allowWatchBookmarks");
+        let table = state.etcd.table(&asked.resource)?;
+        let floor = table.cache_floor();
+        let changed = table.changed.clone();
+        let stage = if start < floor {
+            Stage::error(&Status::too_old(start, floor))
+        } else if state.faults.strikes_as(FaultKind::CloseWatch, now) {
+            Stage::Ended
+        } else {
+            Stage::Running
+        };
+        let prefix = asked.prefix();
+        Ok(Self {
+            server,
+            view: View { resource: asked.resource, prefix, selectors, form: asked.form },
+            changed,
+            cursor: start,
+            start,
+            run: state.run,
+            next_bookmark: wants_bookmarks.then(|| next_bookmark(now, deadline)).flatten(),
+            deadline,
+            stage,
+        })
+    }
+
+    /// The response that carries it.
+    pub(super) fn response(self) -> Response<Body> {
+        let chunks = stream::unfold(self, |mut watch| async move {
+            let chunk = watch.next().await?;
+            Some((chunk.map_err(BoxError::from), watch))
+        });
+        let mut response = body::json(200, Bytes::new());
+        *response.body_mut() = body::streamed(chunks);
+        response
+    }
+
+    async fn next(&mut self) -> Option<Result<Bytes, Broken>> {
+        loop {
+            match std::mem::replace(&mut self.stage, Stage::Ended) {
+                Stage::Running => self.stage = Stage::Running,
+                Stage::Last(last) => return Some(last),
+                Stage::Frozen => std::future::pending().await,
+                Stage::Ended => return None,
+            }
+            let changed = self.changed.clone();
+            let notified = changed.notified();
+            tokio::pin!(notified);
+            // From here on, no change is missed.
+            notified.as_mut().enable();
+            match self.decide() {
+                Next::Wait(until) => tokio::select! {
+                    () = notified => {}
+                    () = sleep_until(until) => {}
+                },
+                Next::Send(lines) => return Some(Ok(self.view.render(&lines).into())),
+                Next::Cut(lines) => return Some(Ok(self.cut(&lines))),
+                Next::Bookmark => return Some(Ok(self.view.bookmark(self.cursor).into())),
+                Next::Turn(stage) => self.stage = stage,
+            }
+        }
+    }
+
+    fn decide(&mut self) -> Next {
+        let server = self.server.clone();
+        let state = &mut *server.lock();
+        let now = Instant::now();
+        if state.run != self.run {
+            return Next::Turn(Ending::Reset.into());
+        }
+        if now >= self.deadline || self.has_been_outrun(state) {
+            return Next::Turn(Stage::Ended);
+        }
+        if let Some(stage) = disrupted(state, now) {
+            return Next::Turn(stage);
+        }
+        let (mut lines, late) = self.gather(state, now);
+        if lines.is_empty() {
+            return self.idle(now, late);
+        }
+        if state.faults.is_empty() {
+            return Next::Send(lines);
+        }
+        lines.extend(self.replay(state, now));
+        if state.faults.strikes_as(FaultKind::CutLine, now) {
+            self.stage = state.ending().into();
+            return Next::Cut(lines);
+        }
+        Next::Send(lines)
+    }
+
+    /// As a real server ends the watches of those who read too slowly.
+    fn has_been_outrun(&self, state: &State) -> bool {
+        state.etcd.table(&self.view.resource).is_ok_and(|table| table.has_outrun(self.cursor))
+    }
+
+    /// What is to be sent, and when more is to be seen that is there already.
+    fn gather(&mut self, state: &mut State, now: Instant) -> (Vec<Line>, Option<Instant>) {
+        let newest = state.etcd.revision();
+        let State { etcd, faults, .. } = state;
+        let mut lines = Vec::new();
+        let Ok(table) = etcd.table_mut(&self.view.resource) else { return (lines, None) };
+        for event in table.after(self.cursor) {
+            if event.visible_at > now {
+                return (lines, Some(event.visible_at));
+            }
+            if lines.len() >= BATCH {
+                return (lines, None);
+            }
+            self.cursor = event.revision;
+            let Some(line) = self.view.line(event).filter(|_| !event.is_lost) else { continue };
+            if faults.strikes_as(FaultKind::Swallow, now) {
+                event.is_lost = true;
+            } else {
+                lines.push(line);
+            }
+        }
+        self.cursor = self.cursor.max(newest);
+        (lines, None)
+    }
+
+    fn idle(&mut self, now: Instant, late: Option<Instant>) -> Next {
+        if self.next_bookmark.is_some_and(|due| due <= now) {
+            self.next_bookmark = next_bookmark(now, self.deadline);
+            if self.cursor > self.start {
+                return Next::Bookmark;
+            }
+        }
+        let due = [late, self.next_bookmark].into_iter().flatten().min();
+        Next::Wait(due.map_or(self.deadline, |due| due.min(self.deadline)))
+    }
+
+    /// An older change than the last one, to be sent once more.
+    fn replay(&self, state: &mut State, now: Instant) -> Option<Line> {
+        if !state.faults.is_active(FaultKind::Replay) {
+            return None;
+        }
+        let table = state.etcd.table(&self.view.resource).ok()?;
+        let recent = table.before(self.cursor).take_while(|event| event.at + REPLAY_WINDOW >= now && event.revision > self.start);
+        let older = recent.filter(|event| !event.is_lost && event.visible_at <= now).filter_map(|event| self.view.line(event));
+        let mut choice: Vec<Line> = older.skip(1).take(REPLAY_CHOICE).collect();
+        if choice.is_empty() || !state.faults.strikes_as(FaultKind::Replay, now) {
+            return None;
+        }
+        let index = state.random.random_range(0..choice.len());
+        Some(choice.swap_remove(index))
+    }
+
+    /// The lines without a part of the last one.
+    fn cut(&self, lines: &[Line]) -> Bytes {
+        let text = self.view.render(lines);
+        let last = lines.last().map_or(0, |line| self.view.render(std::slice::from_ref(line)).len());
+        let missing = self.server.lock().random.random_range(1..=last.max(1));
+        let length = text.len().saturating_sub(missing);
+        Bytes::from(text).slice(..length)
+    }
+}
+
+/// What a fault makes of a watch, whether it has something to send or not.
+fn disrupted(state: &mut State, now: Instant) -> Option<Stage> {
+    if state.faults.is_empty() {
+        return None;
+    }
+    if state.faults.strikes_as(FaultKind::FreezeWatch, now) {
+        return Some(Stage::Frozen);
+    }
+    if state.faults.strikes_as(FaultKind::FailWatch, now) {
+        return Some(Stage::error(&Status::internal()));
+    }
+    let is_cut = state.faults.strikes_as(FaultKind::CutWatch, now);
+    is_cut.then(|| state.ending().into())
+}
+
+fn next_bookmark(now: Instant, deadline: Instant) -> Option<Instant> {
+    let due = (now + BOOKMARK_EVERY).min(deadline.checked_sub(BOOKMARK_BEFORE_END)?);
+    (due > now).then_some(due)
+}
