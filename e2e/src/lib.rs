@@ -21,3 +21,4 @@ pub mod parts;
 pub mod poll;
 pub mod proxy;
 pub mod scenario;
+pub mod soak;

@@ -69,9 +69,28 @@ impl Oracle {
     /// Fails with what is missing, superfluous or of another version; else gives the number of documents.
     pub async fn compare(&self) -> Result<usize> {
         let expected = self.expected().await?;
+        let differences = self.differences(&expected).await?;
+        if differences.is_empty() {
+            self.check_generations().await?;
+            return Ok(expected.len());
+        }
+        let mut text = format!("{} objects, {} differences", expected.len(), differences.len());
+        for difference in differences.iter().take(SHOWN) {
+            let _ = write!(text, "\n  {difference}");
+        }
+        bail!(text)
+    }
+
+    /// How many documents are missing, superfluous or of another version.
+    pub async fn drift(&self) -> Result<usize> {
+        let expected = self.expected().await?;
+        Ok(self.differences(&expected).await?.len())
+    }
+
+    async fn differences(&self, expected: &BTreeMap<Key, Seen>) -> Result<Vec<String>> {
         let found = self.found().await?;
         let mut differences = Vec::new();
-        for ((cluster, id), object) in &expected {
+        for ((cluster, id), object) in expected {
             match found.get(&(cluster.clone(), id.clone())) {
                 None => differences.push(format!("missing: {cluster} {id} {} at {}", object.name, object.version)),
                 Some(document) if document != object => {
@@ -82,15 +101,7 @@ impl Oracle {
         }
         let extra = found.iter().filter(|(key, _)| !expected.contains_key(*key));
         differences.extend(extra.map(|((cluster, id), seen)| format!("extra: {cluster} {id} {} at {}", seen.name, seen.version)));
-        if differences.is_empty() {
-            self.check_generations().await?;
-            return Ok(expected.len());
-        }
-        let mut text = format!("{} documents, {} objects, {} differences", found.len(), expected.len(), differences.len());
-        for difference in differences.iter().take(SHOWN) {
-            let _ = write!(text, "\n  {difference}");
-        }
-        bail!(text)
+        Ok(differences)
     }
 
     /// Each cluster has one index, and its own alias stands for that index.

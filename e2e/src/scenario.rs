@@ -159,7 +159,8 @@ async fn start(fleet: &Fleet) -> Result<Operator> {
     start_operator(fleet).await
 }
 
-async fn start_operator(fleet: &Fleet) -> Result<Operator> {
+/// Starts an operator for a fleet that is [prepared](prepare), and waits until it is ready.
+pub async fn start_operator(fleet: &Fleet) -> Result<Operator> {
     let operator = Operator::start(OperatorOptions {
         kubeconfig: fleet.control_plane().kubeconfig(),
         dir: fleet.dir().to_owned(),
@@ -234,15 +235,22 @@ pub struct Registry {
 impl Registry {
     /// Registers `selectors` of the clusters with these names in the stage's OpenSearch. It is not applied yet.
     pub fn new(stage: &Stage, name: &str, clusters: &[&str], selectors: &Value) -> Result<Self> {
+        Self::in_fleet(stage.fleet, name, clusters, selectors)
+    }
+
+    /// As [`new`](Self::new), for a fleet that is not on a stage.
+    pub fn in_fleet(fleet: &Fleet, name: &str, clusters: &[&str], selectors: &Value) -> Result<Self> {
         let prefix = unique(name);
+        let opensearch = fleet.opensearch()?;
         let spec = json!({
             "targetCluster": { "clusterNames": clusters },
             "resourceSelectors": selectors,
             "backendStore": { "openSearch": {
-                "addresses": [stage.fleet.opensearch()?.url()], "indexPrefix": prefix, "numberOfReplicas": 0,
+                "addresses": [opensearch.url()], "indexPrefix": prefix, "numberOfReplicas": 0,
             } },
         });
-        Ok(Self { name: prefix.clone(), prefix, spec, hub: stage.hub.clone(), opensearch: stage.opensearch.clone() })
+        let hub = Objects::of(fleet.control_plane())?;
+        Ok(Self { name: prefix.clone(), prefix, spec, hub, opensearch: opensearch.client()? })
     }
 
     /// Another registry with the same store and the same spec.
