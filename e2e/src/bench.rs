@@ -242,8 +242,7 @@ async fn bulk_limit(fleet: &Fleet, lines: &[Vec<u8>], figures: &mut Figures) -> 
             let prefix = format!("raw{mebibytes}x{connections}");
             let (engine, service) = engine(fleet, &prefix)?;
             engine.prepare().await?;
-            engine.ensure(&cluster).await?;
-            let index = engine.alias(&cluster);
+            let index = engine.open(&cluster, None, 0).await?.target;
             let writes = lines.iter().map(|line| to_write(&projector, &index, line)).collect::<Result<Vec<_>>>()?;
             let bodies = batches(&writes, mebibytes << 20);
             bytes = bodies.iter().map(|(body, _)| body.len()).sum();
@@ -271,12 +270,12 @@ fn batches(writes: &[Write], limit: usize) -> Vec<(Bytes, usize)> {
     for (position, write) in writes.iter().enumerate() {
         let bytes = bulk::encoded_len(write);
         if size + bytes > limit && position > start {
-            batches.push((bulk::encode(&writes[start..position]), position - start));
+            batches.push((bulk::encode(&writes[start..position]).body, position - start));
             (start, size) = (position, 0);
         }
         size += bytes;
     }
-    batches.push((bulk::encode(&writes[start..]), writes.len() - start));
+    batches.push((bulk::encode(&writes[start..]).body, writes.len() - start));
     batches
 }
 

@@ -283,13 +283,14 @@ async fn index(server: &OpenSearchServer, kinds: &[Kind<'_>]) -> Result<()> {
     let cluster: ClusterName = CLUSTER.parse()?;
     let engine = engine(server)?;
     engine.prepare().await?;
-    engine.ensure(&cluster).await?;
+    let generation = engine.open(&cluster, None, 0).await?;
+    engine.activate(&generation).await?;
     let mut writes = Vec::new();
     for kind in kinds {
         for item in &kind.items {
             let document = kind.projector.document(&item.object, item.json, "2026-01-01T00:00:00Z")?;
             writes.push(Write {
-                index: engine.alias(&cluster),
+                index: generation.target.clone(),
                 id: document.id,
                 version: document.version,
                 body: Some(document.body),

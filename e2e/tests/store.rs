@@ -62,7 +62,8 @@ impl Bench {
     /// Writes objects to a cluster, each with its document's id, and makes them visible.
     async fn write(&self, cluster: &str, objects: &[Made]) -> Result<()> {
         let name: ClusterName = cluster.parse()?;
-        self.engine.ensure(&name).await?;
+        let generation = self.engine.open(&name, None, 0).await?;
+        self.engine.activate(&generation).await?;
         let mut projectors: BTreeMap<Resource, Projector> = BTreeMap::new();
         let mut writes = Vec::with_capacity(objects.len());
         for made in objects {
@@ -72,7 +73,7 @@ impl Bench {
             let json = made.object.to_string();
             let document = projector.document(&Object::parse(&json)?, &json, "2026-01-01T00:00:00Z")?;
             let body = (!made.deleted).then_some(document.body);
-            writes.push(Write { index: self.engine.alias(&name), id: document.id, version: document.version, body });
+            writes.push(Write { index: generation.target.clone(), id: document.id, version: document.version, body });
         }
         for chunk in writes.chunks(WRITES_PER_REQUEST) {
             let verdicts = self.engine.write(chunk).await?;
@@ -101,7 +102,8 @@ impl Bench {
     async fn versions(&self, cluster: &str, extent: &Extent) -> Result<Vec<String>> {
         let mut seen = Vec::new();
         let name: ClusterName = cluster.parse()?;
-        self.engine.visit_versions(&name, extent, &mut |id, version| seen.push(format!("{id} {version}"))).await?;
+        let generation = self.engine.open(&name, None, 0).await?;
+        self.engine.visit_versions(&generation, extent, &mut |id, version| seen.push(format!("{id} {version}"))).await?;
         seen.sort();
         Ok(seen)
     }

@@ -208,6 +208,7 @@ async fn supervise(task: MemberTask, stop: CancellationToken) {
         }
     };
     tokio::select! {
+        biased;
         () = stop.cancelled() => {}
         () = forever => {}
     }

@@ -66,6 +66,7 @@ impl MemberTask {
             let member = self.member.borrow_and_update().clone();
             let changes = self.member.clone();
             tokio::select! {
+                biased;
                 () = replaced(changes, &member) => self.start_over(),
                 () = self.attempt(&member) => {}
             }
@@ -110,7 +111,7 @@ impl MemberTask {
     async fn watch_over(&mut self, member: &Member, live: Live) {
         let Live { client, uid, kubernetes_version, discovery, mut cache } = live;
         let note = uid.is_none().then_some(NO_IDENTITY);
-        let connection = Connection { id: self.shared.connection_id(), client: client.clone(), uid };
+        let connection = Connection { id: self.shared.connection_id(), client: client.clone(), uid: uid.clone() };
         tracing::info!(cluster = %self.name, connection = connection.id, "cluster connected");
         self.accessor.observe(Happened::Connected, &self.shared.timing);
         self.show_with(&self.accessor, |state| {
@@ -133,9 +134,20 @@ impl MemberTask {
                 Next::Probe => {}
             }
             if self.accessor.phase() == Phase::Ready {
+                if self.is_another(&client, uid.as_deref()).await {
+                    tracing::warn!(cluster = %self.name, "another cluster answers under this address: it is connected anew");
+                    return self.start_over();
+                }
                 self.rediscover(&client, &mut cache).await;
             }
         }
+    }
+
+    /// Whether the member is not the cluster that was connected. It may have been replaced between two probes.
+    async fn is_another(&self, client: &Client, uid: Option<&str>) -> bool {
+        let now = fetch::identity(client, self.timing().request_timeout).await;
+        // One that was made a moment ago has no kube-system yet.
+        matches!(now, Ok(Some(now)) if Some(now.as_str()) != uid)
     }
 
     fn judge(&mut self, member: &Member, probe: Result<(), RequestError>) -> Next {
@@ -158,9 +170,10 @@ impl MemberTask {
 
     /// Waits for the next connect: cut short by a refresh, or by a Secret that now says something else.
     async fn wait_before_connect(&self, member: &Member) {
-        let due = Instant::now() + self.timing().connect_wait(rand::random());
+        let due = Instant::now() + self.timing().connect_wait(fastrand::f64());
         loop {
             tokio::select! {
+                biased;
                 () = sleep_until(due) => return,
                 () = self.wake.notified() => return,
                 () = sleep(self.timing().probe_interval) => {}

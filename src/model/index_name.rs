@@ -34,6 +34,21 @@ impl IndexPrefix {
         IndexName(format!("{}-{}.g{generation}", self.0, escape(cluster.as_str())).into())
     }
 
+    /// The alias through which one generation is written, whether or not queries are answered from it.
+    pub fn write_alias(&self, cluster: &ClusterName, generation: u64) -> IndexName {
+        IndexName(format!("{}-{}.w{generation}", self.0, escape(cluster.as_str())).into())
+    }
+
+    /// What all generations of one cluster match. Cluster names are escaped, so nothing else does.
+    pub fn generations(&self, cluster: &ClusterName) -> IndexName {
+        IndexName(format!("{}-{}.g*", self.0, escape(cluster.as_str())).into())
+    }
+
+    /// The index of checkpoints. No cluster's index has such a name.
+    pub fn state(&self) -> IndexName {
+        IndexName(format!("{}.state", self.0).into())
+    }
+
     /// The alias over all clusters.
     pub fn all(&self) -> IndexName {
         IndexName(Arc::clone(&self.0))

@@ -1,5 +1,7 @@
 //! Pending changes → batches → store → verdicts → acknowledged, or sent again. The only writer of a store.
 
+mod generations;
+
 use std::{
     collections::BTreeSet,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -9,33 +11,56 @@ use std::{
 use async_trait::async_trait;
 use backon::{BackoffBuilder, ExponentialBuilder};
 use tokio::{
-    sync::{Notify, watch},
+    sync::{Notify, Semaphore, watch},
     task::JoinSet,
     time::Instant,
 };
 use tokio_util::sync::CancellationToken;
 
+use generations::Generations;
+
 use crate::{
     bulk::{Verdict, Write, encoded_len},
-    model::{ClusterName, StoreName, fallback},
-    store::{Store, StoreError},
+    model::{ClusterName, Shape, StoreName, fallback},
+    planted::{Bug, note_retry, planted},
+    store::{Generation, Store, StoreError},
     sync::{
+        checkpoints::Book,
         pending::{BatchLimits, Key, Operation, Pending},
         progress::Ticket,
     },
     telemetry::metrics::{BulkOutcome, BulkVerdict, StoreMetrics},
 };
 
-/// Bytes of changes that may wait. Eight batches: enough to keep three in flight while a member's next page is read.
-const MAX_PENDING_BYTES: usize = 16 << 20;
-/// A batch of 2 MiB, three in flight: where raw `_bulk` throughput levels off.
-const BATCH: BatchLimits = BatchLimits { count: 2_000, bytes: 2 << 20 };
-const MAX_IN_FLIGHT: usize = 3;
+/// What may wait and be under way for one store.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Bytes of changes that may wait; a watch that comes upon more is given up until there is room.
+    pub pending_bytes: usize,
+    /// When a batch is full.
+    pub batch: BatchLimits,
+    /// Batches that wait for their answer.
+    pub in_flight: usize,
+}
+
+impl Default for Limits {
+    /// A batch of 2 MiB, three in flight: where raw `_bulk` throughput levels off. Eight batches may wait: enough to keep three in
+    /// flight while a member's next page is read.
+    fn default() -> Self {
+        Self { pending_bytes: 16 << 20, batch: BatchLimits { count: 2_000, bytes: 2 << 20 }, in_flight: 3 }
+    }
+}
+
 /// How long a batch may fill while nothing is in flight, and while something is.
 const LINGER_IDLE: Duration = Duration::from_millis(5);
 const LINGER_BUSY: Duration = Duration::from_millis(50);
 /// How often an idle store is asked whether it is still there.
 const HEALTH_INTERVAL: Duration = Duration::from_secs(10);
+/// How often checkpoints are written. A restart replays what came after them; each write costs the store one small document for
+/// every cluster that changed.
+const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(10);
+/// How long the last checkpoints may take when the process stops.
+const LAST_CHECKPOINT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long the control plane may take to show a Secret.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
 /// A block is lifted by people, who take longer than an overload.
@@ -77,29 +102,34 @@ pub struct Pipeline(Arc<Shared>);
 
 struct Shared {
     name: StoreName,
+    limits: Limits,
     pending: Mutex<Pending<Ticket>>,
     work: Notify,
     room: Notify,
     store: watch::Sender<Option<Arc<dyn Store>>>,
     availability: watch::Sender<Availability>,
-    ensured: Mutex<BTreeSet<ClusterName>>,
-    lost: Mutex<BTreeSet<ClusterName>>,
+    generations: Mutex<Generations>,
+    book: Book,
+    /// Held by whoever saves checkpoints, so that an older state never overwrites a newer one.
+    saving: Semaphore,
     changed: Arc<Notify>,
     metrics: StoreMetrics,
 }
 
 impl Pipeline {
     /// A pipeline that does nothing until [`Pipeline::run`]; `changed` is notified when its availability changes or an index is lost.
-    pub fn new(name: StoreName, metrics: StoreMetrics, changed: Arc<Notify>) -> Self {
+    pub fn new(name: StoreName, limits: Limits, metrics: StoreMetrics, changed: Arc<Notify>) -> Self {
         Self(Arc::new(Shared {
             name,
+            limits,
             pending: Mutex::default(),
             work: Notify::new(),
             room: Notify::new(),
             store: watch::Sender::new(None),
             availability: watch::Sender::new(None),
-            ensured: Mutex::default(),
-            lost: Mutex::default(),
+            generations: Mutex::default(),
+            book: Book::default(),
+            saving: Semaphore::new(1),
             changed,
             metrics,
         }))
@@ -135,41 +165,26 @@ impl Pipeline {
         }
     }
 
-    /// Makes the alias of a cluster ready; asks the store only the first time.
-    pub async fn ensure(&self, cluster: &ClusterName) -> Result<(), StoreError> {
-        if lock(&self.0.ensured).contains(cluster) {
-            return Ok(());
+    /// From where the units of this store can go on.
+    pub fn checkpoints(&self) -> &Book {
+        &self.0.book
+    }
+
+    /// Writes the checkpoints that the store does not have yet.
+    pub async fn save_checkpoints(&self) -> Result<(), StoreError> {
+        let Some(store) = self.store() else { return Ok(()) };
+        let Ok(_permit) = self.0.saving.acquire().await else { return Ok(()) };
+        let unsaved = self.0.book.unsaved();
+        if !unsaved.is_empty() {
+            store.save_checkpoints(&unsaved).await?;
+            self.0.book.saved(unsaved);
         }
-        self.opened().await.ensure(cluster).await?;
-        lock(&self.0.ensured).insert(cluster.clone());
         Ok(())
-    }
-
-    /// Forgets that the alias of a cluster is ready, because it is about to be dropped.
-    pub fn forget(&self, cluster: &ClusterName) {
-        lock(&self.0.ensured).remove(cluster);
-    }
-
-    fn note_lost(&self, cluster: ClusterName, message: &str) {
-        tracing::warn!(%cluster, %message, "an index is gone; it will be made and filled again");
-        self.forget(&cluster);
-        lock(&self.0.lost).insert(cluster);
-        self.0.changed.notify_one();
-    }
-
-    /// Takes the clusters whose index was gone: they have to be filled again.
-    pub fn take_lost(&self) -> BTreeSet<ClusterName> {
-        std::mem::take(&mut *lock(&self.0.lost))
-    }
-
-    /// Whether there are such clusters.
-    pub fn has_lost(&self) -> bool {
-        !lock(&self.0.lost).is_empty()
     }
 
     /// Whether a write can be submitted without waiting.
     pub fn has_room(&self) -> bool {
-        lock(&self.0.pending).bytes() < MAX_PENDING_BYTES
+        lock(&self.0.pending).bytes() < self.0.limits.pending_bytes
     }
 
     /// Waits until a write can be submitted.
@@ -185,11 +200,11 @@ impl Pipeline {
         }
     }
 
-    /// Hands over a write, when there is room for it. The ticket is dropped when the write is settled.
-    pub async fn submit(&self, write: Write, ticket: Ticket) {
-        self.room().await;
+    /// Hands over a write, whether or not there is room for it; who can wait asks for that before. The ticket is settled when
+    /// the write is.
+    pub fn submit(&self, write: Write, ticket: Ticket) {
         let not_sent = lock(&self.0.pending).push(Operation { write, ticket });
-        drop(not_sent);
+        settle_superseded(not_sent);
         self.0.work.notify_one();
     }
 
@@ -203,6 +218,7 @@ impl Pipeline {
         let mut backoff = Backoff::default();
         while !cancel.is_cancelled() {
             let opened = tokio::select! {
+                biased;
                 () = cancel.cancelled() => return,
                 opened = opener.open() => opened,
             };
@@ -216,6 +232,7 @@ impl Pipeline {
                 Err(unavailable) => {
                     self.set_available(Err(unavailable));
                     tokio::select! {
+                        biased;
                         () = cancel.cancelled() => return,
                         () = tokio::time::sleep(backoff.next()) => {}
                     }
@@ -280,8 +297,9 @@ struct Sent {
 struct Check {
     /// Whether credentials or settings are other than those it was opened with.
     changed: bool,
-    /// Clusters whose alias is gone.
+    /// Clusters whose generation is gone, among those that were asked about.
     lost: Result<BTreeSet<ClusterName>, StoreError>,
+    asked: Vec<Generation>,
 }
 
 /// Why the writer pauses or ends.
@@ -298,6 +316,7 @@ struct Writer<'p> {
     opener: &'p Arc<dyn OpenStore>,
     in_flight: JoinSet<Sent>,
     checks: JoinSet<Check>,
+    saves: JoinSet<()>,
     limits: BatchLimits,
     backoff: Backoff,
     resume_at: Option<Instant>,
@@ -311,13 +330,25 @@ impl<'p> Writer<'p> {
             opener,
             in_flight: JoinSet::new(),
             checks: JoinSet::new(),
-            limits: BATCH,
+            saves: JoinSet::new(),
+            limits: pipeline.0.limits.batch,
             backoff: Backoff::default(),
             resume_at: None,
         }
     }
 
     async fn run(mut self, cancel: &CancellationToken, drain: Duration) {
+        self.write_until(cancel, drain).await;
+        self.saves.shutdown().await;
+        let last = tokio::time::timeout(LAST_CHECKPOINT_TIMEOUT, self.pipeline.save_checkpoints()).await;
+        if !matches!(last, Ok(Ok(()))) {
+            tracing::warn!(store = %self.pipeline.name(), "the last checkpoints were not written; the next start replays more");
+        }
+    }
+
+    async fn write_until(&mut self, cancel: &CancellationToken, drain: Duration) {
+        let mut checkpoints = tokio::time::interval(CHECKPOINT_INTERVAL);
+        checkpoints.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut health = tokio::time::interval(HEALTH_INTERVAL);
         health.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut deadline: Option<Instant> = None;
@@ -329,14 +360,14 @@ impl<'p> Writer<'p> {
             if reopen && self.in_flight.is_empty() {
                 return;
             }
-            let may_send = !reopen && self.resume_at.is_none() && self.in_flight.len() < MAX_IN_FLIGHT;
+            let may_send = !reopen && self.resume_at.is_none() && self.in_flight.len() < self.pipeline.0.limits.in_flight;
             let idle = self.in_flight.is_empty();
             let limits = self.limits;
             tokio::select! {
                 biased;
                 () = cancel.cancelled(), if deadline.is_none() => deadline = Some(Instant::now() + drain),
                 () = sleep_until(deadline) => {
-                    tracing::warn!(store = %self.pipeline.name(), "stopped with unwritten changes; the next start lists again");
+                    tracing::warn!(store = %self.pipeline.name(), "stopped with unwritten changes; the next start reads them again");
                     return;
                 }
                 Some(sent) = self.in_flight.join_next(), if !self.in_flight.is_empty() => {
@@ -353,6 +384,8 @@ impl<'p> Writer<'p> {
                 () = sleep_until(self.resume_at) => self.resume_at = None,
                 jobs = next_batch(self.pipeline, limits, idle), if may_send => self.send(jobs),
                 _ = health.tick(), if deadline.is_none() && self.checks.is_empty() => self.start_check(),
+                _ = checkpoints.tick(), if self.saves.is_empty() => self.start_save(),
+                Some(_) = self.saves.join_next(), if !self.saves.is_empty() => {}
                 Some(check) = self.checks.join_next(), if !self.checks.is_empty() => match check {
                     Ok(check) => reopen |= self.take_check(check),
                     Err(error) => tracing::error!(%error, "a health check ended without an answer"),
@@ -365,10 +398,19 @@ impl<'p> Writer<'p> {
     fn start_check(&mut self) {
         let opener = Arc::clone(self.opener);
         let store = Arc::clone(&self.store);
-        let ensured = lock(&self.pipeline.0.ensured).clone();
+        let asked = self.pipeline.generations();
         self.checks.spawn(async move {
             let changed = tokio::time::timeout(CHECK_TIMEOUT, opener.changed()).await.unwrap_or(false);
-            Check { changed, lost: store.lost(&ensured).await }
+            Check { changed, lost: store.lost(&asked).await, asked }
+        });
+    }
+
+    fn start_save(&mut self) {
+        let pipeline = self.pipeline.clone();
+        self.saves.spawn(async move {
+            if let Err(error) = pipeline.save_checkpoints().await {
+                tracing::debug!(store = %pipeline.name(), %error, "checkpoints were not written; the next attempt follows");
+            }
         });
     }
 
@@ -376,11 +418,8 @@ impl<'p> Writer<'p> {
     fn take_check(&self, check: Check) -> bool {
         match check.lost {
             Ok(lost) => {
-                for cluster in lost {
-                    // One that was dropped on purpose meanwhile is no longer among the ensured ones.
-                    if lock(&self.pipeline.0.ensured).contains(&cluster) {
-                        self.pipeline.note_lost(cluster, "its alias does not exist");
-                    }
+                for generation in check.asked.iter().filter(|generation| lost.contains(&generation.cluster)) {
+                    self.pipeline.note_lost(&generation.target, "it is gone, or its aliases are");
                 }
                 if self.in_flight.is_empty() && self.resume_at.is_none() {
                     self.pipeline.set_available(Ok(()));
@@ -405,11 +444,20 @@ impl<'p> Writer<'p> {
         metrics.bulk_in_flight.inc();
         metrics.bulk_bytes.inc_by(jobs.iter().map(|job| encoded_len(&job.write) as u64).sum());
         let store = Arc::clone(&self.store);
+        let writes: Vec<Write> = jobs.iter().map(|job| job.write.clone()).collect();
+        let jobs = if planted(Bug::AcknowledgeBeforeResponse) { self.acknowledge(jobs) } else { jobs };
         self.in_flight.spawn(async move {
-            let writes: Vec<Write> = jobs.iter().map(|job| job.write.clone()).collect();
             let result = store.write(&writes).await;
             Sent { jobs, result }
         });
+    }
+
+    /// A planted bug: nothing is left to be settled when the answer comes.
+    fn acknowledge(&self, jobs: Vec<Job>) -> Vec<Job> {
+        for job in jobs {
+            self.done(job, BulkVerdict::Indexed);
+        }
+        Vec::new()
     }
 
     fn settle(&mut self, sent: Sent) -> Next {
@@ -434,11 +482,13 @@ impl<'p> Writer<'p> {
         let mut blocked = false;
         for (job, verdict) in jobs.into_iter().zip(verdicts) {
             match verdict {
-                Verdict::Indexed => self.done(&job, BulkVerdict::Indexed),
-                Verdict::Deleted => self.done(&job, BulkVerdict::Deleted),
-                Verdict::Absent => self.done(&job, BulkVerdict::Absent),
-                Verdict::Superseded => self.done(&job, BulkVerdict::Superseded),
+                Verdict::Indexed => self.done(job, BulkVerdict::Indexed),
+                Verdict::Deleted => self.done(job, BulkVerdict::Deleted),
+                Verdict::Absent => self.done(job, BulkVerdict::Absent),
+                Verdict::Superseded => self.done(job, BulkVerdict::Superseded),
+                Verdict::Rejected(_) if planted(Bug::DropRefusedDocument) => self.done(job, BulkVerdict::Superseded),
                 Verdict::Rejected(reason) => self.reject(job, &reason),
+                Verdict::Retry(_) if planted(Bug::DropThrottledItem) => self.done(job, BulkVerdict::Superseded),
                 Verdict::Retry(message) => {
                     trouble = Some(Unavailable { reason: "Overloaded", message });
                     self.retry(job);
@@ -449,17 +499,17 @@ impl<'p> Writer<'p> {
                     self.retry(job);
                 }
                 Verdict::IndexMissing(message) => {
-                    self.pipeline.note_lost(job.ticket.progress().cluster().clone(), &message);
-                    trouble = Some(Unavailable { reason: "IndexMissing", message });
-                    self.retry(job);
+                    self.pipeline.note_lost(&job.write.index, &message);
+                    self.give_up(job);
                 }
             }
         }
         match trouble {
             None => {
                 self.backoff = Backoff::default();
-                self.limits.bytes = (self.limits.bytes * 2).min(BATCH.bytes);
-                self.limits.count = (self.limits.count * 2).min(BATCH.count);
+                let full = self.pipeline.0.limits.batch;
+                self.limits.bytes = (self.limits.bytes * 2).min(full.bytes);
+                self.limits.count = (self.limits.count * 2).min(full.count);
                 self.pipeline.set_available(Ok(()));
                 Next::Go
             }
@@ -494,38 +544,56 @@ impl<'p> Writer<'p> {
         if reopen { Next::Reopen } else { Next::Pause(self.backoff.next()) }
     }
 
-    fn done(&self, job: &Job, verdict: BulkVerdict) {
+    fn done(&self, job: Job, verdict: BulkVerdict) {
         let metrics = &self.pipeline.0.metrics;
-        let verdict = if job.ticket.fallback && verdict == BulkVerdict::Indexed { BulkVerdict::Fallback } else { verdict };
+        let verdict = if job.ticket.shape != Shape::Whole && verdict == BulkVerdict::Indexed { BulkVerdict::Fallback } else { verdict };
         metrics.items(verdict).inc();
         metrics.event_to_ack.observe(job.ticket.seen.elapsed().as_secs_f64());
+        if matches!(verdict, BulkVerdict::Indexed | BulkVerdict::Deleted | BulkVerdict::Absent) {
+            job.ticket.progress().accept(&job.write.id);
+        }
         lock(&self.pipeline.0.pending).settle(&Key::of(&job.write));
+        job.ticket.settle();
     }
 
     fn retry(&self, job: Job) {
         self.pipeline.0.metrics.items(BulkVerdict::Retried).inc();
-        let superseded = lock(&self.pipeline.0.pending).retry(job);
-        drop(superseded);
+        note_retry(&job.write.id);
+        settle_superseded(lock(&self.pipeline.0.pending).retry(job));
+    }
+
+    /// The index that this was for is gone, and with it everything that the write was to be added to.
+    fn give_up(&self, job: Job) {
+        self.pipeline.0.metrics.items(BulkVerdict::GivenUp).inc();
+        lock(&self.pipeline.0.pending).settle(&Key::of(&job.write));
+        drop(job);
     }
 
     /// The store will never take this document as it is: it gets a fallback document instead.
     fn reject(&self, mut job: Job, reason: &str) {
         self.pipeline.0.metrics.items(BulkVerdict::Rejected).inc();
-        job.ticket.progress().reject();
+        job.ticket.progress().reject(&job.write.id);
         tracing::warn!(id = %job.write.id, index = %job.write.index, %reason, "the store refused a document");
-        let replacement = job.write.body.as_ref().filter(|_| !job.ticket.fallback).map(|body| fallback(body, reason));
-        match replacement {
-            Some(Ok(body)) => {
+        let lesser = job.write.body.as_ref().zip(job.ticket.shape.next());
+        match lesser.map(|(body, shape)| (fallback(body, shape, reason), shape)) {
+            Some((Ok(body), shape)) => {
                 job.write.body = Some(body);
-                job.ticket.fallback = true;
-                let superseded = lock(&self.pipeline.0.pending).retry(job);
-                drop(superseded);
+                job.ticket.shape = shape;
+                settle_superseded(lock(&self.pipeline.0.pending).retry(job));
             }
             other => {
                 tracing::error!(id = %job.write.id, unreadable = other.is_some(), "a document is missing from the index");
                 lock(&self.pipeline.0.pending).settle(&Key::of(&job.write));
+                job.ticket.settle();
             }
         }
+    }
+}
+
+/// A newer change of the same document stands for this one, and has a ticket of its own.
+fn settle_superseded(operation: Option<Job>) {
+    if let Some(operation) = operation {
+        operation.ticket.settle();
     }
 }
 
@@ -545,6 +613,7 @@ async fn next_batch(pipeline: &Pipeline, limits: BatchLimits, idle: bool) -> Vec
             due = Some(Instant::now() + if idle { LINGER_IDLE } else { LINGER_BUSY });
         }
         tokio::select! {
+            biased;
             () = notified => {}
             () = sleep_until(due) => break,
         }

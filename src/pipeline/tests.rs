@@ -7,9 +7,9 @@ use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 use super::*;
 use crate::{
-    model::{IndexName, IndexPrefix, Version},
+    model::{ClusterName, IndexPrefix, Version},
     query::{Cursor, Page, Query},
-    store::{Extent, Visit},
+    store::{Checkpoints, Extent, Visit},
     sync::progress::Progress,
     telemetry::Metrics,
 };
@@ -56,16 +56,20 @@ impl Store for Flaky {
         Ok(())
     }
 
-    async fn lost(&self, _: &BTreeSet<ClusterName>) -> Result<BTreeSet<ClusterName>, StoreError> {
+    async fn lost(&self, _: &[Generation]) -> Result<BTreeSet<ClusterName>, StoreError> {
         Ok(BTreeSet::new())
     }
 
-    async fn ensure(&self, _: &ClusterName) -> Result<(), StoreError> {
+    async fn open(&self, cluster: &ClusterName, _: Option<&str>, _: u64) -> Result<Generation, StoreError> {
+        Ok(Generation::first(&IndexPrefix::default(), cluster))
+    }
+
+    async fn activate(&self, _: &Generation) -> Result<(), StoreError> {
         Ok(())
     }
 
-    fn alias(&self, cluster: &ClusterName) -> IndexName {
-        IndexPrefix::default().cluster_alias(cluster)
+    async fn generations(&self) -> Result<Vec<Generation>, StoreError> {
+        Ok(Vec::new())
     }
 
     async fn write(&self, writes: &[Write]) -> Result<Vec<Verdict>, StoreError> {
@@ -104,12 +108,20 @@ impl Store for Flaky {
         Ok(writes.iter().map(verdict).collect())
     }
 
-    async fn visit_versions(&self, _: &ClusterName, _: &Extent, _: Visit<'_>) -> Result<(), StoreError> {
+    async fn visit_versions(&self, _: &Generation, _: &Extent, _: Visit<'_>) -> Result<(), StoreError> {
         Ok(())
     }
 
-    async fn clusters(&self) -> Result<Vec<ClusterName>, StoreError> {
+    async fn rejected(&self, _: &Generation, _: &Extent) -> Result<Vec<Arc<str>>, StoreError> {
         Ok(Vec::new())
+    }
+
+    async fn checkpoints(&self, _: &ClusterName) -> Result<Option<Checkpoints>, StoreError> {
+        Ok(None)
+    }
+
+    async fn save_checkpoints(&self, _: &[Checkpoints]) -> Result<(), StoreError> {
+        Ok(())
     }
 
     async fn drop_cluster(&self, _: &ClusterName) -> Result<(), StoreError> {
@@ -144,7 +156,7 @@ struct Running {
 fn run(store: &Arc<Flaky>) -> Running {
     let name: StoreName = "test".parse().unwrap();
     let changed = Arc::new(Notify::new());
-    let pipeline = Pipeline::new(name.clone(), Metrics::new().store(&name), Arc::clone(&changed));
+    let pipeline = Pipeline::new(name.clone(), Limits::default(), Metrics::new().store(&name), Arc::clone(&changed));
     let cancel = CancellationToken::new();
     let task = tokio::spawn(pipeline.clone().run(Arc::new(Open(Arc::clone(store))), cancel.clone(), Duration::from_mins(1)));
     Running { pipeline, progress: Progress::new("member1".parse().unwrap(), changed), cancel, task }
@@ -154,7 +166,8 @@ impl Running {
     async fn submit(&self, id: &str, version: u64, body: Option<String>) {
         let index = IndexPrefix::default().cluster_alias(self.progress.cluster());
         let write = Write { index, id: id.into(), version: version.to_string().parse().unwrap(), body: body.map(Bytes::from) };
-        self.pipeline.submit(write, self.progress.ticket()).await;
+        self.pipeline.room().await;
+        self.pipeline.submit(write, self.progress.ticket());
     }
 }
 
@@ -220,11 +233,11 @@ async fn what_is_submitted_before_the_stop_is_written_before_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn submitting_waits_while_too_much_is_pending() {
+async fn there_is_no_room_while_too_much_is_pending() {
     // Not opened: nothing is taken out.
     let name: StoreName = "test".parse().unwrap();
     let changed = Arc::new(Notify::new());
-    let pipeline = Pipeline::new(name.clone(), Metrics::new().store(&name), Arc::clone(&changed));
+    let pipeline = Pipeline::new(name.clone(), Limits::default(), Metrics::new().store(&name), Arc::clone(&changed));
     let progress = Progress::new("member1".parse().unwrap(), changed);
     let index = IndexPrefix::default().cluster_alias(progress.cluster());
     let mebibyte = Bytes::from(vec![b' '; 1 << 20]);
@@ -236,10 +249,10 @@ async fn submitting_waits_while_too_much_is_pending() {
             version: "1".parse().unwrap(),
             body: Some(mebibyte.clone()),
         };
-        pipeline.submit(write, progress.ticket()).await;
+        pipeline.submit(write, progress.ticket());
         submitted += 1;
     }
-    assert_eq!(submitted, MAX_PENDING_BYTES >> 20);
+    assert_eq!(submitted, Limits::default().pending_bytes >> 20);
     let waiting = tokio::time::timeout(Duration::from_mins(1), pipeline.room()).await;
     assert!(waiting.is_err());
 }

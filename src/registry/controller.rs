@@ -29,11 +29,12 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    MemberView, RegistryView,
-    fleet::Fleet,
+    RegistryView,
+    fleet::{Fleet, Opener},
     karmada,
     plan::{Plan, StorePlan, Stream, plan},
     status::{Inputs, MemberHealth, status},
+    stores::RegistryStore,
 };
 use crate::{
     api::{
@@ -56,6 +57,8 @@ const FIELD_MANAGER: &str = "fleetdex";
 const DEBOUNCE: Duration = Duration::from_millis(50);
 /// The status counts objects; while they change it is written this often.
 const STATUS_INTERVAL: Duration = Duration::from_secs(1);
+/// How often what runs is looked after when nothing changes.
+const LOOK_INTERVAL: Duration = Duration::from_secs(5);
 /// After a failed write of a registry.
 const RETRY: Duration = Duration::from_secs(5);
 /// Readiness check for the custom resources.
@@ -109,7 +112,6 @@ struct Reconciler {
 struct State {
     fleet: Fleet,
     inputs: Option<Seen>,
-    applied: Option<Applied>,
     /// What was last written, and when, for each registry.
     written: BTreeMap<String, (ResourceRegistryStatus, std::time::Instant)>,
 }
@@ -123,14 +125,6 @@ struct Seen {
     open_stores: BTreeSet<StoreName>,
 }
 
-/// What the fleet was last told.
-#[derive(PartialEq)]
-struct Applied {
-    plan: Plan,
-    leaving: BTreeMap<StoreName, StorePlan>,
-    connections: BTreeMap<ClusterName, Option<u64>>,
-}
-
 /// Runs until cancelled, then stops every stream and writes what is left.
 pub async fn run(context: Context, owner: String, cancel: CancellationToken) {
     let hub = context.hub.clone();
@@ -138,14 +132,15 @@ pub async fn run(context: Context, owner: String, cancel: CancellationToken) {
     let mut tasks = JoinSet::new();
     let clusters = reflect_clusters(&hub, Arc::clone(&context.changed), &mut tasks);
     let controller = Controller::new(Api::<ResourceRegistry>::all(hub.clone()), watcher::Config::default());
-    let fleet = Fleet::new(hub.clone(), owner, Arc::clone(&context.metrics), Arc::clone(&context.changed));
+    let opener = registry_stores(hub.clone(), owner);
+    let fleet = Fleet::new(opener, Arc::clone(&context.metrics), Arc::clone(&context.changed));
     let recorder = Arc::new(Recorder::new(hub.clone(), Reporter { controller: FIELD_MANAGER.to_owned(), instance: None }));
     tasks.spawn(karmada::watch_search(hub, context.readiness.clone(), Arc::clone(&recorder)));
     let reconciler = Arc::new(Reconciler {
         registries: controller.store(),
         clusters: clusters.clone(),
         recorder,
-        state: Mutex::new(State { fleet, inputs: None, applied: None, written: BTreeMap::new() }),
+        state: Mutex::new(State { fleet, inputs: None, written: BTreeMap::new() }),
         context,
     });
     let all_read = async {
@@ -175,6 +170,11 @@ pub async fn run(context: Context, owner: String, cancel: CancellationToken) {
         Ok(reconciler) => reconciler.state.into_inner().fleet.shut_down().await,
         Err(_) => tracing::error!("a reconcile outlived the controller; unwritten changes are lost until the next list"),
     }
+}
+
+/// Stores as registries describe them, with the Secrets that they name.
+fn registry_stores(hub: Client, owner: String) -> Opener {
+    Arc::new(move |plan| Arc::new(RegistryStore::new(hub.clone(), plan.clone(), owner.clone())))
 }
 
 /// Waits until a reflector has read everything once.
@@ -214,8 +214,11 @@ async fn follow_changes(reconciler: Arc<Reconciler>, followed: watch::Sender<()>
     let mut members = reconciler.context.clusters.changed();
     loop {
         tokio::select! {
+            biased;
             result = members.changed() => if result.is_err() { return },
             () = reconciler.context.changed.notified() => {}
+            // Some things change by nothing happening, such as a generation that has waited long enough.
+            () = tokio::time::sleep(LOOK_INTERVAL) => {}
         }
         // Members often change together, as when many connect at the start.
         tokio::time::sleep(DEBOUNCE).await;
@@ -240,6 +243,7 @@ impl Reconciler {
         until_read(&self.registries).await;
         let seen = self.seen(state);
         if state.inputs.as_ref() == Some(&seen) && !state.fleet.has_lost() {
+            state.fleet.look_after();
             self.count_units(&state.fleet);
             return self.context.clusters.states();
         }
@@ -313,8 +317,7 @@ impl Reconciler {
         for (name, member) in &states {
             self.context.metrics.set_cluster_up(name, member.connection.is_some());
         }
-        let before = state.applied.iter().flat_map(|applied| applied.connections.keys());
-        for gone in before.filter(|name| !states.contains_key(*name)) {
+        for gone in state.fleet.members().filter(|name| !states.contains_key(*name)) {
             self.context.metrics.forget_cluster(gone);
         }
         if self.context.writes_cluster_status {
@@ -337,22 +340,12 @@ impl Reconciler {
     async fn apply(&self, state: &mut State, members: &BTreeMap<ClusterName, MemberState>) {
         let (leaving, live): (Vec<_>, Vec<_>) =
             self.registries.state().into_iter().partition(|registry| registry.metadata.deletion_timestamp.is_some());
-        let views: Vec<MemberView> = members.values().map(member_view).collect();
-        let applied = Applied {
-            plan: plan(&live.iter().map(|registry| registry_view(registry)).collect::<Vec<_>>(), &views),
-            leaving: plan(&leaving.iter().map(|registry| registry_view(registry)).collect::<Vec<_>>(), &[]).stores,
-            connections: members
-                .iter()
-                .map(|(name, member)| (name.clone(), member.connection.as_ref().map(|connection| connection.id)))
-                .collect(),
+        let view = |registries: Vec<Arc<ResourceRegistry>>| -> Vec<RegistryView> {
+            registries.iter().map(|registry| registry_view(registry)).collect()
         };
-        let lost = state.fleet.has_lost();
-        if state.applied.as_ref() != Some(&applied) || lost {
-            state.fleet.apply(&applied.plan, &applied.leaving, members).await;
-            state.applied = Some(applied);
-        }
-        if let Some(applied) = &state.applied {
-            self.context.publish.publish(&applied.plan, &state.fleet, members);
+        state.fleet.follow(&view(live), &view(leaving), members).await;
+        if let Some(plan) = state.fleet.plan() {
+            self.context.publish.publish(plan, &state.fleet, members);
         }
     }
 
@@ -388,9 +381,9 @@ impl Reconciler {
         members: &BTreeMap<ClusterName, MemberState>,
     ) -> Result<Action, ReconcileError> {
         let name = registry.name_any();
-        let Some(applied) = &state.applied else { return Ok(Action::await_change()) };
+        let Some(applied) = state.fleet.plan() else { return Ok(Action::await_change()) };
         let alone;
-        let registry_plan = match applied.plan.registries.get(&name) {
+        let registry_plan = match applied.registries.get(&name) {
             Some(plan) => plan,
             None => {
                 alone = plan(&[registry_view(registry)], &[]);
@@ -403,13 +396,14 @@ impl Reconciler {
         let before = registry.status.clone().unwrap_or_default();
         let fleet = &state.fleet;
         let store = registry_plan.store.as_ref().and_then(|store| fleet.pipeline(store)).and_then(Pipeline::availability);
-        let anonymous = registry_plan.store.as_ref().and_then(|store| applied.plan.stores.get(store)).is_some_and(is_anonymous);
+        let anonymous = registry_plan.store.as_ref().and_then(|store| applied.stores.get(store)).is_some_and(is_anonymous);
         let now = Timestamp::now();
         let new = status(&Inputs {
             plan: registry_plan,
             store,
             anonymous,
             health: &|cluster| members.get(cluster).map(member_health),
+            live: &|cluster| registry_plan.store.as_ref().is_some_and(|store| fleet.is_live(store, cluster)),
             progress: &|unit| fleet.progress(&Stream { unit: unit.clone(), store: registry_plan.store.clone()? }),
             generation: registry.metadata.generation,
             before: &before.conditions,
@@ -489,18 +483,6 @@ fn registry_view(registry: &ResourceRegistry) -> RegistryView {
         uid: registry.uid().unwrap_or_default(),
         created: registry.metadata.creation_timestamp.as_ref().map(|time| time.0),
         spec: registry.spec.clone(),
-    }
-}
-
-fn member_view(state: &MemberState) -> MemberView {
-    let member = &state.member;
-    MemberView {
-        name: member.name.clone(),
-        labels: member.labels.clone(),
-        provider: member.provider.clone().unwrap_or_default(),
-        region: member.region.clone().unwrap_or_default(),
-        zones: member.zones.clone(),
-        discovery: state.discovery.clone(),
     }
 }
 

@@ -89,6 +89,17 @@ impl ObjectFilter {
         self.deny.is_empty() && self.allow == Criteria::default()
     }
 
+    /// Whether name, namespace and labels are enough to tell whether it wants an object.
+    pub fn decides_by_metadata(&self) -> bool {
+        let metadata_only = |criteria: &Criteria| {
+            criteria
+                .fields
+                .requirements()
+                .all(|requirement| matches!(requirement.path.as_str(), "metadata.name" | "metadata.namespace"))
+        };
+        metadata_only(&self.allow) && self.deny.iter().all(metadata_only)
+    }
+
     /// Whether it wants an object. `label` and `field` give the object's values by key and by path.
     pub fn wants<'a>(
         &self,

@@ -6,27 +6,27 @@ use std::{
     time::Duration,
 };
 
-use kube::Client;
-use tokio::{
-    sync::{Notify, Semaphore},
-    task::JoinHandle,
-};
-use tokio_util::sync::CancellationToken;
+use sha2::{Digest, Sha256};
+use tokio::sync::{Notify, Semaphore};
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use super::{
-    plan::{Coverage, Extent as Namespaces, Plan, Route, StorePlan, Stream, UnitPlan},
-    stores::RegistryStore,
-    sweep::{Sweep, Wanted},
+    MemberView, RegistryView,
+    activation::Activations,
+    plan::{Coverage, Extent as Namespaces, Plan, Route, StorePlan, Stream, UnitPlan, plan},
+    sweep::{Kept, Sweep, Wanted},
 };
 use crate::{
     cluster::{Connection, MemberState},
     kinds,
-    model::{ClusterName, Projector, StoreName, Unit, Version},
-    pipeline::Pipeline,
+    model::{ClusterName, Projector, StoreName, Unit, hex},
+    pipeline::{Limits, OpenStore, Pipeline},
     store::KindExtent,
     sync::{
+        checkpoints::UnitKey,
+        outlet::Outlet,
         progress::Progress,
-        unit::{LISTS_PER_CLUSTER, Outlet, UnitTask},
+        unit::{LISTS_PER_CLUSTER, UnitTask},
     },
     telemetry::metrics::Metrics,
     watch::{Collection, Source},
@@ -35,13 +35,16 @@ use crate::{
 /// How long unwritten changes may take when the process stops.
 pub const DRAIN: Duration = Duration::from_secs(20);
 
+/// Makes what opens the store of a plan.
+pub type Opener = Arc<dyn Fn(&StorePlan) -> Arc<dyn OpenStore> + Send + Sync>;
+
 struct RunningStore {
     pipeline: Pipeline,
     plan: StorePlan,
-    /// New whenever the pipeline is: units that write to it must write everything again.
+    /// New whenever the pipeline is: units that write to it begin anew.
     epoch: u64,
     stop: CancellationToken,
-    task: JoinHandle<()>,
+    task: AbortOnDropHandle<()>,
 }
 
 struct RunningUnit {
@@ -51,17 +54,14 @@ struct RunningUnit {
     epoch: u64,
     progress: Arc<Progress>,
     stop: CancellationToken,
-    task: JoinHandle<Option<Version>>,
+    task: AbortOnDropHandle<()>,
 }
 
-/// A stream that lost its connection.
+/// A stream that lost its connection: its status goes on counting the documents.
 struct ParkedUnit {
     plan: UnitPlan,
     epoch: u64,
-    /// For the status, which goes on counting the documents; and for the stream that goes on.
     progress: Arc<Progress>,
-    /// Where it can go on; absent: with a list.
-    version: Option<Version>,
 }
 
 /// What is being removed from a store, and what has been.
@@ -71,46 +71,106 @@ struct Sweeping {
     /// Streams that have ended, but whose writes may still be under way.
     after: Vec<Arc<Progress>>,
     stop: CancellationToken,
-    task: Option<JoinHandle<()>>,
+    task: Option<AbortOnDropHandle<()>>,
     done: Arc<Mutex<bool>>,
 }
 
-/// Everything that runs for the registries.
+/// Everything that runs for the registries. Dropping it ends everything at once, as a kill would.
 pub struct Fleet {
-    hub: Client,
-    owner: String,
+    opener: Opener,
+    limits: Limits,
     metrics: Arc<Metrics>,
     changed: Arc<Notify>,
     stores: BTreeMap<StoreName, RunningStore>,
+    /// Stores that are not wanted any more, while their last changes are written.
+    closing: Vec<AbortOnDropHandle<()>>,
     units: BTreeMap<Stream, RunningUnit>,
     sweeps: BTreeMap<StoreName, Sweeping>,
+    activations: Activations,
     /// For each store, so that lists that wait for one do not keep those for another from beginning.
     lists: BTreeMap<(ClusterName, StoreName), Arc<Semaphore>>,
     /// Units of the plan whose member is not connected.
     parked: BTreeMap<Stream, ParkedUnit>,
     last_epoch: u64,
+    applied: Option<Applied>,
+}
+
+/// What was last applied.
+#[derive(PartialEq)]
+struct Applied {
+    plan: Plan,
+    leaving: BTreeMap<StoreName, StorePlan>,
+    connections: BTreeMap<ClusterName, Option<u64>>,
 }
 
 impl Fleet {
     /// Nothing runs yet. `changed` is notified whenever the status of anything changes.
-    pub fn new(hub: Client, owner: String, metrics: Arc<Metrics>, changed: Arc<Notify>) -> Self {
+    pub fn new(opener: Opener, metrics: Arc<Metrics>, changed: Arc<Notify>) -> Self {
         Self {
-            hub,
-            owner,
+            limits: Limits::default(),
+            opener,
             metrics,
+            activations: Activations::new(Arc::clone(&changed)),
             changed,
             stores: BTreeMap::new(),
+            closing: Vec::new(),
             units: BTreeMap::new(),
             sweeps: BTreeMap::new(),
             lists: BTreeMap::new(),
             parked: BTreeMap::new(),
             last_epoch: 0,
+            applied: None,
         }
     }
 
-    /// Makes what runs what the plan says. `leaving` are stores of registries that are being deleted: they stay open until their
+    /// Other limits of what may wait and be under way, for each store.
+    #[must_use]
+    pub fn with_limits(self, limits: Limits) -> Self {
+        Self { limits, ..self }
+    }
+
+    /// Makes what runs follow the registries and the members. The stores of `leaving`, which are being deleted, stay open until their
     /// documents are gone.
-    pub async fn apply(
+    pub async fn follow(
+        &mut self,
+        live: &[RegistryView],
+        leaving: &[RegistryView],
+        members: &BTreeMap<ClusterName, MemberState>,
+    ) {
+        let views: Vec<MemberView> = members.values().map(MemberView::from).collect();
+        let connection = |member: &MemberState| member.connection.as_ref().map(|connection| connection.id);
+        let wanted = Applied {
+            plan: plan(live, &views),
+            leaving: plan(leaving, &[]).stores,
+            connections: members.iter().map(|(name, member)| (name.clone(), connection(member))).collect(),
+        };
+        if self.applied.as_ref() != Some(&wanted) || self.has_lost() {
+            self.apply(&wanted.plan, &wanted.leaving, members).await;
+            self.applied = Some(wanted);
+        }
+        self.look_after();
+    }
+
+    /// What was last applied.
+    pub fn plan(&self) -> Option<&Plan> {
+        self.applied.as_ref().map(|applied| &applied.plan)
+    }
+
+    /// Members that were last followed.
+    pub fn members(&self) -> impl Iterator<Item = &ClusterName> {
+        self.applied.iter().flat_map(|applied| applied.connections.keys())
+    }
+
+    /// Lets queries be answered from the generations that have become complete. To be called now and then, too: what is not complete
+    /// is waited for only so long.
+    pub fn look_after(&mut self) {
+        if let Some(applied) = self.applied.take() {
+            self.activate(&applied.plan);
+            self.applied = Some(applied);
+        }
+    }
+
+    async fn apply(
         &mut self,
         plan: &Plan,
         leaving: &BTreeMap<StoreName, StorePlan>,
@@ -126,9 +186,26 @@ impl Fleet {
         self.sweep(plan, &stopped);
     }
 
-    /// Whether an index is gone, so that a plan has to be applied again.
+    /// Whether something that should run cannot go on as it is, so that a plan has to be applied again.
     pub fn has_lost(&self) -> bool {
-        self.stores.values().any(|store| store.pipeline.has_lost()) || self.units.values().any(|unit| unit.task.is_finished())
+        let ended = |unit: &RunningUnit| unit.task.is_finished() || unit.progress.is_broken();
+        self.stores.values().any(|store| store.pipeline.has_lost()) || self.units.values().any(ended)
+    }
+
+    fn activate(&mut self, plan: &Plan) {
+        let mut units: BTreeMap<(StoreName, ClusterName), Vec<Option<&Progress>>> = BTreeMap::new();
+        for stream in plan.units.keys() {
+            let progress = self.units.get(stream).map(|running| &*running.progress);
+            units.entry((stream.store.clone(), stream.unit.cluster.clone())).or_default().push(progress);
+        }
+        for (name, store) in &self.stores {
+            for generation in store.pipeline.generations() {
+                let of_store = (name.clone(), generation.cluster.clone());
+                let is_certain = plan.scopes.get(&of_store).is_some_and(|coverage| coverage.certain);
+                let of_cluster = units.remove(&of_store).unwrap_or_default();
+                self.activations.consider(name, &store.pipeline, generation, &of_cluster, is_certain);
+            }
+        }
     }
 
     /// Clusters whose index is gone; their units start from a list again.
@@ -151,32 +228,32 @@ impl Fleet {
         let mut ending = Vec::new();
         for (stream, running) in &self.units {
             let same_plan = plan.units.get(stream) == Some(&running.plan);
+            let goes_on = !running.task.is_finished() && !running.progress.is_broken();
             let connection = members.get(&stream.unit.cluster).and_then(|member| member.connection.as_ref());
             let same_connection = connection.is_some_and(|connection| connection.id == running.connection);
             let same_store = self.keeps_store(stream, running.epoch, stores, lost);
-            if !(same_plan && same_connection && same_store && !running.task.is_finished()) {
+            if !(same_plan && same_connection && same_store && goes_on) {
                 ending.push((stream.clone(), same_plan && same_store));
             }
         }
         let mut progresses = Vec::new();
-        for (stream, may_resume) in ending {
+        for (stream, stays) in ending {
             let Some(running) = self.units.remove(&stream) else { continue };
             tracing::info!(unit = %stream.unit, store = %stream.store, "stopping a stream");
             running.stop.cancel();
-            let version = running.task.await.unwrap_or_else(|error| {
-                tracing::error!(unit = %stream.unit, %error, "a stream ended unexpectedly; it starts again with a list");
-                None
-            });
-            progresses.push(Arc::clone(&running.progress));
-            if may_resume {
-                let RunningUnit { plan, epoch, progress, .. } = running;
-                self.parked.insert(stream, ParkedUnit { plan, epoch, progress, version });
+            let RunningUnit { plan, epoch, progress, task, .. } = running;
+            if let Err(error) = task.await {
+                tracing::error!(unit = %stream.unit, %error, "a stream ended unexpectedly; it starts again");
+            }
+            progresses.push(Arc::clone(&progress));
+            if stays {
+                self.parked.insert(stream, ParkedUnit { plan, epoch, progress });
             }
         }
         progresses
     }
 
-    /// Forgets where streams could go on that are no longer wanted like that: their documents may be removed meanwhile.
+    /// Forgets streams that are no longer wanted like that.
     fn unpark(&mut self, plan: &Plan, stores: &BTreeMap<StoreName, StorePlan>, lost: &BTreeSet<(StoreName, ClusterName)>) {
         let mut parked = std::mem::take(&mut self.parked);
         parked.retain(|stream, parked| {
@@ -211,18 +288,20 @@ impl Fleet {
                 tracing::info!(store = %name, "closing a store");
                 store.stop.cancel();
                 // Its last changes are written in the background: what comes next carries versions, so the order does not matter.
+                self.closing.push(store.task);
             }
         }
+        self.closing.retain(|task| !task.is_finished());
         for (name, plan) in wanted {
             if let Some(running) = self.stores.get_mut(&name) {
                 running.plan = plan;
                 continue;
             }
             self.last_epoch += 1;
-            let pipeline = Pipeline::new(name.clone(), self.metrics.store(&name), Arc::clone(&self.changed));
-            let opener = Arc::new(RegistryStore::new(self.hub.clone(), plan.clone(), self.owner.clone()));
+            let pipeline = Pipeline::new(name.clone(), self.limits, self.metrics.store(&name), Arc::clone(&self.changed));
+            let opener = (self.opener)(&plan);
             let stop = CancellationToken::new();
-            let task = tokio::spawn(pipeline.clone().run(opener, stop.clone(), DRAIN));
+            let task = AbortOnDropHandle::new(tokio::spawn(pipeline.clone().run(opener, stop.clone(), DRAIN)));
             tracing::info!(store = %name, "opening a store");
             self.stores.insert(name, RunningStore { pipeline, plan, epoch: self.last_epoch, stop, task });
         }
@@ -246,10 +325,9 @@ impl Fleet {
         let epoch = running.epoch;
         let outlet = outlet(unit, &plan.routes, running);
         let parked = self.parked.remove(stream).filter(|parked| parked.plan == *plan && parked.epoch == epoch);
-        let resumed = parked.and_then(|parked| Some((parked.progress, parked.version?)));
-        let (progress, resume) = match resumed {
-            Some((progress, version)) => (progress, Some(version)),
-            None => (Progress::new(unit.cluster.clone(), Arc::clone(&self.changed)), None),
+        let progress = match parked {
+            Some(parked) => parked.progress,
+            None => Progress::new(unit.cluster.clone(), Arc::clone(&self.changed)),
         };
         let collection = Collection {
             resource: unit.resource.clone(),
@@ -261,16 +339,18 @@ impl Fleet {
         let lists = lists.or_insert_with(|| Arc::new(Semaphore::new(LISTS_PER_CLUSTER)));
         let task = UnitTask {
             unit: unit.clone(),
+            uid: connection.uid.clone(),
+            plan: plan_hash(plan),
+            is_selective: plan.label_selector.is_some() || plan.field_selector.is_some(),
             source: Source::new(connection.client.clone(), collection),
             outlet: Arc::new(outlet),
             progress: Arc::clone(&progress),
             lists: Arc::clone(lists),
             metrics: self.metrics.unit(&unit.cluster, &unit.resource.gvk),
-            resume,
         };
-        tracing::info!(%unit, resumes = resume.is_some(), %store, "starting a stream");
+        tracing::debug!(%unit, %store, "starting a stream");
         let stop = CancellationToken::new();
-        let task = tokio::spawn(task.run(stop.clone()));
+        let task = AbortOnDropHandle::new(tokio::spawn(task.run(stop.clone())));
         let running = RunningUnit { plan: plan.clone(), connection: connection.id, epoch, progress, stop, task };
         self.units.insert(stream.clone(), running);
     }
@@ -279,6 +359,11 @@ impl Fleet {
     fn sweep(&mut self, plan: &Plan, stopped: &[Arc<Progress>]) {
         for (name, store) in &self.stores {
             let wanted = wanted(plan, name);
+            for (cluster, kept) in &wanted {
+                if let Some(kept) = kept {
+                    store.pipeline.checkpoints().retain(cluster, &kept.units);
+                }
+            }
             let sweeping = self.sweeps.entry(name.clone()).or_default();
             if sweeping.task.is_some() && sweeping.wanted == wanted && stopped.is_empty() {
                 continue;
@@ -296,7 +381,7 @@ impl Fleet {
                 changed: Arc::clone(&self.changed),
                 done: Arc::clone(&done),
             };
-            let task = tokio::spawn(sweep.run(stop.clone()));
+            let task = AbortOnDropHandle::new(tokio::spawn(sweep.run(stop.clone())));
             *sweeping = Sweeping { wanted, after, stop, task: Some(task), done };
         }
     }
@@ -304,6 +389,12 @@ impl Fleet {
     /// Whether a store holds nothing but what the applied plan wants of it.
     pub fn is_swept(&self, store: &StoreName) -> bool {
         self.sweeps.get(store).is_some_and(|sweep| *sweep.done.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Whether queries of a cluster are answered from the generation that its streams write to.
+    pub fn is_live(&self, store: &StoreName, cluster: &ClusterName) -> bool {
+        let generation = self.stores.get(store).and_then(|running| running.pipeline.open_generation_of(cluster));
+        generation.is_some_and(|generation| generation.live)
     }
 
     /// The progress of a stream that runs, or ran until its member was lost.
@@ -341,6 +432,7 @@ impl Fleet {
         for sweep in self.sweeps.values() {
             sweep.stop.cancel();
         }
+        self.activations.stop();
         for store in self.stores.values() {
             store.stop.cancel();
         }
@@ -357,7 +449,6 @@ fn outlet(unit: &Unit, routes: &[Route], store: &RunningStore) -> Outlet {
     let fields = kinds::selectable_fields(&unit.resource.gvk).unwrap_or_default();
     Outlet {
         pipeline: store.pipeline.clone(),
-        index: store.plan.prefix.cluster_alias(&unit.cluster),
         projector: Projector::new(&unit.cluster, &unit.resource, &store.plan.projection, fields),
         filters: routes.iter().map(|route| route.filter.clone()).collect(),
     }
@@ -372,8 +463,23 @@ fn shapes_like(left: &StorePlan, right: &StorePlan) -> bool {
 }
 
 fn wanted(plan: &Plan, store: &StoreName) -> Wanted {
+    let mut units: BTreeMap<&ClusterName, BTreeSet<UnitKey>> = BTreeMap::new();
+    for stream in plan.units.keys().filter(|stream| stream.store == *store) {
+        units.entry(&stream.unit.cluster).or_default().insert(UnitKey::from(&stream.unit));
+    }
     let of_store = plan.scopes.iter().filter(|((name, _), _)| name == store);
-    of_store.map(|((_, cluster), coverage)| (cluster.clone(), coverage.certain.then(|| extents(coverage)))).collect()
+    let kept = of_store.map(|((_, cluster), coverage)| {
+        let units = units.remove(cluster).unwrap_or_default();
+        (cluster.clone(), coverage.certain.then(|| Kept { kinds: extents(coverage), units }))
+    });
+    kept.collect()
+}
+
+/// Changes with the objects that a stream stores, whoever asked for them.
+fn plan_hash(plan: &UnitPlan) -> String {
+    let filters: BTreeSet<String> = plan.routes.iter().map(|route| format!("{:?}", route.filter)).collect();
+    let text = format!("{:?} {:?} {filters:?}", plan.label_selector, plan.field_selector);
+    hex(&Sha256::digest(text.as_bytes())[..8])
 }
 
 fn extents(coverage: &Coverage) -> Vec<KindExtent> {

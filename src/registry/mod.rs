@@ -4,8 +4,13 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use k8s_openapi::jiff::Timestamp;
 
-use crate::{api::registry::ResourceRegistrySpec, cluster::discovery::Discovery, model::ClusterName};
+use crate::{
+    api::registry::ResourceRegistrySpec,
+    cluster::{MemberState, discovery::Discovery},
+    model::ClusterName,
+};
 
+mod activation;
 pub mod affinity;
 pub mod controller;
 pub mod filter;
@@ -32,6 +37,20 @@ pub struct MemberView {
     pub zones: Vec<String>,
     /// What it serves; `None` until it has been asked.
     pub discovery: Option<Arc<Discovery>>,
+}
+
+impl From<&MemberState> for MemberView {
+    fn from(state: &MemberState) -> Self {
+        let member = &state.member;
+        Self {
+            name: member.name.clone(),
+            labels: member.labels.clone(),
+            provider: member.provider.clone().unwrap_or_default(),
+            region: member.region.clone().unwrap_or_default(),
+            zones: member.zones.clone(),
+            discovery: state.discovery.clone(),
+        }
+    }
 }
 
 /// A registry, as planning sees it.

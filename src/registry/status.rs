@@ -44,6 +44,8 @@ pub struct Inputs<'a> {
     pub anonymous: bool,
     /// How a member is; `None` for one that is not known.
     pub health: &'a dyn Fn(&ClusterName) -> Option<MemberHealth>,
+    /// Whether queries of a cluster are answered from what its streams write.
+    pub live: &'a dyn Fn(&ClusterName) -> bool,
     /// The progress of a running unit.
     pub progress: &'a dyn Fn(&Unit) -> Option<&'a Progress>,
     /// `metadata.generation`
@@ -104,7 +106,11 @@ fn cluster_phase(name: &ClusterName, plan: &ClusterPlan, kinds: &[KindStatus], i
     if !failed.is_empty() {
         return (Phase::Failed, format!("not in sync: {}", some_of(&failed)));
     }
-    if kinds.iter().all(|kind| kind.phase == Phase::Synced) {
+    let in_sync = kinds.iter().all(|kind| kind.phase == Phase::Synced);
+    if in_sync && !plan.units.is_empty() && !(inputs.live)(name) {
+        return (Phase::Syncing, "everything is stored; queries are about to be answered from it".to_owned());
+    }
+    if in_sync {
         return (Phase::Synced, some_of(&plan.notes.iter().map(String::as_str).collect::<Vec<_>>()));
     }
     (Phase::Syncing, String::new())

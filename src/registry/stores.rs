@@ -9,12 +9,13 @@ use async_trait::async_trait;
 use base64::Engine as _;
 use k8s_openapi::{ByteString, api::core::v1::Secret};
 use kube::{Api, Client};
+use sha2::{Digest, Sha256};
 
 use super::plan::StorePlan;
 use crate::{
     api::registry::{OpenSearch, SecretReference},
     kinds,
-    model::{FieldPath, Gvk},
+    model::{FieldPath, Gvk, hex},
     pipeline::{OpenStore, Unavailable},
     store::{
         Store,
@@ -100,6 +101,7 @@ impl RegistryStore {
         let OpenSearch { addresses, number_of_shards, number_of_replicas, refresh_interval, .. } = &self.plan.config;
         let defaults = IndexSettings::default();
         let count = |wanted: Option<i32>, default: u32| wanted.and_then(|wanted| u32::try_from(wanted).ok()).unwrap_or(default);
+        let fields = mapped_fields(self.plan.projection.field_paths());
         EngineOptions {
             prefix: self.plan.prefix.clone(),
             settings: IndexSettings {
@@ -107,12 +109,19 @@ impl RegistryStore {
                 replicas: count(*number_of_replicas, defaults.replicas),
                 refresh_interval: refresh_interval.clone().unwrap_or(defaults.refresh_interval),
             },
-            fields: mapped_fields(self.plan.projection.field_paths()),
-            projection: self.plan.projection.hash(),
+            projection: shape(&self.plan, &fields),
+            fields,
             owner: self.owner.clone(),
             address: addresses.join(", "),
         }
     }
+}
+
+/// Changes with everything that decides what is in a document and what of it can be searched.
+fn shape(plan: &StorePlan, fields: &[FieldPath]) -> String {
+    let fields: Vec<&str> = fields.iter().map(FieldPath::as_str).collect();
+    let text = format!("{} {:?} {fields:?}", plan.projection.hash(), plan.indexing);
+    hex(&Sha256::digest(text.as_bytes())[..8])
 }
 
 /// The selectable fields of all built-in kinds, where their values stand, and those of the registries.

@@ -1,7 +1,7 @@
 //! Removes documents that no registry wants any more: of kinds and namespaces that were left out, and of whole clusters.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -14,13 +14,22 @@ use crate::{
     bulk::Write,
     model::{ClusterName, Version},
     pipeline::Pipeline,
-    store::{Extent, KindExtent, Store, StoreError},
-    sync::progress::Progress,
+    store::{Checkpoints, Extent, Generation, KindExtent, Store, StoreError},
+    sync::{checkpoints::UnitKey, progress::Progress},
 };
 
 /// What may exist in a store, by cluster. `None`: not known, because the cluster could not be asked what it serves; its documents stay.
 /// A cluster that is not here should have no documents at all.
-pub type Wanted = BTreeMap<ClusterName, Option<Vec<KindExtent>>>;
+pub type Wanted = BTreeMap<ClusterName, Option<Kept>>;
+
+/// What of a cluster may exist.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Kept {
+    /// Its documents.
+    pub kinds: Vec<KindExtent>,
+    /// Its checkpoints.
+    pub units: BTreeSet<UnitKey>,
+}
 
 /// One sweep over a store.
 pub struct Sweep {
@@ -40,6 +49,7 @@ impl Sweep {
     /// Sweeps until it has succeeded or is cancelled.
     pub async fn run(self, cancel: CancellationToken) {
         tokio::select! {
+            biased;
             () = cancel.cancelled() => {}
             () = self.sweep() => {
                 *self.done.lock().unwrap_or_else(PoisonError::into_inner) = true;
@@ -66,33 +76,62 @@ impl Sweep {
 
     async fn attempt(&self) -> Result<(), StoreError> {
         let store = self.pipeline.opened().await;
-        for cluster in store.clusters().await? {
-            match self.wanted.get(&cluster) {
+        let mut generations: BTreeMap<ClusterName, Vec<Generation>> = BTreeMap::new();
+        for generation in store.generations().await? {
+            generations.entry(generation.cluster.clone()).or_default().push(generation);
+        }
+        // One cluster whose indices are in trouble does not keep the others from being swept.
+        let mut outcome = Ok(());
+        for (cluster, generations) in generations {
+            let swept = match self.wanted.get(&cluster) {
                 None => {
                     self.pipeline.forget(&cluster);
-                    store.drop_cluster(&cluster).await?;
+                    store.drop_cluster(&cluster).await
                 }
-                Some(None) => {}
-                Some(Some(kinds)) => self.delete_outside(&*store, &cluster, kinds).await?,
+                Some(None) => Ok(()),
+                Some(Some(kept)) => self.delete_outside(&*store, &generations, kept).await,
+            };
+            outcome = outcome.and(swept);
+        }
+        outcome
+    }
+
+    async fn delete_outside(&self, store: &dyn Store, generations: &[Generation], kept: &Kept) -> Result<(), StoreError> {
+        let extent = Extent::Outside(kept.kinds.clone());
+        for generation in generations {
+            let cluster = &generation.cluster;
+            let mut unwanted: Vec<(Arc<str>, Version)> = Vec::new();
+            store.visit_versions(generation, &extent, &mut |id, version| unwanted.push((Arc::from(id), version))).await?;
+            if unwanted.is_empty() {
+                continue;
             }
+            self.forget_checkpoints(store, cluster, kept).await?;
+            tracing::info!(%cluster, documents = unwanted.len(), "deleting documents that no registry wants any more");
+            let progress = Progress::new(cluster.clone(), Arc::clone(&self.changed));
+            for (id, version) in unwanted {
+                let write = Write { index: generation.target.clone(), id, version, body: None };
+                self.pipeline.room().await;
+                self.pipeline.submit(write, progress.ticket());
+            }
+            progress.drained().await;
         }
         Ok(())
     }
 
-    async fn delete_outside(&self, store: &dyn Store, cluster: &ClusterName, kinds: &[KindExtent]) -> Result<(), StoreError> {
-        let mut unwanted: Vec<(Arc<str>, Version)> = Vec::new();
-        let extent = Extent::Outside(kinds.to_vec());
-        store.visit_versions(cluster, &extent, &mut |id, version| unwanted.push((Arc::from(id), version))).await?;
-        if unwanted.is_empty() {
-            return Ok(());
+    /// A unit whose documents are deleted must not go on from where it was, should it be wanted again.
+    async fn forget_checkpoints(&self, store: &dyn Store, cluster: &ClusterName, kept: &Kept) -> Result<(), StoreError> {
+        let book = self.pipeline.checkpoints();
+        if book.is_open(cluster) {
+            book.retain(cluster, &kept.units);
+            return self.pipeline.save_checkpoints().await;
         }
-        tracing::info!(%cluster, documents = unwanted.len(), "deleting documents that no registry wants any more");
-        let progress = Progress::new(cluster.clone(), Arc::clone(&self.changed));
-        for (id, version) in unwanted {
-            let write = Write { index: store.alias(cluster), id, version, body: None };
-            self.pipeline.submit(write, progress.ticket()).await;
+        if !kept.units.is_empty() {
+            let reason = format!("the streams of cluster {cluster} have not begun yet");
+            return Err(StoreError::Busy { status: 503, reason });
         }
-        progress.drained().await;
-        Ok(())
+        match store.checkpoints(cluster).await? {
+            Some(stored) => store.save_checkpoints(&[Checkpoints { units: BTreeMap::new(), ..stored }]).await,
+            None => Ok(()),
+        }
     }
 }

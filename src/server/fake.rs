@@ -12,9 +12,9 @@ use super::catalog::{Catalog, Entry};
 use crate::{
     bulk::{Verdict, Write},
     cluster::discovery::Served,
-    model::{ClusterName, Gvk, IndexName, IndexPrefix, Resource, StoreName},
+    model::{ClusterName, Gvk, IndexPrefix, Resource, StoreName},
     query::{Cursor, Hit, Page, Query},
-    store::{Extent, Store, StoreError, Visit},
+    store::{Checkpoints, Extent, Generation, Store, StoreError, Visit},
 };
 
 /// Answers with what was prepared, page by page, and remembers what it was asked.
@@ -32,28 +32,40 @@ impl Store for Prepared {
         Ok(())
     }
 
-    async fn lost(&self, _: &BTreeSet<ClusterName>) -> Result<BTreeSet<ClusterName>, StoreError> {
+    async fn lost(&self, _: &[Generation]) -> Result<BTreeSet<ClusterName>, StoreError> {
         Ok(BTreeSet::new())
     }
 
-    async fn ensure(&self, _: &ClusterName) -> Result<(), StoreError> {
+    async fn open(&self, cluster: &ClusterName, _: Option<&str>, _: u64) -> Result<Generation, StoreError> {
+        Ok(Generation::first(&IndexPrefix::default(), cluster))
+    }
+
+    async fn activate(&self, _: &Generation) -> Result<(), StoreError> {
         Ok(())
     }
 
-    fn alias(&self, cluster: &ClusterName) -> IndexName {
-        IndexPrefix::default().cluster_alias(cluster)
+    async fn generations(&self) -> Result<Vec<Generation>, StoreError> {
+        Ok(Vec::new())
     }
 
     async fn write(&self, _: &[Write]) -> Result<Vec<Verdict>, StoreError> {
         Ok(Vec::new())
     }
 
-    async fn visit_versions(&self, _: &ClusterName, _: &Extent, _: Visit<'_>) -> Result<(), StoreError> {
+    async fn visit_versions(&self, _: &Generation, _: &Extent, _: Visit<'_>) -> Result<(), StoreError> {
         Ok(())
     }
 
-    async fn clusters(&self) -> Result<Vec<ClusterName>, StoreError> {
+    async fn rejected(&self, _: &Generation, _: &Extent) -> Result<Vec<Arc<str>>, StoreError> {
         Ok(Vec::new())
+    }
+
+    async fn checkpoints(&self, _: &ClusterName) -> Result<Option<Checkpoints>, StoreError> {
+        Ok(None)
+    }
+
+    async fn save_checkpoints(&self, _: &[Checkpoints]) -> Result<(), StoreError> {
+        Ok(())
     }
 
     async fn drop_cluster(&self, _: &ClusterName) -> Result<(), StoreError> {

@@ -125,9 +125,10 @@ impl From<StoreError> for ApiError {
             StoreError::Busy { .. } => Self::Busy(error.to_string()),
             StoreError::Unreachable { .. } | StoreError::Unauthorized { .. } => Self::Unavailable(error.to_string()),
             StoreError::Invalid(message) => Self::bad_request(message),
-            StoreError::Refused { .. } | StoreError::Garbled { .. } | StoreError::TooLarge { .. } => {
-                Self::Internal(error.to_string())
-            }
+            StoreError::Foreign { .. }
+            | StoreError::Refused { .. }
+            | StoreError::Garbled { .. }
+            | StoreError::TooLarge { .. } => Self::Internal(error.to_string()),
         }
     }
 }

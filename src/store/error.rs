@@ -53,6 +53,14 @@ pub enum StoreError {
         /// What was wrong.
         reason: String,
     },
+    /// An index of the name that is needed is not ours.
+    #[error("index {index} belongs to {owner}; give this registry another indexPrefix, or delete that index if nobody needs it")]
+    Foreign {
+        /// The index.
+        index: String,
+        /// Whose it is.
+        owner: String,
+    },
     /// A query that this store cannot answer, such as a field that is not selectable.
     #[error("{0}")]
     Invalid(String),
@@ -70,6 +78,7 @@ impl StoreError {
             Self::Busy { .. } => "Overloaded",
             Self::TooLarge { .. } | Self::Refused { .. } | Self::Invalid(_) => "Refused",
             Self::Garbled { .. } => "InvalidAnswer",
+            Self::Foreign { .. } => "IndexOfAnother",
             Self::Expired => "Expired",
         }
     }

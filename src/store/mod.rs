@@ -1,14 +1,21 @@
 //! Where documents live: the `Store` seam and its engines.
 
-use std::collections::BTreeSet;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
 
 use crate::{
     bulk::{Verdict, Write},
     model::{ClusterName, IndexName, Namespace, Version},
     query::{Cursor, Page, Query},
 };
+
+#[cfg(test)]
+use crate::model::IndexPrefix;
 
 mod error;
 pub mod opensearch;
@@ -35,33 +42,95 @@ pub struct KindExtent {
     pub namespace: Option<Namespace>,
 }
 
+/// What the documents of one cluster are kept in. Another cluster under the same name, a history that went back, or a change of what
+/// is stored makes a new one, which takes the place of the old one when it is complete.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Generation {
+    /// The cluster.
+    pub cluster: ClusterName,
+    /// Grows with each generation of the cluster.
+    pub number: u64,
+    /// The store's own id of the index: one that is made anew under the same name has another.
+    pub id: Arc<str>,
+    /// The index itself, for reading.
+    pub index: IndexName,
+    /// The alias that documents are written to.
+    pub target: IndexName,
+    /// Whether queries are answered from it.
+    pub live: bool,
+}
+
+impl Generation {
+    /// The first generation of a cluster, as it is right after it was made.
+    #[cfg(test)]
+    pub(crate) fn first(prefix: &IndexPrefix, cluster: &ClusterName) -> Self {
+        let (index, target) = (prefix.generation(cluster, 1), prefix.write_alias(cluster, 1));
+        Self { cluster: cluster.clone(), number: 1, id: "first".into(), index, target, live: false }
+    }
+}
+
+/// How far one unit's documents follow their member.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Checkpoint {
+    /// What of the unit is stored: hash of its selectors.
+    pub plan: String,
+    /// Every change up to it is stored.
+    pub version: Version,
+    /// How many objects there were then.
+    pub objects: u64,
+}
+
+/// The checkpoints of one cluster. They hold for the generation that they name and no other.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Checkpoints {
+    /// The cluster.
+    pub cluster: ClusterName,
+    /// [`Generation::number`]
+    pub generation: u64,
+    /// [`Generation::id`]
+    pub index: Arc<str>,
+    /// By unit.
+    pub units: BTreeMap<String, Checkpoint>,
+}
+
 /// Is told the id and version of every document of an [`Extent`].
 pub type Visit<'v> = &'v mut (dyn FnMut(&str, Version) + Send);
 
 /// One engine that keeps documents and answers queries.
 #[async_trait]
 pub trait Store: Send + Sync {
-    /// Makes the store ready: index template, mapping. Idempotent.
+    /// Makes the store ready: index templates, mapping. Idempotent.
     async fn prepare(&self) -> Result<(), StoreError>;
 
-    /// Asks whether the store is there and accepts the credentials, and which of these clusters have no alias any more.
-    async fn lost(&self, ensured: &BTreeSet<ClusterName>) -> Result<BTreeSet<ClusterName>, StoreError>;
+    /// Asks whether the store is there and accepts the credentials, and which of these generations are gone, or no longer
+    /// reached as they should be.
+    async fn lost(&self, generations: &[Generation]) -> Result<BTreeSet<ClusterName>, StoreError>;
 
-    /// Makes the alias of a cluster ready to be written to. Idempotent.
-    async fn ensure(&self, cluster: &ClusterName) -> Result<(), StoreError>;
+    /// The generation that a cluster's documents are to be written to, made if there is none that fits: one of this
+    /// cluster (`uid` of its namespace `kube-system`, if that is known), with documents of today's shape, of a number above `above`.
+    async fn open(&self, cluster: &ClusterName, uid: Option<&str>, above: u64) -> Result<Generation, StoreError>;
 
-    /// The alias that the documents of a cluster are written to.
-    fn alias(&self, cluster: &ClusterName) -> IndexName;
+    /// Lets queries be answered from a generation that is complete, and removes the cluster's other ones, in one step.
+    async fn activate(&self, generation: &Generation) -> Result<(), StoreError>;
+
+    /// Every generation of this installation.
+    async fn generations(&self) -> Result<Vec<Generation>, StoreError>;
 
     /// Writes a batch; one verdict per write, in order. An error means that the outcome of all of them is unknown, and that
     /// they may be sent again.
     async fn write(&self, writes: &[Write]) -> Result<Vec<Verdict>, StoreError>;
 
     /// Visits id and version of all documents of an extent, as of one moment that includes every acknowledged write.
-    async fn visit_versions(&self, cluster: &ClusterName, extent: &Extent, visit: Visit<'_>) -> Result<(), StoreError>;
+    async fn visit_versions(&self, generation: &Generation, extent: &Extent, visit: Visit<'_>) -> Result<(), StoreError>;
 
-    /// The clusters that this installation has documents of.
-    async fn clusters(&self) -> Result<Vec<ClusterName>, StoreError>;
+    /// Ids of an extent's documents that are only fallback documents.
+    async fn rejected(&self, generation: &Generation, extent: &Extent) -> Result<Vec<Arc<str>>, StoreError>;
+
+    /// The checkpoints of a cluster, of whatever generation.
+    async fn checkpoints(&self, cluster: &ClusterName) -> Result<Option<Checkpoints>, StoreError>;
+
+    /// Keeps checkpoints in place of those that each cluster had.
+    async fn save_checkpoints(&self, checkpoints: &[Checkpoints]) -> Result<(), StoreError>;
 
     /// Removes everything of a cluster.
     async fn drop_cluster(&self, cluster: &ClusterName) -> Result<(), StoreError>;

@@ -1,5 +1,8 @@
 //! From a member's objects to a store's documents.
 
+pub mod checkpoints;
+pub mod outlet;
 pub mod pending;
 pub mod progress;
+pub mod relist;
 pub mod unit;

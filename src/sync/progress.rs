@@ -1,17 +1,21 @@
-//! How far a unit has come, for status, metrics and for knowing when everything it sent is acknowledged.
+//! How far a unit has come, for status, metrics and checkpoints: up to which version everything it sent is acknowledged.
 
 use std::{
+    collections::BTreeSet,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
-    time::Instant,
+    time::Duration,
 };
 
 use k8s_openapi::jiff::Timestamp;
-use tokio::sync::Notify;
+use tokio::{sync::Notify, time::Instant};
 
-use crate::model::ClusterName;
+use crate::{
+    model::{ClusterName, Shape, Version},
+    planted::{Bug, planted},
+};
 
 /// Where a unit is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,11 +39,11 @@ pub enum UnitState {
 #[derive(Debug)]
 pub struct Progress {
     cluster: ClusterName,
-    outstanding: AtomicU64,
     drained: Notify,
     objects: AtomicU64,
     skipped: AtomicU64,
-    rejected: AtomicU64,
+    rejected: Mutex<BTreeSet<Arc<str>>>,
+    flow: Mutex<Flow>,
     state: Mutex<Snapshot>,
     changed: Arc<Notify>,
 }
@@ -48,21 +52,69 @@ pub struct Progress {
 struct Snapshot {
     state: UnitState,
     synced_at: Option<Timestamp>,
-    /// Whether a list has been complete in the store at some time.
-    ever_synced: bool,
+    /// Whether the store holds a complete list and everything after it.
+    in_sync: bool,
+    failing_since: Option<Instant>,
+}
+
+/// A version, and how many objects there were at it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// Every change up to it is stored.
+    pub version: Version,
+    /// How many objects there were then.
+    pub objects: u64,
+}
+
+/// Which writes are under way, and what they stand for.
+///
+/// Writes belong to one of two sides in turn. A mark is set by changing sides: when nothing of the side before is under way any more,
+/// everything up to the mark is acknowledged, although later writes are not.
+#[derive(Debug, Default)]
+struct Flow {
+    under_way: [u64; 2],
+    side: usize,
+    reached: Option<Mark>,
+    marked: Option<Mark>,
+    acknowledged: Option<Mark>,
+    /// A write was given up: nothing later can be acknowledged.
+    broken: bool,
+}
+
+impl Flow {
+    /// Acknowledges a mark if it can be, and sets the next one. Whether anything was acknowledged.
+    fn advance(&mut self) -> bool {
+        let before = self.acknowledged;
+        if planted(Bug::CheckpointBeforeAcknowledgement) {
+            self.acknowledged = self.reached;
+            return self.acknowledged != before;
+        }
+        while !self.broken && self.under_way[1 - self.side] == 0 {
+            if let Some(mark) = self.marked.take() {
+                self.acknowledged = Some(mark);
+            }
+            if self.reached.is_none() || self.reached == self.acknowledged {
+                break;
+            }
+            self.marked = self.reached;
+            self.side = 1 - self.side;
+        }
+        self.acknowledged != before
+    }
 }
 
 impl Progress {
     /// Progress of a unit of `cluster`; `changed` is notified of every change of state.
     pub fn new(cluster: ClusterName, changed: Arc<Notify>) -> Arc<Self> {
+        let state = Snapshot { state: UnitState::Starting, synced_at: None, in_sync: false, failing_since: None };
         Arc::new(Self {
             cluster,
-            outstanding: AtomicU64::new(0),
             drained: Notify::new(),
             objects: AtomicU64::new(0),
             skipped: AtomicU64::new(0),
-            rejected: AtomicU64::new(0),
-            state: Mutex::new(Snapshot { state: UnitState::Starting, synced_at: None, ever_synced: false }),
+            rejected: Mutex::default(),
+            flow: Mutex::default(),
+            state: Mutex::new(state),
             changed,
         })
     }
@@ -74,45 +126,121 @@ impl Progress {
 
     /// Where the unit is.
     pub fn state(&self) -> UnitState {
-        self.snapshot().state
+        lock(&self.state).state.clone()
     }
 
     /// When the store last held a complete list.
     pub fn synced_at(&self) -> Option<Timestamp> {
-        self.snapshot().synced_at
+        lock(&self.state).synced_at
     }
 
-    fn snapshot(&self) -> Snapshot {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// Whether there is no use in waiting for this unit: it is in sync, or has been failing for so long.
+    pub fn is_settled(&self, patience: Duration) -> bool {
+        let current = lock(&self.state);
+        current.state == UnitState::Synced || current.failing_since.is_some_and(|since| since.elapsed() >= patience)
     }
 
     /// Sets the state.
-    pub fn set_state(&self, state: UnitState) {
-        let mut current = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+    fn set_state(&self, state: UnitState) {
+        let mut current = lock(&self.state);
         if current.state == state {
             return;
         }
         if state == UnitState::Synced {
-            current.ever_synced = true;
             current.synced_at = Some(Timestamp::now());
         }
+        let failing = matches!(state, UnitState::Failing { .. });
+        current.failing_since = failing.then(|| current.failing_since.unwrap_or_else(Instant::now));
         current.state = state;
         drop(current);
         self.changed.notify_one();
     }
 
+    /// The last attempt failed.
+    pub fn failing(&self, reason: &'static str, message: String) {
+        self.set_state(UnitState::Failing { reason, message });
+    }
+
     /// A list or watch works again: a failure is over.
     pub fn recovered(&self) {
-        let current = self.snapshot();
-        if let UnitState::Failing { .. } = current.state {
-            self.set_state(if current.ever_synced { UnitState::Synced } else { UnitState::Listing });
-        }
+        let in_sync = {
+            let current = lock(&self.state);
+            match current.state {
+                UnitState::Failing { .. } => current.in_sync,
+                _ => return,
+            }
+        };
+        self.set_state(if in_sync { UnitState::Synced } else { UnitState::Listing });
     }
 
     /// A complete list has to be stored before the unit is in sync again.
     pub fn list_begins(&self) {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).ever_synced = false;
-        self.set_state(UnitState::Listing);
+        let mut flow = lock(&self.flow);
+        // Writes that are under way stay where they are; there is just no mark that waits for them.
+        *flow = Flow { under_way: flow.under_way, side: flow.side, ..Flow::default() };
+        drop(flow);
+        let failing = {
+            let mut current = lock(&self.state);
+            current.in_sync = false;
+            matches!(current.state, UnitState::Failing { .. })
+        };
+        // A failure lasts until something has worked.
+        if !failing {
+            self.set_state(UnitState::Listing);
+        }
+    }
+
+    /// The store is as it was when everything up to `mark` was acknowledged: changes are followed from there.
+    pub fn resumes(&self, mark: Mark) {
+        self.objects.store(mark.objects, Ordering::Relaxed);
+        let mut flow = lock(&self.flow);
+        *flow =
+            Flow { under_way: flow.under_way, side: flow.side, reached: Some(mark), acknowledged: Some(mark), ..Flow::default() };
+        drop(flow);
+        self.in_sync();
+    }
+
+    /// Everything up to a version has been sent, be it the end of a list, an event or a bookmark.
+    pub fn reached(&self, version: Version) {
+        let mut flow = lock(&self.flow);
+        flow.reached = Some(Mark { version, objects: self.objects() });
+        self.advance(flow);
+    }
+
+    fn advance(&self, mut flow: MutexGuard<'_, Flow>) {
+        let acknowledged = flow.advance();
+        drop(flow);
+        if acknowledged {
+            self.in_sync();
+        }
+    }
+
+    fn in_sync(&self) {
+        let mut current = lock(&self.state);
+        current.in_sync = true;
+        let waits = matches!(current.state, UnitState::Starting | UnitState::Listing);
+        drop(current);
+        if waits {
+            self.set_state(UnitState::Synced);
+        }
+    }
+
+    /// Up to where everything is stored; nothing while a list is under way.
+    pub fn acknowledged(&self) -> Option<Mark> {
+        lock(&self.flow).acknowledged
+    }
+
+    /// What is stored is not what it should be, although every write was acknowledged: only a list puts that right.
+    pub fn distrust(&self) {
+        let mut flow = lock(&self.flow);
+        *flow = Flow { under_way: flow.under_way, side: flow.side, broken: true, ..Flow::default() };
+        drop(flow);
+        self.changed.notify_one();
+    }
+
+    /// Whether the unit has to begin anew, from what is acknowledged or with a list.
+    pub fn is_broken(&self) -> bool {
+        lock(&self.flow).broken
     }
 
     /// How many objects the unit has.
@@ -146,27 +274,43 @@ impl Progress {
 
     /// Documents that the store refused and that are there as fallback documents only.
     pub fn rejected(&self) -> u64 {
-        self.rejected.load(Ordering::Relaxed)
+        lock(&self.rejected).len() as u64
+    }
+
+    /// Which documents are fallback documents, as the store has it.
+    pub fn set_rejected(&self, ids: Vec<Arc<str>>) {
+        *lock(&self.rejected) = ids.into_iter().collect();
     }
 
     /// A document was refused by the store.
-    pub fn reject(&self) {
-        self.rejected.fetch_add(1, Ordering::Relaxed);
-        self.changed.notify_one();
+    pub fn reject(&self, id: &Arc<str>) {
+        if lock(&self.rejected).insert(Arc::clone(id)) {
+            self.changed.notify_one();
+        }
+    }
+
+    /// A document is there as it should be, or gone.
+    pub fn accept(&self, id: &str) {
+        let mut rejected = lock(&self.rejected);
+        if !rejected.is_empty() && rejected.remove(id) {
+            self.changed.notify_one();
+        }
     }
 
     /// A ticket for one write.
     pub fn ticket(self: &Arc<Self>) -> Ticket {
-        self.outstanding.fetch_add(1, Ordering::AcqRel);
-        Ticket { progress: Arc::clone(self), seen: Instant::now(), fallback: false }
+        let mut flow = lock(&self.flow);
+        let side = flow.side;
+        flow.under_way[side] += 1;
+        Ticket { progress: Arc::clone(self), seen: Instant::now(), shape: Shape::Whole, side, settled: false }
     }
 
     /// Writes that are not acknowledged yet.
     pub fn outstanding(&self) -> u64 {
-        self.outstanding.load(Ordering::Acquire)
+        lock(&self.flow).under_way.iter().sum()
     }
 
-    /// Waits until every write is acknowledged.
+    /// Waits until every write is acknowledged or given up.
     pub async fn drained(&self) {
         loop {
             let notified = self.drained.notified();
@@ -176,16 +320,36 @@ impl Progress {
             notified.await;
         }
     }
+
+    fn ended(&self, side: usize, settled: bool) {
+        let mut flow = lock(&self.flow);
+        flow.under_way[side] -= 1;
+        flow.broken |= !settled;
+        let outstanding: u64 = flow.under_way.iter().sum();
+        self.advance(flow);
+        if outstanding == 0 {
+            self.drained.notify_waiters();
+        }
+        if !settled {
+            self.changed.notify_one();
+        }
+    }
 }
 
-/// Held by a write until it is settled, in whatever way.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Held by a write until it is settled. One that is dropped otherwise is a change that the store never gets.
 #[derive(Debug)]
 pub struct Ticket {
     progress: Arc<Progress>,
     /// When the change was received.
     pub seen: Instant,
-    /// Whether the write holds a fallback document.
-    pub fallback: bool,
+    /// What the write holds of the object.
+    pub shape: Shape,
+    side: usize,
+    settled: bool,
 }
 
 impl Ticket {
@@ -193,12 +357,88 @@ impl Ticket {
     pub fn progress(&self) -> &Progress {
         &self.progress
     }
+
+    /// The write is stored, or a newer one of the same document takes its place.
+    pub fn settle(mut self) {
+        self.settled = true;
+    }
 }
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        if self.progress.outstanding.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.progress.drained.notify_waiters();
+        self.progress.ended(self.side, self.settled);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn progress() -> Arc<Progress> {
+        Progress::new("member1".parse().unwrap(), Arc::default())
+    }
+
+    fn version(number: u64) -> Version {
+        number.to_string().parse().unwrap()
+    }
+
+    fn acknowledged(progress: &Progress) -> Option<u64> {
+        progress.acknowledged().map(|mark| mark.version.get())
+    }
+
+    #[test]
+    fn a_version_is_acknowledged_when_every_write_up_to_it_is_and_not_before() {
+        let progress = progress();
+        let first = progress.ticket();
+        progress.reached(version(1));
+        let second = progress.ticket();
+        progress.reached(version(2));
+        assert_eq!(acknowledged(&progress), None);
+        second.settle();
+        assert_eq!(acknowledged(&progress), None);
+        first.settle();
+        assert_eq!(acknowledged(&progress), Some(2));
+    }
+
+    #[test]
+    fn writes_without_end_do_not_hold_up_earlier_ones() {
+        let progress = progress();
+        let mut last = progress.ticket();
+        for number in 1..100 {
+            progress.reached(version(number));
+            let next = progress.ticket();
+            last.settle();
+            last = next;
         }
+        assert!(acknowledged(&progress) >= Some(97));
+        last.settle();
+        assert_eq!(acknowledged(&progress), Some(99));
+    }
+
+    #[test]
+    fn nothing_after_a_write_that_was_given_up_is_acknowledged_before_a_list() {
+        let progress = progress();
+        progress.reached(version(1));
+        drop(progress.ticket());
+        progress.reached(version(2));
+        assert_eq!(acknowledged(&progress), Some(1));
+        assert!(progress.is_broken());
+        progress.list_begins();
+        let ticket = progress.ticket();
+        progress.reached(version(5));
+        assert_eq!((acknowledged(&progress), progress.state()), (None, UnitState::Listing));
+        ticket.settle();
+        assert_eq!((acknowledged(&progress), progress.state()), (Some(5), UnitState::Synced));
+    }
+
+    #[test]
+    fn writes_from_before_a_list_do_not_count_for_it() {
+        let progress = progress();
+        let before = progress.ticket();
+        progress.list_begins();
+        progress.reached(version(5));
+        assert_eq!(acknowledged(&progress), None, "the list waits for them, in case they are of the same documents");
+        before.settle();
+        assert_eq!(acknowledged(&progress), Some(5));
     }
 }

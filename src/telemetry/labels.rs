@@ -22,10 +22,6 @@ pub enum RelistReason {
     Expired,
     /// The watch failed in a way that leaves its state in doubt.
     Error,
-    /// The change buffer was full, so events were given up.
-    Overflow,
-    /// What is stored of an object changed.
-    Projection,
 }
 
 /// What became of one item of a bulk request.
@@ -45,6 +41,8 @@ pub enum BulkVerdict {
     Rejected,
     /// A fallback document was stored.
     Fallback,
+    /// Not written, because its index is gone; everything of its cluster is read again.
+    GivenUp,
 }
 
 /// How a bulk request as a whole ended.
@@ -54,6 +52,17 @@ pub enum BulkOutcome {
     Answered,
     /// Refused as a whole, or the connection failed.
     Failed,
+}
+
+/// In which way a document is not what it should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Drift {
+    /// The object has none.
+    Missing,
+    /// It is of another version than the object.
+    Differing,
+    /// There is no such object, or it is not wanted.
+    Surplus,
 }
 
 /// Where a unit is in its life.
@@ -88,8 +97,9 @@ macro_rules! label_words {
 
 label_words! {
     WatchEvent { Added => "added", Modified => "modified", Deleted => "deleted", Bookmark => "bookmark", Error => "error" }
-    RelistReason { Expired => "expired", Error => "error", Overflow => "overflow", Projection => "projection" }
-    BulkVerdict { Indexed => "indexed", Deleted => "deleted", Superseded => "superseded", Absent => "absent", Retried => "retried", Rejected => "rejected", Fallback => "fallback" }
+    RelistReason { Expired => "expired", Error => "error" }
+    BulkVerdict { Indexed => "indexed", Deleted => "deleted", Superseded => "superseded", Absent => "absent", Retried => "retried", Rejected => "rejected", Fallback => "fallback", GivenUp => "given_up" }
+    Drift { Missing => "missing", Differing => "differing", Surplus => "surplus" }
     BulkOutcome { Answered => "answered", Failed => "failed" }
     UnitPhase { Listing => "listing", Watching => "watching", Waiting => "waiting", Failed => "failed" }
 }
@@ -112,6 +122,13 @@ pub(super) struct RelistLabels {
     pub(super) cluster: Arc<str>,
     pub(super) kind: Arc<str>,
     pub(super) reason: RelistReason,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct DriftLabels {
+    pub(super) cluster: Arc<str>,
+    pub(super) kind: Arc<str>,
+    pub(super) drift: Drift,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]

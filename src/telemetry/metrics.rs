@@ -20,9 +20,10 @@ use prometheus_client::{
     registry::Registry,
 };
 
-pub use super::labels::{BulkOutcome, BulkVerdict, RelistReason, UnitPhase, WatchEvent};
+pub use super::labels::{BulkOutcome, BulkVerdict, Drift, RelistReason, UnitPhase, WatchEvent};
 use super::labels::{
-    ClusterLabels, CodeLabels, EventLabels, OutcomeLabels, PhaseLabels, RelistLabels, StoreLabels, UnitLabels, VerdictLabels,
+    ClusterLabels, CodeLabels, DriftLabels, EventLabels, OutcomeLabels, PhaseLabels, RelistLabels, StoreLabels, UnitLabels,
+    VerdictLabels,
 };
 use crate::model::{ClusterName, Gvk, StoreName};
 
@@ -49,6 +50,10 @@ pub struct Metrics {
     relists: Family<RelistLabels, Counter>,
     watch_restarts: Family<UnitLabels, Counter>,
     watch_expired: Family<UnitLabels, Counter>,
+    watch_paused: Family<UnitLabels, Counter>,
+    list_unchanged: Family<UnitLabels, Counter>,
+    audits: Family<UnitLabels, Counter>,
+    drift: Family<DriftLabels, Counter>,
     cluster_up: Family<ClusterLabels, Gauge>,
     units: Family<PhaseLabels, Gauge>,
     bulk_requests: Family<OutcomeLabels, Counter>,
@@ -58,6 +63,7 @@ pub struct Metrics {
     pending_documents: Family<StoreLabels, Gauge>,
     pending_bytes: Family<StoreLabels, Gauge>,
     event_to_ack: Seconds,
+    generations_renewed: Family<StoreLabels, Counter>,
     query_requests: Family<CodeLabels, Counter>,
     query_seconds: Histogram,
 }
@@ -80,6 +86,10 @@ impl Metrics {
             relists: Family::default(),
             watch_restarts: Family::default(),
             watch_expired: Family::default(),
+            watch_paused: Family::default(),
+            list_unchanged: Family::default(),
+            audits: Family::default(),
+            drift: Family::default(),
             cluster_up: Family::default(),
             units: Family::default(),
             bulk_requests: Family::default(),
@@ -89,6 +99,7 @@ impl Metrics {
             pending_documents: Family::default(),
             pending_bytes: Family::default(),
             event_to_ack: Family::new_with_constructor(|| histogram(ACK_BUCKETS)),
+            generations_renewed: Family::default(),
             query_requests: Family::default(),
             query_seconds: histogram(QUERY_BUCKETS),
         };
@@ -107,6 +118,13 @@ impl Metrics {
         registry.register("watch_restarts", "Watches that ended and were opened again", self.watch_restarts.clone());
         let expired = "Answers that said the version to resume from is gone (410), as a status or as an event";
         registry.register("watch_expired", expired, self.watch_expired.clone());
+        let paused = "Watches that were given up for a while because the store is slower than the member";
+        registry.register("watch_paused", paused, self.watch_paused.clone());
+        let unchanged = "Listed objects that were stored as they are, so that nothing was written";
+        registry.register("list_unchanged", unchanged, self.list_unchanged.clone());
+        registry.register("audits", "Comparisons of what is stored with what the member has", self.audits.clone());
+        let drift = "Documents that an audit found missing, of another version, or of no object";
+        registry.register("drift_documents", drift, self.drift.clone());
         registry.register("cluster_up", "Whether a member answers (1) or not (0)", self.cluster_up.clone());
         registry.register("units", "List and watch streams by phase", self.units.clone());
     }
@@ -119,6 +137,8 @@ impl Metrics {
         registry.register("bulk_in_flight", "Bulk requests that wait for their answer", self.bulk_in_flight.clone());
         registry.register("pending_documents", "Changes that wait to be sent", self.pending_documents.clone());
         registry.register("pending_bytes", "Bytes of the changes that wait to be sent", self.pending_bytes.clone());
+        let renewed = "Generations made because a cluster's history went back";
+        registry.register("generations_renewed", renewed, self.generations_renewed.clone());
         let to_ack = "Seconds from an event's arrival to the store's acknowledgement";
         registry.register("event_to_ack_seconds", to_ack, self.event_to_ack.clone());
     }
@@ -139,6 +159,10 @@ impl Metrics {
             let event_labels = EventLabels { cluster: Arc::clone(&labels.cluster), kind: Arc::clone(&labels.kind), event };
             self.watch_events.get_or_create_owned(&event_labels)
         };
+        let drift = |drift| {
+            let drift_labels = DriftLabels { cluster: Arc::clone(&labels.cluster), kind: Arc::clone(&labels.kind), drift };
+            self.drift.get_or_create_owned(&drift_labels)
+        };
         UnitMetrics {
             added: event(WatchEvent::Added),
             modified: event(WatchEvent::Modified),
@@ -149,6 +173,12 @@ impl Metrics {
             list_bytes: self.list_bytes.get_or_create_owned(&labels),
             watch_restarts: self.watch_restarts.get_or_create_owned(&labels),
             watch_expired: self.watch_expired.get_or_create_owned(&labels),
+            watch_paused: self.watch_paused.get_or_create_owned(&labels),
+            unchanged: self.list_unchanged.get_or_create_owned(&labels),
+            audits: self.audits.get_or_create_owned(&labels),
+            missing: drift(Drift::Missing),
+            differing: drift(Drift::Differing),
+            surplus: drift(Drift::Surplus),
             relists: self.relists.clone(),
             labels,
         }
@@ -189,14 +219,18 @@ impl Metrics {
 
     fn remove_unit(&self, labels: &UnitLabels) {
         use {RelistReason as Reason, WatchEvent as Event};
-        for family in [&self.lists, &self.list_bytes, &self.watch_restarts, &self.watch_expired] {
+        let by_unit = [&self.lists, &self.list_bytes, &self.list_unchanged, &self.audits];
+        for family in by_unit.into_iter().chain([&self.watch_restarts, &self.watch_expired, &self.watch_paused]) {
             family.remove(labels);
         }
         let UnitLabels { cluster, kind } = labels;
         for event in [Event::Added, Event::Modified, Event::Deleted, Event::Bookmark, Event::Error] {
             self.watch_events.remove(&EventLabels { cluster: Arc::clone(cluster), kind: Arc::clone(kind), event });
         }
-        for reason in [Reason::Expired, Reason::Error, Reason::Overflow, Reason::Projection] {
+        for drift in [Drift::Missing, Drift::Differing, Drift::Surplus] {
+            self.drift.remove(&DriftLabels { cluster: Arc::clone(cluster), kind: Arc::clone(kind), drift });
+        }
+        for reason in [Reason::Expired, Reason::Error] {
             self.relists.remove(&RelistLabels { cluster: Arc::clone(cluster), kind: Arc::clone(kind), reason });
         }
     }
@@ -217,6 +251,8 @@ impl Metrics {
             retried: items(BulkVerdict::Retried),
             rejected: items(BulkVerdict::Rejected),
             fallback: items(BulkVerdict::Fallback),
+            given_up: items(BulkVerdict::GivenUp),
+            renewed: self.generations_renewed.get_or_create_owned(&labels),
             bulk_bytes: self.bulk_bytes.get_or_create_owned(&labels),
             bulk_in_flight: self.bulk_in_flight.get_or_create_owned(&labels),
             pending_documents: self.pending_documents.get_or_create_owned(&labels),
@@ -255,6 +291,15 @@ pub struct UnitMetrics {
     pub watch_restarts: Counter,
     /// 410 answers, as a status or as an event.
     pub watch_expired: Counter,
+    /// Watches that were given up for a while because the store is slower.
+    pub watch_paused: Counter,
+    /// Listed objects that were stored as they are.
+    pub unchanged: Counter,
+    /// Audits that came to an end.
+    pub audits: Counter,
+    missing: Counter,
+    differing: Counter,
+    surplus: Counter,
     relists: Family<RelistLabels, Counter>,
     labels: UnitLabels,
 }
@@ -268,6 +313,15 @@ impl UnitMetrics {
             WatchEvent::Deleted => &self.deleted,
             WatchEvent::Bookmark => &self.bookmarks,
             WatchEvent::Error => &self.errors,
+        }
+    }
+
+    /// The counter of one sort of drift.
+    pub fn drift(&self, drift: Drift) -> &Counter {
+        match drift {
+            Drift::Missing => &self.missing,
+            Drift::Differing => &self.differing,
+            Drift::Surplus => &self.surplus,
         }
     }
 
@@ -290,6 +344,9 @@ pub struct StoreMetrics {
     retried: Counter,
     rejected: Counter,
     fallback: Counter,
+    given_up: Counter,
+    /// Generations that took the place of one whose cluster's history went back.
+    pub renewed: Counter,
     /// Bytes of bulk requests, before compression.
     pub bulk_bytes: Counter,
     /// Bulk requests that wait for their answer.
@@ -321,6 +378,7 @@ impl StoreMetrics {
             BulkVerdict::Retried => &self.retried,
             BulkVerdict::Rejected => &self.rejected,
             BulkVerdict::Fallback => &self.fallback,
+            BulkVerdict::GivenUp => &self.given_up,
         }
     }
 

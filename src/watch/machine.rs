@@ -2,7 +2,10 @@
 
 use std::fmt;
 
-use crate::model::Version;
+use crate::{
+    model::Version,
+    planted::{Bug, planted},
+};
 
 /// Objects per list page. Smaller pages cost round trips, larger ones memory: 500 pods are 2–3 MB.
 const PAGE_SIZE: u32 = 500;
@@ -19,6 +22,14 @@ pub enum Step {
         continue_token: Option<String>,
         /// How many objects; absent: all.
         limit: Option<u32>,
+    },
+    /// Ask for the member's present version, and compare it with what is known.
+    ///
+    /// A member whose etcd was restored from a backup is behind; it would accept a watch from its future and say nothing
+    /// until it gets there (kubernetes/kubernetes#107457).
+    Check {
+        /// Everything up to it is known.
+        known: Version,
     },
     /// Watch from a version on.
     Watch {
@@ -112,6 +123,7 @@ impl FaultKind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum State {
     Listing { version: Option<Version>, continue_token: Option<String> },
+    Checking { version: Version },
     Watching { version: Version },
 }
 
@@ -126,7 +138,7 @@ impl Machine {
     /// A machine that resumes from a version, or begins with a list.
     pub fn new(resume: Option<Version>) -> Self {
         let state = match resume {
-            Some(version) => State::Watching { version },
+            Some(version) => State::Checking { version },
             None => new_list(),
         };
         Self { state, expired_lists: 0 }
@@ -139,6 +151,7 @@ impl Machine {
                 continue_token: continue_token.clone(),
                 limit: (self.expired_lists < EXPIRED_BEFORE_UNPAGED).then_some(PAGE_SIZE),
             },
+            State::Checking { version } => Step::Check { known: *version },
             State::Watching { version } => Step::Watch { from: *version },
         }
     }
@@ -146,7 +159,7 @@ impl Machine {
     /// The version up to which everything is known; absent while a list is under way.
     pub fn known_version(&self) -> Option<Version> {
         match self.state {
-            State::Watching { version } => Some(version),
+            State::Checking { version } | State::Watching { version } => Some(version),
             State::Listing { .. } => None,
         }
     }
@@ -167,11 +180,29 @@ impl Machine {
         PageOutcome::Complete
     }
 
-    /// An event or a bookmark of the watch has been taken over.
-    pub fn reached(&mut self, event_version: Version) {
-        if let State::Watching { version } = &mut self.state {
-            *version = event_version.max(*version);
+    /// The member has said which version it is at. False: it went back, so that nothing that is known of it can be trusted.
+    #[must_use]
+    pub fn checked(&mut self, current: Version) -> bool {
+        let State::Checking { version } = self.state else { return true };
+        if current < version {
+            self.state = new_list();
+            return false;
         }
+        self.state = State::Watching { version };
+        true
+    }
+
+    /// An event or a bookmark of the watch has been taken over. False: it is older than what came before, which a watch never
+    /// sends of one history; a list will show what is true.
+    #[must_use]
+    pub fn reached(&mut self, event_version: Version) -> bool {
+        let State::Watching { version } = &mut self.state else { return true };
+        if event_version < *version {
+            self.state = new_list();
+            return false;
+        }
+        *version = event_version;
+        true
     }
 
     /// The watch ended as watches do: at its deadline, or because the server restarts.
@@ -187,26 +218,36 @@ impl Machine {
     /// A list or watch failed.
     pub fn failed(&mut self, kind: FaultKind) -> Pause {
         match (kind, &self.state) {
+            (FaultKind::Expired, State::Watching { .. }) if planted(Bug::IgnoreExpired) => Pause::Backoff,
             (FaultKind::Expired, State::Listing { .. }) => {
                 self.expired_lists = self.expired_lists.saturating_add(1);
                 self.state = new_list();
                 Pause::Backoff
             }
-            (FaultKind::Expired, State::Watching { .. }) => {
+            (FaultKind::Expired, _) => {
                 self.state = new_list();
                 Pause::Jitter
-            }
-            (FaultKind::Throttled { retry_after_seconds }, _) if retry_after_seconds > 0 => {
-                Pause::RetryAfter(retry_after_seconds)
             }
             // A line that cannot be read may hide a change; only a list brings it back.
             (FaultKind::Garbled, State::Watching { .. }) => {
                 self.state = new_list();
                 Pause::Backoff
             }
+            // The member may have been away, and come back as another.
+            (_, State::Watching { version }) => {
+                self.state = State::Checking { version: *version };
+                retry_pause(kind)
+            }
             // Everything else leaves what is known untouched: the same page or the same version is asked for again.
-            _ => Pause::Backoff,
+            _ => retry_pause(kind),
         }
+    }
+}
+
+fn retry_pause(kind: FaultKind) -> Pause {
+    match kind {
+        FaultKind::Throttled { retry_after_seconds } if retry_after_seconds > 0 => Pause::RetryAfter(retry_after_seconds),
+        _ => Pause::Backoff,
     }
 }
 
@@ -237,10 +278,26 @@ mod tests {
     #[test]
     fn a_watch_resumes_where_it_was() {
         let mut machine = Machine::new(Some(version(5)));
-        machine.reached(version(9));
+        assert_eq!(machine.step(), Step::Check { known: version(5) });
+        assert!(machine.checked(version(7)));
+        assert!(machine.reached(version(9)));
         assert_eq!(machine.watch_ended(), Pause::Jitter);
-        assert_eq!(machine.failed(FaultKind::Transport), Pause::Backoff);
         assert_eq!(machine.step(), Step::Watch { from: version(9) });
+        assert_eq!(machine.failed(FaultKind::Transport), Pause::Backoff);
+        assert_eq!(machine.step(), Step::Check { known: version(9) });
+        assert!(machine.checked(version(9)));
+        assert_eq!(machine.step(), Step::Watch { from: version(9) });
+    }
+
+    #[test]
+    fn a_member_that_went_back_is_listed() {
+        let list = Step::List { continue_token: None, limit: Some(500) };
+        let mut machine = Machine::new(Some(version(5)));
+        assert!(!machine.checked(version(4)));
+        assert_eq!(machine.step(), list);
+        let mut machine = Machine::new(Some(version(5)));
+        assert!(machine.checked(version(5)) && !machine.reached(version(3)));
+        assert_eq!(machine.step(), list);
     }
 
     #[test]
@@ -314,8 +371,9 @@ mod tests {
                     Input::Page(..) => {}
                     Input::Reached(number) => {
                         let before = machine.known_version();
-                        machine.reached(version(number));
-                        prop_assert!(machine.known_version() >= before);
+                        if machine.reached(version(number)) {
+                            prop_assert!(machine.known_version() >= before);
+                        }
                     }
                     Input::Ended => { machine.watch_ended(); }
                     Input::Failed(kind) => { machine.failed(kind); }

@@ -6,9 +6,8 @@ use bytes::{Buf, Bytes, BytesMut};
 use http::{Request, Response, header};
 use http_body_util::{BodyExt, combinators::UnsyncBoxBody};
 use kube::client::Body;
-use rand::RngExt;
 
-use super::{Fault, FaultKind, event::status_fault};
+use super::{Fault, FaultKind, ListPage, event::status_fault};
 use crate::model::{Resource, Scope, Version, causes};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -81,6 +80,14 @@ impl Source {
         Self { client, collection }
     }
 
+    /// The version that the collection is at now.
+    pub async fn current_version(&self) -> Result<Version, Fault> {
+        let body = self.list(None, Some(1)).await?;
+        ListPage::parse(&body)
+            .map(|page| page.version)
+            .map_err(|error| Fault { kind: FaultKind::Garbled, message: error.to_string() })
+    }
+
     /// The body of one list page, unpacked.
     pub async fn list(&self, continue_token: Option<&str>, limit: Option<u32>) -> Result<Bytes, Fault> {
         let mut parameters = Vec::new();
@@ -102,7 +109,7 @@ impl Source {
 
     /// Opens a watch from a version on.
     pub async fn watch(&self, from: Version) -> Result<Lines, Fault> {
-        let seconds = rand::rng().random_range(WATCH_SECONDS);
+        let seconds = fastrand::u32(WATCH_SECONDS);
         let uri = self.collection.uri(&[
             ("watch", "true".to_owned()),
             ("allowWatchBookmarks", "true".to_owned()),

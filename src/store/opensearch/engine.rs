@@ -1,9 +1,6 @@
 //! The `Store` over OpenSearch.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -13,28 +10,25 @@ use serde_json::{Value, json, value::RawValue};
 
 use super::{
     client::{Call, Client, parse},
-    extent::extent_queries,
-    template::{IndexSettings, MAPPING_VERSION, index_template, mappings},
+    template::{IndexSettings, index_template, state_template},
     transport::OpenSearchService,
 };
 use crate::{
-    bulk::{self, Verdict, Write},
-    model::{ClusterName, FieldPath, IndexName, IndexPrefix, restore},
+    bulk::{self, Encoded, Verdict, Write},
+    model::{ClusterName, FieldPath, IndexPrefix, restore},
     query::{
         Cursor, Hit, Page, Query,
         dsl::{self, Paging, Snapshot},
     },
-    store::{Extent, Store, StoreError, Visit},
+    store::{Checkpoints, Extent, Generation, Store, StoreError, Visit},
 };
 
 /// A bulk of 2 MiB takes tens of milliseconds; a node that collects garbage or merges may take much longer.
-const BULK_TIMEOUT: Duration = Duration::from_mins(1);
+pub(super) const BULK_TIMEOUT: Duration = Duration::from_mins(1);
 const SEARCH_TIMEOUT: Duration = Duration::from_secs(30);
 const ADMIN_TIMEOUT: Duration = Duration::from_secs(30);
-/// Most hits that OpenSearch returns in one page (`index.max_result_window`).
-const VERSIONS_PAGE: usize = 10_000;
 /// How long the view of a paged answer outlives its last page.
-const PIT_KEEP_ALIVE: &str = "5m";
+pub(super) const PIT_KEEP_ALIVE: &str = "5m";
 
 /// How an engine names and shapes its indices.
 #[derive(Clone, Debug)]
@@ -45,7 +39,7 @@ pub struct EngineOptions {
     pub settings: IndexSettings,
     /// Selectable fields that get a mapping of their own.
     pub fields: Vec<FieldPath>,
-    /// Hash of the projection that the documents are made with.
+    /// Changes with whatever changes the documents of an object, or what of them can be searched.
     pub projection: String,
     /// This installation; indices of others are never dropped.
     pub owner: String,
@@ -56,30 +50,8 @@ pub struct EngineOptions {
 /// Documents in OpenSearch.
 #[derive(Clone)]
 pub struct Engine {
-    client: Client,
-    options: EngineOptions,
-}
-
-#[derive(Deserialize)]
-struct Mapping {
-    mappings: Option<Meta>,
-}
-
-#[derive(Deserialize)]
-struct Meta {
-    #[serde(rename = "_meta")]
-    meta: Option<FleetdexMeta>,
-}
-
-#[derive(Deserialize)]
-struct FleetdexMeta {
-    fleetdex: Option<IndexIdentity>,
-}
-
-#[derive(Deserialize)]
-struct IndexIdentity {
-    cluster: ClusterName,
-    owner: String,
+    pub(super) client: Client,
+    pub(super) options: EngineOptions,
 }
 
 #[derive(Deserialize)]
@@ -88,23 +60,25 @@ struct PointInTime {
 }
 
 #[derive(Deserialize)]
-struct SearchAnswer {
+pub(super) struct SearchAnswer {
     timed_out: bool,
     #[serde(rename = "_shards")]
     shards: Shards,
-    pit_id: Option<String>,
-    hits: Hits,
+    pub(super) pit_id: Option<String>,
+    #[serde(default)]
+    pub(super) hits: Hits,
 }
 
 #[derive(Deserialize)]
-struct Shards {
+pub(super) struct Shards {
     failed: u64,
 }
 
-#[derive(Deserialize)]
-struct Hits {
+#[derive(Deserialize, Default)]
+pub(super) struct Hits {
     total: Option<Total>,
-    hits: Vec<RawHit>,
+    #[serde(default)]
+    pub(super) hits: Vec<RawHit>,
 }
 
 #[derive(Deserialize)]
@@ -113,15 +87,15 @@ struct Total {
 }
 
 #[derive(Deserialize)]
-struct RawHit {
+pub(super) struct RawHit {
     #[serde(rename = "_id")]
-    id: String,
+    pub(super) id: String,
     #[serde(rename = "_version")]
-    version: Option<u64>,
+    pub(super) version: Option<u64>,
     #[serde(rename = "_source")]
     source: Option<Box<RawValue>>,
     #[serde(default)]
-    sort: Vec<Value>,
+    pub(super) sort: Vec<Value>,
 }
 
 impl Engine {
@@ -130,35 +104,34 @@ impl Engine {
         Self { client: Client::new(service, options.address.clone()), options }
     }
 
-    async fn send(&self, operation: &str, method: Method, path: String, body: Option<&Value>) -> Result<Bytes, StoreError> {
+    pub(super) async fn send(
+        &self,
+        operation: &str,
+        method: Method,
+        path: String,
+        body: Option<&Value>,
+    ) -> Result<Bytes, StoreError> {
         let timeout = if path.contains("_search") { SEARCH_TIMEOUT } else { ADMIN_TIMEOUT };
         let body = body.map_or_else(Bytes::new, |body| Bytes::from(body.to_string()));
         self.client.call(Call { operation, method, path, body, timeout }).await
     }
 
-    async fn get_optional(&self, operation: &str, path: String) -> Result<Option<Bytes>, StoreError> {
+    pub(super) async fn get_optional(&self, operation: &str, path: String) -> Result<Option<Bytes>, StoreError> {
         self.client.call_optional(Call { operation, method: Method::GET, path, body: Bytes::new(), timeout: ADMIN_TIMEOUT }).await
     }
 
-    /// The indices under an alias.
-    async fn indices(&self, alias: &IndexName) -> Result<Vec<String>, StoreError> {
-        let operation = "reading an alias";
-        let Some(body) = self.get_optional(operation, format!("/_alias/{alias}")).await? else { return Ok(Vec::new()) };
-        let answer: BTreeMap<String, Value> = parse(operation, &body)?;
-        Ok(answer.into_keys().collect())
-    }
-
-    async fn open_pit(&self, target: &str) -> Result<String, StoreError> {
+    /// `may_lack`: whether indices that do not exist are left out, or an error.
+    pub(super) async fn open_pit(&self, target: &str, may_lack: bool) -> Result<String, StoreError> {
         let operation = "opening a point in time";
         // A partial view would look like deleted documents.
         let path = format!(
-            "/{target}/_search/point_in_time?keep_alive={PIT_KEEP_ALIVE}&allow_partial_pit_creation=false&ignore_unavailable=true"
+            "/{target}/_search/point_in_time?keep_alive={PIT_KEEP_ALIVE}&allow_partial_pit_creation=false&ignore_unavailable={may_lack}"
         );
         let body = self.send(operation, Method::POST, path, None).await?;
         Ok(parse::<PointInTime>(operation, &body)?.pit_id)
     }
 
-    async fn close_pit(&self, pit: &str) {
+    pub(super) async fn close_pit(&self, pit: &str) {
         let body = json!({ "pit_id": [pit] });
         let path = "/_search/point_in_time".to_owned();
         if let Err(error) = self.send("closing a point in time", Method::DELETE, path, Some(&body)).await {
@@ -166,7 +139,7 @@ impl Engine {
         }
     }
 
-    async fn run_search(&self, path: String, body: &Value) -> Result<SearchAnswer, StoreError> {
+    pub(super) async fn run_search(&self, path: String, body: &Value) -> Result<SearchAnswer, StoreError> {
         let operation = "a search";
         let answer: SearchAnswer = parse(operation, &self.send(operation, Method::POST, path, Some(body)).await?)?;
         if answer.timed_out || answer.shards.failed > 0 {
@@ -176,44 +149,12 @@ impl Engine {
         Ok(answer)
     }
 
-    async fn visit_pit(&self, pit: &str, query: &Value, visit: Visit<'_>) -> Result<(), StoreError> {
-        let mut pit = pit.to_owned();
-        let mut after: Option<Vec<Value>> = None;
-        loop {
-            let mut body = json!({
-                "size": VERSIONS_PAGE,
-                "pit": { "id": pit, "keep_alive": PIT_KEEP_ALIVE },
-                "query": query,
-                // What the id is made of: unique within a cluster. `_shard_doc` is not known to OpenSearch 2.
-                "sort": [{ "metadata.uid": "asc" }, { "apiVersion": "asc" }, { "kind": "asc" }],
-                "_source": false,
-                "version": true,
-                "track_total_hits": false,
-            });
-            if let Some(after) = after {
-                body["search_after"] = json!(after);
-            }
-            let answer = self.run_search("/_search".to_owned(), &body).await?;
-            for hit in &answer.hits.hits {
-                // The store's own counter starts at 1, so there is always a version to compare.
-                if let Some(Ok(version)) = hit.version.map(|version| version.to_string().parse()) {
-                    visit(&hit.id, version);
-                }
-            }
-            if answer.hits.hits.len() < VERSIONS_PAGE {
-                return Ok(());
-            }
-            after = answer.hits.hits.into_iter().next_back().map(|hit| hit.sort);
-            pit = answer.pit_id.unwrap_or(pit);
-        }
-    }
-
     /// Where a query looks: the aliases of its clusters, or the alias over all.
     fn target(&self, query: &Query) -> String {
         if query.clusters.is_empty() {
             return self.options.prefix.as_str().to_owned();
         }
-        query.clusters.iter().map(|cluster| self.alias(cluster).to_string()).collect::<Vec<_>>().join(",")
+        query.clusters.iter().map(|cluster| self.options.prefix.cluster_alias(cluster).to_string()).collect::<Vec<_>>().join(",")
     }
 
     /// One page and, with it, one object more, which tells whether another page follows.
@@ -249,7 +190,7 @@ impl Engine {
             return read_page(answer, query.limit, None);
         }
         // Only an answer of several pages needs a frozen view.
-        let pit = self.open_pit(&target).await?;
+        let pit = self.open_pit(&target, true).await?;
         let answer = self.page(query, "/_search", Some(&pit), &[], true).await?;
         self.finish_page(answer, query.limit, pit).await
     }
@@ -268,139 +209,66 @@ impl Engine {
 #[async_trait]
 impl Store for Engine {
     async fn prepare(&self) -> Result<(), StoreError> {
-        let prefix = &self.options.prefix;
-        let template = index_template(prefix, &self.options.settings, &self.options.fields);
-        let path = format!("/_index_template/{prefix}", prefix = prefix.as_str());
-        self.send("writing the index template", Method::PUT, path, Some(&template)).await?;
-        // Indices from before keep their documents; new fields are added to their mapping.
-        for cluster in self.clusters().await? {
-            self.add_fields(&cluster).await?;
-        }
-        Ok(())
+        let EngineOptions { prefix, settings, fields, .. } = &self.options;
+        let operation = "writing the index templates";
+        let template = index_template(prefix, settings, fields);
+        self.send(operation, Method::PUT, format!("/_index_template/{}", prefix.as_str()), Some(&template)).await?;
+        let template = state_template(prefix, settings);
+        self.send(operation, Method::PUT, format!("/_index_template/{}", prefix.state()), Some(&template)).await.map(drop)
     }
 
-    async fn lost(&self, ensured: &BTreeSet<ClusterName>) -> Result<BTreeSet<ClusterName>, StoreError> {
-        #[derive(Deserialize)]
-        struct Aliases {
-            aliases: BTreeMap<String, Value>,
-        }
-        let operation = "a health check";
-        let path = format!("/_alias/{}-*", self.options.prefix.as_str());
-        let body = self.get_optional(operation, path).await?.unwrap_or_else(|| Bytes::from_static(b"{}"));
-        let indices: BTreeMap<String, Aliases> = parse(operation, &body)?;
-        let present: BTreeSet<&str> = indices.values().flat_map(|index| index.aliases.keys()).map(String::as_str).collect();
-        let gone = ensured.iter().filter(|cluster| !present.contains(self.alias(cluster).as_str()));
-        Ok(gone.cloned().collect())
+    async fn lost(&self, generations: &[Generation]) -> Result<BTreeSet<ClusterName>, StoreError> {
+        self.lost_generations(generations).await
     }
 
-    async fn ensure(&self, cluster: &ClusterName) -> Result<(), StoreError> {
-        let alias = self.alias(cluster);
-        if !self.indices(&alias).await?.is_empty() {
-            return Ok(());
-        }
-        let index = self.options.prefix.generation(cluster, 1);
-        let identity = json!({ "fleetdex": {
-            "cluster": cluster,
-            "owner": self.options.owner,
-            "generation": 1,
-            "mappingVersion": MAPPING_VERSION,
-            "projection": self.options.projection,
-        } });
-        let body = json!({ "aliases": { alias.as_str(): {} }, "mappings": { "_meta": identity } });
-        match self.send("creating an index", Method::PUT, format!("/{index}"), Some(&body)).await {
-            Ok(_) => {
-                tracing::info!(%cluster, %index, "created an index");
-                Ok(())
-            }
-            // Another request was faster.
-            Err(StoreError::Refused { reason, .. }) if reason.contains("resource_already_exists_exception") => {
-                let action = json!({ "actions": [{ "add": { "index": index.as_str(), "alias": alias.as_str() } }] });
-                self.send("restoring an alias", Method::POST, "/_aliases".to_owned(), Some(&action)).await.map(drop)
-            }
-            Err(error) => Err(error),
-        }
+    async fn open(&self, cluster: &ClusterName, uid: Option<&str>, above: u64) -> Result<Generation, StoreError> {
+        self.open_generation(cluster, uid, above).await
     }
 
-    fn alias(&self, cluster: &ClusterName) -> IndexName {
-        self.options.prefix.cluster_alias(cluster)
+    async fn activate(&self, generation: &Generation) -> Result<(), StoreError> {
+        self.swap_to(generation).await
+    }
+
+    async fn generations(&self) -> Result<Vec<Generation>, StoreError> {
+        self.own_generations().await
     }
 
     async fn write(&self, writes: &[Write]) -> Result<Vec<Verdict>, StoreError> {
         let operation = "a bulk request";
         let path = "/_bulk?filter_path=errors,items.*.status,items.*.error".to_owned();
-        let body = bulk::encode(writes);
+        let Encoded { body, items } = bulk::encode(writes);
         let answer = self.client.call(Call { operation, method: Method::POST, path, body, timeout: BULK_TIMEOUT }).await?;
-        bulk::read_response(&answer, writes.len())
-            .map_err(|error| StoreError::Garbled { operation: operation.to_owned(), reason: error.to_string() })
+        let mut verdicts = bulk::read_response(&answer, items)
+            .map_err(|error| StoreError::Garbled { operation: operation.to_owned(), reason: error.to_string() })?;
+        verdicts.truncate(writes.len());
+        Ok(verdicts)
     }
 
-    async fn visit_versions(&self, cluster: &ClusterName, extent: &Extent, visit: Visit<'_>) -> Result<(), StoreError> {
-        let alias = self.alias(cluster);
-        if self.indices(&alias).await?.is_empty() {
-            return Ok(());
-        }
-        self.send("refreshing an index", Method::POST, format!("/{alias}/_refresh"), None).await?;
-        let pit = self.open_pit(alias.as_str()).await?;
-        let mut outcome = Ok(());
-        for query in extent_queries(extent) {
-            outcome = self.visit_pit(&pit, &query, visit).await;
-            if outcome.is_err() {
-                break;
-            }
-        }
-        self.close_pit(&pit).await;
-        outcome
+    async fn visit_versions(&self, generation: &Generation, extent: &Extent, visit: Visit<'_>) -> Result<(), StoreError> {
+        self.visit_extent(generation, extent, visit).await
     }
 
-    async fn clusters(&self) -> Result<Vec<ClusterName>, StoreError> {
-        let operation = "reading the mappings";
-        let prefix = &self.options.prefix;
-        let path = format!(
-            "/{prefix}-*.g*/_mapping?allow_no_indices=true&ignore_unavailable=true&filter_path=*.mappings._meta",
-            prefix = prefix.as_str()
-        );
-        let Some(body) = self.get_optional(operation, path).await? else { return Ok(Vec::new()) };
-        let indices: BTreeMap<String, Mapping> = parse(operation, &body)?;
-        let ours = indices.into_iter().filter_map(|(index, mapping)| {
-            let identity = mapping.mappings?.meta?.fleetdex?;
-            // The pattern also finds the indices of a longer prefix.
-            let of_prefix = index.strip_prefix(self.alias(&identity.cluster).as_str())?.starts_with(".g");
-            (of_prefix && identity.owner == self.options.owner).then_some(identity.cluster)
-        });
-        let mut clusters: Vec<ClusterName> = ours.collect();
-        clusters.sort();
-        clusters.dedup();
-        Ok(clusters)
+    async fn rejected(&self, generation: &Generation, extent: &Extent) -> Result<Vec<Arc<str>>, StoreError> {
+        self.rejected_ids(generation, extent).await
+    }
+
+    async fn checkpoints(&self, cluster: &ClusterName) -> Result<Option<Checkpoints>, StoreError> {
+        self.stored_checkpoints(cluster).await
+    }
+
+    async fn save_checkpoints(&self, checkpoints: &[Checkpoints]) -> Result<(), StoreError> {
+        self.write_checkpoints(checkpoints).await
     }
 
     async fn drop_cluster(&self, cluster: &ClusterName) -> Result<(), StoreError> {
-        for index in self.indices(&self.alias(cluster)).await? {
-            self.send("deleting an index", Method::DELETE, format!("/{index}"), None).await?;
-            tracing::info!(%cluster, %index, "deleted an index");
-        }
-        Ok(())
+        self.delete_generations(cluster).await?;
+        self.delete_checkpoints(cluster).await
     }
 
     async fn search(&self, query: &Query, from: Option<&Cursor>) -> Result<Page, StoreError> {
         let Some(cursor) = from else { return self.first_page(query).await };
         let answer = self.page(query, "/_search", Some(&cursor.snapshot), &cursor.after, false).await?;
         self.finish_page(answer, query.limit, cursor.snapshot.clone()).await
-    }
-}
-
-impl Engine {
-    async fn add_fields(&self, cluster: &ClusterName) -> Result<(), StoreError> {
-        let mut mapping = mappings(&self.options.fields);
-        let body = json!({ "properties": mapping["properties"].take() });
-        let path = format!("/{}/_mapping", self.alias(cluster));
-        match self.send("extending a mapping", Method::PUT, path, Some(&body)).await {
-            // The alias is gone or the field has another mapping there: `ensure` makes the first again, the second stays as it is.
-            Err(StoreError::Refused { reason, .. }) => {
-                tracing::warn!(%cluster, %reason, "new selectable fields have no mapping of their own in this cluster's index");
-                Ok(())
-            }
-            other => other.map(drop),
-        }
     }
 }
 

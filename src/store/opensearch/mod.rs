@@ -1,10 +1,13 @@
 //! The OpenSearch engine: one index per cluster and generation behind an alias, external versions, PIT reads.
 
+mod checkpoints;
 mod client;
 mod engine;
 mod extent;
+mod generation;
 mod template;
 mod transport;
+mod versions;
 
 pub use engine::{Engine, EngineOptions};
 pub use template::{IndexSettings, MAPPING_VERSION, index_template, mappings};

@@ -48,7 +48,19 @@ pub fn index_template(prefix: &IndexPrefix, settings: &IndexSettings, fields: &[
                 },
             },
             "mappings": mappings(fields),
-            "aliases": { prefix.as_str(): {} },
+        },
+    })
+}
+
+/// The template of the index of checkpoints, so that whoever writes the first one makes it right.
+pub fn state_template(prefix: &IndexPrefix, settings: &IndexSettings) -> Value {
+    json!({
+        "index_patterns": [prefix.state()],
+        "priority": PRIORITY + prefix.as_str().len(),
+        "template": {
+            "settings": { "index": { "number_of_shards": 1, "number_of_replicas": settings.replicas } },
+            // Only ever read by id.
+            "mappings": { "dynamic": false },
         },
     })
 }
@@ -135,7 +147,7 @@ mod tests {
     fn the_template_covers_the_generations_of_its_prefix_only() {
         let template = index_template(&IndexPrefix::default(), &IndexSettings::default(), &[]);
         assert_eq!(template["index_patterns"], json!(["fleetdex-*.g*"]));
-        assert_eq!(template["template"]["aliases"], json!({ "fleetdex": {} }));
+        assert!(template["template"]["aliases"].is_null(), "a generation that is not complete must not be seen");
         assert_eq!(template["template"]["mappings"]["dynamic"], json!(false));
     }
 

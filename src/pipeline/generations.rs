@@ -1,0 +1,141 @@
+//! Which generation each cluster's documents are written to.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use tokio::sync::OnceCell;
+
+use super::{Pipeline, lock};
+use crate::{
+    model::{ClusterName, IndexName},
+    store::{Generation, StoreError},
+};
+
+/// What is known of the generations of a store's clusters.
+#[derive(Default)]
+pub struct Generations {
+    open: BTreeMap<ClusterName, Arc<Slot>>,
+    /// Clusters whose units have to begin anew.
+    lost: BTreeSet<ClusterName>,
+    /// The number that the next generation of a cluster has to be above.
+    above: BTreeMap<ClusterName, u64>,
+}
+
+/// The generation of one cluster, opened once, whichever of its units comes first.
+struct Slot {
+    uid: Option<String>,
+    generation: OnceCell<Generation>,
+    is_live: AtomicBool,
+}
+
+impl Slot {
+    fn generation(&self) -> Option<Generation> {
+        let generation = self.generation.get()?.clone();
+        Some(Generation { live: self.is_live.load(Ordering::Acquire), ..generation })
+    }
+}
+
+impl Pipeline {
+    /// The generation that a cluster's documents are written to. `uid` is that of its namespace kube-system, if that is known.
+    pub async fn generation(&self, cluster: &ClusterName, uid: Option<&str>) -> Result<Generation, StoreError> {
+        let slot = self.slot(cluster, uid);
+        let opened = slot.generation.get_or_try_init(|| self.open_generation(cluster, uid, &slot)).await?;
+        Ok(opened.clone())
+    }
+
+    fn slot(&self, cluster: &ClusterName, uid: Option<&str>) -> Arc<Slot> {
+        let mut generations = lock(&self.0.generations);
+        let slot = generations.open.get(cluster).filter(|slot| slot.uid.as_deref() == uid);
+        if let Some(slot) = slot {
+            return Arc::clone(slot);
+        }
+        let uid = uid.map(str::to_owned);
+        let slot = Arc::new(Slot { uid, generation: OnceCell::new(), is_live: AtomicBool::new(false) });
+        generations.open.insert(cluster.clone(), Arc::clone(&slot));
+        slot
+    }
+
+    async fn open_generation(&self, cluster: &ClusterName, uid: Option<&str>, slot: &Slot) -> Result<Generation, StoreError> {
+        let above = lock(&self.0.generations).above.get(cluster).copied().unwrap_or_default();
+        let store = self.opened().await;
+        let generation = store.open(cluster, uid, above).await?;
+        let checkpoints = store.checkpoints(cluster).await?;
+        self.0.book.open(&generation, checkpoints);
+        slot.is_live.store(generation.live, Ordering::Release);
+        self.0.changed.notify_one();
+        Ok(generation)
+    }
+
+    /// Every generation that is open.
+    pub fn generations(&self) -> Vec<Generation> {
+        lock(&self.0.generations).open.values().filter_map(|slot| slot.generation()).collect()
+    }
+
+    /// The open generation of a cluster.
+    pub fn open_generation_of(&self, cluster: &ClusterName) -> Option<Generation> {
+        lock(&self.0.generations).open.get(cluster)?.generation()
+    }
+
+    /// Lets queries be answered from a generation that is complete.
+    pub async fn activate(&self, generation: &Generation) -> Result<(), StoreError> {
+        self.opened().await.activate(generation).await?;
+        if let Some(slot) = self.slot_of(&generation.target) {
+            slot.is_live.store(true, Ordering::Release);
+        }
+        self.0.changed.notify_one();
+        Ok(())
+    }
+
+    fn slot_of(&self, target: &IndexName) -> Option<Arc<Slot>> {
+        let generations = lock(&self.0.generations);
+        let is_target = |slot: &&Arc<Slot>| slot.generation.get().is_some_and(|generation| generation.target == *target);
+        generations.open.values().find(is_target).cloned()
+    }
+
+    /// Forgets the generation of a cluster, because it is about to be dropped.
+    pub fn forget(&self, cluster: &ClusterName) {
+        lock(&self.0.generations).open.remove(cluster);
+        self.0.book.drop_cluster(cluster);
+    }
+
+    /// The index behind a write alias is gone: it is made and filled again. One that is not in use any more is no loss.
+    pub(super) fn note_lost(&self, target: &IndexName, message: &str) {
+        let Some(generation) = self.slot_of(target).and_then(|slot| slot.generation()) else { return };
+        tracing::warn!(cluster = %generation.cluster, index = %generation.index, message, "an index is lost; its cluster is read anew");
+        self.begin_anew(generation.cluster);
+    }
+
+    /// A generation holds what cannot be brought up to date: the next one takes its place.
+    pub fn renew(&self, generation: &Generation, reason: &str) {
+        if self.slot_of(&generation.target).is_none() {
+            return;
+        }
+        tracing::warn!(cluster = %generation.cluster, index = %generation.index, reason, "the cluster's history went back; a new generation is made");
+        lock(&self.0.generations).above.insert(generation.cluster.clone(), generation.number);
+        self.0.metrics.renewed.inc();
+        self.begin_anew(generation.cluster.clone());
+    }
+
+    fn begin_anew(&self, cluster: ClusterName) {
+        let mut generations = lock(&self.0.generations);
+        generations.open.remove(&cluster);
+        generations.lost.insert(cluster);
+        drop(generations);
+        self.0.changed.notify_one();
+    }
+
+    /// Takes the clusters whose units have to begin anew.
+    pub fn take_lost(&self) -> BTreeSet<ClusterName> {
+        std::mem::take(&mut lock(&self.0.generations).lost)
+    }
+
+    /// Whether there are such clusters.
+    pub fn has_lost(&self) -> bool {
+        !lock(&self.0.generations).lost.is_empty()
+    }
+}

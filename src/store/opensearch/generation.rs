@@ -1,0 +1,250 @@
+//! Generations: which indices there are of each cluster, which one is written to, and which one answers queries.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use http::Method;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{client::parse, engine::Engine, template::MAPPING_VERSION};
+use crate::{
+    model::{ClusterName, IndexName},
+    store::{Generation, StoreError},
+};
+
+/// How often another instance may be faster at making the next generation before it is an error.
+const ATTEMPTS: usize = 5;
+
+/// `_meta.fleetdex` of an index: whose documents it holds, and in what shape.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Identity {
+    cluster: ClusterName,
+    owner: String,
+    /// UID of the cluster's namespace kube-system; absent: not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    uid: Option<String>,
+    generation: u64,
+    mapping_version: u32,
+    projection: String,
+}
+
+/// One index of a survey.
+struct Found {
+    index: IndexName,
+    id: String,
+    aliases: BTreeSet<String>,
+    identity: Option<Identity>,
+}
+
+#[derive(Deserialize)]
+struct RawIndex {
+    #[serde(default)]
+    aliases: BTreeMap<String, Value>,
+    #[serde(default)]
+    mappings: RawMappings,
+    settings: Option<RawSettings>,
+}
+
+#[derive(Deserialize, Default)]
+struct RawMappings {
+    #[serde(rename = "_meta", default)]
+    meta: RawMeta,
+}
+
+#[derive(Deserialize, Default)]
+struct RawMeta {
+    fleetdex: Option<Identity>,
+}
+
+#[derive(Deserialize)]
+struct RawSettings {
+    index: RawIndexSettings,
+}
+
+#[derive(Deserialize)]
+struct RawIndexSettings {
+    uuid: String,
+}
+
+impl Engine {
+    /// All indices that match a pattern.
+    async fn survey(&self, pattern: &str) -> Result<Vec<Found>, StoreError> {
+        let operation = "reading the indices";
+        let path = format!(
+            "/{pattern}?allow_no_indices=true&ignore_unavailable=true&filter_path=*.aliases,*.settings.index.uuid,*.mappings._meta"
+        );
+        let Some(body) = self.get_optional(operation, path).await? else { return Ok(Vec::new()) };
+        let indices: BTreeMap<IndexName, RawIndex> = parse(operation, &body)?;
+        let found = indices.into_iter().filter_map(|(index, raw)| {
+            let id = raw.settings?.index.uuid;
+            Some(Found { index, id, aliases: raw.aliases.into_keys().collect(), identity: raw.mappings.meta.fleetdex })
+        });
+        Ok(found.collect())
+    }
+
+    /// Every generation of this installation under the engine's prefix.
+    pub(super) async fn own_generations(&self) -> Result<Vec<Generation>, StoreError> {
+        let found = self.survey(&format!("{}-*.g*", self.options.prefix.as_str())).await?;
+        Ok(found.iter().filter_map(|found| self.own_generation(found)).collect())
+    }
+
+    fn own_generation(&self, found: &Found) -> Option<Generation> {
+        let identity = found.identity.as_ref().filter(|identity| identity.owner == self.options.owner)?;
+        let prefix = &self.options.prefix;
+        // The pattern also finds the indices of a longer prefix.
+        let of_prefix = found.index == prefix.generation(&identity.cluster, identity.generation);
+        of_prefix.then(|| Generation {
+            cluster: identity.cluster.clone(),
+            number: identity.generation,
+            id: found.id.as_str().into(),
+            index: found.index.clone(),
+            target: prefix.write_alias(&identity.cluster, identity.generation),
+            live: self.read_aliases(&identity.cluster).iter().all(|alias| found.aliases.contains(alias.as_str())),
+        })
+    }
+
+    fn read_aliases(&self, cluster: &ClusterName) -> [IndexName; 2] {
+        [self.options.prefix.cluster_alias(cluster), self.options.prefix.all()]
+    }
+
+    /// The clusters of those generations that are gone, or without the aliases that they should have.
+    pub(super) async fn lost_generations(&self, generations: &[Generation]) -> Result<BTreeSet<ClusterName>, StoreError> {
+        let found = self.survey(&format!("{}-*.g*", self.options.prefix.as_str())).await?;
+        let as_it_should_be = |wanted: &Generation| {
+            found.iter().any(|found| {
+                let written = found.aliases.contains(wanted.target.as_str());
+                let read = || self.read_aliases(&wanted.cluster).iter().all(|alias| found.aliases.contains(alias.as_str()));
+                found.index == wanted.index && *found.id == *wanted.id && written && (!wanted.live || read())
+            })
+        };
+        Ok(generations.iter().filter(|wanted| !as_it_should_be(wanted)).map(|wanted| wanted.cluster.clone()).collect())
+    }
+
+    /// The newest generation if it fits, else the next one.
+    pub(super) async fn open_generation(
+        &self,
+        cluster: &ClusterName,
+        uid: Option<&str>,
+        above: u64,
+    ) -> Result<Generation, StoreError> {
+        let remembered = self.stored_checkpoints(cluster).await?.map_or(0, |checkpoints| checkpoints.generation);
+        for _ in 0..ATTEMPTS {
+            let indices = self.survey(self.options.prefix.generations(cluster).as_str()).await?;
+            self.refuse_foreign(cluster, &indices)?;
+            let newest = indices.iter().max_by_key(|found| found.identity.as_ref().map(|identity| identity.generation));
+            if let Some(found) = newest
+                && let Some(identity) = &found.identity
+                && identity.generation > above
+                && self.fits(identity, uid)
+            {
+                return self.adopt(found, identity, uid).await;
+            }
+            let highest = newest.and_then(|found| found.identity.as_ref()).map_or(0, |identity| identity.generation);
+            let number = highest.max(above).max(remembered) + 1;
+            if self.create_generation(cluster, uid, number).await? {
+                tracing::info!(%cluster, number, "created a generation");
+            }
+        }
+        Err(StoreError::Busy {
+            status: 409,
+            reason: format!("the indices of cluster {cluster} keep changing; is another installation at work?"),
+        })
+    }
+
+    fn refuse_foreign(&self, cluster: &ClusterName, indices: &[Found]) -> Result<(), StoreError> {
+        for found in indices {
+            let owner = match &found.identity {
+                Some(identity) if identity.owner == self.options.owner && identity.cluster == *cluster => continue,
+                Some(identity) if identity.owner == self.options.owner => format!("cluster {}", identity.cluster),
+                Some(identity) => format!("another installation ({})", identity.owner),
+                None => "something else than Fleetdex".to_owned(),
+            };
+            return Err(StoreError::Foreign { index: found.index.to_string(), owner });
+        }
+        Ok(())
+    }
+
+    /// Whether documents of today's shape of that cluster are in there. A UID that is not known on either side is no difference.
+    fn fits(&self, identity: &Identity, uid: Option<&str>) -> bool {
+        let same_cluster = uid.is_none() || identity.uid.is_none() || identity.uid.as_deref() == uid;
+        same_cluster && identity.mapping_version == MAPPING_VERSION && identity.projection == self.options.projection
+    }
+
+    /// Completes what is missing of a generation that fits: its write alias, and the cluster's UID when that was not known before.
+    async fn adopt(&self, found: &Found, identity: &Identity, uid: Option<&str>) -> Result<Generation, StoreError> {
+        let cluster = &identity.cluster;
+        let target = self.options.prefix.write_alias(cluster, identity.generation);
+        if !found.aliases.contains(target.as_str()) {
+            let action = json!({ "add": { "index": found.index, "alias": target } });
+            self.change_aliases("restoring an alias", &[action]).await?;
+        }
+        if identity.uid.is_none() && uid.is_some() {
+            let known = Identity { uid: uid.map(str::to_owned), ..identity.clone() };
+            let body = json!({ "_meta": { "fleetdex": known } });
+            self.send("naming the cluster of an index", Method::PUT, format!("/{}/_mapping", found.index), Some(&body)).await?;
+        }
+        let live = self.read_aliases(cluster).iter().all(|alias| found.aliases.contains(alias.as_str()));
+        Ok(Generation {
+            cluster: cluster.clone(),
+            number: identity.generation,
+            id: found.id.as_str().into(),
+            index: found.index.clone(),
+            target,
+            live,
+        })
+    }
+
+    /// Whether it was made by this request; otherwise it was there already.
+    async fn create_generation(&self, cluster: &ClusterName, uid: Option<&str>, number: u64) -> Result<bool, StoreError> {
+        let identity = Identity {
+            cluster: cluster.clone(),
+            owner: self.options.owner.clone(),
+            uid: uid.map(str::to_owned),
+            generation: number,
+            mapping_version: MAPPING_VERSION,
+            projection: self.options.projection.clone(),
+        };
+        let index = self.options.prefix.generation(cluster, number);
+        let target = self.options.prefix.write_alias(cluster, number);
+        let body = json!({ "aliases": { target.as_str(): {} }, "mappings": { "_meta": { "fleetdex": identity } } });
+        match self.send("creating an index", Method::PUT, format!("/{index}"), Some(&body)).await {
+            Ok(_) => Ok(true),
+            // Another instance was faster.
+            Err(StoreError::Refused { reason, .. }) if reason.contains("resource_already_exists_exception") => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Adds the read aliases and removes the cluster's other indices, in one request that is done as a whole or not at all.
+    pub(super) async fn swap_to(&self, generation: &Generation) -> Result<(), StoreError> {
+        let Generation { cluster, index, .. } = generation;
+        // What is not refreshed yet would be missing from the answers.
+        self.send("refreshing an index", Method::POST, format!("/{index}/_refresh"), None).await?;
+        let mut actions: Vec<Value> =
+            self.read_aliases(cluster).iter().map(|alias| json!({ "add": { "index": index, "alias": alias } })).collect();
+        for other in self.survey(self.options.prefix.generations(cluster).as_str()).await? {
+            if self.own_generation(&other).is_some_and(|other| other.cluster == *cluster && other.number < generation.number) {
+                actions.push(json!({ "remove_index": { "index": other.index } }));
+            }
+        }
+        self.change_aliases("making a generation the live one", &actions).await?;
+        tracing::info!(%cluster, %index, removed = actions.len() - 2, "queries are answered from this generation");
+        Ok(())
+    }
+
+    async fn change_aliases(&self, operation: &str, actions: &[Value]) -> Result<(), StoreError> {
+        let body = json!({ "actions": actions });
+        self.send(operation, Method::POST, "/_aliases".to_owned(), Some(&body)).await.map(drop)
+    }
+
+    /// Deletes every generation of a cluster, by its exact name.
+    pub(super) async fn delete_generations(&self, cluster: &ClusterName) -> Result<(), StoreError> {
+        for generation in self.own_generations().await?.iter().filter(|generation| generation.cluster == *cluster) {
+            let path = format!("/{}?ignore_unavailable=true", generation.index);
+            self.send("deleting an index", Method::DELETE, path, None).await?;
+            tracing::info!(%cluster, index = %generation.index, "deleted an index");
+        }
+        Ok(())
+    }
+}

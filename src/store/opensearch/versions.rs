@@ -1,0 +1,88 @@
+//! What is stored, as ids and versions: read page by page from one frozen view.
+
+use std::sync::Arc;
+
+use http::Method;
+use serde_json::{Value, json};
+
+use super::{
+    engine::{Engine, PIT_KEEP_ALIVE},
+    extent::extent_queries,
+};
+use crate::store::{Extent, Generation, StoreError, Visit};
+
+/// Most hits that OpenSearch returns in one page (`index.max_result_window`).
+const PAGE: usize = 10_000;
+/// Everything that is read of an answer; the rest would be half of it.
+const READ: &str = "filter_path=timed_out,_shards.failed,pit_id,hits.hits._id,hits.hits._version,hits.hits.sort";
+
+impl Engine {
+    pub(super) async fn visit_extent(
+        &self,
+        generation: &Generation,
+        extent: &Extent,
+        visit: Visit<'_>,
+    ) -> Result<(), StoreError> {
+        let index = &generation.index;
+        self.send("refreshing an index", Method::POST, format!("/{index}/_refresh"), None).await?;
+        let pit = self.open_pit(index.as_str(), false).await?;
+        let mut outcome = Ok(());
+        for query in extent_queries(extent) {
+            outcome = self.visit_pit(&pit, &query, visit).await;
+            if outcome.is_err() {
+                break;
+            }
+        }
+        self.close_pit(&pit).await;
+        outcome
+    }
+
+    async fn visit_pit(&self, pit: &str, query: &Value, visit: Visit<'_>) -> Result<(), StoreError> {
+        let mut pit = pit.to_owned();
+        let mut after: Option<Vec<Value>> = None;
+        loop {
+            let mut body = json!({
+                "size": PAGE,
+                "pit": { "id": pit, "keep_alive": PIT_KEEP_ALIVE },
+                "query": query,
+                // What the id is made of: unique within a cluster. `_shard_doc` is not known to OpenSearch 2.
+                "sort": [{ "metadata.uid": "asc" }, { "apiVersion": "asc" }, { "kind": "asc" }],
+                "_source": false,
+                "version": true,
+                "track_total_hits": false,
+            });
+            if let Some(after) = after {
+                body["search_after"] = json!(after);
+            }
+            let answer = self.run_search(format!("/_search?{READ}"), &body).await?;
+            for hit in &answer.hits.hits {
+                // The store's own counter starts at 1, so there is always a version to compare.
+                if let Some(Ok(version)) = hit.version.map(|version| version.to_string().parse()) {
+                    visit(&hit.id, version);
+                }
+            }
+            if answer.hits.hits.len() < PAGE {
+                return Ok(());
+            }
+            after = answer.hits.hits.into_iter().next_back().map(|hit| hit.sort);
+            pit = answer.pit_id.unwrap_or(pit);
+        }
+    }
+
+    /// At most one page: a status that counts more of them would say nothing more.
+    pub(super) async fn rejected_ids(&self, generation: &Generation, extent: &Extent) -> Result<Vec<Arc<str>>, StoreError> {
+        let index = &generation.index;
+        let mut ids = Vec::new();
+        for query in extent_queries(extent) {
+            let body = json!({
+                "size": PAGE,
+                "query": { "bool": { "filter": [{ "exists": { "field": "search.rejected" } }, query] } },
+                "_source": false,
+                "track_total_hits": false,
+            });
+            let answer = self.run_search(format!("/{index}/_search?{READ}"), &body).await?;
+            ids.extend(answer.hits.hits.into_iter().map(|hit| Arc::from(hit.id)));
+        }
+        Ok(ids)
+    }
+}

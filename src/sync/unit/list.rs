@@ -1,0 +1,187 @@
+//! Lists: what is stored is compared with what the member shows, and only the difference is written.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde_json::value::RawValue;
+
+use super::{Running, extent, garbled, indexed_at};
+use crate::{
+    model::{Object, Version},
+    planted::{Bug, planted},
+    store::StoreError,
+    sync::{
+        outlet::Wait,
+        relist::{Known, Listed},
+    },
+    watch::{Fault, ListPage, PageOutcome, Pause, Source},
+};
+
+/// The list under way.
+#[derive(Default)]
+pub(super) struct Listing {
+    /// What was stored when it began.
+    known: Known,
+    /// Wanted objects that it has shown.
+    objects: u64,
+}
+
+/// The member's history went back, as this shows.
+struct WentBack(String);
+
+impl Running {
+    /// Reads one list to its end, or to the first failure: page by page, the next one being fetched while this one is sent on.
+    pub(super) async fn list(&mut self, continue_token: Option<String>, limit: Option<u32>) -> Result<Pause, Fault> {
+        let lists = Arc::clone(&self.task.lists);
+        let Ok(_permit) = lists.acquire().await else { return Ok(Pause::Backoff) };
+        if continue_token.is_none() {
+            self.begin_list().await;
+        }
+        let source = self.task.source.clone();
+        let mut body = source.list(continue_token.as_deref(), limit).await?;
+        loop {
+            self.task.metrics.lists.inc();
+            self.task.metrics.list_bytes.inc_by(body.len() as u64);
+            let page = ListPage::parse(&body).map_err(|error| garbled(&error))?;
+            let version = page.version;
+            let next_token = page.continue_token.clone();
+            if self.machine.page_listed(version, page.continue_token.clone()) == PageOutcome::Inconsistent {
+                return Ok(Pause::Backoff);
+            }
+            self.succeeded();
+            let fetch = fetch_next(&source, next_token.as_deref(), limit);
+            let skipped = planted(Bug::SkipLastPage) && next_token.is_none() && self.list.objects > 0;
+            let items = if skipped { &[] } else { &*page.items };
+            let (next, taken) = tokio::join!(fetch, self.take_page(items));
+            if let Err(WentBack(what)) = taken {
+                return Ok(self.went_back(&what).await);
+            }
+            match next {
+                Some(Err(_)) if planted(Bug::PruneOnInterruptedList) => return Ok(self.complete(version).await),
+                Some(next) => body = next?,
+                None => return Ok(self.complete(version).await),
+            }
+        }
+    }
+
+    /// Reads what is stored. Until then nothing is asked of the member: what it lists must be newer than that.
+    async fn begin_list(&mut self) {
+        self.task.progress.list_begins();
+        // What is under way could become a document that the member no longer has, after the look at what is stored.
+        self.task.progress.drained().await;
+        self.list = Listing::default();
+        while let Err(error) = self.read_known().await {
+            tracing::debug!(unit = %self.task.unit, %error, "cannot read the stored versions yet");
+            self.task.progress.failing(error.reason(), error.to_string());
+            let delay = self.next_delay();
+            tokio::time::sleep(delay).await;
+        }
+    }
+
+    async fn read_known(&mut self) -> Result<(), StoreError> {
+        let store = self.task.outlet.pipeline.opened().await;
+        let mut known = Known::default();
+        let visit = &mut |id: &str, version| known.add(id, version);
+        store.visit_versions(&self.generation, &extent(&self.task.unit), visit).await?;
+        self.list.known = known;
+        Ok(())
+    }
+
+    async fn take_page(&mut self, items: &[&RawValue]) -> Result<(), WentBack> {
+        let now = indexed_at();
+        for item in items {
+            let json = item.get();
+            match Object::parse(json) {
+                Ok(object) => self.take_listed(&object, json, &now).await?,
+                Err(error) => self.skip(&error),
+            }
+        }
+        Ok(())
+    }
+
+    async fn take_listed(&mut self, object: &Object<'_>, json: &str, now: &str) -> Result<(), WentBack> {
+        let outlet = Arc::clone(&self.task.outlet);
+        let id = outlet.projector.id(object.uid());
+        if !outlet.wants(object) {
+            if let Some(version) = self.list.known.unwanted(&id) {
+                // At its own version: the object is still there, and must be able to come back as it is.
+                outlet.delete(&self.task.progress, &self.generation.target, id, version, Wait::ForRoom).await;
+            }
+            return Ok(());
+        }
+        self.list.objects += 1;
+        match self.list.known.listed(&id, object.version()) {
+            Listed::Same => drop(self.task.metrics.unchanged.inc()),
+            Listed::Write => self.index(object, json, now, Wait::ForRoom).await,
+            Listed::WentBack => {
+                let name = object.name();
+                return Err(WentBack(format!("a later resourceVersion of {name} is stored than a list shows")));
+            }
+        }
+        Ok(())
+    }
+
+    /// The list shows everything there is: documents that it does not hold are deleted, then the watch begins.
+    async fn complete(&mut self, version: Version) -> Pause {
+        if let Some(stored) = self.list.known.latest_absent()
+            && stored > version
+        {
+            let what = format!("a document of resourceVersion {stored} is stored, and the member is at {version}");
+            return self.went_back(&what).await;
+        }
+        self.task.progress.set_objects(self.list.objects);
+        self.delete_absent(version).await;
+        self.list = Listing::default();
+        if let Some(reason) = self.relist.take() {
+            self.task.metrics.relisted(reason);
+        }
+        self.task.progress.reached(version);
+        Pause::None
+    }
+
+    async fn delete_absent(&mut self, list_version: Version) {
+        if self.list.known.absent() == 0 {
+            return;
+        }
+        let absent = loop {
+            match self.absent().await {
+                Ok(absent) => break absent,
+                Err(error) => {
+                    self.task.progress.failing(error.reason(), error.to_string());
+                    let delay = self.next_delay();
+                    tokio::time::sleep(delay).await;
+                }
+            }
+        };
+        self.task.progress.recovered();
+        tracing::info!(unit = %self.task.unit, documents = absent.len(), "deleting documents that a complete list does not hold");
+        for (id, stored) in absent {
+            // An object that is gone never comes back with its UID, so a late duplicate of an older write may well be kept out.
+            // One that the member only left out may come back as it is.
+            let version = if self.task.is_selective { stored } else { list_version };
+            let outlet = &self.task.outlet;
+            outlet.delete(&self.task.progress, &self.generation.target, id, version, Wait::ForRoom).await;
+        }
+    }
+
+    /// The ids of what is stored and was not listed. Read again, so that not every id has to be kept during every list.
+    async fn absent(&self) -> Result<Vec<(Arc<str>, Version)>, StoreError> {
+        let store = self.task.outlet.pipeline.opened().await;
+        let known = &self.list.known;
+        let mut absent = Vec::with_capacity(known.absent());
+        let visit = &mut |id: &str, version| {
+            if known.is_absent(id, version) {
+                absent.push((Arc::from(id), version));
+            }
+        };
+        store.visit_versions(&self.generation, &extent(&self.task.unit), visit).await?;
+        Ok(absent)
+    }
+}
+
+async fn fetch_next(source: &Source, token: Option<&str>, limit: Option<u32>) -> Option<Result<Bytes, Fault>> {
+    match token {
+        Some(token) => Some(source.list(Some(token), limit).await),
+        None => None,
+    }
+}
