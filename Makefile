@@ -2,17 +2,19 @@
 #
 #   DEMO_ARGS=--exit       the demo stops at its end; without a terminal, or with CI set, it does so anyway (--stay keeps it)
 #   BENCH_ARGS=…           arguments of `e2e bench`
+#   SOAK_ARGS=…            arguments of `e2e soak`, such as --minutes 2 or --seed 7
 #   E2E_THREADS=2          end-to-end tests at a time; each may start servers of up to 3 GiB
 
 CARGO ?= cargo
 DEMO_ARGS ?=
 BENCH_ARGS ?=
+SOAK_ARGS ?=
 E2E_THREADS ?= 2
 
 STEP = @printf '\n== %s\n'
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench fmt parts crds deny prerequisites
+.PHONY: help demo test bench soak fmt parts crds deny prerequisites
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -42,6 +44,10 @@ test: prerequisites ## Everything that has to pass: format, lints, tests, end-to
 bench: prerequisites ## Measure; figures go to target/bench/results.json
 	$(CARGO) build --locked --release --workspace --bins
 	$(CARGO) run --locked --release --quiet --package e2e -- bench $(BENCH_ARGS)
+
+soak: prerequisites ## Writes and random faults for 30 minutes, then the oracle; figures go to target/soak/results.json
+	$(CARGO) build --locked --release --workspace --bins
+	$(CARGO) run --locked --release --quiet --package e2e -- soak $(SOAK_ARGS)
 
 fmt: ## Format the code
 	$(CARGO) fmt --all

@@ -21,6 +21,7 @@ pub mod cluster;
 pub mod kinds;
 pub mod model;
 pub mod pipeline;
+pub mod planted;
 pub mod query;
 pub mod registry;
 pub mod selector;

@@ -270,12 +270,12 @@ fn batches(writes: &[Write], limit: usize) -> Vec<(Bytes, usize)> {
     for (position, write) in writes.iter().enumerate() {
         let bytes = bulk::encoded_len(write);
         if size + bytes > limit && position > start {
-            batches.push((bulk::encode(&writes[start..position]), position - start));
+            batches.push((bulk::encode(&writes[start..position]).body, position - start));
             (start, size) = (position, 0);
         }
         size += bytes;
     }
-    batches.push((bulk::encode(&writes[start..]), writes.len() - start));
+    batches.push((bulk::encode(&writes[start..]).body, writes.len() - start));
     batches
 }
 

@@ -119,7 +119,7 @@ async fn show(args: &Args, progress: &Progress) -> Result<(Fleet, Operator)> {
         None => fleet::target_folder()?.join("demo"),
     };
     progress.tell("starting a control plane, three members and OpenSearch");
-    let options = Options { members: MEMBERS, opensearch: OpenSearchKind::Plain, dir: Some(dir), state_file: None };
+    let options = Options { members: MEMBERS, opensearch: OpenSearchKind::Plain, dir: Some(dir), ..Options::default() };
     let fleet = Fleet::start(options).await?;
     progress.tell("installing the custom resources, registering the members");
     register(&fleet).await?;

@@ -5,6 +5,7 @@
 //! [`fleet`] runs them on loopback and promises that none of them outlives the process that started it.
 
 pub mod bench;
+pub mod churn;
 pub mod demo;
 pub mod fleet;
 pub mod generate;
@@ -18,4 +19,6 @@ pub mod operator;
 pub mod oracle;
 pub mod parts;
 pub mod poll;
+pub mod proxy;
 pub mod scenario;
+pub mod soak;

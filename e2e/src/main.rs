@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Parser, Subcommand, ValueEnum};
 use e2e::fleet::{self, Fleet, FleetState, OpenSearchKind, Options};
 use e2e::parts::{self, Part};
-use e2e::{bench, demo};
+use e2e::{bench, demo, soak};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Real parts for tests, demo and benchmarks of Fleetdex.
@@ -51,6 +51,8 @@ enum Task {
     Demo(demo::Args),
     /// Measure the first sync and churn beside the limits of the servers; writes target/bench/results.json.
     Bench(bench::BenchArgs),
+    /// Steady writes and random faults for a while, then the oracle; writes target/soak/results.json.
+    Soak(soak::SoakArgs),
     /// Stop the fleet that a state file describes.
     Down {
         /// The file (default: target/fleet/fleet.json).
@@ -103,13 +105,18 @@ fn run(task: Task) -> Result<()> {
             if in_background {
                 nix::unistd::setsid().context("leaving the terminal")?;
             }
-            let options = Options { members, opensearch: opensearch.into(), dir: Some(dir), state_file: Some(state_file) };
+            let state_file = Some(state_file);
+            let options = Options { members, opensearch: opensearch.into(), dir: Some(dir), state_file, ..Options::default() };
             up(options)
         }
         Task::Demo(args) => demo::run(&args),
         Task::Bench(args) => {
             e2e::http::install_tls_provider();
             tokio::runtime::Runtime::new()?.block_on(bench::run(args))
+        }
+        Task::Soak(args) => {
+            e2e::http::install_tls_provider();
+            tokio::runtime::Runtime::new()?.block_on(soak::run(args))
         }
         Task::Down { state } => {
             let state_file = match state {

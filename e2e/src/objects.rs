@@ -82,13 +82,37 @@ impl Objects {
         self.apply(&config_map_path(namespace, name), &object).await
     }
 
+    /// Creates a service account that may do anything, and gives a token of it. Deleting the account makes the token invalid, a few
+    /// seconds later.
+    pub async fn service_account_token(&self, name: &str) -> Result<String> {
+        let account = json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": name } });
+        self.apply(&service_account_path(name), &account).await?;
+        let binding = json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": { "name": name },
+            "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin" },
+            "subjects": [{ "kind": "ServiceAccount", "name": name, "namespace": "default" }],
+        });
+        self.apply(&format!("apis/rbac.authorization.k8s.io/v1/clusterrolebindings/{name}"), &binding).await?;
+        let request = json!({ "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {} });
+        let answer = self.create(&format!("{}/token", service_account_path(name)), &request).await?;
+        let token = answer["status"]["token"].as_str();
+        Ok(token.with_context(|| format!("{}: no token for {name}", self.server))?.to_owned())
+    }
+
     async fn checked(&self, method: Method, path: &str, content_type: &str, body: Option<&Value>) -> Result<Value> {
         let (status, answer) = self.send(method.clone(), path, content_type, body).await?;
         ensure!(status.is_success(), "{}: {method} {path}: {status}: {answer}", self.server);
         Ok(answer)
     }
 
-    async fn send(&self, method: Method, path: &str, content_type: &str, body: Option<&Value>) -> Result<(StatusCode, Value)> {
+    /// Sends a request, and gives status and body of the answer, a refusal included.
+    pub async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        content_type: &str,
+        body: Option<&Value>,
+    ) -> Result<(StatusCode, Value)> {
         let what = || format!("{}: {method} {path}", self.server);
         let mut request = self.client.request(method.clone(), format!("{}/{path}", self.url)).bearer_auth(&self.token);
         if let Some(body) = body {
@@ -104,4 +128,9 @@ impl Objects {
 /// The path of a `ConfigMap`.
 pub fn config_map_path(namespace: &str, name: &str) -> String {
     format!("api/v1/namespaces/{namespace}/configmaps/{name}")
+}
+
+/// The path of a service account of the namespace `default`.
+pub fn service_account_path(name: &str) -> String {
+    format!("api/v1/namespaces/default/serviceaccounts/{name}")
 }

@@ -124,6 +124,11 @@ impl Operator {
         sum_of_samples(&self.metrics().await?, name, labels)
     }
 
+    /// As [`metric`](Self::metric); 0 when there is no such sample, because nothing of the kind has happened.
+    pub async fn count_of(&self, name: &str, labels: &str) -> Result<f64> {
+        Ok(sum_of_samples(&self.metrics().await?, name, labels).unwrap_or(0.0))
+    }
+
     async fn admin_get(&self, path: &str) -> Result<String> {
         let url = format!("{}/{path}", self.admin_url());
         let request = http::client(None)?.get(&url).timeout(Duration::from_secs(5));

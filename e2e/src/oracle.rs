@@ -1,11 +1,13 @@
 //! Says whether the documents of a store are exactly the objects of the clusters.
 //!
-//! It knows nothing of how Fleetdex works: it lists the API servers, reads every document of the store, and compares.
+//! It knows nothing of how Fleetdex works: it lists the API servers, reads every document of the store through the read alias, and
+//! compares. Besides, one generation of each cluster is all that may be left.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use anyhow::{Context, Result, bail, ensure};
+use fleetdex::model::IndexPrefix;
 use serde_json::{Value, json};
 
 use crate::fleet::ApiServer;
@@ -67,9 +69,28 @@ impl Oracle {
     /// Fails with what is missing, superfluous or of another version; else gives the number of documents.
     pub async fn compare(&self) -> Result<usize> {
         let expected = self.expected().await?;
+        let differences = self.differences(&expected).await?;
+        if differences.is_empty() {
+            self.check_generations().await?;
+            return Ok(expected.len());
+        }
+        let mut text = format!("{} objects, {} differences", expected.len(), differences.len());
+        for difference in differences.iter().take(SHOWN) {
+            let _ = write!(text, "\n  {difference}");
+        }
+        bail!(text)
+    }
+
+    /// How many documents are missing, superfluous or of another version.
+    pub async fn drift(&self) -> Result<usize> {
+        let expected = self.expected().await?;
+        Ok(self.differences(&expected).await?.len())
+    }
+
+    async fn differences(&self, expected: &BTreeMap<Key, Seen>) -> Result<Vec<String>> {
         let found = self.found().await?;
         let mut differences = Vec::new();
-        for ((cluster, id), object) in &expected {
+        for ((cluster, id), object) in expected {
             match found.get(&(cluster.clone(), id.clone())) {
                 None => differences.push(format!("missing: {cluster} {id} {} at {}", object.name, object.version)),
                 Some(document) if document != object => {
@@ -80,14 +101,21 @@ impl Oracle {
         }
         let extra = found.iter().filter(|(key, _)| !expected.contains_key(*key));
         differences.extend(extra.map(|((cluster, id), seen)| format!("extra: {cluster} {id} {} at {}", seen.name, seen.version)));
-        if differences.is_empty() {
-            return Ok(expected.len());
+        Ok(differences)
+    }
+
+    /// Each cluster has one index, and its own alias stands for that index.
+    async fn check_generations(&self) -> Result<()> {
+        let clusters: BTreeSet<&str> = self.parts.iter().map(|part| part.cluster.as_str()).collect();
+        for cluster in clusters {
+            let generations = generations(&self.opensearch, &self.prefix, cluster).await?;
+            ensure!(generations.len() == 1, "{cluster} has the indices {generations:?}, not one");
+            let alias = read_alias(&self.prefix, cluster)?;
+            let behind = self.opensearch.get(&format!("_alias/{alias}")).await?;
+            let is_right = behind.as_object().is_some_and(|indices| indices.keys().eq(&generations));
+            ensure!(is_right, "the alias {alias} stands for {behind}, not for {generations:?}");
         }
-        let mut text = format!("{} documents, {} objects, {} differences", found.len(), expected.len(), differences.len());
-        for difference in differences.iter().take(SHOWN) {
-            let _ = write!(text, "\n  {difference}");
-        }
-        bail!(text)
+        Ok(())
     }
 
     async fn expected(&self) -> Result<BTreeMap<Key, Seen>> {
@@ -159,6 +187,19 @@ pub async fn indices(opensearch: &OpenSearch, prefix: &str) -> Result<Vec<String
     let answer = opensearch.get(&format!("_cat/indices/{prefix}-*?format=json&h=index")).await?;
     let rows = answer.as_array().with_context(|| format!("no rows in {answer}"))?;
     Ok(rows.iter().filter_map(|row| row["index"].as_str()).map(str::to_owned).collect())
+}
+
+/// The indices that hold documents of a cluster, finished or not.
+pub async fn generations(opensearch: &OpenSearch, prefix: &str, cluster: &str) -> Result<Vec<String>> {
+    let pattern = format!("{}.g*", read_alias(prefix, cluster)?);
+    let answer = opensearch.get(&format!("_cat/indices/{pattern}?format=json&h=index&s=index")).await?;
+    let rows = answer.as_array().with_context(|| format!("no rows in {answer}"))?;
+    Ok(rows.iter().filter_map(|row| row["index"].as_str()).map(str::to_owned).collect())
+}
+
+/// The alias of one cluster's documents.
+fn read_alias(prefix: &str, cluster: &str) -> Result<String> {
+    Ok(prefix.parse::<IndexPrefix>()?.cluster_alias(&cluster.parse()?).to_string())
 }
 
 /// Fails unless a document holds every field of an object, but for those that are never stored.

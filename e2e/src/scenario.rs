@@ -1,4 +1,4 @@
-//! What scenarios are made of: one fleet and one operator per test program, taken in turns, and registries to try them with.
+//! What scenarios are made of: fleets with an operator each, taken in turns, and registries to try them with.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use tokio::sync::{Mutex, MutexGuard, OnceCell};
+use tokio::sync::{Mutex, MutexGuard, OnceCell, Semaphore, SemaphorePermit};
 
 use crate::fleet::{Fleet, OpenSearchKind, Options, Registration, unique};
 use crate::objects::Objects;
@@ -15,16 +15,31 @@ use crate::opensearch::OpenSearch;
 use crate::operator::{Operator, OperatorOptions};
 use crate::oracle::{Oracle, documents, indices};
 use crate::poll::eventually;
+use crate::proxy::FaultProxy;
 
 /// How long anything may take. No test measures time.
 pub const PATIENCE: Duration = Duration::from_secs(90);
 /// The namespace of the control plane with the members' Secrets.
 pub const SECRETS: &str = "fleet-secrets";
 
-static OPERATOR: OnceCell<Operator> = OnceCell::const_new();
-static TURN: Mutex<()> = Mutex::const_new(());
+static ONE: Stages<1> = Stages::new();
 
-/// The fleet and the operator, for one scenario at a time: faults of one must not be seen by another.
+/// Fleets of a test program, each with an operator, for as many scenarios at a time: faults of one must not be seen by another.
+#[derive(Debug)]
+pub struct Stages<const COUNT: usize> {
+    free: Semaphore,
+    venues: [Venue; COUNT],
+}
+
+/// One fleet and its operator, started by the first scenario that comes here.
+#[derive(Debug)]
+struct Venue {
+    fleet: OnceCell<(Options, Fleet)>,
+    operator: OnceCell<Operator>,
+    turn: Mutex<()>,
+}
+
+/// The fleet and the operator, for one scenario at a time.
 #[derive(Debug)]
 pub struct Stage {
     /// The servers.
@@ -35,24 +50,64 @@ pub struct Stage {
     pub hub: Objects,
     /// The fleet's OpenSearch.
     pub opensearch: OpenSearch,
+    // Freed in this order, so that whoever gets the permit finds a free venue.
     _turn: MutexGuard<'static, ()>,
+    _permit: SemaphorePermit<'static>,
 }
 
-impl Stage {
-    /// Waits for its turn; the first one starts everything. All scenarios of a program want the same number of members.
-    pub async fn enter(members: usize) -> Result<Self> {
-        let turn = TURN.lock().await;
-        let options = Options { members, opensearch: OpenSearchKind::Plain, ..Options::default() };
-        let fleet = Fleet::shared(options).await?;
-        let operator = OPERATOR.get_or_try_init(|| start(fleet)).await?;
-        operator.process().check_running()?;
-        Ok(Self {
+impl<const COUNT: usize> Stages<COUNT> {
+    /// Fleets that are not started before they are needed.
+    pub const fn new() -> Self {
+        Self { free: Semaphore::const_new(COUNT), venues: [const { Venue::new() }; COUNT] }
+    }
+
+    /// Waits for a free fleet. All scenarios of a program want the same options.
+    pub async fn enter(&'static self, options: &Options) -> Result<Stage> {
+        let permit = self.free.acquire().await.context("waiting for a fleet")?;
+        let (venue, turn) = self.free_venue()?;
+        let start_fleet = || async { Ok::<_, anyhow::Error>((options.clone(), Fleet::start(options.clone()).await?)) };
+        let (started, fleet) = venue.fleet.get_or_try_init(start_fleet).await?;
+        ensure!(started == options, "the fleet was started with {started:?}, but {options:?} was asked for");
+        let operator = venue.operator.get_or_try_init(|| start(fleet)).await?;
+        // A scenario that failed may have left servers down; the next one is about something else.
+        fleet.heal().await?;
+        if !operator.process().is_awake()? {
+            eprintln!("the operator was left dead and is started again\n{}", operator.process().log_tail(20));
+            operator.restart()?;
+        }
+        Ok(Stage {
             fleet,
             operator,
             hub: Objects::of(fleet.control_plane())?,
             opensearch: fleet.opensearch()?.client()?,
             _turn: turn,
+            _permit: permit,
         })
+    }
+
+    /// Whoever has a permit finds one.
+    fn free_venue(&'static self) -> Result<(&'static Venue, MutexGuard<'static, ()>)> {
+        let taken = self.venues.iter().find_map(|venue| Some((venue, venue.turn.try_lock().ok()?)));
+        taken.context("no fleet is free")
+    }
+}
+
+impl<const COUNT: usize> Default for Stages<COUNT> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Venue {
+    const fn new() -> Self {
+        Self { fleet: OnceCell::const_new(), operator: OnceCell::const_new(), turn: Mutex::const_new(()) }
+    }
+}
+
+impl Stage {
+    /// Waits for its turn with the one fleet of this program. All scenarios of a program want the same number of members.
+    pub async fn enter(members: usize) -> Result<Self> {
+        ONE.enter(&Options { members, opensearch: OpenSearchKind::Plain, ..Options::default() }).await
     }
 
     /// Objects of a member.
@@ -63,6 +118,25 @@ impl Stage {
     /// Registers a member under another name, too.
     pub async fn register(&self, number: usize, cluster: &str) -> Result<()> {
         register(&self.hub, &Registration::new(self.fleet.member(number)?, cluster, SECRETS)).await
+    }
+
+    /// Registers a member under another name behind a proxy, through which the operator reaches it.
+    pub async fn register_behind_proxy(&self, number: usize, cluster: &str) -> Result<FaultProxy> {
+        let member = self.fleet.member(number)?;
+        let proxy = FaultProxy::start(member.url())?;
+        register(&self.hub, &Registration::new(member, cluster, SECRETS).through(&proxy.url())).await?;
+        Ok(proxy)
+    }
+
+    /// Removes what [`register`](Self::register) and its kin made.
+    pub async fn unregister(&self, cluster: &str) -> Result<()> {
+        self.hub.delete(&cluster_path(cluster)).await?;
+        self.hub.delete(&secret_path(cluster)).await
+    }
+
+    /// Another operator for the same control plane.
+    pub async fn second_operator(&self) -> Result<Operator> {
+        start_operator(self.fleet).await
     }
 
     /// How often the stream of each unit was started since the operator's log began.
@@ -82,6 +156,11 @@ impl Stage {
 /// Starts the operator on a control plane with CRDs and all members registered.
 async fn start(fleet: &Fleet) -> Result<Operator> {
     prepare(fleet).await?;
+    start_operator(fleet).await
+}
+
+/// Starts an operator for a fleet that is [prepared](prepare), and waits until it is ready.
+pub async fn start_operator(fleet: &Fleet) -> Result<Operator> {
     let operator = Operator::start(OperatorOptions {
         kubeconfig: fleet.control_plane().kubeconfig(),
         dir: fleet.dir().to_owned(),
@@ -156,15 +235,22 @@ pub struct Registry {
 impl Registry {
     /// Registers `selectors` of the clusters with these names in the stage's OpenSearch. It is not applied yet.
     pub fn new(stage: &Stage, name: &str, clusters: &[&str], selectors: &Value) -> Result<Self> {
+        Self::in_fleet(stage.fleet, name, clusters, selectors)
+    }
+
+    /// As [`new`](Self::new), for a fleet that is not on a stage.
+    pub fn in_fleet(fleet: &Fleet, name: &str, clusters: &[&str], selectors: &Value) -> Result<Self> {
         let prefix = unique(name);
+        let opensearch = fleet.opensearch()?;
         let spec = json!({
             "targetCluster": { "clusterNames": clusters },
             "resourceSelectors": selectors,
             "backendStore": { "openSearch": {
-                "addresses": [stage.fleet.opensearch()?.url()], "indexPrefix": prefix, "numberOfReplicas": 0,
+                "addresses": [opensearch.url()], "indexPrefix": prefix, "numberOfReplicas": 0,
             } },
         });
-        Ok(Self { name: prefix.clone(), prefix, spec, hub: stage.hub.clone(), opensearch: stage.opensearch.clone() })
+        let hub = Objects::of(fleet.control_plane())?;
+        Ok(Self { name: prefix.clone(), prefix, spec, hub, opensearch: opensearch.client()? })
     }
 
     /// Another registry with the same store and the same spec.

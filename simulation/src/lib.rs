@@ -1,7 +1,20 @@
 //! Fleetdex against servers that live in this process: an apiserver and an OpenSearch without sockets, disks or real time, which fail on
 //! command. The real engine runs on them, thousands of times, each time from a seed that brings back the same run.
 //!
-//! The servers are held to the real ones by `e2e/tests/fakes.rs`: one script of requests runs on both, and the answers are equal.
+//! - [`apiserver`], [`opensearch`]: the servers. They are held to the real ones by `e2e/tests/fakes_apiserver.rs` and
+//!   `e2e/tests/fakes_opensearch.rs`: one script of requests runs on both, and the answers are equal.
+//! - [`operator`]: one life of the operator, made of the parts that `fleetdex run` is made of.
+//! - [`world`]: the fleet, and what people and faults do to it. [`selection`]: what the registry asks for.
+//! - [`oracle`]: what should be stored, against what is. It is the only judge, whatever went wrong.
+//! - [`run`]: one run from one seed.
 
 pub mod apiserver;
 pub mod opensearch;
+pub mod operator;
+pub mod oracle;
+pub mod run;
+pub mod selection;
+pub mod world;
+
+/// What stands in every Secret, and must be in no request to OpenSearch.
+pub const SECRET_VALUE: &str = "c3dvcmRmaXNo";

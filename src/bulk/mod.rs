@@ -9,7 +9,7 @@ use bytes::Bytes;
 
 use crate::model::{IndexName, Version};
 
-pub use encode::{encode, encoded_len};
+pub use encode::{Encoded, encode, encoded_len};
 pub use outcome::{Garbled, Verdict, read_response};
 
 /// One change of one document.

@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 
 use super::{
     ClusterName, FieldPath, FieldType, Object, ObjectError, Projection, Resource, SelectableField, Version, hex,
-    json::{PathTree, RawMembers, write, write_key, write_text},
+    json::{PathTree, RawMembers, write_key, write_text},
     number,
 };
 
@@ -313,54 +313,6 @@ fn write_hidden(out: &mut Vec<u8>, data: &RawValue) {
     out.push(b'}');
 }
 
-/// Stands in for a document that the store refused: only identity and labels are indexed, everything else is kept, unindexed,
-/// in `search.native`.
-pub fn fallback(body: &[u8], reason: &str) -> Result<Bytes, serde_json::Error> {
-    const INDEXED: [&str; 4] = ["name", "namespace", "uid", "resourceVersion"];
-    const KEPT: [&str; 5] = ["resource", "group", "labels", "labelKeys", "indexedAt"];
-    let document: RawMembers<'_> = serde_json::from_slice(body)?;
-    let member = |name: &str| document.0.iter().find(|(key, _)| key.0 == name).map(|(_, value)| *value);
-    let mut out = b"{".to_vec();
-    for key in ["apiVersion", "kind", "cluster"] {
-        if let Some(value) = member(key) {
-            write_key(&mut out, key);
-            out.extend_from_slice(value.get().as_bytes());
-        }
-    }
-    write_key(&mut out, "search");
-    out.push(b'{');
-    let search: RawMembers<'_> = member("search").map_or(Ok(RawMembers::default()), |raw| serde_json::from_str(raw.get()))?;
-    for (key, value) in search.0.iter().filter(|(key, _)| KEPT.contains(&&*key.0)) {
-        write_key(&mut out, &key.0);
-        out.extend_from_slice(value.get().as_bytes());
-    }
-    write_key(&mut out, "rejected");
-    write(&mut out, &number::cut(reason, MAX_FIELD_VALUE_BYTES));
-    write_key(&mut out, "native");
-    out.push(b'{');
-    if let Some((_, native)) = search.0.iter().find(|(key, _)| key.0 == "native") {
-        let native: RawMembers<'_> = serde_json::from_str(native.get())?;
-        for (key, value) in &native.0 {
-            write_key(&mut out, &key.0);
-            out.extend_from_slice(value.get().as_bytes());
-        }
-    }
-    for (key, value) in document.0.iter().filter(|(key, _)| !["apiVersion", "kind", "cluster", "search"].contains(&&*key.0)) {
-        write_key(&mut out, &key.0);
-        out.extend_from_slice(value.get().as_bytes());
-    }
-    out.extend_from_slice(b"}}");
-    write_key(&mut out, "metadata");
-    out.push(b'{');
-    let metadata: RawMembers<'_> = member("metadata").map_or(Ok(RawMembers::default()), |raw| serde_json::from_str(raw.get()))?;
-    for (key, value) in metadata.0.iter().filter(|(key, _)| INDEXED.contains(&&*key.0)) {
-        write_key(&mut out, &key.0);
-        out.extend_from_slice(value.get().as_bytes());
-    }
-    out.extend_from_slice(b"}}");
-    Ok(out.into())
-}
-
 /// The annotation on every answered object that names its member. Source: Karmada's search API.
 pub const CLUSTER_ANNOTATION: &str = "resource.karmada.io/cached-from-cluster";
 
@@ -558,7 +510,7 @@ mod tests {
         let object = json!({"apiVersion": "x.io/v1", "kind": "Foo", "metadata": {"name": "s", "namespace": "n", "uid": "u", "resourceVersion": "1",
             "labels": {"a": "b"}, "creationTimestamp": "odd"}, "search": 1, "spec": {"x": "y"}});
         let (document, _) = encode(&resource("x.io/v1", "Foo", "foos"), &Projection::default(), &[], &object);
-        let body = fallback(&document.body, "mapper_parsing_exception: odd").unwrap();
+        let body = crate::model::fallback(&document.body, crate::model::Shape::Unindexed, "mapper_parsing_exception: odd").unwrap();
         let parsed: Value = serde_json::from_slice(&body).unwrap();
         assert_eq!(parsed["search"]["rejected"], "mapper_parsing_exception: odd");
         assert_eq!(parsed["metadata"], json!({"name": "s", "namespace": "n", "uid": "u", "resourceVersion": "1"}));

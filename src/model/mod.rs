@@ -3,6 +3,7 @@
 //! Strings become these types once, at the door; inside there is no bare `String` for a cluster, a kind or a version.
 
 mod document;
+mod fallback;
 mod fields;
 mod index_name;
 mod json;
@@ -13,7 +14,8 @@ mod projection;
 mod resource;
 mod version;
 
-pub use document::{CLUSTER_ANNOTATION, Document, FieldValues, MAX_FIELD_VALUE_BYTES, Projector, fallback, restore};
+pub use document::{CLUSTER_ANNOTATION, Document, FieldValues, MAX_FIELD_VALUE_BYTES, Projector, restore};
+pub use fallback::{Shape, fallback};
 pub use fields::{FieldPath, FieldType, SelectableField};
 pub use index_name::{IndexName, IndexPrefix, InvalidPrefix};
 pub use names::{ClusterName, InvalidName, Namespace, StoreName};

@@ -21,7 +21,8 @@ use generations::Generations;
 
 use crate::{
     bulk::{Verdict, Write, encoded_len},
-    model::{ClusterName, StoreName, fallback},
+    model::{ClusterName, Shape, StoreName, fallback},
+    planted::{Bug, note_retry, planted},
     store::{Generation, Store, StoreError},
     sync::{
         checkpoints::Book,
@@ -443,11 +444,20 @@ impl<'p> Writer<'p> {
         metrics.bulk_in_flight.inc();
         metrics.bulk_bytes.inc_by(jobs.iter().map(|job| encoded_len(&job.write) as u64).sum());
         let store = Arc::clone(&self.store);
+        let writes: Vec<Write> = jobs.iter().map(|job| job.write.clone()).collect();
+        let jobs = if planted(Bug::AcknowledgeBeforeResponse) { self.acknowledge(jobs) } else { jobs };
         self.in_flight.spawn(async move {
-            let writes: Vec<Write> = jobs.iter().map(|job| job.write.clone()).collect();
             let result = store.write(&writes).await;
             Sent { jobs, result }
         });
+    }
+
+    /// A planted bug: nothing is left to be settled when the answer comes.
+    fn acknowledge(&self, jobs: Vec<Job>) -> Vec<Job> {
+        for job in jobs {
+            self.done(job, BulkVerdict::Indexed);
+        }
+        Vec::new()
     }
 
     fn settle(&mut self, sent: Sent) -> Next {
@@ -476,7 +486,9 @@ impl<'p> Writer<'p> {
                 Verdict::Deleted => self.done(job, BulkVerdict::Deleted),
                 Verdict::Absent => self.done(job, BulkVerdict::Absent),
                 Verdict::Superseded => self.done(job, BulkVerdict::Superseded),
+                Verdict::Rejected(_) if planted(Bug::DropRefusedDocument) => self.done(job, BulkVerdict::Superseded),
                 Verdict::Rejected(reason) => self.reject(job, &reason),
+                Verdict::Retry(_) if planted(Bug::DropThrottledItem) => self.done(job, BulkVerdict::Superseded),
                 Verdict::Retry(message) => {
                     trouble = Some(Unavailable { reason: "Overloaded", message });
                     self.retry(job);
@@ -534,7 +546,7 @@ impl<'p> Writer<'p> {
 
     fn done(&self, job: Job, verdict: BulkVerdict) {
         let metrics = &self.pipeline.0.metrics;
-        let verdict = if job.ticket.fallback && verdict == BulkVerdict::Indexed { BulkVerdict::Fallback } else { verdict };
+        let verdict = if job.ticket.shape != Shape::Whole && verdict == BulkVerdict::Indexed { BulkVerdict::Fallback } else { verdict };
         metrics.items(verdict).inc();
         metrics.event_to_ack.observe(job.ticket.seen.elapsed().as_secs_f64());
         if matches!(verdict, BulkVerdict::Indexed | BulkVerdict::Deleted | BulkVerdict::Absent) {
@@ -546,6 +558,7 @@ impl<'p> Writer<'p> {
 
     fn retry(&self, job: Job) {
         self.pipeline.0.metrics.items(BulkVerdict::Retried).inc();
+        note_retry(&job.write.id);
         settle_superseded(lock(&self.pipeline.0.pending).retry(job));
     }
 
@@ -561,11 +574,11 @@ impl<'p> Writer<'p> {
         self.pipeline.0.metrics.items(BulkVerdict::Rejected).inc();
         job.ticket.progress().reject(&job.write.id);
         tracing::warn!(id = %job.write.id, index = %job.write.index, %reason, "the store refused a document");
-        let replacement = job.write.body.as_ref().filter(|_| !job.ticket.fallback).map(|body| fallback(body, reason));
-        match replacement {
-            Some(Ok(body)) => {
+        let lesser = job.write.body.as_ref().zip(job.ticket.shape.next());
+        match lesser.map(|(body, shape)| (fallback(body, shape, reason), shape)) {
+            Some((Ok(body), shape)) => {
                 job.write.body = Some(body);
-                job.ticket.fallback = true;
+                job.ticket.shape = shape;
                 settle_superseded(lock(&self.pipeline.0.pending).retry(job));
             }
             other => {

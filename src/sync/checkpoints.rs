@@ -8,6 +8,7 @@ use std::{
 use super::progress::{Mark, Progress};
 use crate::{
     model::{ClusterName, Scope, Unit},
+    planted::{Bug, planted},
     store::{Checkpoint, Checkpoints, Generation},
 };
 
@@ -82,7 +83,8 @@ impl Book {
         if pages.get(&generation.cluster).is_some_and(|page| page.index == generation.id) {
             return;
         }
-        let of_this = stored.iter().filter(|stored| stored.index == generation.id).flat_map(|stored| &stored.units);
+        let is_of_this = |stored: &&Checkpoints| stored.index == generation.id || planted(Bug::TrustOtherCheckpoints);
+        let of_this = stored.iter().filter(is_of_this).flat_map(|stored| &stored.units);
         let units = of_this.map(|(key, checkpoint)| (UnitKey(key.clone()), Entry::Remembered(checkpoint.clone()))).collect();
         let page = Page { generation: generation.number, index: Arc::clone(&generation.id), units, saved: stored };
         pages.insert(generation.cluster.clone(), page);
@@ -105,7 +107,9 @@ impl Book {
 
     /// Forgets the units of a cluster that are not among these: their documents are about to be deleted.
     pub fn retain(&self, cluster: &ClusterName, keys: &BTreeSet<UnitKey>) {
-        if let Some(page) = self.lock().get_mut(cluster) {
+        if let Some(page) = self.lock().get_mut(cluster)
+            && !planted(Bug::KeepSweptCheckpoints)
+        {
             page.units.retain(|key, _| keys.contains(key));
         }
     }

@@ -12,7 +12,10 @@ use std::{
 use k8s_openapi::jiff::Timestamp;
 use tokio::{sync::Notify, time::Instant};
 
-use crate::model::{ClusterName, Version};
+use crate::{
+    model::{ClusterName, Shape, Version},
+    planted::{Bug, planted},
+};
 
 /// Where a unit is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,6 +97,10 @@ impl Flow {
     /// Acknowledges a mark if it can be, and sets the next one. Whether anything was acknowledged.
     fn advance(&mut self) -> bool {
         let before = self.acknowledged;
+        if planted(Bug::CheckpointBeforeAcknowledgement) {
+            self.acknowledged = self.reached;
+            return self.acknowledged != before;
+        }
         while !self.broken && self.under_way[1 - self.side] == 0 {
             if let Some(mark) = self.marked.take() {
                 self.acknowledged = Some(mark);
@@ -329,7 +336,7 @@ impl Progress {
         let mut flow = lock(&self.flow);
         let side = flow.side;
         flow.under_way[side] += 1;
-        Ticket { progress: Arc::clone(self), seen: Instant::now(), fallback: false, side, settled: false }
+        Ticket { progress: Arc::clone(self), seen: Instant::now(), shape: Shape::Whole, side, settled: false }
     }
 
     /// Writes that are not acknowledged yet.
@@ -373,8 +380,8 @@ pub struct Ticket {
     progress: Arc<Progress>,
     /// When the change was received.
     pub seen: Instant,
-    /// Whether the write holds a fallback document.
-    pub fallback: bool,
+    /// What the write holds of the object.
+    pub shape: Shape,
     side: usize,
     settled: bool,
 }

@@ -18,6 +18,7 @@ use super::{
 use crate::{
     bulk::Write,
     model::{Namespace, Object, Scope, Unit, Version},
+    planted::{Bug, planted},
     store::{Extent, Generation, KindExtent, StoreError},
     telemetry::metrics::{RelistReason, UnitMetrics, WatchEvent as EventKind},
     watch::{Fault, FaultKind, Machine, Pause, Source, Step, WatchEvent},
@@ -199,6 +200,9 @@ impl Running {
     /// What the member showed cannot be, unless its history went back: the store has to be filled anew, beside what it has.
     /// Whoever runs this task ends it then.
     async fn went_back(&self, what: &str) -> Pause {
+        if planted(Bug::IgnoreRestore) {
+            return Pause::Backoff;
+        }
         let pipeline = &self.task.outlet.pipeline;
         pipeline.renew(&self.generation, &format!("{}: {what}", self.task.unit));
         std::future::pending().await
@@ -214,6 +218,7 @@ impl Running {
     }
 
     async fn watch(&mut self, from: Version) -> Result<Pause, Fault> {
+        let from = if planted(Bug::LoseEventAtReconnect) { from.next() } else { from };
         let mut lines = self.task.source.watch(from).await?;
         self.task.metrics.watch_restarts.inc();
         self.succeeded();
@@ -257,6 +262,9 @@ impl Running {
             }
         };
         let outlet = &self.task.outlet;
+        if planted(Bug::ForgetDelete) && kind == EventKind::Deleted {
+            return Ok(self.reached(object.version()));
+        }
         let is_wanted = outlet.wants(&object);
         if is_wanted && kind != EventKind::Modified {
             self.task.progress.object_added(kind == EventKind::Added);

@@ -2,7 +2,10 @@
 
 use std::fmt;
 
-use crate::model::Version;
+use crate::{
+    model::Version,
+    planted::{Bug, planted},
+};
 
 /// Objects per list page. Smaller pages cost round trips, larger ones memory: 500 pods are 2–3 MB.
 const PAGE_SIZE: u32 = 500;
@@ -215,6 +218,7 @@ impl Machine {
     /// A list or watch failed.
     pub fn failed(&mut self, kind: FaultKind) -> Pause {
         match (kind, &self.state) {
+            (FaultKind::Expired, State::Watching { .. }) if planted(Bug::IgnoreExpired) => Pause::Backoff,
             (FaultKind::Expired, State::Listing { .. }) => {
                 self.expired_lists = self.expired_lists.saturating_add(1);
                 self.state = new_list();

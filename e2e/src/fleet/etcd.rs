@@ -1,31 +1,37 @@
-//! The one etcd under all API servers of a fleet.
+//! The etcd under the API servers of a fleet: one for all, or one for each.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
 
+use super::folder;
 use super::ports::Port;
 use super::process::{Process, Start};
 use super::ready;
 use crate::http;
 use crate::parts::Part;
 
+/// Far beyond what a clean stop takes.
+const STOP_DEADLINE: Duration = Duration::from_secs(30);
+
 /// A running etcd. Its data survives a restart, not the fleet.
 #[derive(Debug)]
 pub struct Etcd {
     url: String,
+    data: PathBuf,
     process: Process,
     _ports: [Port; 2],
 }
 
 impl Etcd {
-    pub(super) fn spawn(dir: &Path, scratch: &Path, group: u32) -> Result<Self> {
+    pub(super) fn spawn(name: &str, dir: &Path, scratch: &Path, group: u32) -> Result<Self> {
         let (client_port, peer_port) = (Port::reserve()?, Port::reserve()?);
         let url = format!("http://127.0.0.1:{}", client_port.number());
         let peer_url = format!("http://127.0.0.1:{}", peer_port.number());
-        let data = scratch.join("etcd");
+        let data = scratch.join(name);
         fs::create_dir_all(&data).with_context(|| format!("creating {}", data.display()))?;
         let arguments = vec![
             "--name=fleet".to_owned(),
@@ -41,9 +47,9 @@ impl Etcd {
             "--log-level=warn".to_owned(),
         ];
         let start = Start { program: Part::Etcd.ensure()?, arguments, folder: dir.to_owned(), ..Start::default() };
-        let process = Process::new("etcd", start, dir.join("etcd.log"), group);
+        let process = Process::new(name, start, dir.join(format!("{name}.log")), group);
         process.spawn()?;
-        Ok(Self { url, process, _ports: [client_port, peer_port] })
+        Ok(Self { url, data, process, _ports: [client_port, peer_port] })
     }
 
     /// The client address, plain HTTP on loopback.
@@ -61,6 +67,50 @@ impl Etcd {
         self.process.kill();
         self.process.spawn()?;
         self.wait_ready().await
+    }
+
+    /// Forgets all history up to the current revision, and gives that revision: whoever wants to watch from before it is told that it
+    /// is gone, unless an API server remembers it.
+    pub async fn compact(&self) -> Result<u64> {
+        // Any read tells the revision.
+        let read = self.call("kv/range", &json!({ "key": "AA==" })).await?;
+        let revision = read["header"]["revision"].as_str().with_context(|| format!("no revision in {read}"))?;
+        self.call("kv/compaction", &json!({ "revision": revision, "physical": true })).await?;
+        revision.parse().with_context(|| format!("the revision is {revision}"))
+    }
+
+    /// Copies its data into `folder`. It is stopped meanwhile, and answers again afterwards.
+    pub async fn save(&self, folder: &Path) -> Result<()> {
+        self.process.terminate(STOP_DEADLINE).await?;
+        folder::copy(&self.data, folder)?;
+        self.restart().await
+    }
+
+    /// Goes back to what was [saved](Self::save); its API servers should not run meanwhile.
+    pub async fn put_back(&self, folder: &Path) -> Result<()> {
+        self.remove_data()?;
+        folder::copy(folder, &self.data)?;
+        self.restart().await
+    }
+
+    /// Starts again with no data at all; its API servers should not run meanwhile.
+    pub async fn start_over(&self) -> Result<()> {
+        self.remove_data()?;
+        self.restart().await
+    }
+
+    fn remove_data(&self) -> Result<()> {
+        self.process.kill();
+        fs::remove_dir_all(&self.data).with_context(|| format!("removing {}", self.data.display()))
+    }
+
+    async fn call(&self, method: &str, body: &Value) -> Result<Value> {
+        let request = http::client(None)?.post(format!("{}/v3/{method}", self.url)).json(body);
+        let answer = request.send().await.with_context(|| format!("etcd: {method}"))?;
+        let status = answer.status();
+        let text = answer.text().await.with_context(|| format!("etcd: {method}"))?;
+        ensure!(status.is_success(), "etcd: {method}: {status}: {text}");
+        serde_json::from_str(&text).with_context(|| format!("etcd: {method}: {text}"))
     }
 
     pub(super) async fn wait_ready(&self) -> Result<()> {

@@ -5,6 +5,7 @@
 pub mod apiserver;
 pub mod certificates;
 pub mod etcd;
+mod folder;
 pub mod opensearch;
 pub mod ports;
 pub mod process;
@@ -56,6 +57,8 @@ pub struct Options {
     pub dir: Option<PathBuf>,
     /// The file that describes the running fleet; by default `fleet.json` in that folder.
     pub state_file: Option<PathBuf>,
+    /// Every member has an etcd of its own, so that its history can be set back or thrown away; else all servers share one.
+    pub own_etcds: bool,
 }
 
 /// Running servers. Dropping it kills them and removes their data; logs and certificates stay until the next start in
@@ -67,7 +70,8 @@ pub struct Fleet {
     control_plane: ApiServer,
     members: Vec<ApiServer>,
     opensearch: Option<OpenSearchServer>,
-    etcd: Etcd,
+    /// The control plane's, and those of the members if they have their own.
+    etcds: Vec<Etcd>,
     guard: Guard,
     state_file: PathBuf,
     dir: FleetDir,
@@ -93,12 +97,14 @@ impl Fleet {
             OpenSearchKind::None => None,
             kind => Some(OpenSearchServer::spawn(kind, path, &scratch, group)?),
         };
-        let etcd = Etcd::spawn(path, &scratch, group)?;
-        etcd.wait_ready().await?;
-        let control_plane = ApiServer::spawn(CONTROL_PLANE, etcd.url(), path, group)?;
-        let names = (1..=options.members).map(|number| format!("member{number}"));
-        let members: Vec<ApiServer> =
-            names.map(|name| ApiServer::spawn(&name, etcd.url(), path, group)).collect::<Result<_>>()?;
+        let names: Vec<String> = (1..=options.members).map(|number| format!("member{number}")).collect();
+        let of_members = names.iter().filter(|_| options.own_etcds).map(|name| format!("etcd-{name}"));
+        let etcds = ["etcd".to_owned()].into_iter().chain(of_members);
+        let etcds: Vec<Etcd> = etcds.map(|name| Etcd::spawn(&name, path, &scratch, group)).collect::<Result<_>>()?;
+        try_join_all(etcds.iter().map(Etcd::wait_ready)).await?;
+        let control_plane = ApiServer::spawn(CONTROL_PLANE, etcds[0].url(), path, group)?;
+        let start = |(name, number): (&String, usize)| ApiServer::spawn(name, etcd_of(&etcds, number).url(), path, group);
+        let members: Vec<ApiServer> = names.iter().zip(1..).map(start).collect::<Result<_>>()?;
 
         control_plane.wait_ready().await?;
         try_join_all(members.iter().map(ApiServer::wait_ready)).await?;
@@ -107,7 +113,7 @@ impl Fleet {
         }
 
         let state_file = options.state_file.unwrap_or_else(|| path.join("fleet.json"));
-        let fleet = Self { control_plane, members, opensearch, etcd, guard, state_file, dir };
+        let fleet = Self { control_plane, members, opensearch, etcds, guard, state_file, dir };
         fleet.state().write(&fleet.state_file)?;
         Ok(fleet)
     }
@@ -133,9 +139,14 @@ impl Fleet {
         self.opensearch.as_ref().context("this fleet was started without OpenSearch")
     }
 
-    /// The etcd under all API servers.
+    /// The etcd under the control plane, and under the members unless they have [their own](Options::own_etcds).
     pub fn etcd(&self) -> &Etcd {
-        &self.etcd
+        &self.etcds[0]
+    }
+
+    /// The etcd under a member, by the member's number.
+    pub fn etcd_of(&self, number: usize) -> &Etcd {
+        etcd_of(&self.etcds, number)
     }
 
     /// Logs, certificates, kubeconfigs.
@@ -163,9 +174,27 @@ impl Fleet {
         self.processes().try_for_each(Process::check_running)
     }
 
+    /// Wakes every server that was paused and starts every one that is down, whatever a test left behind.
+    pub async fn heal(&self) -> Result<()> {
+        for etcd in &self.etcds {
+            if !etcd.process().is_awake()? {
+                etcd.restart().await?;
+            }
+        }
+        for server in [&self.control_plane].into_iter().chain(&self.members) {
+            if !server.process().is_awake()? {
+                server.restart().await?;
+            }
+        }
+        match &self.opensearch {
+            Some(server) if !server.process().is_awake()? => server.restart().await,
+            _ => Ok(()),
+        }
+    }
+
     fn processes(&self) -> impl Iterator<Item = &Process> {
         let servers = [&self.control_plane].into_iter().chain(&self.members).map(ApiServer::process);
-        servers.chain([self.etcd.process()]).chain(self.opensearch.as_ref().map(OpenSearchServer::process))
+        servers.chain(self.etcds.iter().map(Etcd::process)).chain(self.opensearch.as_ref().map(OpenSearchServer::process))
     }
 }
 
@@ -187,6 +216,11 @@ pub fn unique(name: &str) -> String {
 fn random_password() -> String {
     let random: String = (0..20).map(|_| char::from(rand::random_range(b'a'..=b'z'))).collect();
     format!("{random}-A1x")
+}
+
+/// The first one is everybody's who has none.
+fn etcd_of(etcds: &[Etcd], number: usize) -> &Etcd {
+    etcds.get(number).unwrap_or(&etcds[0])
 }
 
 fn needed_parts(opensearch: OpenSearchKind) -> Vec<Part> {

@@ -10,6 +10,7 @@ use nix::unistd::{Gid, Uid, chown};
 use serde_json::json;
 
 use super::certificates::{self, Authority, Identity};
+use super::folder;
 use super::ports::Port;
 use super::process::{Process, Start};
 use super::{OpenSearchKind, random_password, ready};
@@ -213,9 +214,9 @@ impl Layout {
             fs::create_dir_all(folder).with_context(|| format!("creating {}", folder.display()))?;
         }
         if as_root {
-            link_or_copy(installed, &layout.home)?;
+            folder::link_or_copy(installed, &layout.home)?;
         }
-        copy(&installed.join("config"), &layout.config)?;
+        folder::copy(&installed.join("config"), &layout.config)?;
         let java_options = layout.config.join("jvm.options");
         let options = fs::read_to_string(&java_options).context("reading jvm.options")?;
         // Logs and heap dumps would go into the program's own folder.
@@ -287,30 +288,6 @@ fn environment(layout: &Layout, java_home: &Path) -> Vec<(String, String)> {
         ("TMPDIR".to_owned(), temporary.clone()),
         ("HOME".to_owned(), temporary),
     ]
-}
-
-/// Makes the same folder tree at `target`, with hard links where the file system can do that.
-fn link_or_copy(source: &Path, target: &Path) -> Result<()> {
-    walk(source, target, &|from, to| fs::hard_link(from, to).or_else(|_| fs::copy(from, to).map(drop)))
-}
-
-fn copy(source: &Path, target: &Path) -> Result<()> {
-    walk(source, target, &|from, to| fs::copy(from, to).map(drop))
-}
-
-fn walk(source: &Path, target: &Path, transfer: &dyn Fn(&Path, &Path) -> std::io::Result<()>) -> Result<()> {
-    fs::create_dir_all(target).with_context(|| format!("creating {}", target.display()))?;
-    let entries = fs::read_dir(source).with_context(|| format!("reading {}", source.display()))?;
-    for entry in entries {
-        let path = entry.with_context(|| format!("reading {}", source.display()))?.path();
-        let to = target.join(path.file_name().context("a file without a name")?);
-        if path.is_dir() {
-            walk(&path, &to, transfer)?;
-        } else {
-            transfer(&path, &to).with_context(|| format!("copying {} to {}", path.display(), to.display()))?;
-        }
-    }
-    Ok(())
 }
 
 /// Gives everything but the program's files, which are shared with the cache, to the user `nobody`.

@@ -198,6 +198,15 @@ impl Process {
         self.signal(Signal::SIGCONT)
     }
 
+    /// Whether it runs; if it was paused, it goes on.
+    pub fn is_awake(&self) -> Result<bool> {
+        let runs = self.pid().is_some();
+        if runs {
+            self.resume()?;
+        }
+        Ok(runs)
+    }
+
     /// Sends a signal to the running program.
     pub fn signal(&self, signal: Signal) -> Result<()> {
         let mut child = self.child();

@@ -63,6 +63,13 @@ impl Registration {
         Self { secret, cluster }
     }
 
+    /// The same member at another address, such as a proxy's.
+    #[must_use]
+    pub fn through(mut self, url: &str) -> Self {
+        self.cluster["spec"]["apiEndpoint"] = json!(url);
+        self
+    }
+
     /// Both objects as one manifest for `kubectl apply`.
     pub fn manifest(&self) -> String {
         json!({ "apiVersion": "v1", "kind": "List", "items": [self.secret, self.cluster] }).to_string()

@@ -24,7 +24,7 @@ pub struct FleetState {
     pub members: Vec<ClusterState>,
     /// OpenSearch, if the fleet has one.
     pub opensearch: Option<OpenSearchState>,
-    /// The client address of etcd.
+    /// The client address of the control plane's etcd.
     pub etcd_url: String,
     /// The program that started the fleet: when it ends, the fleet ends.
     pub owner: ProcessState,
@@ -85,7 +85,7 @@ impl FleetState {
             control_plane: ClusterState::of(&fleet.control_plane),
             members: fleet.members.iter().map(ClusterState::of).collect(),
             opensearch,
-            etcd_url: fleet.etcd.url().to_owned(),
+            etcd_url: fleet.etcd().url().to_owned(),
             owner: ProcessState::of("owner", std::process::id()),
             process_group: ProcessState::of("process group", fleet.guard.group()),
             processes: fleet.processes().filter_map(running).collect(),

@@ -14,7 +14,7 @@ use super::{
     transport::OpenSearchService,
 };
 use crate::{
-    bulk::{self, Verdict, Write},
+    bulk::{self, Encoded, Verdict, Write},
     model::{ClusterName, FieldPath, IndexPrefix, restore},
     query::{
         Cursor, Hit, Page, Query,
@@ -236,10 +236,12 @@ impl Store for Engine {
     async fn write(&self, writes: &[Write]) -> Result<Vec<Verdict>, StoreError> {
         let operation = "a bulk request";
         let path = "/_bulk?filter_path=errors,items.*.status,items.*.error".to_owned();
-        let body = bulk::encode(writes);
+        let Encoded { body, items } = bulk::encode(writes);
         let answer = self.client.call(Call { operation, method: Method::POST, path, body, timeout: BULK_TIMEOUT }).await?;
-        bulk::read_response(&answer, writes.len())
-            .map_err(|error| StoreError::Garbled { operation: operation.to_owned(), reason: error.to_string() })
+        let mut verdicts = bulk::read_response(&answer, items)
+            .map_err(|error| StoreError::Garbled { operation: operation.to_owned(), reason: error.to_string() })?;
+        verdicts.truncate(writes.len());
+        Ok(verdicts)
     }
 
     async fn visit_versions(&self, generation: &Generation, extent: &Extent, visit: Visit<'_>) -> Result<(), StoreError> {

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use serde_json::value::RawValue;
 
 use super::{Running, extent, garbled, indexed_at};
 use crate::{
     model::{Object, Version},
+    planted::{Bug, planted},
     store::StoreError,
     sync::{
         outlet::Wait,
@@ -48,11 +50,14 @@ impl Running {
             }
             self.succeeded();
             let fetch = fetch_next(&source, next_token.as_deref(), limit);
-            let (next, taken) = tokio::join!(fetch, self.take_page(&page));
+            let skipped = planted(Bug::SkipLastPage) && next_token.is_none() && self.list.objects > 0;
+            let items = if skipped { &[] } else { &*page.items };
+            let (next, taken) = tokio::join!(fetch, self.take_page(items));
             if let Err(WentBack(what)) = taken {
                 return Ok(self.went_back(&what).await);
             }
             match next {
+                Some(Err(_)) if planted(Bug::PruneOnInterruptedList) => return Ok(self.complete(version).await),
                 Some(next) => body = next?,
                 None => return Ok(self.complete(version).await),
             }
@@ -82,9 +87,9 @@ impl Running {
         Ok(())
     }
 
-    async fn take_page(&mut self, page: &ListPage<'_>) -> Result<(), WentBack> {
+    async fn take_page(&mut self, items: &[&RawValue]) -> Result<(), WentBack> {
         let now = indexed_at();
-        for item in &page.items {
+        for item in items {
             let json = item.get();
             match Object::parse(json) {
                 Ok(object) => self.take_listed(&object, json, &now).await?,

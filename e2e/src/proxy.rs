@@ -1,0 +1,341 @@
+//! A TCP proxy that breaks connections on purpose, between the operator and a server.
+//!
+//! It carries bytes and knows no protocol: TLS goes through it untouched, and the server's certificate is valid for it because
+//! both are on 127.0.0.1. It runs on a thread of its own, so that a test may block and its runtime may end.
+
+use std::io;
+use std::net::SocketAddr;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{ReadHalf, WriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::fleet::ports::Port;
+
+/// How much is read at once: what a delay and a limit apply to.
+const CHUNK: usize = 16 * 1024;
+
+/// What a proxy does to its connections, those that are open already included.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Fault {
+    /// Nothing: all bytes pass.
+    #[default]
+    None,
+    /// Nobody listens, and open connections are reset.
+    Refuse,
+    /// Connections are accepted and stay open, and no byte passes until the fault is over.
+    BlackHole,
+    /// Every chunk of at most 16 KiB passes this much later.
+    Delay(Duration),
+    /// A connection is reset once that many bytes of answers have passed since the fault began.
+    ResetAfter(u64),
+}
+
+/// A running proxy. Dropping it closes its connections.
+#[derive(Debug)]
+pub struct FaultProxy {
+    scheme: String,
+    port: Port,
+    orders: Option<watch::Sender<Orders>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Orders {
+    fault: Fault,
+    /// Connections that were open before the last increase are reset.
+    cuts: u64,
+}
+
+impl FaultProxy {
+    /// Starts a proxy to the server at `url`, such as `https://127.0.0.1:6443`.
+    pub fn start(url: &str) -> Result<Self> {
+        let (scheme, address) = url.split_once("://").with_context(|| format!("{url} has no scheme"))?;
+        let server: SocketAddr = address.trim_end_matches('/').parse().with_context(|| format!("{url} has no address"))?;
+        let port = Port::reserve()?;
+        let address = SocketAddr::from(([127, 0, 0, 1], port.number()));
+        let listener = std::net::TcpListener::bind(address).with_context(|| format!("listening on {address}"))?;
+        listener.set_nonblocking(true).context("making a listener asynchronous")?;
+        let (orders, receiver) = watch::channel(Orders::default());
+        let thread = thread::Builder::new().name("proxy".to_owned());
+        let thread = thread.spawn(move || run(listener, server, receiver)).context("starting a proxy's thread")?;
+        Ok(Self { scheme: scheme.to_owned(), port, orders: Some(orders), thread: Some(thread) })
+    }
+
+    /// Where it listens, with the scheme of the server's URL.
+    pub fn url(&self) -> String {
+        format!("{}://127.0.0.1:{}", self.scheme, self.port.number())
+    }
+
+    /// Begins a fault in place of the one before.
+    pub fn set(&self, fault: Fault) {
+        self.order(|orders| orders.fault = fault);
+    }
+
+    /// Resets every connection that is open now.
+    pub fn cut(&self) {
+        self.order(|orders| orders.cuts += 1);
+    }
+
+    fn order(&self, change: impl FnOnce(&mut Orders)) {
+        if let Some(orders) = &self.orders {
+            orders.send_modify(change);
+        }
+    }
+}
+
+impl Drop for FaultProxy {
+    fn drop(&mut self) {
+        // The thread ends when nobody can give it orders any more.
+        drop(self.orders.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The whole life of a proxy's thread. An error is seen by whoever tries to connect.
+fn run(listener: std::net::TcpListener, server: SocketAddr, orders: watch::Receiver<Orders>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let served = runtime.and_then(|runtime| runtime.block_on(serve(listener, server, orders)));
+    if let Err(error) = served {
+        tracing::error!(%error, "a fault proxy ended");
+    }
+}
+
+async fn serve(first: std::net::TcpListener, server: SocketAddr, mut orders: watch::Receiver<Orders>) -> io::Result<()> {
+    let address = first.local_addr()?;
+    let mut listener = Some(TcpListener::from_std(first)?);
+    let mut connections = JoinSet::new();
+    loop {
+        let refuses = orders.borrow_and_update().fault == Fault::Refuse;
+        if refuses {
+            listener = None;
+        } else if listener.is_none() {
+            listener = Some(TcpListener::bind(address).await?);
+        }
+        tokio::select! {
+            changed = orders.changed() => if changed.is_err() { return Ok(()) },
+            Some(client) = accept(listener.as_ref()) => {
+                connections.spawn(carry(client, server, orders.clone()));
+            }
+            Some(_) = connections.join_next() => {}
+        }
+    }
+}
+
+/// The next connection, if there can be one.
+async fn accept(listener: Option<&TcpListener>) -> Option<TcpStream> {
+    let (client, _) = listener?.accept().await.ok()?;
+    Some(client)
+}
+
+/// Carries one connection to its end.
+async fn carry(mut client: TcpStream, address: SocketAddr, orders: watch::Receiver<Orders>) {
+    let born = orders.borrow().cuts;
+    let gate = Gate { orders, born };
+    let mut cut = gate.clone();
+    let ended = tokio::select! {
+        () = cut.closed() => Err(anyhow::anyhow!("cut")),
+        ended = exchange(&mut client, address, gate) => ended,
+    };
+    if ended.is_err() {
+        // What is dropped now is reset.
+        let _ = client.set_zero_linger();
+    }
+}
+
+async fn exchange(client: &mut TcpStream, address: SocketAddr, mut gate: Gate) -> Result<()> {
+    // A black hole tells nobody, not even the server.
+    gate.pass().await?;
+    let mut server = TcpStream::connect(address).await?;
+    client.set_nodelay(true)?;
+    server.set_nodelay(true)?;
+    let (from_client, to_client) = client.split();
+    let (from_server, to_server) = server.split();
+    let requests = pump(from_client, to_server, gate.clone(), Counts::No);
+    let answers = pump(from_server, to_client, gate, Counts::Yes);
+    tokio::try_join!(requests, answers)?;
+    Ok(())
+}
+
+/// Whether bytes of a direction count for [`Fault::ResetAfter`].
+#[derive(Clone, Copy, PartialEq)]
+enum Counts {
+    Yes,
+    No,
+}
+
+async fn pump(mut from: ReadHalf<'_>, mut to: WriteHalf<'_>, mut gate: Gate, counts: Counts) -> Result<()> {
+    let mut buffer = vec![0; CHUNK];
+    let mut passed = 0;
+    loop {
+        let length = from.read(&mut buffer).await?;
+        if length == 0 {
+            return Ok(to.shutdown().await?);
+        }
+        let limit = match gate.pass().await? {
+            Fault::ResetAfter(limit) if counts == Counts::Yes => limit,
+            _ => {
+                passed = 0;
+                u64::MAX
+            }
+        };
+        let room = usize::try_from(limit.saturating_sub(passed)).unwrap_or(usize::MAX);
+        to.write_all(&buffer[..length.min(room)]).await?;
+        if length > room {
+            bail!("the limit is reached");
+        }
+        passed += u64::try_from(length)?;
+    }
+}
+
+/// What every byte of a connection has to pass.
+#[derive(Debug, Clone)]
+struct Gate {
+    orders: watch::Receiver<Orders>,
+    /// The number of cuts before this connection.
+    born: u64,
+}
+
+impl Gate {
+    /// Waits for as long as the fault wants, and gives the fault.
+    async fn pass(&mut self) -> io::Result<Fault> {
+        let open = self.orders.wait_for(|orders| orders.fault != Fault::BlackHole).await;
+        let fault = open.map_err(io::Error::other)?.fault;
+        if let Fault::Delay(delay) = fault {
+            tokio::time::sleep(delay).await;
+        }
+        Ok(fault)
+    }
+
+    /// Ends when the connection has to.
+    async fn closed(&mut self) {
+        let born = self.born;
+        let ends = |orders: &Orders| orders.fault == Fault::Refuse || orders.cuts > born;
+        // An error is the end of the proxy, and of the connection too.
+        let _ = self.orders.wait_for(ends).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sends every byte back.
+    async fn echo_server() -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                tokio::spawn(async move {
+                    let (mut from, mut to) = stream.split();
+                    let _ = tokio::io::copy(&mut from, &mut to).await;
+                });
+            }
+        });
+        url
+    }
+
+    async fn proxy() -> FaultProxy {
+        FaultProxy::start(&echo_server().await).unwrap()
+    }
+
+    async fn connect(proxy: &FaultProxy) -> io::Result<TcpStream> {
+        TcpStream::connect(("127.0.0.1", proxy.port.number())).await
+    }
+
+    async fn say(stream: &mut TcpStream, text: &str) -> io::Result<String> {
+        stream.write_all(text.as_bytes()).await?;
+        let mut answer = vec![0; text.len()];
+        stream.read_exact(&mut answer).await?;
+        Ok(String::from_utf8_lossy(&answer).into_owned())
+    }
+
+    const SHORT: Duration = Duration::from_millis(100);
+
+    #[tokio::test]
+    async fn bytes_pass_both_ways_and_the_end_of_a_stream_as_well() {
+        let proxy = proxy().await;
+        let mut stream = connect(&proxy).await.unwrap();
+        assert_eq!(say(&mut stream, "hello").await.unwrap(), "hello");
+        stream.shutdown().await.unwrap();
+        assert_eq!(stream.read(&mut [0; 8]).await.unwrap(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_cut_resets_what_is_open_and_lets_the_next_one_pass() {
+        let proxy = proxy().await;
+        let mut stream = connect(&proxy).await.unwrap();
+        say(&mut stream, "hello").await.unwrap();
+        proxy.cut();
+        let error = stream.read(&mut [0; 8]).await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
+        let mut next = connect(&proxy).await.unwrap();
+        assert_eq!(say(&mut next, "again").await.unwrap(), "again");
+    }
+
+    #[tokio::test]
+    async fn nobody_listens_while_connections_are_refused() {
+        let proxy = proxy().await;
+        let mut stream = connect(&proxy).await.unwrap();
+        say(&mut stream, "hello").await.unwrap();
+        proxy.set(Fault::Refuse);
+        assert!(stream.read(&mut [0; 8]).await.is_err());
+        while connect(&proxy).await.is_ok() {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(connect(&proxy).await.unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
+        proxy.set(Fault::None);
+        while connect(&proxy).await.is_err() {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(say(&mut connect(&proxy).await.unwrap(), "again").await.unwrap(), "again");
+    }
+
+    #[tokio::test]
+    async fn a_black_hole_keeps_what_it_swallows_until_it_is_over() {
+        let proxy = proxy().await;
+        let mut open = connect(&proxy).await.unwrap();
+        say(&mut open, "hello").await.unwrap();
+        proxy.set(Fault::BlackHole);
+        let mut new = connect(&proxy).await.unwrap();
+        for stream in [&mut open, &mut new] {
+            tokio::time::timeout(SHORT, say(stream, "lost?")).await.unwrap_err();
+        }
+        proxy.set(Fault::None);
+        for stream in [&mut open, &mut new] {
+            let mut answer = [0; 5];
+            stream.read_exact(&mut answer).await.unwrap();
+            assert_eq!(&answer, b"lost?");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_delay_holds_every_chunk_back() {
+        let proxy = proxy().await;
+        proxy.set(Fault::Delay(SHORT));
+        let mut stream = connect(&proxy).await.unwrap();
+        let started = std::time::Instant::now();
+        assert_eq!(say(&mut stream, "slow").await.unwrap(), "slow");
+        assert!(started.elapsed() >= 2 * SHORT, "both ways take their time");
+    }
+
+    #[tokio::test]
+    async fn a_connection_is_reset_after_so_many_bytes_of_answers() {
+        let proxy = proxy().await;
+        proxy.set(Fault::ResetAfter(6));
+        let mut stream = connect(&proxy).await.unwrap();
+        assert_eq!(say(&mut stream, "four").await.unwrap(), "four");
+        assert!(say(&mut stream, "four").await.is_err());
+        proxy.set(Fault::None);
+        let mut next = connect(&proxy).await.unwrap();
+        assert_eq!(say(&mut next, "four").await.unwrap(), "four");
+        assert_eq!(say(&mut next, "four").await.unwrap(), "four");
+    }
+}

@@ -1,0 +1,183 @@
+//! The soak: real servers, steady writes, a random fault every half a minute, and in the end the oracle.
+//!
+//! Everything random follows from a seed: the order of the faults, how long each lasts, and what is written. What happens at the same
+//! time as what does not, because the servers are real.
+
+mod faults;
+mod memory;
+mod report;
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+use serde_json::json;
+
+use self::faults::Hazards;
+use self::memory::Memory;
+use self::report::Report;
+use crate::churn::{COLLECTIONS, Churn, Running, Tally};
+use crate::fleet::{ApiServer, Fleet, Options, Registration, target_folder, unique};
+use crate::objects::Objects;
+use crate::operator::Operator;
+use crate::oracle::Oracle;
+use crate::poll::{always, eventually};
+use crate::proxy::{Fault, FaultProxy};
+use crate::scenario::{self, Registry, SECRETS, register};
+
+const MEMBERS: usize = 2;
+/// Names that are written to, per member; five in six are taken at any time.
+const NAMES: usize = 3_000;
+/// How long the first sync and the last repair may take on a busy machine.
+const DEADLINE: Duration = Duration::from_mins(10);
+/// How long the index is looked at again after it was equal.
+const SETTLING: Duration = Duration::from_secs(10);
+
+/// `e2e soak`
+#[derive(Args, Debug)]
+pub struct SoakArgs {
+    /// How long faults go on.
+    #[arg(long, default_value_t = 30.0)]
+    minutes: f64,
+    /// Makes faults and writes those of an earlier run.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Writes to all members together.
+    #[arg(long, default_value_t = 300)]
+    writes_per_second: u32,
+    /// Seconds from the beginning of a fault to that of the next one.
+    #[arg(long, default_value_t = 30.0)]
+    fault_every: f64,
+}
+
+/// The servers, what is between them and the operator, and the operator.
+struct Scene {
+    // Dropped in this order: who uses a server goes before it.
+    operator: Operator,
+    members: Vec<FaultProxy>,
+    store: FaultProxy,
+    registry: Registry,
+    oracle: Oracle,
+    fleet: Fleet,
+}
+
+/// Runs the soak, prints what it saw and writes `target/soak/results.json`; fails unless the index is equal in the end.
+pub async fn run(arguments: SoakArgs) -> Result<()> {
+    let seed = arguments.seed.unwrap_or_else(|| u64::from(rand::random::<u32>()));
+    println!("soak of {} minutes with --seed {seed}", arguments.minutes);
+    println!("starting {MEMBERS} members, OpenSearch and the operator …");
+    let scene = Scene::start().await?;
+    let churns = scene.begin(seed, arguments.writes_per_second).await?;
+    println!("in sync; now {} writes/s and a fault every {} s", arguments.writes_per_second, arguments.fault_every);
+
+    let mut memory = Memory::default();
+    let mut hazards = Hazards::new(seed);
+    let started = Instant::now();
+    let until = started + Duration::from_secs_f64(arguments.minutes * 60.0);
+    let running: Vec<Running> = churns.iter().map(Churn::start).collect();
+    let every = Duration::from_secs_f64(arguments.fault_every);
+    tokio::select! {
+        ended = hazards.go_on(&scene, every, until) => ended?,
+        never = memory.watch(&scene.operator) => match never {},
+    }
+    let mut tally = Tally::default();
+    for churn in running {
+        tally = tally + churn.stop().await?;
+    }
+    let churned = started.elapsed();
+
+    println!("healing, and waiting for the index to be equal …");
+    scene.heal().await?;
+    let healed = Instant::now();
+    let equal = tokio::select! {
+        equal = scene.until_equal() => equal,
+        never = memory.watch(&scene.operator) => match never {},
+    };
+    let repaired = healed.elapsed();
+    let stays = scene.stays_equal().await;
+    let drift = scene.oracle.drift().await?;
+    let report =
+        Report { seed, churned, tally, faults: hazards.counts(), objects: equal.as_ref().copied().ok(), drift, repaired, memory };
+    println!("\n{report}");
+    write_results(&report)?;
+    equal?;
+    stays?;
+    ensure!(drift == 0, "{drift} documents drifted away");
+    scene.operator.terminate(Duration::from_secs(30)).await.map(drop)
+}
+
+impl Scene {
+    async fn start() -> Result<Self> {
+        let fleet = Fleet::start(Options { members: MEMBERS, own_etcds: true, ..Options::default() }).await?;
+        scenario::prepare(&fleet).await?;
+        let hub = Objects::of(fleet.control_plane())?;
+        let mut members = Vec::new();
+        for member in fleet.members() {
+            let proxy = FaultProxy::start(member.url())?;
+            let token = Objects::of(member)?.service_account_token(&unique(faults::ACCOUNT)).await?;
+            let registration = Registration::with_token(member, member.name(), SECRETS, &token);
+            register(&hub, &registration.through(&proxy.url())).await?;
+            members.push(proxy);
+        }
+        let store = FaultProxy::start(fleet.opensearch()?.url())?;
+        let names: Vec<&str> = fleet.members().iter().map(ApiServer::name).collect();
+        let kinds = json!([{ "apiVersion": "v1", "kind": "ConfigMap" }, { "apiVersion": "v1", "kind": "Secret" }]);
+        let mut registry = Registry::in_fleet(&fleet, "soak", &names, &kinds)?;
+        registry.store()["addresses"] = json!([store.url()]);
+        registry.apply().await?;
+        let mut oracle = registry.oracle();
+        for member in fleet.members() {
+            for collection in COLLECTIONS {
+                oracle = oracle.expects(member.name(), member, &format!("api/v1/{collection}"))?;
+            }
+        }
+        let operator = scenario::start_operator(&fleet).await?;
+        Ok(Self { operator, members, store, registry, oracle, fleet })
+    }
+
+    /// Creates the first objects and waits for the first sync.
+    async fn begin(&self, seed: u64, writes_per_second: u32) -> Result<Vec<Churn>> {
+        let mut churns = Vec::new();
+        let rate = writes_per_second / u32::try_from(MEMBERS)?;
+        for (number, member) in (0..).zip(self.fleet.members()) {
+            let churn = Churn::new(member, "soak", NAMES, rate).await?.seeded(seed.wrapping_add(number));
+            churn.begin().await?;
+            churns.push(churn);
+        }
+        self.until_equal().await?;
+        Ok(churns)
+    }
+
+    /// Ends every fault that may have been left.
+    async fn heal(&self) -> Result<()> {
+        for proxy in self.members.iter().chain([&self.store]) {
+            proxy.set(Fault::None);
+        }
+        self.fleet.heal().await?;
+        if !self.operator.process().is_awake()? {
+            self.operator.restart()?;
+        }
+        Ok(())
+    }
+
+    /// Waits until the index is equal. Gives the number of objects.
+    async fn until_equal(&self) -> Result<usize> {
+        eventually("the index is equal", DEADLINE, || self.oracle.compare()).await
+    }
+
+    /// Fails when the index that was equal does not stay so.
+    async fn stays_equal(&self) -> Result<()> {
+        always("the index stays equal", SETTLING, || async { self.oracle.compare().await.map(drop) }).await
+    }
+}
+
+fn write_results(report: &Report) -> Result<()> {
+    let folder = target_folder()?.join("soak");
+    fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
+    let path = folder.join("results.json");
+    let text = serde_json::to_string_pretty(&report.json())? + "\n";
+    fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
+    println!("figures in {}", path.display());
+    Ok(())
+}

@@ -1,0 +1,100 @@
+//! What a soak says in the end.
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Display};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::faults::Kind;
+use super::memory::Memory;
+use crate::churn::Tally;
+
+/// The run is cut into so many parts to see whether memory grows.
+const PARTS: u64 = 6;
+/// Memory is flat if the last part has at most this much more than the second one (in the first one indices are filled).
+const FLAT_PERCENT: u64 = 20;
+/// Every so many samples are kept in the results.
+const THINNED: usize = 10;
+const MEGABYTE: u64 = 1_000_000;
+
+/// Everything that was seen.
+#[derive(Debug)]
+pub struct Report {
+    pub seed: u64,
+    pub churned: Duration,
+    pub tally: Tally,
+    pub faults: BTreeMap<Kind, u32>,
+    /// How many objects there were in the end, if the index was equal to them.
+    pub objects: Option<usize>,
+    /// Documents that were missing, superfluous or of another version in the end.
+    pub drift: usize,
+    /// From the last fault healed to an index that was equal.
+    pub repaired: Duration,
+    pub memory: Memory,
+}
+
+impl Report {
+    /// The same for programs.
+    pub fn json(&self) -> Value {
+        let faults: BTreeMap<String, u32> = self.faults.iter().map(|(kind, count)| (kind.to_string(), *count)).collect();
+        let Tally { created, updated, deleted, failed } = self.tally;
+        let samples = self.memory.samples().iter().step_by(THINNED);
+        let over_time = samples.map(|sample| json!({ "seconds": sample.seconds, "life": sample.life, "bytes": sample.bytes }));
+        json!({
+            "seed": self.seed,
+            "seconds": self.churned.as_secs(),
+            "writes": { "created": created, "updated": updated, "deleted": deleted, "failed": failed },
+            "writes_per_second": self.writes_per_second(),
+            "faults": faults,
+            "objects": self.objects,
+            "drift": self.drift,
+            "repaired_seconds": self.repaired.as_secs(),
+            "operator_lives": self.memory.lives(),
+            "peak_rss_bytes": self.memory.peak_bytes(),
+            "rss_medians_bytes": self.memory.medians(PARTS),
+            "rss_is_flat": self.is_flat(),
+            "rss_over_time": over_time.collect::<Vec<Value>>(),
+        })
+    }
+
+    fn writes_per_second(&self) -> u64 {
+        self.tally.writes() / self.churned.as_secs().max(1)
+    }
+
+    /// Nothing when the run was too short to tell.
+    fn is_flat(&self) -> Option<bool> {
+        let medians = self.memory.medians(PARTS);
+        let early = medians.iter().skip(1).flatten().next()?;
+        let late = medians.iter().skip(3).flatten().next_back()?;
+        Some(late * 100 <= early * (100 + FLAT_PERCENT))
+    }
+}
+
+impl Display for Report {
+    fn fmt(&self, text: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Tally { created, updated, deleted, failed } = self.tally;
+        let rate = self.writes_per_second();
+        writeln!(text, "operations   {created} created, {updated} updated, {deleted} deleted ({rate}/s); {failed} failed")?;
+        for (kind, count) in &self.faults {
+            writeln!(text, "fault        {kind:<32} {count:>3}")?;
+        }
+        match self.objects {
+            Some(objects) => writeln!(text, "objects      {objects}, equal {} s after the last fault", self.repaired.as_secs())?,
+            None => writeln!(text, "objects      not equal after {} s", self.repaired.as_secs())?,
+        }
+        writeln!(text, "drift        {}", self.drift)?;
+        let (peak, lives) = (self.memory.peak_bytes() / MEGABYTE, self.memory.lives());
+        writeln!(text, "peak memory  {peak} MB over {lives} lives of the operator")?;
+        let medians = self.memory.medians(PARTS).into_iter();
+        let medians: Vec<String> =
+            medians.map(|bytes| bytes.map_or("-".to_owned(), |bytes| (bytes / MEGABYTE).to_string())).collect();
+        let verdict = match self.is_flat() {
+            Some(true) => "flat",
+            Some(false) => "GROWING",
+            None => "too short to tell",
+        };
+        writeln!(text, "memory       {} MB, medians of {PARTS} equal parts: {verdict}", medians.join(" "))?;
+        write!(text, "seed         {}", self.seed)
+    }
+}

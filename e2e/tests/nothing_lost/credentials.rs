@@ -1,0 +1,92 @@
+//! Credentials that are rotated, first on the side that checks them and then on ours.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use e2e::fleet::{Fleet, OpenSearchKind, Options, Registration, unique};
+use e2e::objects::service_account_path;
+use e2e::oracle::{Oracle, indices};
+use e2e::proxy::FaultProxy;
+use e2e::scenario::{SECRETS, register, secret_path, until_equal};
+use serde_json::json;
+
+use super::{Scene, enter, go_on_for, stop};
+
+#[tokio::test]
+async fn tokens_of_a_member_that_are_rotated_amid_changes() {
+    let stage = enter().await;
+    let member = stage.fleet.member(1).unwrap();
+    let objects = stage.member(1).unwrap();
+    let accounts = [unique("old-account"), unique("new-account")];
+    let cluster = unique("rotated");
+    // Cutting connections makes the operator show its token again.
+    let proxy = FaultProxy::start(member.url()).unwrap();
+    let token = objects.service_account_token(&accounts[0]).await.unwrap();
+    let registration = Registration::with_token(member, &cluster, SECRETS, &token).through(&proxy.url());
+    register(&stage.hub, &registration).await.unwrap();
+    let scene = Scene::new(&stage, "rotated", vec![(1, cluster.clone())], |_| ()).await;
+
+    let churns = scene.start_churn();
+    go_on_for(&churns, 50).await;
+    objects.delete(&service_account_path(&accounts[0])).await.unwrap();
+    proxy.cut();
+    scene.registry.until_phase(&cluster, "Failed", "Unauthorized").await.unwrap();
+    go_on_for(&churns, 50).await;
+    let token = objects.service_account_token(&accounts[1]).await.unwrap();
+    let secret = json!({ "data": { "token": STANDARD.encode(token) } });
+    stage.hub.merge(&secret_path(&cluster), &secret).await.unwrap();
+    scene.registry.until_ready().await.unwrap();
+    stop(churns).await;
+    scene.until_equal().await;
+    scene.registry.remove().await.unwrap();
+    stage.unregister(&cluster).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_user_of_the_store_that_is_rotated_amid_changes() {
+    let secured = Fleet::start(Options { opensearch: OpenSearchKind::Secure, ..Options::default() }).await.unwrap();
+    let server = secured.opensearch().unwrap();
+    let stage = enter().await;
+    let credentials = unique("credentials");
+    let secret = |user: &str, password: &str| {
+        json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": credentials },
+            "stringData": { "username": user, "password": password } })
+    };
+    let roles = ["all_access"];
+    server.create_user("writer", "1st-Moonlight-Sonata", &roles).await.unwrap();
+    stage.hub.apply(&secret_path(&credentials), &secret("writer", "1st-Moonlight-Sonata")).await.unwrap();
+    let mut registry = e2e::scenario::Registry::new(&stage, "secured", &["member1"], &super::kinds()).unwrap();
+    registry.store()["addresses"] = json!([server.url()]);
+    registry.store()["caBundle"] = json!(server.ca_pem().unwrap());
+    registry.store()["secretRef"] = json!({ "namespace": SECRETS, "name": credentials });
+    let member = stage.fleet.member(1).unwrap();
+    let client = server.client().unwrap();
+    let mut oracle = Oracle::new(&client, &registry.prefix);
+    for collection in ["api/v1/configmaps", "api/v1/secrets"] {
+        oracle = oracle.expects("member1", member, collection).unwrap();
+    }
+    let churn = e2e::churn::Churn::new(member, &unique("secured"), super::NAMES, super::RATE).await.unwrap();
+    churn.begin().await.unwrap();
+    registry.apply().await.unwrap();
+    registry.until_ready().await.unwrap();
+
+    let churns = vec![churn.start()];
+    go_on_for(&churns, 50).await;
+    server.create_user("writer", "2nd-Moonlight-Sonata", &roles).await.unwrap();
+    registry.until("StoreReachable", "False", "Unauthorized", "").await.unwrap();
+    go_on_for(&churns, 50).await;
+    stage.hub.apply(&secret_path(&credentials), &secret("writer", "2nd-Moonlight-Sonata")).await.unwrap();
+    registry.until_ready().await.unwrap();
+    go_on_for(&churns, 50).await;
+    // Another user altogether, in one step.
+    server.create_user("successor", "4th-Moonlight-Sonata", &roles).await.unwrap();
+    stage.hub.apply(&secret_path(&credentials), &secret("successor", "4th-Moonlight-Sonata")).await.unwrap();
+    server.create_user("writer", "3rd-Moonlight-Sonata", &roles).await.unwrap();
+    go_on_for(&churns, 50).await;
+    stop(churns).await;
+    until_equal(&oracle).await.unwrap();
+    registry.until_ready().await.unwrap();
+    registry.delete().await.unwrap();
+    registry.until_absent().await.unwrap();
+    assert_eq!(indices(&client, &registry.prefix).await.unwrap(), [""; 0]);
+    stage.hub.delete(&secret_path(&credentials)).await.unwrap();
+}

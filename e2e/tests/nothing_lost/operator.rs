@@ -1,0 +1,210 @@
+//! Faults of the operator itself: killed, stopped for a while, away, and two of them at once.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use e2e::fleet::unique;
+use e2e::load::Load;
+use e2e::objects::{Objects, config_map_path};
+use e2e::operator::Operator;
+use e2e::oracle::{documents, generations};
+use e2e::poll::{always, eventually};
+use e2e::proxy::Fault;
+use e2e::scenario::{PATIENCE, Registry, Stage, until_equal};
+use serde_json::{Value, json};
+
+use super::{Scene, enter, go_on_for, stop};
+
+/// Large enough that a list takes several pages.
+const PODS: usize = 3_000;
+/// Makes a page of a list take some tenths of a second.
+const SLOW: Duration = Duration::from_millis(20);
+/// Of the documents, so many percent are acknowledged when the operator is killed.
+const KILLED_AT_PERCENT: [usize; 5] = [10, 25, 40, 55, 70];
+/// How soon OpenSearch forgets what was deleted, and longer than that.
+const GC_DELETES: &str = "1s";
+const LONGER: Duration = Duration::from_secs(6);
+/// How long a state is seen to stay.
+const A_WHILE: Duration = Duration::from_secs(5);
+const STOP: Duration = Duration::from_secs(30);
+
+#[tokio::test]
+async fn an_operator_that_is_killed_five_times_amid_its_first_sync() {
+    let stage = enter().await;
+    let cluster = unique("midsync");
+    let member = stage.fleet.member(1).unwrap();
+    let namespace = unique("midsync");
+    stage.member(1).unwrap().create_namespace(&namespace).await.unwrap();
+    Load::new(&namespace, PODS).create(member).await.unwrap();
+    let proxy = stage.register_behind_proxy(1, &cluster).await.unwrap();
+    proxy.set(Fault::Delay(SLOW));
+    let selectors = json!([{ "apiVersion": "v1", "kind": "Pod", "namespace": namespace }]);
+    let registry = Registry::new(&stage, "midsync", &[&cluster], &selectors).unwrap();
+    registry.apply().await.unwrap();
+
+    for percent in KILLED_AT_PERCENT {
+        let wanted = PODS * percent / 100;
+        eventually(&format!("{percent} % are acknowledged"), PATIENCE, || async {
+            let found = acknowledged(&stage, &registry, &cluster).await?;
+            ensure!(found >= wanted, "{found}");
+            Ok(())
+        })
+        .await
+        .unwrap();
+        stage.operator.kill();
+        let found = acknowledged(&stage, &registry, &cluster).await.unwrap();
+        eprintln!("killed at {found} of {PODS}");
+        assert!(found * 10 <= PODS * 9, "the sync was over when the operator was killed: {found} of {PODS}");
+        let visible = documents(&stage.opensearch, &registry.prefix).await.unwrap();
+        assert!(visible.is_empty(), "a query sees {} documents of a sync that is under way", visible.len());
+        stage.operator.restart().unwrap();
+    }
+    proxy.set(Fault::None);
+    let pods = format!("api/v1/namespaces/{namespace}/pods");
+    let oracle = registry.oracle().expects(&cluster, member, &pods).unwrap();
+    assert_eq!(until_equal(&oracle).await.unwrap(), PODS);
+    registry.until_ready().await.unwrap();
+    registry.remove().await.unwrap();
+    stage.unregister(&cluster).await.unwrap();
+    Load::new(&namespace, PODS).delete(member).await.unwrap();
+}
+
+/// The documents of the newest generation, finished or not.
+async fn acknowledged(stage: &Stage, registry: &Registry, cluster: &str) -> Result<usize> {
+    let all = generations(&stage.opensearch, &registry.prefix, cluster).await?;
+    let newest = all.last().context("no generation yet")?;
+    let count = stage.opensearch.count(newest, &json!({ "match_all": {} })).await?;
+    Ok(usize::try_from(count)?)
+}
+
+#[tokio::test]
+async fn an_operator_that_is_stopped_for_longer_than_deletions_are_remembered() {
+    let stage = enter().await;
+    let scene = Scene::of_both(&stage, "stopped").await;
+    let settings = json!({ "index.gc_deletes": GC_DELETES });
+    stage.opensearch.put(&format!("{}/_settings", scene.indices()), &settings).await.unwrap();
+    let second = stage.second_operator().await.unwrap();
+    let churns = scene.start_churn();
+    go_on_for(&churns, 100).await;
+    // Amid writes: what it has read and not sent yet is old when it goes on.
+    stage.operator.process().pause().unwrap();
+    go_on_for(&churns, 200).await;
+    stop(churns).await;
+    scene.until_equal().await;
+    // Searches refresh, and a refresh forgets deletions that are old enough.
+    always("the other one keeps everything equal", LONGER, || scene.compare()).await.unwrap();
+    stage.operator.process().resume().unwrap();
+    scene.until_equal().await;
+    always("nothing comes back", A_WHILE, || scene.compare()).await.unwrap();
+
+    let churns = scene.start_churn();
+    go_on_for(&churns, 50).await;
+    stop(churns).await;
+    scene.until_equal().await;
+    second.terminate(STOP).await.unwrap();
+    scene.registry.until_ready().await.unwrap();
+    scene.registry.remove().await.unwrap();
+}
+
+#[tokio::test]
+async fn two_operators_at_once_and_then_none() {
+    let stage = enter().await;
+    let second = stage.second_operator().await.unwrap();
+    let scene = Scene::of_both(&stage, "two").await;
+    let churns = scene.start_churn();
+    go_on_for(&churns, 500).await;
+    stop(churns).await;
+    scene.until_equal().await;
+    for operator in [&second, stage.operator] {
+        let ended = operator.terminate(STOP).await.unwrap();
+        assert!(ended.success(), "{ended}");
+    }
+    scene.compare().await.unwrap();
+    stage.operator.restart().unwrap();
+    scene.until_equal().await;
+    scene.registry.until_ready().await.unwrap();
+    scene.registry.remove().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_restart_writes_what_changed_meanwhile_and_lists_nothing() {
+    let stage = enter().await;
+    let scene = Scene::of_both(&stage, "away").await;
+    let [objects, _] = [stage.member(1).unwrap(), stage.member(2).unwrap()];
+    let namespace = unique("away");
+    objects.create_namespace(&namespace).await.unwrap();
+    for number in 0..10 {
+        put(&objects, &namespace, number, "first").await;
+    }
+    scene.until_equal().await;
+
+    stage.operator.terminate(STOP).await.unwrap();
+    restart(stage.operator).await;
+    scene.registry.until_ready().await.unwrap();
+    always("nothing is written and nothing is listed", A_WHILE, || expect(stage.operator, 0, 0)).await.unwrap();
+    scene.compare().await.unwrap();
+
+    stage.operator.terminate(STOP).await.unwrap();
+    for number in 0..4 {
+        objects.delete(&config_map_path(&namespace, &format!("map-{number}"))).await.unwrap();
+    }
+    for number in 7..13 {
+        put(&objects, &namespace, number, "second").await;
+    }
+    restart(stage.operator).await;
+    scene.until_equal().await;
+    scene.registry.until_ready().await.unwrap();
+    always("exactly what changed is written", A_WHILE, || expect(stage.operator, 6, 4)).await.unwrap();
+
+    // Without a goodbye it knows less, and nothing is lost either.
+    stage.operator.kill();
+    objects.delete(&config_map_path(&namespace, "map-5")).await.unwrap();
+    put(&objects, &namespace, 6, "third").await;
+    restart(stage.operator).await;
+    scene.until_equal().await;
+    scene.registry.until_ready().await.unwrap();
+    scene.registry.remove().await.unwrap();
+}
+
+async fn put(objects: &Objects, namespace: &str, number: usize, value: &str) {
+    let data = json!({ "value": value });
+    objects.apply_config_map(namespace, &format!("map-{number}"), &data).await.unwrap();
+}
+
+async fn restart(operator: &Operator) {
+    operator.restart().unwrap();
+    operator.wait_ready(PATIENCE).await.unwrap();
+}
+
+/// What an operator has written since its start; and that it read no list.
+async fn expect(operator: &Operator, indexed: u32, deleted: u32) -> Result<()> {
+    let items = |verdict: &str| {
+        let labels = format!("verdict=\"{verdict}\"");
+        async move { operator.count_of("fleetdex_bulk_items_total", &labels).await }
+    };
+    let lists = operator.count_of("fleetdex_lists_total", "").await?;
+    let seen = (items("indexed").await?, items("deleted").await?, lists);
+    ensure!(seen == (f64::from(indexed), f64::from(deleted), 0.0), "indexed, deleted, lists: {seen:?}");
+    Ok(())
+}
+
+/// The state of a checkpoint.
+#[tokio::test]
+async fn a_state_index_that_somebody_deletes_costs_a_list_and_nothing_else() {
+    let stage = enter().await;
+    let scene = Scene::of_both(&stage, "stateless").await;
+    let churns = scene.start_churn();
+    go_on_for(&churns, 50).await;
+    stage.operator.kill();
+    go_on_for(&churns, 50).await;
+    stop(churns).await;
+    let state = format!("{}.state", scene.registry.prefix);
+    let deleted = stage.opensearch.send(reqwest::Method::DELETE, &state, None).await.unwrap();
+    assert!([200, 404].contains(&deleted.status), "{deleted:?}");
+    restart(stage.operator).await;
+    scene.until_equal().await;
+    scene.registry.until_ready().await.unwrap();
+    let status: Value = scene.registry.status().await.unwrap();
+    assert_eq!(status["conditions"][0]["status"], "True", "{status}");
+    scene.registry.remove().await.unwrap();
+}

@@ -1,0 +1,173 @@
+//! Runs simulations: many seeds for a verdict, one seed to see what happens in it.
+
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use anyhow::Context;
+use clap::{Parser, Subcommand};
+use simulation::run::{Report, all_troubles, run};
+
+/// Seeds that failed once, kept so that they never do again.
+const REGRESSIONS: &str = include_str!("../regressions.txt");
+
+#[derive(Parser)]
+#[command(version, about = "Fleetdex against an in-process apiserver and OpenSearch, with faults, from a seed")]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Runs the regression seeds and many others; exit code 1 if one fails, or a fault never struck.
+    Run {
+        /// How many seeds.
+        #[arg(long, default_value_t = 500)]
+        seeds: u64,
+        /// The first seed; by default another one each time.
+        #[arg(long)]
+        from: Option<u64>,
+        /// Seeds at a time.
+        #[arg(long, default_value_t = 2)]
+        threads: usize,
+        /// Where figures are written, as JSON.
+        #[arg(long)]
+        results: Option<PathBuf>,
+    },
+    /// Runs one seed; `RUST_LOG=debug` shows what happens.
+    Seed {
+        /// The seed.
+        seed: u64,
+    },
+}
+
+fn main() -> anyhow::Result<()> {
+    let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "off".into());
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    match Arguments::parse().task {
+        Task::Run { seeds, from, threads, results } => many(seeds, from, threads, results),
+        Task::Seed { seed } => one(seed),
+    }
+}
+
+fn one(seed: u64) -> anyhow::Result<()> {
+    let report = run(seed);
+    for (what, count) in &report.struck {
+        println!("{count:6}  {what}");
+    }
+    match report.failure {
+        None => {
+            println!("seed {seed}: passed, {} operations, right after {} s", report.operations, report.convergence.as_secs());
+            Ok(())
+        }
+        Some(failure) => anyhow::bail!("seed {seed}: {failure}"),
+    }
+}
+
+fn many(seeds: u64, from: Option<u64>, threads: usize, results: Option<PathBuf>) -> anyhow::Result<()> {
+    let from = from.unwrap_or_else(|| rand::random_range(0..1_000_000_000));
+    let chosen: Vec<u64> = regressions()?.into_iter().chain(from..from + seeds).collect();
+    println!("{} seeds: the regressions, and {seeds} from {from} on", chosen.len());
+    let started = Instant::now();
+    let reports = run_all(&chosen, threads);
+    let summary = Summary::of(&reports);
+    summary.print(started.elapsed());
+    if let Some(path) = results {
+        std::fs::write(&path, summary.json(started.elapsed()).to_string()).with_context(|| path.display().to_string())?;
+    }
+    let failed: Vec<&Report> = reports.iter().filter(|report| report.failure.is_some()).collect();
+    for report in &failed {
+        let failure = report.failure.as_deref().unwrap_or_default();
+        println!("\nseed {} failed: {failure}\n  replay: cargo run -p simulation -- seed {}", report.seed, report.seed);
+    }
+    anyhow::ensure!(failed.is_empty(), "{} of {} seeds failed", failed.len(), reports.len());
+    let never: Vec<String> = all_troubles().into_iter().filter(|what| !summary.struck.contains_key(what)).collect();
+    anyhow::ensure!(never.is_empty() || seeds < 500, "these faults never struck: {}", never.join(", "));
+    Ok(())
+}
+
+fn regressions() -> anyhow::Result<Vec<u64>> {
+    let lines = REGRESSIONS.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
+    lines.filter(|line| !line.is_empty()).map(|line| line.parse().with_context(|| format!("regressions.txt: {line:?}"))).collect()
+}
+
+fn run_all(seeds: &[u64], threads: usize) -> Vec<Report> {
+    let next = AtomicU64::new(0);
+    let reports = Mutex::new(Vec::with_capacity(seeds.len()));
+    std::thread::scope(|scope| {
+        for _ in 0..threads.max(1) {
+            scope.spawn(|| {
+                let take = || usize::try_from(next.fetch_add(1, Ordering::Relaxed)).ok().and_then(|at| seeds.get(at));
+                while let Some(seed) = take() {
+                    let report = std::panic::catch_unwind(|| run(*seed)).unwrap_or_else(|_| Report {
+                        seed: *seed,
+                        failure: Some("panicked".to_owned()),
+                        ..Report::default()
+                    });
+                    reports.lock().unwrap_or_else(PoisonError::into_inner).push(report);
+                }
+            });
+        }
+    });
+    let mut reports = reports.into_inner().unwrap_or_else(PoisonError::into_inner);
+    reports.sort_by_key(|report| report.seed);
+    reports
+}
+
+struct Summary {
+    seeds: usize,
+    failed: usize,
+    operations: u64,
+    slowest: Duration,
+    struck: BTreeMap<String, u64>,
+}
+
+impl Summary {
+    fn of(reports: &[Report]) -> Self {
+        let mut struck: BTreeMap<String, u64> = BTreeMap::new();
+        for (what, count) in reports.iter().flat_map(|report| &report.struck) {
+            *struck.entry(what.clone()).or_default() += count;
+        }
+        Self {
+            seeds: reports.len(),
+            failed: reports.iter().filter(|report| report.failure.is_some()).count(),
+            operations: reports.iter().map(|report| report.operations).sum(),
+            slowest: reports.iter().map(|report| report.convergence).max().unwrap_or_default(),
+            struck,
+        }
+    }
+
+    fn print(&self, took: Duration) {
+        for (what, count) in &self.struck {
+            println!("{count:8}  {what}");
+        }
+        println!(
+            "{} seeds in {:.1} s: {} failed, {} operations, {} faults of {} kinds, slowest convergence {} s of simulated time",
+            self.seeds,
+            took.as_secs_f64(),
+            self.failed,
+            self.operations,
+            self.struck.values().sum::<u64>(),
+            self.struck.len(),
+            self.slowest.as_secs(),
+        );
+    }
+
+    fn json(&self, took: Duration) -> serde_json::Value {
+        serde_json::json!({
+            "seeds": self.seeds,
+            "failed": self.failed,
+            "operations": self.operations,
+            "seconds": took.as_secs_f64(),
+            "slowest_convergence_seconds": self.slowest.as_secs(),
+            "faults": self.struck,
+        })
+    }
+}

@@ -1,0 +1,214 @@
+//! The state of the cluster, and how requests name the indices in it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rand::{RngExt, rngs::StdRng};
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::{
+    answer::Refusal,
+    call::{Call, Parameters},
+    counters::Counters,
+    faults::FaultKind,
+    glob,
+    index::{Index, View},
+    point_in_time::PointsInTime,
+    template::Template,
+};
+
+/// Indices, templates, points in time.
+#[derive(Debug, Default)]
+pub(super) struct Cluster {
+    pub indices: BTreeMap<String, Index>,
+    pub templates: BTreeMap<String, Template>,
+    pub points_in_time: PointsInTime,
+}
+
+/// What goes wrong while a request is handled.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Conditions {
+    /// Faults that are there.
+    pub active: BTreeSet<FaultKind>,
+    /// Of a hundred items, how many the queue has no room for.
+    pub rejected_items: Option<u8>,
+    /// Documents with this text are refused.
+    pub refused_text: Option<String>,
+}
+
+/// When and under which circumstances a request is handled, and what is noted of it.
+pub(super) struct Moment<'s> {
+    pub now: Instant,
+    pub conditions: &'s Conditions,
+    pub rng: &'s mut StdRng,
+    pub counters: &'s mut Counters,
+    /// Faults that had an effect.
+    pub struck: BTreeSet<FaultKind>,
+}
+
+impl Moment<'_> {
+    /// Whether a fault is there; if so, it has an effect now.
+    pub fn suffers(&mut self, kind: FaultKind) -> bool {
+        let is_there = self.conditions.active.contains(&kind);
+        if is_there {
+            self.struck.insert(kind);
+        }
+        is_there
+    }
+
+    /// An id like OpenSearch's.
+    pub fn uuid(&mut self) -> String {
+        (0..22).map(|_| char::from(self.rng.random_range(b'a'..=b'z'))).collect()
+    }
+}
+
+/// What a request says about indices that are not there.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Leniency {
+    /// A named index may be missing.
+    pub ignore_unavailable: bool,
+    /// Patterns may match nothing.
+    pub allow_no_indices: bool,
+}
+
+impl Leniency {
+    /// Missing is missing.
+    pub const STRICT: Self = Self { ignore_unavailable: false, allow_no_indices: false };
+
+    /// What a request says; by default patterns may match nothing.
+    pub fn of(parameters: &Parameters) -> Result<Self, Refusal> {
+        Ok(Self {
+            ignore_unavailable: parameters.flag("ignore_unavailable", false)?,
+            allow_no_indices: parameters.flag("allow_no_indices", true)?,
+        })
+    }
+}
+
+impl Cluster {
+    /// The indices that an expression names: names, aliases and patterns, with commas between.
+    pub fn resolve(&self, expression: &str, leniency: Leniency) -> Result<Vec<String>, Refusal> {
+        let mut found: Vec<String> = Vec::new();
+        for part in expression.split(',') {
+            let named = self.resolve_part(part, leniency)?;
+            for index in named {
+                if !found.contains(&index) {
+                    found.push(index);
+                }
+            }
+        }
+        if found.is_empty() && !leniency.allow_no_indices {
+            return Err(Refusal::no_such_expression(expression));
+        }
+        Ok(found)
+    }
+
+    fn resolve_part(&self, part: &str, leniency: Leniency) -> Result<Vec<String>, Refusal> {
+        let is_pattern = part.contains('*');
+        if part.is_empty() || part == "_all" {
+            return Ok(self.indices.keys().cloned().collect());
+        }
+        if part.starts_with('_') {
+            return Err(invalid_name(part, "must not start with '_'."));
+        }
+        let is_named = |index: &&Index| {
+            let is_alike = |name: &str| if is_pattern { glob::matches(part, name) } else { part == name };
+            is_alike(&index.name) || index.aliases.keys().any(|alias| is_alike(alias))
+        };
+        let found: Vec<String> = self.indices.values().filter(is_named).map(|index| index.name.clone()).collect();
+        let may_be_missing = if is_pattern { leniency.allow_no_indices } else { leniency.ignore_unavailable };
+        if found.is_empty() && !may_be_missing {
+            return Err(Refusal::no_such_index(part));
+        }
+        Ok(found)
+    }
+
+    /// Indices by their own names, as deletions want them.
+    pub fn resolve_concrete(&self, expression: &str) -> Result<Vec<String>, Refusal> {
+        let mut found = Vec::new();
+        for part in expression.split(',') {
+            if part.contains('*') || part == "_all" {
+                let pattern = if part == "_all" { "*" } else { part };
+                found.extend(self.indices.keys().filter(|name| glob::matches(pattern, name)).cloned());
+            } else if self.indices.contains_key(part) {
+                found.push(part.to_owned());
+            } else if self.is_alias(part) {
+                return Err(Refusal::illegal_argument(format!(
+                    "The provided expression [{part}] matches an alias, specify the corresponding concrete indices instead."
+                )));
+            } else {
+                return Err(Refusal::no_such_index(part));
+            }
+        }
+        Ok(found)
+    }
+
+    /// Whether any index has this alias.
+    pub fn is_alias(&self, name: &str) -> bool {
+        self.indices.values().any(|index| index.aliases.contains_key(name))
+    }
+
+    /// The indices of an alias.
+    pub fn behind(&self, alias: &str) -> Vec<&Index> {
+        self.indices.values().filter(|index| index.aliases.contains_key(alias)).collect()
+    }
+
+    /// What a search sees of indices now.
+    pub fn views(&mut self, names: &[String], now: Instant) -> Vec<View> {
+        names.iter().filter_map(|name| Some(self.indices.get_mut(name)?.view(now))).collect()
+    }
+
+    /// The index that a write to this name goes to.
+    pub fn write_index(&self, name: &str) -> Result<&str, Refusal> {
+        if let Some(index) = self.indices.get(name) {
+            return Ok(&index.name);
+        }
+        let indices = self.behind(name);
+        let is_write_index = |index: &&Index| index.aliases[name].get("is_write_index").and_then(Value::as_bool);
+        let chosen = indices.iter().find(|index| is_write_index(index) == Some(true));
+        match (indices.as_slice(), chosen) {
+            ([], _) => Err(Refusal::no_such_expression(name)),
+            (_, Some(index)) => Ok(&index.name),
+            ([only], None) if is_write_index(only).is_none() => Ok(&only.name),
+            _ => Err(Refusal::illegal_argument(format!(
+                "no write index is defined for alias [{name}]. The write index may be explicitly disabled using \
+                 is_write_index=false or the alias points to multiple indices without one being designated as a write index"
+            ))),
+        }
+    }
+
+    /// The one index of a request for one document.
+    pub fn single_index(&self, name: &str) -> Result<&Index, Refusal> {
+        if let Some(index) = self.indices.get(name) {
+            return Ok(index);
+        }
+        match self.behind(name).as_slice() {
+            [] => Err(Refusal::no_such_expression(name)),
+            [only] => Ok(only),
+            several => {
+                let names: Vec<&str> = several.iter().map(|index| index.name.as_str()).collect();
+                Err(Refusal::illegal_argument(format!(
+                    "alias [{name}] has more than one index associated with it [{}], can't execute a single index op",
+                    names.join(", ")
+                )))
+            }
+        }
+    }
+
+    /// The node was killed and is back.
+    pub fn restart(&mut self) {
+        self.indices.values_mut().for_each(Index::restart);
+        self.points_in_time.close_all();
+    }
+}
+
+/// 400 for a name that no index can have.
+pub(super) fn invalid_name(name: &str, problem: &str) -> Refusal {
+    Refusal::new(400, "invalid_index_name_exception", format!("Invalid index name [{name}], {problem}"))
+        .with("index", name)
+        .with("index_uuid", "_na_")
+}
+
+/// The indices that a call's expression names.
+pub(super) fn named(cluster: &Cluster, call: &Call, expression: &str) -> Result<Vec<String>, Refusal> {
+    cluster.resolve(expression, Leniency::of(&call.parameters)?)
+}

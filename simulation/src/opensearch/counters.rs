@@ -1,0 +1,63 @@
+//! What was asked of the server and what was written.
+
+use std::collections::BTreeMap;
+
+use super::{bulk_lines::Action, faults::FaultKind, index::Written};
+
+/// Counts since the server was made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Requests that arrived, whatever became of them.
+    pub requests: u64,
+    /// `_bulk` requests that were applied.
+    pub bulks: u64,
+    /// `_search` requests that were answered.
+    pub searches: u64,
+    /// Documents stored, new or again.
+    pub indexed: u64,
+    /// Documents deleted.
+    pub deleted: u64,
+    /// Deletes of documents that were not there.
+    pub absent: u64,
+    /// Items refused because there is a newer version.
+    pub superseded: u64,
+    /// Items refused for any other reason.
+    pub refused: u64,
+    /// Documents stored although a newer delete had been there: it was forgotten.
+    pub resurrected: u64,
+    /// Faults that had an effect; those that had none are absent.
+    pub faults: BTreeMap<FaultKind, u64>,
+}
+
+impl Counters {
+    /// Items that changed something: documents stored and deleted.
+    pub fn written(&self) -> u64 {
+        self.indexed + self.deleted
+    }
+
+    /// How often a fault had an effect.
+    pub fn struck(&self, kind: FaultKind) -> u64 {
+        self.faults.get(&kind).copied().unwrap_or(0)
+    }
+
+    pub(super) fn note_struck(&mut self, kind: FaultKind) {
+        *self.faults.entry(kind).or_default() += 1;
+    }
+
+    pub(super) fn note_written(&mut self, action: Action, written: &Written) {
+        match (action, written.existed) {
+            (Action::Delete, true) => self.deleted += 1,
+            (Action::Delete, false) => self.absent += 1,
+            (Action::Index | Action::Create, _) => self.indexed += 1,
+        }
+        self.resurrected += u64::from(written.resurrected && action != Action::Delete);
+    }
+
+    pub(super) fn note_refused(&mut self, status: u16) {
+        if status == 409 {
+            self.superseded += 1;
+        } else {
+            self.refused += 1;
+        }
+    }
+}

@@ -1,0 +1,404 @@
+//! One index: its documents, the deletes that it remembers, and what of both searches see.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use bytes::Bytes;
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::{
+    answer::Refusal,
+    document::{self, Analysis, Document},
+    mapping::Mapping,
+    settings::{Changes, Settings},
+};
+
+const DEFAULT_GC_DELETES: Duration = Duration::from_mins(1);
+const DEFAULT_REFRESH_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Documents as searches see them.
+pub(super) type Searchable = Arc<BTreeMap<Arc<str>, Arc<Document>>>;
+
+/// An index.
+#[derive(Debug)]
+pub(super) struct Index {
+    pub name: String,
+    pub uuid: String,
+    /// Aliases and what they were made with.
+    pub aliases: BTreeMap<String, Value>,
+    mapping: Arc<Mapping>,
+    settings: Settings,
+    gc_deletes: Duration,
+    refresh_interval: Option<Duration>,
+    entries: BTreeMap<Arc<str>, Entry>,
+    searchable: Searchable,
+    /// Writes that searches do not see yet.
+    unseen: Vec<(Instant, Arc<str>, Option<Arc<Document>>)>,
+    created: Instant,
+    sequence: u64,
+}
+
+#[derive(Debug)]
+enum Entry {
+    Live(Arc<Document>),
+    /// Kept in memory only, for `gc_deletes`; without a time: lost in a restart.
+    Deleted {
+        version: u64,
+        at: Option<Instant>,
+    },
+}
+
+/// Which versions a write accepts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Versioning {
+    /// The index counts itself.
+    Internal,
+    /// The document must not exist.
+    Create,
+    /// Only newer ones.
+    External(u64),
+    /// Newer ones and the same again.
+    ExternalGte(u64),
+    /// Only right after the write that had this sequence number.
+    IfSequence(u64),
+}
+
+/// What became of a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Written {
+    pub version: u64,
+    pub sequence: u64,
+    /// Whether there was such a document.
+    pub existed: bool,
+    /// Whether it was accepted only because a newer delete was forgotten.
+    pub resurrected: bool,
+}
+
+/// The view that a search has of an index.
+#[derive(Clone, Debug)]
+pub(super) struct View {
+    pub index: String,
+    pub uuid: String,
+    pub mapping: Arc<Mapping>,
+    pub documents: Searchable,
+    pub shards: u64,
+}
+
+impl Index {
+    /// An empty index.
+    pub fn new(name: &str, uuid: String, mapping: Mapping, settings: Settings, created: Instant) -> Self {
+        let mut index = Self {
+            name: name.to_owned(),
+            uuid,
+            aliases: BTreeMap::new(),
+            mapping: Arc::new(mapping),
+            settings,
+            gc_deletes: DEFAULT_GC_DELETES,
+            refresh_interval: None,
+            entries: BTreeMap::new(),
+            searchable: Searchable::default(),
+            unseen: Vec::new(),
+            created,
+            sequence: 0,
+        };
+        index.read_settings();
+        index
+    }
+
+    fn read_settings(&mut self) {
+        // "-1" keeps deletes for ever.
+        self.gc_deletes = self.settings.duration("gc_deletes", DEFAULT_GC_DELETES).unwrap_or(Duration::MAX);
+        self.refresh_interval = self.settings.duration("refresh_interval", DEFAULT_REFRESH_INTERVAL);
+    }
+
+    /// Its settings.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Its mapping.
+    pub fn mapping(&self) -> &Mapping {
+        &self.mapping
+    }
+
+    /// Changes settings.
+    pub fn configure(&mut self, changes: &Changes, now: Instant) {
+        self.catch_up(now);
+        self.settings.apply(changes);
+        self.read_settings();
+    }
+
+    /// Adds to the mapping. Documents that are there keep the terms that they have.
+    pub fn extend_mapping(&mut self, update: &Value) -> Result<(), Refusal> {
+        self.mapping = Arc::new(self.mapping.merge(update)?);
+        Ok(())
+    }
+
+    /// What forbids writing, as the reason and status of a refusal.
+    pub fn write_block(&self) -> Option<(u16, &'static str)> {
+        if self.settings.is_set("blocks.write") {
+            return Some(super::blocks::WRITE);
+        }
+        if self.settings.is_set("blocks.read_only") {
+            return Some((403, "FORBIDDEN/5/index read-only (api)"));
+        }
+        self.metadata_block()
+    }
+
+    /// What forbids changes of mapping and aliases as well.
+    pub fn metadata_block(&self) -> Option<(u16, &'static str)> {
+        self.settings.is_set("blocks.read_only_allow_delete").then_some(super::blocks::FLOOD_STAGE)
+    }
+
+    /// Stores a document.
+    pub fn index(&mut self, id: &str, source: Bytes, versioning: Versioning, now: Instant) -> Result<Written, Refusal> {
+        let (id, version, existed, resurrected) = self.resolve(id, versioning, now)?;
+        let analysis = self.analyse(&id, &source)?;
+        self.sequence += 1;
+        let document = Arc::new(Document {
+            id: Arc::clone(&id),
+            version,
+            sequence: self.sequence,
+            source,
+            terms: analysis.terms,
+            ignored: analysis.ignored,
+        });
+        self.entries.insert(Arc::clone(&id), Entry::Live(Arc::clone(&document)));
+        self.unseen.push((now, id, Some(document)));
+        Ok(Written { version, sequence: self.sequence, existed, resurrected })
+    }
+
+    fn analyse(&mut self, id: &str, source: &[u8]) -> Result<Analysis, Refusal> {
+        let mut analysis = document::analyse(&self.mapping, id, source)?;
+        while !analysis.added.is_empty() {
+            let added = serde_json::json!({ "properties": analysis.added });
+            self.extend_mapping(&added)?;
+            analysis = document::analyse(&self.mapping, id, source)?;
+        }
+        Ok(analysis)
+    }
+
+    /// Deletes a document, and remembers the version even if there is none.
+    pub fn delete(&mut self, id: &str, versioning: Versioning, now: Instant) -> Result<Written, Refusal> {
+        let (id, version, existed, resurrected) = self.resolve(id, versioning, now)?;
+        self.sequence += 1;
+        self.entries.insert(Arc::clone(&id), Entry::Deleted { version, at: Some(now) });
+        self.unseen.push((now, id, None));
+        Ok(Written { version, sequence: self.sequence, existed, resurrected })
+    }
+
+    /// The id as it is stored, the version that the write gets, whether the document exists, and whether a newer delete was forgotten.
+    fn resolve(&self, id: &str, versioning: Versioning, now: Instant) -> Result<(Arc<str>, u64, bool, bool), Refusal> {
+        let stored = self.entries.get_key_value(id);
+        let key = stored.map_or_else(|| Arc::from(id), |(key, _)| Arc::clone(key));
+        let sequence = match stored {
+            Some((_, Entry::Live(document))) => Some(document.sequence),
+            _ => None,
+        };
+        let (current, exists, forgotten) = match stored.map(|(_, entry)| entry) {
+            None => (None, false, None),
+            Some(Entry::Live(document)) => (Some(document.version), true, None),
+            Some(Entry::Deleted { version, at }) if at.is_some_and(|at| now.duration_since(at) <= self.gc_deletes) => {
+                (Some(*version), false, None)
+            }
+            Some(Entry::Deleted { version, .. }) => (None, false, Some(*version)),
+        };
+        let conflict = |reason: String| {
+            Refusal::new(409, "version_conflict_engine_exception", format!("[{id}]: version conflict, {reason}"))
+                .with("index", self.name.as_str())
+                .with("shard", "0")
+                .with("index_uuid", self.uuid.as_str())
+        };
+        let version = match (versioning, current) {
+            (Versioning::Create, Some(current)) if exists => {
+                return Err(conflict(format!("document already exists (current version [{current}])")));
+            }
+            (Versioning::External(given), Some(current)) if current >= given => {
+                return Err(conflict(format!("current version [{current}] is higher or equal to the one provided [{given}]")));
+            }
+            (Versioning::ExternalGte(given), Some(current)) if current > given => {
+                return Err(conflict(format!("current version [{current}] is higher than the one provided [{given}]")));
+            }
+            (Versioning::IfSequence(required), _) if sequence != Some(required) => {
+                let found = sequence.map_or_else(
+                    || "but no document was found".to_owned(),
+                    |sequence| format!("current document has seqNo [{sequence}] and primary term [1]"),
+                );
+                return Err(conflict(format!("required seqNo [{required}], primary term [1]. {found}")));
+            }
+            (Versioning::External(given) | Versioning::ExternalGte(given), _) => given,
+            (Versioning::Internal | Versioning::Create | Versioning::IfSequence(_), current) => current.unwrap_or(0) + 1,
+        };
+        Ok((key, version, exists, forgotten.is_some_and(|forgotten| forgotten > version)))
+    }
+
+    /// A document, whether searches see it or not.
+    pub fn get(&self, id: &str) -> Option<&Arc<Document>> {
+        match self.entries.get(id)? {
+            Entry::Live(document) => Some(document),
+            Entry::Deleted { .. } => None,
+        }
+    }
+
+    /// Every document, whether searches see it or not.
+    pub fn documents(&self) -> impl Iterator<Item = &Arc<Document>> {
+        self.entries.values().filter_map(|entry| match entry {
+            Entry::Live(document) => Some(document),
+            Entry::Deleted { .. } => None,
+        })
+    }
+
+    /// Makes all writes visible to searches.
+    pub fn refresh(&mut self) {
+        let all = self.unseen.len();
+        self.show(all);
+    }
+
+    /// Makes visible what the refreshes since the last call made visible.
+    fn catch_up(&mut self, now: Instant) {
+        let Some(interval) = self.refresh_interval.filter(|interval| !interval.is_zero()) else { return };
+        let age = now.duration_since(self.created).as_nanos();
+        let since_refresh = age % interval.as_nanos();
+        let refreshed = |at: &Instant| now.duration_since(*at).as_nanos() > since_refresh;
+        let count = self.unseen.iter().take_while(|(at, _, _)| refreshed(at)).count();
+        self.show(count);
+    }
+
+    fn show(&mut self, count: usize) {
+        if count == 0 {
+            return;
+        }
+        // Views that are still open keep what they have.
+        let searchable = Arc::make_mut(&mut self.searchable);
+        for (_, id, document) in self.unseen.drain(..count) {
+            match document {
+                Some(document) => searchable.insert(id, document),
+                None => searchable.remove(&id),
+            };
+        }
+    }
+
+    /// What a search sees now.
+    pub fn view(&mut self, now: Instant) -> View {
+        self.catch_up(now);
+        View {
+            index: self.name.clone(),
+            uuid: self.uuid.clone(),
+            mapping: Arc::clone(&self.mapping),
+            documents: Arc::clone(&self.searchable),
+            shards: self.shards(),
+        }
+    }
+
+    /// Primary shards.
+    pub fn shards(&self) -> u64 {
+        self.settings.number("number_of_shards", 1)
+    }
+
+    /// Copies of each shard, of which those beyond the first have no node to be on.
+    pub fn copies(&self) -> u64 {
+        1 + self.settings.number("number_of_replicas", 1)
+    }
+
+    /// The node was killed and is back: all that was acknowledged is there, and searches see it; deletes are forgotten.
+    pub fn restart(&mut self) {
+        for entry in self.entries.values_mut() {
+            if let Entry::Deleted { at, .. } = entry {
+                *at = None;
+            }
+        }
+        self.refresh();
+    }
+
+    /// Names of the aliases.
+    pub fn alias_names(&self) -> BTreeSet<String> {
+        self.aliases.keys().cloned().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::opensearch::settings;
+
+    fn index(settings: &Value) -> Index {
+        let mut read = Settings::default();
+        read.apply(&settings::read(settings).unwrap());
+        Index::new("i", "uuid".to_owned(), Mapping::new(&json!({})).unwrap(), read, Instant::now())
+    }
+
+    fn put(index: &mut Index, version: u64) -> Result<Written, u16> {
+        let source = Bytes::from_static(b"{}");
+        index.index("a", source, Versioning::ExternalGte(version), Instant::now()).map_err(|refusal| refusal.status)
+    }
+
+    fn delete(index: &mut Index, version: u64) -> Result<Written, u16> {
+        index.delete("a", Versioning::ExternalGte(version), Instant::now()).map_err(|refusal| refusal.status)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_older_write_is_refused_and_an_equal_one_is_not() {
+        let mut index = index(&json!({}));
+        assert!(!put(&mut index, 5).unwrap().existed);
+        assert!(put(&mut index, 5).unwrap().existed);
+        assert_eq!(put(&mut index, 4), Err(409));
+        assert_eq!(delete(&mut index, 4), Err(409));
+        assert!(delete(&mut index, 6).unwrap().existed);
+        assert!(!delete(&mut index, 6).unwrap().existed);
+        assert_eq!(put(&mut index, 5), Err(409));
+        assert!(!put(&mut index, 6).unwrap().existed);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_delete_is_remembered_for_gc_deletes_and_then_an_older_write_brings_the_document_back() {
+        let mut index = index(&json!({ "gc_deletes": "3s" }));
+        put(&mut index, 10).unwrap();
+        delete(&mut index, 20).unwrap();
+        tokio::time::advance(Duration::from_secs(3)).await;
+        assert_eq!(put(&mut index, 15), Err(409));
+        tokio::time::advance(Duration::from_millis(1)).await;
+        assert!(put(&mut index, 15).unwrap().resurrected);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_restart_forgets_deletes_and_shows_what_was_acknowledged() {
+        let mut index = index(&json!({ "refresh_interval": "-1" }));
+        put(&mut index, 10).unwrap();
+        delete(&mut index, 20).unwrap();
+        index.restart();
+        assert!(put(&mut index, 15).unwrap().resurrected);
+        assert!(index.view(Instant::now()).documents.is_empty());
+        index.restart();
+        assert_eq!(index.view(Instant::now()).documents.len(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn searches_see_a_write_after_the_refresh_that_follows_it() {
+        let mut index = index(&json!({ "refresh_interval": "5s" }));
+        tokio::time::advance(Duration::from_secs(6)).await;
+        put(&mut index, 1).unwrap();
+        tokio::time::advance(Duration::from_millis(3_900)).await;
+        assert!(index.view(Instant::now()).documents.is_empty());
+        assert!(index.get("a").is_some());
+        tokio::time::advance(Duration::from_millis(100)).await;
+        assert_eq!(index.view(Instant::now()).documents.len(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_view_stays_as_it_was() {
+        let mut index = index(&json!({}));
+        put(&mut index, 1).unwrap();
+        index.refresh();
+        let before = index.view(Instant::now());
+        delete(&mut index, 2).unwrap();
+        index.refresh();
+        assert_eq!(before.documents.len(), 1);
+        assert!(index.view(Instant::now()).documents.is_empty());
+    }
+}

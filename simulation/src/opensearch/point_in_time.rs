@@ -1,0 +1,193 @@
+//! Points in time: views that stay as they were.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use rand::RngExt;
+use serde_json::{Map, Value, json};
+use tokio::time::Instant;
+
+use super::{
+    answer::{Answer, Refusal},
+    call::Call,
+    cluster::{Cluster, Moment, named},
+    faults::FaultKind,
+    index::View,
+    search,
+    settings::parse_duration,
+};
+
+/// Most that a node keeps open (`search.max_open_pit_context`).
+const MAX_OPEN: usize = 300;
+const MAX_KEEP_ALIVE: Duration = Duration::from_hours(24);
+const ID_PREFIX: &str = "point-in-time-";
+
+/// The points in time that were ever opened.
+#[derive(Debug, Default)]
+pub(super) struct PointsInTime {
+    /// Number to point; closed ones stay, without their views, because what is said of them depends on their indices.
+    points: BTreeMap<u64, PointInTime>,
+    opened: u64,
+}
+
+#[derive(Debug)]
+struct PointInTime {
+    /// Name and uuid of each index.
+    indices: Vec<(String, String)>,
+    /// None if closed.
+    views: Option<Vec<View>>,
+    keep_alive: Duration,
+    used: Instant,
+}
+
+impl PointsInTime {
+    fn add(&mut self, views: Vec<View>, keep_alive: Duration, now: Instant) -> u64 {
+        self.opened += 1;
+        let indices = views.iter().map(|view| (view.index.clone(), view.uuid.clone())).collect();
+        self.points.insert(self.opened, PointInTime { indices, views: Some(views), keep_alive, used: now });
+        self.opened
+    }
+
+    fn expire(&mut self, now: Instant) {
+        for point in self.points.values_mut() {
+            if now.duration_since(point.used) > point.keep_alive {
+                point.views = None;
+            }
+        }
+    }
+
+    /// How many are open.
+    pub fn open(&mut self, now: Instant) -> usize {
+        self.expire(now);
+        self.points.values().filter(|point| point.views.is_some()).count()
+    }
+
+    /// Closes all.
+    pub fn close_all(&mut self) {
+        self.points.values_mut().for_each(|point| point.views = None);
+    }
+}
+
+/// `POST /<target>/_search/point_in_time`
+pub(super) fn create(cluster: &mut Cluster, moment: &mut Moment<'_>, call: &Call, target: &str) -> Result<Answer, Refusal> {
+    let allowed = ["keep_alive", "allow_partial_pit_creation", "ignore_unavailable", "allow_no_indices", "expand_wildcards"];
+    call.allow(&allowed)?;
+    let Some(keep_alive) = call.parameters.get("keep_alive") else {
+        return Err(Refusal::invalid(&["keep alive not specified".to_owned()]));
+    };
+    let keep_alive = read_keep_alive(keep_alive)?;
+    let may_be_partial = call.parameters.flag("allow_partial_pit_creation", true)?;
+    let names = named(cluster, call, target)?;
+    if names.is_empty() {
+        // A point in time of nothing has no id, and OpenSearch trips over that.
+        let cause = "Cannot invoke \"String.getBytes(java.nio.charset.Charset)\" because \"src\" is null";
+        let cause = Refusal::new(400, "null_pointer_exception", cause);
+        return Err(Refusal::illegal_argument("invalid id: [null]").caused_by(&cause));
+    }
+    let mut views = cluster.views(&names, moment.now);
+    if cluster.points_in_time.open(moment.now) >= MAX_OPEN {
+        return Err(search::all_shards_failed("create_pit", &views, &too_many()));
+    }
+    let shards: u64 = views.iter().map(|view| view.shards).sum();
+    let mut failed = 0;
+    if moment.suffers(FaultKind::PointInTimeFails) {
+        if !may_be_partial {
+            return Err(search::all_shards_failed("create_pit", &views, &search::no_shard()));
+        }
+        failed = 1;
+        lose_documents(&mut views, moment);
+    }
+    let id = cluster.points_in_time.add(views, keep_alive, moment.now);
+    Ok(Answer::ok(json!({
+        "pit_id": format!("{ID_PREFIX}{id}"),
+        "_shards": { "total": shards, "successful": shards - failed, "skipped": 0, "failed": failed },
+        "creation_time": 1_767_225_600_000_i64,
+    })))
+}
+
+/// What a partial point in time looks like: some documents are not in it.
+fn lose_documents(views: &mut [View], moment: &mut Moment<'_>) {
+    for view in views {
+        let kept = view.documents.iter().filter(|_| moment.rng.random_bool(0.5));
+        view.documents = std::sync::Arc::new(kept.map(|(id, document)| (id.clone(), document.clone())).collect());
+    }
+}
+
+/// `DELETE /_search/point_in_time`: also those that are closed already.
+pub(super) fn close(cluster: &mut Cluster, call: &Call) -> Result<Answer, Refusal> {
+    call.allow(&[])?;
+    let ids: Vec<String> = match call.optional_members()?.get("pit_id") {
+        Some(Value::Array(ids)) => ids.iter().filter_map(Value::as_str).map(ToOwned::to_owned).collect(),
+        Some(Value::String(id)) => vec![id.clone()],
+        _ => Vec::new(),
+    };
+    if ids.is_empty() {
+        return Err(Refusal::invalid(&["no pit ids specified".to_owned()]));
+    }
+    let mut closed = Vec::new();
+    for id in &ids {
+        let number = read_id(&cluster.points_in_time, id)?;
+        if let Some(point) = cluster.points_in_time.points.get_mut(&number) {
+            point.views = None;
+        }
+        closed.push(json!({ "successful": true, "pit_id": id }));
+    }
+    Ok(Answer::ok(json!({ "pits": closed })))
+}
+
+/// The views of the point in time that a search names; each use keeps it open for as long again.
+pub(super) fn views(cluster: &mut Cluster, now: Instant, pit: &Map<String, Value>) -> Result<(String, Vec<View>), Refusal> {
+    if let Some(unknown) = pit.keys().find(|key| !["id", "keep_alive"].contains(&key.as_str())) {
+        return Err(Refusal::new(400, "x_content_parse_exception", format!("[pit] unknown field [{unknown}]")));
+    }
+    let Some(id) = pit.get("id").and_then(Value::as_str) else {
+        return Err(Refusal::illegal_argument("point int time id is not provided"));
+    };
+    let number = read_id(&cluster.points_in_time, id)?;
+    let keep_alive = pit.get("keep_alive").and_then(Value::as_str).map(read_keep_alive).transpose()?;
+    cluster.points_in_time.expire(now);
+    let Some(point) = cluster.points_in_time.points.get_mut(&number) else { return Err(invalid_id(id)) };
+    for (name, uuid) in &point.indices {
+        if cluster.indices.get(name).is_none_or(|index| index.uuid != *uuid) {
+            let refusal = Refusal::new(404, "index_not_found_exception", format!("no such index [{name}]"));
+            return Err(refusal.with("index", name.as_str()).with("index_uuid", uuid.as_str()));
+        }
+    }
+    let Some(views) = &point.views else { return Err(missing(number, &point.indices)) };
+    point.used = now;
+    point.keep_alive = point.keep_alive.max(keep_alive.unwrap_or_default());
+    Ok((id.to_owned(), views.clone()))
+}
+
+fn read_keep_alive(text: &str) -> Result<Duration, Refusal> {
+    let keep_alive = parse_duration(text)?;
+    if keep_alive <= MAX_KEEP_ALIVE {
+        return Ok(keep_alive);
+    }
+    Err(Refusal::illegal_argument(format!(
+        "Keep alive for request ({text}) is too large. It must be less than (1d). This limit can be set by changing the \
+         [point_in_time.max_keep_alive] cluster level setting."
+    )))
+}
+
+fn read_id(points: &PointsInTime, id: &str) -> Result<u64, Refusal> {
+    let number = id.strip_prefix(ID_PREFIX).and_then(|number| number.parse().ok());
+    number.filter(|number| points.points.contains_key(number)).ok_or_else(|| invalid_id(id))
+}
+
+fn invalid_id(id: &str) -> Refusal {
+    let cause = Refusal::illegal_argument("Last unit does not have enough valid bits");
+    Refusal::illegal_argument(format!("invalid id: [{id}]")).caused_by(&cause)
+}
+
+fn missing(number: u64, indices: &[(String, String)]) -> Refusal {
+    let cause = Refusal::new(404, "search_context_missing_exception", format!("No search context found for id [{number}]"));
+    search::shards_failed("query", indices.iter().map(|(name, _)| name.as_str()), &cause)
+}
+
+fn too_many() -> Refusal {
+    let reason = format!(
+        "Trying to create too many Point In Time contexts. Must be less than or equal to: [{MAX_OPEN}]. This limit can be set by \
+         changing the [search.max_open_pit_context] setting."
+    );
+    Refusal::new(429, "rejected_execution_exception", reason)
+}

@@ -1,0 +1,118 @@
+//! Between client and server: time passes, connections break.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use fleetdex::store::opensearch::{Timeout, TransportError};
+use http::{Request, Response};
+use tokio::{
+    sync::oneshot,
+    time::{sleep, timeout},
+};
+
+use super::{call::Call, server::OpenSearch};
+
+const ADDRESS: &str = "http://opensearch.simulation:9200";
+
+/// What becomes of a request.
+#[derive(Debug)]
+pub(super) enum Plan {
+    /// Nobody listens.
+    Refuse,
+    /// Nobody answers.
+    Hang,
+    /// The connection breaks, and nothing is applied.
+    Cut,
+    /// This is the answer, and nothing is applied.
+    Answer(Response<Bytes>),
+    /// It is applied; the answer may get lost.
+    Handle { is_answered: bool },
+    /// The client is left without an answer, and it is applied this much later.
+    HandleLate { by: Duration, breaks_at_once: bool },
+}
+
+type Reply = Result<Response<Bytes>, TransportError>;
+
+/// Sends a request and waits for its answer, no longer than its [`Timeout`] says. A request that was sent is worked on even if nobody
+/// waits for the answer any more, as it is by a real server.
+pub(super) async fn exchange(server: OpenSearch, request: Request<Bytes>) -> Reply {
+    let limit = request.extensions().get::<Timeout>().map(|timeout| timeout.0);
+    let call = Call::new(&request);
+    let plan = match server.state().receive(&call) {
+        // Without a limit nobody would give up.
+        Plan::HandleLate { by, .. } if limit.is_none() => Plan::HandleLate { by, breaks_at_once: true },
+        plan => plan,
+    };
+    let (reply, answer) = oneshot::channel();
+    tokio::spawn(work(server, call, plan, reply));
+    let answer = match limit {
+        None => answer.await,
+        Some(limit) => match timeout(limit, answer).await {
+            Ok(answer) => answer,
+            Err(_) => return failure("operation timed out"),
+        },
+    };
+    answer.unwrap_or_else(|_| failure("connection closed before message completed"))
+}
+
+fn failure(reason: &str) -> Reply {
+    Err(TransportError { address: ADDRESS.to_owned(), reason: format!("error sending request: {reason}") })
+}
+
+async fn work(server: OpenSearch, call: Call, plan: Plan, mut reply: oneshot::Sender<Reply>) {
+    let (before, after) = {
+        let mut state = server.state();
+        (state.pause(), state.pause())
+    };
+    let answer = match plan {
+        Plan::Refuse => failure("tcp connect error: Connection refused (os error 111)"),
+        Plan::Hang => return reply.closed().await,
+        Plan::Cut => {
+            sleep(before).await;
+            reset()
+        }
+        Plan::Answer(response) => {
+            sleep(before).await;
+            Ok(response)
+        }
+        Plan::Handle { is_answered } => {
+            let answer = handle(&server, &call, before, after).await;
+            if is_answered { answer } else { reset() }
+        }
+        Plan::HandleLate { by, breaks_at_once } => {
+            if breaks_at_once {
+                sleep(before).await;
+                send(reply, reset());
+            } else {
+                reply.closed().await;
+            }
+            sleep(by).await;
+            server.state().handle(&call);
+            return;
+        }
+    };
+    send(reply, answer);
+}
+
+async fn handle(server: &OpenSearch, call: &Call, before: Duration, after: Duration) -> Reply {
+    let life = server.state().life();
+    sleep(before).await;
+    let response = {
+        let mut state = server.state();
+        if state.life() != life {
+            return reset();
+        }
+        state.handle(call)
+    };
+    sleep(after).await;
+    if server.state().life() == life { Ok(response) } else { reset() }
+}
+
+fn reset() -> Reply {
+    failure("Connection reset by peer (os error 104)")
+}
+
+/// The client may have gone.
+fn send(reply: oneshot::Sender<Reply>, answer: Reply) {
+    drop(reply.send(answer));
+}

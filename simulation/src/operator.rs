@@ -1,0 +1,177 @@
+//! One life of the operator: what `fleetdex run` does, without a control plane to read registries from.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use fleetdex::{
+    api::cluster::SecretReference,
+    cluster::{
+        Clusters, Member, Timing,
+        connect::{Connect, ConnectError},
+        credentials::Credentials,
+        member::Endpoint,
+    },
+    model::ClusterName,
+    pipeline::{Limits, OpenStore, Unavailable},
+    registry::{
+        RegistryView,
+        fleet::{Fleet, Opener},
+        plan::StorePlan,
+    },
+    store::{
+        Store,
+        opensearch::{Engine, EngineOptions, IndexSettings, OpenSearchService},
+    },
+    telemetry::Metrics,
+};
+use tokio::{
+    sync::{Notify, watch},
+    task::JoinHandle,
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::apiserver;
+
+/// As often as the operator looks at what changes by nothing happening.
+const LOOK_INTERVAL: Duration = Duration::from_secs(5);
+const DEBOUNCE: Duration = Duration::from_millis(50);
+/// Names this installation in the indices.
+const OWNER: &str = "control-plane";
+
+/// What every life of the operator works with.
+#[derive(Clone)]
+pub struct Surroundings {
+    /// The control plane; its Secrets hold the members' credentials.
+    pub hub: apiserver::Server,
+    /// Every cluster, whether or not it is a member.
+    pub servers: BTreeMap<ClusterName, apiserver::Server>,
+    /// OpenSearch.
+    pub store: OpenSearchService,
+    /// The clusters that are members.
+    pub members: watch::Receiver<Vec<ClusterName>>,
+    /// The registries.
+    pub registries: watch::Receiver<Vec<RegistryView>>,
+    /// What may wait and be under way.
+    pub limits: Limits,
+    /// How often each kind is audited; absent: never.
+    pub audit_interval: Option<Duration>,
+}
+
+/// A running operator.
+pub struct Operator {
+    stop: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+impl Operator {
+    /// Starts one.
+    pub fn start(surroundings: Surroundings) -> Self {
+        let stop = CancellationToken::new();
+        let task = tokio::spawn(operate(surroundings, stop.clone()));
+        Self { stop, task }
+    }
+
+    /// Ends it where it stands, as SIGKILL would.
+    pub async fn kill(self) {
+        self.task.abort();
+        let _aborted = self.task.await;
+    }
+
+    /// Ends it as SIGTERM would: what is pending is written. An error if it did not end well.
+    pub async fn stop(self) -> Result<(), tokio::task::JoinError> {
+        self.stop.cancel();
+        self.task.await
+    }
+
+    /// Whether it ended although nobody asked it to.
+    pub fn has_ended(&self) -> bool {
+        self.task.is_finished()
+    }
+}
+
+async fn operate(mut surroundings: Surroundings, stop: CancellationToken) {
+    let Surroundings { hub, servers, store, limits, .. } = surroundings.clone();
+    let connect = Arc::new(InProcess(servers));
+    let clusters = Clusters::new(hub.client(), connect, Timing::default(), stop.child_token());
+    let mut connections = clusters.changed();
+    let changed = Arc::new(Notify::new());
+    let opener: Opener = Arc::new(move |plan| Arc::new(SimulatedStore { service: store.clone(), plan: plan.clone() }));
+    let mut fleet = Fleet::new(opener, Arc::new(Metrics::new()), Arc::clone(&changed)).with_limits(limits);
+    if let Some(interval) = surroundings.audit_interval {
+        let _ = interval;
+    }
+    while !stop.is_cancelled() {
+        clusters.set_members(surroundings.members.borrow_and_update().iter().map(member).collect());
+        let registries = surroundings.registries.borrow_and_update().clone();
+        fleet.follow(&registries, &[], &clusters.states()).await;
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => {}
+            _ = connections.changed() => {}
+            () = changed.notified() => {}
+            _ = surroundings.members.changed() => {}
+            _ = surroundings.registries.changed() => {}
+            () = tokio::time::sleep(LOOK_INTERVAL) => {}
+        }
+        tokio::time::sleep(DEBOUNCE).await;
+    }
+    fleet.shut_down().await;
+}
+
+fn member(name: &ClusterName) -> Member {
+    let secret = SecretReference { namespace: "default".to_owned(), name: "member".to_owned() };
+    let endpoint = Endpoint {
+        url: format!("https://{name}.example.com"),
+        secret: Some(secret),
+        insecure: true,
+        ..Endpoint::default()
+    };
+    Member {
+        name: name.clone(),
+        uid: name.to_string(),
+        generation: Some(1),
+        labels: BTreeMap::new(),
+        provider: None,
+        region: None,
+        zones: Vec::new(),
+        endpoint,
+    }
+}
+
+/// Clients for servers in this process.
+struct InProcess(BTreeMap<ClusterName, apiserver::Server>);
+
+#[async_trait]
+impl Connect for InProcess {
+    async fn connect(&self, member: &Member, _: &Credentials) -> Result<kube::Client, ConnectError> {
+        let server = self.0.get(&member.name);
+        server.map(apiserver::Server::client).ok_or(ConnectError::EndpointMissing)
+    }
+}
+
+/// The engine that real registries get, over the simulated OpenSearch.
+struct SimulatedStore {
+    service: OpenSearchService,
+    plan: StorePlan,
+}
+
+#[async_trait]
+impl OpenStore for SimulatedStore {
+    async fn open(&self) -> Result<Arc<dyn Store>, Unavailable> {
+        let options = EngineOptions {
+            prefix: self.plan.prefix.clone(),
+            settings: IndexSettings { replicas: 0, ..IndexSettings::default() },
+            fields: self.plan.field_paths.iter().cloned().collect(),
+            projection: self.plan.projection.hash(),
+            owner: OWNER.to_owned(),
+            address: "http://opensearch.example.com:9200".to_owned(),
+        };
+        let engine = Engine::new(self.service.clone(), options);
+        engine.prepare().await?;
+        Ok(Arc::new(engine))
+    }
+
+    async fn changed(&self) -> bool {
+        false
+    }
+}

@@ -1,0 +1,145 @@
+//! What should be stored, from the members' own state, against what is stored. It knows nothing of how the operator works.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fleetdex::model::{ClusterName, IndexPrefix};
+use serde_json::Value;
+
+use crate::{
+    apiserver,
+    opensearch::OpenSearch,
+    selection::{KINDS, Kind, STEADY, Selection},
+};
+
+/// Differences that are told in full.
+const MAX_TOLD: usize = 5;
+
+/// The documents that a cluster should have: id → object.
+type Expected = BTreeMap<String, (Kind, Value)>;
+
+/// What one cluster should have.
+pub fn expected(server: &apiserver::Server, selection: &Selection) -> Expected {
+    let mut expected = Expected::new();
+    for kind in KINDS {
+        for stored in server.objects(kind.resource, None).unwrap_or_default() {
+            let object = server.object(kind.resource, stored.namespace.as_deref(), &stored.name);
+            if let Ok(Some(object)) = object
+                && selection.wants(kind, &object)
+            {
+                expected.insert(id(kind, &stored.uid), (kind, object));
+            }
+        }
+    }
+    expected
+}
+
+/// The id of an object's document.
+pub fn id(kind: Kind, uid: &str) -> String {
+    format!("{}/{}/{uid}", kind.api_version, kind.kind)
+}
+
+/// The ids of the documents of a cluster that nobody touches.
+pub fn steady(server: &apiserver::Server) -> BTreeSet<String> {
+    let objects = server.objects(KINDS[0].resource, Some(STEADY)).unwrap_or_default();
+    objects.iter().map(|stored| id(KINDS[0], &stored.uid)).collect()
+}
+
+/// Everything that is not as it should be; nothing, if the index equals the fleet.
+pub fn differences(
+    members: &[ClusterName],
+    servers: &BTreeMap<ClusterName, apiserver::Server>,
+    store: &OpenSearch,
+    selection: &Selection,
+) -> Vec<String> {
+    let prefix = IndexPrefix::default();
+    let mut found = Vec::new();
+    let mut needed = BTreeSet::new();
+    for (name, server) in servers {
+        let of_cluster = indices_of(store, &prefix, name);
+        if !members.contains(name) {
+            found.extend(of_cluster.iter().map(|index| format!("{index} is of a cluster that is no member")));
+            continue;
+        }
+        if of_cluster.len() != 1 {
+            found.push(format!("cluster {name} has the generations {of_cluster:?}, not one"));
+        }
+        needed.extend(of_cluster);
+        let alias = prefix.cluster_alias(name);
+        compare(name, expected(server, selection), stored(store, alias.as_str()), selection, &mut found);
+    }
+    let over_all = stored(store, prefix.as_str()).len();
+    let by_cluster: usize = members.iter().map(|name| stored(store, prefix.cluster_alias(name).as_str()).len()).sum();
+    if over_all != by_cluster {
+        found.push(format!("{over_all} documents under the alias over all, {by_cluster} under those of the clusters"));
+    }
+    let state = prefix.state().to_string();
+    let strangers = store.indices().into_keys().filter(|index| *index != state && !needed.contains(index));
+    found.extend(strangers.map(|index| format!("index {index} should not be there")));
+    found
+}
+
+fn indices_of(store: &OpenSearch, prefix: &IndexPrefix, cluster: &ClusterName) -> Vec<String> {
+    let start = format!("{}.g", prefix.cluster_alias(cluster));
+    store.indices().into_keys().filter(|index| index.starts_with(&start)).collect()
+}
+
+/// Id → version and source of what an alias shows; nothing if it does not exist.
+pub fn stored(store: &OpenSearch, alias: &str) -> BTreeMap<String, (u64, Value)> {
+    store.documents(alias).into_iter().map(|document| (document.id, (document.version, document.source))).collect()
+}
+
+fn compare(
+    cluster: &ClusterName,
+    mut expected: Expected,
+    stored: BTreeMap<String, (u64, Value)>,
+    selection: &Selection,
+    found: &mut Vec<String>,
+) {
+    let mut told = 0;
+    let mut tell = |what: String| {
+        told += 1;
+        if told <= MAX_TOLD {
+            found.push(format!("cluster {cluster}: {what}"));
+        }
+    };
+    for (id, (version, source)) in stored {
+        match expected.remove(&id) {
+            None => tell(format!("document {id} of version {version} has no object")),
+            Some((kind, object)) => {
+                if let Some(difference) = difference(kind, &object, version, &source, selection) {
+                    tell(format!("document {id}: {difference}"));
+                }
+            }
+        }
+    }
+    for (id, (_, object)) in expected {
+        let metadata = &object["metadata"];
+        tell(format!("object {id} ({}) of version {} has no document", metadata["name"], metadata["resourceVersion"]));
+    }
+    if told > MAX_TOLD {
+        found.push(format!("cluster {cluster}: … {told} differences in all"));
+    }
+}
+
+fn difference(kind: Kind, object: &Value, version: u64, source: &Value, selection: &Selection) -> Option<String> {
+    let current = object["metadata"]["resourceVersion"].as_str().unwrap_or_default();
+    if current != version.to_string() || source["metadata"]["resourceVersion"] != *current {
+        return Some(format!("version {version}, source {}, object {current}", source["metadata"]["resourceVersion"]));
+    }
+    if !source["search"]["rejected"].is_null() {
+        // The store refused it: what is there says so, and of which object it is.
+        return (source["metadata"]["name"] != object["metadata"]["name"]).then(|| "it is of another object".to_owned());
+    }
+    if source["metadata"]["labels"] != object["metadata"]["labels"] {
+        return Some("its labels are not the object's".to_owned());
+    }
+    if kind.kind == "Secret" {
+        let text = source.to_string();
+        return text.contains(super::SECRET_VALUE).then(|| "it holds a Secret's value".to_owned());
+    }
+    let mut spec = object["spec"].clone();
+    if selection.redacts && let Some(members) = spec.as_object_mut() {
+        members.remove("hidden");
+    }
+    (source["spec"] != spec).then(|| format!("spec is {}, not {spec}", source["spec"]))
+}

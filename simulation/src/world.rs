@@ -1,0 +1,377 @@
+//! The fleet of one run: clusters, OpenSearch, operators, and what people and faults do to them.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use fleetdex::{
+    model::{ClusterName, IndexPrefix},
+    pipeline::Limits,
+    registry::RegistryView,
+    sync::pending::BatchLimits,
+};
+use rand::{RngExt, SeedableRng, rngs::StdRng, seq::IndexedRandom};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use crate::{
+    SECRET_VALUE,
+    apiserver,
+    opensearch::OpenSearch,
+    operator::{Operator, Surroundings},
+    oracle,
+    selection::{KINDS, Kind, NAMESPACES, STEADY, Selection},
+};
+
+/// Objects that there are from the start, for each cluster.
+const OBJECTS: std::ops::Range<usize> = 5..60;
+/// Names of objects of one kind and namespace: few, so that they are deleted and made again.
+const NAMES: usize = 12;
+const STEADY_OBJECTS: usize = 3;
+/// OpenSearch refuses documents that have this in them.
+const REFUSED_TEXT: &str = "unbearable";
+
+/// Everything of one run.
+pub struct World {
+    /// What is random about the run.
+    pub random: StdRng,
+    /// Every cluster.
+    pub servers: BTreeMap<ClusterName, apiserver::Server>,
+    /// OpenSearch.
+    pub store: OpenSearch,
+    /// What the registry asks for.
+    pub selection: Selection,
+    /// How often each thing was done to the fleet that is no fault of a server.
+    pub done: BTreeMap<&'static str, u64>,
+    members: watch::Sender<Vec<ClusterName>>,
+    registries: watch::Sender<Vec<RegistryView>>,
+    surroundings: Surroundings,
+    /// Whether a Secret's value was sent.
+    leaked: Arc<AtomicBool>,
+    operators: Vec<Operator>,
+    /// Counts the writes, so that each is a change.
+    writes: u64,
+    /// For each cluster that queries have shown whole: the documents of which one set has to be there from then on.
+    visible: BTreeMap<ClusterName, Vec<BTreeSet<String>>>,
+}
+
+impl World {
+    /// A fleet with some objects, and an operator that has just been started.
+    pub fn new(seed: u64, audit_interval: Option<Duration>) -> anyhow::Result<Self> {
+        let mut random = StdRng::seed_from_u64(seed);
+        fastrand::seed(seed);
+        let names: Vec<ClusterName> =
+            (1..=random.random_range(1..=3)).map(|number| format!("member{number}").parse()).collect::<Result<_, _>>()?;
+        let servers: BTreeMap<ClusterName, apiserver::Server> =
+            names.iter().map(|name| (name.clone(), cluster(&mut random))).collect();
+        let hub = apiserver::Server::new(apiserver::Options::new(random.random()));
+        let credentials = json!({ "metadata": { "name": "member", "namespace": "default" }, "data": { "token": "dG9rZW4=" } });
+        hub.apply("secrets", credentials).map_err(|status| anyhow::anyhow!("{status:?}"))?;
+        let store = OpenSearch::new(random.random());
+        store.refuse_documents_with(REFUSED_TEXT);
+        let leaked = watch_for_secrets(&store);
+        let selection = Selection::random(&mut random);
+        let members = watch::Sender::new(names);
+        let registries = watch::Sender::new(vec![selection.registry()?]);
+        let surroundings = Surroundings {
+            hub,
+            servers: servers.clone(),
+            store: store.service(),
+            members: members.subscribe(),
+            registries: registries.subscribe(),
+            limits: limits(&mut random),
+            audit_interval,
+        };
+        let operators = vec![Operator::start(surroundings.clone())];
+        let mut world = Self {
+            random,
+            servers,
+            store,
+            selection,
+            done: BTreeMap::new(),
+            members,
+            registries,
+            surroundings,
+            leaked,
+            operators,
+            writes: 0,
+            visible: BTreeMap::new(),
+        };
+        world.furnish();
+        Ok(world)
+    }
+
+    fn furnish(&mut self) {
+        for name in self.servers.keys().cloned().collect::<Vec<_>>() {
+            self.furnish_cluster(&name);
+        }
+    }
+
+    fn furnish_cluster(&mut self, cluster: &ClusterName) {
+        for number in 0..STEADY_OBJECTS {
+            let object = json!({
+                "metadata": { "name": format!("steady{number}"), "namespace": STEADY, "labels": { "tier": "web" } },
+                "spec": { "value": number },
+            });
+            self.apply(cluster, KINDS[0], object);
+        }
+        for _ in 0..self.random.random_range(OBJECTS) {
+            self.write_to(cluster);
+        }
+    }
+
+    fn apply(&self, cluster: &ClusterName, kind: Kind, object: Value) {
+        if let Some(server) = self.servers.get(cluster)
+            && let Err(status) = server.apply(kind.resource, object)
+        {
+            tracing::error!(%cluster, ?status, "an object was refused");
+        }
+    }
+
+    /// The clusters that are members now.
+    pub fn member_names(&self) -> Vec<ClusterName> {
+        self.members.borrow().clone()
+    }
+
+    /// Some cluster.
+    pub fn some_cluster(&mut self) -> ClusterName {
+        let names: Vec<ClusterName> = self.servers.keys().cloned().collect();
+        let at = self.random.random_range(0..names.len());
+        names[at].clone()
+    }
+
+    /// Creates, changes or deletes some object of some cluster.
+    pub fn write(&mut self) {
+        let cluster = self.some_cluster();
+        self.write_to(&cluster);
+    }
+
+    fn write_to(&mut self, cluster: &ClusterName) {
+        self.writes += 1;
+        let writes = self.writes;
+        let Some(kind) = KINDS.choose(&mut self.random).copied() else { return };
+        let Some(namespace) = NAMESPACES.choose(&mut self.random).copied() else { return };
+        let name = format!("object{}", self.random.random_range(0..NAMES));
+        if self.random.random_ratio(1, 4) {
+            if let Some(server) = self.servers.get(cluster) {
+                // There may be none of that name.
+                let _there_was_one = server.delete(kind.resource, Some(namespace), &name);
+            }
+            return;
+        }
+        let tier = if self.random.random_ratio(1, 2) { "web" } else { "db" };
+        let mut object = json!({
+            "metadata": { "name": name, "namespace": namespace, "labels": { "tier": tier } },
+            "spec": { "value": writes, "hidden": "x".repeat(self.random.random_range(0..200)) },
+        });
+        if kind.kind == "Secret" {
+            object["data"] = json!({ "password": SECRET_VALUE });
+        }
+        if self.random.random_ratio(1, 40) {
+            object["metadata"]["annotations"] = json!({ "example.com/note": REFUSED_TEXT });
+        }
+        self.apply(cluster, kind, object);
+    }
+
+    /// Changes what the registry asks for.
+    pub fn edit_registry(&mut self) -> anyhow::Result<()> {
+        self.selection = Selection::random(&mut self.random);
+        self.registries.send_replace(vec![self.selection.registry()?]);
+        self.count("registry edited");
+        Ok(())
+    }
+
+    /// A member leaves, or one that left comes back.
+    pub fn join_or_leave(&mut self) {
+        let name = self.some_cluster();
+        self.members.send_modify(|members| match members.iter().position(|member| *member == name) {
+            Some(position) if members.len() > 1 => drop(members.remove(position)),
+            Some(_) => {}
+            None => members.push(name.clone()),
+        });
+        self.visible.remove(&name);
+        self.count("member left or joined");
+    }
+
+    /// A cluster is replaced by another one of the same name.
+    pub fn recreate(&mut self) {
+        let name = self.some_cluster();
+        if let Some(server) = self.servers.get(&name) {
+            server.recreate();
+            server.restart();
+        }
+        self.furnish_cluster(&name);
+        let now = self.servers.get(&name).map(oracle::steady).unwrap_or_default();
+        if let Some(acceptable) = self.visible.get_mut(&name) {
+            acceptable.push(now);
+        }
+        self.count("cluster recreated");
+    }
+
+    /// A cluster's etcd is restored from a backup.
+    pub fn restore(&mut self) {
+        let name = self.some_cluster();
+        let Some(server) = self.servers.get(&name).cloned() else { return };
+        let (oldest, newest) = (server.compacted().max(newest_steady(&server)), server.revision());
+        if oldest < newest {
+            let revision = self.random.random_range(oldest..newest);
+            if server.restore(revision).is_ok() {
+                server.restart();
+                self.count("etcd restored");
+            }
+        }
+    }
+
+    /// Forgets the history of a cluster, up to now or to some time ago.
+    pub fn compact(&mut self) {
+        let name = self.some_cluster();
+        if let Some(server) = self.servers.get(&name) {
+            server.compact(server.revision().saturating_sub(self.random.random_range(0..10)));
+        }
+        self.count("etcd compacted");
+    }
+
+    /// An apiserver is killed and started again.
+    pub fn restart_apiserver(&mut self) {
+        let name = self.some_cluster();
+        if let Some(server) = self.servers.get(&name) {
+            server.restart();
+        }
+        self.count("apiserver restarted");
+    }
+
+    /// OpenSearch is killed and started again: what it knew of deleted documents is gone.
+    pub fn restart_store(&mut self) {
+        self.store.restart();
+    }
+
+    /// Somebody deletes an index.
+    pub fn delete_index(&mut self) {
+        let indices: Vec<String> = self.store.indices().into_keys().collect();
+        if let Some(index) = indices.choose(&mut self.random) {
+            self.store.delete_index(index);
+            self.visible.clear();
+        }
+    }
+
+    /// Somebody removes an alias.
+    pub fn remove_alias(&mut self) {
+        let aliases: Vec<String> = self.store.aliases().into_keys().collect();
+        if let Some(alias) = aliases.choose(&mut self.random) {
+            self.store.remove_alias(alias);
+            self.visible.clear();
+        }
+    }
+
+    /// The operator is killed, or stopped, and started again; sometimes a second one runs for a while.
+    pub async fn disturb_operators(&mut self) -> anyhow::Result<()> {
+        let second = self.operators.len() > 1;
+        match self.random.random_range(0..4) {
+            0 if !second => {
+                self.count("second operator");
+                self.operators.push(Operator::start(self.surroundings.clone()));
+            }
+            1 => {
+                self.count("operator stopped");
+                let operator = self.operators.remove(0);
+                operator.stop().await?;
+            }
+            _ => {
+                self.count("operator killed");
+                let operator = self.operators.remove(0);
+                operator.kill().await;
+            }
+        }
+        Ok(())
+    }
+
+    /// An operator runs again, if none does.
+    pub fn ensure_operator(&mut self) {
+        if self.operators.is_empty() {
+            self.operators.push(Operator::start(self.surroundings.clone()));
+        }
+    }
+
+    /// Ends all faults, and leaves one operator running.
+    pub async fn heal(&mut self) {
+        for server in self.servers.values() {
+            server.heal();
+        }
+        self.store.heal();
+        while self.operators.len() > 1 {
+            self.operators.remove(0).kill().await;
+        }
+        self.ensure_operator();
+    }
+
+    /// What must hold at any time, faults or not. An error says what does not.
+    pub fn check_always(&mut self) -> Result<(), String> {
+        if self.operators.iter().any(Operator::has_ended) {
+            return Err("an operator ended although nobody asked it to".to_owned());
+        }
+        if self.leaked.load(Ordering::Relaxed) {
+            return Err("a bulk request held a Secret's value".to_owned());
+        }
+        for name in self.member_names() {
+            let shown: BTreeSet<String> =
+                oracle::stored(&self.store, IndexPrefix::default().cluster_alias(&name).as_str()).into_keys().collect();
+            let steady = self.servers.get(&name).map(oracle::steady).unwrap_or_default();
+            match self.visible.get_mut(&name) {
+                Some(acceptable) if !acceptable.iter().any(|ids| ids.is_subset(&shown)) => {
+                    return Err(format!("a query of {name} shows a half-filled generation: {} documents", shown.len()));
+                }
+                Some(_) => {}
+                None if steady.is_subset(&shown) => drop(self.visible.insert(name, vec![steady])),
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// What differs between the index and the fleet.
+    pub fn differences(&self) -> Vec<String> {
+        oracle::differences(&self.member_names(), &self.servers, &self.store, &self.selection)
+    }
+
+    fn count(&mut self, what: &'static str) {
+        *self.done.entry(what).or_default() += 1;
+    }
+}
+
+fn watch_for_secrets(store: &OpenSearch) -> Arc<AtomicBool> {
+    let leaked = Arc::new(AtomicBool::new(false));
+    let seen = Arc::clone(&leaked);
+    store.inspect_bulks(move |body| {
+        let held = body.windows(SECRET_VALUE.len()).any(|window| window == SECRET_VALUE.as_bytes());
+        seen.fetch_or(held, Ordering::Relaxed);
+    });
+    leaked
+}
+
+/// The version of the youngest of the objects that nobody touches: a backup is never from before them.
+fn newest_steady(server: &apiserver::Server) -> u64 {
+    let steady = server.objects(KINDS[0].resource, Some(STEADY)).unwrap_or_default();
+    steady.iter().map(|stored| stored.version).max().unwrap_or_default()
+}
+
+fn cluster(random: &mut StdRng) -> apiserver::Server {
+    let mut options = apiserver::Options::new(random.random());
+    options.largest_page = Some(random.random_range(2..20));
+    options.cached_events = random.random_range(10..200);
+    options.latency = Duration::from_millis(random.random_range(0..50));
+    apiserver::Server::new(options)
+}
+
+/// Limits that few objects reach.
+fn limits(random: &mut StdRng) -> Limits {
+    Limits {
+        pending_bytes: random.random_range(2_000..50_000),
+        batch: BatchLimits { count: random.random_range(1..20), bytes: random.random_range(1_000..20_000) },
+        in_flight: random.random_range(1..=3),
+    }
+}

@@ -1,0 +1,300 @@
+//! The OpenSearch of the simulation: what goes wrong on command, and the real store on it.
+
+#![expect(clippy::unwrap_used, reason = "parts of tests")]
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use fleetdex::bulk::{Verdict, Write};
+use fleetdex::store::opensearch::{Engine, EngineOptions, IndexSettings, OpenSearchService, Timeout};
+use fleetdex::store::{Extent, KindExtent, Store, StoreError};
+use http::{Method, Request};
+use serde_json::{Value, json};
+use simulation::opensearch::{Fault, FaultKind, OpenSearch, Span};
+use tokio::time::Instant;
+use tower::ServiceExt;
+
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+async fn try_send(service: &OpenSearchService, method: Method, path: &str, body: &str) -> Result<(u16, Bytes), String> {
+    let body = Bytes::copy_from_slice(body.as_bytes());
+    let request = Request::builder().method(method).uri(path).extension(Timeout(TIMEOUT)).body(body).unwrap();
+    let response = service.clone().oneshot(request).await.map_err(|error| error.to_string())?;
+    Ok((response.status().as_u16(), response.into_body()))
+}
+
+async fn send(server: &OpenSearch, method: Method, path: &str, body: &str) -> (u16, Value) {
+    let (status, body) = try_send(&server.service(), method, path, body).await.unwrap();
+    (status, serde_json::from_slice(&body).unwrap_or_default())
+}
+
+fn index_line(id: &str, version: u64) -> String {
+    format!(
+        "{{\"index\":{{\"_index\":\"i\",\"_id\":\"{id}\",\"version\":{version},\"version_type\":\"external_gte\"}}}}\n{{\"kind\":\"Pod\"}}\n"
+    )
+}
+
+async fn bulk(server: &OpenSearch, body: &str) -> Result<Vec<u64>, String> {
+    let (status, body) = try_send(&server.service(), Method::POST, "/_bulk", body).await?;
+    let answer: Value = serde_json::from_slice(&body).map_err(|error| format!("{status} {error}"))?;
+    let items = answer["items"].as_array().ok_or(format!("{status}"))?;
+    Ok(items.iter().filter_map(|item| item["index"]["status"].as_u64()).collect())
+}
+
+/// What a request with one document comes to, and how many documents there are then.
+async fn with(fault: Fault) -> (Result<Vec<u64>, String>, usize, OpenSearch) {
+    let server = OpenSearch::new(1);
+    bulk(&server, &index_line("before", 1)).await.unwrap();
+    server.inject(fault, Span::Times(1));
+    let outcome = bulk(&server, &index_line("a", 1)).await;
+    assert_eq!(server.counters().struck(fault.kind()), 1, "{fault:?}");
+    let documents = server.documents("i").len() - 1;
+    // One strike only.
+    assert_eq!(bulk(&server, &index_line("after", 1)).await, Ok(vec![201]), "{fault:?}");
+    (outcome, documents, server)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fault_on_the_way_leaves_the_client_without_an_answer_and_maybe_the_write_applied() {
+    for (fault, reason, documents) in [
+        (Fault::ConnectionRefused, "Connection refused", 0),
+        (Fault::Hang, "timed out", 0),
+        (Fault::RequestLost, "reset by peer", 0),
+        (Fault::ResponseLost, "reset by peer", 1),
+    ] {
+        let began = Instant::now();
+        let (outcome, found, _) = with(fault).await;
+        assert!(outcome.clone().unwrap_err().contains(reason), "{fault:?}: {outcome:?}");
+        assert_eq!(found, documents, "{fault:?}");
+        assert_eq!(began.elapsed() >= TIMEOUT, fault == Fault::Hang, "{fault:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_write_lands_after_the_client_gave_up() {
+    let mut reasons = Vec::new();
+    for seed in 0..10 {
+        let server = OpenSearch::new(seed);
+        server.inject(Fault::AppliedLate(Duration::from_secs(5)), Span::Times(1));
+        reasons.push(bulk(&server, &index_line("a", 1)).await.unwrap_err());
+        // Healing does not hold it up.
+        server.heal();
+        tokio::time::sleep(Duration::from_millis(4_900)).await;
+        assert!(server.documents("i").is_empty());
+        assert_eq!(bulk(&server, &index_line("a", 7)).await, Ok(vec![201]));
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(server.documents("i")[0].version, 7);
+        assert_eq!(server.counters().superseded, 1);
+    }
+    assert!(reasons.iter().any(|reason| reason.contains("timed out")), "{reasons:?}");
+    assert!(reasons.iter().any(|reason| reason.contains("reset")), "{reasons:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_whole_request_is_refused_with_a_status_and_nothing_is_applied() {
+    for (fault, status) in [
+        (Fault::Unauthorized, "401"),
+        (Fault::Forbidden, "403"),
+        (Fault::TooLarge(50), "413"),
+        (Fault::TooManyRequests, "429"),
+        (Fault::Unavailable, "503"),
+    ] {
+        let (outcome, documents, _) = with(fault).await;
+        assert!(outcome.clone().unwrap_err().starts_with(status), "{fault:?}: {outcome:?}");
+        assert_eq!(documents, 0, "{fault:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn blocks_refuse_every_item() {
+    for (fault, status) in [(Fault::WriteBlock, 403), (Fault::FloodStage, 429), (Fault::RejectedItems(100), 429)] {
+        let (outcome, documents, _) = with(fault).await;
+        assert_eq!((outcome, documents), (Ok(vec![status]), 0), "{fault:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn some_items_are_rejected_and_the_others_are_applied() {
+    let server = OpenSearch::new(3);
+    server.inject(Fault::RejectedItems(50), Span::UntilHealed);
+    let body: String = (0..100).map(|number| index_line(&format!("{number}"), 1)).collect();
+    let statuses = bulk(&server, &body).await.unwrap();
+    let applied = statuses.iter().filter(|status| **status == 201).count();
+    assert!((20..80).contains(&applied), "{applied}");
+    assert_eq!(server.documents("i").len(), applied);
+    assert_eq!(server.counters().refused, 100 - applied as u64);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_is_cut_or_miscounted_belongs_to_a_request_that_was_applied() {
+    let (cut, documents, _) = with(Fault::TruncatedResponse).await;
+    assert!(cut.is_err());
+    assert_eq!(documents, 1);
+    let (counted, documents, _) = with(Fault::WrongItemCount).await;
+    assert_ne!(counted.unwrap().len(), 1);
+    assert_eq!(documents, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn documents_with_a_certain_text_are_refused_and_no_others() {
+    let server = OpenSearch::new(1);
+    server.refuse_documents_with("Pod");
+    server.heal();
+    let other = "{\"index\":{\"_index\":\"i\",\"_id\":\"b\"}}\n{\"kind\":\"Node\"}\n";
+    assert_eq!(bulk(&server, &format!("{}{other}", index_line("a", 1))).await, Ok(vec![400, 201]));
+    assert_eq!(server.counters().struck(FaultKind::RefusedDocument), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_index_can_be_made_while_there_are_too_many_shards() {
+    let server = OpenSearch::new(1);
+    server.inject(Fault::ShardsFull, Span::For(Duration::from_mins(1)));
+    let (status, body) = send(&server, Method::PUT, "/i", "").await;
+    assert_eq!((status, body["error"]["type"].as_str()), (400, Some("validation_exception")));
+    assert_eq!(bulk(&server, &index_line("a", 1)).await, Ok(vec![400]));
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    assert_eq!(bulk(&server, &index_line("a", 1)).await, Ok(vec![201]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_cuts_off_what_is_under_way_and_forgets_deletes() {
+    let server = OpenSearch::new(1);
+    bulk(&server, &index_line("a", 5)).await.unwrap();
+    let delete = "{\"delete\":{\"_index\":\"i\",\"_id\":\"a\",\"version\":9,\"version_type\":\"external_gte\"}}\n";
+    bulk(&server, delete).await.unwrap();
+    assert_eq!(bulk(&server, &index_line("a", 5)).await, Ok(vec![409]));
+    let (_, opened) = send(&server, Method::POST, "/i/_search/point_in_time?keep_alive=5m", "").await;
+    server.set_latency(100..=100);
+    let other = index_line("b", 1);
+    let under_way = bulk(&server, &other);
+    let restart = async {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        server.restart();
+    };
+    let (outcome, ()) = tokio::join!(under_way, restart);
+    assert!(outcome.unwrap_err().contains("reset"));
+    assert!(server.documents("i").is_empty());
+    assert_eq!(bulk(&server, &index_line("a", 5)).await, Ok(vec![201]));
+    assert_eq!(server.counters().resurrected, 1);
+    let search = json!({ "pit": { "id": opened["pit_id"] } }).to_string();
+    assert_eq!(send(&server, Method::POST, "/_search", &search).await.0, 404);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_is_worked_on_even_if_the_client_does_not_wait() {
+    let server = OpenSearch::new(1);
+    let impatient = tokio::time::timeout(Duration::ZERO, bulk(&server, &index_line("a", 1))).await;
+    assert!(impatient.is_err());
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(server.documents("i").len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn bodies_of_bulk_requests_can_be_looked_at() {
+    let server = OpenSearch::new(1);
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let sink = Arc::clone(&seen);
+    server.inspect_bulks(move |body| sink.lock().unwrap().push(body.clone()));
+    server.inject(Fault::RequestLost, Span::Times(1));
+    bulk(&server, &index_line("a", 1)).await.unwrap_err();
+    assert_eq!(*seen.lock().unwrap(), [index_line("a", 1)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn searches_fail_or_find_a_part_and_say_so() {
+    let server = OpenSearch::new(1);
+    let body: String = (0..50).map(|number| index_line(&format!("{number}"), 1)).collect();
+    bulk(&server, &body).await.unwrap();
+    send(&server, Method::POST, "/i/_refresh", "").await;
+    let search = async || send(&server, Method::POST, "/i/_search", r#"{"size":50}"#).await;
+    assert_eq!(search().await.1["hits"]["hits"].as_array().unwrap().len(), 50);
+    for (fault, status, failed, timed_out) in [
+        (Fault::SearchUnavailable, 503, Value::Null, Value::Null),
+        (Fault::ShardFails, 200, json!(1), json!(false)),
+        (Fault::SearchTimesOut, 200, json!(0), json!(true)),
+    ] {
+        server.inject(fault, Span::Times(1));
+        let (found, body) = search().await;
+        assert_eq!((found, &body["_shards"]["failed"], &body["timed_out"]), (status, &failed, &timed_out), "{fault:?}");
+        if status == 200 {
+            assert!(body["hits"]["hits"].as_array().unwrap().len() < 50);
+        }
+    }
+    server.inject(Fault::PointInTimeFails, Span::Times(2));
+    let whole = "/i/_search/point_in_time?keep_alive=1m&allow_partial_pit_creation=false";
+    assert_eq!(send(&server, Method::POST, whole, "").await.0, 503);
+    let (status, opened) = send(&server, Method::POST, "/i/_search/point_in_time?keep_alive=1m", "").await;
+    assert_eq!((status, &opened["_shards"]["failed"]), (200, &json!(1)));
+    let part = json!({ "pit": { "id": opened["pit_id"] }, "size": 50 }).to_string();
+    assert!(send(&server, Method::POST, "/_search", &part).await.1["hits"]["hits"].as_array().unwrap().len() < 50);
+    assert_eq!(server.open_points_in_time(), 1);
+    tokio::time::sleep(Duration::from_secs(61)).await;
+    assert_eq!(server.open_points_in_time(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_same_seed_is_the_same_run() {
+    let run = async |seed: u64| {
+        let server = OpenSearch::new(seed);
+        server.inject(Fault::RejectedItems(50), Span::UntilHealed);
+        let body: String = (0..50).map(|number| index_line(&format!("{number}"), 1)).collect();
+        (bulk(&server, &body).await.unwrap(), server.indices()["i"].uuid.clone())
+    };
+    assert_eq!(run(7).await, run(7).await);
+    assert_ne!(run(7).await, run(8).await);
+}
+
+fn engine(server: &OpenSearch) -> Engine {
+    let options = EngineOptions {
+        prefix: "fleetdex".parse().unwrap(),
+        settings: IndexSettings::default(),
+        fields: Vec::new(),
+        projection: String::new(),
+        owner: "me".to_owned(),
+        address: "simulation".to_owned(),
+    };
+    Engine::new(server.service(), options)
+}
+
+fn write(engine: &Engine, name: &str, version: u64, is_delete: bool) -> Write {
+    let body = json!({
+        "apiVersion": "v1", "kind": "Pod", "cluster": "member1",
+        "metadata": { "name": name, "uid": name, "labels": { "app.kubernetes.io/name": "web" } },
+        "search": { "resource": "pods", "group": "", "labels": ["app.kubernetes.io/name=web"] },
+    });
+    Write {
+        index: engine.alias(&"member1".parse().unwrap()),
+        id: format!("v1/Pod/{name}").into(),
+        version: version.to_string().parse().unwrap(),
+        body: (!is_delete).then(|| body.to_string().into()),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_real_store_works_on_it() {
+    let server = OpenSearch::new(1);
+    let engine = engine(&server);
+    let cluster = "member1".parse().unwrap();
+    engine.prepare().await.unwrap();
+    engine.ensure(&cluster).await.unwrap();
+    engine.ensure(&cluster).await.unwrap();
+    let writes: Vec<Write> = (0..5).map(|number| write(&engine, &format!("pod-{number}"), 10 + number, false)).collect();
+    assert_eq!(engine.write(&writes).await.unwrap(), vec![Verdict::Indexed; 5]);
+    let more = [write(&engine, "pod-1", 9, false), write(&engine, "pod-2", 20, true), write(&engine, "pod-9", 20, true)];
+    assert_eq!(engine.write(&more).await.unwrap(), [Verdict::Superseded, Verdict::Deleted, Verdict::Absent]);
+    let extent = Extent::Kind(KindExtent { api_version: "v1".to_owned(), kind: "Pod".to_owned(), namespace: None });
+    let mut seen = Vec::new();
+    engine.visit_versions(&cluster, &extent, &mut |id, version| seen.push(format!("{id} {version}"))).await.unwrap();
+    assert_eq!(seen, ["v1/Pod/pod-0 10", "v1/Pod/pod-1 11", "v1/Pod/pod-3 13", "v1/Pod/pod-4 14"]);
+    assert_eq!(server.open_points_in_time(), 0);
+    assert_eq!(server.aliases().keys().collect::<Vec<_>>(), ["fleetdex", "fleetdex-member1"]);
+    assert_eq!(server.counters().written(), 6);
+    assert_eq!(engine.clusters().await.unwrap(), std::slice::from_ref(&cluster));
+
+    server.inject(Fault::Unauthorized, Span::Times(1));
+    assert!(matches!(engine.write(&writes).await, Err(StoreError::Unauthorized { status: 401, .. })));
+    server.delete_index("fleetdex-member1.g1");
+    let gone = engine.write(&writes[..1]).await.unwrap();
+    assert!(matches!(gone[..], [Verdict::IndexMissing(_)]), "{gone:?}");
+}

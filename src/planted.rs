@@ -1,0 +1,117 @@
+//! Bugs that a build with the feature `planted-bugs` can switch on, one at a time: `make mutants` shows that the simulation finds each of
+//! them. Without the feature none of them is there.
+
+/// A bug.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bug {
+    /// An item that the store was too busy for counts as stored.
+    DropThrottledItem,
+    /// A write counts as stored when it is sent.
+    AcknowledgeBeforeResponse,
+    /// A list that broke off counts as complete: what it did not show is deleted.
+    PruneOnInterruptedList,
+    /// HTTP 410 is tried again like any failure.
+    IgnoreExpired,
+    /// Deletions are not passed on.
+    ForgetDelete,
+    /// The objects of the last page of several are not looked at.
+    SkipLastPage,
+    /// "9" is newer than "10".
+    CompareVersionsAsText,
+    /// A watch goes on behind the next event.
+    LoseEventAtReconnect,
+    /// A write that is sent again carries no version.
+    RetryWithoutVersion,
+    /// Deletions carry no version, so that nothing orders them with other writes.
+    UnorderedDeletes,
+    /// Queries are answered from a generation before it is complete.
+    ShowHalfFilled,
+    /// Checkpoints of one index are taken for those of another one.
+    TrustOtherCheckpoints,
+    /// A restored etcd is not noticed.
+    IgnoreRestore,
+    /// Checkpoints run ahead of what is stored.
+    CheckpointBeforeAcknowledgement,
+    /// The checkpoints of documents that were removed stay.
+    KeepSweptCheckpoints,
+    /// A refused document is dropped.
+    DropRefusedDocument,
+}
+
+impl Bug {
+    /// All of them.
+    pub const ALL: &[Self] = &[
+        Self::DropThrottledItem,
+        Self::AcknowledgeBeforeResponse,
+        Self::PruneOnInterruptedList,
+        Self::IgnoreExpired,
+        Self::ForgetDelete,
+        Self::SkipLastPage,
+        Self::CompareVersionsAsText,
+        Self::LoseEventAtReconnect,
+        Self::RetryWithoutVersion,
+        Self::UnorderedDeletes,
+        Self::ShowHalfFilled,
+        Self::TrustOtherCheckpoints,
+        Self::IgnoreRestore,
+        Self::CheckpointBeforeAcknowledgement,
+        Self::KeepSweptCheckpoints,
+        Self::DropRefusedDocument,
+    ];
+}
+
+#[cfg(not(feature = "planted-bugs"))]
+mod active {
+    use super::Bug;
+
+    /// Whether a bug is switched on.
+    pub(crate) const fn planted(_: Bug) -> bool {
+        false
+    }
+
+    pub(crate) const fn note_retry(_: &str) {}
+
+    pub(crate) const fn was_retried(_: &str) -> bool {
+        false
+    }
+}
+
+#[cfg(feature = "planted-bugs")]
+mod active {
+    use std::{
+        cell::{Cell, RefCell},
+        collections::HashSet,
+    };
+
+    use super::Bug;
+
+    thread_local! {
+        static ACTIVE: Cell<Option<Bug>> = const { Cell::new(None) };
+        static RETRIED: RefCell<HashSet<String>> = RefCell::default();
+    }
+
+    /// Switches one bug on for this thread, or all off.
+    pub fn plant(bug: Option<Bug>) {
+        ACTIVE.set(bug);
+        RETRIED.take();
+    }
+
+    /// Whether a bug is switched on.
+    pub(crate) fn planted(bug: Bug) -> bool {
+        ACTIVE.get() == Some(bug)
+    }
+
+    pub(crate) fn note_retry(id: &str) {
+        if planted(Bug::RetryWithoutVersion) {
+            RETRIED.with_borrow_mut(|retried| retried.insert(id.to_owned()));
+        }
+    }
+
+    pub(crate) fn was_retried(id: &str) -> bool {
+        RETRIED.with_borrow(|retried| retried.contains(id))
+    }
+}
+
+#[cfg(feature = "planted-bugs")]
+pub use active::plant;
+pub(crate) use active::{note_retry, planted, was_retried};
