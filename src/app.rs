@@ -55,6 +55,10 @@ pub struct RunArgs {
     #[arg(long, env = "FLEETDEX_LEAVE_CLUSTER_STATUS")]
     pub leave_cluster_status: bool,
 
+    /// Seconds between two audits of a kind of a member, on the average: what is stored is compared with what is there. 0: never.
+    #[arg(long, env = "FLEETDEX_AUDIT_INTERVAL", default_value_t = 1_800.0, value_parser = seconds_or_never)]
+    pub audit_interval: f64,
+
     /// The query API.
     #[command(flatten)]
     pub server: ServerArgs,
@@ -68,6 +72,13 @@ fn seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(seconds) if (0.1..=86_400.0).contains(&seconds) => Ok(seconds),
         _ => Err("a number of seconds from 0.1 to 86400".to_owned()),
+    }
+}
+
+fn seconds_or_never(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if seconds == 0.0 || (1.0..=604_800.0).contains(&seconds) => Ok(seconds),
+        _ => Err("a number of seconds from 1 to 604800, or 0 for never".to_owned()),
     }
 }
 
@@ -98,6 +109,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
         readiness: readiness.clone(),
         writes_cluster_status: !args.leave_cluster_status && !karmada_serves_clusters,
         changed: Arc::new(Notify::new()),
+        audit_interval: Some(args.audit_interval).filter(|seconds| *seconds > 0.0).map(Duration::from_secs_f64),
     };
 
     let mut tasks = JoinSet::new();

@@ -9,7 +9,7 @@ use std::{
 };
 
 /// Pure modules: a folder or a file under `src`, without `.rs`.
-const PURE: [&str; 24] = [
+const PURE: [&str; 26] = [
     "api",
     "bulk",
     "cluster/discovery",
@@ -26,9 +26,11 @@ const PURE: [&str; 24] = [
     "registry/selection",
     "selector",
     "server/discovery",
+    "server/report",
     "server/request",
     "server/status",
     "server/table",
+    "sync/audit/compare",
     "sync/pending",
     "sync/relist",
     "watch/event",

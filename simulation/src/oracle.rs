@@ -126,11 +126,12 @@ fn difference(kind: Kind, object: &Value, version: u64, source: &Value, selectio
     if current != version.to_string() || source["metadata"]["resourceVersion"] != *current {
         return Some(format!("version {version}, source {}, object {current}", source["metadata"]["resourceVersion"]));
     }
+    if !source["search"]["rejected"].is_null() {
+        // The store refused it: what is there says so, and of which object it is.
+        return (source["metadata"]["name"] != object["metadata"]["name"]).then(|| "it is of another object".to_owned());
+    }
     if source["metadata"]["labels"] != object["metadata"]["labels"] {
         return Some("its labels are not the object's".to_owned());
-    }
-    if !source["search"]["rejected"].is_null() {
-        return None;
     }
     if kind.kind == "Secret" {
         let text = source.to_string();

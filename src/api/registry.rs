@@ -251,12 +251,30 @@ pub struct ClusterStatus {
     /// When every kind was last complete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_sync_time: Option<Time>,
-    /// The kinds that are not in sync.
+    /// Every kind has been compared with the member's objects at this time or later. Absent until all of them have been since the
+    /// operator started. It is brought up to date every ten minutes, or with any other change of the status.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_audit_time: Option<Time>,
+    /// What these audits found wrong, and repaired. Absent if there was nothing since the operator started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drift: Option<DriftStatus>,
+    /// The kinds that are not in sync, or that have something to tell.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kinds: Vec<KindStatus>,
 }
 
-/// A kind that is not in sync.
+/// Documents that were not as their objects although every change seemed to have been stored.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DriftStatus {
+    /// How many documents were missing, of another version, or of no object.
+    #[schemars(with = "i64")]
+    pub documents: u64,
+    /// When the last of them were found.
+    pub last_found_time: Time,
+}
+
+/// A kind that is not in sync, or of which some documents are not as they should be.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct KindStatus {

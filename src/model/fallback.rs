@@ -48,6 +48,8 @@ pub fn fallback(body: &[u8], shape: Shape, reason: &str) -> Result<Bytes, serde_
     write_key(&mut out, "search");
     out.push(b'{');
     write_members(&mut out, &search, |key| kept.contains(&key));
+    // A reason may quote what was refused.
+    let reason = if shape == Shape::Identity { reason.split(':').next().unwrap_or(reason) } else { reason };
     write_key(&mut out, "rejected");
     write(&mut out, &number::cut(reason, MAX_FIELD_VALUE_BYTES));
     if shape != Shape::Identity {
@@ -86,12 +88,12 @@ mod tests {
     #[test]
     fn each_shape_holds_less_than_the_one_before() {
         let body = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","labels":{"x":"y"}},"spec":{"z":1},"cluster":"m","search":{"resource":"pods","labels":["x=y"],"fields":["f"]}}"#;
-        let text = |shape| String::from_utf8(fallback(body.as_bytes(), shape, "why").unwrap().to_vec()).unwrap();
-        insta::assert_snapshot!(text(Shape::Unindexed), @r#"{"apiVersion":"v1","kind":"Pod","cluster":"m","search":{"resource":"pods","labels":["x=y"],"rejected":"why","native":{"metadata":{"name":"a","labels":{"x":"y"}},"spec":{"z":1}}},"metadata":{"name":"a"}}"#);
-        insta::assert_snapshot!(text(Shape::Identity), @r#"{"apiVersion":"v1","kind":"Pod","cluster":"m","search":{"resource":"pods","rejected":"why"},"metadata":{"name":"a"}}"#);
+        let text = |shape| String::from_utf8(fallback(body.as_bytes(), shape, "odd: 'x'").unwrap().to_vec()).unwrap();
+        insta::assert_snapshot!(text(Shape::Unindexed), @r#"{"apiVersion":"v1","kind":"Pod","cluster":"m","search":{"resource":"pods","labels":["x=y"],"rejected":"odd: 'x'","native":{"metadata":{"name":"a","labels":{"x":"y"}},"spec":{"z":1}}},"metadata":{"name":"a"}}"#);
+        insta::assert_snapshot!(text(Shape::Identity), @r#"{"apiVersion":"v1","kind":"Pod","cluster":"m","search":{"resource":"pods","rejected":"odd"},"metadata":{"name":"a"}}"#);
         // The second is made from the first, too.
         assert_eq!(
-            fallback(text(Shape::Unindexed).as_bytes(), Shape::Identity, "why").unwrap(),
+            fallback(text(Shape::Unindexed).as_bytes(), Shape::Identity, "odd: other").unwrap(),
             text(Shape::Identity).as_bytes()
         );
     }

@@ -33,7 +33,7 @@ use super::{
     fleet::{Fleet, Opener},
     karmada,
     plan::{Plan, StorePlan, Stream, plan},
-    status::{Inputs, MemberHealth, status},
+    status::{Inputs, MemberHealth, is_news, status},
     stores::RegistryStore,
 };
 use crate::{
@@ -86,6 +86,8 @@ pub struct Context {
     pub writes_cluster_status: bool,
     /// Notified by everything that changes a status.
     pub changed: Arc<Notify>,
+    /// How often every kind of every member is audited; absent: never.
+    pub audit_interval: Option<Duration>,
 }
 
 /// A reconcile failed and is repeated.
@@ -133,7 +135,10 @@ pub async fn run(context: Context, owner: String, cancel: CancellationToken) {
     let clusters = reflect_clusters(&hub, Arc::clone(&context.changed), &mut tasks);
     let controller = Controller::new(Api::<ResourceRegistry>::all(hub.clone()), watcher::Config::default());
     let opener = registry_stores(hub.clone(), owner);
-    let fleet = Fleet::new(opener, Arc::clone(&context.metrics), Arc::clone(&context.changed));
+    let mut fleet = Fleet::new(opener, Arc::clone(&context.metrics), Arc::clone(&context.changed));
+    if let Some(interval) = context.audit_interval {
+        fleet = fleet.audit_every(interval);
+    }
     let recorder = Arc::new(Recorder::new(hub.clone(), Reporter { controller: FIELD_MANAGER.to_owned(), instance: None }));
     tasks.spawn(karmada::watch_search(hub, context.readiness.clone(), Arc::clone(&recorder)));
     let reconciler = Arc::new(Reconciler {
@@ -284,6 +289,11 @@ impl Reconciler {
         for ((cluster, phase), count) in counts {
             self.context.metrics.set_units(cluster, phase, count);
         }
+        let rejected = fleet.streams().map(|(stream, progress)| {
+            let unit = &stream.unit;
+            (&unit.cluster, &unit.resource.gvk, progress.rejected())
+        });
+        self.context.metrics.set_rejected(rejected);
     }
 
     async fn reconcile(&self, registry: &ResourceRegistry) -> Result<Action, ReconcileError> {
@@ -409,7 +419,7 @@ impl Reconciler {
             before: &before.conditions,
             now,
         });
-        if new == before {
+        if !is_news(&new, &before) {
             state.written.remove(&name);
             return Ok(Action::await_change());
         }

@@ -23,6 +23,7 @@ use crate::{
     pipeline::{Limits, OpenStore, Pipeline},
     store::KindExtent,
     sync::{
+        audit::{Audit, Permits},
         checkpoints::UnitKey,
         outlet::Outlet,
         progress::Progress,
@@ -53,6 +54,7 @@ struct RunningUnit {
     /// The epoch of the store it writes to.
     epoch: u64,
     progress: Arc<Progress>,
+    audit: Arc<Audit>,
     stop: CancellationToken,
     task: AbortOnDropHandle<()>,
 }
@@ -89,6 +91,8 @@ pub struct Fleet {
     activations: Activations,
     /// For each store, so that lists that wait for one do not keep those for another from beginning.
     lists: BTreeMap<(ClusterName, StoreName), Arc<Semaphore>>,
+    audits: Permits,
+    audit_interval: Option<Duration>,
     /// Units of the plan whose member is not connected.
     parked: BTreeMap<Stream, ParkedUnit>,
     last_epoch: u64,
@@ -117,6 +121,8 @@ impl Fleet {
             units: BTreeMap::new(),
             sweeps: BTreeMap::new(),
             lists: BTreeMap::new(),
+            audits: Permits::default(),
+            audit_interval: None,
             parked: BTreeMap::new(),
             last_epoch: 0,
             applied: None,
@@ -127,6 +133,12 @@ impl Fleet {
     #[must_use]
     pub fn with_limits(self, limits: Limits) -> Self {
         Self { limits, ..self }
+    }
+
+    /// Every unit compares what is stored with what its member has, once in such an interval on the average.
+    #[must_use]
+    pub fn audit_every(self, interval: Duration) -> Self {
+        Self { audit_interval: Some(interval), ..self }
     }
 
     /// Makes what runs follow the registries and the members. The stores of `leaving`, which are being deleted, stay open until their
@@ -337,21 +349,32 @@ impl Fleet {
         };
         let lists = self.lists.entry((unit.cluster.clone(), store.clone()));
         let lists = lists.or_insert_with(|| Arc::new(Semaphore::new(LISTS_PER_CLUSTER)));
+        let stop = CancellationToken::new();
+        let audit = Arc::new(Audit {
+            unit: unit.clone(),
+            source: Source::new(connection.client.clone(), collection),
+            outlet: Arc::new(outlet),
+            progress: Arc::clone(&progress),
+            metrics: self.metrics.unit(&unit.cluster, &unit.resource.gvk),
+            permits: self.audits.for_unit(&unit.cluster),
+            stop: stop.clone(),
+        });
         let task = UnitTask {
             unit: unit.clone(),
             uid: connection.uid.clone(),
             plan: plan_hash(plan),
             is_selective: plan.label_selector.is_some() || plan.field_selector.is_some(),
-            source: Source::new(connection.client.clone(), collection),
-            outlet: Arc::new(outlet),
+            source: audit.source.clone(),
+            outlet: Arc::clone(&audit.outlet),
             progress: Arc::clone(&progress),
             lists: Arc::clone(lists),
-            metrics: self.metrics.unit(&unit.cluster, &unit.resource.gvk),
+            metrics: audit.metrics.clone(),
+            audit: Arc::clone(&audit),
+            audit_interval: self.audit_interval,
         };
         tracing::debug!(%unit, %store, "starting a stream");
-        let stop = CancellationToken::new();
         let task = AbortOnDropHandle::new(tokio::spawn(task.run(stop.clone())));
-        let running = RunningUnit { plan: plan.clone(), connection: connection.id, epoch, progress, stop, task };
+        let running = RunningUnit { plan: plan.clone(), connection: connection.id, epoch, progress, audit, stop, task };
         self.units.insert(stream.clone(), running);
     }
 
@@ -401,6 +424,11 @@ impl Fleet {
     pub fn progress(&self, stream: &Stream) -> Option<&Progress> {
         let running = self.units.get(stream).map(|running| &*running.progress);
         running.or_else(|| self.parked.get(stream).map(|parked| &*parked.progress))
+    }
+
+    /// What compares the documents of a running stream with its objects.
+    pub fn audit(&self, stream: &Stream) -> Option<&Arc<Audit>> {
+        self.units.get(stream).map(|running| &running.audit)
     }
 
     /// The stores that have been opened and can be read.

@@ -4,24 +4,28 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{Condition, Time},
-    jiff::Timestamp,
+    jiff::{SignedDuration, Timestamp},
 };
 
 use super::plan::{ClusterPlan, KindProblem, RegistryPlan};
 use crate::{
     api::{
         condition::{self, Finding},
-        registry::{ClusterStatus, KindStatus, Phase, ResourceRegistryStatus, Summary},
+        registry::{ClusterStatus, DriftStatus, KindStatus, Phase, ResourceRegistryStatus, Summary},
     },
     model::{ClusterName, Scope, Unit},
     pipeline::{Availability, Unavailable},
-    sync::progress::{Progress, UnitState},
+    sync::progress::{Audited, Progress, UnitState},
 };
 
 /// Kinds that are listed for one cluster; a cluster where everything fails must not make the status huge.
 const MAX_KINDS: usize = 20;
 /// Names that are spelt out in a condition's message.
 const MAX_NAMES: usize = 5;
+
+/// While nothing else changes, the times of audits are written this often: a fleet has audits all the time, and every write of a
+/// status with many clusters is a large one.
+const AUDIT_TIMES_INTERVAL: SignedDuration = SignedDuration::from_mins(10);
 
 /// What a member is like right now.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,21 +79,64 @@ fn not_found(name: &str) -> ClusterStatus {
         message: format!("no Cluster is named {name}; join it, or remove it from targetCluster.clusterNames"),
         objects: 0,
         last_sync_time: None,
+        last_audit_time: None,
+        drift: None,
         kinds: Vec::new(),
     }
+}
+
+/// Whether a status says something that is worth writing.
+pub fn is_news(new: &ResourceRegistryStatus, before: &ResourceRegistryStatus) -> bool {
+    if new == before {
+        return false;
+    }
+    if without_audit_times(new) != without_audit_times(before) {
+        return true;
+    }
+    let newest = |status: &ResourceRegistryStatus| status.clusters.iter().filter_map(audit_time).max();
+    match (newest(new), newest(before)) {
+        (Some(new), Some(before)) => new.duration_since(before) >= AUDIT_TIMES_INTERVAL,
+        (new, _) => new.is_some(),
+    }
+}
+
+fn audit_time(cluster: &ClusterStatus) -> Option<Timestamp> {
+    cluster.last_audit_time.as_ref().map(|time| time.0)
+}
+
+fn without_audit_times(status: &ResourceRegistryStatus) -> ResourceRegistryStatus {
+    let without = |cluster: &ClusterStatus| ClusterStatus { last_audit_time: None, ..cluster.clone() };
+    ResourceRegistryStatus { clusters: status.clusters.iter().map(without).collect(), ..status.clone() }
 }
 
 fn cluster_status(name: &ClusterName, plan: &ClusterPlan, inputs: &Inputs<'_>) -> ClusterStatus {
     let progresses: Vec<(&Unit, Option<&Progress>)> = plan.units.iter().map(|unit| (unit, (inputs.progress)(unit))).collect();
     let objects = progresses.iter().filter_map(|(_, progress)| progress.map(Progress::objects)).sum();
-    let synced: Vec<Option<Timestamp>> = progresses.iter().map(|(_, progress)| progress.and_then(Progress::synced_at)).collect();
-    let last_sync_time = synced.iter().copied().collect::<Option<Vec<_>>>().and_then(|times| times.into_iter().min()).map(Time);
+    let last_sync_time = oldest(progresses.iter().map(|(_, progress)| progress.and_then(Progress::synced_at)));
+    let audits: Vec<Option<Audited>> = progresses.iter().map(|(_, progress)| progress.map(Progress::audits)).collect();
+    let last_audit_time = oldest(audits.iter().map(|audited| audited.and_then(|audited| audited.last)));
+    let drift = drift_status(audits.iter().flatten());
     let mut kinds: Vec<KindStatus> = plan.problems.iter().map(problem_status).collect();
     kinds.extend(progresses.iter().filter_map(|(unit, progress)| unit_status(unit, *progress)));
     let (phase, message) = cluster_phase(name, plan, &kinds, inputs);
     kinds.sort_by_key(|kind| (kind.phase != Phase::Failed, kind.kind.clone(), kind.namespace.clone()));
     kinds.truncate(MAX_KINDS);
-    ClusterStatus { name: name.to_string(), phase, message, objects, last_sync_time, kinds }
+    ClusterStatus { name: name.to_string(), phase, message, objects, last_sync_time, last_audit_time, drift, kinds }
+}
+
+/// The oldest of some times, if each of them is known.
+fn oldest(times: impl Iterator<Item = Option<Timestamp>>) -> Option<Time> {
+    times.collect::<Option<Vec<_>>>()?.into_iter().min().map(in_seconds)
+}
+
+/// As precise as it is written: otherwise it would never equal what is read back.
+fn in_seconds(time: Timestamp) -> Time {
+    Time(Timestamp::from_second(time.as_second()).unwrap_or(time))
+}
+
+fn drift_status<'a>(audits: impl Iterator<Item = &'a Audited> + Clone) -> Option<DriftStatus> {
+    let last_found = audits.clone().filter_map(|audited| audited.drift_found).max()?;
+    Some(DriftStatus { documents: audits.map(|audited| audited.drift).sum(), last_found_time: in_seconds(last_found) })
 }
 
 fn cluster_phase(name: &ClusterName, plan: &ClusterPlan, kinds: &[KindStatus], inputs: &Inputs<'_>) -> (Phase, String) {
@@ -141,17 +188,7 @@ fn unit_status(unit: &Unit, progress: Option<&Progress>) -> Option<KindStatus> {
         None | Some(UnitState::Starting) => (Phase::Pending, String::new()),
         Some(UnitState::Listing) => (Phase::Syncing, String::new()),
         Some(UnitState::Failing { reason, message }) => (Phase::Failed, format!("{reason}: {message}")),
-        Some(UnitState::Synced) => {
-            let progress = progress?;
-            match (progress.rejected(), progress.skipped()) {
-                (0, 0) => return None,
-                (rejected, 0) => (
-                    Phase::Synced,
-                    format!("{rejected} refused by the store and kept as fallback documents (search.rejected says why)"),
-                ),
-                (rejected, skipped) => (Phase::Failed, format!("{skipped} could not be read, {rejected} refused by the store")),
-            }
-        }
+        Some(UnitState::Synced) => imperfections(progress?)?,
     };
     let gvk = &unit.resource.gvk;
     let namespace = match &unit.scope {
@@ -159,6 +196,19 @@ fn unit_status(unit: &Unit, progress: Option<&Progress>) -> Option<KindStatus> {
         Scope::Namespace(namespace) => namespace.to_string(),
     };
     Some(KindStatus { api_version: gvk.api_version(), kind: gvk.kind.to_string(), namespace, phase, message })
+}
+
+/// What is not as it should be although the kind is in sync.
+fn imperfections(progress: &Progress) -> Option<(Phase, String)> {
+    let refused = progress.rejected_example().map(|example| {
+        let count = progress.rejected();
+        format!("{count} refused by the store and kept as fallback documents, such as {example} (search.rejected says why)")
+    });
+    match (progress.skipped(), refused) {
+        (0, refused) => refused.map(|message| (Phase::Synced, message)),
+        (skipped, None) => Some((Phase::Failed, format!("{skipped} could not be read"))),
+        (skipped, Some(refused)) => Some((Phase::Failed, format!("{skipped} could not be read; {refused}"))),
+    }
 }
 
 fn summary(clusters: &[ClusterStatus], inputs: &Inputs<'_>) -> Summary {
@@ -255,4 +305,109 @@ fn ready_finding(inputs: &Inputs<'_>, store: &Finding, synced: &Finding) -> Find
         }
     }
     Finding::holds(KIND, "Ready", "the store holds every registered object and follows changes")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::model::{Gvk, Resource};
+
+    fn unit(kind: &str) -> Unit {
+        let resource = Resource { gvk: Gvk::new("", "v1", kind), plural: kind.to_lowercase().into(), namespaced: true };
+        Unit { cluster: "member1".parse().unwrap(), resource, scope: Scope::All }
+    }
+
+    fn progress() -> Arc<Progress> {
+        let progress = Progress::new("member1".parse().unwrap(), Arc::default());
+        progress.reached("5".parse().unwrap());
+        progress
+    }
+
+    /// The status of a registry that has these kinds in one cluster.
+    fn status_of(kinds: &[(&str, &Progress)]) -> ResourceRegistryStatus {
+        let units = kinds.iter().map(|(kind, _)| unit(kind)).collect();
+        let cluster = ClusterPlan { discovered: true, units, ..ClusterPlan::default() };
+        let clusters = BTreeMap::from([("member1".parse().unwrap(), cluster)]);
+        let plan = RegistryPlan { store: Some("main".parse().unwrap()), clusters, ..RegistryPlan::default() };
+        let progress = |unit: &Unit| kinds.iter().find(|(kind, _)| *unit.resource.gvk.kind == **kind).map(|(_, progress)| *progress);
+        status(&Inputs {
+            plan: &plan,
+            store: Some(Ok(())),
+            anonymous: false,
+            health: &|_| None,
+            live: &|_| true,
+            progress: &progress,
+            generation: Some(1),
+            before: &[],
+            now: "2026-02-03T10:00:00Z".parse().unwrap(),
+        })
+    }
+
+    #[test]
+    fn documents_that_the_store_refused_are_counted_and_one_is_named() {
+        let pods = progress();
+        pods.set_rejected(vec!["v1/Pod/b".into(), "v1/Pod/a".into()]);
+        let status = status_of(&[("Pod", &pods)]);
+        let cluster = &status.clusters[0];
+        assert_eq!((cluster.phase, cluster.kinds[0].phase), (Phase::Synced, Phase::Synced));
+        assert_eq!(
+            cluster.kinds[0].message,
+            "2 refused by the store and kept as fallback documents, such as v1/Pod/a (search.rejected says why)"
+        );
+        pods.skip();
+        let message = &status_of(&[("Pod", &pods)]).clusters[0].kinds[0].message;
+        assert!(message.starts_with("1 could not be read; 2 refused"), "{message}");
+    }
+
+    #[test]
+    fn an_audit_time_is_that_of_the_kind_that_was_audited_longest_ago() {
+        let (pods, nodes) = (progress(), progress());
+        pods.audited(0);
+        assert_eq!(status_of(&[("Pod", &pods), ("Node", &nodes)]).clusters[0].last_audit_time, None);
+        nodes.audited(0);
+        let of_both = status_of(&[("Pod", &pods), ("Node", &nodes)]);
+        assert_eq!(of_both.clusters[0].last_audit_time, pods.audits().last.map(in_seconds));
+        assert_eq!(of_both.clusters[0].drift, None);
+    }
+
+    #[test]
+    fn drift_of_all_kinds_is_counted_together() {
+        let (pods, nodes) = (progress(), progress());
+        pods.audited(2);
+        nodes.audited(1);
+        pods.audited(0);
+        let drift = status_of(&[("Pod", &pods), ("Node", &nodes)]).clusters.remove(0).drift.unwrap();
+        assert_eq!((drift.documents, Some(drift.last_found_time)), (3, nodes.audits().drift_found.map(in_seconds)));
+    }
+
+    #[test]
+    fn a_status_reads_back_as_it_was_written() {
+        let pods = progress();
+        pods.audited(3);
+        let status = status_of(&[("Pod", &pods)]);
+        assert!(status.clusters[0].last_sync_time.is_some());
+        let read: ResourceRegistryStatus = serde_json::from_value(serde_json::to_value(&status).unwrap()).unwrap();
+        assert_eq!(read, status);
+    }
+
+    #[test]
+    fn audits_without_findings_are_news_every_ten_minutes_however_many_there_are() {
+        let pods = progress();
+        let never = status_of(&[("Pod", &pods)]);
+        pods.audited(0);
+        let first = status_of(&[("Pod", &pods)]);
+        let later = |minutes: i64| {
+            let mut later = first.clone();
+            let time = later.clusters[0].last_audit_time.as_mut().unwrap();
+            time.0 += SignedDuration::from_mins(minutes);
+            later
+        };
+        assert!(is_news(&first, &never));
+        assert!(!is_news(&first, &first.clone()) && !is_news(&later(9), &first) && !is_news(&never, &first));
+        assert!(is_news(&later(10), &first));
+        pods.audited(1);
+        assert!(is_news(&status_of(&[("Pod", &pods)]), &first), "drift is news at once");
+    }
 }

@@ -1,7 +1,7 @@
 //! A store in memory and a catalog over it, for tests.
 
 use std::{
-    collections::{BTreeSet, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     sync::{Arc, Mutex},
 };
 
@@ -12,7 +12,7 @@ use super::catalog::{Catalog, Entry};
 use crate::{
     bulk::{Verdict, Write},
     cluster::discovery::Served,
-    model::{ClusterName, Gvk, IndexPrefix, Resource, StoreName},
+    model::{ClusterName, Gvk, IndexPrefix, Resource, StoreName, Version},
     query::{Cursor, Hit, Page, Query},
     store::{Checkpoints, Extent, Generation, Store, StoreError, Visit},
 };
@@ -24,6 +24,8 @@ pub(crate) struct Prepared {
     hangs: bool,
     pages: Mutex<VecDeque<Result<Page, StoreError>>>,
     asked: Mutex<Vec<(Query, Option<Cursor>)>>,
+    /// What is stored of any unit, by id.
+    pub(crate) documents: Mutex<BTreeMap<String, Version>>,
 }
 
 #[async_trait]
@@ -52,7 +54,8 @@ impl Store for Prepared {
         Ok(Vec::new())
     }
 
-    async fn visit_versions(&self, _: &Generation, _: &Extent, _: Visit<'_>) -> Result<(), StoreError> {
+    async fn visit_versions(&self, _: &Generation, _: &Extent, visit: Visit<'_>) -> Result<(), StoreError> {
+        self.documents.lock().unwrap().iter().for_each(|(id, version)| visit(id, *version));
         Ok(())
     }
 

@@ -1,5 +1,6 @@
 //! From a member's objects to a store's documents.
 
+pub mod audit;
 pub mod checkpoints;
 pub mod outlet;
 pub mod pending;

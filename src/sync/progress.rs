@@ -45,7 +45,19 @@ pub struct Progress {
     rejected: Mutex<BTreeSet<Arc<str>>>,
     flow: Mutex<Flow>,
     state: Mutex<Snapshot>,
+    audits: Mutex<Audited>,
     changed: Arc<Notify>,
+}
+
+/// What the audits of a unit have come to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Audited {
+    /// When the last one ended.
+    pub last: Option<Timestamp>,
+    /// Documents that were found wrong, by all of them together.
+    pub drift: u64,
+    /// When any were last found wrong.
+    pub drift_found: Option<Timestamp>,
 }
 
 #[derive(Clone, Debug)]
@@ -115,6 +127,7 @@ impl Progress {
             rejected: Mutex::default(),
             flow: Mutex::default(),
             state: Mutex::new(state),
+            audits: Mutex::default(),
             changed,
         })
     }
@@ -238,6 +251,22 @@ impl Progress {
         self.changed.notify_one();
     }
 
+    /// An audit has ended, and found so many documents wrong.
+    pub fn audited(&self, drift: u64) {
+        let now = Timestamp::now();
+        let mut audits = lock(&self.audits);
+        audits.last = Some(now);
+        if drift > 0 {
+            audits.drift += drift;
+            audits.drift_found = Some(now);
+        }
+    }
+
+    /// What audits have come to.
+    pub fn audits(&self) -> Audited {
+        *lock(&self.audits)
+    }
+
     /// Whether the unit has to begin anew, from what is acknowledged or with a list.
     pub fn is_broken(&self) -> bool {
         lock(&self.flow).broken
@@ -275,6 +304,11 @@ impl Progress {
     /// Documents that the store refused and that are there as fallback documents only.
     pub fn rejected(&self) -> u64 {
         lock(&self.rejected).len() as u64
+    }
+
+    /// One of those documents.
+    pub fn rejected_example(&self) -> Option<Arc<str>> {
+        lock(&self.rejected).first().cloned()
     }
 
     /// Which documents are fallback documents, as the store has it.

@@ -15,37 +15,42 @@ pub enum Listed {
     WentBack,
 }
 
-/// The documents that a unit had before a list, by id. What is left at the end of the list is no longer there.
-///
-/// Ids are kept as hashes of 128 bits: a document costs 32 bytes, whatever its id.
-#[derive(Debug)]
-pub struct Known {
-    versions: AHashMap<u128, Version>,
-    hashers: [RandomState; 2],
-}
+/// Ids as hashes of 128 bits: a document costs 32 bytes in a map from these to versions, whatever its id.
+#[derive(Clone, Debug)]
+pub struct IdHashes([RandomState; 2]);
 
-impl Default for Known {
+impl Default for IdHashes {
     fn default() -> Self {
         // Fixed seeds would let objects be named so that their hashes are equal.
-        Self { versions: AHashMap::new(), hashers: [RandomState::new(), RandomState::new()] }
+        Self([RandomState::new(), RandomState::new()])
     }
+}
+
+impl IdHashes {
+    /// The hash of an id; another one in every `IdHashes` that is no clone.
+    pub fn of(&self, id: &str) -> u128 {
+        let [high, low] = &self.0;
+        u128::from(high.hash_one(id)) << 64 | u128::from(low.hash_one(id))
+    }
+}
+
+/// The documents that a unit had before a list, by id. What is left at the end of the list is no longer there.
+#[derive(Debug, Default)]
+pub struct Known {
+    versions: AHashMap<u128, Version>,
+    ids: IdHashes,
 }
 
 impl Known {
-    fn key(&self, id: &str) -> u128 {
-        let [high, low] = &self.hashers;
-        u128::from(high.hash_one(id)) << 64 | u128::from(low.hash_one(id))
-    }
-
     /// A document was stored when the list was about to begin.
     pub fn add(&mut self, id: &str, version: Version) {
-        let key = self.key(id);
+        let key = self.ids.of(id);
         self.versions.insert(key, version);
     }
 
     /// The list shows an object that is wanted.
     pub fn listed(&mut self, id: &str, version: Version) -> Listed {
-        let key = self.key(id);
+        let key = self.ids.of(id);
         match self.versions.remove(&key) {
             Some(stored) if stored == version => Listed::Same,
             Some(stored) if stored > version => Listed::WentBack,
@@ -55,13 +60,13 @@ impl Known {
 
     /// The list shows an object that is not wanted: the version of its document, if it has one.
     pub fn unwanted(&mut self, id: &str) -> Option<Version> {
-        let key = self.key(id);
+        let key = self.ids.of(id);
         self.versions.remove(&key)
     }
 
     /// Whether a document of this version was stored and has not been listed.
     pub fn is_absent(&self, id: &str, version: Version) -> bool {
-        self.versions.get(&self.key(id)) == Some(&version)
+        self.versions.get(&self.ids.of(id)) == Some(&version)
     }
 
     /// Documents that have not been listed.

@@ -10,6 +10,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    audit::Audit,
     checkpoints::UnitKey,
     outlet::{Outlet, Wait},
     progress::Progress,
@@ -48,6 +49,10 @@ pub struct UnitTask {
     pub lists: Arc<Semaphore>,
     /// Its counters.
     pub metrics: UnitMetrics,
+    /// Compares what is stored with what the member has.
+    pub audit: Arc<Audit>,
+    /// How often it does so by itself; absent: never.
+    pub audit_interval: Option<Duration>,
 }
 
 /// The task's state while it runs.
@@ -65,7 +70,13 @@ struct Running {
 impl UnitTask {
     /// Runs until cancelled.
     pub async fn run(self, cancel: CancellationToken) {
-        cancel.run_until_cancelled(self.follow()).await;
+        let audit = Arc::clone(&self.audit);
+        let audits = async move |interval: Option<Duration>| match interval {
+            Some(interval) => audit.repeat(interval).await,
+            None => std::future::pending().await,
+        };
+        let audits = audits(self.audit_interval);
+        cancel.run_until_cancelled(async { tokio::join!(self.follow(), audits) }).await;
     }
 
     async fn follow(self) {

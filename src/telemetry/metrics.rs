@@ -4,7 +4,7 @@
 //! once for its handles ([`Metrics::unit`], [`Metrics::store`]) and then only touches atomics.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -44,6 +44,8 @@ pub struct Metrics {
     registry: Registry,
     /// Which units have series, so that they go when their cluster goes.
     known_units: Mutex<BTreeSet<UnitLabels>>,
+    /// Which of them have documents that the store refused.
+    known_rejected: Mutex<BTreeSet<UnitLabels>>,
     watch_events: Family<EventLabels, Counter>,
     lists: Family<UnitLabels, Counter>,
     list_bytes: Family<UnitLabels, Counter>,
@@ -53,7 +55,9 @@ pub struct Metrics {
     watch_paused: Family<UnitLabels, Counter>,
     list_unchanged: Family<UnitLabels, Counter>,
     audits: Family<UnitLabels, Counter>,
+    audits_failed: Family<UnitLabels, Counter>,
     drift: Family<DriftLabels, Counter>,
+    rejected: Family<UnitLabels, Gauge>,
     cluster_up: Family<ClusterLabels, Gauge>,
     units: Family<PhaseLabels, Gauge>,
     bulk_requests: Family<OutcomeLabels, Counter>,
@@ -80,6 +84,7 @@ impl Metrics {
         let mut metrics = Self {
             registry: Registry::with_prefix("fleetdex"),
             known_units: Mutex::default(),
+            known_rejected: Mutex::default(),
             watch_events: Family::default(),
             lists: Family::default(),
             list_bytes: Family::default(),
@@ -89,7 +94,9 @@ impl Metrics {
             watch_paused: Family::default(),
             list_unchanged: Family::default(),
             audits: Family::default(),
+            audits_failed: Family::default(),
             drift: Family::default(),
+            rejected: Family::default(),
             cluster_up: Family::default(),
             units: Family::default(),
             bulk_requests: Family::default(),
@@ -123,8 +130,12 @@ impl Metrics {
         let unchanged = "Listed objects that were stored as they are, so that nothing was written";
         registry.register("list_unchanged", unchanged, self.list_unchanged.clone());
         registry.register("audits", "Comparisons of what is stored with what the member has", self.audits.clone());
+        let failed = "Audits that came to no result, because the member or the store failed or the kind was not in sync";
+        registry.register("audits_failed", failed, self.audits_failed.clone());
         let drift = "Documents that an audit found missing, of another version, or of no object";
         registry.register("drift_documents", drift, self.drift.clone());
+        let rejected = "Documents that the store refused, so that only a part of their objects can be found";
+        registry.register("rejected_documents", rejected, self.rejected.clone());
         registry.register("cluster_up", "Whether a member answers (1) or not (0)", self.cluster_up.clone());
         registry.register("units", "List and watch streams by phase", self.units.clone());
     }
@@ -176,6 +187,7 @@ impl Metrics {
             watch_paused: self.watch_paused.get_or_create_owned(&labels),
             unchanged: self.list_unchanged.get_or_create_owned(&labels),
             audits: self.audits.get_or_create_owned(&labels),
+            audits_failed: self.audits_failed.get_or_create_owned(&labels),
             missing: drift(Drift::Missing),
             differing: drift(Drift::Differing),
             surplus: drift(Drift::Surplus),
@@ -193,6 +205,22 @@ impl Metrics {
     pub fn set_units(&self, cluster: &ClusterName, phase: UnitPhase, count: usize) {
         let labels = PhaseLabels { cluster: cluster.as_str().into(), phase };
         self.units.get_or_create(&labels).set(saturating(count));
+    }
+
+    /// How many documents of each kind the store has refused; a kind without any has no series.
+    pub fn set_rejected<'u>(&self, counts: impl Iterator<Item = (&'u ClusterName, &'u Gvk, u64)>) {
+        let mut current: BTreeMap<UnitLabels, u64> = BTreeMap::new();
+        for (cluster, kind, count) in counts.filter(|(_, _, count)| *count > 0) {
+            *current.entry(UnitLabels { cluster: cluster.as_str().into(), kind: kind.to_string().into() }).or_default() += count;
+        }
+        let mut known = self.known_rejected.lock().unwrap_or_else(PoisonError::into_inner);
+        for gone in known.iter().filter(|labels| !current.contains_key(labels)) {
+            self.rejected.remove(gone);
+        }
+        for (labels, count) in &current {
+            self.rejected.get_or_create(labels).set(i64::try_from(*count).unwrap_or(i64::MAX));
+        }
+        *known = current.into_keys().collect();
     }
 
     /// Removes every series of a member that is gone.
@@ -219,7 +247,7 @@ impl Metrics {
 
     fn remove_unit(&self, labels: &UnitLabels) {
         use {RelistReason as Reason, WatchEvent as Event};
-        let by_unit = [&self.lists, &self.list_bytes, &self.list_unchanged, &self.audits];
+        let by_unit = [&self.lists, &self.list_bytes, &self.list_unchanged, &self.audits, &self.audits_failed];
         for family in by_unit.into_iter().chain([&self.watch_restarts, &self.watch_expired, &self.watch_paused]) {
             family.remove(labels);
         }
@@ -295,8 +323,10 @@ pub struct UnitMetrics {
     pub watch_paused: Counter,
     /// Listed objects that were stored as they are.
     pub unchanged: Counter,
-    /// Audits that came to an end.
+    /// Audits that came to a result.
     pub audits: Counter,
+    /// Audits that came to none.
+    pub audits_failed: Counter,
     missing: Counter,
     differing: Counter,
     surplus: Counter,
@@ -432,6 +462,18 @@ mod tests {
             assert!(text.lines().any(|found| found == line), "{line} is not in:\n{text}");
         }
         assert!(text.ends_with("# EOF\n"));
+    }
+
+    #[test]
+    fn refused_documents_are_counted_by_kind_while_there_are_any() {
+        let metrics = Metrics::new();
+        let (cluster, pod) = ("member1".parse().unwrap(), pods());
+        metrics.set_rejected([(&cluster, &pod, 2), (&cluster, &pod, 1), (&cluster, &Gvk::new("", "v1", "Node"), 0)].into_iter());
+        let text = metrics.encode().unwrap();
+        let series: Vec<&str> = text.lines().filter(|line| line.starts_with("fleetdex_rejected_documents{")).collect();
+        assert_eq!(series, [r#"fleetdex_rejected_documents{cluster="member1",kind="v1/Pod"} 3"#]);
+        metrics.set_rejected(std::iter::empty());
+        assert!(!metrics.encode().unwrap().contains("v1/Pod"));
     }
 
     #[test]

@@ -21,6 +21,10 @@ pub enum Broken {
     Reset,
 }
 
+/// Marks a response that is worth compressing.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Compressible;
+
 /// How a body ends that breaks off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ending {
@@ -35,8 +39,13 @@ pub(super) fn whole(bytes: Bytes) -> Body {
 }
 
 pub(super) fn json(code: u16, bytes: Bytes) -> Response<Body> {
-    let mut response = Response::new(whole(bytes));
+    let mut response = json_of(whole(bytes));
     *response.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    response
+}
+
+pub(super) fn json_of(body: Body) -> Response<Body> {
+    let mut response = Response::new(body);
     response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static("application/json"));
     response
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::stream;
 use http::{Method, Request, Response};
 use kube::client::Body as ClientBody;
 use rand::RngExt;
@@ -11,10 +12,10 @@ use tower::{BoxError, service_fn};
 
 use super::{
     Server,
-    body::{self, Body, Broken, Ending},
+    body::{self, Body, Broken, Compressible, Ending},
     discovery,
     fault::{Fault, FaultKind},
-    list::Listing,
+    list::{Listing, Page},
     object::Form,
     request::{Asked, Parameters, Verb},
     resource::Target,
@@ -67,6 +68,10 @@ impl Server {
             None => {}
         }
         let Some(target) = target else { return Ok(discovery::respond(&self.lock().etcd, &request)) };
+        let is_known = self.lock().etcd.tables().any(|(_, table)| target.is_beside(&table.resource));
+        if !is_known {
+            return Ok(plain(404, "404 page not found\n"));
+        }
         let reply = self.answer(target, &request).unwrap_or_else(|status| status.response().into());
         if !reply.late_by.is_zero() {
             sleep(reply.late_by).await;
@@ -118,11 +123,30 @@ impl Server {
                 let State { etcd, counts, .. } = &mut *state;
                 let page = listing.collect(etcd, counts)?;
                 drop(state);
-                // Rendering takes the most time, and needs no lock.
-                let bytes = Bytes::from(page.render());
-                Ok(self.lock().deliver(&bytes))
+                Ok(self.deliver(page))
             }
         }
+    }
+}
+
+impl Server {
+    /// A list page on its way, whole or cut. Making its text takes the most time, and needs no lock.
+    fn deliver(&self, page: Page) -> Reply {
+        let (late_by, is_cut) = self.lock().list_faults();
+        let response = if is_cut {
+            let text = Bytes::from(page.render());
+            let mut state = self.lock();
+            let length = state.random.random_range(0..text.len().max(1));
+            body::json_of(body::cut(&text, length, state.ending()))
+        } else if page.is_large() {
+            let chunks = page.into_chunks().map(|chunk| Ok(Bytes::from(chunk)));
+            let mut response = body::json_of(body::streamed(stream::iter(chunks)));
+            response.extensions_mut().insert(Compressible);
+            response
+        } else {
+            body::json(200, page.render().into())
+        };
+        Reply { response, late_by }
     }
 }
 
@@ -149,21 +173,14 @@ impl State {
         Ok(listing)
     }
 
-    /// A list page on its way, whole or cut.
-    fn deliver(&mut self, page: &Bytes) -> Reply {
+    /// How late a list page comes, and whether it breaks off.
+    fn list_faults(&mut self) -> (Duration, bool) {
         let now = Instant::now();
         let late_by = match self.faults.strike(now, |fault| fault.kind() == FaultKind::SlowList) {
             Some(Fault::SlowList(by)) => by,
             _ => Duration::ZERO,
         };
-        let is_cut = self.faults.strikes_as(FaultKind::CutList, now);
-        let mut response = body::json(200, page.clone());
-        if is_cut {
-            let length = self.random.random_range(0..page.len().max(1));
-            let ending = self.ending();
-            *response.body_mut() = body::cut(page, length, ending);
-        }
-        Reply { response, late_by }
+        (late_by, self.faults.strikes_as(FaultKind::CutList, now))
     }
 
     pub(super) fn ending(&mut self) -> Ending {

@@ -24,7 +24,7 @@ const LIST_EXPIRED: &str = "The resourceVersion for the provided list is too old
 /// In a continue token: at the newest revision, whatever that is.
 const INCONSISTENT: i64 = -1;
 
-/// Where a continued list goes on.
+/// Where a continued list goes on. The start key may have a slash at its front, and has one where an apiserver answers from its cache.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct ContinueToken {
     v: String,
@@ -117,9 +117,9 @@ impl Listing {
         let next = last.map(|last| {
             let from = format!("{last}\0");
             let remaining = self.selectors.is_empty().then(|| counts.remaining(&self, etcd, items.len(), &from));
-            let start = from.strip_prefix(&self.prefix).unwrap_or_default();
+            let start = format!("/{}", from.strip_prefix(&self.prefix).unwrap_or_default());
             let revision = i64::try_from(self.revision).unwrap_or(i64::MAX);
-            Next { token: ContinueToken::new(revision, start).encode(), remaining }
+            Next { token: ContinueToken::new(revision, &start).encode(), remaining }
         });
         Ok(Page { form: self.form, revision: self.revision, items, next })
     }
@@ -140,7 +140,8 @@ fn first_revision(asked: &Asked, etcd: &Etcd) -> Result<u64, Status> {
 
 fn continued(token: &str, prefix: &str, etcd: &Etcd) -> Result<(u64, String), Status> {
     let token = ContinueToken::decode(token)?;
-    let from = format!("{prefix}{}", token.start);
+    let start = token.start.strip_prefix('/').unwrap_or(&token.start);
+    let from = format!("{prefix}{start}");
     if token.rv == INCONSISTENT {
         return Ok((etcd.revision(), from));
     }
@@ -149,7 +150,7 @@ fn continued(token: &str, prefix: &str, etcd: &Etcd) -> Result<(u64, String), St
         return Err(Status::too_large_version(revision, etcd.revision()));
     }
     if revision < etcd.compacted() {
-        let again = ContinueToken::new(INCONSISTENT, &token.start).encode();
+        let again = ContinueToken::new(INCONSISTENT, start).encode();
         return Err(Status { continue_token: Some(again), ..Status::expired(CONTINUE_EXPIRED) });
     }
     Ok((revision, from))
@@ -187,6 +188,9 @@ fn count(listing: &Listing, etcd: &Etcd) -> usize {
     table.scan(&listing.prefix, &listing.from, listing.revision).count()
 }
 
+/// Large pages are sent in pieces of so many objects: memory is used again instead of being asked for.
+const ITEMS_PER_CHUNK: usize = 32;
+
 /// The objects of one page.
 #[derive(Debug)]
 pub(super) struct Page {
@@ -204,9 +208,31 @@ struct Next {
 }
 
 impl Page {
-    /// The body of the answer.
+    /// The body of the answer in one piece.
     pub(super) fn render(&self) -> String {
-        let mut out = String::with_capacity(256 + self.items.len() * 512);
+        let mut out = self.render_start();
+        self.render_items(0, self.items.len(), &mut out);
+        out
+    }
+
+    /// Whether it is too large for one piece.
+    pub(super) fn is_large(&self) -> bool {
+        self.items.len() > ITEMS_PER_CHUNK
+    }
+
+    /// The body of the answer in pieces, each made when it is asked for.
+    pub(super) fn into_chunks(self) -> impl Iterator<Item = String> {
+        let mut size = 0;
+        (0..self.items.len().max(1)).step_by(ITEMS_PER_CHUNK).map(move |first| {
+            let mut out = if first == 0 { self.render_start() } else { String::with_capacity(size + size / 8) };
+            self.render_items(first, first + ITEMS_PER_CHUNK, &mut out);
+            size = out.len();
+            out
+        })
+    }
+
+    fn render_start(&self) -> String {
+        let mut out = String::with_capacity(256 + self.items.len().min(ITEMS_PER_CHUNK) * 512);
         self.form.list(&mut out);
         out.push_str("{\"resourceVersion\":");
         push_text(&mut out, &self.revision.to_string());
@@ -219,14 +245,20 @@ impl Page {
             }
         }
         out.push_str("},\"items\":[");
-        for (index, item) in self.items.iter().enumerate() {
+        out
+    }
+
+    /// Some of the items, and the end of the list after the last one.
+    fn render_items(&self, first: usize, end: usize, out: &mut String) {
+        for (index, item) in self.items.iter().enumerate().take(end).skip(first) {
             if index > 0 {
                 out.push(',');
             }
-            self.form.item(&item.object, item.revision, &mut out);
+            self.form.item(&item.object, item.revision, out);
         }
-        out.push_str("]}");
-        out
+        if end >= self.items.len() {
+            out.push_str("]}");
+        }
     }
 }
 

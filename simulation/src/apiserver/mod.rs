@@ -11,16 +11,20 @@
 //! - Nothing but names and versions is validated, no field is defaulted, and objects are gone as soon as they are deleted.
 
 mod body;
+mod churn;
 mod discovery;
 mod fault;
 mod handle;
 mod list;
 mod object;
+mod pods;
 mod request;
 mod resource;
+mod serve;
 mod state;
 mod status;
 mod store;
+mod template;
 mod view;
 mod watch;
 mod write;
@@ -39,8 +43,10 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 pub use body::{Body, Broken};
+pub use churn::{Churn, Totals};
 pub use fault::{Extent, Fault, FaultKind};
 pub use resource::{Name, usual as usual_resources};
+pub use serve::serve;
 use state::State;
 pub use status::Status;
 

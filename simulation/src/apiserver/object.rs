@@ -1,6 +1,6 @@
 //! Objects as the server keeps them: JSON text with a gap where the resource version belongs, as etcd knows it from the revision.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use fleetdex::{
     model::Resource,
@@ -9,6 +9,7 @@ use fleetdex::{
 use serde_json::{Map, Value};
 
 use super::{
+    pods::Pod,
     resource::{is_built_in, split_key},
     status::Status,
 };
@@ -18,12 +19,14 @@ use super::{
 pub(super) enum Object {
     /// As it was written.
     Text(Arc<Text>),
+    /// Made when it is read.
+    Pod(Pod),
 }
 
 /// An object as text, cut where the resource version goes in and where the metadata end.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Text {
-    uid: Box<str>,
+    identity: Identity,
     labels: Vec<(String, String)>,
     /// `{"name":…,"resourceVersion":"`
     head: Box<str>,
@@ -34,7 +37,7 @@ pub(super) struct Text {
 }
 
 /// What the server itself sets on an object.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Identity {
     pub(super) uid: String,
     pub(super) created: String,
@@ -53,7 +56,7 @@ impl Object {
             push_member(&mut rest, member, value);
         }
         Self::Text(Arc::new(Text {
-            uid: identity.uid.clone().into(),
+            identity: identity.clone(),
             labels: labels_of(&metadata),
             head: head(key, identity).into(),
             tail: tail(identity, &metadata).into(),
@@ -61,29 +64,27 @@ impl Object {
         }))
     }
 
-    pub(super) fn uid(&self) -> &str {
+    /// Who it is.
+    pub(super) fn identity(&self) -> Identity {
         match self {
-            Self::Text(text) => &text.uid,
+            Self::Text(text) => text.identity.clone(),
+            Self::Pod(pod) => pod.identity(),
         }
-    }
-
-    /// When it was created, as its metadata say.
-    pub(super) fn created(&self) -> &str {
-        let Self::Text(text) = self;
-        let start = text.tail.strip_prefix("\",\"creationTimestamp\":\"");
-        start.and_then(|start| start.split_once('"')).map_or("", |(created, _)| created)
     }
 
     /// Whether a write of `other` changes nothing.
     pub(super) fn equals(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Text(text), Self::Text(other)) => text == other,
+            (Self::Pod(pod), Self::Pod(other)) => pod == other,
+            _ => false,
         }
     }
 
-    fn label(&self, key: &str) -> Option<&str> {
+    fn labels(&self) -> Cow<'_, [(String, String)]> {
         match self {
-            Self::Text(text) => text.labels.iter().find(|(label, _)| label == key).map(|(_, value)| value.as_str()),
+            Self::Text(text) => (&text.labels).into(),
+            Self::Pod(pod) => pod.labels().into(),
         }
     }
 
@@ -94,12 +95,14 @@ impl Object {
                 push_number(out, version);
                 out.push_str(&text.tail);
             }
+            Self::Pod(pod) => pod.write_metadata(version, out),
         }
     }
 
     fn write_rest(&self, out: &mut String) {
         match self {
             Self::Text(text) => out.push_str(&text.rest),
+            Self::Pod(pod) => pod.write_rest(out),
         }
     }
 }
@@ -158,7 +161,8 @@ pub(super) fn push_text(out: &mut String, text: &str) {
     }
 }
 
-fn push_number(out: &mut String, number: u64) {
+/// A number in decimal digits.
+pub(super) fn push_number(out: &mut String, number: u64) {
     let mut digits = [0_u8; 20];
     let mut start = digits.len();
     let mut left = number;
@@ -287,7 +291,11 @@ impl Selectors {
             "metadata.name" => Some(name.into()),
             _ => namespace.map(Into::into),
         };
-        self.labels.matches(|label| object.label(label)) && self.fields.matches(field)
+        if !self.fields.matches(field) {
+            return false;
+        }
+        let labels = if self.labels.is_empty() { Cow::default() } else { object.labels() };
+        self.labels.matches(|label| labels.iter().find(|(known, _)| known == label).map(|(_, value)| value.as_str()))
     }
 }
 
@@ -321,7 +329,7 @@ mod tests {
             text,
             r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","namespace":"web","uid":"u1","resourceVersion":"120","creationTimestamp":"2026-01-01T00:00:00Z","labels":{"a":"b\""}},"data":{"k":"v"}}"#
         );
-        assert_eq!(object.created(), "2026-01-01T00:00:00Z");
+        assert_eq!(object.identity().created, "2026-01-01T00:00:00Z");
         let same = config_map(json!({ "metadata": { "labels": { "a": "b\"" } }, "data": { "k": "v" } }));
         assert!(object.equals(&same));
         assert!(!object.equals(&config_map(json!({ "data": { "k": "v" } }))));

@@ -105,6 +105,13 @@ impl Target {
     }
 }
 
+impl Target {
+    /// Whether the resource is in the same group and version, in which case at least these are known.
+    pub(super) fn is_beside(&self, resource: &Resource) -> bool {
+        *self.resource.group == *resource.gvk.group && *self.version == *resource.gvk.version
+    }
+}
+
 /// The key of an object below its resource, as etcd holds it: `namespace/name`, or the name alone. Its order is that of lists.
 pub(super) fn key(namespace: Option<&str>, name: &str) -> Arc<str> {
     match namespace {

@@ -54,7 +54,7 @@ impl State {
 
     fn create_namespaces(&mut self) {
         for name in NAMESPACES {
-            let namespace = json!({ "metadata": { "name": name }, "spec": { "finalizers": ["kubernetes"] }, "status": { "phase": "Active" } });
+            let namespace = json!({ "metadata": { "name": name } });
             if let Err(error) = self.apply(&"namespaces".into(), namespace) {
                 tracing::debug!(%error, "this server has no namespaces");
             }
@@ -70,14 +70,19 @@ impl State {
 
     pub(super) fn apply(&mut self, resource: &Name, object: Value) -> Result<Stored, Status> {
         let Value::Object(mut object) = object else { return Err(Status::bad_request("the object is no JSON object")) };
-        label_namespace(resource, &mut object);
+        if !object.get("metadata").is_some_and(Value::is_object) {
+            return Err(Status::bad_request("the object has no metadata"));
+        }
+        if *resource == Name::from("namespaces") {
+            complete_namespace(&mut object);
+        }
         let metadata = &object["metadata"];
         let name = metadata["name"].as_str().filter(|name| !name.is_empty());
         let name = name.ok_or_else(|| Status::invalid("metadata.name: Required value: name or generateName is required"))?;
         let key = key(self.namespace_of(resource, metadata)?.as_deref(), name);
         let existing = self.etcd.table(resource)?.get(&key).map(|(revision, object)| (revision, object.clone()));
         let identity = match &existing {
-            Some((_, existing)) => Identity { uid: existing.uid().to_owned(), created: existing.created().to_owned() },
+            Some((_, existing)) => existing.identity(),
             None => self.new_identity(),
         };
         let object = Object::from_value(&key, &identity, object);
@@ -134,7 +139,7 @@ impl State {
 
     pub(super) fn identity(&self) -> String {
         let namespaces = self.etcd.table(&"namespaces".into()).ok();
-        namespaces.and_then(|table| table.get("kube-system")).map(|(_, object)| object.uid().to_owned()).unwrap_or_default()
+        namespaces.and_then(|table| table.get("kube-system")).map(|(_, object)| object.identity().uid).unwrap_or_default()
     }
 
     pub(super) fn heal(&mut self) {
@@ -170,21 +175,19 @@ fn new_etcd(options: &Options) -> Etcd {
 
 fn stored(key: &str, version: u64, object: &Object) -> Stored {
     let (namespace, name) = split_key(key);
-    Stored { namespace: namespace.map(str::to_owned), name: name.to_owned(), uid: object.uid().to_owned(), version }
+    Stored { namespace: namespace.map(str::to_owned), name: name.to_owned(), uid: object.identity().uid, version }
 }
 
-/// As an apiserver does, so that namespaces can be selected by their names.
-fn label_namespace(resource: &Name, object: &mut Map<String, Value>) {
-    let metadata = object.entry("metadata").or_insert_with(|| json!({}));
-    if *resource == Name::from("namespaces")
-        && let Some(metadata) = metadata.as_object_mut()
-    {
-        let name = metadata.get("name").cloned().unwrap_or_default();
-        let labels = metadata.entry("labels").or_insert_with(|| json!({}));
-        if let Some(labels) = labels.as_object_mut() {
-            labels.insert("kubernetes.io/metadata.name".to_owned(), name);
-        }
+/// Gives a namespace what an apiserver gives it: the label by which it can be selected, a finalizer, and a phase.
+fn complete_namespace(object: &mut Map<String, Value>) {
+    let name = object["metadata"]["name"].clone();
+    let labels = &mut object["metadata"]["labels"];
+    if !labels.is_object() {
+        *labels = json!({});
     }
+    labels["kubernetes.io/metadata.name"] = name;
+    object.entry("spec").or_insert_with(|| json!({ "finalizers": ["kubernetes"] }));
+    object.entry("status").or_insert_with(|| json!({ "phase": "Active" }));
 }
 
 /// A UID of the random kind (RFC 9562, version 4).

@@ -253,6 +253,11 @@ impl Table {
         self.cache_floor
     }
 
+    /// The newest change that the watch cache holds; 0 if there is none.
+    pub(super) fn newest(&self) -> u64 {
+        self.history.back().map_or(0, |event| event.revision).max(self.forgotten)
+    }
+
     /// Whether a watch that has seen everything up to a revision has missed something since.
     pub(super) fn has_outrun(&self, revision: u64) -> bool {
         revision < self.forgotten
@@ -300,7 +305,10 @@ mod tests {
 
     fn seen(etcd: &Etcd, prefix: &str, revision: u64) -> Vec<String> {
         let table = etcd.table(&pods()).unwrap();
-        table.scan(prefix, "", revision).map(|(key, revision, object)| format!("{key}@{revision} {}", object.uid())).collect()
+        table
+            .scan(prefix, "", revision)
+            .map(|(key, revision, object)| format!("{key}@{revision} {}", object.identity().uid))
+            .collect()
     }
 
     #[test]

@@ -41,8 +41,9 @@ impl View {
         Some(Line { kind, object: object.clone(), revision: event.revision })
     }
 
-    pub(super) fn render(&self, lines: &[Line]) -> String {
-        let mut out = String::with_capacity(lines.len() * 512);
+    /// The text of lines that are about so long.
+    pub(super) fn render(&self, lines: &[Line], line_length: usize) -> String {
+        let mut out = String::with_capacity(lines.len() * line_length);
         for line in lines {
             self.form.event(line.kind, &line.object, line.revision, &mut out);
         }

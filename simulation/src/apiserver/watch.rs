@@ -29,7 +29,7 @@ const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 /// How long a watch lasts, in seconds, that does not say it. Source: `--min-request-timeout`, doubled at random.
 const DEFAULT_SECONDS: std::ops::Range<u64> = 1_800..3_600;
 /// Changes sent in one piece, so that neither the lock nor a socket is kept for long.
-const BATCH: usize = 256;
+const BATCH: usize = 64;
 /// How old a change may be that is sent again. Much later, a store may have forgotten that an object was deleted.
 const REPLAY_WINDOW: Duration = Duration::from_mins(1);
 /// Among how many changes it is chosen.
@@ -42,12 +42,15 @@ pub(super) struct Watch {
     changed: Arc<Notify>,
     /// Everything up to this revision was sent.
     cursor: u64,
-    start: u64,
+    /// What a bookmark has to exceed to be worth sending: the start, and what had happened before the watch was opened.
+    known: u64,
     /// The run of the server that it belongs to.
     run: u64,
     /// Absent: none are wanted, or none are left before the end.
     next_bookmark: Option<Instant>,
     deadline: Instant,
+    /// About how long lines are.
+    line_length: usize,
     stage: Stage,
 }
 
@@ -102,7 +105,7 @@ impl Watch {
         let deadline = now + Duration::from_secs(seconds);
         let wants_bookmarks = parameters.is_true("allowWatchBookmarks");
         let table = state.etcd.table(&asked.resource)?;
-        let floor = table.cache_floor();
+        let (floor, newest) = (table.cache_floor(), table.newest());
         let changed = table.changed.clone();
         let stage = if start < floor {
             Stage::error(&Status::too_old(start, floor))
@@ -117,10 +120,11 @@ impl Watch {
             view: View { resource: asked.resource, prefix, selectors, form: asked.form },
             changed,
             cursor: start,
-            start,
+            known: start.max(newest),
             run: state.run,
             next_bookmark: wants_bookmarks.then(|| next_bookmark(now, deadline)).flatten(),
             deadline,
+            line_length: 512,
             stage,
         })
     }
@@ -131,9 +135,7 @@ impl Watch {
             let chunk = watch.next().await?;
             Some((chunk.map_err(BoxError::from), watch))
         });
-        let mut response = body::json(200, Bytes::new());
-        *response.body_mut() = body::streamed(chunks);
-        response
+        body::json_of(body::streamed(chunks))
     }
 
     async fn next(&mut self) -> Option<Result<Bytes, Broken>> {
@@ -154,12 +156,18 @@ impl Watch {
                     () = notified => {}
                     () = sleep_until(until) => {}
                 },
-                Next::Send(lines) => return Some(Ok(self.view.render(&lines).into())),
+                Next::Send(lines) => return Some(Ok(self.send(&lines))),
                 Next::Cut(lines) => return Some(Ok(self.cut(&lines))),
                 Next::Bookmark => return Some(Ok(self.view.bookmark(self.cursor).into())),
                 Next::Turn(stage) => self.stage = stage,
             }
         }
+    }
+
+    fn send(&mut self, lines: &[Line]) -> Bytes {
+        let text = self.view.render(lines, self.line_length);
+        self.line_length = text.len() / lines.len().max(1) + 64;
+        text.into()
     }
 
     fn decide(&mut self) -> Next {
@@ -223,7 +231,7 @@ impl Watch {
     fn idle(&mut self, now: Instant, late: Option<Instant>) -> Next {
         if self.next_bookmark.is_some_and(|due| due <= now) {
             self.next_bookmark = next_bookmark(now, self.deadline);
-            if self.cursor > self.start {
+            if self.cursor > self.known {
                 return Next::Bookmark;
             }
         }
@@ -237,7 +245,7 @@ impl Watch {
             return None;
         }
         let table = state.etcd.table(&self.view.resource).ok()?;
-        let recent = table.before(self.cursor).take_while(|event| event.at + REPLAY_WINDOW >= now && event.revision > self.start);
+        let recent = table.before(self.cursor).take_while(|event| event.at + REPLAY_WINDOW >= now);
         let older = recent.filter(|event| !event.is_lost && event.visible_at <= now).filter_map(|event| self.view.line(event));
         let mut choice: Vec<Line> = older.skip(1).take(REPLAY_CHOICE).collect();
         if choice.is_empty() || !state.faults.strikes_as(FaultKind::Replay, now) {
@@ -249,8 +257,8 @@ impl Watch {
 
     /// The lines without a part of the last one.
     fn cut(&self, lines: &[Line]) -> Bytes {
-        let text = self.view.render(lines);
-        let last = lines.last().map_or(0, |line| self.view.render(std::slice::from_ref(line)).len());
+        let text = self.view.render(lines, self.line_length);
+        let last = lines.last().map_or(0, |line| self.view.render(std::slice::from_ref(line), self.line_length).len());
         let missing = self.server.lock().random.random_range(1..=last.max(1));
         let length = text.len().saturating_sub(missing);
         Bytes::from(text).slice(..length)

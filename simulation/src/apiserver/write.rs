@@ -8,7 +8,7 @@ use super::{
     body::{self, Body},
     handle::object_response,
     request::Asked,
-    resource::{Name, split_key},
+    resource::{Name, key, split_key},
     state::State,
     status::Status,
 };
@@ -39,8 +39,7 @@ pub(super) fn create(state: &mut State, asked: &Asked, body: &Bytes) -> Result<R
     {
         return Err(Status::not_found(&namespaces, namespace));
     }
-    let exists = state.objects(&asked.resource, asked.namespace.as_deref())?.iter().any(|object| object.name == name);
-    if exists {
+    if state.etcd.table(&asked.resource)?.get(&key(asked.namespace.as_deref(), &name)).is_some() {
         return Err(Status::already_exists(&asked.resource, &name));
     }
     state.apply(&asked.resource, object)?;
@@ -51,15 +50,23 @@ pub(super) fn update(state: &mut State, asked: &Asked, body: &Bytes) -> Result<R
     let object = parse(asked, body)?;
     let metadata = &object["metadata"];
     let name = asked.name.clone().unwrap_or_default();
-    if metadata["name"] != *name {
-        return Err(Status::bad_request("the name of the object does not match the name on the URL"));
+    let given = metadata["name"].as_str().unwrap_or_default();
+    if given != name {
+        let message = format!("the name of the object ({given}) does not match the name on the URL ({name})");
+        return Err(Status::bad_request(message));
     }
     let (revision, existing) =
         state.etcd.table(&asked.resource)?.get(&asked.key()).ok_or_else(|| Status::not_found(&asked.resource, &name))?;
     let conflict = |cause: &str| Err(Status::conflict(&asked.resource, &name, cause));
     let uid = metadata["uid"].as_str().unwrap_or_default();
-    if !uid.is_empty() && uid != existing.uid() {
-        return conflict(&format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {}", existing.uid()));
+    let known = existing.identity().uid;
+    if !uid.is_empty() && uid != known {
+        return conflict(&format!(
+            "StorageError: invalid object, Code: 4, Key: /registry/{}/{}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: \
+             UID in precondition: {uid}, UID in object meta: {known}",
+            asked.resource.plural,
+            asked.key(),
+        ));
     }
     let version = metadata["resourceVersion"].as_str().unwrap_or_default();
     if !version.is_empty() && version != revision.to_string() {
@@ -71,15 +78,15 @@ pub(super) fn update(state: &mut State, asked: &Asked, body: &Bytes) -> Result<R
 
 fn answer(state: &State, asked: &Asked, name: &str, code: u16) -> Result<Response<Body>, Status> {
     let table = state.etcd.table(&asked.resource)?;
-    let key = super::resource::key(asked.namespace.as_deref(), name);
-    let (revision, object) = table.get(&key).ok_or_else(|| Status::not_found(&asked.resource, name))?;
+    let (revision, object) =
+        table.get(&key(asked.namespace.as_deref(), name)).ok_or_else(|| Status::not_found(&asked.resource, name))?;
     Ok(object_response(code, &asked.form, object, revision))
 }
 
 pub(super) fn delete(state: &mut State, asked: &Asked) -> Result<Response<Body>, Status> {
     let key = asked.key();
     let (_, name) = split_key(&key);
-    let found = state.etcd.table(&asked.resource)?.get(&key).map(|(_, object)| object.uid().to_owned());
+    let found = state.etcd.table(&asked.resource)?.get(&key).map(|(_, object)| object.identity().uid);
     let uid = found.ok_or_else(|| Status::not_found(&asked.resource, name))?;
     state.write(&asked.resource, key.clone(), None)?;
     let mut details = json!({ "name": name });

@@ -36,9 +36,7 @@ struct Wanted {
 /// `PUT /<index>`
 pub(super) fn create(cluster: &mut Cluster, moment: &mut Moment<'_>, call: &Call, name: &str) -> Result<Answer, Refusal> {
     call.allow(&["wait_for_active_shards", "timeout", "cluster_manager_timeout"])?;
-    let unreadable =
-        |refusal: Refusal| Refusal::new(400, "parse_exception", "Failed to parse content to map").caused_by(&refusal);
-    let body = call.optional_members().map_err(unreadable)?;
+    let body = call.members_as_map()?;
     if let Some(key) = body.keys().find(|key| !["settings", "mappings", "aliases"].contains(&key.as_str())) {
         return Err(Refusal::new(400, "parse_exception", format!("unknown key [{key}] for create index")));
     }
@@ -64,12 +62,13 @@ fn make(cluster: &mut Cluster, moment: &mut Moment<'_>, name: &str, wanted: Want
     let mut named = BTreeMap::new();
     if let Some(template) = template {
         settings.apply(&template.settings);
-        mapping = mapping.merge(&template.mappings)?;
+        mapping = Mapping::new(&template.mappings)?;
         named.extend(template.aliases.clone());
     }
     settings.apply(&wanted.settings);
     if let Some(mappings) = &wanted.mappings {
-        mapping = mapping.merge(mappings).map_err(|refusal| unparsable_mapping(&refusal))?;
+        Mapping::new(mappings).map_err(|refusal| unparsable_mapping(&refusal))?;
+        mapping = mapping.overlay(mappings)?;
     }
     named.extend(wanted.aliases);
     if let Some(taken) = named.keys().find_map(|alias| cluster.indices.get(alias)) {

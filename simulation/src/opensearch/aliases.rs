@@ -44,10 +44,13 @@ pub(super) fn update(cluster: &mut Cluster, moment: &mut Moment<'_>, call: &Call
 }
 
 fn read_action(cluster: &Cluster, action: &Value, changes: &mut Vec<Change>, aliases: &mut Vec<String>) -> Result<(), Refusal> {
-    let unparsable = |reason: String| Refusal::new(400, "x_content_parse_exception", reason);
     let Some((kind, Value::Object(details))) = action.as_object().and_then(|members| members.iter().next()) else {
-        return Err(unparsable("[aliases] failed to parse field [actions]".to_owned()));
+        return Err(unparsable());
     };
+    if !["add", "remove", "remove_index"].contains(&kind.as_str()) {
+        let cause = Refusal::new(400, "x_content_parse_exception", format!("[alias_action] unknown field [{kind}]"));
+        return Err(unparsable().caused_by(&cause).with_root_causes(vec![cause.error()]));
+    }
     let expressions = names(details, "index", "indices");
     let aliases_named = names(details, "alias", "aliases");
     if expressions.is_empty() {
@@ -78,7 +81,7 @@ fn read_action(cluster: &Cluster, action: &Value, changes: &mut Vec<Change>, ali
                 removals(cluster, &index, &aliases_named, must_exist, changes);
             }
         }
-        "remove_index" => {
+        _ => {
             let expression = expressions.join(",");
             let indices = cluster.resolve_concrete(&expression)?;
             if indices.is_empty() {
@@ -86,7 +89,6 @@ fn read_action(cluster: &Cluster, action: &Value, changes: &mut Vec<Change>, ali
             }
             changes.extend(indices.into_iter().map(|index| Change::RemoveIndex { index }));
         }
-        other => return Err(unparsable(format!("[alias_action] unknown field [{other}]"))),
     }
     Ok(())
 }
@@ -117,7 +119,7 @@ fn check(cluster: &Cluster, moment: &mut Moment<'_>, changes: &[Change]) -> Resu
     for change in changes {
         match change {
             // Indices are removed first.
-            Change::Add { index, .. } if removed(index) => {
+            Change::Add { index, .. } | Change::Remove { index, .. } if removed(index) => {
                 let reason = format!("no such index [{index}]");
                 let refusal = Refusal::new(404, "index_not_found_exception", reason);
                 return Err(refusal.with("index", index.as_str()).with("index_uuid", "_na_"));
@@ -248,8 +250,11 @@ fn names(details: &Map<String, Value>, one: &str, several: &str) -> Vec<String> 
 }
 
 fn missing_member(reason: &str) -> Refusal {
+    unparsable().caused_by(&Refusal::illegal_argument(reason))
+}
+
+fn unparsable() -> Refusal {
     Refusal::new(400, "x_content_parse_exception", "[aliases] failed to parse field [actions]")
-        .caused_by(&Refusal::illegal_argument(reason))
 }
 
 fn missing(aliases: &[String]) -> Refusal {

@@ -69,6 +69,12 @@ impl Refusal {
             .with("index_uuid", "_na_")
     }
 
+    /// What does not even begin like an object.
+    pub fn no_content() -> Self {
+        let reason = "Compressor detection can only be called on some xcontent bytes or compressed xcontent bytes";
+        Self::new(400, "not_x_content_exception", reason)
+    }
+
     /// JSON that is none.
     pub fn syntax(error: &serde_json::Error) -> Self {
         let kind = if error.is_eof() { "json_e_o_f_exception" } else { "json_parse_exception" };

@@ -32,6 +32,7 @@ pub(super) fn bulk(
     let not_made = make_missing(cluster, moment, &items);
     let mut answers = Vec::with_capacity(items.len());
     let mut touched = BTreeSet::new();
+    let refreshes = !matches!(call.parameters.get("refresh"), None | Some("false"));
     let mut has_errors = false;
     for item in items {
         let action = item.action.name();
@@ -40,8 +41,11 @@ pub(super) fn bulk(
             None => write(cluster, moment, &item),
         };
         let answer = match outcome {
-            Ok(answer) => {
+            Ok(mut answer) => {
                 touched.insert(index);
+                if refreshes {
+                    answer["forced_refresh"] = true.into();
+                }
                 answer
             }
             Err(refusal) => {
@@ -52,7 +56,7 @@ pub(super) fn bulk(
         };
         answers.push(json!({ action: answer }));
     }
-    if !matches!(call.parameters.get("refresh"), None | Some("false")) {
+    if refreshes {
         for name in touched {
             if let Some(index) = cluster.indices.get_mut(&name) {
                 index.refresh();
@@ -62,22 +66,22 @@ pub(super) fn bulk(
     Ok(Answer::ok(json!({ "took": 1, "errors": has_errors, "items": answers })))
 }
 
-/// Makes the indices that are written to and missing; which of them could not be made. Deletes make one only with versions of their own.
-/// One item that requires an alias keeps all others of its name from making an index; of deletes that counts for nothing.
+/// Makes the indices that are written to and missing; which of them could not be made. A name of which any document requires that it
+/// is an alias is not made. Deletes take no notice of that: those with versions of their own make an index.
 fn make_missing(cluster: &mut Cluster, moment: &mut Moment<'_>, items: &[Item]) -> BTreeMap<String, Refusal> {
-    let makes_index = |item: &&Item| match item.action {
-        Action::Delete => matches!(item.versioning, Versioning::External(_) | Versioning::ExternalGte(_)),
-        Action::Index | Action::Create => true,
-    };
-    let requires_alias = |item: &&Item| item.require_alias && item.action != Action::Delete;
-    let guarded: BTreeSet<&String> = items.iter().filter(requires_alias).map(|item| &item.index).collect();
-    let mut not_made = BTreeMap::new();
-    for name in items.iter().filter(makes_index).map(|item| &item.index) {
-        if guarded.contains(name) || cluster.indices.contains_key(name) || cluster.is_alias(name) || not_made.contains_key(name) {
+    let is_internal = |item: &Item| matches!(item.versioning, Versioning::Internal | Versioning::Create | Versioning::IfSequence(_));
+    let mut missing: BTreeMap<&str, bool> = BTreeMap::new();
+    for item in items {
+        let is_delete = item.action == Action::Delete;
+        if cluster.indices.contains_key(&item.index) || cluster.is_alias(&item.index) || is_delete && is_internal(item) {
             continue;
         }
+        *missing.entry(&item.index).or_default() |= item.require_alias && !is_delete;
+    }
+    let mut not_made = BTreeMap::new();
+    for (name, _) in missing.into_iter().filter(|(_, requires_alias)| !requires_alias) {
         if let Err(refusal) = admin::create_for_write(cluster, moment, name) {
-            not_made.insert(name.clone(), refusal);
+            not_made.insert(name.to_owned(), refusal);
         }
     }
     not_made

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
-use super::{answer::Refusal, call::Call, index::Versioning};
+use super::{answer::Refusal, call::Call, index::Versioning, json::token};
 
 const MAX_ID_BYTES: usize = 512;
 
@@ -101,10 +101,10 @@ impl Lines<'_> {
 fn read_action(line: &[u8], number: usize) -> Result<(Action, Map<String, Value>), Refusal> {
     let malformed = |what: String| Refusal::illegal_argument(format!("Malformed action/metadata line [{number}], {what}"));
     let parsed: Value = serde_json::from_slice(line).map_err(|error| Refusal::syntax(&error))?;
-    let Value::Object(members) = parsed else {
-        return Err(malformed("expected START_OBJECT but found another token".to_owned()));
+    let Value::Object(members) = &parsed else {
+        return Err(malformed(format!("expected START_OBJECT but found [{}]", token(&parsed))));
     };
-    let Some((name, details)) = members.into_iter().next() else {
+    let Some((name, details)) = members.iter().next() else {
         return Err(malformed("expected FIELD_NAME but found [END_OBJECT]".to_owned()));
     };
     let action = match name.as_str() {
@@ -115,8 +115,8 @@ fn read_action(line: &[u8], number: usize) -> Result<(Action, Map<String, Value>
         other => return Err(malformed(format!("expected one of [create, delete, index, update] but found [{other}]"))),
     };
     match details {
-        Value::Object(details) => Ok((action, details)),
-        _ => Err(malformed("expected START_OBJECT or END_OBJECT but found another token".to_owned())),
+        Value::Object(details) => Ok((action, details.clone())),
+        other => Err(malformed(format!("expected START_OBJECT or END_OBJECT but found [{}]", token(other)))),
     }
 }
 

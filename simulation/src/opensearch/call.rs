@@ -100,6 +100,17 @@ impl Call {
         }
     }
 
+    /// The members of a body that is looked at before it is read; none if there is no body.
+    pub fn members_as_map(&self) -> Result<Map<String, Value>, Refusal> {
+        let is_object = self.body.first().is_none_or(|first| *first == b'{');
+        if !is_object {
+            return Err(Refusal::no_content());
+        }
+        let unreadable =
+            |cause: Refusal| Refusal::new(400, "parse_exception", "Failed to parse content to map").caused_by(&cause);
+        self.optional_members().map_err(unreadable)
+    }
+
     /// The members of the body, none if there is no body.
     pub fn optional_members(&self) -> Result<Map<String, Value>, Refusal> {
         if self.body.is_empty() { Ok(Map::new()) } else { self.members() }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     answer::Refusal,
-    json::{Strict, java_text},
+    json::{Strict, java_text, token},
     mapping::{Dynamic, Field, Kind, Mapping, Node, Object, dynamic_definition, parsing},
 };
 
@@ -33,7 +33,7 @@ pub(super) struct Document {
     /// As it was sent.
     pub source: Bytes,
     pub terms: Terms,
-    /// Fields whose values were not indexed.
+    /// Fields whose values were malformed.
     pub ignored: Vec<Arc<str>>,
 }
 
@@ -69,12 +69,11 @@ pub(super) fn analyse(mapping: &Mapping, id: &str, source: &[u8]) -> Result<Anal
 }
 
 fn parse(source: &[u8]) -> Result<Map<String, Value>, Refusal> {
-    if source.iter().all(u8::is_ascii_whitespace) {
+    if source.is_empty() {
         return Err(parsing("failed to parse, document is empty"));
     }
     if source.first() != Some(&b'{') {
-        let reason = "Compressor detection can only be called on some xcontent bytes or compressed xcontent bytes";
-        return Err(parsing("failed to parse").caused_by(&Refusal::new(400, "not_x_content_exception", reason)));
+        return Err(parsing("failed to parse").caused_by(&Refusal::no_content()));
     }
     match serde_json::from_slice::<Strict>(source) {
         Ok(Strict(Value::Object(members))) => Ok(members),
@@ -153,6 +152,7 @@ impl Walk<'_> {
         }
         match term(field.kind, value) {
             Ok(text) => self.add(field, text)?,
+            Err(_) if field.ignore_malformed && value.is_object() => {}
             Err(_) if field.ignore_malformed => self.ignore(&field.path),
             Err(cause) => {
                 let kind = kind_name(field.kind);
@@ -178,7 +178,6 @@ impl Walk<'_> {
         }
         // UTF-16 units are never more than bytes.
         if field.ignore_above.is_some_and(|limit| text.len() > limit && text.encode_utf16().count() > limit) {
-            self.ignore(&field.path);
             return Ok(());
         }
         if text.len() > MAX_TERM_BYTES {
@@ -361,17 +360,6 @@ fn kind_name(kind: Kind) -> &'static str {
     }
 }
 
-fn token(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "VALUE_NULL",
-        Value::Bool(_) => "VALUE_BOOLEAN",
-        Value::Number(_) => "VALUE_NUMBER",
-        Value::String(_) => "VALUE_STRING",
-        Value::Array(_) => "START_ARRAY",
-        Value::Object(_) => "START_OBJECT",
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -427,7 +415,7 @@ mod tests {
         ];
         assert_eq!(terms(&source), expected);
         assert_eq!(terms(&json!({ "search.labels": "dotted" })), ["search.labels: dotted"]);
-        assert_eq!(terms(&json!({ "kind": "Deployment", "time": "soon" })), ["ignored kind", "ignored time"]);
+        assert_eq!(terms(&json!({ "kind": "Deployment", "time": "soon" })), ["ignored time"]);
     }
 
     #[test]
@@ -435,7 +423,7 @@ mod tests {
         let labels = |length: usize| json!({ "search": { "labels": "x".repeat(length) } }).to_string();
         assert!(analyse(&mapping(), "id", labels(32_766).as_bytes()).is_ok());
         assert!(refusal(&labels(32_767)).contains("immense term in field=\\\"search.labels\\\""));
-        assert_eq!(terms(&json!({ "kind": "x".repeat(40_000) })), ["ignored kind"]);
+        assert!(terms(&json!({ "kind": "x".repeat(40_000) })).is_empty());
     }
 
     #[test]

@@ -84,6 +84,18 @@ pub(super) fn java_text(value: &Value) -> String {
     }
 }
 
+/// What OpenSearch's parser calls a value by its first token.
+pub(super) fn token(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "VALUE_NULL",
+        Value::Bool(_) => "VALUE_BOOLEAN",
+        Value::Number(_) => "VALUE_NUMBER",
+        Value::String(_) => "VALUE_STRING",
+        Value::Array(_) => "START_ARRAY",
+        Value::Object(_) => "START_OBJECT",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

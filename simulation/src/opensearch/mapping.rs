@@ -108,6 +108,13 @@ impl Mapping {
         Ok(Self { definition, root })
     }
 
+    /// A template's mapping with that of a new index on top of it, which may say otherwise of a field.
+    pub fn overlay(&self, over: &Value) -> Result<Self, Refusal> {
+        let mut definition = self.definition.clone();
+        overlay("", &mut definition, over.as_object().unwrap_or(&Map::new()))?;
+        Self::new(&Value::Object(definition))
+    }
+
     /// The mapping as answers show it.
     pub fn definition(&self) -> Value {
         Value::Object(self.definition.clone())
@@ -263,6 +270,48 @@ fn merge_node(path: &str, old: &mut Value, new: &Value) -> Result<(), Refusal> {
                 old.remove("type");
             }
             Ok(())
+        }
+    }
+}
+
+fn overlay(path: &str, base: &mut Map<String, Value>, over: &Map<String, Value>) -> Result<(), Refusal> {
+    for (key, value) in over {
+        match (base.get_mut(key), value) {
+            (Some(Value::Object(members)), Value::Object(above)) if key == "properties" => {
+                for (name, child) in above {
+                    overlay_node(&format!("{path}{name}"), members, name, child)?;
+                }
+            }
+            (Some(Value::Object(members)), Value::Object(above)) => deep_merge(members, above),
+            _ => {
+                base.insert(key.clone(), value.clone());
+            }
+        }
+    }
+    Ok(())
+}
+
+fn overlay_node(path: &str, siblings: &mut Map<String, Value>, name: &str, over: &Value) -> Result<(), Refusal> {
+    let is_leaf = |node: &Value| node.get("properties").is_none() && node.get("type").is_some_and(|kind| kind != "object");
+    match (siblings.get_mut(name), over) {
+        (Some(base), over) if is_leaf(base) != is_leaf(over) => {
+            Err(Refusal::illegal_argument(format!("can't merge a non object mapping [{path}] with an object mapping")))
+        }
+        (Some(Value::Object(base)), Value::Object(members)) if !is_leaf(over) => overlay(&format!("{path}."), base, members),
+        _ => {
+            siblings.insert(name.to_owned(), over.clone());
+            Ok(())
+        }
+    }
+}
+
+fn deep_merge(base: &mut Map<String, Value>, over: &Map<String, Value>) {
+    for (key, value) in over {
+        match (base.get_mut(key), value) {
+            (Some(Value::Object(members)), Value::Object(above)) => deep_merge(members, above),
+            _ => {
+                base.insert(key.clone(), value.clone());
+            }
         }
     }
 }

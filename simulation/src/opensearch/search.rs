@@ -15,6 +15,7 @@ use super::{
     faults::FaultKind,
     filter_path,
     index::View,
+    json::{java_text, token},
     point_in_time,
     query::Query,
     sort::{self, Order, SortKey, SortValue},
@@ -90,7 +91,7 @@ impl Wanted {
             "_source" => self.source = read_source(value)?,
             "pit" => self.point_in_time = Some(value.as_object().cloned().unwrap_or_default()),
             other => {
-                let reason = format!("Unknown key in [{other}].");
+                let reason = format!("Unknown key for a {} in [{other}].", token(value));
                 return Err(Refusal::new(400, "parsing_exception", reason));
             }
         }
@@ -99,9 +100,9 @@ impl Wanted {
 }
 
 fn read_size(name: &str, value: &Value) -> Result<usize, Refusal> {
-    let number = value.as_i64().ok_or_else(|| {
-        Refusal::new(400, "number_format_exception", format!("For input string: \"{}\"", super::json::java_text(value)))
-    })?;
+    let number = value
+        .as_i64()
+        .ok_or_else(|| Refusal::new(400, "number_format_exception", format!("For input string: \"{}\"", java_text(value))))?;
     usize::try_from(number)
         .map_err(|_| Refusal::illegal_argument(format!("[{name}] parameter cannot be negative, found [{number}]")))
 }
@@ -301,7 +302,7 @@ fn source(wanted: &Source, document: &Document) -> Option<Value> {
 pub(super) fn count(cluster: &mut Cluster, moment: &Moment<'_>, call: &Call, target: Option<&str>) -> Result<Answer, Refusal> {
     call.allow(&PARAMETERS)?;
     let members = call.optional_members()?;
-    let query = members.get("query").map_or(Ok(Query::MatchAll), Query::read)?;
+    let query = members.get("query").map_or(Ok(Query::MatchAll), Query::read).map_err(unreadable_count)?;
     let views = target_views(cluster, call, target, moment.now)?;
     let mut count = 0;
     for view in &views {
@@ -310,6 +311,13 @@ pub(super) fn count(cluster: &mut Cluster, moment: &Moment<'_>, call: &Call, tar
     }
     let shards: u64 = views.iter().map(|view| view.shards).sum();
     Ok(Answer::ok(json!({ "count": count, "_shards": { "total": shards, "successful": shards, "skipped": 0, "failed": 0 } })))
+}
+
+fn unreadable_count(cause: Refusal) -> Refusal {
+    if cause.error()["type"] == "parsing_exception" {
+        return cause;
+    }
+    Refusal::new(400, "parsing_exception", "Failed to parse").caused_by(&cause)
 }
 
 /// What is said when every shard fails for the same reason.

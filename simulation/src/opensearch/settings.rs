@@ -158,7 +158,12 @@ fn check(name: &str, value: Option<&str>) -> Result<(), Refusal> {
 pub(super) fn parse_duration(text: &str) -> Result<Duration, Refusal> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = text.split_at(digits);
-    let refusal = || Refusal::illegal_argument(format!("failed to parse [{text}]"));
+    let refusal = || {
+        // The last letter is taken for the unit.
+        let digits = text.get(..text.len().saturating_sub(1)).unwrap_or_default();
+        let cause = Refusal::new(400, "number_format_exception", format!("For input string: \"{digits}\""));
+        Refusal::illegal_argument(format!("failed to parse [{text}]")).caused_by(&cause)
+    };
     let number: u64 = number.parse().map_err(|_| refusal())?;
     match unit {
         "micros" => Ok(Duration::from_micros(number)),

@@ -1,0 +1,258 @@
+//! Templates, indices, mappings, settings, aliases.
+
+use anyhow::Result;
+use fleetdex::model::FieldPath;
+use fleetdex::store::opensearch::{IndexSettings, index_template};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::{Server, alone, compare, index};
+
+fn template(patterns: &[&str], priority: u64, template: &Value) -> Value {
+    json!({ "index_patterns": patterns, "priority": priority, "template": template })
+}
+
+#[tokio::test]
+async fn indices_come_from_templates_and_requests() {
+    compare(async |server: &mut Server| {
+        write_templates(server).await?;
+        make_indices(server).await?;
+        show_indices(server).await?;
+        refuse_indices(server).await?;
+        delete_indices(server).await
+    })
+    .await
+    .unwrap();
+}
+
+async fn write_templates(server: &mut Server) -> Result<()> {
+    let wanted = json!({
+        "settings": { "index": alone(&json!({ "gc_deletes": "15m", "mapping": { "total_fields": { "limit": 2000 } } })) },
+        "mappings": { "dynamic": false, "_meta": { "of": { "template": 1 } }, "properties": {
+            "kind": { "type": "keyword" }, "o": { "properties": { "b": { "type": "keyword" } } },
+        } },
+        "aliases": { "made": {} },
+    });
+    server.put("/_index_template/made", &template(&["*-made.g*"], 505, &wanted)).await?;
+    server.put("/_index_template/made", &template(&["*-made.g*"], 505, &wanted)).await?;
+    server.put("/_index_template/made-2", &template(&["a-made.*"], 505, &json!({}))).await?;
+    let low = json!({ "aliases": { "low": {} } });
+    server.put("/_index_template/made-3", &template(&["a-made.*", "b-made.*"], 7, &low)).await?;
+    server.put("/_index_template/made-4", &json!({ "template": {} })).await?;
+    server.put("/_index_template/made-4", &json!({ "index_patterns": ["q*"], "bogus": 1 })).await?;
+    let bogus = json!({ "settings": { "bogus": 1 } });
+    server.put("/_index_template/made-4", &template(&["q*"], 1, &bogus)).await?;
+    Ok(())
+}
+
+async fn make_indices(server: &mut Server) -> Result<()> {
+    let request = json!({ "aliases": { "a-made.w1": {} }, "mappings": { "_meta": { "of": { "request": 2 } } } });
+    server.put("/a-made.g1", &request).await?;
+    server.put("/a-made.g1", &request).await?;
+    server.get("/a-made.g1").await?;
+    let properties = json!({ "kind": { "type": "long" }, "o": { "properties": { "c": { "type": "date" } } } });
+    server.put("/b-made.g1", &json!({ "mappings": { "properties": properties } })).await?;
+    let clash = json!({ "kind": { "properties": { "x": { "type": "long" } } } });
+    server.put("/b-made.g2", &json!({ "mappings": { "properties": clash } })).await?;
+    let settings = json!({ "index.number_of_replicas": 0, "refresh_interval": "3s" });
+    server.put("/a-made.h1", &json!({ "settings": settings })).await?;
+    Ok(())
+}
+
+async fn show_indices(server: &mut Server) -> Result<()> {
+    for path in [
+        "/*-made.*",
+        "/*-made.g*?filter_path=*.aliases,*.settings.index.uuid,*.mappings._meta",
+        "/none-made.g*?filter_path=*.aliases,*.settings.index.uuid,*.mappings._meta",
+        "/made,a-made.h1?filter_path=*.aliases",
+        "/none-made",
+        "/a-made.g1,none-made",
+        "/none-made?ignore_unavailable=true",
+        "/none-made*?allow_no_indices=false",
+        "/a-made.g1/_mapping",
+        "/none-made/_mapping",
+        "/none-made*/_mapping",
+        "/b-made.g1/_settings",
+    ] {
+        server.get(path).await?;
+    }
+    Ok(())
+}
+
+async fn refuse_indices(server: &mut Server) -> Result<()> {
+    for (path, body) in [
+        ("/a-made.w1", json!({})),
+        ("/A-made", json!({})),
+        ("/_made", json!({})),
+        ("/c-made", json!({ "bogus": {} })),
+        ("/c-made", json!({ "settings": { "bogus": 1 } })),
+        ("/c-made", json!({ "mappings": { "properties": { "a": { "type": "bogus" } } } })),
+        ("/c-made", json!({ "aliases": { "a-made.g1": {} } })),
+        ("/c-made?bogus=1", json!({})),
+    ] {
+        server.put(path, &body).await?;
+    }
+    server.send(Method::PUT, "/c-made", r#"{"aliases":"#).await?;
+    server.send(Method::PUT, "/c-made", "garbage").await?;
+    Ok(())
+}
+
+async fn delete_indices(server: &mut Server) -> Result<()> {
+    for path in ["/a-made.w1", "/a-made.g1", "/a-made.g1", "/none-made*", "/b-made.g1,a-made.h1"] {
+        server.delete(path).await?;
+        server.get("/*-made*?filter_path=*.aliases").await?;
+    }
+    server.delete("/_index_template/made-3").await?;
+    server.delete("/_index_template/made-3").await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_template_of_fleetdex_makes_the_same_indices() {
+    compare(async |server: &mut Server| {
+        let settings = IndexSettings { replicas: 0, ..IndexSettings::default() };
+        let fields = ["status.phase", "spec.nodeName", "metadata.name"].map(FieldPath::new);
+        let prefix = "fleet-template".parse()?;
+        server.put("/_index_template/fleet-template", &index_template(&prefix, &settings, &fields)).await?;
+        let meta = json!({ "fleetdex": { "cluster": "a", "generation": 1 } });
+        server.put("/fleet-template-a.g1", &json!({ "aliases": { "w": {} }, "mappings": { "_meta": meta } })).await?;
+        server.get("/fleet-template-a.g1").await?;
+        server.put("/fleet-template-a.g1/_mapping", &json!({ "_meta": { "fleetdex": { "uid": "u" } } })).await?;
+        server.get("/fleet-template-a.g1/_mapping?filter_path=*.mappings._meta").await?;
+        server.delete("/fleet-template-a.g1").await?;
+        Ok(())
+    })
+    .await
+    .unwrap();
+}
+
+#[tokio::test]
+async fn mappings_grow_but_do_not_change() {
+    compare(async |server: &mut Server| {
+        let o = json!({ "properties": { "x": { "type": "keyword" } } });
+        let mappings = json!({ "properties": { "k": { "type": "keyword" }, "o": o } });
+        server.put("/mapped", &json!({ "settings": alone(&json!({})), "mappings": mappings, "aliases": { "map": {} } })).await?;
+        for (path, update) in [
+            ("/mapped/_mapping", json!({ "_meta": { "a": { "b": 1 } } })),
+            ("/map/_mapping", json!({ "_meta": { "a": { "c": 1 } } })),
+            ("/mapp*/_mapping", json!({ "properties": { "o": { "properties": { "y": { "type": "date" } } } } })),
+            ("/mapped/_mapping", json!({ "properties": { "k": { "type": "text" } } })),
+            ("/mapped/_mapping", json!({ "properties": { "k": { "properties": { "z": { "type": "text" } } } } })),
+            ("/mapped/_mapping", json!({ "properties": { "o": { "type": "keyword" } } })),
+            ("/mapped/_mapping", json!({ "properties": { "n": { "type": "bogus" } } })),
+            ("/mapped/_mapping", json!({ "properties": { "n": {} } })),
+            ("/mapped/_mapping", json!({ "bogus": { "a": 2 } })),
+            ("/mapped/_mapping", json!({ "properties": { "e": { "type": "object", "enabled": false } } })),
+            ("/mapped/_mapping", json!({ "dynamic": "strict" })),
+            ("/unmapped/_mapping", json!({ "_meta": {} })),
+            ("/unmapped*/_mapping", json!({ "_meta": {} })),
+            ("/mapped/_settings", json!({ "number_of_shards": 3 })),
+            ("/mapped/_settings", json!({ "index": { "refresh_interval": "5s", "gc_deletes": "1s" } })),
+            ("/mapped/_settings", json!({ "bogus": 3 })),
+            ("/unmapped/_settings", json!({ "gc_deletes": "1s" })),
+        ] {
+            server.put(path, &update).await?;
+        }
+        server.send(Method::PUT, "/mapped/_mapping", "").await?;
+        server.get("/mapped").await?;
+        let documents = [json!({ "z": 1 }), json!({ "o": { "z": 1 } }), json!({ "e": { "z": 1 } }), json!({ "o": { "x": 1 } })];
+        server.bulk(&documents.map(|document| index("map", "1", 1, &document))).await?;
+        Ok(())
+    })
+    .await
+    .unwrap();
+}
+
+#[tokio::test]
+async fn a_mapping_without_rules_grows_with_the_documents() {
+    compare(async |server: &mut Server| {
+        server.put("/dynamic", &json!({ "settings": alone(&json!({})), "aliases": { "dyn": {} } })).await?;
+        let first = json!({
+            "a": 1, "b": 1.5, "c": true, "d": "Some Text", "e": "2026-01-01T00:00:00Z", "f": { "g": ["x"] }, "h": [], "i": null,
+            "j": {}, "k": [{ "l": 1 }, { "m": 2 }], "n.o": 1, "n.p": 2, "q": "5", "r": "2026-01-01",
+        });
+        server.bulk(&[index("dyn", "1", 1, &first)]).await?;
+        server.get("/dynamic/_mapping").await?;
+        let others = [json!({ "a": "x" }), json!({ "f": 1 }), json!({ "j": 1 }), json!({ "a": "7", "d": 5 })];
+        server.bulk(&others.map(|document| index("dyn", "2", 1, &document))).await?;
+        server.refresh("dynamic").await?;
+        for query in [
+            json!({ "term": { "d": "text" } }),
+            json!({ "term": { "d.keyword": "Some Text" } }),
+            json!({ "term": { "c": true } }),
+            json!({ "exists": { "field": "k" } }),
+            json!({ "range": { "a": { "gte": 2 } } }),
+        ] {
+            server.post("/dynamic/_search?filter_path=hits.total,hits.hits._id", &json!({ "query": query })).await?;
+        }
+        Ok(())
+    })
+    .await
+    .unwrap();
+}
+
+#[tokio::test]
+async fn aliases_change_together_or_not_at_all() {
+    compare(async |server: &mut Server| {
+        for name in ["swap.g1", "swap.g2", "swap-other"] {
+            server.put(&format!("/{name}"), &json!({ "settings": alone(&json!({})) })).await?;
+        }
+        for actions in changes_of_aliases() {
+            server.aliases(actions).await?;
+            server.get("/swap*?filter_path=*.aliases").await?;
+        }
+        server.send(Method::POST, "/_aliases", "").await?;
+        for path in [
+            "/_alias/swap",
+            "/_alias/swap*",
+            "/_alias/none-swap",
+            "/_alias/none-swap*",
+            "/_alias/swap,none-swap",
+            "/_alias/none-swap?filter_path=*.aliases",
+            "/swap.g2/_alias",
+            "/swap/_alias/swap-*",
+            "/_alias/swap*?filter_path=*.aliases",
+        ] {
+            server.get(path).await?;
+        }
+        Ok(())
+    })
+    .await
+    .unwrap();
+}
+
+fn changes_of_aliases() -> Vec<Value> {
+    let add = |index: &str, alias: &str| json!({ "add": { "index": index, "alias": alias } });
+    let remove = |index: &str, alias: &str| json!({ "remove": { "index": index, "alias": alias } });
+    let must = |must_exist: bool| json!({ "remove": { "index": "swap.g1", "alias": "none", "must_exist": must_exist } });
+    let remove_index = |index: &str| json!({ "remove_index": { "index": index } });
+    vec![
+        json!([add("swap.g1", "swap")]),
+        json!([add("swap.g1", "swap-b"), add("swap-none", "swap-b")]),
+        json!([add("swap.g1", "swap-c"), remove("swap.g1", "none")]),
+        json!([remove("swap.g1", "none")]),
+        json!([must(true)]),
+        json!([must(false)]),
+        json!([must(true), add("swap.g1", "swap-d")]),
+        json!([add("swap.g1", "swap.g1")]),
+        json!([add("swap.g1", "swap-other")]),
+        json!([add("swap.g1", "swap*")]),
+        json!([{ "add": { "index": "swap.g1" } }]),
+        json!([{ "bogus": { "index": "swap.g1" } }]),
+        json!([]),
+        json!([remove_index("swap-none")]),
+        json!([remove_index("swap-none*")]),
+        json!([remove_index("swap")]),
+        json!([add("swap.g1", "swap-e"), remove_index("swap.g1")]),
+        // Nothing else may be said of an index that goes.
+        json!([add("swap.g2", "swap"), remove("swap.g1", "swap"), remove_index("swap.g1")]),
+        // The swap, and the same once more.
+        json!([add("swap.g2", "swap"), remove_index("swap.g1")]),
+        json!([add("swap.g2", "swap"), remove_index("swap.g1")]),
+        json!([add("swap.g2", "swap-other"), remove_index("swap-other")]),
+        json!([{ "add": { "indices": ["swap.g*"], "aliases": ["swap-m", "swap-n"] } }]),
+        json!([remove("*", "swap-n*")]),
+        json!([{ "remove": { "index": "swap*", "aliases": ["swap-m", "swap-none"] } }]),
+        json!([remove("swap-none*", "swap-m")]),
+    ]
+}

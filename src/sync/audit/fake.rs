@@ -1,0 +1,171 @@
+//! A member and a store in memory, with a unit between them, for tests.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use http::{Request, Response, StatusCode, header::ACCEPT};
+use kube::client::Body;
+use serde_json::json;
+use tokio::sync::Notify;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
+use tower::{BoxError, service_fn};
+
+use super::{Audit, Permits};
+use crate::{
+    model::{Gvk, Projection, Projector, Resource, Scope, Unit, Version},
+    pipeline::{Limits, OpenStore, Pipeline, Unavailable},
+    registry::filter::ObjectFilter,
+    server::fake::Prepared,
+    store::Store,
+    sync::{
+        outlet::Outlet,
+        progress::{Mark, Progress},
+    },
+    telemetry::Metrics,
+    watch::{Collection, Source},
+};
+
+/// What a member has, and what it was asked.
+#[derive(Default)]
+pub(crate) struct Member {
+    pub(crate) version: u64,
+    /// Versions by UID.
+    pub(crate) objects: BTreeMap<String, u64>,
+    /// Answers everything with this status.
+    pub(crate) fails: Option<StatusCode>,
+    /// How long an answer takes.
+    pub(crate) delay: Duration,
+    /// Path and `Accept` of each request.
+    pub(crate) asked: Vec<(String, String)>,
+}
+
+impl Member {
+    fn page(&self, uri: &http::Uri) -> String {
+        let parameters: BTreeMap<&str, &str> =
+            uri.query().unwrap_or_default().split('&').filter_map(|pair| pair.split_once('=')).collect();
+        let limit = parameters["limit"].parse().unwrap();
+        let from = parameters.get("continue").copied().unwrap_or_default();
+        let mut rest = self.objects.iter().filter(|(uid, _)| uid.as_str() > from);
+        let items: Vec<_> = rest.by_ref().take(limit).collect();
+        let next = items.last().filter(|_| rest.next().is_some()).map(|(uid, _)| (*uid).clone());
+        let object = |(uid, version): &(&String, &u64)| {
+            json!({ "metadata": { "name": format!("name-{uid}"), "uid": uid, "resourceVersion": version.to_string() } })
+        };
+        let metadata = json!({ "resourceVersion": self.version.to_string(), "continue": next.unwrap_or_default() });
+        json!({ "metadata": metadata, "items": items.iter().map(object).collect::<Vec<_>>() }).to_string()
+    }
+}
+
+fn client(member: &Arc<Mutex<Member>>) -> kube::Client {
+    let member = Arc::clone(member);
+    let service = service_fn(move |request: Request<Body>| {
+        let member = Arc::clone(&member);
+        async move {
+            let delay = {
+                let mut member = member.lock().unwrap();
+                let accept = request.headers()[ACCEPT].to_str().unwrap().to_owned();
+                member.asked.push((request.uri().to_string(), accept));
+                member.delay
+            };
+            tokio::time::sleep(delay).await;
+            let member = member.lock().unwrap();
+            let mut response = Response::new(Body::from(member.page(request.uri()).into_bytes()));
+            *response.status_mut() = member.fails.unwrap_or(StatusCode::OK);
+            Ok::<_, BoxError>(response)
+        }
+    });
+    kube::Client::new(service, "default")
+}
+
+struct Open(Arc<Prepared>);
+
+#[async_trait]
+impl OpenStore for Open {
+    async fn open(&self) -> Result<Arc<dyn Store>, Unavailable> {
+        Ok(Arc::clone(&self.0) as Arc<dyn Store>)
+    }
+
+    async fn changed(&self) -> bool {
+        false
+    }
+}
+
+/// A unit in sync at version 10, and everything around it.
+pub(crate) struct World {
+    pub(crate) audit: Arc<Audit>,
+    pub(crate) member: Arc<Mutex<Member>>,
+    pub(crate) store: Arc<Prepared>,
+    pub(crate) metrics: Arc<Metrics>,
+    _writer: AbortOnDropHandle<()>,
+}
+
+pub(crate) fn version(number: u64) -> Version {
+    number.to_string().parse().unwrap()
+}
+
+fn unit(cluster: &str) -> Unit {
+    let resource = Resource { gvk: Gvk::new("", "v1", "ConfigMap"), plural: "configmaps".into(), namespaced: true };
+    Unit { cluster: cluster.parse().unwrap(), resource, scope: Scope::All }
+}
+
+impl World {
+    /// Config maps of a cluster, all of them wanted.
+    pub(crate) async fn new(cluster: &str) -> Self {
+        Self::with(cluster, ObjectFilter::default(), &mut Permits::default()).await
+    }
+
+    pub(crate) async fn with(cluster: &str, filter: ObjectFilter, permits: &mut Permits) -> Self {
+        let unit = unit(cluster);
+        let member = Arc::new(Mutex::new(Member { version: 10, ..Member::default() }));
+        let store = Prepared::with(Vec::new());
+        let metrics = Arc::new(Metrics::new());
+        let changed = Arc::new(Notify::new());
+        let name = "main".parse().unwrap();
+        let pipeline = Pipeline::new(name, Limits::default(), metrics.store(&"main".parse().unwrap()), Arc::clone(&changed));
+        let opener = Arc::new(Open(Arc::clone(&store)));
+        let writer = tokio::spawn(pipeline.clone().run(opener, CancellationToken::new(), Duration::from_secs(1)));
+        pipeline.generation(&unit.cluster, None).await.unwrap();
+        let collection = Collection {
+            resource: unit.resource.clone(),
+            scope: unit.scope.clone(),
+            label_selector: None,
+            field_selector: None,
+        };
+        let projector = Projector::new(&unit.cluster, &unit.resource, &Projection::default(), &[]);
+        let progress = Progress::new(unit.cluster.clone(), changed);
+        progress.resumes(Mark { version: version(10), objects: 0 });
+        let audit = Audit {
+            source: Source::new(client(&member), collection),
+            outlet: Arc::new(Outlet { pipeline, projector, filters: vec![filter] }),
+            progress,
+            metrics: metrics.unit(&unit.cluster, &unit.resource.gvk),
+            permits: permits.for_unit(&unit.cluster),
+            stop: CancellationToken::new(),
+            unit,
+        };
+        Self { audit: Arc::new(audit), member, store, metrics, _writer: AbortOnDropHandle::new(writer) }
+    }
+
+    /// The member has objects of these UIDs at these versions.
+    pub(crate) fn has(&self, objects: &[(&str, u64)]) {
+        let objects = objects.iter().map(|(uid, number)| ((*uid).to_owned(), *number));
+        self.member.lock().unwrap().objects = objects.collect();
+    }
+
+    /// Documents of these objects are stored in these versions.
+    pub(crate) fn stores(&self, documents: &[(&str, u64)]) {
+        let documents = documents.iter().map(|(uid, number)| (format!("v1/ConfigMap/{uid}"), version(*number)));
+        *self.store.documents.lock().unwrap() = documents.collect();
+    }
+
+    /// The value of a counter.
+    pub(crate) fn counter(&self, line: &str) -> u64 {
+        let text = self.metrics.encode().unwrap();
+        let value = text.lines().find_map(|found| found.strip_prefix(line)).unwrap_or_default();
+        value.trim().parse().unwrap_or_else(|_| panic!("no {line} in {text}"))
+    }
+}
