@@ -120,12 +120,8 @@ async fn operate(mut surroundings: Surroundings, stop: CancellationToken) {
 
 fn member(name: &ClusterName) -> Member {
     let secret = SecretReference { namespace: "default".to_owned(), name: "member".to_owned() };
-    let endpoint = Endpoint {
-        url: format!("https://{name}.example.com"),
-        secret: Some(secret),
-        insecure: true,
-        ..Endpoint::default()
-    };
+    let endpoint =
+        Endpoint { url: format!("https://{name}.example.com"), secret: Some(secret), insecure: true, ..Endpoint::default() };
     Member {
         name: name.clone(),
         uid: name.to_string(),
