@@ -134,9 +134,9 @@ impl Stage {
         self.hub.delete(&secret_path(cluster)).await
     }
 
-    /// Another operator for the same control plane.
-    pub async fn second_operator(&self) -> Result<Operator> {
-        start_operator(self.fleet).await
+    /// Another operator for the same control plane, with flags besides the usual ones.
+    pub async fn another_operator(&self, more_flags: &[&str]) -> Result<Operator> {
+        start_operator(self.fleet, more_flags).await
     }
 
     /// How often the stream of each unit was started since the operator's log began.
@@ -156,15 +156,16 @@ impl Stage {
 /// Starts the operator on a control plane with CRDs and all members registered.
 async fn start(fleet: &Fleet) -> Result<Operator> {
     prepare(fleet).await?;
-    start_operator(fleet).await
+    start_operator(fleet, &[]).await
 }
 
 /// Starts an operator for a fleet that is [prepared](prepare), and waits until it is ready.
-pub async fn start_operator(fleet: &Fleet) -> Result<Operator> {
+pub async fn start_operator(fleet: &Fleet, more_flags: &[&str]) -> Result<Operator> {
+    let more_flags = more_flags.iter().map(|&flag| flag.to_owned());
     let operator = Operator::start(OperatorOptions {
         kubeconfig: fleet.control_plane().kubeconfig(),
         dir: fleet.dir().to_owned(),
-        arguments: flags(),
+        arguments: flags().into_iter().chain(more_flags).collect(),
         environment: Vec::new(),
     })?;
     operator.wait_ready(PATIENCE).await?;

@@ -132,7 +132,7 @@ impl Scene {
                 oracle = oracle.expects(member.name(), member, &format!("api/v1/{collection}"))?;
             }
         }
-        let operator = scenario::start_operator(&fleet).await?;
+        let operator = scenario::start_operator(&fleet, &[]).await?;
         Ok(Self { operator, members, store, registry, oracle, fleet })
     }
 

@@ -98,7 +98,7 @@ async fn operate(mut surroundings: Surroundings, stop: CancellationToken) {
     let opener: Opener = Arc::new(move |plan| Arc::new(SimulatedStore { service: store.clone(), plan: plan.clone() }));
     let mut fleet = Fleet::new(opener, Arc::new(Metrics::new()), Arc::clone(&changed)).with_limits(limits);
     if let Some(interval) = surroundings.audit_interval {
-        let _ = interval;
+        fleet = fleet.audit_every(interval);
     }
     while !stop.is_cancelled() {
         clusters.set_members(surroundings.members.borrow_and_update().iter().map(member).collect());
@@ -120,12 +120,8 @@ async fn operate(mut surroundings: Surroundings, stop: CancellationToken) {
 
 fn member(name: &ClusterName) -> Member {
     let secret = SecretReference { namespace: "default".to_owned(), name: "member".to_owned() };
-    let endpoint = Endpoint {
-        url: format!("https://{name}.example.com"),
-        secret: Some(secret),
-        insecure: true,
-        ..Endpoint::default()
-    };
+    let endpoint =
+        Endpoint { url: format!("https://{name}.example.com"), secret: Some(secret), insecure: true, ..Endpoint::default() };
     Member {
         name: name.clone(),
         uid: name.to_string(),

@@ -138,7 +138,9 @@ fn difference(kind: Kind, object: &Value, version: u64, source: &Value, selectio
         return text.contains(super::SECRET_VALUE).then(|| "it holds a Secret's value".to_owned());
     }
     let mut spec = object["spec"].clone();
-    if selection.redacts && let Some(members) = spec.as_object_mut() {
+    if selection.redacts
+        && let Some(members) = spec.as_object_mut()
+    {
         members.remove("hidden");
     }
     (source["spec"] != spec).then(|| format!("spec is {}, not {spec}", source["spec"]))

@@ -5,10 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use rand::{RngExt, seq::IndexedRandom};
 use tokio::time::Instant;
 
-use crate::{
-    apiserver, opensearch,
-    world::World,
-};
+use crate::{apiserver, opensearch, world::World};
 
 /// Faults of one run.
 const FAULTS: std::ops::RangeInclusive<usize> = 3..=10;
@@ -70,7 +67,7 @@ impl Trouble {
 }
 
 /// What a run came to.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// The seed.
     pub seed: u64,
@@ -78,6 +75,8 @@ pub struct Report {
     pub struck: BTreeMap<String, u64>,
     /// Writes to the clusters.
     pub operations: u64,
+    /// Requests that OpenSearch got.
+    pub requests: u64,
     /// Simulated time from the healing to the right index.
     pub convergence: Duration,
     /// What is wrong; nothing if the run passed.
@@ -105,8 +104,7 @@ async fn simulate(seed: u64, report: &mut Report) -> anyhow::Result<()> {
     let audit_interval = troubles.iter().any(Trouble::is_below_us).then_some(AUDIT_INTERVAL);
     let mut world = World::new(seed, audit_interval)?;
     let moments = dice.random_range(MOMENTS);
-    let mut due: Vec<(usize, Trouble)> =
-        troubles.into_iter().map(|trouble| (dice.random_range(0..moments), trouble)).collect();
+    let mut due: Vec<(usize, Trouble)> = troubles.into_iter().map(|trouble| (dice.random_range(0..moments), trouble)).collect();
     due.sort_by_key(|(moment, _)| *moment);
     let mut due = due.into_iter().peekable();
     for moment in 0..moments {
@@ -129,6 +127,7 @@ async fn simulate(seed: u64, report: &mut Report) -> anyhow::Result<()> {
     world.heal().await;
     let outcome = converge(&mut world, report).await;
     report.struck = struck(&world);
+    report.requests = world.store.counters().requests;
     outcome
 }
 

@@ -93,8 +93,7 @@ impl Part {
     }
 
     fn selector(&self) -> Value {
-        let mut selector =
-            json!({ "apiVersion": self.kind.api_version, "kind": self.kind.kind, "namespaces": self.namespaces });
+        let mut selector = json!({ "apiVersion": self.kind.api_version, "kind": self.kind.kind, "namespaces": self.namespaces });
         if let Some(tier) = self.tier {
             selector["labelSelector"] = json!({ "matchLabels": { "tier": tier } });
         }

@@ -20,8 +20,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use crate::{
-    SECRET_VALUE,
-    apiserver,
+    SECRET_VALUE, apiserver,
     opensearch::OpenSearch,
     operator::{Operator, Surroundings},
     oracle,

@@ -76,8 +76,7 @@ fn only_deleted(writes: &[Write]) -> BTreeSet<&IndexName> {
 
 /// Two planted bugs.
 fn loses_version(write: &Write) -> bool {
-    (planted(Bug::UnorderedDeletes) && write.body.is_none())
-        || (planted(Bug::RetryWithoutVersion) && was_retried(&write.id))
+    (planted(Bug::UnorderedDeletes) && write.body.is_none()) || (planted(Bug::RetryWithoutVersion) && was_retried(&write.id))
 }
 
 fn push_json_string(out: &mut Vec<u8>, text: &str) {

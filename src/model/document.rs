@@ -510,7 +510,8 @@ mod tests {
         let object = json!({"apiVersion": "x.io/v1", "kind": "Foo", "metadata": {"name": "s", "namespace": "n", "uid": "u", "resourceVersion": "1",
             "labels": {"a": "b"}, "creationTimestamp": "odd"}, "search": 1, "spec": {"x": "y"}});
         let (document, _) = encode(&resource("x.io/v1", "Foo", "foos"), &Projection::default(), &[], &object);
-        let body = crate::model::fallback(&document.body, crate::model::Shape::Unindexed, "mapper_parsing_exception: odd").unwrap();
+        let body =
+            crate::model::fallback(&document.body, crate::model::Shape::Unindexed, "mapper_parsing_exception: odd").unwrap();
         let parsed: Value = serde_json::from_slice(&body).unwrap();
         assert_eq!(parsed["search"]["rejected"], "mapper_parsing_exception: odd");
         assert_eq!(parsed["metadata"], json!({"name": "s", "namespace": "n", "uid": "u", "resourceVersion": "1"}));

@@ -546,7 +546,8 @@ impl<'p> Writer<'p> {
 
     fn done(&self, job: Job, verdict: BulkVerdict) {
         let metrics = &self.pipeline.0.metrics;
-        let verdict = if job.ticket.shape != Shape::Whole && verdict == BulkVerdict::Indexed { BulkVerdict::Fallback } else { verdict };
+        let verdict =
+            if job.ticket.shape != Shape::Whole && verdict == BulkVerdict::Indexed { BulkVerdict::Fallback } else { verdict };
         metrics.items(verdict).inc();
         metrics.event_to_ack.observe(job.ticket.seen.elapsed().as_secs_f64());
         if matches!(verdict, BulkVerdict::Indexed | BulkVerdict::Deleted | BulkVerdict::Absent) {

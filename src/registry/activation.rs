@@ -8,8 +8,8 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::{
     model::{ClusterName, StoreName},
-    planted::{Bug, planted},
     pipeline::Pipeline,
+    planted::{Bug, planted},
     store::Generation,
     sync::progress::Progress,
 };

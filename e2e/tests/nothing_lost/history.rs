@@ -117,47 +117,13 @@ async fn a_member_that_is_set_back_to_an_older_revision() {
     scene.registry.remove().await.unwrap();
 }
 
-/// The revision alone does not tell: when the operator looks again, the member is further than it was.
-#[tokio::test]
-async fn a_member_that_is_set_back_and_goes_on_before_anybody_looks() {
-    let stage = enter().await;
-    let cluster = unique("moved");
-    let proxy = stage.register_behind_proxy(2, &cluster).await.unwrap();
-    let scene = Scene::new(&stage, "moved", vec![(2, cluster.clone())], |_| ()).await;
-    let saved = Saved::of(&stage).await;
-    let churns = scene.start_churn();
-    go_on_for(&churns, 200).await;
-    stop(churns).await;
-    scene.until_equal().await;
-    let objects = stage.member(2).unwrap();
-    let before = revision(&objects).await;
-
-    proxy.set(Fault::Refuse);
-    let member = stage.fleet.member(2).unwrap();
-    member.kill();
-    stage.fleet.etcd_of(2).put_back(&saved.folder).await.unwrap();
-    member.restart().await.unwrap();
-    let namespace = unique("further");
-    objects.create_namespace(&namespace).await.unwrap();
-    let mut number = 0;
-    while revision(&objects).await <= before + 10 {
-        objects.apply_config_map(&namespace, "counter", &json!({ "number": number.to_string() })).await.unwrap();
-        number += 1;
-    }
-    proxy.set(Fault::None);
-    scene.until_equal().await;
-    scene.registry.until_ready().await.unwrap();
-    scene.registry.remove().await.unwrap();
-    stage.unregister(&cluster).await.unwrap();
-}
-
 /// A copy of the second member's data.
-struct Saved {
-    folder: PathBuf,
+pub struct Saved {
+    pub folder: PathBuf,
 }
 
 impl Saved {
-    async fn of(stage: &Stage) -> Self {
+    pub async fn of(stage: &Stage) -> Self {
         let folder = stage.fleet.dir().join(unique("saved"));
         stage.fleet.etcd_of(2).save(&folder).await.unwrap();
         Self { folder }
@@ -175,7 +141,7 @@ async fn identity(objects: &Objects) -> String {
     namespace["metadata"]["uid"].as_str().unwrap().to_owned()
 }
 
-async fn revision(objects: &Objects) -> u64 {
+pub async fn revision(objects: &Objects) -> u64 {
     let list = objects.get("api/v1/namespaces?limit=1").await.unwrap();
     list["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap()
 }

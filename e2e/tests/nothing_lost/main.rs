@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+mod audit;
 mod connections;
 mod credentials;
 mod history;
