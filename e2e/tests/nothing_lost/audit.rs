@@ -1,7 +1,8 @@
 //! Faults that nobody is told of: only an audit finds them.
 
 use anyhow::ensure;
-use e2e::fleet::unique;
+use e2e::churn::Churn;
+use e2e::fleet::{ApiServer, unique};
 use e2e::operator::Operator;
 use e2e::oracle::{documents, generations};
 use e2e::poll::eventually;
@@ -12,6 +13,13 @@ use serde_json::json;
 use super::history::{Saved, revision};
 use super::operator::STOP;
 use super::{Scene, enter, go_on_for, stop};
+
+/// So many documents are deleted.
+const DELETED: usize = 10;
+
+fn document_path(index: &str, id: &str) -> String {
+    format!("{index}/_doc/{}", id.replace('/', "%2F"))
+}
 
 /// The usual operator makes way for one that audits all the time.
 async fn auditing(stage: &Stage) -> Operator {
@@ -25,15 +33,19 @@ async fn usual(stage: &Stage, auditing: Operator) {
     stage.operator.wait_ready(PATIENCE).await.unwrap();
 }
 
-async fn until_drift_is_counted(operator: &Operator, cluster: &str) {
+/// Waits amid changes of other objects: where nothing changes, an audit waits for a bookmark, which takes a minute. Gives the count.
+async fn until_drift_is_counted(operator: &Operator, member: &ApiServer, cluster: &str, before: f64) -> f64 {
     let labels = format!("cluster=\"{cluster}\"");
-    eventually("drift is counted", PATIENCE, || async {
+    let changes = Churn::new(member, &unique("beside"), 20, 10).await.unwrap().start();
+    let drift = eventually("drift is counted", PATIENCE, || async {
         let drift = operator.count_of("fleetdex_drift_documents_total", &labels).await?;
-        ensure!(drift > 0.0, "{drift}");
-        Ok(())
+        ensure!(drift > before, "{drift}");
+        Ok(drift)
     })
     .await
     .unwrap();
+    changes.stop().await.unwrap();
+    drift
 }
 
 /// The revision alone does not tell: when the operator looks again, the member is further than it was.
@@ -65,6 +77,7 @@ async fn a_member_that_is_set_back_and_goes_on_before_anybody_looks() {
         number += 1;
     }
     proxy.set(Fault::None);
+    until_drift_is_counted(&operator, member, &cluster, 0.0).await;
     scene.until_equal().await;
     scene.registry.until_ready().await.unwrap();
     scene.registry.remove().await.unwrap();
@@ -78,25 +91,28 @@ async fn documents_that_somebody_deletes_and_adds_in_the_store() {
     let scene = Scene::of_both(&stage, "tampered").await;
     let operator = auditing(&stage).await;
     let prefix = &scene.registry.prefix;
+    let member = stage.fleet.member(1).unwrap();
     let index = &generations(&stage.opensearch, prefix, "member1").await.unwrap()[0];
     // What OpenSearch remembers of a deletion keeps older versions out for a while.
     stage.opensearch.put(&format!("{index}/_settings"), &json!({ "index.gc_deletes": "1s" })).await.unwrap();
     let mut stranger = documents(&stage.opensearch, prefix).await.unwrap().swap_remove(0)["_source"].take();
-    let secrets = json!({ "query": { "term": { "kind": "Secret" } } });
-    let deleted = stage.opensearch.post(&format!("{index}/_delete_by_query?refresh=true"), &secrets).await.unwrap();
-    assert!(deleted["deleted"].as_u64().unwrap() > 0, "{deleted}");
-    until_drift_is_counted(&operator, "member1").await;
+    for hit in &stage.opensearch.documents(index).await.unwrap()[..DELETED] {
+        let id = hit["_id"].as_str().unwrap();
+        stage.opensearch.delete(&document_path(index, id)).await.unwrap();
+    }
+    let drift = until_drift_is_counted(&operator, member, "member1", 0.0).await;
     scene.until_equal().await;
 
     let uid = "00000000-0000-0000-0000-000000000000";
     stranger["cluster"] = json!("member1");
     stranger["kind"] = json!("ConfigMap");
     stranger["metadata"]["uid"] = json!(uid);
-    let id = format!("v1%2FConfigMap%2F{uid}");
     let version = stranger["metadata"]["resourceVersion"].as_str().unwrap();
-    let path = format!("{index}/_doc/{id}?refresh=true&version_type=external&version={version}");
+    let path = document_path(index, &format!("v1/ConfigMap/{uid}"));
+    let path = format!("{path}?refresh=true&version_type=external&version={version}");
     stage.opensearch.put(&path, &stranger).await.unwrap();
     assert!(scene.compare().await.is_err(), "the oracle does not see the stranger");
+    until_drift_is_counted(&operator, member, "member1", drift).await;
     scene.until_equal().await;
     scene.registry.until_ready().await.unwrap();
     scene.registry.remove().await.unwrap();
