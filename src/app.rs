@@ -22,7 +22,7 @@ use crate::{
         karmada,
         plan::{Plan, Stream},
     },
-    server::{Catalog, Entry, Server, ServerArgs, Telemetry, listen::Listener},
+    server::{Catalog, Entry, Followed, Server, ServerArgs, Telemetry, listen::Listener},
     telemetry::{
         Metrics, Readiness,
         admin::{self, AdminArgs},
@@ -225,6 +225,24 @@ impl Publish for CatalogWriter {
         for (name, member) in members.iter().filter(|(_, member)| member.connection.is_none()) {
             catalog.add_stale(name.clone(), format!("disconnected since {} ({})", member.since, member.message));
         }
+        for stream in plan.units.keys() {
+            let audit = fleet.audit(stream).cloned().ok_or_else(|| why_not_followed(members.get(&stream.unit.cluster)));
+            catalog.add_followed(Followed { unit: stream.unit.clone(), store: stream.store.clone(), audit });
+        }
+        for ((store, cluster), _) in plan.scopes.iter().filter(|(_, coverage)| !coverage.certain) {
+            catalog.add_uncertain(cluster.clone(), store.clone());
+        }
         self.0.send_replace(Arc::new(catalog));
+    }
+}
+
+/// Why a stream of the plan does not run.
+fn why_not_followed(member: Option<&MemberState>) -> String {
+    match member {
+        Some(MemberState { connection: None, since, reason, message, .. }) => {
+            format!("the cluster is disconnected since {since}: {reason}: {message}")
+        }
+        Some(_) => "its stream has not begun".to_owned(),
+        None => "the cluster is not a member".to_owned(),
     }
 }

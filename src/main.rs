@@ -26,6 +26,8 @@ enum Command {
     },
     /// Ask the fleet, as kubectl asks a cluster
     Get(cli::get::Args),
+    /// Check that what is stored is as the objects of the clusters, and repair what is not
+    Verify(cli::verify::Args),
     /// Print the OpenSearch request that answers a query
     Explain(cli::explain::Args),
     /// Print the custom resource definitions
@@ -54,6 +56,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
             tokio::runtime::Runtime::new()?.block_on(app::run(run))?;
         }
         Command::Get(args) => return Ok(tokio::runtime::Runtime::new()?.block_on(cli::get::run(&args))),
+        Command::Verify(args) => return Ok(tokio::runtime::Runtime::new()?.block_on(cli::verify::run(&args))),
         Command::Explain(args) => cli::explain::run(&args)?,
         Command::Crd => cli::crd::run(&mut std::io::stdout().lock())?,
     }

@@ -74,17 +74,11 @@ impl Side {
                 server.restart();
             }
             Self::Real { fleet, .. } => {
-                let revision = etcd(fleet, "kv/range", &json!({ "key": "AA==" })).await["header"]["revision"].clone();
-                etcd(fleet, "kv/compaction", &json!({ "revision": revision, "physical": true })).await;
+                fleet.etcd().compact().await.unwrap();
                 fleet.control_plane().restart().await.unwrap();
             }
         }
     }
-}
-
-async fn etcd(fleet: &Fleet, method: &str, body: &Value) -> Value {
-    let request = http::client(None).unwrap().post(format!("{}/v3/{method}", fleet.etcd().url())).json(body);
-    request.send().await.unwrap().error_for_status().unwrap().json().await.unwrap()
 }
 
 /// What one of them answered, step by step.

@@ -41,6 +41,19 @@ enum Task {
         #[arg(long)]
         results: Option<PathBuf>,
     },
+    /// Plants one bug after the other and runs seeds until one fails; exit code 1 if a bug is not found.
+    #[cfg(feature = "planted-bugs")]
+    Mutants {
+        /// Seeds for each bug, at most.
+        #[arg(long, default_value_t = 500)]
+        seeds: u64,
+        /// Seeds at a time.
+        #[arg(long, default_value_t = 2)]
+        threads: usize,
+        /// Only bugs whose names begin so.
+        #[arg(long, default_value = "")]
+        only: String,
+    },
     /// Runs one seed; `RUST_LOG=debug` shows what happens.
     Seed {
         /// The seed.
@@ -53,7 +66,47 @@ fn main() -> anyhow::Result<()> {
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
     match Arguments::parse().task {
         Task::Run { seeds, from, threads, results } => many(seeds, from, threads, results),
+        #[cfg(feature = "planted-bugs")]
+        Task::Mutants { seeds, threads, only } => mutants::find_all(seeds, threads, &only),
         Task::Seed { seed } => one(seed),
+    }
+}
+
+#[cfg(feature = "planted-bugs")]
+mod mutants {
+    use std::time::Instant;
+
+    use fleetdex::planted::{Bug, plant};
+    use simulation::run::Report;
+
+    pub(super) fn find_all(seeds: u64, threads: usize, only: &str) -> anyhow::Result<()> {
+        let mut missed = Vec::new();
+        for bug in Bug::ALL.iter().filter(|bug| format!("{bug:?}").starts_with(only)) {
+            let started = Instant::now();
+            match find(*bug, seeds, threads) {
+                Some(report) => {
+                    let failure = report.failure.unwrap_or_default();
+                    let first = failure.lines().take(2).map(str::trim).collect::<Vec<_>>().join(" ");
+                    println!("{bug:?}: found by seed {} in {:.0} s: {first}", report.seed, started.elapsed().as_secs_f64());
+                }
+                None => {
+                    println!("{bug:?}: NOT FOUND by {seeds} seeds");
+                    missed.push(format!("{bug:?}"));
+                }
+            }
+        }
+        anyhow::ensure!(missed.is_empty(), "not found: {}", missed.join(", "));
+        Ok(())
+    }
+
+    /// The first seed that fails with the bug.
+    fn find(bug: Bug, seeds: u64, threads: usize) -> Option<Report> {
+        let chosen: Vec<u64> = (1..=seeds).collect();
+        let batch = threads.max(1) * 4;
+        chosen.chunks(batch).find_map(|chunk| {
+            let reports = super::run_all(chunk, threads, || plant(Some(bug)));
+            reports.into_iter().find(|report| report.failure.is_some())
+        })
     }
 }
 
@@ -76,7 +129,8 @@ fn many(seeds: u64, from: Option<u64>, threads: usize, results: Option<PathBuf>)
     let chosen: Vec<u64> = regressions()?.into_iter().chain(from..from + seeds).collect();
     println!("{} seeds: the regressions, and {seeds} from {from} on", chosen.len());
     let started = Instant::now();
-    let reports = run_all(&chosen, threads);
+    let reports = run_all(&chosen, threads, || {});
+    check_replay(&reports)?;
     let summary = Summary::of(&reports);
     summary.print(started.elapsed());
     if let Some(path) = results {
@@ -93,17 +147,29 @@ fn many(seeds: u64, from: Option<u64>, threads: usize, results: Option<PathBuf>)
     Ok(())
 }
 
+/// A seed is of use only if it brings back the same run.
+fn check_replay(reports: &[Report]) -> anyhow::Result<()> {
+    for report in reports.iter().take(3) {
+        let again = run(report.seed);
+        let same = again == *report;
+        anyhow::ensure!(same, "seed {} did not bring back the same run: {report:?} and {again:?}", report.seed);
+    }
+    Ok(())
+}
+
 fn regressions() -> anyhow::Result<Vec<u64>> {
     let lines = REGRESSIONS.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
     lines.filter(|line| !line.is_empty()).map(|line| line.parse().with_context(|| format!("regressions.txt: {line:?}"))).collect()
 }
 
-fn run_all(seeds: &[u64], threads: usize) -> Vec<Report> {
+/// Runs seeds on some threads, each of which calls `prepare` first.
+fn run_all(seeds: &[u64], threads: usize, prepare: impl Fn() + Sync) -> Vec<Report> {
     let next = AtomicU64::new(0);
     let reports = Mutex::new(Vec::with_capacity(seeds.len()));
     std::thread::scope(|scope| {
         for _ in 0..threads.max(1) {
             scope.spawn(|| {
+                prepare();
                 let take = || usize::try_from(next.fetch_add(1, Ordering::Relaxed)).ok().and_then(|at| seeds.get(at));
                 while let Some(seed) = take() {
                     let report = std::panic::catch_unwind(|| run(*seed)).unwrap_or_else(|_| Report {

@@ -98,7 +98,7 @@ async fn operate(mut surroundings: Surroundings, stop: CancellationToken) {
     let opener: Opener = Arc::new(move |plan| Arc::new(SimulatedStore { service: store.clone(), plan: plan.clone() }));
     let mut fleet = Fleet::new(opener, Arc::new(Metrics::new()), Arc::clone(&changed)).with_limits(limits);
     if let Some(interval) = surroundings.audit_interval {
-        let _ = interval;
+        fleet = fleet.audit_every(interval);
     }
     while !stop.is_cancelled() {
         clusters.set_members(surroundings.members.borrow_and_update().iter().map(member).collect());

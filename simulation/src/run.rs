@@ -67,7 +67,7 @@ impl Trouble {
 }
 
 /// What a run came to.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// The seed.
     pub seed: u64,
@@ -75,6 +75,8 @@ pub struct Report {
     pub struck: BTreeMap<String, u64>,
     /// Writes to the clusters.
     pub operations: u64,
+    /// Requests that OpenSearch got.
+    pub requests: u64,
     /// Simulated time from the healing to the right index.
     pub convergence: Duration,
     /// What is wrong; nothing if the run passed.
@@ -125,6 +127,7 @@ async fn simulate(seed: u64, report: &mut Report) -> anyhow::Result<()> {
     world.heal().await;
     let outcome = converge(&mut world, report).await;
     report.struck = struck(&world);
+    report.requests = world.store.counters().requests;
     outcome
 }
 

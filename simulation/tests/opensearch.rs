@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use fleetdex::bulk::{Verdict, Write};
+use fleetdex::model::ClusterName;
 use fleetdex::store::opensearch::{Engine, EngineOptions, IndexSettings, OpenSearchService, Timeout};
-use fleetdex::store::{Extent, KindExtent, Store, StoreError};
+use fleetdex::store::{Extent, Generation, KindExtent, Store, StoreError};
 use http::{Method, Request};
 use serde_json::{Value, json};
 use simulation::opensearch::{Fault, FaultKind, OpenSearch, Span};
@@ -257,14 +258,14 @@ fn engine(server: &OpenSearch) -> Engine {
     Engine::new(server.service(), options)
 }
 
-fn write(engine: &Engine, name: &str, version: u64, is_delete: bool) -> Write {
+fn write(generation: &Generation, name: &str, version: u64, is_delete: bool) -> Write {
     let body = json!({
         "apiVersion": "v1", "kind": "Pod", "cluster": "member1",
         "metadata": { "name": name, "uid": name, "labels": { "app.kubernetes.io/name": "web" } },
         "search": { "resource": "pods", "group": "", "labels": ["app.kubernetes.io/name=web"] },
     });
     Write {
-        index: engine.alias(&"member1".parse().unwrap()),
+        index: generation.target.clone(),
         id: format!("v1/Pod/{name}").into(),
         version: version.to_string().parse().unwrap(),
         body: (!is_delete).then(|| body.to_string().into()),
@@ -275,26 +276,32 @@ fn write(engine: &Engine, name: &str, version: u64, is_delete: bool) -> Write {
 async fn the_real_store_works_on_it() {
     let server = OpenSearch::new(1);
     let engine = engine(&server);
-    let cluster = "member1".parse().unwrap();
+    let cluster: ClusterName = "member1".parse().unwrap();
     engine.prepare().await.unwrap();
-    engine.ensure(&cluster).await.unwrap();
-    engine.ensure(&cluster).await.unwrap();
-    let writes: Vec<Write> = (0..5).map(|number| write(&engine, &format!("pod-{number}"), 10 + number, false)).collect();
+    let generation = engine.open(&cluster, Some("uid"), 0).await.unwrap();
+    assert_eq!(engine.open(&cluster, Some("uid"), 0).await.unwrap(), generation);
+    let writes: Vec<Write> = (0..5).map(|number| write(&generation, &format!("pod-{number}"), 10 + number, false)).collect();
     assert_eq!(engine.write(&writes).await.unwrap(), vec![Verdict::Indexed; 5]);
-    let more = [write(&engine, "pod-1", 9, false), write(&engine, "pod-2", 20, true), write(&engine, "pod-9", 20, true)];
+    let more =
+        [write(&generation, "pod-1", 9, false), write(&generation, "pod-2", 20, true), write(&generation, "pod-9", 20, true)];
     assert_eq!(engine.write(&more).await.unwrap(), [Verdict::Superseded, Verdict::Deleted, Verdict::Absent]);
     let extent = Extent::Kind(KindExtent { api_version: "v1".to_owned(), kind: "Pod".to_owned(), namespace: None });
     let mut seen = Vec::new();
-    engine.visit_versions(&cluster, &extent, &mut |id, version| seen.push(format!("{id} {version}"))).await.unwrap();
+    engine.visit_versions(&generation, &extent, &mut |id, version| seen.push(format!("{id} {version}"))).await.unwrap();
     assert_eq!(seen, ["v1/Pod/pod-0 10", "v1/Pod/pod-1 11", "v1/Pod/pod-3 13", "v1/Pod/pod-4 14"]);
     assert_eq!(server.open_points_in_time(), 0);
-    assert_eq!(server.aliases().keys().collect::<Vec<_>>(), ["fleetdex", "fleetdex-member1"]);
-    assert_eq!(server.counters().written(), 6);
-    assert_eq!(engine.clusters().await.unwrap(), std::slice::from_ref(&cluster));
+    assert_eq!(server.counters().written_to[generation.index.as_str()], 6);
+
+    assert!(!server.aliases().contains_key("fleetdex"));
+    engine.activate(&generation).await.unwrap();
+    assert_eq!(server.documents("fleetdex").len(), 4);
 
     server.inject(Fault::Unauthorized, Span::Times(1));
     assert!(matches!(engine.write(&writes).await, Err(StoreError::Unauthorized { status: 401, .. })));
-    server.delete_index("fleetdex-member1.g1");
-    let gone = engine.write(&writes[..1]).await.unwrap();
-    assert!(matches!(gone[..], [Verdict::IndexMissing(_)]), "{gone:?}");
+    server.delete_index(generation.index.as_str());
+    for missing in [&writes[..1], &more[1..2]] {
+        let gone = engine.write(missing).await.unwrap();
+        assert!(matches!(gone[..], [Verdict::IndexMissing(_)]), "{gone:?}");
+    }
+    assert!(server.indices().is_empty(), "{:?}", server.indices());
 }

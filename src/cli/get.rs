@@ -5,28 +5,26 @@ use std::{
     error::Error as _,
     fmt::Write as _,
     io::{self, Write},
-    path::PathBuf,
     process::ExitCode,
 };
 
 use jiff::Timestamp;
 
-mod api;
 mod output;
-mod resolve;
+pub(super) mod resolve;
 #[cfg(test)]
 mod tests;
 
-pub use api::ApiError;
 pub use output::{Format, OutputError};
 
 use self::{
-    api::Api,
     output::{Identity, Layout, Output},
     resolve::{Held, resolve},
 };
-use super::{ArgsError, QueryArgs};
-use crate::server::auth::{TOKEN_FILE_VARIABLE, default_token_file};
+use super::{
+    ArgsError, QueryArgs, ServerFlags,
+    api::{Api, ApiError},
+};
 
 /// Objects asked for at a time.
 const PAGE: usize = 500;
@@ -45,13 +43,9 @@ pub struct Args {
     #[arg(short, long, value_enum, default_value_t, env = "FLEETDEX_OUTPUT")]
     pub output: Format,
 
-    /// The server to ask
-    #[arg(long, env = "FLEETDEX_SERVER", default_value = "http://127.0.0.1:8443")]
-    pub server: String,
-
-    /// The file that the server wrote its token to
-    #[arg(long, env = TOKEN_FILE_VARIABLE, default_value_os_t = default_token_file())]
-    pub token_file: PathBuf,
+    /// Whom to ask.
+    #[command(flatten)]
+    pub server: ServerFlags,
 }
 
 /// Everything, unless a limit is given: pages keep memory bounded here.
@@ -117,7 +111,7 @@ fn explanation(error: &GetError) -> String {
 /// Whether everything that was named was found.
 async fn get(args: &Args, now: Timestamp, out: &mut dyn Write, err: &mut dyn Write) -> Result<bool, GetError> {
     let (resource, names) = resource_and_names(&args.query);
-    let api = Api::new(&args.server, &args.token_file)?;
+    let api = Api::new(&args.server)?;
     let held = api.held().await?;
     let Some(wanted) = resolve(&resource, &held) else { return Err(GetError::UnknownResource(resource)) };
     let namespace = namespace(&args.query, wanted)?;

@@ -331,7 +331,8 @@ mod tests {
         let cluster = ClusterPlan { discovered: true, units, ..ClusterPlan::default() };
         let clusters = BTreeMap::from([("member1".parse().unwrap(), cluster)]);
         let plan = RegistryPlan { store: Some("main".parse().unwrap()), clusters, ..RegistryPlan::default() };
-        let progress = |unit: &Unit| kinds.iter().find(|(kind, _)| *unit.resource.gvk.kind == **kind).map(|(_, progress)| *progress);
+        let progress =
+            |unit: &Unit| kinds.iter().find(|(kind, _)| *unit.resource.gvk.kind == **kind).map(|(_, progress)| *progress);
         status(&Inputs {
             plan: &plan,
             store: Some(Ok(())),

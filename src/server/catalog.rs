@@ -9,6 +9,7 @@ use std::{
 
 use kube::core::Version;
 
+use super::verify::Followed;
 use crate::{
     cluster::discovery::Served,
     model::{ClusterName, Gvk, SelectableField, StoreName},
@@ -38,6 +39,8 @@ pub struct Catalog {
     stores: BTreeMap<StoreName, Arc<dyn Store>>,
     stale: BTreeMap<ClusterName, String>,
     registries: BTreeSet<String>,
+    followed: Vec<Followed>,
+    uncertain: Vec<(ClusterName, StoreName)>,
 }
 
 /// A resource that some registry selects in some cluster.
@@ -85,6 +88,16 @@ impl Catalog {
         self.stale.insert(cluster, since.into());
     }
 
+    /// Names a stream, for verification.
+    pub fn add_followed(&mut self, followed: Followed) {
+        self.followed.push(followed);
+    }
+
+    /// Says that not everything of a cluster that should be in a store may be followed.
+    pub fn add_uncertain(&mut self, cluster: ClusterName, store: StoreName) {
+        self.uncertain.push((cluster, store));
+    }
+
     /// Registers one resource of one cluster. Kind, singular and scope are the first one's, where clusters disagree.
     pub fn add(&mut self, entry: Entry<'_>) {
         let resource = &entry.served.resource;
@@ -128,6 +141,22 @@ impl Catalog {
         self.registries.iter().map(String::as_str)
     }
 
+    /// Every stream of the plan.
+    pub fn followed(&self) -> &[Followed] {
+        &self.followed
+    }
+
+    /// Clusters of which not everything that should be in a store may be followed.
+    pub fn uncertain(&self) -> &[(ClusterName, StoreName)] {
+        &self.uncertain
+    }
+
+    /// Whether anything of a cluster is followed, or should be.
+    pub fn follows_cluster(&self, cluster: &ClusterName) -> bool {
+        let is_followed = self.followed.iter().any(|followed| followed.unit.cluster == *cluster);
+        is_followed || self.uncertain.iter().any(|(name, _)| name == cluster)
+    }
+
     /// Whether anything of a cluster is held.
     pub fn knows_cluster(&self, cluster: &ClusterName) -> bool {
         self.resources.values().any(|registered| registered.is_held_for(cluster))
@@ -141,6 +170,8 @@ impl fmt::Debug for Catalog {
             .field("stores", &self.stores.keys())
             .field("stale", &self.stale)
             .field("registries", &self.registries)
+            .field("followed", &self.followed.len())
+            .field("uncertain", &self.uncertain)
             .finish()
     }
 }

@@ -18,8 +18,13 @@ use super::{
     status::ApiError,
 };
 
-/// The resources of the server's own groups. They are reached through sub-paths only, so they have no verbs.
-const OWN_RESOURCES: [(&str, &str); 3] = [("clusters", "Cluster"), ("proxying", "Proxying"), ("search", "Search")];
+/// The resources of the server's own groups. Most are reached through sub-paths only, and so have no verbs.
+const OWN_RESOURCES: [(&str, &str, &[&str]); 4] = [
+    ("clusters", "Cluster", &[]),
+    ("proxying", "Proxying", &[]),
+    ("search", "Search", &[]),
+    ("verify", "Verification", &["create"]),
+];
 
 /// Which version runs, in the shape of `kubectl version`.
 pub fn version() -> Result<Box<RawValue>, ApiError> {
@@ -40,17 +45,18 @@ pub fn own(request: &OwnDiscovery) -> Result<Box<RawValue>, ApiError> {
         OwnDiscovery::Group(name) => json(&group(name)),
         OwnDiscovery::Resources(name) => json(&APIResourceList {
             group_version: format!("{name}/{VERSION}"),
-            resources: OWN_RESOURCES.map(|(plural, kind)| own_resource(plural, kind)).to_vec(),
+            resources: OWN_RESOURCES.map(|(plural, kind, verbs)| own_resource(plural, kind, verbs)).to_vec(),
         }),
     }
 }
 
-fn own_resource(plural: &str, kind: &str) -> APIResource {
+fn own_resource(plural: &str, kind: &str, verbs: &[&str]) -> APIResource {
     APIResource {
         name: plural.to_owned(),
         singular_name: kind.to_ascii_lowercase(),
         kind: kind.to_owned(),
         namespaced: false,
+        verbs: verbs.iter().map(|&verb| verb.to_owned()).collect(),
         ..APIResource::default()
     }
 }

@@ -1,4 +1,4 @@
-//! The query API: Kubernetes list requests over the whole fleet, answered from the stores.
+//! The query API: Kubernetes list requests over the whole fleet, answered from the stores; and verification of what is in them.
 //!
 //! A request passes through pure steps, each its own module: [`request`] reads path and query, [`target`] finds the store in the
 //! [`catalog`], [`status`] tells failures. [`list`] streams the answer, [`serve`] holds it together behind the token of
@@ -12,10 +12,12 @@ pub mod discovery;
 pub mod list;
 pub mod listen;
 pub mod percent;
+pub mod report;
 pub mod request;
 pub mod serve;
 pub mod status;
 pub mod target;
+pub mod verify;
 
 #[cfg(test)]
 pub(crate) mod fake;
@@ -24,3 +26,4 @@ mod tests;
 
 pub use catalog::{Catalog, Entry};
 pub use serve::{Server, ServerArgs, ServerError, Telemetry};
+pub use verify::Followed;

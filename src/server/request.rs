@@ -50,6 +50,19 @@ pub enum ApiRequest {
     Fleet(FleetDiscovery),
     /// Objects.
     List(Box<ListRequest>),
+    /// Whether the documents of these clusters, or of all if it is empty, are as their objects.
+    Verify(Vec<ClusterName>),
+}
+
+impl ApiRequest {
+    /// The method that it is served for.
+    pub fn method(&self) -> &'static str {
+        match self {
+            // It repairs what it finds.
+            Self::Verify(_) => "POST",
+            Self::Version | Self::Own(_) | Self::Fleet(_) | Self::List(_) => "GET",
+        }
+    }
 }
 
 /// Discovery of the server's own groups.
@@ -137,6 +150,7 @@ pub fn parse(path: &str, query: Option<&str>) -> Result<ApiRequest, ApiError> {
     };
     match request {
         ApiRequest::List(list) => Ok(ApiRequest::List(Box::new(list.with(parameters)?))),
+        ApiRequest::Verify(_) => clusters_to_verify(&parameters).map(ApiRequest::Verify),
         discovery => {
             refuse_parameters(&parameters)?;
             Ok(discovery)
@@ -171,6 +185,7 @@ fn below_group(path: &str, rest: &[&str]) -> Result<ApiRequest, ApiError> {
             Ok(ListRequest::of(path, native, Some(name))?.boxed())
         }
         ["proxying", "karmada", "proxy", native @ ..] => fleet_discovery(native).map(ApiRequest::Fleet),
+        ["verify"] => Ok(ApiRequest::Verify(Vec::new())),
         ["aggregate", ..] => Err(not_yet("aggregate")),
         _ => Err(ApiError::NoSuchPath { path: path.to_owned() }),
     }
@@ -252,6 +267,20 @@ fn refuse_parameters(parameters: &[(String, String)]) -> Result<(), ApiError> {
         Some((key, _)) => Err(ApiError::bad_request(format!("parameter {key:?} means nothing for discovery"))),
         None => Ok(()),
     }
+}
+
+fn clusters_to_verify(parameters: &[(String, String)]) -> Result<Vec<ClusterName>, ApiError> {
+    let mut clusters = Vec::new();
+    for (key, value) in parameters {
+        match key.as_str() {
+            "clusters" => {
+                words(value, &mut clusters).map_err(|problem| ApiError::bad_request(format!("parameter clusters: {problem}")))?;
+            }
+            ignored if IGNORED.contains(&ignored) => {}
+            unknown => return Err(ApiError::bad_request(format!("parameter {unknown:?} is unknown; clusters is the only one"))),
+        }
+    }
+    Ok(clusters)
 }
 
 /// Zero means no limit, as in Kubernetes.
@@ -455,6 +484,7 @@ mod tests {
             format!("{base}/search/api/v1/namespaces//pods"),
             format!("{base}/clusters/member1"),
             format!("{base}/aggregate/api/v1/pods"),
+            format!("{base}/verify/member1"),
             format!("{base}/proxying/karmada/proxy/api/v1/pods"),
         ];
         let messages: Vec<String> = refused.iter().map(|path| message(path, "")).collect();
@@ -471,6 +501,7 @@ mod tests {
         400 path "/apis/search.fleetdex.io/v1alpha1/search/api/v1/namespaces//pods" has an empty segment
         404 the server has nothing at /apis/search.fleetdex.io/v1alpha1/clusters/member1
         400 aggregate is not supported yet
+        404 the server has nothing at /apis/search.fleetdex.io/v1alpha1/verify/member1
         400 proxying of anything but discovery is not supported yet
         "#);
     }
@@ -482,6 +513,16 @@ mod tests {
             message(&path, "namespaces=db"),
             "400 parameter namespaces: the path names one already; give either the path or the parameter"
         );
+    }
+
+    #[test]
+    fn a_verification_is_of_all_clusters_or_of_those_that_are_named() {
+        let path = "/apis/search.fleetdex.io/v1alpha1/verify";
+        assert_eq!(parse(path, None).unwrap(), ApiRequest::Verify(Vec::new()));
+        let some = ["a".parse().unwrap(), "team/prod".parse().unwrap()].to_vec();
+        assert_eq!(parse(path, Some("clusters=a,team%2Fprod&timeout=9s")).unwrap(), ApiRequest::Verify(some));
+        assert_eq!(message(path, "cluster=a"), "400 parameter \"cluster\" is unknown; clusters is the only one");
+        assert_eq!(message(path, "clusters=a,,b"), "400 parameter clusters: \"a,,b\" has an empty item");
     }
 
     #[test]

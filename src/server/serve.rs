@@ -6,7 +6,7 @@ use axum::{
     Router,
     body::Body,
     extract::{Request, State},
-    http::{HeaderMap, HeaderValue, Method, StatusCode, header, request::Parts},
+    http::{HeaderMap, HeaderValue, StatusCode, header, request::Parts},
     response::Response,
 };
 use clap::Args;
@@ -22,6 +22,7 @@ use super::{
     request::{self, ApiRequest, ListRequest},
     status::{ApiError, RETRY_AFTER_SECONDS},
     target::target,
+    verify,
 };
 use crate::telemetry::{Metrics, Readiness, admin};
 
@@ -130,16 +131,19 @@ async fn answer(api: &Api, head: &Parts) -> Result<Response, ApiError> {
     if !api.verifier.accepts(authorization) {
         return Err(ApiError::Unauthorized);
     }
-    if head.method != Method::GET {
-        return Err(ApiError::MethodNotAllowed(head.method.to_string()));
+    let wanted = request::parse(head.uri.path(), head.uri.query())?;
+    let allowed = wanted.method();
+    if head.method.as_str() != allowed {
+        return Err(ApiError::MethodNotAllowed { method: head.method.to_string(), allowed });
     }
     check_accept(&head.headers)?;
     let catalog = Arc::clone(&api.catalog.borrow());
-    match request::parse(head.uri.path(), head.uri.query())? {
+    match wanted {
         ApiRequest::Version => Ok(document(discovery::version()?)),
         ApiRequest::Own(which) => Ok(document(discovery::own(&which)?)),
         ApiRequest::Fleet(which) => Ok(document(discovery::fleet(&catalog, &which)?)),
-        ApiRequest::List(wanted) => answer_list(&catalog, &wanted).await,
+        ApiRequest::List(list) => answer_list(&catalog, &list).await,
+        ApiRequest::Verify(clusters) => Ok(json(StatusCode::OK, verify::answer(&catalog, &clusters)?)),
     }
 }
 
@@ -187,7 +191,7 @@ fn refusal(error: &ApiError) -> Response {
     let mut response = json(code, Body::from(body));
     let (name, value) = match error {
         ApiError::Unauthorized => (header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer")),
-        ApiError::MethodNotAllowed(_) => (header::ALLOW, HeaderValue::from_static("GET")),
+        ApiError::MethodNotAllowed { allowed, .. } => (header::ALLOW, HeaderValue::from_static(allowed)),
         ApiError::Busy(_) => (header::RETRY_AFTER, HeaderValue::from(RETRY_AFTER_SECONDS)),
         _ => return response,
     };

@@ -37,9 +37,14 @@ pub enum ApiError {
     /// No member has this name.
     #[error("clusters.search.fleetdex.io {:?} not found: no ResourceRegistry selects a member of this name", .0.as_str())]
     NoSuchCluster(ClusterName),
-    /// Only GET is served.
-    #[error("method {0} is not served here; the index is read with GET")]
-    MethodNotAllowed(String),
+    /// The path is there for another method.
+    #[error("method {method} is not served here; use {allowed}")]
+    MethodNotAllowed {
+        /// The request's.
+        method: String,
+        /// The one that is served.
+        allowed: &'static str,
+    },
     /// No media type that the client accepts is served.
     #[error("none of the accepted media types ({0}) is served; accept application/json")]
     NotAcceptable(String),
@@ -89,7 +94,7 @@ impl ApiError {
             Self::BadRequest(_) => (400, "BadRequest"),
             Self::Unauthorized => (401, "Unauthorized"),
             Self::NoSuchPath { .. } | Self::NotRegistered { .. } | Self::NoSuchCluster(_) => (404, "NotFound"),
-            Self::MethodNotAllowed(_) => (405, "MethodNotAllowed"),
+            Self::MethodNotAllowed { .. } => (405, "MethodNotAllowed"),
             Self::NotAcceptable(_) => (406, "NotAcceptable"),
             Self::Expired => (410, "Expired"),
             Self::Busy(_) => (429, "TooManyRequests"),

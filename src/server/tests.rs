@@ -16,11 +16,14 @@ use super::{
     auth::TokenVerifier,
     catalog::Catalog,
     fake::{Prepared, add, catalog, cluster, cursor, page, pods, store},
+    report::Line,
     serve::{Api, router},
+    verify::Followed,
 };
 use crate::{
     query::Cursor,
     store::StoreError,
+    sync::audit::fake::World,
     telemetry::{Metrics, Readiness},
 };
 
@@ -277,6 +280,73 @@ async fn methods_and_media_types_that_are_not_served_are_statuses_too() {
     assert_eq!(accept("application/json;as=Table;v=v1;g=meta.k8s.io").await, 406);
 }
 
+/// The config maps of member1, as the plan has them in the store `main`.
+fn followed(world: &World) -> Followed {
+    Followed { unit: world.audit.unit.clone(), store: store("main"), audit: Ok(Arc::clone(&world.audit)) }
+}
+
+async fn verify(app: &Router, query: &str) -> (u16, String) {
+    let request = Request::post(format!("/apis/search.fleetdex.io/v1alpha1/verify{query}"));
+    let response = send(app, request.header("authorization", "Bearer secret").body(Body::empty()).unwrap()).await;
+    let code = response.status().as_u16();
+    let bytes = response.into_body().collect().await.unwrap().to_bytes();
+    (code, String::from_utf8(bytes.to_vec()).unwrap())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_verification_has_a_line_for_every_kind_and_one_at_the_end() {
+    let (clean, drifted) = (World::new("member1").await, World::new("member2").await);
+    clean.has(&[("a", 3)]);
+    clean.stores(&[("a", 3)]);
+    drifted.has(&[("a", 3), ("b", 4)]);
+    drifted.stores(&[("b", 2), ("c", 1)]);
+    let mut catalog = Catalog::default();
+    catalog.add_followed(followed(&clean));
+    catalog.add_followed(followed(&drifted));
+    let lost = World::new("member3").await;
+    catalog.add_followed(Followed { audit: Err("the cluster is disconnected".to_owned()), ..followed(&lost) });
+    catalog.add_uncertain(cluster("member4"), store("main"));
+    let app = app(catalog);
+    let (code, text) = verify(&app, "").await;
+    assert_eq!(code, 200);
+    let mut lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.pop(), Some(r#"{"end":{"rows":4}}"#));
+    lines.sort_unstable();
+    insta::assert_snapshot!(lines.join("\n"), @r#"
+    {"row":{"cluster":"member1","apiVersion":"v1","kind":"ConfigMap","store":"main","result":"OK","objects":1,"documents":1,"missing":0,"differing":0,"surplus":0}}
+    {"row":{"cluster":"member2","apiVersion":"v1","kind":"ConfigMap","store":"main","result":"Drift","objects":2,"documents":2,"missing":1,"differing":1,"surplus":1,"examples":["v1/ConfigMap/b","v1/ConfigMap/c","v1/ConfigMap/a"]}}
+    {"row":{"cluster":"member3","apiVersion":"v1","kind":"ConfigMap","store":"main","result":"NotVerified","reason":"the cluster is disconnected"}}
+    {"row":{"cluster":"member4","store":"main","result":"NotVerified","reason":"not all of the kinds that should be stored are known; the status of its registries says why"}}
+    "#);
+    let (_, of_one) = verify(&app, "?clusters=member1").await;
+    assert_eq!(of_one.lines().count(), 2, "{of_one}");
+    let again = verify(&app, "?clusters=member2").await.1;
+    assert!(again.contains("about to be read anew"), "{again}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_verification_that_takes_long_says_how_far_it_is() {
+    let world = World::new("member1").await;
+    world.member.lock().unwrap().delay = std::time::Duration::from_secs(25);
+    let mut catalog = Catalog::default();
+    catalog.add_followed(followed(&world));
+    let (_, text) = verify(&app(catalog), "").await;
+    let lines: Vec<Line> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let progress = Line::Progress { done: 0, total: 1 };
+    assert_eq!(lines[..2], [progress.clone(), progress], "{text}");
+    assert_eq!(lines.len(), 4, "{text}");
+}
+
+#[tokio::test]
+async fn only_clusters_that_are_followed_can_be_verified_and_only_with_post() {
+    let app = app(catalog(Prepared::with(vec![])));
+    let (code, text) = verify(&app, "?clusters=member9").await;
+    assert!(code == 404 && text.contains("no ResourceRegistry selects a member of this name"), "{code} {text}");
+    assert_eq!(verify(&app, "").await, (200, "{\"end\":{\"rows\":0}}\n".to_owned()));
+    let read = send(&app, get("/apis/search.fleetdex.io/v1alpha1/verify")).await;
+    assert_eq!((read.status().as_u16(), read.headers()["allow"].to_str().unwrap()), (405, "POST"));
+}
+
 #[tokio::test]
 async fn discovery_tells_what_is_registered_as_an_apiserver_would() {
     let app = app(catalog(Prepared::with(vec![])));
@@ -308,7 +378,7 @@ async fn the_servers_own_groups_are_discoverable() {
     insta::assert_snapshot!(documents.join("\n"), @r#"
     {"apiVersion":"v1","kind":"APIGroupList","groups":[{"apiVersion":"v1","kind":"APIGroup","name":"search.fleetdex.io","preferredVersion":{"groupVersion":"search.fleetdex.io/v1alpha1","version":"v1alpha1"},"versions":[{"groupVersion":"search.fleetdex.io/v1alpha1","version":"v1alpha1"}]},{"apiVersion":"v1","kind":"APIGroup","name":"search.karmada.io","preferredVersion":{"groupVersion":"search.karmada.io/v1alpha1","version":"v1alpha1"},"versions":[{"groupVersion":"search.karmada.io/v1alpha1","version":"v1alpha1"}]}]}
     {"apiVersion":"v1","kind":"APIGroup","name":"search.karmada.io","preferredVersion":{"groupVersion":"search.karmada.io/v1alpha1","version":"v1alpha1"},"versions":[{"groupVersion":"search.karmada.io/v1alpha1","version":"v1alpha1"}]}
-    {"apiVersion":"v1","kind":"APIResourceList","groupVersion":"search.fleetdex.io/v1alpha1","resources":[{"kind":"Cluster","name":"clusters","namespaced":false,"singularName":"cluster","verbs":[]},{"kind":"Proxying","name":"proxying","namespaced":false,"singularName":"proxying","verbs":[]},{"kind":"Search","name":"search","namespaced":false,"singularName":"search","verbs":[]}]}
+    {"apiVersion":"v1","kind":"APIResourceList","groupVersion":"search.fleetdex.io/v1alpha1","resources":[{"kind":"Cluster","name":"clusters","namespaced":false,"singularName":"cluster","verbs":[]},{"kind":"Proxying","name":"proxying","namespaced":false,"singularName":"proxying","verbs":[]},{"kind":"Search","name":"search","namespaced":false,"singularName":"search","verbs":[]},{"kind":"Verification","name":"verify","namespaced":false,"singularName":"verification","verbs":["create"]}]}
     "#);
     let (_, version) = fetch(&app, "/version").await;
     assert_eq!(version["gitVersion"], concat!("v", env!("CARGO_PKG_VERSION")));

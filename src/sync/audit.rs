@@ -186,11 +186,12 @@ impl Audit {
         look.list_ends(list_version);
         let visit = &mut |id: &str, version| look.stored(id, version);
         store.visit_versions(&generation, &extent(&self.unit), visit).await?;
-        let current = match look.shows_later_documents() {
-            true => Some(self.source.current_version().await.map_err(AuditError::Member)?),
-            false => None,
-        };
+        let current = if look.shows_later_documents() { Some(self.current_version().await?) } else { None };
         Ok((look.finish(current), list_version, generation))
+    }
+
+    async fn current_version(&self) -> Result<Version, AuditError> {
+        self.source.current_version().await.map_err(AuditError::Member)
     }
 
     /// Waits until everything that a list showed must be stored, or for so long that it does not matter why it is not.

@@ -190,8 +190,13 @@ fn item(action: &str, details: &Value, document: &str) -> String {
 /// Settings that leave no copies without a node to be on, and more of them.
 fn alone(more: &Value) -> Value {
     let mut settings = json!({ "number_of_replicas": 0 });
-    if let (Some(settings), Some(more)) = (settings.as_object_mut(), more.as_object()) {
-        settings.extend(more.clone());
-    }
+    extend(&mut settings, more);
     settings
+}
+
+/// Adds the members of one object to another.
+fn extend(object: &mut Value, more: &Value) {
+    if let (Some(object), Some(more)) = (object.as_object_mut(), more.as_object()) {
+        object.extend(more.clone());
+    }
 }

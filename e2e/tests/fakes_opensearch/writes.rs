@@ -8,7 +8,7 @@ use rand::{RngExt, SeedableRng};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::{Server, alone, compare, index, item, plain, remove};
+use crate::{Server, alone, compare, extend, index, item, plain, remove};
 
 #[tokio::test]
 async fn versions_decide_what_is_written() {
@@ -66,6 +66,36 @@ fn one_after_the_other(alias: &str) -> Vec<String> {
         put("b", 9_223_372_036_854_775_807),
         put("v1/Pod/a b", 1),
     ]
+}
+
+#[tokio::test]
+async fn a_write_can_ask_for_the_sequence_number() {
+    compare(async |server: &mut Server| {
+        let alias = "asked.w1";
+        server.put("/asked.g1", &json!({ "settings": alone(&json!({})), "aliases": { alias: {} } })).await?;
+        server.bulk(&[plain("index", alias, "a"), plain("index", alias, "b")]).await?;
+        for (action, id, asks) in [
+            ("index", "a", json!({ "if_seq_no": 1, "if_primary_term": 1 })),
+            ("index", "b", json!({ "if_seq_no": 1, "if_primary_term": 2 })),
+            ("index", "b", json!({ "if_seq_no": 1, "if_primary_term": 1 })),
+            ("delete", "b", json!({ "if_seq_no": 2, "if_primary_term": 1 })),
+            ("index", "b", json!({ "if_seq_no": 3, "if_primary_term": 1 })),
+            ("delete", "none", json!({ "if_seq_no": 3, "if_primary_term": 1 })),
+            ("index", "guard", json!({ "if_seq_no": 9_007_199_254_740_991_u64, "if_primary_term": 1 })),
+            ("index", "a", json!({ "if_seq_no": 0 })),
+            ("index", "a", json!({ "if_seq_no": -1, "if_primary_term": 1 })),
+            ("index", "a", json!({ "if_primary_term": 1 })),
+            ("index", "a", json!({ "if_seq_no": 0, "if_primary_term": 1, "version": 3, "version_type": "external_gte" })),
+            ("create", "a", json!({ "if_seq_no": 0, "if_primary_term": 1 })),
+        ] {
+            let mut details = json!({ "_index": alias, "_id": id });
+            extend(&mut details, &asks);
+            server.bulk(&[item(action, &details, if action == "delete" { "" } else { "{}" })]).await?;
+        }
+        Ok(())
+    })
+    .await
+    .unwrap();
 }
 
 #[tokio::test]
@@ -138,9 +168,7 @@ async fn writes_to_what_is_missing_are_refused_or_make_an_index() {
         server.get("/missing*?filter_path=*.aliases").await?;
         for details in [json!({}), json!({ "is_write_index": true }), json!({ "is_write_index": false })] {
             let mut add = json!({ "index": "missing-2", "alias": "missing.w1" });
-            if let (Some(add), Some(details)) = (add.as_object_mut(), details.as_object()) {
-                add.extend(details.clone());
-            }
+            extend(&mut add, &details);
             server.aliases(json!([{ "add": add }])).await?;
             server.bulk(&[put("missing.w1"), delete("missing.w1")]).await?;
         }
@@ -172,9 +200,7 @@ async fn a_malformed_bulk_request_is_refused_as_a_whole() {
 fn malformed() -> Vec<String> {
     let put = |details: Value| {
         let mut members = json!({ "_index": "malformed", "_id": "q" });
-        if let (Some(members), Some(details)) = (members.as_object_mut(), details.as_object()) {
-            members.extend(details.clone());
-        }
+        extend(&mut members, &details);
         item("index", &members, "{}")
     };
     let good = || put(json!({}));

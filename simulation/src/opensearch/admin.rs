@@ -237,7 +237,7 @@ pub(super) fn get_document(cluster: &Cluster, call: &Call, name: &str, id: &str)
         "_index": index.name,
         "_id": id,
         "_version": document.version,
-        "_seq_no": document.sequence - 1,
+        "_seq_no": document.sequence,
         "_primary_term": 1,
         "found": true,
         "_source": source,

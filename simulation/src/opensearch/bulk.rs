@@ -13,7 +13,7 @@ use super::{
     call::Call,
     cluster::{Cluster, Moment},
     faults::FaultKind,
-    index::{Versioning, Written},
+    index::Written,
     mapping,
 };
 
@@ -69,11 +69,13 @@ pub(super) fn bulk(
 /// Makes the indices that are written to and missing; which of them could not be made. A name of which any document requires that it
 /// is an alias is not made. Deletes take no notice of that: those with versions of their own make an index.
 fn make_missing(cluster: &mut Cluster, moment: &mut Moment<'_>, items: &[Item]) -> BTreeMap<String, Refusal> {
-    let is_internal = |item: &Item| matches!(item.versioning, Versioning::Internal | Versioning::Create | Versioning::IfSequence(_));
     let mut missing: BTreeMap<&str, bool> = BTreeMap::new();
     for item in items {
         let is_delete = item.action == Action::Delete;
-        if cluster.indices.contains_key(&item.index) || cluster.is_alias(&item.index) || is_delete && is_internal(item) {
+        if cluster.indices.contains_key(&item.index)
+            || cluster.is_alias(&item.index)
+            || is_delete && item.versioning.is_internal()
+        {
             continue;
         }
         *missing.entry(&item.index).or_default() |= item.require_alias && !is_delete;
@@ -121,7 +123,7 @@ fn apply(cluster: &mut Cluster, moment: &mut Moment<'_>, item: &Item, name: &str
         check_text(moment, item)?;
         index.index(&id, item.source.clone(), item.versioning, moment.now)?
     };
-    moment.counters.note_written(item.action, &written);
+    moment.counters.note_written(name, item.action, &written);
     Ok(Applied { id, written })
 }
 
@@ -180,7 +182,7 @@ fn answer(cluster: &Cluster, item: &Item, name: &str, applied: &Applied) -> Valu
     members.insert("_version".to_owned(), written.version.into());
     members.insert("result".to_owned(), result.into());
     members.insert("_shards".to_owned(), json!({ "total": copies, "successful": 1, "failed": 0 }));
-    members.insert("_seq_no".to_owned(), (written.sequence - 1).into());
+    members.insert("_seq_no".to_owned(), written.sequence.into());
     members.insert("_primary_term".to_owned(), 1.into());
     members.insert("status".to_owned(), status.into());
     members.into()

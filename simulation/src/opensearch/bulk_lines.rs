@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
-use super::{answer::Refusal, call::Call, index::Versioning, json::token};
+use super::{answer::Refusal, call::Call, json::token, version::Versioning};
 
 const MAX_ID_BYTES: usize = 512;
 
@@ -68,7 +68,7 @@ pub(super) fn read(call: &Call, default_index: Option<&str>) -> Result<Vec<Item>
             let Some(source) = lines.next()? else { break };
             item.source = source;
         }
-        problems.extend(problem(&mut item, version));
+        problems.extend(problem(&mut item, &version));
         items.push(item);
     }
     if items.is_empty() {
@@ -126,6 +126,7 @@ struct Version {
     given: Option<i64>,
     kind: Option<String>,
     sequence: Option<u64>,
+    term: u64,
 }
 
 fn read_members(item: &mut Item, members: &Map<String, Value>, number: usize) -> Result<Version, Refusal> {
@@ -140,9 +141,8 @@ fn read_members(item: &mut Item, members: &Map<String, Value>, number: usize) ->
                 "internal" | "external" | "external_gt" | "external_gte" => version.kind = Some(text()),
                 other => return Err(Refusal::illegal_argument(format!("No version type match [{other}]"))),
             },
-            "if_seq_no" => version.sequence = value.as_u64(),
-            // There is one primary term: that of the only node.
-            "if_primary_term" => {}
+            "if_seq_no" => version.sequence = Some(read_sequence(value)?),
+            "if_primary_term" => version.term = value.as_u64().unwrap_or_default(),
             // Deletes take no notice of it: one of a missing alias is refused or makes an index of that name.
             "require_alias" => item.require_alias = value.as_bool().unwrap_or(false),
             other => {
@@ -162,8 +162,13 @@ fn read_version(value: &Value) -> Result<i64, Refusal> {
     })
 }
 
+fn read_sequence(value: &Value) -> Result<u64, Refusal> {
+    let refusal = || Refusal::illegal_argument(format!("sequence numbers must be non negative. got [{value}]."));
+    value.as_u64().ok_or_else(refusal)
+}
+
 /// Sets the item's versioning; what makes the item invalid, if anything does.
-fn problem(item: &mut Item, version: Version) -> Option<String> {
+fn problem(item: &mut Item, version: &Version) -> Option<String> {
     if item.index.is_empty() {
         return Some("index is missing".to_owned());
     }
@@ -174,13 +179,12 @@ fn problem(item: &mut Item, version: Version) -> Option<String> {
         }
         _ => {}
     }
-    let kind = version.kind.unwrap_or_else(|| "internal".to_owned());
+    let kind = version.kind.as_deref().unwrap_or("internal");
     // What stands for "any version" inside of OpenSearch.
     let given = version.given.unwrap_or(-3);
     let is_external = kind != "internal";
-    if let Some(sequence) = version.sequence {
-        item.versioning = Versioning::IfSequence(sequence);
-        return None;
+    if version.sequence.is_some() || version.term > 0 {
+        return compare_and_write(item, version, is_external);
     }
     match (is_external, u64::try_from(given)) {
         (true, Err(_)) => Some(format!("illegal version value [{given}] for version type [{}]", kind.to_uppercase())),
@@ -201,6 +205,25 @@ fn problem(item: &mut Item, version: Version) -> Option<String> {
             if item.action == Action::Create {
                 item.versioning = Versioning::Create;
             }
+            None
+        }
+    }
+}
+
+/// The same of an item that asks for the document's sequence number.
+fn compare_and_write(item: &mut Item, version: &Version, is_external: bool) -> Option<String> {
+    let term = version.term;
+    match version.sequence {
+        _ if item.action == Action::Create => {
+            Some("create operations do not support compare and set. use index instead".to_owned())
+        }
+        None => Some(format!("ifSeqNo is unassigned, but primary term is [{term}]")),
+        Some(_) if is_external || version.given.is_some() => {
+            Some("compare and write operations can not use versioning".to_owned())
+        }
+        Some(_) if term == 0 => Some("ifSeqNo is set, but primary term is [0]".to_owned()),
+        Some(sequence) => {
+            item.versioning = Versioning::IfSequence { sequence, term };
             None
         }
     }

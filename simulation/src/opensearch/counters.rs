@@ -25,6 +25,8 @@ pub struct Counters {
     pub refused: u64,
     /// Documents stored although a newer delete had been there: it was forgotten.
     pub resurrected: u64,
+    /// Documents stored and deleted, by index; indices that were only read are absent.
+    pub written_to: BTreeMap<String, u64>,
     /// Faults that had an effect; those that had none are absent.
     pub faults: BTreeMap<FaultKind, u64>,
 }
@@ -44,11 +46,14 @@ impl Counters {
         *self.faults.entry(kind).or_default() += 1;
     }
 
-    pub(super) fn note_written(&mut self, action: Action, written: &Written) {
+    pub(super) fn note_written(&mut self, index: &str, action: Action, written: &Written) {
         match (action, written.existed) {
             (Action::Delete, true) => self.deleted += 1,
             (Action::Delete, false) => self.absent += 1,
             (Action::Index | Action::Create, _) => self.indexed += 1,
+        }
+        if action != Action::Delete || written.existed {
+            *self.written_to.entry(index.to_owned()).or_default() += 1;
         }
         self.resurrected += u64::from(written.resurrected && action != Action::Delete);
     }

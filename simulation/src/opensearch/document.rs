@@ -28,7 +28,7 @@ pub(super) enum Term {
 pub(super) struct Document {
     pub id: Arc<str>,
     pub version: u64,
-    /// Counts the writes to the index.
+    /// Counts the writes to the index, from 0.
     pub sequence: u64,
     /// As it was sent.
     pub source: Bytes,

@@ -15,6 +15,7 @@ use super::{
     document::{self, Analysis, Document},
     mapping::Mapping,
     settings::{Changes, Settings},
+    version::{Current, Versioning},
 };
 
 const DEFAULT_GC_DELETES: Duration = Duration::from_mins(1);
@@ -39,6 +40,7 @@ pub(super) struct Index {
     /// Writes that searches do not see yet.
     unseen: Vec<(Instant, Arc<str>, Option<Arc<Document>>)>,
     created: Instant,
+    /// That of the next write.
     sequence: u64,
 }
 
@@ -52,25 +54,11 @@ enum Entry {
     },
 }
 
-/// Which versions a write accepts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Versioning {
-    /// The index counts itself.
-    Internal,
-    /// The document must not exist.
-    Create,
-    /// Only newer ones.
-    External(u64),
-    /// Newer ones and the same again.
-    ExternalGte(u64),
-    /// Only right after the write that had this sequence number.
-    IfSequence(u64),
-}
-
 /// What became of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Written {
     pub version: u64,
+    /// Counts the writes to the index, from 0.
     pub sequence: u64,
     /// Whether there was such a document.
     pub existed: bool,
@@ -156,20 +144,20 @@ impl Index {
 
     /// Stores a document.
     pub fn index(&mut self, id: &str, source: Bytes, versioning: Versioning, now: Instant) -> Result<Written, Refusal> {
-        let (id, version, existed, resurrected) = self.resolve(id, versioning, now)?;
+        let (id, written) = self.accept(id, versioning, now)?;
         let analysis = self.analyse(&id, &source)?;
         self.sequence += 1;
         let document = Arc::new(Document {
             id: Arc::clone(&id),
-            version,
-            sequence: self.sequence,
+            version: written.version,
+            sequence: written.sequence,
             source,
             terms: analysis.terms,
             ignored: analysis.ignored,
         });
         self.entries.insert(Arc::clone(&id), Entry::Live(Arc::clone(&document)));
         self.unseen.push((now, id, Some(document)));
-        Ok(Written { version, sequence: self.sequence, existed, resurrected })
+        Ok(written)
     }
 
     fn analyse(&mut self, id: &str, source: &[u8]) -> Result<Analysis, Refusal> {
@@ -184,56 +172,44 @@ impl Index {
 
     /// Deletes a document, and remembers the version even if there is none.
     pub fn delete(&mut self, id: &str, versioning: Versioning, now: Instant) -> Result<Written, Refusal> {
-        let (id, version, existed, resurrected) = self.resolve(id, versioning, now)?;
+        let (id, written) = self.accept(id, versioning, now)?;
         self.sequence += 1;
-        self.entries.insert(Arc::clone(&id), Entry::Deleted { version, at: Some(now) });
+        self.entries.insert(Arc::clone(&id), Entry::Deleted { version: written.version, at: Some(now) });
         self.unseen.push((now, id, None));
-        Ok(Written { version, sequence: self.sequence, existed, resurrected })
+        Ok(written)
     }
 
-    /// The id as it is stored, the version that the write gets, whether the document exists, and whether a newer delete was forgotten.
-    fn resolve(&self, id: &str, versioning: Versioning, now: Instant) -> Result<(Arc<str>, u64, bool, bool), Refusal> {
-        let stored = self.entries.get_key_value(id);
-        let key = stored.map_or_else(|| Arc::from(id), |(key, _)| Arc::clone(key));
-        let sequence = match stored {
-            Some((_, Entry::Live(document))) => Some(document.sequence),
-            _ => None,
-        };
-        let (current, exists, forgotten) = match stored.map(|(_, entry)| entry) {
-            None => (None, false, None),
-            Some(Entry::Live(document)) => (Some(document.version), true, None),
-            Some(Entry::Deleted { version, at }) if at.is_some_and(|at| now.duration_since(at) <= self.gc_deletes) => {
-                (Some(*version), false, None)
+    /// What is there under an id.
+    fn current(&self, id: &str, now: Instant) -> Current {
+        match self.entries.get(id) {
+            None => Current::default(),
+            Some(Entry::Live(document)) => {
+                Current { version: Some(document.version), sequence: Some(document.sequence), forgotten: None }
             }
-            Some(Entry::Deleted { version, .. }) => (None, false, Some(*version)),
-        };
-        let conflict = |reason: String| {
+            Some(Entry::Deleted { version, at }) if at.is_some_and(|at| now.duration_since(at) <= self.gc_deletes) => {
+                Current { version: Some(*version), ..Current::default() }
+            }
+            Some(Entry::Deleted { version, .. }) => Current { forgotten: Some(*version), ..Current::default() },
+        }
+    }
+
+    /// The id as it is stored and what the write comes to, unless it conflicts.
+    fn accept(&self, id: &str, versioning: Versioning, now: Instant) -> Result<(Arc<str>, Written), Refusal> {
+        let current = self.current(id, now);
+        let version = versioning.next(&current).map_err(|reason| {
             Refusal::new(409, "version_conflict_engine_exception", format!("[{id}]: version conflict, {reason}"))
                 .with("index", self.name.as_str())
                 .with("shard", "0")
                 .with("index_uuid", self.uuid.as_str())
+        })?;
+        let stored = self.entries.get_key_value(id).map_or_else(|| Arc::from(id), |(stored, _)| Arc::clone(stored));
+        let written = Written {
+            version,
+            sequence: self.sequence,
+            existed: current.sequence.is_some(),
+            resurrected: current.forgotten.is_some_and(|forgotten| forgotten > version),
         };
-        let version = match (versioning, current) {
-            (Versioning::Create, Some(current)) if exists => {
-                return Err(conflict(format!("document already exists (current version [{current}])")));
-            }
-            (Versioning::External(given), Some(current)) if current >= given => {
-                return Err(conflict(format!("current version [{current}] is higher or equal to the one provided [{given}]")));
-            }
-            (Versioning::ExternalGte(given), Some(current)) if current > given => {
-                return Err(conflict(format!("current version [{current}] is higher than the one provided [{given}]")));
-            }
-            (Versioning::IfSequence(required), _) if sequence != Some(required) => {
-                let found = sequence.map_or_else(
-                    || "but no document was found".to_owned(),
-                    |sequence| format!("current document has seqNo [{sequence}] and primary term [1]"),
-                );
-                return Err(conflict(format!("required seqNo [{required}], primary term [1]. {found}")));
-            }
-            (Versioning::External(given) | Versioning::ExternalGte(given), _) => given,
-            (Versioning::Internal | Versioning::Create | Versioning::IfSequence(_), current) => current.unwrap_or(0) + 1,
-        };
-        Ok((key, version, exists, forgotten.is_some_and(|forgotten| forgotten > version)))
+        Ok((stored, written))
     }
 
     /// A document, whether searches see it or not.

@@ -31,6 +31,7 @@ mod settings;
 mod sort;
 mod template;
 mod transport;
+mod version;
 
 pub use counters::Counters;
 pub use faults::{Fault, FaultKind, Span};

@@ -102,7 +102,7 @@ impl<'k> Order<'k> {
         let value = |&(key, access): &(&SortKey, Access)| match access {
             Access::Id => Some(Term::Text(Arc::clone(&document.id))),
             Access::Index => Some(Term::Text(Arc::clone(&self.index))),
-            Access::WriteOrder => Some(Term::Number(i64::try_from(document.sequence - 1).unwrap_or(i64::MAX))),
+            Access::WriteOrder => Some(Term::Number(i64::try_from(document.sequence).unwrap_or(i64::MAX))),
             Access::Unmapped => None,
             Access::Text | Access::Number => {
                 let terms = document.terms.get(key.field.as_str()).map_or(&[][..], Vec::as_slice);

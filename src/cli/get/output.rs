@@ -12,12 +12,12 @@ use serde_json::{Value, value::RawValue};
 
 use super::resolve::Held;
 use crate::{
-    cli::table::{self, Column, Object},
+    cli::{
+        aligned,
+        table::{self, Column, Object},
+    },
     model::CLUSTER_ANNOTATION,
 };
-
-/// Blanks between two columns.
-const GAP: usize = 3;
 
 /// How objects are shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -142,7 +142,7 @@ impl Output {
                 let text = serde_saphyr::to_string(&self.list()?).map_err(|error| OutputError::Yaml(error.to_string()))?;
                 return Ok(out.write_all(text.as_bytes())?);
             }
-            Format::Name => return Ok(write_lines(out, &self.rows)?),
+            Format::Name => return Ok(aligned::write(out, &self.rows)?),
             Format::Table | Format::Wide if self.rows.is_empty() => return Ok(()),
             Format::Table | Format::Wide => return Ok(self.write_table(out)?),
         }
@@ -162,26 +162,6 @@ impl Output {
         header.push("NAME".to_owned());
         header.extend(self.columns.iter().map(|column| column.header.to_owned()));
         let lines: Vec<Vec<String>> = std::iter::once(header).chain(self.rows).collect();
-        write_lines(out, &lines)
+        aligned::write(out, &lines)
     }
-}
-
-/// Aligns columns; the last one is as wide as it needs.
-fn write_lines(out: &mut dyn Write, lines: &[Vec<String>]) -> io::Result<()> {
-    let mut widths: Vec<usize> = Vec::new();
-    for line in lines {
-        widths.resize(widths.len().max(line.len()), 0);
-        for (width, cell) in widths.iter_mut().zip(line) {
-            *width = (*width).max(cell.chars().count());
-        }
-    }
-    for line in lines {
-        let mut text = String::new();
-        for (width, cell) in widths.iter().zip(line) {
-            text.push_str(cell);
-            text.extend(std::iter::repeat_n(' ', width + GAP - cell.chars().count()));
-        }
-        writeln!(out, "{}", text.trim_end())?;
-    }
-    Ok(())
 }

@@ -130,7 +130,7 @@ impl FirstLook {
         self.suspects.extend(self.later.into_iter().filter(|(_, seen)| cannot_be(seen)));
         let suspects = self.suspects.into_iter().map(|(key, first)| (key, Suspect { first, second: Seen::default() }));
         Suspects {
-            suspects: suspects.collect(),
+            by_id: suspects.collect(),
             ids: self.ids,
             objects: self.objects,
             documents: self.documents,
@@ -148,7 +148,7 @@ struct Suspect {
 /// What may be wrong, and the second look at it: at what is stored, then at the list.
 #[derive(Debug)]
 pub struct Suspects {
-    suspects: AHashMap<u128, Suspect>,
+    by_id: AHashMap<u128, Suspect>,
     ids: IdHashes,
     objects: u64,
     documents: u64,
@@ -158,12 +158,12 @@ pub struct Suspects {
 impl Suspects {
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.suspects.len()
+        self.by_id.len()
     }
 
     /// Whether nothing can be wrong.
     pub fn is_empty(&self) -> bool {
-        self.suspects.is_empty()
+        self.by_id.is_empty()
     }
 
     /// The second look begins.
@@ -185,7 +185,7 @@ impl Suspects {
 
     fn see(&mut self, id: &str, note: impl FnOnce(&mut Seen)) {
         let key = self.ids.of(id);
-        let Some(suspect) = self.suspects.get_mut(&key) else { return };
+        let Some(suspect) = self.by_id.get_mut(&key) else { return };
         let is_new = suspect.second == Seen::default();
         note(&mut suspect.second);
         if is_new && self.candidates.len() < CANDIDATES {
@@ -195,11 +195,11 @@ impl Suspects {
 
     /// What is wrong in the way that it was wrong before.
     pub fn finish(mut self) -> Findings {
-        self.suspects.retain(|_, suspect| suspect.first.is_still_wrong(suspect.second));
-        let is_wrong = |(key, _): &(u128, String)| self.suspects.contains_key(key);
+        self.by_id.retain(|_, suspect| suspect.first.is_still_wrong(suspect.second));
+        let is_wrong = |(key, _): &(u128, String)| self.by_id.contains_key(key);
         let examples = self.candidates.into_iter().filter(is_wrong).map(|(_, id)| id).take(EXAMPLES).collect();
         let mut findings = Findings { listed: self.objects, stored: self.documents, examples, ..Findings::default() };
-        for suspect in self.suspects.values() {
+        for suspect in self.by_id.values() {
             match suspect.second.drift() {
                 Drift::Missing => findings.missing += 1,
                 Drift::Differing => findings.differing += 1,
@@ -227,17 +227,25 @@ mod tests {
 
     fn first_look(list: &Shown, list_version: u64, stored: &Shown, current: u64) -> Suspects {
         let mut look = FirstLook::default();
-        list.iter().for_each(|(id, number)| look.listed(id, version(*number)));
+        for (id, number) in list {
+            look.listed(id, version(*number));
+        }
         look.list_ends(version(list_version));
-        stored.iter().for_each(|(id, number)| look.stored(id, version(*number)));
+        for (id, number) in stored {
+            look.stored(id, version(*number));
+        }
         let current = look.shows_later_documents().then(|| version(current));
         look.finish(current)
     }
 
     fn second_look(mut suspects: Suspects, stored: &Shown, list: &Shown) -> Findings {
         suspects.look_again();
-        stored.iter().for_each(|(id, number)| suspects.stored(id, version(*number)));
-        list.iter().for_each(|(id, number)| suspects.listed(id, version(*number)));
+        for (id, number) in stored {
+            suspects.stored(id, version(*number));
+        }
+        for (id, number) in list {
+            suspects.listed(id, version(*number));
+        }
         suspects.finish()
     }
 
@@ -300,13 +308,23 @@ mod tests {
         history: History,
         first: f64,
         second: f64,
-        tampered: Option<Option<u64>>,
+        document: Document,
+    }
+
+    /// What becomes of a document.
+    #[derive(Clone, Copy, Debug)]
+    enum Document {
+        /// It follows its object.
+        Honest,
+        /// Somebody has removed it, or written it in this version.
+        Tampered(Option<u64>),
     }
 
     fn fate() -> impl Strategy<Value = Fate> {
-        let tampered = prop_oneof![4 => Just(None), 1 => prop::option::of(1..2 * LAST).prop_map(Some)];
-        (history(), 0.0..1.0, 0.0..1.0, tampered)
-            .prop_map(|(history, first, second, tampered)| Fate { history, first, second, tampered })
+        let tampered = prop::option::of(1..2 * LAST).prop_map(Document::Tampered);
+        let document = prop_oneof![4 => Just(Document::Honest), 1 => tampered];
+        let parts = (history(), 0.0..1.0, 0.0..1.0, document);
+        parts.prop_map(|(history, first, second, document)| Fate { history, first, second, document })
     }
 
     /// A revision between two others, both of them included.
@@ -337,7 +355,10 @@ mod tests {
     }
 
     fn stored(fates: &[Fate], followed: impl Fn(&Fate) -> u64) -> Shown {
-        let document = |fate: &Fate| fate.tampered.unwrap_or_else(|| at(&fate.history, followed(fate)));
+        let document = |fate: &Fate| match fate.document {
+            Document::Honest => at(&fate.history, followed(fate)),
+            Document::Tampered(document) => document,
+        };
         fates.iter().enumerate().filter_map(|(name, fate)| Some((name.to_string(), document(fate)?))).collect()
     }
 
@@ -358,7 +379,7 @@ mod tests {
             fates in prop::collection::vec(fate(), 0..8),
             marks in prop::array::uniform4(1..=LAST),
         ) {
-            let honest: Vec<Fate> = fates.into_iter().map(|fate| Fate { tampered: None, ..fate }).collect();
+            let honest: Vec<Fate> = fates.into_iter().map(|fate| Fate { document: Document::Honest, ..fate }).collect();
             prop_assert_eq!(audit(&honest, &Times::of(marks)).drift(), 0);
         }
 
@@ -371,7 +392,7 @@ mod tests {
             let findings = audit(&fates, &times);
             let mut wrong = Vec::new();
             for (name, fate) in fates.iter().enumerate() {
-                let Some(document) = fate.tampered else { continue };
+                let Document::Tampered(document) = fate.document else { continue };
                 let (before, after) = (at(&fate.history, times.list), at(&fate.history, times.list_again));
                 // A version between the list and the look at what is stored could be a change that came after the list.
                 let looks_new = document.is_some_and(|number| number > times.list && number <= times.stored);

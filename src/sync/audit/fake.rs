@@ -52,9 +52,7 @@ impl Member {
         let mut rest = self.objects.iter().filter(|(uid, _)| uid.as_str() > from);
         let items: Vec<_> = rest.by_ref().take(limit).collect();
         let next = items.last().filter(|_| rest.next().is_some()).map(|(uid, _)| (*uid).clone());
-        let object = |(uid, version): &(&String, &u64)| {
-            json!({ "metadata": { "name": format!("name-{uid}"), "uid": uid, "resourceVersion": version.to_string() } })
-        };
+        let object = |(uid, version): &(&String, &u64)| json!({ "metadata": { "name": format!("name-{uid}"), "uid": uid, "resourceVersion": version.to_string() } });
         let metadata = json!({ "resourceVersion": self.version.to_string(), "continue": next.unwrap_or_default() });
         json!({ "metadata": metadata, "items": items.iter().map(object).collect::<Vec<_>>() }).to_string()
     }
@@ -129,12 +127,8 @@ impl World {
         let opener = Arc::new(Open(Arc::clone(&store)));
         let writer = tokio::spawn(pipeline.clone().run(opener, CancellationToken::new(), Duration::from_secs(1)));
         pipeline.generation(&unit.cluster, None).await.unwrap();
-        let collection = Collection {
-            resource: unit.resource.clone(),
-            scope: unit.scope.clone(),
-            label_selector: None,
-            field_selector: None,
-        };
+        let collection =
+            Collection { resource: unit.resource.clone(), scope: unit.scope.clone(), label_selector: None, field_selector: None };
         let projector = Projector::new(&unit.cluster, &unit.resource, &Projection::default(), &[]);
         let progress = Progress::new(unit.cluster.clone(), changed);
         progress.resumes(Mark { version: version(10), objects: 0 });

@@ -1,20 +1,18 @@
-//! The query API, as `fleetdex get` uses it.
+//! The query API, as `fleetdex get` and `fleetdex verify` use it.
 
-use std::{
-    io,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{io, path::PathBuf, time::Duration};
 
 use http::{HeaderMap, header};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{APIGroupList, APIResourceList, APIVersions, ListMeta, Status};
-use reqwest::{Client, Url, redirect};
+use reqwest::{Client, RequestBuilder, Response, Url, redirect};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
 
-use super::resolve::Held;
+use super::get::resolve::Held;
 use crate::server::{
+    auth::{TOKEN_FILE_VARIABLE, default_token_file},
     percent,
+    report::Line,
     request::{GROUPS, VERSION},
 };
 
@@ -22,6 +20,20 @@ use crate::server::{
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long one page may take; the server itself gives its store half of that.
 const REQUEST_TIMEOUT: Duration = Duration::from_mins(1);
+/// How long an answer without a bound of its own may be silent. A verification says every ten seconds how far it is.
+const SILENCE_TIMEOUT: Duration = Duration::from_mins(1);
+
+/// Where the server is, and what opens it.
+#[derive(Clone, Debug, clap::Args)]
+pub struct ServerFlags {
+    /// The server to ask
+    #[arg(long, env = "FLEETDEX_SERVER", default_value = "http://127.0.0.1:8443")]
+    pub server: String,
+
+    /// The file that the server wrote its token to
+    #[arg(long, env = TOKEN_FILE_VARIABLE, default_value_os_t = default_token_file())]
+    pub token_file: PathBuf,
+}
 
 /// The server cannot be asked, or did not answer as asked.
 #[derive(Debug, thiserror::Error)]
@@ -69,6 +81,12 @@ pub enum ApiError {
         /// What is wrong.
         reason: String,
     },
+    /// The last line of a report is missing.
+    #[error("the server at {server} ended its report before it was complete; was it stopped?")]
+    CutOff {
+        /// The address.
+        server: String,
+    },
 }
 
 /// As kubectl words it.
@@ -100,15 +118,16 @@ pub struct Api {
 
 impl Api {
     /// Reads the token; asks nothing yet. Proxies from the environment are not used: the token stays on this machine.
-    pub fn new(server: &str, token_file: &Path) -> Result<Self, ApiError> {
+    pub fn new(flags: &ServerFlags) -> Result<Self, ApiError> {
+        let ServerFlags { server, token_file } = flags;
         check_address(server)?;
         let token =
-            std::fs::read_to_string(token_file).map_err(|source| ApiError::TokenFile { path: token_file.to_owned(), source })?;
+            std::fs::read_to_string(token_file).map_err(|source| ApiError::TokenFile { path: token_file.clone(), source })?;
         let client = Client::builder()
             .no_proxy()
             .redirect(redirect::Policy::none())
             .connect_timeout(CONNECT_TIMEOUT)
-            .timeout(REQUEST_TIMEOUT)
+            .read_timeout(SILENCE_TIMEOUT)
             .build()
             .map_err(ApiError::Client)?;
         Ok(Self { client, server: server.trim_end_matches('/').to_owned(), token: token.trim().to_owned() })
@@ -147,20 +166,61 @@ impl Api {
     }
 
     async fn get<T: DeserializeOwned>(&self, below_group: &str) -> Result<(T, HeaderMap), ApiError> {
-        let path = format!("/apis/{}/{VERSION}/{below_group}", GROUPS[0]);
-        let unreachable = |source| ApiError::Unreachable { server: self.server.clone(), source };
-        let request = self.client.get(format!("{}{path}", self.server)).bearer_auth(&self.token);
-        let response = request.header(header::ACCEPT, "application/json").send().await.map_err(unreachable)?;
-        let code = response.status();
+        let path = path(below_group);
+        let request = self.client.get(format!("{}{path}", self.server)).timeout(REQUEST_TIMEOUT);
+        let response = self.send(request, &path).await?;
+        let code = response.status().as_u16();
         let headers = response.headers().clone();
-        let body = response.bytes().await.map_err(unreachable)?;
-        let garbled =
-            |error: serde_json::Error| ApiError::Garbled { path: path.clone(), code: code.as_u16(), reason: error.to_string() };
-        if !code.is_success() {
-            return Err(ApiError::Refused(Box::new(serde_json::from_slice(&body).map_err(garbled)?)));
-        }
-        Ok((serde_json::from_slice(&body).map_err(garbled)?, headers))
+        let body = response.bytes().await.map_err(|source| self.unreachable(source))?;
+        Ok((serde_json::from_slice(&body).map_err(|error| garbled(&path, code, &error))?, headers))
     }
+
+    /// Sends a request with the token. Gives the answer if it is a good one.
+    async fn send(&self, request: RequestBuilder, path: &str) -> Result<Response, ApiError> {
+        let request = request.bearer_auth(&self.token).header(header::ACCEPT, "application/json");
+        let response = request.send().await.map_err(|source| self.unreachable(source))?;
+        let code = response.status();
+        if code.is_success() {
+            return Ok(response);
+        }
+        let body = response.bytes().await.map_err(|source| self.unreachable(source))?;
+        let status = serde_json::from_slice(&body).map_err(|error| garbled(path, code.as_u16(), &error))?;
+        Err(ApiError::Refused(Box::new(status)))
+    }
+
+    fn unreachable(&self, source: reqwest::Error) -> ApiError {
+        ApiError::Unreachable { server: self.server.clone(), source }
+    }
+
+    /// Verifies these clusters, or all; `take` is given every line but the last. It may take hours, so only silence is bounded.
+    pub async fn verify(&self, clusters: &[String], mut take: impl FnMut(Line)) -> Result<(), ApiError> {
+        let parameter =
+            if clusters.is_empty() { String::new() } else { format!("?clusters={}", percent::encode(&clusters.join(","))) };
+        let path = path(&format!("verify{parameter}"));
+        let mut response = self.send(self.client.post(format!("{}{path}", self.server)), &path).await?;
+        let code = response.status().as_u16();
+        let mut unread: Vec<u8> = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(|source| self.unreachable(source))? {
+            unread.extend_from_slice(&chunk);
+            while let Some(end) = memchr::memchr(b'\n', &unread) {
+                let line = serde_json::from_slice(&unread[..end]).map_err(|error| garbled(&path, code, &error))?;
+                if let Line::End { .. } = line {
+                    return Ok(());
+                }
+                take(line);
+                unread.drain(..=end);
+            }
+        }
+        Err(ApiError::CutOff { server: self.server.clone() })
+    }
+}
+
+fn path(below_group: &str) -> String {
+    format!("/apis/{}/{VERSION}/{below_group}", GROUPS[0])
+}
+
+fn garbled(path: &str, code: u16, error: &serde_json::Error) -> ApiError {
+    ApiError::Garbled { path: path.to_owned(), code, reason: error.to_string() }
 }
 
 fn check_address(server: &str) -> Result<(), ApiError> {
@@ -223,7 +283,8 @@ mod tests {
 
     #[test]
     fn a_missing_token_file_says_where_it_was_looked_for() {
-        let error = Api::new("http://127.0.0.1:1", Path::new("/nowhere/token")).unwrap_err();
+        let flags = ServerFlags { server: "http://127.0.0.1:1".to_owned(), token_file: "/nowhere/token".into() };
+        let error = Api::new(&flags).unwrap_err();
         assert!(error.to_string().contains("/nowhere/token") && error.to_string().contains("--token-file"), "{error}");
     }
 }
