@@ -212,13 +212,17 @@ pub fn fleetdex_program() -> Result<PathBuf> {
         ensure!(path.is_file(), "FLEETDEX_BIN is {}, which is no file", path.display());
         return fs::canonicalize(&path).with_context(|| format!("finding {}", path.display()));
     }
+    built_program("fleetdex").context("and FLEETDEX_BIN is not set")
+}
+
+/// A program of this repository that cargo has built beside this one.
+pub fn built_program(name: &str) -> Result<PathBuf> {
     let ourselves = env::current_exe().context("finding this program")?;
     // Tests lie one folder deeper than programs.
     let folders = ourselves.ancestors().skip(1).take(2);
-    let program = folders.map(|folder| folder.join("fleetdex")).find(|path| path.is_file());
-    program.with_context(|| {
-        format!("there is no fleetdex beside {}: run `cargo build` first, or set FLEETDEX_BIN", ourselves.display())
-    })
+    let program = folders.map(|folder| folder.join(name)).find(|path| path.is_file());
+    program
+        .with_context(|| format!("there is no {name} beside {}: run `cargo build --workspace --bins` first", ourselves.display()))
 }
 
 /// The memory and the processor time of any process of this machine.
@@ -244,7 +248,8 @@ fn memory(status: &str, field: &str) -> Result<u64> {
     Ok(kibibytes.with_context(|| format!("no {field} in /proc/<pid>/status"))? * 1024)
 }
 
-fn sum_of_samples(metrics: &str, name: &str, labels: &str) -> Result<f64> {
+/// The sum of all samples of a metric, in the Prometheus text of `/metrics`, whose labels contain `labels`; fails when there is none.
+pub fn sum_of_samples(metrics: &str, name: &str, labels: &str) -> Result<f64> {
     let samples = metrics.lines().filter_map(|line| {
         let rest = line.strip_prefix(name)?;
         let (series, value) = rest.rsplit_once(' ')?;

@@ -1,0 +1,69 @@
+//! The first sync: from process start, the registry already applied, to the last document acknowledged.
+
+use anyhow::{Context, Result};
+
+use super::CLUSTER;
+use super::figures::{Figures, verdict};
+use super::run::Run;
+use crate::fleet::Fleet;
+
+/// A first sync may take this many times the slower limit …
+const FACTOR: f64 = 1.2;
+/// … and so many seconds, in which it starts and connects.
+const START_SECONDS: f64 = 0.5;
+
+/// Measures some first syncs, each into an index of its own; the median counts. The last one goes on running.
+pub async fn measure(fleet: &Fleet, pods: usize, syncs: usize, figures: &mut Figures) -> Result<Run> {
+    println!("first sync of Fleetdex …");
+    let mut seconds = Vec::new();
+    let mut last: Option<Run> = None;
+    for round in 0..syncs {
+        if let Some(run) = last.take() {
+            run.finish().await?;
+        }
+        let run = Run::start(fleet, CLUSTER, &format!("bench{round}")).await?;
+        run.until_indexed(pods).await?;
+        seconds.push(run.started.elapsed().as_secs_f64());
+        note_usage(&run, figures).await?;
+        last = Some(run);
+    }
+    seconds.sort_by(f64::total_cmp);
+    let median = seconds[seconds.len() / 2];
+    println!("  {median:.2} s");
+    figures.set("first_sync_seconds", median);
+    figures.set("first_sync_docs_per_s", pods as f64 / median);
+    report(median, figures);
+    last.context("no sync was run")
+}
+
+async fn note_usage(run: &Run, figures: &mut Figures) -> Result<()> {
+    let usage = run.operator.usage()?;
+    figures.set("first_sync_peak_rss_bytes", usage.peak_memory_bytes as f64);
+    figures.set("first_sync_cpu_seconds", usage.cpu_seconds);
+    figures.set("first_sync_list_requests", run.scrape().await?.count("fleetdex_lists_total", ""));
+    Ok(())
+}
+
+fn report(seconds: f64, figures: &mut Figures) {
+    let slower = figures.get("list_seconds").max(figures.get("raw_bulk_seconds"));
+    if slower.is_nan() {
+        figures.line("first sync", format!("{seconds:.2} s; the limits were not measured"));
+        return;
+    }
+    let limit = FACTOR * slower + START_SECONDS;
+    figures.set("first_sync_limit_seconds", limit);
+    figures.set("first_sync_ratio", seconds / slower);
+    let text = format!(
+        "{seconds:.2} s, {:.2} × the slower limit; at most {FACTOR} × + {START_SECONDS} s = {limit:.2} s: {}",
+        seconds / slower,
+        verdict(seconds <= limit)
+    );
+    figures.line("first sync", text);
+    let usage = format!(
+        "{:.0}, {:.2}, {:.1} MB",
+        figures.get("first_sync_list_requests"),
+        figures.get("first_sync_cpu_seconds"),
+        figures.get("first_sync_peak_rss_bytes") / 1e6
+    );
+    figures.line("  LIST requests, CPU seconds, peak memory", usage);
+}

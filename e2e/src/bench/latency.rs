@@ -1,0 +1,43 @@
+//! From an event's arrival to the store's acknowledgement, at a steady rate.
+
+use std::time::Instant;
+
+use anyhow::Result;
+
+use super::Sizes;
+use super::figures::{Figures, verdict};
+use super::simulated::Scene;
+use crate::fleet::Fleet;
+
+/// Events per second.
+const RATE: u32 = 500;
+/// What of the latest percent is expected at least, in milliseconds.
+const LATE_MILLISECONDS: f64 = 500.0;
+
+/// Measures it with a simulated API server.
+pub async fn measure(fleet: &Fleet, sizes: &Sizes, figures: &mut Figures) -> Result<()> {
+    println!("event to acknowledged at {RATE} events/s …");
+    let scene = Scene::start(fleet, sizes.pods, "latency").await?;
+    scene.simulated.set_rate(RATE).await?;
+    tokio::time::sleep(sizes.warm_up).await;
+    let before = scene.run.scrape().await?;
+    let started = Instant::now();
+    tokio::time::sleep(sizes.latency).await;
+    let after = scene.run.scrape().await?;
+    let elapsed = started.elapsed().as_secs_f64();
+    scene.until_complete().await?;
+    scene.finish().await?;
+
+    let acks = after.event_to_ack_since(&before);
+    let (middle, late) = (acks.quantile(0.5) * 1000.0, acks.quantile(0.99) * 1000.0);
+    let rate = (after.taken() - before.taken()) / elapsed;
+    figures.set("event_to_ack_events_per_s", rate);
+    figures.set("event_to_ack_count", acks.total());
+    figures.set("event_to_ack_p50_ms", middle);
+    figures.set("event_to_ack_p99_ms", late);
+    let holds = late <= LATE_MILLISECONDS;
+    let text = format!("p50 {middle:.0} ms, p99 {late:.0} ms; at most {LATE_MILLISECONDS:.0} ms: {}", verdict(holds));
+    println!("  {text}");
+    figures.line(&format!("event to acknowledged, {rate:.0} events/s"), text);
+    Ok(())
+}

@@ -1,0 +1,133 @@
+//! The limits of a first sync: the bare LIST, raw `_bulk`, and how fast one core makes documents.
+
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+use bytes::Bytes;
+use fleetdex::bulk;
+use fleetdex::model::IndexPrefix;
+use fleetdex::watch::ListPage;
+use futures::{StreamExt, TryStreamExt, stream};
+
+use super::CLUSTER;
+use super::figures::{Figures, verdict};
+use super::raw::{self, PAGE, Target};
+use crate::fleet::{ApiServer, Fleet};
+use crate::load::gzip_ratio;
+
+/// Raw bulk is measured with every one of these.
+const CONNECTIONS: [usize; 4] = [1, 2, 3, 4];
+const BATCH_MEBIBYTES: [usize; 3] = [1, 2, 5];
+/// What one core should make of watch lines, objects per second.
+const ENCODED_PER_SECOND: f64 = 60_000.0;
+
+/// Measures all of them.
+pub async fn measure(fleet: &Fleet, pods: usize, figures: &mut Figures) -> Result<()> {
+    let member = fleet.member(1)?;
+    list(member, pods, figures).await?;
+    let lines = raw::watch_lines(member.client().await?).await?;
+    encoding(&lines, figures)?;
+    bulk_of_new(fleet, &lines, figures).await
+}
+
+/// The bare LIST by the client that Fleetdex uses, best of three, and what of it goes over the wire.
+async fn list(member: &ApiServer, pods: usize, figures: &mut Figures) -> Result<()> {
+    println!("limit 1: the bare paged gzip LIST …");
+    let mut best = f64::INFINITY;
+    let mut bodies = Vec::new();
+    for _ in 0..3 {
+        let client = member.client().await?;
+        let started = Instant::now();
+        bodies = raw::pages(client).await?;
+        best = best.min(started.elapsed().as_secs_f64());
+    }
+    let bytes: usize = bodies.iter().map(Bytes::len).sum();
+    let wire = wire_bytes(member).await?;
+    let packed = gzip_ratio(bodies.first().context("no page")?)?;
+    figures.set("list_seconds", best);
+    figures.set("list_requests", bodies.len() as f64);
+    figures.set("list_bytes", bytes as f64);
+    figures.set("list_wire_bytes", wire as f64);
+    figures.set("bytes_per_pod", bytes as f64 / pods as f64);
+    figures.set("gzip_ratio", packed);
+    figures.line("pods", format!("{pods} of {:.0} bytes, gzip ratio {packed:.1}", bytes as f64 / pods as f64));
+    let requests = bodies.len();
+    figures.line("bare LIST (limit 1)", format!("{best:.2} s, {requests} requests, {:.1} MB on the wire", wire as f64 / 1e6));
+    println!("  {best:.2} s, {requests} requests, {:.1} MB, {:.1} MB on the wire", bytes as f64 / 1e6, wire as f64 / 1e6);
+    Ok(())
+}
+
+/// The bytes of the same list as they come, packed.
+async fn wire_bytes(member: &ApiServer) -> Result<usize> {
+    let certificate = reqwest::Certificate::from_pem(member.ca_pem().as_bytes())?;
+    let client = reqwest::Client::builder().tls_certs_only([certificate]).no_gzip().no_proxy().build()?;
+    let mut token = String::new();
+    let mut bytes = 0;
+    loop {
+        let url = format!("{}/api/v1/pods", member.url());
+        let query = [("limit", PAGE.to_string()), ("continue", token.clone())];
+        let request = client.get(&url).query(&query).bearer_auth(member.token()).header("accept-encoding", "gzip");
+        let packed = request.send().await?.error_for_status()?.bytes().await?;
+        bytes += packed.len();
+        let mut unpacked = Vec::new();
+        std::io::Read::read_to_end(&mut flate2::read::GzDecoder::new(&packed[..]), &mut unpacked)?;
+        match ListPage::parse(&unpacked)?.continue_token {
+            Some(next) => token = next,
+            None => return Ok(bytes),
+        }
+    }
+}
+
+/// Watch line to bulk line on one core.
+fn encoding(lines: &[Vec<u8>], figures: &mut Figures) -> Result<()> {
+    println!("watch line to bulk line, on one core …");
+    let projector = raw::projector()?;
+    let index = IndexPrefix::default().cluster_alias(&CLUSTER.parse()?);
+    let mut best = 0_f64;
+    for _ in 0..5 {
+        let started = Instant::now();
+        for chunk in lines.chunks(500) {
+            let writes = chunk.iter().map(|line| raw::to_write(&projector, &index, line)).collect::<Result<Vec<_>>>()?;
+            std::hint::black_box(bulk::encode(&writes));
+        }
+        best = best.max(lines.len() as f64 / started.elapsed().as_secs_f64());
+    }
+    println!("  {best:.0} objects/s");
+    figures.set("encode_objects_per_s_core", best);
+    let holds = best >= ENCODED_PER_SECOND;
+    let text = format!("{best:.0} objects/s; at least {ENCODED_PER_SECOND:.0}: {}", verdict(holds));
+    figures.line("watch line to bulk line, per core", text);
+    Ok(())
+}
+
+/// Raw `_bulk` of encoded documents into a new index: the best of several numbers of connections and sizes of batches.
+async fn bulk_of_new(fleet: &Fleet, lines: &[Vec<u8>], figures: &mut Figures) -> Result<()> {
+    println!("limit 2: raw _bulk of encoded documents …");
+    let mut best = 0_f64;
+    let mut bytes = 0;
+    for mebibytes in BATCH_MEBIBYTES {
+        for connections in CONNECTIONS {
+            let target = Target::open(fleet, &format!("raw{mebibytes}x{connections}")).await?;
+            let writes = target.writes(lines)?;
+            let batches = raw::batches(&writes, mebibytes << 20).into_iter();
+            let bodies: Vec<(Bytes, usize)> =
+                batches.map(|batch| (bulk::encode(&writes[batch.clone()]).body, batch.len())).collect();
+            bytes = bodies.iter().map(|(body, _)| body.len()).sum();
+            let started = Instant::now();
+            stream::iter(bodies)
+                .map(|(body, count)| target.send(body, count))
+                .buffer_unordered(connections)
+                .try_collect::<Vec<()>>()
+                .await?;
+            let rate = lines.len() as f64 / started.elapsed().as_secs_f64();
+            println!("  {connections} × {mebibytes} MiB: {rate:.0} docs/s");
+            best = best.max(rate);
+            target.remove().await?;
+        }
+    }
+    figures.set("raw_bulk_docs_per_s", best);
+    figures.set("raw_bulk_bytes", bytes as f64);
+    figures.set("raw_bulk_seconds", lines.len() as f64 / best);
+    figures.line("raw _bulk (limit 2)", format!("{best:.0} docs/s, {:.2} s for all", lines.len() as f64 / best));
+    Ok(())
+}

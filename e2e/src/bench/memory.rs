@@ -1,0 +1,44 @@
+//! Resident memory of the operator, at its peak and when it has settled.
+
+use anyhow::Result;
+
+use super::Sizes;
+use super::figures::{Figures, verdict};
+use super::run::Run;
+use super::simulated::Scene;
+use crate::fleet::Fleet;
+
+/// What the operator may use without any object, and for each of them.
+const BASE_BYTES: f64 = 60e6;
+const BYTES_PER_OBJECT: f64 = 100.0;
+
+/// Measures a run that has written `objects` documents, under names with `label`.
+pub async fn of_run(label: &str, run: &Run, objects: usize, sizes: &Sizes, figures: &mut Figures) -> Result<()> {
+    tokio::time::sleep(sizes.quiet).await;
+    let usage = run.operator.usage()?;
+    let (peak, settled) = (usage.peak_memory_bytes as f64, usage.memory_bytes as f64);
+    let limit = BASE_BYTES + BYTES_PER_OBJECT * objects as f64;
+    // The peak is what a memory limit has to leave room for.
+    figures.set(&format!("rss_{label}_bytes"), peak);
+    figures.set(&format!("rss_{label}_settled_bytes"), settled);
+    figures.set(&format!("rss_{label}_limit_bytes"), limit);
+    figures.set(&format!("rss_{label}_objects"), objects as f64);
+    let text = format!(
+        "peak {:.1} MB, settled {:.1} MB; at most 60 MB + 100 B each = {:.1} MB: {}",
+        peak / 1e6,
+        settled / 1e6,
+        limit / 1e6,
+        verdict(peak <= limit)
+    );
+    println!("  memory: {text}");
+    figures.line(&format!("memory with {objects} objects"), text);
+    Ok(())
+}
+
+/// Measures a first sync of many objects of a simulated API server.
+pub async fn of_many(fleet: &Fleet, sizes: &Sizes, figures: &mut Figures) -> Result<()> {
+    println!("memory with {} objects of a simulated API server …", sizes.objects);
+    let scene = Scene::start(fleet, sizes.objects, "memory").await?;
+    of_run("200k", &scene.run, sizes.objects, sizes, figures).await?;
+    scene.finish().await
+}

@@ -1,0 +1,147 @@
+//! What the servers do without Fleetdex: lists by the same client, and `_bulk` of documents that are encoded already, through the same
+//! template.
+
+use anyhow::{Context, Result, ensure};
+use bytes::Bytes;
+use fleetdex::bulk::{self, Write};
+use fleetdex::kinds;
+use fleetdex::model::{ClusterName, Gvk, IndexName, Object, Projection, Projector, Resource, Scope};
+use fleetdex::store::Store;
+use fleetdex::store::opensearch::{Engine, EngineOptions, IndexSettings, OpenSearchService, Settings, connect};
+use fleetdex::watch::{Collection, ListPage, Source, WatchEvent};
+
+use super::CLUSTER;
+use crate::fleet::Fleet;
+
+/// Objects per page.
+pub const PAGE: u32 = 500;
+
+/// What is listed.
+fn pods() -> Resource {
+    Resource { gvk: Gvk::new("", "v1", "Pod"), plural: "pods".into(), namespaced: true }
+}
+
+/// The bodies of all list pages.
+pub async fn pages(client: kube::Client) -> Result<Vec<Bytes>> {
+    let collection = Collection { resource: pods(), scope: Scope::All, label_selector: None, field_selector: None };
+    let source = Source::new(client, collection);
+    let mut bodies = Vec::new();
+    let mut token = None;
+    loop {
+        let body = source.list(token.as_deref(), Some(PAGE)).await.map_err(|fault| anyhow::anyhow!("{fault}"))?;
+        token = ListPage::parse(&body)?.continue_token;
+        bodies.push(body);
+        if token.is_none() {
+            return Ok(bodies);
+        }
+    }
+}
+
+/// Every pod as the line that a watch would send.
+pub async fn watch_lines(client: kube::Client) -> Result<Vec<Vec<u8>>> {
+    let mut lines = Vec::new();
+    for body in pages(client).await? {
+        for item in ListPage::parse(&body)?.items {
+            // List items lack what a watch event's object has.
+            let object = format!(r#"{{"kind":"Pod","apiVersion":"v1",{}"#, item.get().trim_start().trim_start_matches('{'));
+            lines.push(format!(r#"{{"type":"ADDED","object":{object}}}"#).into_bytes());
+        }
+    }
+    Ok(lines)
+}
+
+/// Makes documents as Fleetdex makes them.
+pub fn projector() -> Result<Projector> {
+    let resource = pods();
+    let fields = kinds::selectable_fields(&resource.gvk).unwrap_or_default();
+    Ok(Projector::new(&CLUSTER.parse()?, &resource, &Projection::default(), fields))
+}
+
+/// The write that Fleetdex makes of a line of a watch.
+pub fn to_write(projector: &Projector, index: &IndexName, line: &[u8]) -> Result<Write> {
+    let WatchEvent::Added(json) = WatchEvent::parse(line)? else { anyhow::bail!("not an ADDED event") };
+    let document = projector.document(&Object::parse(json)?, json, "2026-01-01T00:00:00Z")?;
+    Ok(Write { index: index.clone(), id: document.id, version: document.version, body: Some(document.body) })
+}
+
+/// An index as Fleetdex makes it, for writes of our own.
+pub struct Target {
+    engine: Engine,
+    service: OpenSearchService,
+    cluster: ClusterName,
+    index: IndexName,
+}
+
+impl Target {
+    /// Makes the index.
+    pub async fn open(fleet: &Fleet, prefix: &str) -> Result<Self> {
+        let (engine, service) = engine(fleet, prefix)?;
+        engine.prepare().await?;
+        let cluster: ClusterName = CLUSTER.parse()?;
+        let index = engine.open(&cluster, None, 0).await?.target;
+        Ok(Self { engine, service, cluster, index })
+    }
+
+    /// The writes of these lines to this index.
+    pub fn writes(&self, lines: &[Vec<u8>]) -> Result<Vec<Write>> {
+        let projector = projector()?;
+        lines.iter().map(|line| to_write(&projector, &self.index, line)).collect()
+    }
+
+    /// Sends a body of `count` writes; fails unless every one of them was indexed.
+    pub async fn send(&self, body: Bytes, count: usize) -> Result<()> {
+        use tower::ServiceExt;
+        let request = ::http::Request::post("/_bulk?filter_path=errors,items.*.status")
+            .header("content-type", "application/x-ndjson")
+            .body(body)?;
+        let response = self.service.clone().oneshot(request).await?;
+        ensure!(response.status().is_success(), "bulk: {}", response.status());
+        let verdicts = bulk::read_response(response.body(), count)?;
+        ensure!(verdicts.iter().all(|verdict| *verdict == bulk::Verdict::Indexed), "a raw bulk item was not indexed");
+        Ok(())
+    }
+
+    /// Removes the index.
+    pub async fn remove(self) -> Result<()> {
+        self.engine.drop_cluster(&self.cluster).await.context("removing an index of the benchmark")
+    }
+}
+
+fn engine(fleet: &Fleet, prefix: &str) -> Result<(Engine, OpenSearchService)> {
+    let address = fleet.opensearch()?.url().to_owned();
+    let settings = Settings {
+        addresses: vec![address.clone()],
+        basic_auth: None,
+        client_certificate: None,
+        ca_bundle: None,
+        insecure: false,
+    };
+    let service = connect(&settings)?;
+    let fields = kinds::selectable_fields(&pods().gvk).unwrap_or_default();
+    let options = EngineOptions {
+        prefix: prefix.parse()?,
+        settings: IndexSettings { replicas: 0, ..IndexSettings::default() },
+        fields: fields.iter().map(|field| field.path.clone()).collect(),
+        projection: String::new(),
+        owner: "bench".to_owned(),
+        address,
+    };
+    Ok((Engine::new(service.clone(), options), service))
+}
+
+/// Where batches of at most `limit` bytes begin and end; a larger write is a batch of its own.
+pub fn batches(writes: &[Write], limit: usize) -> Vec<std::ops::Range<usize>> {
+    let mut batches = Vec::new();
+    let mut start = 0;
+    let mut size = 0;
+    for (position, write) in writes.iter().enumerate() {
+        let bytes = bulk::encoded_len(write);
+        if size + bytes > limit && position > start {
+            batches.push(start..position);
+            (start, size) = (position, 0);
+        }
+        size += bytes;
+    }
+    batches.push(start..writes.len());
+    batches
+}

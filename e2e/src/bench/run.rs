@@ -1,0 +1,84 @@
+//! One operator with one registry of pods.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use serde_json::json;
+
+use super::scrape::Scrape;
+use super::{DEADLINE, LOOK};
+use crate::fleet::Fleet;
+use crate::kubectl::Kubectl;
+use crate::operator::{Operator, OperatorOptions};
+use crate::poll::eventually;
+
+/// An operator that runs for one registry.
+#[derive(Debug)]
+pub struct Run {
+    /// The operator, with its usual settings.
+    pub operator: Operator,
+    /// The name of the registry, and the prefix of its indices.
+    pub prefix: String,
+    /// When the operator was started; the registry was there before.
+    pub started: Instant,
+    hub: Kubectl,
+}
+
+impl Run {
+    /// Registers the pods of a cluster, and starts an operator.
+    pub async fn start(fleet: &Fleet, cluster: &str, prefix: &str) -> Result<Self> {
+        let hub = fleet.control_plane().kubectl()?;
+        hub.apply(&registry(fleet, cluster, prefix)?).await?;
+        let started = Instant::now();
+        let operator = Operator::start(OperatorOptions {
+            kubeconfig: fleet.control_plane().kubeconfig(),
+            dir: fleet.dir().to_owned(),
+            ..OperatorOptions::default()
+        })?;
+        Ok(Self { operator, prefix: prefix.to_owned(), started, hub })
+    }
+
+    /// Waits until so many documents were acknowledged.
+    pub async fn until_indexed(&self, count: usize) -> Result<()> {
+        let started = Instant::now();
+        while started.elapsed() < DEADLINE {
+            let indexed = self.operator.metric("fleetdex_bulk_items_total", r#"verdict="indexed""#).await;
+            if indexed.is_ok_and(|indexed| indexed >= count as f64) {
+                return Ok(());
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+        anyhow::bail!("not synced within {} s\n{}", DEADLINE.as_secs(), self.operator.process().log_tail(30))
+    }
+
+    /// The metrics of now.
+    pub async fn scrape(&self) -> Result<Scrape> {
+        Scrape::of(&self.operator).await
+    }
+
+    /// Deletes the registry with its documents, and stops the operator.
+    pub async fn finish(self) -> Result<()> {
+        self.hub.run(&["delete", "resourceregistries", &self.prefix, "--wait=false"]).await?;
+        eventually("the registry is gone", Duration::from_mins(2), || async {
+            let names = self.hub.run(&["get", "resourceregistries", "-o", "name"]).await?;
+            ensure!(names.trim().is_empty(), "still there: {names}");
+            Ok::<_, anyhow::Error>(())
+        })
+        .await?;
+        self.operator.terminate(Duration::from_secs(30)).await.map(drop)
+    }
+}
+
+fn registry(fleet: &Fleet, cluster: &str, prefix: &str) -> Result<String> {
+    Ok(json!({
+        "apiVersion": "search.karmada.io/v1alpha1",
+        "kind": "ResourceRegistry",
+        "metadata": { "name": prefix },
+        "spec": {
+            "targetCluster": { "clusterNames": [cluster] },
+            "resourceSelectors": [{ "apiVersion": "v1", "kind": "Pod" }],
+            "backendStore": { "openSearch": { "addresses": [fleet.opensearch()?.url()], "indexPrefix": prefix, "numberOfReplicas": 0 } },
+        },
+    })
+    .to_string())
+}

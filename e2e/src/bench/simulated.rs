@@ -1,0 +1,168 @@
+//! The simulated API server in a process of its own: as many objects and writes as wanted, at hardly any cost.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use reqwest::RequestBuilder;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::run::Run;
+use super::{DEADLINE, LOOK};
+use crate::fleet::ports::Port;
+use crate::fleet::process::{Process, Start};
+use crate::fleet::{Fleet, unique};
+use crate::http;
+use crate::kubectl::Kubectl;
+use crate::operator::built_program;
+use crate::poll::eventually;
+
+/// The name that it is registered under.
+const CLUSTER: &str = "simulated";
+/// Events that it keeps for watches: a writer that is behind all the time a figure takes can still go on.
+const CACHED_EVENTS: usize = 400_000;
+
+/// A running simulated API server, registered as a member. It is killed when dropped.
+#[derive(Debug)]
+pub struct Simulated {
+    process: Process,
+    hub: Kubectl,
+    port: Port,
+}
+
+/// What was written so far.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub struct Totals {
+    /// All writes.
+    pub writes: u64,
+    /// Pods that there are.
+    pub pods: u64,
+}
+
+impl Simulated {
+    /// Starts it with pods, and registers it.
+    pub async fn start(fleet: &Fleet, pods: usize) -> Result<Self> {
+        let port = Port::reserve()?;
+        let arguments = [
+            format!("--objects={pods}"),
+            format!("--cached-events={CACHED_EVENTS}"),
+            format!("--listen=127.0.0.1:{}", port.number()),
+        ];
+        let start = Start {
+            program: built_program("apiserver")?,
+            arguments: arguments.to_vec(),
+            folder: fleet.dir().to_owned(),
+            ..Start::default()
+        };
+        let name = unique("simulated");
+        let process = Process::new(&name, start, fleet.dir().join(format!("{name}.log")), fleet.process_group());
+        process.spawn()?;
+        let simulated = Self { process, hub: fleet.control_plane().kubectl()?, port };
+        eventually("the simulated API server answers", DEADLINE, || async {
+            simulated.process.check_running()?;
+            simulated.totals().await
+        })
+        .await?;
+        simulated.hub.apply(&simulated.registration()).await?;
+        Ok(simulated)
+    }
+
+    fn url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port.number())
+    }
+
+    fn registration(&self) -> String {
+        json!({ "apiVersion": "v1", "kind": "List", "items": [
+            {
+                "apiVersion": "v1", "kind": "Secret",
+                "metadata": { "name": CLUSTER, "namespace": "default" },
+                // It does not look at tokens, but there has to be one.
+                "data": { "token": STANDARD.encode("simulated") },
+            },
+            {
+                "apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster",
+                "metadata": { "name": CLUSTER },
+                "spec": {
+                    "syncMode": "Push",
+                    "apiEndpoint": self.url(),
+                    "insecureSkipTLSVerification": true,
+                    "secretRef": { "namespace": "default", "name": CLUSTER },
+                },
+            },
+        ] })
+        .to_string()
+    }
+
+    /// A client as Fleetdex has it.
+    pub fn client(&self) -> Result<kube::Client> {
+        http::install_tls_provider();
+        let config = kube::Config::new(self.url().parse().context("the URL of the simulated API server")?);
+        kube::Client::try_from(config).context("client of the simulated API server")
+    }
+
+    /// Writes so many times per second from now on; 0 stops. Gives what was written until then.
+    pub async fn set_rate(&self, rate: u32) -> Result<Totals> {
+        Self::ask(http::client(None)?.post(format!("{}/churn?rate={rate}", self.url()))).await
+    }
+
+    /// What was written until now.
+    pub async fn totals(&self) -> Result<Totals> {
+        Self::ask(http::client(None)?.get(format!("{}/churn", self.url()))).await
+    }
+
+    async fn ask(request: RequestBuilder) -> Result<Totals> {
+        let answer = request.timeout(Duration::from_secs(5)).send().await.context("asking the simulated API server")?;
+        answer.error_for_status()?.json().await.context("reading what the simulated API server wrote")
+    }
+
+    /// Starts an operator that follows it, and waits for the first sync.
+    pub async fn followed(self, fleet: &Fleet, prefix: &str) -> Result<Scene> {
+        let run = Run::start(fleet, CLUSTER, prefix).await?;
+        let pods = self.totals().await?.pods;
+        run.until_indexed(usize::try_from(pods)?).await?;
+        Ok(Scene { run, simulated: self, opensearch: fleet.opensearch()?.client()? })
+    }
+}
+
+/// A simulated API server and an operator that follows it.
+#[derive(Debug)]
+pub struct Scene {
+    /// The operator, which is dropped before its member.
+    pub run: Run,
+    /// The member.
+    pub simulated: Simulated,
+    opensearch: crate::opensearch::OpenSearch,
+}
+
+impl Scene {
+    /// Starts both, and waits for the first sync.
+    pub async fn start(fleet: &Fleet, pods: usize, prefix: &str) -> Result<Self> {
+        Simulated::start(fleet, pods).await?.followed(fleet, prefix).await
+    }
+
+    /// Stops the writes, and waits until the index holds as many documents as there are pods: a figure of an index that is not right says
+    /// nothing. Gives how long that took.
+    pub async fn until_complete(&self) -> Result<Duration> {
+        let started = Instant::now();
+        self.simulated.set_rate(0).await?;
+        let pods = self.simulated.totals().await?.pods;
+        eventually("there is a document for every pod", DEADLINE, || async {
+            let documents = self.opensearch.count(&self.run.prefix, &json!({ "match_all": {} })).await?;
+            anyhow::ensure!(documents == pods, "{documents} documents of {pods} pods");
+            let pending = self.run.scrape().await?.pending_documents();
+            anyhow::ensure!(pending == 0.0, "{pending} changes are pending");
+            Ok(())
+        })
+        .await?;
+        tokio::time::sleep(LOOK).await;
+        Ok(started.elapsed())
+    }
+
+    /// Removes the documents and both programs.
+    pub async fn finish(self) -> Result<()> {
+        self.run.finish().await?;
+        self.simulated.hub.run(&["delete", "clusters.cluster.karmada.io", CLUSTER]).await.map(drop)
+    }
+}
