@@ -3,6 +3,7 @@
 #   DEMO_ARGS=--exit       the demo stops at its end; without a terminal, or with CI set, it does so anyway (--stay keeps it)
 #   BENCH_ARGS=…           arguments of `e2e bench`
 #   SOAK_ARGS=…            arguments of `e2e soak`, such as --minutes 2 or --seed 7
+#   SEEDS=500              simulated runs of `make test`; CLEAN_SEEDS=10000 those of `make mutants`
 #   E2E_THREADS=2          end-to-end tests at a time; each may start servers of up to 3 GiB
 
 CARGO ?= cargo
@@ -10,11 +11,13 @@ DEMO_ARGS ?=
 BENCH_ARGS ?=
 SOAK_ARGS ?=
 E2E_THREADS ?= 2
+SEEDS ?= 500
+CLEAN_SEEDS ?= 10000
 
 STEP = @printf '\n== %s\n'
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench soak fmt parts crds deny prerequisites
+.PHONY: help demo test mutants bench soak fmt parts crds deny prerequisites
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -35,11 +38,18 @@ test: prerequisites ## Everything that has to pass: format, lints, tests, end-to
 	$(STEP) 'programs'
 	$(CARGO) build --locked --workspace --bins
 	$(STEP) 'unit, property and scenario tests'
-	$(CARGO) test --locked --package fleetdex
+	$(CARGO) test --locked --package fleetdex --package simulation
+	$(STEP) 'simulation: 500 seeds'
+	$(CARGO) run --locked --quiet --package simulation -- run --seeds $(SEEDS)
 	$(STEP) 'real parts'
 	$(CARGO) run --locked --quiet --package e2e -- parts
 	$(STEP) 'end-to-end tests on the real parts'
 	$(CARGO) test --locked --package e2e -- --test-threads=$(E2E_THREADS)
+
+mutants: ## Bugs planted one by one, each of which the simulation has to find; then 10,000 seeds without one
+	$(CARGO) build --locked --release --package simulation --features planted-bugs
+	target/release/simulation mutants
+	target/release/simulation run --seeds $(CLEAN_SEEDS) --from 1
 
 bench: prerequisites ## Measure; figures go to target/bench/results.json
 	$(CARGO) build --locked --release --workspace --bins

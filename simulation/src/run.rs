@@ -41,7 +41,8 @@ enum WorldTrouble {
     JoinOrLeave,
 }
 
-const WORLD_TROUBLES: [WorldTrouble; 10] = [
+const WORLD_TROUBLES: [WorldTrouble; 11] = [
+    WorldTrouble::EditRegistry,
     WorldTrouble::RestartApiserver,
     WorldTrouble::Compact,
     WorldTrouble::Restore,
@@ -115,6 +116,9 @@ async fn simulate(seed: u64, report: &mut Report) -> anyhow::Result<()> {
         for _ in 0..world.random.random_range(0..8) {
             world.write();
             report.operations += 1;
+        }
+        if world.random.random_ratio(1, 8) {
+            world.write_often();
         }
         let pause = world.random.random_range(0..3_000);
         tokio::time::sleep(Duration::from_millis(pause)).await;

@@ -45,6 +45,8 @@ pub struct World {
     pub store: OpenSearch,
     /// What the registry asks for.
     pub selection: Selection,
+    /// What it asked for before.
+    selection_before: Option<Selection>,
     /// How often each thing was done to the fleet that is no fault of a server.
     pub done: BTreeMap<&'static str, u64>,
     members: watch::Sender<Vec<ClusterName>>,
@@ -92,6 +94,7 @@ impl World {
             servers,
             store,
             selection,
+            selection_before: None,
             done: BTreeMap::new(),
             members,
             registries,
@@ -150,6 +153,19 @@ impl World {
         self.write_to(&cluster);
     }
 
+    /// Changes one object many times in a row.
+    pub fn write_often(&mut self) {
+        let cluster = self.some_cluster();
+        for _ in 0..self.random.random_range(5..20) {
+            self.writes += 1;
+            let object = json!({
+                "metadata": { "name": "busy", "namespace": NAMESPACES[0], "labels": { "tier": "web" } },
+                "spec": { "value": self.writes },
+            });
+            self.apply(&cluster, KINDS[0], object);
+        }
+    }
+
     fn write_to(&mut self, cluster: &ClusterName) {
         self.writes += 1;
         let writes = self.writes;
@@ -179,7 +195,12 @@ impl World {
 
     /// Changes what the registry asks for.
     pub fn edit_registry(&mut self) -> anyhow::Result<()> {
-        self.selection = Selection::random(&mut self.random);
+        // Often back to what it was: what was removed has to come again.
+        let other = match self.selection_before.take() {
+            Some(before) if self.random.random_ratio(2, 3) => before,
+            _ => Selection::random(&mut self.random),
+        };
+        self.selection_before = Some(std::mem::replace(&mut self.selection, other));
         self.registries.send_replace(vec![self.selection.registry()?]);
         self.count("registry edited");
         Ok(())
@@ -361,6 +382,8 @@ fn newest_steady(server: &apiserver::Server) -> u64 {
 fn cluster(random: &mut StdRng) -> apiserver::Server {
     let mut options = apiserver::Options::new(random.random());
     options.largest_page = Some(random.random_range(2..20));
+    // Close below a number with a digit more, which is soon passed.
+    options.first_revision = 10_u64.pow(random.random_range(1..4)).saturating_sub(random.random_range(1..60)).max(1);
     options.cached_events = random.random_range(10..200);
     options.latency = Duration::from_millis(random.random_range(0..50));
     apiserver::Server::new(options)

@@ -1,10 +1,8 @@
 //! Kubernetes resource versions.
 
-use std::{cmp::Ordering, fmt, str::FromStr};
+use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
-
-use crate::planted::{Bug, planted};
 
 /// The text is no resource version that can be ordered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -15,7 +13,7 @@ pub struct InvalidVersion(String);
 ///
 /// Kubernetes promises this order since 1.35 (KEP-5504); before, it held in practice, because the versions are etcd
 /// revisions. An external version of OpenSearch is a signed 64-bit number, so larger values are refused here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Version(u64);
 
@@ -30,21 +28,6 @@ impl Version {
     /// A planted bug's idea of where to go on.
     pub(crate) fn next(self) -> Self {
         Self(self.0.saturating_add(1))
-    }
-}
-
-impl Ord for Version {
-    fn cmp(&self, other: &Self) -> Ordering {
-        if planted(Bug::CompareVersionsAsText) {
-            return self.0.to_string().cmp(&other.0.to_string());
-        }
-        self.0.cmp(&other.0)
-    }
-}
-
-impl PartialOrd for Version {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
     }
 }
 

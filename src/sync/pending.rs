@@ -7,6 +7,7 @@ use ahash::AHashMap;
 use crate::{
     bulk::{Write, encoded_len},
     model::{IndexName, Version},
+    planted::{Bug, planted},
 };
 
 /// A document: its alias and its id.
@@ -80,7 +81,7 @@ impl<T> Pending<T> {
                 None
             }
             Some(Slot::Queued(queued)) => {
-                if queued.write.version > operation.write.version {
+                if is_newer(queued.write.version, operation.write.version) {
                     return Some(operation);
                 }
                 let replaced = mem::replace(queued, operation);
@@ -90,7 +91,7 @@ impl<T> Pending<T> {
                 Some(replaced)
             }
             Some(Slot::InFlight { newer, .. }) => {
-                if newer.as_ref().is_some_and(|newer| newer.write.version > operation.write.version) {
+                if newer.as_ref().is_some_and(|newer| is_newer(newer.write.version, operation.write.version)) {
                     return Some(operation);
                 }
                 let replaced = newer.replace(operation);
@@ -177,6 +178,13 @@ impl<T> Pending<T> {
             Slot::InFlight { newer, .. } => newer.as_ref().map(|newer| newer.write.version),
         }
     }
+}
+
+fn is_newer(left: Version, right: Version) -> bool {
+    if planted(Bug::CompareVersionsAsText) {
+        return left.to_string() > right.to_string();
+    }
+    left > right
 }
 
 #[cfg(test)]

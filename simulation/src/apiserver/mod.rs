@@ -63,6 +63,8 @@ pub struct Options {
     pub cached_events: usize,
     /// A request waits for a random time up to this before it is answered, so that things happen in between.
     pub latency: Duration,
+    /// The revision of an etcd that is new.
+    pub first_revision: u64,
     /// The time at which the server is made: the first creation timestamps.
     pub epoch: jiff::Timestamp,
 }
@@ -71,7 +73,15 @@ impl Options {
     /// The usual resources and limits, and no latency. Creation begins on 2026-01-01.
     pub fn new(seed: u64) -> Self {
         let epoch = jiff::Timestamp::from_second(1_767_225_600).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
-        Self { seed, resources: usual_resources(), largest_page: None, cached_events: 10_000, latency: Duration::ZERO, epoch }
+        Self {
+            seed,
+            resources: usual_resources(),
+            largest_page: None,
+            cached_events: 10_000,
+            latency: Duration::ZERO,
+            first_revision: 1,
+            epoch,
+        }
     }
 }
 

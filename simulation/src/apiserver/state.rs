@@ -170,7 +170,7 @@ impl State {
 
 fn new_etcd(options: &Options) -> Etcd {
     let resources: Vec<Resource> = options.resources.clone();
-    Etcd::new(resources, options.cached_events)
+    Etcd::new(resources, options.cached_events, options.first_revision)
 }
 
 fn stored(key: &str, version: u64, object: &Object) -> Stored {

@@ -93,9 +93,9 @@ impl Row {
 }
 
 impl Etcd {
-    pub(super) fn new(resources: Vec<Resource>, cache_capacity: usize) -> Self {
+    pub(super) fn new(resources: Vec<Resource>, cache_capacity: usize, revision: u64) -> Self {
         let tables = resources.into_iter().map(|resource| (Name::from(&resource), Table::new(resource))).collect();
-        Self { revision: 1, compacted: 0, cache_capacity, tables }
+        Self { revision, compacted: 0, cache_capacity, tables }
     }
 
     pub(super) fn revision(&self) -> u64 {
@@ -284,7 +284,7 @@ mod tests {
     use super::*;
 
     fn etcd() -> Etcd {
-        Etcd::new(usual(), 3)
+        Etcd::new(usual(), 3, 1)
     }
 
     fn pods() -> Name {
