@@ -13,7 +13,6 @@ use super::{CLUSTER, DEADLINE, Sizes};
 use crate::fleet::Fleet;
 use crate::objects::Objects;
 use crate::opensearch::OpenSearch;
-use crate::oracle::documents;
 use crate::poll::eventually;
 
 /// A restart is short: it is looked at more closely than other things.
@@ -75,9 +74,9 @@ async fn restart(fleet: &Fleet, run: &Run, sizes: &Sizes, between: impl AsyncFnO
     let hub = Objects::of(fleet.control_plane())?;
     let started = Instant::now();
     run.operator.restart()?;
-    let answered = until(run, |scrape| member_answers(scrape)).await?;
+    let answered = until(run, member_answers).await?;
     loop {
-        until(run, |scrape| follows_everything(scrape)).await?;
+        until(run, follows_everything).await?;
         if is_ready(&hub, &run.prefix).await? {
             break;
         }
@@ -125,7 +124,7 @@ async fn is_ready(hub: &Objects, registry: &str) -> Result<bool> {
 /// Waits until a checkpoint of every cluster is stored.
 async fn until_checkpoint(opensearch: &OpenSearch, state: &str) -> Result<()> {
     eventually("the checkpoint is stored", DEADLINE, || async {
-        let stored = documents(opensearch, state).await?;
+        let stored = opensearch.documents(state).await?;
         let has_units = |hit: &Value| hit["_source"]["units"].as_object().is_some_and(|units| !units.is_empty());
         ensure!(!stored.is_empty() && stored.iter().all(has_units), "stored: {stored:?}");
         Ok::<_, anyhow::Error>(())
