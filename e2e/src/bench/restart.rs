@@ -3,8 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use reqwest::Method;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::figures::{Figures, verdict};
 use super::run::Run;
@@ -134,9 +133,11 @@ async fn until_checkpoint(opensearch: &OpenSearch, state: &str) -> Result<()> {
 
 /// Deletes all checkpoints.
 async fn forget(opensearch: &OpenSearch, state: &str) -> Result<()> {
-    opensearch.refresh(state).await?;
-    let everything = json!({ "query": { "match_all": {} } });
-    let answer = opensearch.send(Method::POST, &format!("{state}/_delete_by_query?refresh=true"), Some(&everything)).await?;
-    ensure!(answer.status == 200 && answer.body["deleted"].as_u64() > Some(0), "no checkpoint was deleted: {}", answer.body);
+    for hit in opensearch.documents(state).await? {
+        let id = hit["_id"].as_str().with_context(|| format!("no id in {hit}"))?;
+        opensearch.delete(&format!("{state}/_doc/{id}?refresh=true")).await?;
+    }
+    let left = opensearch.documents(state).await?;
+    ensure!(left.is_empty(), "checkpoints are left: {left:?}");
     Ok(())
 }
