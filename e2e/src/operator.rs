@@ -43,6 +43,17 @@ pub struct Operator {
     _guard: Guard,
 }
 
+/// What a command came to.
+#[derive(Debug, Clone)]
+pub struct Ran {
+    /// Its exit code.
+    pub code: i32,
+    /// Its standard output.
+    pub out: String,
+    /// Its standard error.
+    pub err: String,
+}
+
 /// What a process has used so far.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Usage {
@@ -98,6 +109,17 @@ impl Operator {
         Ok(token.trim().to_owned())
     }
 
+    /// Runs `fleetdex` with these arguments, as somebody would who asks this operator.
+    pub async fn ask(&self, arguments: &[&str]) -> Result<Ran> {
+        let mut command = tokio::process::Command::new(fleetdex_program()?);
+        command.args(arguments).env("FLEETDEX_SERVER", format!("http://{}", self.api_address()));
+        let output = command.env("FLEETDEX_TOKEN_FILE", &self.token_file).kill_on_drop(true).output().await;
+        let output = output.with_context(|| format!("running fleetdex {}", arguments.join(" ")))?;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let code = output.status.code().context("fleetdex was ended by a signal")?;
+        Ok(Ran { code, out: text(&output.stdout), err: text(&output.stderr) })
+    }
+
     /// The running program, for its log, for pausing it, and for waiting until it ends.
     pub fn process(&self) -> &Process {
         &self.process
@@ -137,6 +159,17 @@ impl Operator {
         let text = response.text().await.with_context(|| format!("GET {url}"))?;
         ensure!(status.is_success(), "GET {url}: {status}: {text}");
         Ok(text)
+    }
+
+    /// Runs our program as somebody who asks this operator, such as `["verify"]`. Gives the exit code and what was printed.
+    pub async fn ask(&self, arguments: &[&str]) -> Result<(Option<i32>, String)> {
+        let server = format!("--server=http://{}", self.api_address());
+        let token_file = format!("--token-file={}", self.token_file.display());
+        let mut command = tokio::process::Command::new(fleetdex_program()?);
+        command.args(arguments).args([server, token_file]).kill_on_drop(true);
+        let output = command.output().await.with_context(|| format!("running fleetdex {}", arguments.join(" ")))?;
+        let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
+        Ok((output.status.code(), text))
     }
 
     /// SIGKILL.

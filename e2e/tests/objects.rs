@@ -203,8 +203,24 @@ async fn a_document_that_the_store_refuses_has_a_fallback_and_its_batch_mates_ar
     registry.apply().await.unwrap();
     registry.until_ready().await.unwrap();
     assert_eq!(until_everything_is_there(&stage, &registry, &namespace).await, 54);
-    let status = registry.status().await.unwrap();
-    assert!(status.to_string().contains("4 refused by the store"), "{status}");
+    let told = registry.until_phase("member1", "Synced", "4 refused by the store").await.unwrap();
+    let uids = async || -> Vec<String> {
+        let listed = objects.get(&things).await.unwrap();
+        listed["items"].as_array().unwrap().iter().map(|item| item["metadata"]["uid"].as_str().unwrap().to_owned()).collect()
+    };
+    let names_one =
+        uids().await.iter().any(|uid| told.to_string().contains(&format!("such as awkward.example.io/v1/Thing/{uid}")));
+    assert!(names_one, "{told}");
+    until_rejected(&stage, 4).await;
+    // They are of the version that they should be.
+    let verified = stage.operator.ask(&["verify"]).await.unwrap();
+    assert_eq!(verified.code, 0, "{verified:?}");
+    // After a restart nothing is refused anew, and still it is told.
+    stage.operator.terminate(PATIENCE).await.unwrap();
+    stage.operator.restart().unwrap();
+    stage.operator.wait_ready(PATIENCE).await.unwrap();
+    registry.until_phase("member1", "Synced", "4 refused by the store").await.unwrap();
+    until_rejected(&stage, 4).await;
 
     for object in &refused {
         let name = object["metadata"]["name"].as_str().unwrap();
@@ -236,7 +252,21 @@ async fn a_document_that_the_store_refuses_has_a_fallback_and_its_batch_mates_ar
     let stored = document(&stage.opensearch, &registry.prefix, &native).await.unwrap();
     same_fields(&stored, &native).unwrap();
     assert!(stored["search"].get("rejected").is_none(), "{stored}");
+    registry.until_phase("member1", "Synced", "3 refused by the store").await.unwrap();
+    until_rejected(&stage, 3).await;
     registry.remove().await.unwrap();
+}
+
+/// Waits until the gauge says so.
+async fn until_rejected(stage: &Stage, count: u32) {
+    eventually("the documents that are refused are counted", PATIENCE, || async {
+        let labels = "cluster=\"member1\",kind=\"awkward.example.io/v1/Thing\"";
+        let seen = stage.operator.metric("fleetdex_rejected_documents", labels).await?;
+        anyhow::ensure!((seen - f64::from(count)).abs() < 0.5, "{seen}");
+        Ok(())
+    })
+    .await
+    .unwrap();
 }
 
 #[tokio::test]

@@ -1,6 +1,9 @@
 //! What should be stored, from the members' own state, against what is stored. It knows nothing of how the operator works.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use fleetdex::model::{ClusterName, IndexPrefix};
 use serde_json::Value;
@@ -84,14 +87,14 @@ fn indices_of(store: &OpenSearch, prefix: &IndexPrefix, cluster: &ClusterName) -
 }
 
 /// Id → version and source of what an alias shows; nothing if it does not exist.
-pub fn stored(store: &OpenSearch, alias: &str) -> BTreeMap<String, (u64, Value)> {
+pub fn stored(store: &OpenSearch, alias: &str) -> BTreeMap<String, (u64, Arc<Value>)> {
     store.documents(alias).into_iter().map(|document| (document.id, (document.version, document.source))).collect()
 }
 
 fn compare(
     cluster: &ClusterName,
     mut expected: Expected,
-    stored: BTreeMap<String, (u64, Value)>,
+    stored: BTreeMap<String, (u64, Arc<Value>)>,
     selection: &Selection,
     found: &mut Vec<String>,
 ) {

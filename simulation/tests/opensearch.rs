@@ -31,9 +31,8 @@ async fn send(server: &OpenSearch, method: Method, path: &str, body: &str) -> (u
 }
 
 fn index_line(id: &str, version: u64) -> String {
-    format!(
-        "{{\"index\":{{\"_index\":\"i\",\"_id\":\"{id}\",\"version\":{version},\"version_type\":\"external_gte\"}}}}\n{{\"kind\":\"Pod\"}}\n"
-    )
+    let action = json!({ "index": { "_index": "i", "_id": id, "version": version, "version_type": "external_gte" } });
+    format!("{action}\n{{\"kind\":\"Pod\"}}\n")
 }
 
 async fn bulk(server: &OpenSearch, body: &str) -> Result<Vec<u64>, String> {

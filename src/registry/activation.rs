@@ -11,12 +11,15 @@ use crate::{
     pipeline::Pipeline,
     planted::{Bug, planted},
     store::Generation,
-    sync::progress::Progress,
+    sync::progress::{Obstacle, Progress},
 };
 
-/// How long a generation waits for kinds that fail, and for clusters that cannot say what they serve. After that it is as complete
-/// as it will be, and the kinds that work should be seen.
+/// How long the first generation of a cluster waits for kinds that fail, and for clusters that cannot say what they serve. After that
+/// the kinds that work should be seen.
 pub const PATIENCE: Duration = Duration::from_mins(1);
+/// How long one that replaces another waits for kinds that the member refuses. What the old one has of them is lost then; but it also has
+/// what must no longer be stored.
+pub const REPLACING_PATIENCE: Duration = Duration::from_mins(10);
 const MAX_DELAY: Duration = Duration::from_secs(15);
 
 /// The generations that queries are not answered from yet.
@@ -57,9 +60,13 @@ impl Activations {
             }
         });
         let waiting = waiting.or_insert_with(|| Waiting::new(generation));
-        let is_settled = |progress: Option<&Progress>| progress.is_some_and(|progress| progress.is_settled(PATIENCE));
-        let is_complete = planted(Bug::ShowHalfFilled) || !units.is_empty() && units.iter().copied().all(is_settled);
-        if is_complete && (is_certain || waiting.since.elapsed() >= PATIENCE) && waiting.task.is_none() {
+        let replaces = waiting.generation.replaces;
+        let patience = if replaces { REPLACING_PATIENCE } else { PATIENCE };
+        let is_settled = |unit: &Option<&Progress>| {
+            unit.is_some_and(|progress| progress.is_synced() || is_hopeless(progress, replaces, patience))
+        };
+        let is_complete = planted(Bug::ShowHalfFilled) || !units.is_empty() && units.iter().all(is_settled);
+        if is_complete && (is_certain || waiting.since.elapsed() >= patience) && waiting.task.is_none() {
             let activation = activate(pipeline.clone(), waiting.generation.clone(), Arc::clone(&self.changed));
             waiting.task = Some(AbortOnDropHandle::new(tokio::spawn(activation)));
         }
@@ -74,6 +81,15 @@ impl Activations {
 impl Waiting {
     fn new(generation: Generation) -> Self {
         Self { generation, since: Instant::now(), task: None }
+    }
+}
+
+/// Whether there is no use in waiting for a unit any longer.
+fn is_hopeless(progress: &Progress, replaces: bool, patience: Duration) -> bool {
+    match progress.stopped_by(patience) {
+        Some(Obstacle::Refusal) => true,
+        Some(Obstacle::Member) => !replaces,
+        Some(Obstacle::Store) | None => false,
     }
 }
 

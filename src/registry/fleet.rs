@@ -2,12 +2,15 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, OnceLock},
     time::Duration,
 };
 
 use sha2::{Digest, Sha256};
-use tokio::sync::{Notify, Semaphore};
+use tokio::{
+    sync::{Notify, Semaphore},
+    time::Instant,
+};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use super::{
@@ -74,7 +77,26 @@ struct Sweeping {
     after: Vec<Arc<Progress>>,
     stop: CancellationToken,
     task: Option<AbortOnDropHandle<()>>,
-    done: Arc<Mutex<bool>>,
+    done: Arc<OnceLock<Instant>>,
+}
+
+impl Sweeping {
+    fn start(pipeline: &Pipeline, wanted: Wanted, after: Vec<Arc<Progress>>, changed: &Arc<Notify>) -> Self {
+        let (stop, done) = (CancellationToken::new(), Arc::new(OnceLock::new()));
+        let sweep = Sweep {
+            pipeline: pipeline.clone(),
+            wanted: wanted.clone(),
+            after: after.clone(),
+            changed: Arc::clone(changed),
+            done: Arc::clone(&done),
+        };
+        let task = Some(AbortOnDropHandle::new(tokio::spawn(sweep.run(stop.clone()))));
+        Self { wanted, after, stop, task, done }
+    }
+
+    fn done_at(&self) -> Option<Instant> {
+        self.done.get().copied()
+    }
 }
 
 /// Everything that runs for the registries. Dropping it ends everything at once, as a kill would.
@@ -178,6 +200,7 @@ impl Fleet {
     pub fn look_after(&mut self) {
         if let Some(applied) = self.applied.take() {
             self.activate(&applied.plan);
+            self.sweep_again();
             self.applied = Some(applied);
         }
     }
@@ -378,6 +401,18 @@ impl Fleet {
         self.units.insert(stream.clone(), running);
     }
 
+    /// Sweeps again now and then: a write that was long under way may bring back what a sweep has deleted, and audits only look at what
+    /// is wanted.
+    fn sweep_again(&mut self) {
+        let Some(interval) = self.audit_interval else { return };
+        for (name, sweeping) in &mut self.sweeps {
+            let is_due = sweeping.done_at().is_some_and(|done| done.elapsed() >= interval);
+            if let Some(store) = self.stores.get(name).filter(|_| is_due) {
+                *sweeping = Sweeping::start(&store.pipeline, sweeping.wanted.clone(), Vec::new(), &self.changed);
+            }
+        }
+    }
+
     /// Removes what no registry wants any more. `stopped` are streams whose last writes have to be in the store before.
     fn sweep(&mut self, plan: &Plan, stopped: &[Arc<Progress>]) {
         for (name, store) in &self.stores {
@@ -395,23 +430,13 @@ impl Fleet {
             // A sweep that is given up here has perhaps not waited for all of its streams.
             let unsettled = sweeping.after.iter().filter(|progress| progress.outstanding() > 0);
             let after: Vec<Arc<Progress>> = unsettled.chain(stopped).cloned().collect();
-            let stop = CancellationToken::new();
-            let done = Arc::new(Mutex::new(false));
-            let sweep = Sweep {
-                pipeline: store.pipeline.clone(),
-                wanted: wanted.clone(),
-                after: after.clone(),
-                changed: Arc::clone(&self.changed),
-                done: Arc::clone(&done),
-            };
-            let task = AbortOnDropHandle::new(tokio::spawn(sweep.run(stop.clone())));
-            *sweeping = Sweeping { wanted, after, stop, task: Some(task), done };
+            *sweeping = Sweeping::start(&store.pipeline, wanted, after, &self.changed);
         }
     }
 
     /// Whether a store holds nothing but what the applied plan wants of it.
     pub fn is_swept(&self, store: &StoreName) -> bool {
-        self.sweeps.get(store).is_some_and(|sweep| *sweep.done.lock().unwrap_or_else(PoisonError::into_inner))
+        self.sweeps.get(store).is_some_and(|sweep| sweep.done_at().is_some())
     }
 
     /// Whether queries of a cluster are answered from the generation that its streams write to.

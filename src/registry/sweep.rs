@@ -2,12 +2,12 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, OnceLock},
     time::Duration,
 };
 
 use backon::{BackoffBuilder, ExponentialBuilder};
-use tokio::sync::Notify;
+use tokio::{sync::Notify, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -41,8 +41,8 @@ pub struct Sweep {
     pub after: Vec<Arc<Progress>>,
     /// Notified at the end.
     pub changed: Arc<Notify>,
-    /// Set at the end.
-    pub done: Arc<Mutex<bool>>,
+    /// When it ended.
+    pub done: Arc<OnceLock<Instant>>,
 }
 
 impl Sweep {
@@ -52,7 +52,7 @@ impl Sweep {
             biased;
             () = cancel.cancelled() => {}
             () = self.sweep() => {
-                *self.done.lock().unwrap_or_else(PoisonError::into_inner) = true;
+                self.done.get_or_init(Instant::now);
                 self.changed.notify_one();
             }
         }

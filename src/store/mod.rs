@@ -58,6 +58,8 @@ pub struct Generation {
     pub target: IndexName,
     /// Whether queries are answered from it.
     pub live: bool,
+    /// Whether queries are answered from an older one as long as it is not.
+    pub replaces: bool,
 }
 
 impl Generation {
@@ -65,7 +67,7 @@ impl Generation {
     #[cfg(test)]
     pub(crate) fn first(prefix: &IndexPrefix, cluster: &ClusterName) -> Self {
         let (index, target) = (prefix.generation(cluster, 1), prefix.write_alias(cluster, 1));
-        Self { cluster: cluster.clone(), number: 1, id: "first".into(), index, target, live: false }
+        Self { cluster: cluster.clone(), number: 1, id: "first".into(), index, target, live: false, replaces: false }
     }
 }
 

@@ -39,9 +39,10 @@ const AT_ONCE: usize = 2;
 const AT_ONCE_PER_CLUSTER: usize = 1;
 /// Objects per page, as of any list: of metadata alone, some hundred kilobytes.
 const PAGE_SIZE: u32 = 500;
-/// How often to look whether everything up to a list has arrived.
+/// How often to look whether everything has arrived that could explain a difference.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
-/// How long to wait for that. Where nothing happens, a bookmark tells, and apiservers send one every minute.
+/// How long to wait for that. Where nothing happens, a bookmark tells, and apiservers send one every minute:
+/// `defaultBookmarkFrequency` of <https://pkg.go.dev/k8s.io/apiserver/pkg/storage/cacher>
 const PATIENCE: Duration = Duration::from_secs(75);
 
 /// An audit came to no result.
@@ -171,8 +172,9 @@ impl Audit {
         let _alone = permit(&self.permits.unit).await?;
         let (mut suspects, list_version, generation) = self.first_look().await?;
         if !suspects.is_empty() {
-            tracing::debug!(unit = %self.unit, suspects = suspects.len(), %list_version, "an audit waits to look again");
-            self.wait_for(list_version).await?;
+            let conclusive = suspects.conclusive_from(list_version);
+            tracing::debug!(unit = %self.unit, suspects = suspects.len(), version = %conclusive, "an audit waits to look again");
+            self.wait_for(conclusive).await?;
             self.second_look(&mut suspects, &generation).await?;
         }
         Ok(suspects.finish())
@@ -194,10 +196,10 @@ impl Audit {
         self.source.current_version().await.map_err(AuditError::Member)
     }
 
-    /// Waits until everything that a list showed must be stored, or for so long that it does not matter why it is not.
-    async fn wait_for(&self, list_version: Version) -> Result<(), AuditError> {
+    /// Waits until everything up to a version is stored, or for so long that it does not matter why it is not.
+    async fn wait_for(&self, version: Version) -> Result<(), AuditError> {
         let deadline = Instant::now() + PATIENCE;
-        let has_arrived = || self.progress.acknowledged().is_some_and(|mark| mark.version >= list_version);
+        let has_arrived = || self.progress.acknowledged().is_some_and(|mark| mark.version >= version);
         while Instant::now() < deadline {
             sleep(LOOK_INTERVAL).await;
             if has_arrived() {

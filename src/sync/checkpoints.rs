@@ -159,6 +159,7 @@ mod tests {
             index: prefix.generation(&cluster, number),
             target: prefix.write_alias(&cluster, number),
             live: true,
+            replaces: false,
             cluster,
         }
     }

@@ -35,6 +35,17 @@ pub enum UnitState {
     },
 }
 
+/// What keeps a unit from going on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Obstacle {
+    /// The store.
+    Store,
+    /// The member, in a way that may pass.
+    Member,
+    /// The member, which refuses this kind until somebody changes something.
+    Refusal,
+}
+
 /// The progress of one unit. Shared by the unit's task, its writes and the status.
 #[derive(Debug)]
 pub struct Progress {
@@ -67,6 +78,7 @@ struct Snapshot {
     /// Whether the store holds a complete list and everything after it.
     in_sync: bool,
     failing_since: Option<Instant>,
+    obstacle: Option<Obstacle>,
 }
 
 /// A version, and how many objects there were at it.
@@ -118,7 +130,7 @@ impl Flow {
 impl Progress {
     /// Progress of a unit of `cluster`; `changed` is notified of every change of state.
     pub fn new(cluster: ClusterName, changed: Arc<Notify>) -> Arc<Self> {
-        let state = Snapshot { state: UnitState::Starting, synced_at: None, in_sync: false, failing_since: None };
+        let state = Snapshot { state: UnitState::Starting, synced_at: None, in_sync: false, failing_since: None, obstacle: None };
         Arc::new(Self {
             cluster,
             drained: Notify::new(),
@@ -147,10 +159,15 @@ impl Progress {
         lock(&self.state).synced_at
     }
 
-    /// Whether there is no use in waiting for this unit: it is in sync, or has been failing for so long.
-    pub fn is_settled(&self, patience: Duration) -> bool {
+    /// Whether the store holds everything that the unit has.
+    pub fn is_synced(&self) -> bool {
+        lock(&self.state).state == UnitState::Synced
+    }
+
+    /// What has kept the unit from going on for at least so long.
+    pub fn stopped_by(&self, patience: Duration) -> Option<Obstacle> {
         let current = lock(&self.state);
-        current.state == UnitState::Synced || current.failing_since.is_some_and(|since| since.elapsed() >= patience)
+        current.obstacle.filter(|_| current.failing_since.is_some_and(|since| since.elapsed() >= patience))
     }
 
     /// Sets the state.
@@ -163,6 +180,9 @@ impl Progress {
             current.synced_at = Some(Timestamp::now());
         }
         let failing = matches!(state, UnitState::Failing { .. });
+        if !failing {
+            current.obstacle = None;
+        }
         current.failing_since = failing.then(|| current.failing_since.unwrap_or_else(Instant::now));
         current.state = state;
         drop(current);
@@ -170,7 +190,8 @@ impl Progress {
     }
 
     /// The last attempt failed.
-    pub fn failing(&self, reason: &'static str, message: String) {
+    pub fn failing(&self, obstacle: Obstacle, reason: &'static str, message: String) {
+        lock(&self.state).obstacle = Some(obstacle);
         self.set_state(UnitState::Failing { reason, message });
     }
 

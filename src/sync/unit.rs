@@ -13,7 +13,7 @@ use super::{
     audit::Audit,
     checkpoints::UnitKey,
     outlet::{Outlet, Wait},
-    progress::Progress,
+    progress::{Obstacle, Progress},
 };
 use crate::{
     bulk::Write,
@@ -85,7 +85,7 @@ impl UnitTask {
             match self.open().await {
                 Ok(generation) => break generation,
                 Err(error) => {
-                    self.progress.failing(error.reason(), error.to_string());
+                    self.progress.failing(Obstacle::Store, error.reason(), error.to_string());
                     tokio::time::sleep(backoff.next().unwrap_or(MAX_DELAY)).await;
                 }
             }
@@ -167,7 +167,8 @@ impl Running {
             self.task.metrics.watch_expired.inc();
             RelistReason::Expired
         } else {
-            self.task.progress.failing(fault.kind.reason(), fault.message.clone());
+            let obstacle = if fault.kind.is_refusal() { Obstacle::Refusal } else { Obstacle::Member };
+            self.task.progress.failing(obstacle, fault.kind.reason(), fault.message.clone());
             RelistReason::Error
         };
         let followed = self.machine.known_version().is_some();

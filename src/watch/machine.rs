@@ -104,6 +104,11 @@ pub enum FaultKind {
 }
 
 impl FaultKind {
+    /// Whether the member understands and refuses, so that waiting alone does not help.
+    pub fn is_refusal(self) -> bool {
+        matches!(self, Self::Forbidden | Self::NotFound | Self::Invalid)
+    }
+
     /// The reason of a condition, in CamelCase.
     pub fn reason(self) -> &'static str {
         match self {

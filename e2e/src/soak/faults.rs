@@ -51,7 +51,8 @@ pub enum Kind {
 }
 
 impl Kind {
-    const ALL: [Self; 16] = [
+    /// All of them.
+    pub const ALL: [Self; 16] = [
         Self::ApiserverKilled,
         Self::EtcdCompacted,
         Self::StoreKilled,

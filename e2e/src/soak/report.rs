@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Display};
+use std::ops::Range;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -12,8 +13,12 @@ use crate::churn::Tally;
 
 /// The run is cut into so many parts to see whether memory grows.
 const PARTS: u64 = 6;
-/// Memory is flat if the last part has at most this much more than the second one (in the first one indices are filled).
+/// Memory is flat if the last part has at most this much more than the middle ones. What an outage needed may be kept: early parts
+/// had none.
 const FLAT_PERCENT: u64 = 20;
+const MIDDLE: Range<usize> = 2..4;
+/// Of each kind of fault so many have to be seen before memory can be judged.
+const ROUNDS: u32 = 2;
 /// Every so many samples are kept in the results.
 const THINNED: usize = 10;
 const MEGABYTE: u64 = 1_000_000;
@@ -64,10 +69,14 @@ impl Report {
 
     /// Nothing when the run was too short to tell.
     fn is_flat(&self) -> Option<bool> {
+        let rounds = Kind::ALL.iter().map(|kind| self.faults.get(kind).copied().unwrap_or_default()).min();
+        if rounds < Some(ROUNDS) {
+            return None;
+        }
         let medians = self.memory.medians(PARTS);
-        let early = medians.iter().skip(1).flatten().next()?;
-        let late = medians.iter().skip(3).flatten().next_back()?;
-        Some(late * 100 <= early * (100 + FLAT_PERCENT))
+        let middle = medians[MIDDLE].iter().flatten().max()?;
+        let last = medians.last().copied().flatten()?;
+        Some(last * 100 <= middle * (100 + FLAT_PERCENT))
     }
 }
 

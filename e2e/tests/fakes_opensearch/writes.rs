@@ -44,7 +44,8 @@ async fn versions_decide_what_is_written() {
     .unwrap();
 }
 
-/// Older, equal and newer; deleted older, newer, equal, older; made again below, at and above the delete's version; absent; the largest.
+/// Older, equal and newer; deleted older, newer, equal, older; made again below, at and above the delete's version; absent; the
+/// largest.
 fn one_after_the_other(alias: &str) -> Vec<String> {
     let put = |id: &str, version: u64| index(alias, id, version, &json!({ "kind": "Pod" }));
     let delete = |id: &str, version: u64| remove(alias, id, version);

@@ -1,46 +1,22 @@
-//! Faults that nobody is told of: only an audit finds them.
+//! Faults that nobody is told of: only an audit finds them, here one that is asked for.
 
-use anyhow::ensure;
-use e2e::fleet::unique;
-use e2e::operator::Operator;
+use e2e::churn::Churn;
+use e2e::fleet::{ApiServer, unique};
 use e2e::oracle::{documents, generations};
-use e2e::poll::eventually;
 use e2e::proxy::Fault;
-use e2e::scenario::{PATIENCE, Stage};
+use e2e::scenario::Stage;
 use serde_json::json;
 
 use super::history::{Saved, revision};
-use super::operator::STOP;
 use super::{Scene, enter, go_on_for, stop};
 
-/// The usual operator makes way for one that audits all the time.
-async fn auditing(stage: &Stage) -> Operator {
-    stage.operator.terminate(STOP).await.unwrap();
-    stage.another_operator(&["--audit-interval=2"]).await.unwrap()
-}
-
-async fn usual(stage: &Stage, auditing: Operator) {
-    auditing.terminate(STOP).await.unwrap();
-    stage.operator.restart().unwrap();
-    stage.operator.wait_ready(PATIENCE).await.unwrap();
-}
-
-async fn until_drift_is_counted(operator: &Operator, cluster: &str) {
-    let labels = format!("cluster=\"{cluster}\"");
-    eventually("drift is counted", PATIENCE, || async {
-        let drift = operator.count_of("fleetdex_drift_documents_total", &labels).await?;
-        ensure!(drift > 0.0, "{drift}");
-        Ok(())
-    })
-    .await
-    .unwrap();
-}
+/// So many documents are deleted.
+const DELETED: usize = 10;
 
 /// The revision alone does not tell: when the operator looks again, the member is further than it was.
 #[tokio::test]
 async fn a_member_that_is_set_back_and_goes_on_before_anybody_looks() {
     let stage = enter().await;
-    let operator = auditing(&stage).await;
     let cluster = unique("moved");
     let proxy = stage.register_behind_proxy(2, &cluster).await.unwrap();
     let scene = Scene::new(&stage, "moved", vec![(2, cluster.clone())], |_| ()).await;
@@ -65,40 +41,67 @@ async fn a_member_that_is_set_back_and_goes_on_before_anybody_looks() {
         number += 1;
     }
     proxy.set(Fault::None);
-    scene.until_equal().await;
     scene.registry.until_ready().await.unwrap();
+    assert!(scene.compare().await.is_err(), "there is nothing to find");
+    drift_is_found(&stage, member, &cluster).await;
+    scene.until_equal().await;
+    nothing_is_found(&stage, &scene, &cluster).await;
     scene.registry.remove().await.unwrap();
     stage.unregister(&cluster).await.unwrap();
-    usual(&stage, operator).await;
 }
 
 #[tokio::test]
 async fn documents_that_somebody_deletes_and_adds_in_the_store() {
     let stage = enter().await;
     let scene = Scene::of_both(&stage, "tampered").await;
-    let operator = auditing(&stage).await;
     let prefix = &scene.registry.prefix;
+    let member = stage.fleet.member(1).unwrap();
     let index = &generations(&stage.opensearch, prefix, "member1").await.unwrap()[0];
     // What OpenSearch remembers of a deletion keeps older versions out for a while.
     stage.opensearch.put(&format!("{index}/_settings"), &json!({ "index.gc_deletes": "1s" })).await.unwrap();
     let mut stranger = documents(&stage.opensearch, prefix).await.unwrap().swap_remove(0)["_source"].take();
-    let secrets = json!({ "query": { "term": { "kind": "Secret" } } });
-    let deleted = stage.opensearch.post(&format!("{index}/_delete_by_query?refresh=true"), &secrets).await.unwrap();
-    assert!(deleted["deleted"].as_u64().unwrap() > 0, "{deleted}");
-    until_drift_is_counted(&operator, "member1").await;
+    for hit in &stage.opensearch.documents(index).await.unwrap()[..DELETED] {
+        let id = hit["_id"].as_str().unwrap();
+        stage.opensearch.delete(&document_path(index, id)).await.unwrap();
+    }
+    drift_is_found(&stage, member, "member1").await;
     scene.until_equal().await;
 
     let uid = "00000000-0000-0000-0000-000000000000";
     stranger["cluster"] = json!("member1");
     stranger["kind"] = json!("ConfigMap");
     stranger["metadata"]["uid"] = json!(uid);
-    let id = format!("v1%2FConfigMap%2F{uid}");
     let version = stranger["metadata"]["resourceVersion"].as_str().unwrap();
-    let path = format!("{index}/_doc/{id}?refresh=true&version_type=external&version={version}");
+    let path = document_path(index, &format!("v1/ConfigMap/{uid}"));
+    let path = format!("{path}?refresh=true&version_type=external&version={version}");
     stage.opensearch.put(&path, &stranger).await.unwrap();
     assert!(scene.compare().await.is_err(), "the oracle does not see the stranger");
+    drift_is_found(&stage, member, "member1").await;
     scene.until_equal().await;
-    scene.registry.until_ready().await.unwrap();
+    nothing_is_found(&stage, &scene, "member1").await;
     scene.registry.remove().await.unwrap();
-    usual(&stage, operator).await;
+}
+
+fn document_path(index: &str, id: &str) -> String {
+    format!("{index}/_doc/{}", id.replace('/', "%2F"))
+}
+
+/// Amid changes of other objects: where nothing changes, an audit waits for a bookmark, which takes a minute.
+async fn drift_is_found(stage: &Stage, member: &ApiServer, cluster: &str) {
+    let labels = format!("cluster=\"{cluster}\"");
+    let counted = || async { stage.operator.count_of("fleetdex_drift_documents_total", &labels).await.unwrap() };
+    let before = counted().await;
+    let changes = Churn::new(member, &unique("beside"), 20, 10).await.unwrap().start();
+    let (code, text) = stage.operator.ask(&["verify", "--cluster", cluster]).await.unwrap();
+    changes.stop().await.unwrap();
+    eprintln!("{text}");
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("ConfigMap"), "{text}");
+    assert!(counted().await > before, "no drift is counted");
+}
+
+async fn nothing_is_found(stage: &Stage, scene: &Scene<'_>, cluster: &str) {
+    scene.registry.until_ready().await.unwrap();
+    let (code, text) = stage.operator.ask(&["verify", "--cluster", cluster]).await.unwrap();
+    assert_eq!(code, Some(0), "{text}");
 }

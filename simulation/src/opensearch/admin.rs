@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -232,7 +231,6 @@ pub(super) fn get_document(cluster: &Cluster, call: &Call, name: &str, id: &str)
     let Some(document) = index.get(id) else {
         return Ok(Answer { status: 404, body: json!({ "_index": index.name, "_id": id, "found": false }) });
     };
-    let source: Value = parse_source(&document.source);
     Ok(Answer::ok(json!({
         "_index": index.name,
         "_id": id,
@@ -240,11 +238,6 @@ pub(super) fn get_document(cluster: &Cluster, call: &Call, name: &str, id: &str)
         "_seq_no": document.sequence,
         "_primary_term": 1,
         "found": true,
-        "_source": source,
+        "_source": document.source,
     })))
-}
-
-/// A source that was parsed once before.
-pub(super) fn parse_source(source: &Bytes) -> Value {
-    serde_json::from_slice(source).unwrap_or_default()
 }

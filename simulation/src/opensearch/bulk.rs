@@ -66,8 +66,8 @@ pub(super) fn bulk(
     Ok(Answer::ok(json!({ "took": 1, "errors": has_errors, "items": answers })))
 }
 
-/// Makes the indices that are written to and missing; which of them could not be made. A name of which any document requires that it
-/// is an alias is not made. Deletes take no notice of that: those with versions of their own make an index.
+/// Makes the indices that are written to and missing; which of them could not be made. A name of which any document requires
+/// that it is an alias is not made. Deletes take no notice of that: those with versions of their own make an index.
 fn make_missing(cluster: &mut Cluster, moment: &mut Moment<'_>, items: &[Item]) -> BTreeMap<String, Refusal> {
     let mut missing: BTreeMap<&str, bool> = BTreeMap::new();
     for item in items {
@@ -121,7 +121,7 @@ fn apply(cluster: &mut Cluster, moment: &mut Moment<'_>, item: &Item, name: &str
         index.delete(&id, item.versioning, moment.now)?
     } else {
         check_text(moment, item)?;
-        index.index(&id, item.source.clone(), item.versioning, moment.now)?
+        index.index(&id, &item.source, item.versioning, moment.now)?
     };
     moment.counters.note_written(name, item.action, &written);
     Ok(Applied { id, written })

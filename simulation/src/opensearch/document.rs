@@ -2,7 +2,6 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -31,7 +30,7 @@ pub(super) struct Document {
     /// Counts the writes to the index, from 0.
     pub sequence: u64,
     /// As it was sent.
-    pub source: Bytes,
+    pub source: Arc<Value>,
     pub terms: Terms,
     /// Fields whose values were malformed.
     pub ignored: Vec<Arc<str>>,
@@ -41,8 +40,9 @@ pub(super) struct Document {
 pub(super) type Terms = BTreeMap<Arc<str>, Vec<Term>>;
 
 /// What a mapping makes of a document.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Analysis {
+    pub source: Arc<Value>,
     pub terms: Terms,
     pub ignored: Vec<Arc<str>>,
     /// What the document adds to the mapping, as properties.
@@ -52,20 +52,19 @@ pub(super) struct Analysis {
 /// Analyses a document. What it adds to the mapping is not among its terms: add it and analyse again, until it adds nothing.
 pub(super) fn analyse(mapping: &Mapping, id: &str, source: &[u8]) -> Result<Analysis, Refusal> {
     let members = parse(source)?;
-    let mut walk = Walk { id, analysis: Analysis::default() };
+    let mut walk = Walk { id, terms: Terms::new(), ignored: Vec::new() };
     if let Some(key) = members.keys().find(|key| ["_id", "_index", "_source", "_version", "_routing"].contains(&key.as_str())) {
         let reason = format!(
             "Field [{key}] is a metadata field and cannot be added inside a document. Use the index API request parameters."
         );
         return Err(walk.unparsable(key, key, &members[key]).caused_by(&parsing(reason)));
     }
+    let mut added = Map::new();
     if mapping.root().enabled {
         let dynamic = mapping.root().dynamic.unwrap_or(Dynamic::True);
-        let mut added = Map::new();
         walk.object(mapping.root(), dynamic, &members, &mut added)?;
-        walk.analysis.added = added;
     }
-    Ok(walk.analysis)
+    Ok(Analysis { source: Arc::new(members.into()), terms: walk.terms, ignored: walk.ignored, added })
 }
 
 fn parse(source: &[u8]) -> Result<Map<String, Value>, Refusal> {
@@ -84,7 +83,8 @@ fn parse(source: &[u8]) -> Result<Map<String, Value>, Refusal> {
 
 struct Walk<'d> {
     id: &'d str,
-    analysis: Analysis,
+    terms: Terms,
+    ignored: Vec<Arc<str>>,
 }
 
 impl Walk<'_> {
@@ -223,17 +223,17 @@ impl Walk<'_> {
     }
 
     fn push(&mut self, path: &Arc<str>, term: Term) {
-        match self.analysis.terms.get_mut(path) {
+        match self.terms.get_mut(path) {
             Some(terms) => terms.push(term),
             None => {
-                self.analysis.terms.insert(Arc::clone(path), vec![term]);
+                self.terms.insert(Arc::clone(path), vec![term]);
             }
         }
     }
 
     fn ignore(&mut self, path: &Arc<str>) {
-        if !self.analysis.ignored.contains(path) {
-            self.analysis.ignored.push(Arc::clone(path));
+        if !self.ignored.contains(path) {
+            self.ignored.push(Arc::clone(path));
         }
     }
 
@@ -341,8 +341,8 @@ fn immense(path: &str, text: &str) -> Refusal {
     let found = format!("bytes can be at most {MAX_TERM_BYTES} in length; got {}", text.len());
     Refusal::illegal_argument(format!(
         "Document contains at least one immense term in field=\"{path}\" (whose UTF8 encoding is longer than the max length \
-         {MAX_TERM_BYTES}), all of which were skipped.  Please correct the analyzer to not produce such terms.  The prefix of the \
-         first immense term is: '[{}]...', original message: {found}",
+         {MAX_TERM_BYTES}), all of which were skipped.  Please correct the analyzer to not produce such terms.  The prefix of \
+         the first immense term is: '[{}]...', original message: {found}",
         prefix.join(", ")
     ))
     .caused_by(&Refusal::new(400, "max_bytes_length_exceeded_exception", found))

@@ -6,7 +6,6 @@ use std::{
     time::Duration,
 };
 
-use bytes::Bytes;
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -143,15 +142,15 @@ impl Index {
     }
 
     /// Stores a document.
-    pub fn index(&mut self, id: &str, source: Bytes, versioning: Versioning, now: Instant) -> Result<Written, Refusal> {
+    pub fn index(&mut self, id: &str, source: &[u8], versioning: Versioning, now: Instant) -> Result<Written, Refusal> {
         let (id, written) = self.accept(id, versioning, now)?;
-        let analysis = self.analyse(&id, &source)?;
+        let analysis = self.analyse(&id, source)?;
         self.sequence += 1;
         let document = Arc::new(Document {
             id: Arc::clone(&id),
             version: written.version,
             sequence: written.sequence,
-            source,
+            source: analysis.source,
             terms: analysis.terms,
             ignored: analysis.ignored,
         });
@@ -310,8 +309,7 @@ mod tests {
     }
 
     fn put(index: &mut Index, version: u64) -> Result<Written, u16> {
-        let source = Bytes::from_static(b"{}");
-        index.index("a", source, Versioning::ExternalGte(version), Instant::now()).map_err(|refusal| refusal.status)
+        index.index("a", b"{}", Versioning::ExternalGte(version), Instant::now()).map_err(|refusal| refusal.status)
     }
 
     fn delete(index: &mut Index, version: u64) -> Result<Written, u16> {

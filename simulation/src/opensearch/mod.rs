@@ -1,10 +1,10 @@
 //! An OpenSearch: indices, aliases, external versions, points in time, and faults.
 //!
-//! [`OpenSearch`] is both sides of it: [`OpenSearch::service`] is what a store sends its requests to, in place of the transport of the
-//! `opensearch` crate, and everything else is the test's side, which sees the truth and lets things go wrong.
+//! [`OpenSearch`] is both sides of it: [`OpenSearch::service`] is what a store sends its requests to, in place of the transport of
+//! the `opensearch` crate, and everything else is the test's side, which sees the truth and lets things go wrong.
 //!
-//! It answers what Fleetdex asks, and beyond that refuses: a path, parameter, clause or setting that it does not know is an error, as it
-//! is of the real server, and never passed over in silence.
+//! It answers what Fleetdex asks, and beyond that refuses: a path, parameter, clause or setting that it does not know is an error,
+//! as it is of the real server, and never passed over in silence.
 
 mod admin;
 mod aliases;

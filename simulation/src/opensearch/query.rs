@@ -306,7 +306,6 @@ fn parsing(reason: impl Into<String>) -> Refusal {
 
 #[cfg(test)]
 mod tests {
-    use bytes::Bytes;
     use serde_json::json;
 
     use super::*;
@@ -320,13 +319,14 @@ mod tests {
             "time": { "type": "date" },
         } }))
         .unwrap();
-        let source = json!({ "kind": "Pod", "names": ["a", "c"], "search": { "labels": [] }, "time": "2026-01-01T00:00:00Z", "spec": "x" });
+        let time = "2026-01-01T00:00:00Z";
+        let source = json!({ "kind": "Pod", "names": ["a", "c"], "search": { "labels": [] }, "time": time, "spec": "x" });
         let analysis = analyse(&mapping, "1", source.to_string().as_bytes()).unwrap();
         let document = Document {
             id: "1".into(),
             version: 1,
             sequence: 1,
-            source: Bytes::new(),
+            source: analysis.source,
             terms: analysis.terms,
             ignored: Vec::new(),
         };

@@ -7,7 +7,6 @@ use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
 use super::{
-    admin::parse_source,
     answer::{Answer, Refusal},
     call::Call,
     cluster::{Cluster, Moment, named},
@@ -228,8 +227,8 @@ fn matches(wanted: &Wanted, view: &View) -> Result<(Vec<Hit>, u64), Refusal> {
     let end = wanted.from + wanted.size;
     if end > MAX_RESULT_WINDOW {
         let reason = format!(
-            "Result window is too large, from + size must be less than or equal to: [{MAX_RESULT_WINDOW}] but was [{end}]. See the \
-             scroll api for a more efficient way to request large data sets. This limit can be set by changing the \
+            "Result window is too large, from + size must be less than or equal to: [{MAX_RESULT_WINDOW}] but was [{end}]. See \
+             the scroll api for a more efficient way to request large data sets. This limit can be set by changing the \
              [index.max_result_window] index level setting."
         );
         return Err(Refusal::illegal_argument(reason));
@@ -289,11 +288,10 @@ fn show(wanted: &Wanted, hit: &Hit) -> Value {
 fn source(wanted: &Source, document: &Document) -> Option<Value> {
     match wanted {
         Source::None => None,
-        Source::All => Some(parse_source(&document.source)),
+        Source::All => Some(document.source.as_ref().clone()),
         Source::Only(paths) => {
             let patterns: Vec<Vec<&str>> = paths.iter().map(|path| path.split('.').collect()).collect();
-            let source = parse_source(&document.source);
-            Some(filter_path::include(&source, &patterns).unwrap_or_else(|| Value::Object(Map::new())))
+            Some(filter_path::include(&document.source, &patterns).unwrap_or_else(|| Value::Object(Map::new())))
         }
     }
 }

@@ -16,7 +16,6 @@ use tokio::time::Instant;
 use tower::util::BoxCloneSyncService;
 
 use super::{
-    admin::parse_source,
     answer::{Answer, Refusal},
     bulk,
     call::{Call, Work},
@@ -44,7 +43,7 @@ pub struct StoredDocument {
     /// Its version.
     pub version: u64,
     /// The document.
-    pub source: Value,
+    pub source: Arc<Value>,
 }
 
 /// An index.
@@ -121,7 +120,8 @@ impl OpenSearch {
         self.state().latency = milliseconds;
     }
 
-    /// Kills the node and starts it again: requests are cut off, acknowledged writes stay, deletes and points in time are forgotten.
+    /// Kills the node and starts it again: requests are cut off, acknowledged writes stay, deletes and points in time are
+    /// forgotten.
     pub fn restart(&self) {
         let mut state = self.state();
         state.cluster.restart();
@@ -152,8 +152,8 @@ impl OpenSearch {
         was_there
     }
 
-    /// Every document of an index, alias or pattern, in the order of indices and ids, whether searches see it or not. None if there is
-    /// no such index.
+    /// Every document of an index, alias or pattern, in the order of indices and ids, whether searches see it or not. None if
+    /// there is no such index.
     pub fn documents(&self, target: &str) -> Vec<StoredDocument> {
         let state = self.state();
         let lenient = Leniency { ignore_unavailable: true, allow_no_indices: true };
@@ -164,7 +164,7 @@ impl OpenSearch {
                 index: index.name.clone(),
                 id: document.id.to_string(),
                 version: document.version,
-                source: parse_source(&document.source),
+                source: Arc::clone(&document.source),
             }));
         }
         documents

@@ -61,9 +61,9 @@ pub(super) fn put(cluster: &mut Cluster, call: &Call, name: &str) -> Result<Answ
     });
     if let Some((other_name, other)) = clash {
         return Err(Refusal::illegal_argument(format!(
-            "index template [{name}] has index patterns [{}] matching patterns from existing templates [{other_name}] with patterns \
-             ({other_name} => [{}]) that have the same priority [{}], multiple index templates may not match during index creation, \
-             please use a different priority",
+            "index template [{name}] has index patterns [{}] matching patterns from existing templates [{other_name}] with \
+             patterns ({other_name} => [{}]) that have the same priority [{}], multiple index templates may not match during index \
+             creation, please use a different priority",
             template.patterns.join(", "),
             other.patterns.join(", "),
             template.priority

@@ -33,8 +33,8 @@ pub(super) enum Plan {
 
 type Reply = Result<Response<Bytes>, TransportError>;
 
-/// Sends a request and waits for its answer, no longer than its [`Timeout`] says. A request that was sent is worked on even if nobody
-/// waits for the answer any more, as it is by a real server.
+/// Sends a request and waits for its answer, no longer than its [`Timeout`] says. A request that was sent is worked on even if
+/// nobody waits for the answer any more, as it is by a real server.
 pub(super) async fn exchange(server: OpenSearch, request: Request<Bytes>) -> Reply {
     let limit = request.extensions().get::<Timeout>().map(|timeout| timeout.0);
     let call = Call::new(&request);

@@ -101,7 +101,13 @@ impl Engine {
             index: found.index.clone(),
             target: prefix.write_alias(&identity.cluster, identity.generation),
             live: self.read_aliases(&identity.cluster).iter().all(|alias| found.aliases.contains(alias.as_str())),
+            replaces: false,
         })
+    }
+
+    /// Whether queries of a cluster are answered from an index.
+    fn is_read(&self, found: &Found, cluster: &ClusterName) -> bool {
+        found.aliases.contains(self.options.prefix.cluster_alias(cluster).as_str())
     }
 
     fn read_aliases(&self, cluster: &ClusterName) -> [IndexName; 2] {
@@ -138,7 +144,9 @@ impl Engine {
                 && identity.generation > above
                 && self.fits(identity, uid)
             {
-                return self.adopt(found, identity, uid).await;
+                let replaces = indices.iter().any(|other| other.index != found.index && self.is_read(other, cluster));
+                let adopted = self.adopt(found, identity, uid).await?;
+                return Ok(Generation { replaces, ..adopted });
             }
             let highest = newest.and_then(|found| found.identity.as_ref()).map_or(0, |identity| identity.generation);
             let number = highest.max(above).max(remembered) + 1;
@@ -192,6 +200,7 @@ impl Engine {
             index: found.index.clone(),
             target,
             live,
+            replaces: false,
         })
     }
 

@@ -1,9 +1,9 @@
 //! A list against what is stored, looked at twice: which documents are wrong and stay so.
 //!
-//! The first look reads the list, then what is stored. The second one, after everything that the first list showed has had time to
-//! arrive, reads what is stored, then the list. An object that both lists show in one version was there all the time between them, and
-//! with it the second look at what is stored: its document has to be there, whatever else happens meanwhile. A document that is not newer
-//! than the first list and that this list does not show has to be gone by then, or replaced.
+//! The first look reads the list, then what is stored. The second one, when everything has arrived that could explain a difference, reads
+//! what is stored, then the list. An object that both lists show in one version was there all the time between them, and with it the
+//! second look at what is stored: its document has to be there, whatever else happens meanwhile. A document that is not newer than the
+//! first list and that this list does not show has to be gone by then, or replaced.
 //!
 //! A first look costs 32 bytes for each object until what is stored has been read. A sum over ids and versions on either side would not
 //! need them, but it needs the same two complete readings, and says no more than that something has changed between them, as in a busy
@@ -164,6 +164,13 @@ impl Suspects {
     /// Whether nothing can be wrong.
     pub fn is_empty(&self) -> bool {
         self.by_id.is_empty()
+    }
+
+    /// Up to where changes must have arrived before a second look proves anything: a listed object is as it is since its own version, but
+    /// one that is not listed may have been deleted just before the list, whose version this is.
+    pub fn conclusive_from(&self, list_version: Version) -> Version {
+        let since = self.by_id.values().map(|suspect| suspect.first.listed.unwrap_or(list_version));
+        since.max().unwrap_or(list_version)
     }
 
     /// The second look begins.
@@ -366,8 +373,9 @@ mod tests {
         // At the first look, documents may be late by any time.
         let first = stored(fates, |fate| between(0, times.stored, fate.first));
         let suspects = first_look(&listed(fates, times.list), times.list, &first, times.stored);
-        // At the second, everything up to the first list has arrived, and perhaps more.
-        let second = stored(fates, |fate| between(times.list, times.stored_again, fate.second));
+        // At the second, everything that has to has arrived, and perhaps more.
+        let arrived = suspects.conclusive_from(version(times.list)).get();
+        let second = stored(fates, |fate| between(arrived, times.stored_again, fate.second));
         second_look(suspects, &second, &listed(fates, times.list_again))
     }
 

@@ -116,7 +116,7 @@ async fn what_fails_is_named_and_counted() {
     world.member.lock().unwrap().fails = Some(StatusCode::INTERNAL_SERVER_ERROR);
     let failed = world.audit.run().await.unwrap_err().to_string();
     assert!(failed.starts_with("the member cannot be listed: "), "{failed}");
-    world.audit.progress.failing("Forbidden", "configmaps is forbidden".to_owned());
+    world.audit.progress.failing(crate::sync::progress::Obstacle::Refusal, "Forbidden", "configmaps is forbidden".to_owned());
     let failing = world.audit.run().await.unwrap_err().to_string();
     assert_eq!(failing, "the kind is not in sync: Forbidden: configmaps is forbidden");
     world.audit.progress.list_begins();

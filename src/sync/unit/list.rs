@@ -12,6 +12,7 @@ use crate::{
     store::StoreError,
     sync::{
         outlet::Wait,
+        progress::Obstacle,
         relist::{Known, Listed},
     },
     watch::{Fault, ListPage, PageOutcome, Pause, Source},
@@ -72,7 +73,7 @@ impl Running {
         self.list = Listing::default();
         while let Err(error) = self.read_known().await {
             tracing::debug!(unit = %self.task.unit, %error, "cannot read the stored versions yet");
-            self.task.progress.failing(error.reason(), error.to_string());
+            self.task.progress.failing(Obstacle::Store, error.reason(), error.to_string());
             let delay = self.next_delay();
             tokio::time::sleep(delay).await;
         }
@@ -147,7 +148,7 @@ impl Running {
             match self.absent().await {
                 Ok(absent) => break absent,
                 Err(error) => {
-                    self.task.progress.failing(error.reason(), error.to_string());
+                    self.task.progress.failing(Obstacle::Store, error.reason(), error.to_string());
                     let delay = self.next_delay();
                     tokio::time::sleep(delay).await;
                 }
