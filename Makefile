@@ -1,7 +1,7 @@
 # `make` lists what can be made.
 #
 #   DEMO_ARGS=--exit       the demo stops at its end; without a terminal, or with CI set, it does so anyway (--stay keeps it)
-#   BENCH_ARGS=…           arguments of `e2e bench`
+#   BENCH_ARGS=…           arguments of `e2e bench`, such as --quick or --only restart,churn
 #   SOAK_ARGS=…            arguments of `e2e soak`, such as --minutes 2 or --seed 7
 #   SEEDS=500              simulated runs of `make test`; CLEAN_SEEDS=10000 those of `make mutants`
 #   E2E_THREADS=2          end-to-end tests at a time; each may start servers of up to 3 GiB

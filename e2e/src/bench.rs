@@ -35,7 +35,7 @@ const NAMESPACE: &str = "bench";
 /// The member on a real API server.
 const CLUSTER: &str = "member1";
 /// How long anything may take.
-const DEADLINE: Duration = Duration::from_mins(10);
+const DEADLINE: Duration = Duration::from_mins(5);
 /// How closely an end is watched; each look is a request to the operator.
 const LOOK: Duration = Duration::from_millis(50);
 

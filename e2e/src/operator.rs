@@ -161,17 +161,6 @@ impl Operator {
         Ok(text)
     }
 
-    /// Runs our program as somebody who asks this operator, such as `["verify"]`. Gives the exit code and what was printed.
-    pub async fn ask(&self, arguments: &[&str]) -> Result<(Option<i32>, String)> {
-        let server = format!("--server=http://{}", self.api_address());
-        let token_file = format!("--token-file={}", self.token_file.display());
-        let mut command = tokio::process::Command::new(fleetdex_program()?);
-        command.args(arguments).args([server, token_file]).kill_on_drop(true);
-        let output = command.output().await.with_context(|| format!("running fleetdex {}", arguments.join(" ")))?;
-        let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
-        Ok((output.status.code(), text))
-    }
-
     /// SIGKILL.
     pub fn kill(&self) {
         self.process.kill();

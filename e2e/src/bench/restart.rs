@@ -3,8 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use reqwest::Method;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::figures::{Figures, verdict};
 use super::run::Run;
@@ -13,7 +12,6 @@ use super::{CLUSTER, DEADLINE, Sizes};
 use crate::fleet::Fleet;
 use crate::objects::Objects;
 use crate::opensearch::OpenSearch;
-use crate::oracle::documents;
 use crate::poll::eventually;
 
 /// A restart is short: it is looked at more closely than other things.
@@ -75,9 +73,9 @@ async fn restart(fleet: &Fleet, run: &Run, sizes: &Sizes, between: impl AsyncFnO
     let hub = Objects::of(fleet.control_plane())?;
     let started = Instant::now();
     run.operator.restart()?;
-    let answered = until(run, |scrape| member_answers(scrape)).await?;
+    let answered = until(run, member_answers).await?;
     loop {
-        until(run, |scrape| follows_everything(scrape)).await?;
+        until(run, follows_everything).await?;
         if is_ready(&hub, &run.prefix).await? {
             break;
         }
@@ -125,7 +123,7 @@ async fn is_ready(hub: &Objects, registry: &str) -> Result<bool> {
 /// Waits until a checkpoint of every cluster is stored.
 async fn until_checkpoint(opensearch: &OpenSearch, state: &str) -> Result<()> {
     eventually("the checkpoint is stored", DEADLINE, || async {
-        let stored = documents(opensearch, state).await?;
+        let stored = opensearch.documents(state).await?;
         let has_units = |hit: &Value| hit["_source"]["units"].as_object().is_some_and(|units| !units.is_empty());
         ensure!(!stored.is_empty() && stored.iter().all(has_units), "stored: {stored:?}");
         Ok::<_, anyhow::Error>(())
@@ -135,9 +133,11 @@ async fn until_checkpoint(opensearch: &OpenSearch, state: &str) -> Result<()> {
 
 /// Deletes all checkpoints.
 async fn forget(opensearch: &OpenSearch, state: &str) -> Result<()> {
-    opensearch.refresh(state).await?;
-    let everything = json!({ "query": { "match_all": {} } });
-    let answer = opensearch.send(Method::POST, &format!("{state}/_delete_by_query?refresh=true"), Some(&everything)).await?;
-    ensure!(answer.status == 200 && answer.body["deleted"].as_u64() > Some(0), "no checkpoint was deleted: {}", answer.body);
+    for hit in opensearch.documents(state).await? {
+        let id = hit["_id"].as_str().with_context(|| format!("no id in {hit}"))?;
+        opensearch.delete(&format!("{state}/_doc/{id}?refresh=true")).await?;
+    }
+    let left = opensearch.documents(state).await?;
+    ensure!(left.is_empty(), "checkpoints are left: {left:?}");
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use reqwest::RequestBuilder;
@@ -122,7 +122,10 @@ impl Simulated {
         let run = Run::start(fleet, CLUSTER, prefix).await?;
         let pods = self.totals().await?.pods;
         run.until_indexed(usize::try_from(pods)?).await?;
-        Ok(Scene { run, simulated: self, opensearch: fleet.opensearch()?.client()? })
+        let scene = Scene { run, simulated: self, opensearch: fleet.opensearch()?.client()? };
+        // The aliases come after the last document.
+        scene.until_complete().await?;
+        Ok(scene)
     }
 }
 
@@ -150,9 +153,9 @@ impl Scene {
         let pods = self.simulated.totals().await?.pods;
         eventually("there is a document for every pod", DEADLINE, || async {
             let documents = self.opensearch.count(&self.run.prefix, &json!({ "match_all": {} })).await?;
-            anyhow::ensure!(documents == pods, "{documents} documents of {pods} pods");
+            ensure!(documents == pods, "{documents} documents of {pods} pods");
             let pending = self.run.scrape().await?.pending_documents();
-            anyhow::ensure!(pending == 0.0, "{pending} changes are pending");
+            ensure!(pending == 0.0, "{pending} changes are pending");
             Ok(())
         })
         .await?;

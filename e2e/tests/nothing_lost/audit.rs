@@ -92,16 +92,16 @@ async fn drift_is_found(stage: &Stage, member: &ApiServer, cluster: &str) {
     let counted = || async { stage.operator.count_of("fleetdex_drift_documents_total", &labels).await.unwrap() };
     let before = counted().await;
     let changes = Churn::new(member, &unique("beside"), 20, 10).await.unwrap().start();
-    let (code, text) = stage.operator.ask(&["verify", "--cluster", cluster]).await.unwrap();
+    let ran = stage.operator.ask(&["verify", "--cluster", cluster]).await.unwrap();
     changes.stop().await.unwrap();
-    eprintln!("{text}");
-    assert_eq!(code, Some(1), "{text}");
-    assert!(text.contains("ConfigMap"), "{text}");
+    eprintln!("{}", ran.out);
+    assert_eq!(ran.code, 1, "{ran:?}");
+    assert!(ran.out.contains("ConfigMap"), "{ran:?}");
     assert!(counted().await > before, "no drift is counted");
 }
 
 async fn nothing_is_found(stage: &Stage, scene: &Scene<'_>, cluster: &str) {
     scene.registry.until_ready().await.unwrap();
-    let (code, text) = stage.operator.ask(&["verify", "--cluster", cluster]).await.unwrap();
-    assert_eq!(code, Some(0), "{text}");
+    let ran = stage.operator.ask(&["verify", "--cluster", cluster]).await.unwrap();
+    assert_eq!(ran.code, 0, "{ran:?}");
 }
