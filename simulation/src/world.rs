@@ -345,9 +345,8 @@ impl World {
                 Some(acceptable) if !acceptable.iter().any(|ids| ids.is_subset(&shown)) => {
                     return Err(format!("a query of {name} shows a half-filled generation: {} documents", shown.len()));
                 }
-                Some(_) => {}
                 None if steady.is_subset(&shown) => drop(self.visible.insert(name, vec![steady])),
-                None => {}
+                _ => {}
             }
         }
         Ok(())

@@ -62,10 +62,10 @@ impl Activations {
         let waiting = waiting.or_insert_with(|| Waiting::new(generation));
         let replaces = waiting.generation.replaces;
         let patience = if replaces { REPLACING_PATIENCE } else { PATIENCE };
-        let is_settled = |unit: &Option<&Progress>| {
+        let is_settled = |unit: Option<&Progress>| {
             unit.is_some_and(|progress| progress.is_synced() || is_hopeless(progress, replaces, patience))
         };
-        let is_complete = planted(Bug::ShowHalfFilled) || !units.is_empty() && units.iter().all(is_settled);
+        let is_complete = planted(Bug::ShowHalfFilled) || !units.is_empty() && units.iter().copied().all(is_settled);
         if is_complete && (is_certain || waiting.since.elapsed() >= patience) && waiting.task.is_none() {
             let activation = activate(pipeline.clone(), waiting.generation.clone(), Arc::clone(&self.changed));
             waiting.task = Some(AbortOnDropHandle::new(tokio::spawn(activation)));
