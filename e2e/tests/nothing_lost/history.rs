@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use e2e::fleet::unique;
+use e2e::churn::Churn;
+use e2e::fleet::{ApiServer, unique};
 use e2e::objects::Objects;
 use e2e::oracle::generations;
 use e2e::proxy::Fault;
@@ -117,13 +118,70 @@ async fn a_member_that_is_set_back_to_an_older_revision() {
     scene.registry.remove().await.unwrap();
 }
 
+/// The revision alone does not tell: when the operator looks again, the member is further than it was.
+#[tokio::test]
+async fn a_member_that_is_set_back_and_goes_on_before_anybody_looks() {
+    let stage = enter().await;
+    let cluster = unique("moved");
+    let proxy = stage.register_behind_proxy(2, &cluster).await.unwrap();
+    let scene = Scene::new(&stage, "moved", vec![(2, cluster.clone())], |_| ()).await;
+    let saved = Saved::of(&stage).await;
+    let churns = scene.start_churn();
+    go_on_for(&churns, 200).await;
+    stop(churns).await;
+    scene.until_equal().await;
+    let objects = stage.member(2).unwrap();
+    let before = revision(&objects).await;
+
+    proxy.set(Fault::Refuse);
+    let member = stage.fleet.member(2).unwrap();
+    member.kill();
+    stage.fleet.etcd_of(2).put_back(&saved.folder).await.unwrap();
+    member.restart().await.unwrap();
+    let namespace = unique("further");
+    objects.create_namespace(&namespace).await.unwrap();
+    let mut number = 0;
+    while revision(&objects).await <= before + 10 {
+        objects.apply_config_map(&namespace, "counter", &json!({ "number": number.to_string() })).await.unwrap();
+        number += 1;
+    }
+    proxy.set(Fault::None);
+    scene.registry.until_ready().await.unwrap();
+    assert!(scene.compare().await.is_err(), "there is nothing to find");
+    drift_is_found(&stage, member, &cluster).await;
+    scene.until_equal().await;
+    nothing_is_found(&stage, &scene, &cluster).await;
+    scene.registry.remove().await.unwrap();
+    stage.unregister(&cluster).await.unwrap();
+}
+
+/// Amid changes of other objects: where nothing changes, an audit waits for a bookmark, which takes a minute.
+async fn drift_is_found(stage: &Stage, member: &ApiServer, cluster: &str) {
+    let labels = format!("cluster=\"{cluster}\"");
+    let counted = || async { stage.operator.count_of("fleetdex_drift_documents_total", &labels).await.unwrap() };
+    let before = counted().await;
+    let changes = Churn::new(member, &unique("beside"), 20, 10).await.unwrap().start();
+    let ran = stage.operator.ask(&["verify", "--cluster", cluster]).await.unwrap();
+    changes.stop().await.unwrap();
+    eprintln!("{}", ran.out);
+    assert_eq!(ran.code, 1, "{ran:?}");
+    assert!(ran.out.contains("ConfigMap"), "{ran:?}");
+    assert!(counted().await > before, "no drift is counted");
+}
+
+async fn nothing_is_found(stage: &Stage, scene: &Scene<'_>, cluster: &str) {
+    scene.registry.until_ready().await.unwrap();
+    let ran = stage.operator.ask(&["verify", "--cluster", cluster]).await.unwrap();
+    assert_eq!(ran.code, 0, "{ran:?}");
+}
+
 /// A copy of the second member's data.
-pub struct Saved {
-    pub folder: PathBuf,
+struct Saved {
+    folder: PathBuf,
 }
 
 impl Saved {
-    pub async fn of(stage: &Stage) -> Self {
+    async fn of(stage: &Stage) -> Self {
         let folder = stage.fleet.dir().join(unique("saved"));
         stage.fleet.etcd_of(2).save(&folder).await.unwrap();
         Self { folder }
@@ -141,7 +199,7 @@ async fn identity(objects: &Objects) -> String {
     namespace["metadata"]["uid"].as_str().unwrap().to_owned()
 }
 
-pub async fn revision(objects: &Objects) -> u64 {
+async fn revision(objects: &Objects) -> u64 {
     let list = objects.get("api/v1/namespaces?limit=1").await.unwrap();
     list["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap()
 }

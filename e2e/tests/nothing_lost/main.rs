@@ -4,7 +4,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod audit;
 mod connections;
 mod credentials;
 mod history;
