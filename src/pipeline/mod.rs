@@ -44,10 +44,10 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// A batch of 2 MiB, three in flight: where raw `_bulk` throughput levels off. Eight batches may wait: enough to keep three in
-    /// flight while a member's next page is read.
+    /// A batch of 2 MiB, three in flight: where raw `_bulk` throughput levels off. Four batches may wait, those in flight among them: a
+    /// member's next page is there before they are written.
     fn default() -> Self {
-        Self { pending_bytes: 16 << 20, batch: BatchLimits { count: 2_000, bytes: 2 << 20 }, in_flight: 3 }
+        Self { pending_bytes: 8 << 20, batch: BatchLimits { count: 2_000, bytes: 2 << 20 }, in_flight: 3 }
     }
 }
 
@@ -63,6 +63,9 @@ const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(10);
 const LAST_CHECKPOINT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long the control plane may take to show a Secret.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
+/// The longest delay between attempts, without jitter. A store that is back should have what it missed within ten seconds; one batch in
+/// this time does no harm to one that is overloaded.
+const MAX_DELAY: Duration = Duration::from_secs(3);
 /// A block is lifted by people, who take longer than an overload.
 const BLOCKED_PAUSE: Duration = Duration::from_secs(5);
 
@@ -267,15 +270,15 @@ impl Pipeline {
     }
 }
 
-/// Delays that grow with each failure in a row. Source of the figures: client-go's reflector (0.8 s doubling to 30 s, jittered);
-/// the first delay is shorter, because most failures of a store are single requests.
+/// Delays that grow with each failure in a row. Source of the figures: client-go's reflector (0.8 s, doubling,
+/// jittered); the first delay is shorter, because most failures of a store are single requests.
 struct Backoff(backon::ExponentialBackoff);
 
 impl Default for Backoff {
     fn default() -> Self {
         let schedule = ExponentialBuilder::default()
             .with_min_delay(Duration::from_millis(200))
-            .with_max_delay(Duration::from_secs(15))
+            .with_max_delay(MAX_DELAY)
             .with_jitter()
             .without_max_times();
         Self(schedule.build())
@@ -284,7 +287,7 @@ impl Default for Backoff {
 
 impl Backoff {
     fn next(&mut self) -> Duration {
-        self.0.next().unwrap_or(Duration::from_secs(15))
+        self.0.next().unwrap_or(MAX_DELAY)
     }
 }
 

@@ -124,6 +124,10 @@ impl Store for Flaky {
         Ok(())
     }
 
+    async fn drop_generation(&self, _: &Generation) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     async fn drop_cluster(&self, _: &ClusterName) -> Result<(), StoreError> {
         Ok(())
     }

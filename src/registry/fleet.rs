@@ -115,6 +115,8 @@ pub struct Fleet {
     lists: BTreeMap<(ClusterName, StoreName), Arc<Semaphore>>,
     audits: Permits,
     audit_interval: Option<Duration>,
+    /// Streams that have ended, while writes of theirs are under way.
+    settling: Vec<(StoreName, Arc<Progress>)>,
     /// Units of the plan whose member is not connected.
     parked: BTreeMap<Stream, ParkedUnit>,
     last_epoch: u64,
@@ -145,6 +147,7 @@ impl Fleet {
             lists: BTreeMap::new(),
             audits: Permits::default(),
             audit_interval: None,
+            settling: Vec::new(),
             parked: BTreeMap::new(),
             last_epoch: 0,
             applied: None,
@@ -281,6 +284,7 @@ impl Fleet {
                 tracing::error!(unit = %stream.unit, %error, "a stream ended unexpectedly; it starts again");
             }
             progresses.push(Arc::clone(&progress));
+            self.settling.push((stream.store.clone(), Arc::clone(&progress)));
             if stays {
                 self.parked.insert(stream, ParkedUnit { plan, epoch, progress });
             }
@@ -343,6 +347,7 @@ impl Fleet {
     }
 
     fn start_units(&mut self, plan: &Plan, members: &BTreeMap<ClusterName, MemberState>) {
+        self.settling.retain(|(_, progress)| progress.outstanding() > 0);
         for (stream, unit_plan) in &plan.units {
             if self.units.contains_key(stream) {
                 continue;
@@ -352,6 +357,14 @@ impl Fleet {
             };
             self.start_unit(stream, unit_plan, connection);
         }
+    }
+
+    /// Streams of the same cluster and store that have ended. Their scopes may have been others, with the same documents in them.
+    fn predecessors(&self, stream: &Stream) -> Vec<Arc<Progress>> {
+        let of_same = |(store, progress): &&(StoreName, Arc<Progress>)| {
+            *store == stream.store && *progress.cluster() == stream.unit.cluster
+        };
+        self.settling.iter().filter(of_same).map(|(_, progress)| Arc::clone(progress)).collect()
     }
 
     fn start_unit(&mut self, stream: &Stream, plan: &UnitPlan, connection: &Connection) {
@@ -370,6 +383,7 @@ impl Fleet {
             label_selector: plan.label_selector.clone(),
             field_selector: plan.field_selector.clone(),
         };
+        let predecessors = self.predecessors(stream);
         let lists = self.lists.entry((unit.cluster.clone(), store.clone()));
         let lists = lists.or_insert_with(|| Arc::new(Semaphore::new(LISTS_PER_CLUSTER)));
         let stop = CancellationToken::new();
@@ -385,6 +399,7 @@ impl Fleet {
         let task = UnitTask {
             unit: unit.clone(),
             uid: connection.uid.clone(),
+            predecessors,
             plan: plan_hash(plan),
             is_selective: plan.label_selector.is_some() || plan.field_selector.is_some(),
             source: audit.source.clone(),

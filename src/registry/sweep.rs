@@ -91,9 +91,21 @@ impl Sweep {
                 Some(None) => Ok(()),
                 Some(Some(kept)) => self.delete_outside(&*store, &generations, kept).await,
             };
+            let swept = swept.and(self.drop_left_over(&*store, &generations).await);
             outcome = outcome.and(swept);
         }
         outcome
+    }
+
+    /// What was under way for long may make a generation after its successor has taken its place.
+    async fn drop_left_over(&self, store: &dyn Store, generations: &[Generation]) -> Result<(), StoreError> {
+        for generation in generations {
+            let current = self.pipeline.open_generation_of(&generation.cluster).filter(|current| current.live);
+            if current.is_some_and(|current| generation.number < current.number) {
+                store.drop_generation(generation).await?;
+            }
+        }
+        Ok(())
     }
 
     async fn delete_outside(&self, store: &dyn Store, generations: &[Generation], kept: &Kept) -> Result<(), StoreError> {

@@ -71,6 +71,10 @@ impl Store for Prepared {
         Ok(())
     }
 
+    async fn drop_generation(&self, _: &Generation) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     async fn drop_cluster(&self, _: &ClusterName) -> Result<(), StoreError> {
         Ok(())
     }

@@ -134,6 +134,9 @@ pub trait Store: Send + Sync {
     /// Keeps checkpoints in place of those that each cluster had.
     async fn save_checkpoints(&self, checkpoints: &[Checkpoints]) -> Result<(), StoreError>;
 
+    /// Removes one generation, if it is there.
+    async fn drop_generation(&self, generation: &Generation) -> Result<(), StoreError>;
+
     /// Removes everything of a cluster.
     async fn drop_cluster(&self, cluster: &ClusterName) -> Result<(), StoreError>;
 

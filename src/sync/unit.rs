@@ -35,6 +35,8 @@ pub struct UnitTask {
     pub unit: Unit,
     /// UID of the cluster, if it is known.
     pub uid: Option<String>,
+    /// Streams that were here before, perhaps with writes under way.
+    pub predecessors: Vec<Arc<Progress>>,
     /// Its lists and watches.
     pub source: Source,
     /// Where its objects go.

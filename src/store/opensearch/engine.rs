@@ -260,6 +260,10 @@ impl Store for Engine {
         self.write_checkpoints(checkpoints).await
     }
 
+    async fn drop_generation(&self, generation: &Generation) -> Result<(), StoreError> {
+        self.delete_generation(generation).await
+    }
+
     async fn drop_cluster(&self, cluster: &ClusterName) -> Result<(), StoreError> {
         self.delete_generations(cluster).await?;
         self.delete_checkpoints(cluster).await

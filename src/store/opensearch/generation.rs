@@ -250,10 +250,15 @@ impl Engine {
     /// Deletes every generation of a cluster, by its exact name.
     pub(super) async fn delete_generations(&self, cluster: &ClusterName) -> Result<(), StoreError> {
         for generation in self.own_generations().await?.iter().filter(|generation| generation.cluster == *cluster) {
-            let path = format!("/{}?ignore_unavailable=true", generation.index);
-            self.send("deleting an index", Method::DELETE, path, None).await?;
-            tracing::info!(%cluster, index = %generation.index, "deleted an index");
+            self.delete_generation(generation).await?;
         }
+        Ok(())
+    }
+
+    pub(super) async fn delete_generation(&self, generation: &Generation) -> Result<(), StoreError> {
+        let path = format!("/{}?ignore_unavailable=true", generation.index);
+        self.send("deleting an index", Method::DELETE, path, None).await?;
+        tracing::info!(cluster = %generation.cluster, index = %generation.index, "deleted an index");
         Ok(())
     }
 }

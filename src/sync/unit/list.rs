@@ -69,6 +69,9 @@ impl Running {
     async fn begin_list(&mut self) {
         self.task.progress.list_begins();
         // What is under way could become a document that the member no longer has, after the look at what is stored.
+        for progress in &self.task.predecessors {
+            progress.drained().await;
+        }
         self.task.progress.drained().await;
         self.list = Listing::default();
         while let Err(error) = self.read_known().await {
