@@ -37,11 +37,12 @@ enum WorldTrouble {
     DeleteIndex,
     RemoveAlias,
     Operators,
+    SecondOperator,
     EditRegistry,
     JoinOrLeave,
 }
 
-const WORLD_TROUBLES: [WorldTrouble; 11] = [
+const WORLD_TROUBLES: [WorldTrouble; 12] = [
     WorldTrouble::EditRegistry,
     WorldTrouble::RestartApiserver,
     WorldTrouble::Compact,
@@ -51,6 +52,7 @@ const WORLD_TROUBLES: [WorldTrouble; 11] = [
     WorldTrouble::DeleteIndex,
     WorldTrouble::RemoveAlias,
     WorldTrouble::Operators,
+    WorldTrouble::SecondOperator,
     WorldTrouble::EditRegistry,
     WorldTrouble::JoinOrLeave,
 ];
@@ -61,8 +63,11 @@ impl Trouble {
         match self {
             Self::Apiserver(fault, _) => matches!(fault, apiserver::Fault::Swallow),
             Self::Store(fault, _) => matches!(fault, opensearch::Fault::AppliedLate(_)),
-            // After a restore the counter may pass our checkpoint before anybody looks; without tombstones a late duplicate lives.
-            Self::World(trouble) => matches!(trouble, WorldTrouble::Restore | WorldTrouble::RestartStore),
+            // After a restore the counter may pass our checkpoint before anybody looks; without tombstones a late duplicate lives; one of
+            // two operators may be killed while it fills an index.
+            Self::World(trouble) => {
+                matches!(trouble, WorldTrouble::Restore | WorldTrouble::RestartStore | WorldTrouble::SecondOperator)
+            }
         }
     }
 }
@@ -196,6 +201,7 @@ async fn strike(world: &mut World, trouble: Trouble) -> anyhow::Result<()> {
             WorldTrouble::DeleteIndex => world.delete_index(),
             WorldTrouble::RemoveAlias => world.remove_alias(),
             WorldTrouble::Operators => world.disturb_operators().await?,
+            WorldTrouble::SecondOperator => world.start_second_operator(),
             WorldTrouble::EditRegistry => world.edit_registry()?,
             WorldTrouble::JoinOrLeave => world.join_or_leave(),
         },

@@ -288,26 +288,28 @@ impl World {
         }
     }
 
-    /// The operator is killed, or stopped, and started again; sometimes a second one runs for a while.
+    /// An operator is killed or stopped; it is started again later.
     pub async fn disturb_operators(&mut self) -> anyhow::Result<()> {
-        let second = self.operators.len() > 1;
-        match self.random.random_range(0..4) {
-            0 if !second => {
-                self.count("second operator");
-                self.operators.push(Operator::start(self.surroundings.clone()));
-            }
-            1 => {
-                self.count("operator stopped");
-                let operator = self.operators.remove(0);
-                operator.stop().await?;
-            }
-            _ => {
-                self.count("operator killed");
-                let operator = self.operators.remove(0);
-                operator.kill().await;
-            }
+        if self.operators.is_empty() {
+            return Ok(());
+        }
+        let operator = self.operators.remove(0);
+        if self.random.random_ratio(1, 3) {
+            self.count("operator stopped");
+            operator.stop().await?;
+        } else {
+            self.count("operator killed");
+            operator.kill().await;
         }
         Ok(())
+    }
+
+    /// Another operator works beside the first.
+    pub fn start_second_operator(&mut self) {
+        if self.operators.len() < 2 {
+            self.count("second operator");
+            self.operators.push(Operator::start(self.surroundings.clone()));
+        }
     }
 
     /// An operator runs again, if none does.

@@ -24,6 +24,8 @@ pub struct Generations {
     lost: BTreeSet<ClusterName>,
     /// The number that the next generation of a cluster has to be above.
     above: BTreeMap<ClusterName, u64>,
+    /// Generations, by id, that were there although another one is the live one.
+    strays: BTreeSet<Arc<str>>,
 }
 
 /// The generation of one cluster, opened once, whichever of its units comes first.
@@ -101,6 +103,11 @@ impl Pipeline {
     pub fn forget(&self, cluster: &ClusterName) {
         lock(&self.0.generations).open.remove(cluster);
         self.0.book.drop_cluster(cluster);
+    }
+
+    /// Whether a generation has been asked about like that before.
+    pub fn was_stray(&self, generation: &Generation) -> bool {
+        !lock(&self.0.generations).strays.insert(Arc::clone(&generation.id))
     }
 
     /// The index behind a write alias is gone: it is made and filled again. One that is not in use any more is no loss.

@@ -97,11 +97,13 @@ impl Sweep {
         outcome
     }
 
-    /// What was under way for long may make a generation after its successor has taken its place.
+    /// What was under way for long may make a generation after its successor has taken its place, and another instance may die while it
+    /// fills a later one. Such a one is given the time from one sweep to the next to become the live one.
     async fn drop_left_over(&self, store: &dyn Store, generations: &[Generation]) -> Result<(), StoreError> {
         for generation in generations {
-            let current = self.pipeline.open_generation_of(&generation.cluster).filter(|current| current.live);
-            if current.is_some_and(|current| generation.number < current.number) {
+            let Some(current) = self.pipeline.open_generation_of(&generation.cluster) else { continue };
+            let is_other = current.live && !generation.live && generation.id != current.id;
+            if is_other && (generation.number < current.number || self.pipeline.was_stray(generation)) {
                 store.drop_generation(generation).await?;
             }
         }
