@@ -109,7 +109,8 @@ struct Shared {
     pending: Mutex<Pending<Ticket>>,
     work: Notify,
     room: Notify,
-    store: watch::Sender<Option<Arc<dyn Store>>>,
+    store: Mutex<Option<Arc<dyn Store>>>,
+    opened: Notify,
     availability: watch::Sender<Availability>,
     generations: Mutex<Generations>,
     book: Book,
@@ -128,7 +129,8 @@ impl Pipeline {
             pending: Mutex::default(),
             work: Notify::new(),
             room: Notify::new(),
-            store: watch::Sender::new(None),
+            store: Mutex::default(),
+            opened: Notify::new(),
             availability: watch::Sender::new(None),
             generations: Mutex::default(),
             book: Book::default(),
@@ -150,21 +152,20 @@ impl Pipeline {
 
     /// The open store, for reading; absent until it has been reached for the first time.
     pub fn store(&self) -> Option<Arc<dyn Store>> {
-        self.0.store.borrow().clone()
+        lock(&self.0.store).clone()
     }
 
-    /// The open store, once there is one.
+    /// The open store, once there is one. Whoever waits is woken in the order of coming: a watch channel wakes in a random one, which no
+    /// seed brings back.
     pub async fn opened(&self) -> Arc<dyn Store> {
-        let mut receiver = self.0.store.subscribe();
         loop {
-            let store = receiver.borrow_and_update().clone();
-            if let Some(store) = store {
+            let notified = self.0.opened.notified();
+            tokio::pin!(notified);
+            notified.as_mut().enable();
+            if let Some(store) = self.store() {
                 return store;
             }
-            if receiver.changed().await.is_err() {
-                // The sender lives as long as `self`.
-                std::future::pending::<()>().await;
-            }
+            notified.await;
         }
     }
 
@@ -229,7 +230,8 @@ impl Pipeline {
                 Ok(store) => {
                     backoff = Backoff::default();
                     self.set_available(Ok(()));
-                    self.0.store.send_replace(Some(Arc::clone(&store)));
+                    *lock(&self.0.store) = Some(Arc::clone(&store));
+                    self.0.opened.notify_waiters();
                     Writer::new(&self, store, &opener).run(&cancel, drain).await;
                 }
                 Err(unavailable) => {
