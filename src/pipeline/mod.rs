@@ -44,10 +44,10 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// A batch of 2 MiB, three in flight: where raw `_bulk` throughput levels off. Four batches may wait, those in flight among them: a
-    /// member's next page is there before they are written.
+    /// A batch of 2 MiB, two in flight: where raw `_bulk` throughput levels off. More make OpenSearch write more and smaller segments, which
+    /// it has to merge. Four batches may wait, those in flight among them: a member's next page is there before they are written.
     fn default() -> Self {
-        Self { pending_bytes: 8 << 20, batch: BatchLimits { count: 2_000, bytes: 2 << 20 }, in_flight: 3 }
+        Self { pending_bytes: 8 << 20, batch: BatchLimits { count: 2_000, bytes: 2 << 20 }, in_flight: 2 }
     }
 }
 
@@ -63,9 +63,12 @@ const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(10);
 const LAST_CHECKPOINT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long the control plane may take to show a Secret.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
-/// The longest delay between attempts, without jitter. A store that is back should have what it missed within ten seconds; one batch in
-/// this time does no harm to one that is overloaded.
+/// The longest delay between attempts, without jitter, of a store that answers: a few batches in this time do no harm to one that is
+/// overloaded.
 const MAX_DELAY: Duration = Duration::from_secs(3);
+/// The same for a store that gives no answer. An attempt costs it nothing, and one that is back should have what it missed within ten
+/// seconds.
+const MAX_UNREACHABLE_DELAY: Duration = Duration::from_millis(500);
 /// A block is lifted by people, who take longer than an overload.
 const BLOCKED_PAUSE: Duration = Duration::from_secs(5);
 
@@ -239,7 +242,7 @@ impl Pipeline {
                     tokio::select! {
                         biased;
                         () = cancel.cancelled() => return,
-                        () = tokio::time::sleep(backoff.next()) => {}
+                        () = tokio::time::sleep(backoff.next(MAX_DELAY)) => {}
                     }
                 }
             }
@@ -272,24 +275,34 @@ impl Pipeline {
     }
 }
 
-/// Delays that grow with each failure in a row. Source of the figures: client-go's reflector (0.8 s, doubling,
-/// jittered); the first delay is shorter, because most failures of a store are single requests.
-struct Backoff(backon::ExponentialBackoff);
+/// Delays that grow with each failure in a row, as long as it is one of a kind. Source of the figures: client-go's reflector (0.8 s,
+/// doubling, jittered); the first delay is shorter, because most failures of a store are single requests.
+struct Backoff {
+    delays: backon::ExponentialBackoff,
+    max: Duration,
+}
 
 impl Default for Backoff {
     fn default() -> Self {
-        let schedule = ExponentialBuilder::default()
-            .with_min_delay(Duration::from_millis(200))
-            .with_max_delay(MAX_DELAY)
-            .with_jitter()
-            .without_max_times();
-        Self(schedule.build())
+        Self::up_to(MAX_DELAY)
     }
 }
 
 impl Backoff {
-    fn next(&mut self) -> Duration {
-        self.0.next().unwrap_or(MAX_DELAY)
+    fn up_to(max: Duration) -> Self {
+        let schedule = ExponentialBuilder::default()
+            .with_min_delay(Duration::from_millis(200))
+            .with_max_delay(max)
+            .with_jitter()
+            .without_max_times();
+        Self { delays: schedule.build(), max }
+    }
+
+    fn next(&mut self, max: Duration) -> Duration {
+        if self.max != max {
+            *self = Self::up_to(max);
+        }
+        self.delays.next().unwrap_or(max)
     }
 }
 
@@ -520,7 +533,7 @@ impl<'p> Writer<'p> {
             }
             Some(trouble) => {
                 self.pipeline.set_available(Err(trouble));
-                Next::Pause(if blocked { BLOCKED_PAUSE } else { self.backoff.next() })
+                Next::Pause(if blocked { BLOCKED_PAUSE } else { self.backoff.next(MAX_DELAY) })
             }
         }
     }
@@ -542,11 +555,15 @@ impl<'p> Writer<'p> {
         for job in jobs {
             self.retry(job);
         }
-        let reopen = matches!(error, StoreError::Unauthorized { .. });
+        let next = match error {
+            StoreError::Unauthorized { .. } => Next::Reopen,
+            StoreError::Unreachable { .. } => Next::Pause(self.backoff.next(MAX_UNREACHABLE_DELAY)),
+            _ => Next::Pause(self.backoff.next(MAX_DELAY)),
+        };
         if !refused {
             self.pipeline.set_available(Err(error.into()));
         }
-        if reopen { Next::Reopen } else { Next::Pause(self.backoff.next()) }
+        next
     }
 
     fn done(&self, job: Job, verdict: BulkVerdict) {

@@ -134,6 +134,8 @@ pub fn extent(unit: &Unit) -> Extent {
 }
 
 const MAX_DELAY: Duration = Duration::from_secs(30);
+/// How long a watch may stay unread. A store that works makes room sooner, and the buffers of the connection hold what comes meanwhile.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Source of the figures: client-go's reflector.
 fn backoff() -> backon::ExponentialBackoff {
@@ -227,7 +229,7 @@ impl Running {
         self.succeeded();
         loop {
             // Sink pressure must not sit on the socket: the apiserver closes watches that are not read.
-            if !self.task.outlet.pipeline.has_room() {
+            if tokio::time::timeout(PATIENCE, self.task.outlet.pipeline.room()).await.is_err() {
                 drop(lines);
                 self.task.metrics.watch_paused.inc();
                 self.task.outlet.pipeline.room().await;

@@ -5,9 +5,9 @@ use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
 use fleetdex::bulk::{self, Write};
 use fleetdex::kinds;
-use fleetdex::model::{ClusterName, Gvk, IndexName, Object, Projection, Projector, Resource, Scope};
-use fleetdex::store::Store;
+use fleetdex::model::{Gvk, IndexName, Object, Projection, Projector, Resource, Scope};
 use fleetdex::store::opensearch::{Engine, EngineOptions, IndexSettings, OpenSearchService, Settings, connect};
+use fleetdex::store::{Generation, Store};
 use fleetdex::watch::{Collection, ListPage, Source, WatchEvent};
 
 use super::CLUSTER;
@@ -64,12 +64,12 @@ pub fn to_write(projector: &Projector, index: &IndexName, line: &[u8]) -> Result
     Ok(Write { index: index.clone(), id: document.id, version: document.version, body: Some(document.body) })
 }
 
-/// An index as Fleetdex makes it, for writes of our own.
+/// An index as Fleetdex makes it, for writes of our own. A clone is the same.
+#[derive(Clone)]
 pub struct Target {
     engine: Engine,
     service: OpenSearchService,
-    cluster: ClusterName,
-    index: IndexName,
+    generation: Generation,
 }
 
 impl Target {
@@ -77,18 +77,17 @@ impl Target {
     pub async fn open(fleet: &Fleet, prefix: &str) -> Result<Self> {
         let (engine, service) = engine(fleet, prefix)?;
         engine.prepare().await?;
-        let cluster: ClusterName = CLUSTER.parse()?;
-        let index = engine.open(&cluster, None, 0).await?.target;
-        Ok(Self { engine, service, cluster, index })
+        let generation = engine.open(&CLUSTER.parse()?, None, 0).await?;
+        Ok(Self { engine, service, generation })
     }
 
     /// The writes of these lines to this index.
     pub fn writes(&self, lines: &[Vec<u8>]) -> Result<Vec<Write>> {
         let projector = projector()?;
-        lines.iter().map(|line| to_write(&projector, &self.index, line)).collect()
+        lines.iter().map(|line| to_write(&projector, &self.generation.target, line)).collect()
     }
 
-    /// Sends a body of `count` writes; fails unless every one of them was indexed.
+    /// Sends a body of `count` writes; fails unless every one of them was indexed, or is older than what another body has brought.
     pub async fn send(&self, body: Bytes, count: usize) -> Result<()> {
         use tower::ServiceExt;
         let request = ::http::Request::post("/_bulk?filter_path=errors,items.*.status")
@@ -97,13 +96,19 @@ impl Target {
         let response = self.service.clone().oneshot(request).await?;
         ensure!(response.status().is_success(), "bulk: {}", response.status());
         let verdicts = bulk::read_response(response.body(), count)?;
-        ensure!(verdicts.iter().all(|verdict| *verdict == bulk::Verdict::Indexed), "a raw bulk item was not indexed");
+        let stored = |verdict: &bulk::Verdict| matches!(verdict, bulk::Verdict::Indexed | bulk::Verdict::Superseded);
+        ensure!(verdicts.iter().all(stored), "a raw bulk item was not indexed");
         Ok(())
+    }
+
+    /// Lets queries see the index, as Fleetdex does when it is filled.
+    pub async fn activate(&self) -> Result<()> {
+        self.engine.activate(&self.generation).await.context("activating an index of the benchmark")
     }
 
     /// Removes the index.
     pub async fn remove(self) -> Result<()> {
-        self.engine.drop_cluster(&self.cluster).await.context("removing an index of the benchmark")
+        self.engine.drop_cluster(&self.generation.cluster).await.context("removing an index of the benchmark")
     }
 }
 
