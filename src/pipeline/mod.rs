@@ -4,7 +4,10 @@ mod generations;
 
 use std::{
     collections::BTreeSet,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -110,6 +113,8 @@ struct Shared {
     name: StoreName,
     limits: Limits,
     pending: Mutex<Pending<Ticket>>,
+    /// Whether what waits is given up instead of sent.
+    discarded: AtomicBool,
     work: Notify,
     room: Notify,
     store: Mutex<Option<Arc<dyn Store>>>,
@@ -130,6 +135,7 @@ impl Pipeline {
             name,
             limits,
             pending: Mutex::default(),
+            discarded: AtomicBool::new(false),
             work: Notify::new(),
             room: Notify::new(),
             store: Mutex::default(),
@@ -213,6 +219,11 @@ impl Pipeline {
         let not_sent = lock(&self.0.pending).push(Operation { write, ticket });
         settle_superseded(not_sent);
         self.0.work.notify_one();
+    }
+
+    /// Gives up what has not been sent yet, and whatever is still submitted.
+    pub fn discard(&self) {
+        self.0.discarded.store(true, Ordering::Relaxed);
     }
 
     /// Whether nothing waits to be written or acknowledged.
@@ -455,6 +466,9 @@ impl<'p> Writer<'p> {
     }
 
     fn send(&mut self, jobs: Vec<Job>) {
+        if self.pipeline.0.discarded.load(Ordering::Relaxed) {
+            return jobs.into_iter().for_each(|job| self.give_up(job));
+        }
         if jobs.is_empty() {
             return;
         }
@@ -540,13 +554,16 @@ impl<'p> Writer<'p> {
 
     fn settle_failure(&mut self, jobs: Vec<Job>, error: StoreError) -> Next {
         let refused = matches!(error, StoreError::TooLarge { .. } | StoreError::Refused { .. });
-        if refused && let [_] = jobs.as_slice() {
+        // What is refused although nothing smaller can be made of it waits for a limit to be lifted.
+        let smallest = |job: &Job| job.write.body.is_none() || job.ticket.shape.next().is_none();
+        if refused && matches!(jobs.as_slice(), [job] if !smallest(job)) {
             for job in jobs {
                 self.reject(job, &error.to_string());
             }
             return Next::Go;
         }
-        if refused {
+        let alone = jobs.len() == 1;
+        if refused && !alone {
             // One of them is the reason; smaller batches find it.
             let bytes: usize = jobs.iter().map(|job| encoded_len(&job.write)).sum();
             self.limits = BatchLimits { count: jobs.len() / 2, bytes: bytes / 2 };
@@ -560,7 +577,7 @@ impl<'p> Writer<'p> {
             StoreError::Unreachable { .. } => Next::Pause(self.backoff.next(MAX_UNREACHABLE_DELAY)),
             _ => Next::Pause(self.backoff.next(MAX_DELAY)),
         };
-        if !refused {
+        if !refused || alone {
             self.pipeline.set_available(Err(error.into()));
         }
         next
@@ -585,7 +602,7 @@ impl<'p> Writer<'p> {
         settle_superseded(lock(&self.pipeline.0.pending).retry(job));
     }
 
-    /// The index that this was for is gone, and with it everything that the write was to be added to.
+    /// The index that this was for is gone, and with it everything that the write was to be added to; or the plan that it was of.
     fn give_up(&self, job: Job) {
         self.pipeline.0.metrics.items(BulkVerdict::GivenUp).inc();
         lock(&self.pipeline.0.pending).settle(&Key::of(&job.write));

@@ -325,6 +325,10 @@ impl Fleet {
             self.sweeps.remove(&name).inspect(|sweep| sweep.stop.cancel());
             if let Some(store) = self.stores.remove(&name) {
                 tracing::info!(store = %name, "closing a store");
+                if wanted.contains_key(&name) {
+                    // What waits is of an earlier plan. An index that is made again meanwhile would take it, with what is no longer to be stored.
+                    store.pipeline.discard();
+                }
                 store.stop.cancel();
                 // Its last changes are written in the background: what comes next carries versions, so the order does not matter.
                 self.closing.push(store.task);

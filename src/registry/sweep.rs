@@ -128,6 +128,10 @@ impl Sweep {
                 self.pipeline.submit(write, progress.ticket());
             }
             progress.drained().await;
+            if progress.is_broken() {
+                let reason = format!("deletes of documents of cluster {cluster} were given up: its index or alias is gone");
+                return Err(StoreError::Busy { status: 503, reason });
+            }
         }
         Ok(())
     }

@@ -216,12 +216,7 @@ impl Engine {
         };
         let index = self.options.prefix.generation(cluster, number);
         let target = self.options.prefix.write_alias(cluster, number);
-        let body = json!({
-            "aliases": { target.as_str(): {} },
-            "mappings": { "_meta": { "fleetdex": identity } },
-            // Nobody sees it before it is complete, and filling it costs a good part less without refreshes.
-            "settings": { "index.refresh_interval": "-1" },
-        });
+        let body = json!({ "aliases": { target.as_str(): {} }, "mappings": { "_meta": { "fleetdex": identity } } });
         match self.send("creating an index", Method::PUT, format!("/{index}"), Some(&body)).await {
             Ok(_) => Ok(true),
             // Another instance was faster.
@@ -233,10 +228,8 @@ impl Engine {
     /// Adds the read aliases and removes the cluster's other indices, in one request that is done as a whole or not at all.
     pub(super) async fn swap_to(&self, generation: &Generation) -> Result<(), StoreError> {
         let Generation { cluster, index, .. } = generation;
-        let settings = json!({ "index.refresh_interval": self.options.settings.refresh_interval });
-        self.send("setting the refresh interval", Method::PUT, format!("/{index}/_settings"), Some(&settings)).await?;
         // What is not refreshed yet would be missing from the answers.
-        self.refresh(index).await?;
+        self.send("refreshing an index", Method::POST, format!("/{index}/_refresh"), None).await?;
         let mut actions: Vec<Value> =
             self.read_aliases(cluster).iter().map(|alias| json!({ "add": { "index": index, "alias": alias } })).collect();
         for other in self.survey(self.options.prefix.generations(cluster).as_str()).await? {
@@ -247,11 +240,6 @@ impl Engine {
         self.change_aliases("making a generation the live one", &actions).await?;
         tracing::info!(%cluster, %index, removed = actions.len() - 2, "queries are answered from this generation");
         Ok(())
-    }
-
-    /// Lets searches see everything that was written until now.
-    pub(super) async fn refresh(&self, index: &IndexName) -> Result<(), StoreError> {
-        self.send("refreshing an index", Method::POST, format!("/{index}/_refresh"), None).await.map(drop)
     }
 
     async fn change_aliases(&self, operation: &str, actions: &[Value]) -> Result<(), StoreError> {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use http::Method;
 use serde_json::{Value, json};
 
 use super::{
@@ -23,7 +24,7 @@ impl Engine {
         visit: Visit<'_>,
     ) -> Result<(), StoreError> {
         let index = &generation.index;
-        self.refresh(index).await?;
+        self.send("refreshing an index", Method::POST, format!("/{index}/_refresh"), None).await?;
         let pit = self.open_pit(index.as_str(), false).await?;
         let mut outcome = Ok(());
         for query in extent_queries(extent) {
@@ -71,7 +72,6 @@ impl Engine {
     /// At most one page: a status that counts more of them would say nothing more.
     pub(super) async fn rejected_ids(&self, generation: &Generation, extent: &Extent) -> Result<Vec<Arc<str>>, StoreError> {
         let index = &generation.index;
-        self.refresh(index).await?;
         let mut ids = Vec::new();
         for query in extent_queries(extent) {
             let body = json!({
