@@ -554,15 +554,13 @@ impl<'p> Writer<'p> {
 
     fn settle_failure(&mut self, jobs: Vec<Job>, error: StoreError) -> Next {
         let refused = matches!(error, StoreError::TooLarge { .. } | StoreError::Refused { .. });
-        // What is refused although nothing smaller can be made of it waits for a limit to be lifted.
-        let smallest = |job: &Job| job.write.body.is_none() || job.ticket.shape.next().is_none();
-        if refused && matches!(jobs.as_slice(), [job] if !smallest(job)) {
-            for job in jobs {
-                self.reject(job, &error.to_string());
-            }
+        let alone = jobs.len() == 1;
+        // What is refused although nothing smaller can be made of it is tried again until the limit is lifted.
+        let has_lesser = |job: &Job| job.write.body.is_some() && job.ticket.shape.next().is_some();
+        if refused && alone && jobs.iter().all(has_lesser) {
+            jobs.into_iter().for_each(|job| self.reject(job, &error.to_string()));
             return Next::Go;
         }
-        let alone = jobs.len() == 1;
         if refused && !alone {
             // One of them is the reason; smaller batches find it.
             let bytes: usize = jobs.iter().map(|job| encoded_len(&job.write)).sum();

@@ -25,6 +25,8 @@ struct Flaky {
     random: Mutex<Option<StdRng>>,
     in_flight: Mutex<BTreeSet<Arc<str>>>,
     requests: Mutex<usize>,
+    /// Until when every request is too large, whatever is in it.
+    takes_nothing_until: Mutex<Option<Instant>>,
 }
 
 impl Flaky {
@@ -83,7 +85,7 @@ impl Store for Flaky {
         }
         let too_large =
             writes.len() > 1 && writes.iter().any(|write| write.body.as_ref().is_some_and(|body| body.starts_with(b"{\"huge\"")));
-        if too_large {
+        if too_large || lock(&self.takes_nothing_until).is_some_and(|until| Instant::now() < until) {
             return Err(StoreError::TooLarge { bytes: 0 });
         }
         if self.fails() {
@@ -220,6 +222,21 @@ async fn a_request_that_is_too_large_is_split_until_the_one_document_is_found() 
     running.progress.drained().await;
     assert_eq!(lock(&store.documents).len(), 100);
     assert_eq!(running.progress.rejected(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_made_smaller_is_kept_until_the_limit_is_lifted() {
+    let store = Flaky::new(1, 0);
+    let running = run(&store);
+    *lock(&store.takes_nothing_until) = Some(Instant::now() + Duration::from_mins(1));
+    running.submit("deleted", 1, None).await;
+    running.submit("written", 1, Some("{\"kind\":\"Pod\",\"cluster\":\"member1\",\"metadata\":{\"uid\":\"u\"}}".to_owned())).await;
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    assert_eq!(running.progress.outstanding(), 2);
+    assert!(matches!(running.pipeline.availability(), Some(Err(Unavailable { reason: "TooLarge", .. }))));
+    running.progress.drained().await;
+    assert_eq!(lock(&store.documents).len(), 2);
+    assert!(!running.progress.is_broken());
 }
 
 #[tokio::test(start_paused = true)]

@@ -60,10 +60,10 @@ impl Activations {
             }
         });
         let waiting = waiting.or_insert_with(|| Waiting::new(generation));
-        let replaces = waiting.generation.replaces;
-        let patience = if replaces { REPLACING_PATIENCE } else { PATIENCE };
+        let patience = if waiting.generation.replaces { REPLACING_PATIENCE } else { PATIENCE };
         let is_settled = |unit: Option<&Progress>| {
-            unit.is_some_and(|progress| progress.is_synced() || is_hopeless(progress, replaces, patience))
+            let generation = &waiting.generation;
+            unit.is_some_and(|progress| progress.is_synced_in(generation) || is_hopeless(progress, generation, patience))
         };
         let is_complete = planted(Bug::ShowHalfFilled) || !units.is_empty() && units.iter().copied().all(is_settled);
         if is_complete && (is_certain || waiting.since.elapsed() >= patience) && waiting.task.is_none() {
@@ -85,10 +85,10 @@ impl Waiting {
 }
 
 /// Whether there is no use in waiting for a unit any longer.
-fn is_hopeless(progress: &Progress, replaces: bool, patience: Duration) -> bool {
-    match progress.stopped_by(patience) {
+fn is_hopeless(progress: &Progress, generation: &Generation, patience: Duration) -> bool {
+    match progress.kept_from(generation, patience) {
         Some(Obstacle::Refusal) => true,
-        Some(Obstacle::Member) => !replaces,
+        Some(Obstacle::Member) => !generation.replaces,
         Some(Obstacle::Store) | None => false,
     }
 }

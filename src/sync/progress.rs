@@ -15,6 +15,7 @@ use tokio::{sync::Notify, time::Instant};
 use crate::{
     model::{ClusterName, Shape, Version},
     planted::{Bug, planted},
+    store::Generation,
 };
 
 /// Where a unit is.
@@ -79,6 +80,14 @@ struct Snapshot {
     in_sync: bool,
     failing_since: Option<Instant>,
     obstacle: Option<Obstacle>,
+    /// The id of the generation that all this is about.
+    generation: Option<Arc<str>>,
+}
+
+impl Snapshot {
+    fn is_in(&self, generation: &Generation) -> bool {
+        self.generation.as_ref() == Some(&generation.id)
+    }
 }
 
 /// A version, and how many objects there were at it.
@@ -130,7 +139,7 @@ impl Flow {
 impl Progress {
     /// Progress of a unit of `cluster`; `changed` is notified of every change of state.
     pub fn new(cluster: ClusterName, changed: Arc<Notify>) -> Arc<Self> {
-        let state = Snapshot { state: UnitState::Starting, synced_at: None, in_sync: false, failing_since: None, obstacle: None };
+        let state = Snapshot { state: UnitState::Starting, synced_at: None, in_sync: false, failing_since: None, obstacle: None, generation: None };
         Arc::new(Self {
             cluster,
             drained: Notify::new(),
@@ -159,15 +168,22 @@ impl Progress {
         lock(&self.state).synced_at
     }
 
-    /// Whether the store holds everything that the unit has.
-    pub fn is_synced(&self) -> bool {
-        lock(&self.state).state == UnitState::Synced
+    /// The unit fills this generation from now on: what it has come to in another one says nothing of this one.
+    pub fn fills(&self, generation: &Generation) {
+        lock(&self.state).generation = Some(Arc::clone(&generation.id));
     }
 
-    /// What has kept the unit from going on for at least so long.
-    pub fn stopped_by(&self, patience: Duration) -> Option<Obstacle> {
+    /// Whether a generation holds everything that the unit has.
+    pub fn is_synced_in(&self, generation: &Generation) -> bool {
         let current = lock(&self.state);
-        current.obstacle.filter(|_| current.failing_since.is_some_and(|since| since.elapsed() >= patience))
+        current.is_in(generation) && current.state == UnitState::Synced
+    }
+
+    /// What has kept the unit from filling a generation for at least so long.
+    pub fn kept_from(&self, generation: &Generation, patience: Duration) -> Option<Obstacle> {
+        let current = lock(&self.state);
+        let is_long = current.failing_since.is_some_and(|since| since.elapsed() >= patience);
+        current.obstacle.filter(|_| is_long && current.is_in(generation))
     }
 
     /// Sets the state.

@@ -118,6 +118,7 @@ impl UnitTask {
             Some(mark) => self.progress.resumes(mark),
             None => self.progress.list_begins(),
         }
+        self.progress.fills(generation);
         book.follow(generation, key, self.plan.clone(), Arc::clone(&self.progress));
         mark.map(|mark| mark.version)
     }
