@@ -22,6 +22,7 @@ use crate::{
         karmada,
         plan::{Plan, Stream},
     },
+    replicas::{self, ReplicaName, Replicas, Share},
     server::{Catalog, Entry, Followed, Server, ServerArgs, Telemetry, listen::Listener},
     telemetry::{
         Metrics, Readiness,
@@ -58,6 +59,18 @@ pub struct RunArgs {
     /// Seconds between two audits of a kind of a member, on the average: what is stored is compared with what is there. 0: never.
     #[arg(long, env = "FLEETDEX_AUDIT_INTERVAL", default_value_t = 1_800.0, value_parser = seconds_or_never)]
     pub audit_interval: f64,
+
+    /// Share the clusters with the other replicas of this installation: each has a Lease, and reads what falls to it.
+    #[arg(long, env = "FLEETDEX_REPLICAS")]
+    pub replicas: bool,
+
+    /// Name of this replica, which no other one has; without it the host's name, which is that of the Pod.
+    #[arg(long, env = "FLEETDEX_REPLICA_NAME", requires = "replicas")]
+    pub replica_name: Option<ReplicaName>,
+
+    /// Namespace of the replicas' Leases and reports; without it that of the Pod or of the kubeconfig.
+    #[arg(long, env = "FLEETDEX_REPLICA_NAMESPACE", requires = "replicas")]
+    pub replica_namespace: Option<String>,
 
     /// The query API.
     #[command(flatten)]
@@ -101,6 +114,8 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     };
     let clusters = Arc::new(Clusters::new(hub.clone(), Arc::new(Network), timing, cancel.child_token()));
     let (catalog, catalog_reader) = watch::channel(Arc::new(Catalog::default()));
+    let changed = Arc::new(Notify::new());
+    let replicas = replicas(&args, &hub, &changed)?;
     let context = controller::Context {
         hub,
         clusters: Arc::clone(&clusters),
@@ -108,10 +123,13 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
         metrics: Arc::clone(&metrics),
         readiness: readiness.clone(),
         writes_cluster_status: !args.leave_cluster_status && !karmada_serves_clusters,
-        changed: Arc::new(Notify::new()),
+        changed,
+        replicas: replicas.clone(),
         audit_interval: Some(args.audit_interval).filter(|seconds| *seconds > 0.0).map(Duration::from_secs_f64),
     };
 
+    let leases = CancellationToken::new();
+    let renewals = tokio::spawn(replicas.clone().run(leases.clone()));
     let mut tasks = JoinSet::new();
     // The ports stay open until everything is written, so that a drain can be watched.
     let ports = CancellationToken::new();
@@ -124,6 +142,10 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
             anyhow::bail!("a server ended although nobody asked it to");
         }
     }
+    // Only now: what was left to write has been written under the Lease.
+    leases.cancel();
+    renewals.await.context("the renewal of the Lease ended")?;
+    replicas.leave().await;
     clusters.stopped().await;
     ports.cancel();
     while let Some(ended) = tasks.join_next().await {
@@ -131,6 +153,24 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     }
     tracing::info!("stopped");
     Ok(())
+}
+
+fn replicas(args: &RunArgs, hub: &Client, changed: &Arc<Notify>) -> anyhow::Result<Replicas> {
+    if !args.replicas {
+        return Ok(Replicas::alone());
+    }
+    let name = match &args.replica_name {
+        Some(name) => name.clone(),
+        None => host_name()?.parse().context("the host's name does not do; name this replica with --replica-name")?,
+    };
+    let namespace = args.replica_namespace.clone().unwrap_or_else(|| hub.default_namespace().to_owned());
+    tracing::info!(replica = %name, namespace, "sharing the clusters with the other replicas");
+    Ok(Replicas::join(hub.clone(), replicas::Settings { name, namespace }, Arc::clone(changed)))
+}
+
+fn host_name() -> anyhow::Result<String> {
+    let name = hostname::get().context("cannot read the host's name; name this replica with --replica-name")?;
+    Ok(name.to_string_lossy().to_ascii_lowercase())
 }
 
 fn stop_on_signal() -> anyhow::Result<CancellationToken> {
@@ -196,7 +236,7 @@ async fn owner(hub: &Client) -> String {
 struct CatalogWriter(watch::Sender<Arc<Catalog>>);
 
 impl Publish for CatalogWriter {
-    fn publish(&self, plan: &Plan, fleet: &Fleet, members: &BTreeMap<ClusterName, MemberState>) {
+    fn publish(&self, plan: &Plan, fleet: &Fleet, members: &BTreeMap<ClusterName, MemberState>, share: &Share) {
         let mut catalog = Catalog::default();
         for name in plan.registries.keys() {
             catalog.add_registry(name);
@@ -226,7 +266,11 @@ impl Publish for CatalogWriter {
             catalog.add_stale(name.clone(), format!("disconnected since {} ({})", member.since, member.message));
         }
         for stream in plan.units.keys() {
-            let audit = fleet.audit(stream).cloned().ok_or_else(|| why_not_followed(members.get(&stream.unit.cluster)));
+            let why_not = || match share.other_reader(&stream.unit.cluster) {
+                Some(replica) => format!("replica {replica} follows it; verify there"),
+                None => why_not_followed(members.get(&stream.unit.cluster)),
+            };
+            let audit = fleet.audit(stream).cloned().ok_or_else(why_not);
             catalog.add_followed(Followed { unit: stream.unit.clone(), store: stream.store.clone(), audit });
         }
         for ((store, cluster), _) in plan.scopes.iter().filter(|(_, coverage)| !coverage.certain) {

@@ -24,6 +24,7 @@ pub mod pipeline;
 pub mod planted;
 pub mod query;
 pub mod registry;
+pub mod replicas;
 pub mod selector;
 pub mod server;
 pub mod store;

@@ -3,8 +3,9 @@
 //! One reconcile at a time, so that there is one writer of each status and nothing to lock.
 
 use std::{
+    borrow::Cow,
     collections::{BTreeMap, BTreeSet},
-    sync::Arc,
+    sync::{Arc, Mutex as StdMutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -42,9 +43,13 @@ use crate::{
         registry::{FINALIZER, ORPHAN_ANNOTATION, ResourceRegistry, ResourceRegistryStatus},
     },
     cluster::{Clusters, Member, MemberState, Phase, status as cluster_status},
-    model::{ClusterName, StoreName, causes},
+    model::{ClusterName, StoreName, Unit, causes},
     pipeline::Pipeline,
-    sync::progress::UnitState,
+    replicas::{
+        ReplicaName, Replicas, Report, Share,
+        report::{Reports, cluster_key, stream_key},
+    },
+    sync::progress::{Progress, UnitState},
     telemetry::{
         Readiness,
         metrics::{Metrics, UnitPhase},
@@ -59,6 +64,10 @@ const DEBOUNCE: Duration = Duration::from_millis(50);
 const STATUS_INTERVAL: Duration = Duration::from_secs(1);
 /// How often what runs is looked after when nothing changes.
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
+/// The same while the writes of a share that goes to another replica are still under way: that one waits for it.
+const HANDOVER_LOOK_INTERVAL: Duration = Duration::from_millis(200);
+/// How often a replica makes known how far its share is, if that has changed.
+const REPORT_INTERVAL: Duration = Duration::from_secs(2);
 /// After a failed write of a registry.
 const RETRY: Duration = Duration::from_secs(5);
 /// Readiness check for the custom resources.
@@ -67,7 +76,7 @@ const CHECK: &str = "custom resources";
 /// What the outside may see of the plan that runs.
 pub trait Publish: Send + Sync {
     /// A plan has been applied, or the state of a member has changed.
-    fn publish(&self, plan: &Plan, fleet: &Fleet, members: &BTreeMap<ClusterName, MemberState>);
+    fn publish(&self, plan: &Plan, fleet: &Fleet, members: &BTreeMap<ClusterName, MemberState>, share: &Share);
 }
 
 /// What the controller needs.
@@ -88,6 +97,8 @@ pub struct Context {
     pub changed: Arc<Notify>,
     /// How often every kind of every member is audited; absent: never.
     pub audit_interval: Option<Duration>,
+    /// Those that share the members.
+    pub replicas: Replicas,
 }
 
 /// A reconcile failed and is repeated.
@@ -109,6 +120,8 @@ struct Reconciler {
     clusters: Store<Cluster>,
     recorder: Arc<Recorder>,
     state: Mutex<State>,
+    /// What the other replicas know of their shares; read by the leader alone.
+    reports: StdMutex<BTreeMap<ReplicaName, Report>>,
 }
 
 struct State {
@@ -125,6 +138,7 @@ struct Seen {
     registries: BTreeMap<String, (Option<i64>, bool)>,
     clusters: BTreeMap<String, Option<String>>,
     open_stores: BTreeSet<StoreName>,
+    share: Share,
 }
 
 /// Runs until cancelled, then stops every stream and writes what is left.
@@ -136,6 +150,7 @@ pub async fn run(context: Context, owner: String, cancel: CancellationToken) {
     let controller = Controller::new(Api::<ResourceRegistry>::all(hub.clone()), watcher::Config::default());
     let opener = registry_stores(hub.clone(), owner);
     let mut fleet = Fleet::new(opener, Arc::clone(&context.metrics), Arc::clone(&context.changed));
+    fleet = fleet.behind(context.replicas.fence());
     if let Some(interval) = context.audit_interval {
         fleet = fleet.audit_every(interval);
     }
@@ -146,8 +161,12 @@ pub async fn run(context: Context, owner: String, cancel: CancellationToken) {
         clusters: clusters.clone(),
         recorder,
         state: Mutex::new(State { fleet, inputs: None, written: BTreeMap::new() }),
+        reports: StdMutex::default(),
         context,
     });
+    if let Some(reports) = Reports::of(&reconciler.context.replicas) {
+        tasks.spawn(exchange_reports(Arc::clone(&reconciler), reports));
+    }
     let all_read = async {
         until_read(&clusters).await;
         until_read(&reconciler.registries).await;
@@ -217,18 +236,40 @@ fn reflect_clusters(hub: &Client, changed: Arc<Notify>, tasks: &mut JoinSet<()>)
 /// A task of its own: the controller does not poll its triggers while a reconcile runs, and both need the state.
 async fn follow_changes(reconciler: Arc<Reconciler>, followed: watch::Sender<()>) {
     let mut members = reconciler.context.clusters.changed();
+    let mut lets_go = true;
     loop {
         tokio::select! {
             biased;
             result = members.changed() => if result.is_err() { return },
             () = reconciler.context.changed.notified() => {}
             // Some things change by nothing happening, such as a generation that has waited long enough.
-            () = tokio::time::sleep(LOOK_INTERVAL) => {}
+            () = tokio::time::sleep(if lets_go { HANDOVER_LOOK_INTERVAL } else { LOOK_INTERVAL }) => {}
         }
         // Members often change together, as when many connect at the start.
         tokio::time::sleep(DEBOUNCE).await;
-        reconciler.follow(&mut *reconciler.state.lock().await).await;
+        let mut state = reconciler.state.lock().await;
+        reconciler.follow(&mut state).await;
+        lets_go = !reconciler.let_go(&mut state).await;
+        drop(state);
         followed.send_replace(());
+    }
+}
+
+/// Makes what this replica knows of its share known to the leader; the leader reads what the others know.
+async fn exchange_reports(reconciler: Arc<Reconciler>, mut reports: Reports) {
+    loop {
+        tokio::time::sleep(REPORT_INTERVAL).await;
+        let report = reconciler.report(&*reconciler.state.lock().await);
+        if let Err(error) = reports.write(&report).await {
+            tracing::debug!(error = %causes(&error), "the report of this replica was not written; the next attempt follows");
+        }
+        if !reconciler.context.replicas.share().leads() {
+            continue;
+        }
+        match reports.read().await {
+            Ok(read) => reconciler.take_reports(read),
+            Err(error) => tracing::debug!(error = %causes(&error), "the reports of the other replicas were not read"),
+        }
     }
 }
 
@@ -252,8 +293,8 @@ impl Reconciler {
             self.count_units(&state.fleet);
             return self.context.clusters.states();
         }
-        let members = self.update_members(state).await;
-        self.apply(state, &members).await;
+        let members = self.update_members(state, &seen.share).await;
+        self.apply(state, &members, &seen.share).await;
         self.count_units(&state.fleet);
         state.inputs = Some(seen);
         members
@@ -270,6 +311,7 @@ impl Reconciler {
             registries: registries.iter().map(registry).collect(),
             clusters: clusters.iter().map(|cluster| (cluster.name_any(), cluster.resource_version())).collect(),
             open_stores: state.fleet.open_stores(),
+            share: self.context.replicas.share(),
         }
     }
 
@@ -279,7 +321,7 @@ impl Reconciler {
             let phase = match progress.state() {
                 UnitState::Starting | UnitState::Listing => UnitPhase::Listing,
                 UnitState::Synced => UnitPhase::Watching,
-                UnitState::Failing { reason: "Forbidden" | "NotServed", .. } => UnitPhase::Failed,
+                UnitState::Failing { reason, .. } if matches!(&*reason, "Forbidden" | "NotServed") => UnitPhase::Failed,
                 UnitState::Failing { .. } => UnitPhase::Waiting,
             };
             for known in UnitPhase::ALL {
@@ -299,12 +341,15 @@ impl Reconciler {
     async fn reconcile(&self, registry: &ResourceRegistry) -> Result<Action, ReconcileError> {
         let mut state = self.state.lock().await;
         let members = self.follow(&mut state).await;
+        if !state.inputs.as_ref().is_some_and(|seen| seen.share.leads()) {
+            return Ok(Action::await_change());
+        }
         let name = registry.name_any();
         let deleting = registry.metadata.deletion_timestamp.is_some();
         let has_finalizer = registry.finalizers().iter().any(|finalizer| finalizer == FINALIZER);
         match (deleting, has_finalizer) {
             (true, true) => {
-                if Self::may_go(&state, registry) {
+                if self.may_go(&state, registry) {
                     self.set_finalizer(registry, false).await?;
                     state.written.remove(&name);
                     return Ok(Action::await_change());
@@ -318,7 +363,7 @@ impl Reconciler {
     }
 
     /// Tells the supervisor which members there are, and answers what it knows of them.
-    async fn update_members(&self, state: &State) -> BTreeMap<ClusterName, MemberState> {
+    async fn update_members(&self, state: &State, share: &Share) -> BTreeMap<ClusterName, MemberState> {
         let clusters = self.clusters.state();
         let members = clusters.iter().filter(|cluster| cluster.metadata.deletion_timestamp.is_none());
         let members: Vec<Member> = members.filter_map(|cluster| Member::try_from(&**cluster).ok()).collect();
@@ -330,7 +375,7 @@ impl Reconciler {
         for gone in state.fleet.members().filter(|name| !states.contains_key(*name)) {
             self.context.metrics.forget_cluster(gone);
         }
-        if self.context.writes_cluster_status {
+        if self.context.writes_cluster_status && share.leads() {
             self.write_cluster_statuses(&clusters, &states).await;
         }
         states
@@ -347,25 +392,70 @@ impl Reconciler {
         }
     }
 
-    async fn apply(&self, state: &mut State, members: &BTreeMap<ClusterName, MemberState>) {
+    async fn apply(&self, state: &mut State, members: &BTreeMap<ClusterName, MemberState>, share: &Share) {
         let (leaving, live): (Vec<_>, Vec<_>) =
             self.registries.state().into_iter().partition(|registry| registry.metadata.deletion_timestamp.is_some());
         let view = |registries: Vec<Arc<ResourceRegistry>>| -> Vec<RegistryView> {
             registries.iter().map(|registry| registry_view(registry)).collect()
         };
-        state.fleet.follow(&view(live), &view(leaving), members).await;
+        state.fleet.follow(&view(live), &view(leaving), members, share).await;
         if let Some(plan) = state.fleet.plan() {
-            self.context.publish.publish(plan, &state.fleet, members);
+            self.context.publish.publish(plan, &state.fleet, members, share);
         }
     }
 
-    /// Whether a registry that is being deleted has nothing left to clean up.
-    fn may_go(state: &State, registry: &ResourceRegistry) -> bool {
+    /// Tells the other replicas when nothing is under way any more of what goes to them. Whether that is so.
+    async fn let_go(&self, state: &mut State) -> bool {
+        if let Some(Seen { share: Share::Whole, .. }) = &state.inputs {
+            return true;
+        }
+        let is_done = state.fleet.let_go().await;
+        if let Some(seen) = state.inputs.as_ref().filter(|_| is_done) {
+            self.context.replicas.has_let_go(&seen.share);
+        }
+        is_done
+    }
+
+    /// What this replica knows of its share.
+    fn report(&self, state: &State) -> Report {
+        let Some(share) = state.inputs.as_ref().map(|seen| &seen.share) else { return Report::default() };
+        let fleet = &state.fleet;
+        let units = fleet.streams().map(|(stream, progress)| (stream_key(stream), progress.view())).collect();
+        let members = self.context.clusters.states();
+        let own = || members.iter().filter(|(name, _)| share.keeps(name));
+        let stores = || fleet.plan().into_iter().flat_map(|plan| plan.stores.keys());
+        let live = own().flat_map(|(name, _)| stores().map(move |store| (store, name)));
+        let registries = self.registries.state();
+        let leaving = registries.iter().filter(|registry| registry.metadata.deletion_timestamp.is_some());
+        Report {
+            units,
+            live: live.filter(|(store, name)| fleet.is_live(store, name)).map(|(store, name)| cluster_key(store, name)).collect(),
+            health: own().map(|(name, member)| (name.to_string(), member_health(member))).collect(),
+            group: share.settled_group().unwrap_or_default(),
+            swept: leaving.filter(|registry| is_swept(state, registry)).filter_map(|registry| registry.uid()).collect(),
+        }
+    }
+
+    fn take_reports(&self, read: BTreeMap<ReplicaName, Report>) {
+        let mut reports = lock(&self.reports);
+        if *reports != read {
+            *reports = read;
+            drop(reports);
+            self.context.changed.notify_one();
+        }
+    }
+
+    /// Whether a registry that is being deleted has nothing left to clean up, here and in the shares of the others.
+    fn may_go(&self, state: &State, registry: &ResourceRegistry) -> bool {
         if registry.annotations().get(ORPHAN_ANNOTATION).is_some_and(|value| value == "true") {
             return true;
         }
-        let alone = plan(&[registry_view(registry)], &[]);
-        alone.stores.keys().all(|store| state.fleet.is_swept(store))
+        let Some(group) = state.inputs.as_ref().and_then(|seen| seen.share.settled_group()) else { return false };
+        let reports = lock(&self.reports);
+        let uid = registry.uid().unwrap_or_default();
+        let is_swept_by =
+            |name: &ReplicaName| reports.get(name).is_some_and(|report| report.group == group && report.swept.contains(&uid));
+        is_swept(state, registry) && self.context.replicas.others().iter().all(is_swept_by)
     }
 
     async fn set_finalizer(&self, registry: &ResourceRegistry, present: bool) -> Result<(), ReconcileError> {
@@ -408,13 +498,33 @@ impl Reconciler {
         let store = registry_plan.store.as_ref().and_then(|store| fleet.pipeline(store)).and_then(Pipeline::availability);
         let anonymous = registry_plan.store.as_ref().and_then(|store| applied.stores.get(store)).is_some_and(is_anonymous);
         let now = Timestamp::now();
+        let share = &self.context.replicas.share();
+        let reports = lock(&self.reports).clone();
+        let of_other = |cluster: &ClusterName| share.other_reader(cluster).map(|name| reports.get(name));
+        let health = |cluster: &ClusterName| match of_other(cluster) {
+            Some(report) => report.and_then(|report| report.health.get(cluster.as_str()).cloned()),
+            None => members.get(cluster).map(member_health),
+        };
+        let live = |cluster: &ClusterName| {
+            registry_plan.store.as_ref().is_some_and(|store| match of_other(cluster) {
+                Some(report) => report.is_some_and(|report| report.live.contains(&cluster_key(store, cluster))),
+                None => fleet.is_live(store, cluster),
+            })
+        };
+        let progress = |unit: &Unit| {
+            let stream = Stream { unit: unit.clone(), store: registry_plan.store.clone()? };
+            match of_other(&unit.cluster) {
+                Some(report) => report?.units.get(&stream_key(&stream)).cloned(),
+                None => fleet.progress(&stream).map(Progress::view),
+            }
+        };
         let new = status(&Inputs {
             plan: registry_plan,
             store,
             anonymous,
-            health: &|cluster| members.get(cluster).map(member_health),
-            live: &|cluster| registry_plan.store.as_ref().is_some_and(|store| fleet.is_live(store, cluster)),
-            progress: &|unit| fleet.progress(&Stream { unit: unit.clone(), store: registry_plan.store.clone()? }),
+            health: &health,
+            live: &live,
+            progress: &progress,
             generation: registry.metadata.generation,
             before: &before.conditions,
             now,
@@ -476,6 +586,16 @@ impl Reconciler {
     }
 }
 
+/// Whether the store of a registry that is being deleted holds nothing of this replica's share that nobody wants.
+fn is_swept(state: &State, registry: &ResourceRegistry) -> bool {
+    let alone = plan(&[registry_view(registry)], &[]);
+    alone.stores.keys().all(|store| state.fleet.is_swept(store))
+}
+
+fn lock<T>(mutex: &StdMutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 fn phases(status: &ResourceRegistryStatus) -> BTreeSet<(&str, crate::api::registry::Phase, &str)> {
     status.clusters.iter().map(|cluster| (cluster.name.as_str(), cluster.phase, cluster.message.as_str())).collect()
 }
@@ -498,5 +618,5 @@ fn registry_view(registry: &ResourceRegistry) -> RegistryView {
 
 fn member_health(state: &MemberState) -> MemberHealth {
     let ready = state.connection.is_some() && matches!(state.phase, Phase::Ready | Phase::Unhealthy);
-    MemberHealth { ready, reason: state.reason, message: state.message.clone() }
+    MemberHealth { ready, reason: Cow::Borrowed(state.reason), message: state.message.clone() }
 }

@@ -24,6 +24,7 @@ use crate::{
     kinds,
     model::{ClusterName, Projector, StoreName, Unit, hex},
     pipeline::{Limits, OpenStore, Pipeline},
+    replicas::{Fence, Share},
     store::KindExtent,
     sync::{
         audit::{Audit, Permits},
@@ -38,6 +39,9 @@ use crate::{
 
 /// How long unwritten changes may take when the process stops.
 pub const DRAIN: Duration = Duration::from_secs(20);
+
+/// How long the checkpoints of clusters that go to another replica may take to be written.
+const HANDOVER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Makes what opens the store of a plan.
 pub type Opener = Arc<dyn Fn(&StorePlan) -> Arc<dyn OpenStore> + Send + Sync>;
@@ -73,6 +77,7 @@ struct ParkedUnit {
 #[derive(Default)]
 struct Sweeping {
     wanted: Wanted,
+    share: Share,
     /// Streams that have ended, but whose writes may still be under way.
     after: Vec<Arc<Progress>>,
     stop: CancellationToken,
@@ -81,17 +86,18 @@ struct Sweeping {
 }
 
 impl Sweeping {
-    fn start(pipeline: &Pipeline, wanted: Wanted, after: Vec<Arc<Progress>>, changed: &Arc<Notify>) -> Self {
+    fn start(pipeline: &Pipeline, wanted: Wanted, share: Share, after: Vec<Arc<Progress>>, changed: &Arc<Notify>) -> Self {
         let (stop, done) = (CancellationToken::new(), Arc::new(OnceLock::new()));
         let sweep = Sweep {
             pipeline: pipeline.clone(),
             wanted: wanted.clone(),
+            share: share.clone(),
             after: after.clone(),
             changed: Arc::clone(changed),
             done: Arc::clone(&done),
         };
         let task = Some(AbortOnDropHandle::new(tokio::spawn(sweep.run(stop.clone()))));
-        Self { wanted, after, stop, task, done }
+        Self { wanted, share, after, stop, task, done }
     }
 
     fn done_at(&self) -> Option<Instant> {
@@ -103,6 +109,7 @@ impl Sweeping {
 pub struct Fleet {
     opener: Opener,
     limits: Limits,
+    fence: Fence,
     metrics: Arc<Metrics>,
     changed: Arc<Notify>,
     stores: BTreeMap<StoreName, RunningStore>,
@@ -129,6 +136,7 @@ struct Applied {
     plan: Plan,
     leaving: BTreeMap<StoreName, StorePlan>,
     connections: BTreeMap<ClusterName, Option<u64>>,
+    share: Share,
 }
 
 impl Fleet {
@@ -136,6 +144,7 @@ impl Fleet {
     pub fn new(opener: Opener, metrics: Arc<Metrics>, changed: Arc<Notify>) -> Self {
         Self {
             limits: Limits::default(),
+            fence: Fence::OPEN,
             opener,
             metrics,
             activations: Activations::new(Arc::clone(&changed)),
@@ -160,19 +169,26 @@ impl Fleet {
         Self { limits, ..self }
     }
 
+    /// Nothing is written while this is closed.
+    #[must_use]
+    pub fn behind(self, fence: Fence) -> Self {
+        Self { fence, ..self }
+    }
+
     /// Every unit compares what is stored with what its member has, once in such an interval on the average.
     #[must_use]
     pub fn audit_every(self, interval: Duration) -> Self {
         Self { audit_interval: Some(interval), ..self }
     }
 
-    /// Makes what runs follow the registries and the members. The stores of `leaving`, which are being deleted, stay open until their
-    /// documents are gone.
+    /// Makes what runs follow the registries, the members, and which of these fall to this replica. The stores of `leaving`, which are being
+    /// deleted, stay open until their documents are gone.
     pub async fn follow(
         &mut self,
         live: &[RegistryView],
         leaving: &[RegistryView],
         members: &BTreeMap<ClusterName, MemberState>,
+        share: &Share,
     ) {
         let views: Vec<MemberView> = members.values().map(MemberView::from).collect();
         let connection = |member: &MemberState| member.connection.as_ref().map(|connection| connection.id);
@@ -180,9 +196,10 @@ impl Fleet {
             plan: plan(live, &views),
             leaving: plan(leaving, &[]).stores,
             connections: members.iter().map(|(name, member)| (name.clone(), connection(member))).collect(),
+            share: share.clone(),
         };
         if self.applied.as_ref() != Some(&wanted) || self.has_lost() {
-            self.apply(&wanted.plan, &wanted.leaving, members).await;
+            self.apply(&wanted, members).await;
             self.applied = Some(wanted);
         }
         self.look_after();
@@ -208,20 +225,16 @@ impl Fleet {
         }
     }
 
-    async fn apply(
-        &mut self,
-        plan: &Plan,
-        leaving: &BTreeMap<StoreName, StorePlan>,
-        members: &BTreeMap<ClusterName, MemberState>,
-    ) {
+    async fn apply(&mut self, wanted: &Applied, members: &BTreeMap<ClusterName, MemberState>) {
+        let Applied { plan, leaving, share, .. } = wanted;
         let lost = self.take_lost();
         let mut wanted_stores = leaving.clone();
         wanted_stores.extend(plan.stores.clone());
         // Units first: a unit must not write to a store that is being replaced.
-        let stopped = self.stop_units(plan, &wanted_stores, members, &lost).await;
+        let stopped = self.stop_units(wanted, &wanted_stores, members, &lost).await;
         self.replace_stores(wanted_stores);
-        self.start_units(plan, members);
-        self.sweep(plan, &stopped);
+        self.start_units(plan, members, share);
+        self.sweep(plan, share, &stopped);
     }
 
     /// Whether something that should run cannot go on as it is, so that a plan has to be applied again.
@@ -257,12 +270,13 @@ impl Fleet {
 
     async fn stop_units(
         &mut self,
-        plan: &Plan,
+        wanted: &Applied,
         stores: &BTreeMap<StoreName, StorePlan>,
         members: &BTreeMap<ClusterName, MemberState>,
         lost: &BTreeSet<(StoreName, ClusterName)>,
     ) -> Vec<Arc<Progress>> {
-        self.unpark(plan, stores, lost);
+        let Applied { plan, share, .. } = wanted;
+        self.unpark(wanted, stores, lost);
         let mut ending = Vec::new();
         for (stream, running) in &self.units {
             let same_plan = plan.units.get(stream) == Some(&running.plan);
@@ -270,8 +284,9 @@ impl Fleet {
             let connection = members.get(&stream.unit.cluster).and_then(|member| member.connection.as_ref());
             let same_connection = connection.is_some_and(|connection| connection.id == running.connection);
             let same_store = self.keeps_store(stream, running.epoch, stores, lost);
-            if !(same_plan && same_connection && same_store && goes_on) {
-                ending.push((stream.clone(), same_plan && same_store));
+            let same_reader = share.keeps(&stream.unit.cluster);
+            if !(same_plan && same_connection && same_store && same_reader && goes_on) {
+                ending.push((stream.clone(), same_plan && same_store && same_reader));
             }
         }
         let mut progresses = Vec::new();
@@ -293,10 +308,12 @@ impl Fleet {
     }
 
     /// Forgets streams that are no longer wanted like that.
-    fn unpark(&mut self, plan: &Plan, stores: &BTreeMap<StoreName, StorePlan>, lost: &BTreeSet<(StoreName, ClusterName)>) {
+    fn unpark(&mut self, wanted: &Applied, stores: &BTreeMap<StoreName, StorePlan>, lost: &BTreeSet<(StoreName, ClusterName)>) {
         let mut parked = std::mem::take(&mut self.parked);
         parked.retain(|stream, parked| {
-            plan.units.get(stream) == Some(&parked.plan) && self.keeps_store(stream, parked.epoch, stores, lost)
+            wanted.plan.units.get(stream) == Some(&parked.plan)
+                && wanted.share.keeps(&stream.unit.cluster)
+                && self.keeps_store(stream, parked.epoch, stores, lost)
         });
         self.parked = parked;
     }
@@ -341,7 +358,13 @@ impl Fleet {
                 continue;
             }
             self.last_epoch += 1;
-            let pipeline = Pipeline::new(name.clone(), self.limits, self.metrics.store(&name), Arc::clone(&self.changed));
+            let pipeline = Pipeline::new(
+                name.clone(),
+                self.limits,
+                self.fence.clone(),
+                self.metrics.store(&name),
+                Arc::clone(&self.changed),
+            );
             let opener = (self.opener)(&plan);
             let stop = CancellationToken::new();
             let task = AbortOnDropHandle::new(tokio::spawn(pipeline.clone().run(opener, stop.clone(), DRAIN)));
@@ -350,10 +373,10 @@ impl Fleet {
         }
     }
 
-    fn start_units(&mut self, plan: &Plan, members: &BTreeMap<ClusterName, MemberState>) {
+    fn start_units(&mut self, plan: &Plan, members: &BTreeMap<ClusterName, MemberState>, share: &Share) {
         self.settling.retain(|(_, progress)| progress.outstanding() > 0);
         for (stream, unit_plan) in &plan.units {
-            if self.units.contains_key(stream) {
+            if self.units.contains_key(stream) || !share.may_begin(&stream.unit.cluster) {
                 continue;
             }
             let Some(connection) = members.get(&stream.unit.cluster).and_then(|member| member.connection.as_ref()) else {
@@ -427,13 +450,14 @@ impl Fleet {
         for (name, sweeping) in &mut self.sweeps {
             let is_due = sweeping.done_at().is_some_and(|done| done.elapsed() >= interval);
             if let Some(store) = self.stores.get(name).filter(|_| is_due) {
-                *sweeping = Sweeping::start(&store.pipeline, sweeping.wanted.clone(), Vec::new(), &self.changed);
+                let (wanted, share) = (sweeping.wanted.clone(), sweeping.share.clone());
+                *sweeping = Sweeping::start(&store.pipeline, wanted, share, Vec::new(), &self.changed);
             }
         }
     }
 
     /// Removes what no registry wants any more. `stopped` are streams whose last writes have to be in the store before.
-    fn sweep(&mut self, plan: &Plan, stopped: &[Arc<Progress>]) {
+    fn sweep(&mut self, plan: &Plan, share: &Share, stopped: &[Arc<Progress>]) {
         for (name, store) in &self.stores {
             let wanted = wanted(plan, name);
             for (cluster, kept) in &wanted {
@@ -442,15 +466,40 @@ impl Fleet {
                 }
             }
             let sweeping = self.sweeps.entry(name.clone()).or_default();
-            if sweeping.task.is_some() && sweeping.wanted == wanted && stopped.is_empty() {
+            let is_same = sweeping.wanted == wanted && sweeping.share == *share;
+            if sweeping.task.is_some() && is_same && stopped.is_empty() {
                 continue;
             }
             sweeping.stop.cancel();
             // A sweep that is given up here has perhaps not waited for all of its streams.
             let unsettled = sweeping.after.iter().filter(|progress| progress.outstanding() > 0);
             let after: Vec<Arc<Progress>> = unsettled.chain(stopped).cloned().collect();
-            *sweeping = Sweeping::start(&store.pipeline, wanted, after, &self.changed);
+            *sweeping = Sweeping::start(&store.pipeline, wanted, share.clone(), after, &self.changed);
         }
+    }
+
+    /// Lets go of the clusters that another replica reads from now on: their last writes and checkpoints are stored, and nothing of them is
+    /// remembered. Whether that is done.
+    pub async fn let_go(&mut self) -> bool {
+        let Some(share) = self.applied.as_ref().map(|applied| applied.share.clone()) else { return false };
+        self.settling.retain(|(_, progress)| progress.outstanding() > 0);
+        if self.settling.iter().any(|(_, progress)| !share.keeps(progress.cluster())) {
+            return false;
+        }
+        for store in self.stores.values() {
+            let open = store.pipeline.open_clusters();
+            let others: Vec<ClusterName> = open.into_iter().filter(|cluster| !share.keeps(cluster)).collect();
+            if others.is_empty() {
+                continue;
+            }
+            // Without them the next one only has more to replay.
+            let saved = tokio::time::timeout(HANDOVER_TIMEOUT, store.pipeline.save_checkpoints()).await;
+            if !matches!(saved, Ok(Ok(()))) {
+                tracing::warn!(store = %store.pipeline.name(), "the last checkpoints before a handover were not written");
+            }
+            others.iter().for_each(|cluster| store.pipeline.forget(cluster));
+        }
+        true
     }
 
     /// Whether a store holds nothing but what the applied plan wants of it.

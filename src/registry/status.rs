@@ -1,11 +1,12 @@
 //! What a registry's status says, from its plan and from what runs for it.
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{Condition, Time},
     jiff::{SignedDuration, Timestamp},
 };
+use serde::{Deserialize, Serialize};
 
 use super::plan::{ClusterPlan, KindProblem, RegistryPlan};
 use crate::{
@@ -15,7 +16,7 @@ use crate::{
     },
     model::{ClusterName, Scope, Unit},
     pipeline::{Availability, Unavailable},
-    sync::progress::{Audited, Progress, UnitState},
+    sync::progress::{Audited, UnitState, View},
 };
 
 /// Kinds that are listed for one cluster; a cluster where everything fails must not make the status huge.
@@ -28,12 +29,12 @@ const MAX_NAMES: usize = 5;
 const AUDIT_TIMES_INTERVAL: SignedDuration = SignedDuration::from_mins(10);
 
 /// What a member is like right now.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemberHealth {
     /// Whether it answers.
     pub ready: bool,
     /// CamelCase.
-    pub reason: &'static str,
+    pub reason: Cow<'static, str>,
     /// Why, and what to do about it.
     pub message: String,
 }
@@ -51,7 +52,7 @@ pub struct Inputs<'a> {
     /// Whether queries of a cluster are answered from what its streams write.
     pub live: &'a dyn Fn(&ClusterName) -> bool,
     /// The progress of a running unit.
-    pub progress: &'a dyn Fn(&Unit) -> Option<&'a Progress>,
+    pub progress: &'a dyn Fn(&Unit) -> Option<View>,
     /// `metadata.generation`
     pub generation: Option<i64>,
     /// Conditions as they stand.
@@ -110,14 +111,14 @@ fn without_audit_times(status: &ResourceRegistryStatus) -> ResourceRegistryStatu
 }
 
 fn cluster_status(name: &ClusterName, plan: &ClusterPlan, inputs: &Inputs<'_>) -> ClusterStatus {
-    let progresses: Vec<(&Unit, Option<&Progress>)> = plan.units.iter().map(|unit| (unit, (inputs.progress)(unit))).collect();
-    let objects = progresses.iter().filter_map(|(_, progress)| progress.map(Progress::objects)).sum();
-    let last_sync_time = oldest(progresses.iter().map(|(_, progress)| progress.and_then(Progress::synced_at)));
-    let audits: Vec<Option<Audited>> = progresses.iter().map(|(_, progress)| progress.map(Progress::audits)).collect();
-    let last_audit_time = oldest(audits.iter().map(|audited| audited.and_then(|audited| audited.last)));
-    let drift = drift_status(audits.iter().flatten());
+    let progresses: Vec<(&Unit, Option<View>)> = plan.units.iter().map(|unit| (unit, (inputs.progress)(unit))).collect();
+    let views = || progresses.iter().map(|(_, progress)| progress.as_ref());
+    let objects = views().flatten().map(|view| view.objects).sum();
+    let last_sync_time = oldest(views().map(|view| view.and_then(|view| view.synced_at)));
+    let last_audit_time = oldest(views().map(|view| view.and_then(|view| view.audits.last)));
+    let drift = drift_status(views().flatten().map(|view| &view.audits));
     let mut kinds: Vec<KindStatus> = plan.problems.iter().map(problem_status).collect();
-    kinds.extend(progresses.iter().filter_map(|(unit, progress)| unit_status(unit, *progress)));
+    kinds.extend(progresses.iter().filter_map(|(unit, progress)| unit_status(unit, progress.as_ref())));
     let (phase, message) = cluster_phase(name, plan, &kinds, inputs);
     kinds.sort_by_key(|kind| (kind.phase != Phase::Failed, kind.kind.clone(), kind.namespace.clone()));
     kinds.truncate(MAX_KINDS);
@@ -183,8 +184,8 @@ fn problem_status(problem: &KindProblem) -> KindStatus {
 }
 
 /// The status of a unit that is not in sync.
-fn unit_status(unit: &Unit, progress: Option<&Progress>) -> Option<KindStatus> {
-    let (phase, message) = match progress.map(Progress::state) {
+fn unit_status(unit: &Unit, progress: Option<&View>) -> Option<KindStatus> {
+    let (phase, message) = match progress.map(|view| &view.state) {
         None | Some(UnitState::Starting) => (Phase::Pending, String::new()),
         Some(UnitState::Listing) => (Phase::Syncing, String::new()),
         Some(UnitState::Failing { reason, message }) => (Phase::Failed, format!("{reason}: {message}")),
@@ -199,12 +200,12 @@ fn unit_status(unit: &Unit, progress: Option<&Progress>) -> Option<KindStatus> {
 }
 
 /// What is not as it should be although the kind is in sync.
-fn imperfections(progress: &Progress) -> Option<(Phase, String)> {
-    let refused = progress.rejected_example().map(|example| {
-        let count = progress.rejected();
+fn imperfections(view: &View) -> Option<(Phase, String)> {
+    let refused = view.rejected_example.as_ref().map(|example| {
+        let count = view.rejected;
         format!("{count} refused by the store and kept as fallback documents, such as {example} (search.rejected says why)")
     });
-    match (progress.skipped(), refused) {
+    match (view.skipped, refused) {
         (0, refused) => refused.map(|message| (Phase::Synced, message)),
         (skipped, None) => Some((Phase::Failed, format!("{skipped} could not be read"))),
         (skipped, Some(refused)) => Some((Phase::Failed, format!("{skipped} could not be read; {refused}"))),
@@ -219,7 +220,7 @@ fn summary(clusters: &[ClusterStatus], inputs: &Inputs<'_>) -> Summary {
     let mut kinds_by_phase: BTreeMap<Phase, u64> = BTreeMap::new();
     for plan in inputs.plan.clusters.values() {
         for unit in &plan.units {
-            let phase = unit_status(unit, (inputs.progress)(unit)).map_or(Phase::Synced, |kind| kind.phase);
+            let phase = unit_status(unit, (inputs.progress)(unit).as_ref()).map_or(Phase::Synced, |kind| kind.phase);
             *kinds_by_phase.entry(phase).or_default() += 1;
         }
         if !plan.problems.is_empty() {
@@ -312,7 +313,10 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::model::{Gvk, Resource};
+    use crate::{
+        model::{Gvk, Resource},
+        sync::progress::Progress,
+    };
 
     fn unit(kind: &str) -> Unit {
         let resource = Resource { gvk: Gvk::new("", "v1", kind), plural: kind.to_lowercase().into(), namespaced: true };
@@ -332,7 +336,7 @@ mod tests {
         let clusters = BTreeMap::from([("member1".parse().unwrap(), cluster)]);
         let plan = RegistryPlan { store: Some("main".parse().unwrap()), clusters, ..RegistryPlan::default() };
         let progress =
-            |unit: &Unit| kinds.iter().find(|(kind, _)| *unit.resource.gvk.kind == **kind).map(|(_, progress)| *progress);
+            |unit: &Unit| kinds.iter().find(|(kind, _)| *unit.resource.gvk.kind == **kind).map(|(_, progress)| progress.view());
         status(&Inputs {
             plan: &plan,
             store: Some(Ok(())),
@@ -369,7 +373,7 @@ mod tests {
         assert_eq!(status_of(&[("Pod", &pods), ("Node", &nodes)]).clusters[0].last_audit_time, None);
         nodes.audited(0);
         let of_both = status_of(&[("Pod", &pods), ("Node", &nodes)]);
-        assert_eq!(of_both.clusters[0].last_audit_time, pods.audits().last.map(in_seconds));
+        assert_eq!(of_both.clusters[0].last_audit_time, pods.view().audits.last.map(in_seconds));
         assert_eq!(of_both.clusters[0].drift, None);
     }
 
@@ -380,7 +384,7 @@ mod tests {
         nodes.audited(1);
         pods.audited(0);
         let drift = status_of(&[("Pod", &pods), ("Node", &nodes)]).clusters.remove(0).drift.unwrap();
-        assert_eq!((drift.documents, Some(drift.last_found_time)), (3, nodes.audits().drift_found.map(in_seconds)));
+        assert_eq!((drift.documents, Some(drift.last_found_time)), (3, nodes.view().audits.drift_found.map(in_seconds)));
     }
 
     #[test]
