@@ -316,7 +316,9 @@ impl Reconciler {
     }
 
     fn count_units(&self, fleet: &Fleet) {
-        let mut counts: BTreeMap<(&ClusterName, UnitPhase), usize> = BTreeMap::new();
+        // Also of clusters that have no stream here any more.
+        let none = fleet.members().flat_map(|cluster| UnitPhase::ALL.map(|phase| ((cluster, phase), 0)));
+        let mut counts: BTreeMap<(&ClusterName, UnitPhase), usize> = none.collect();
         for (Stream { unit, .. }, progress) in fleet.streams() {
             let phase = match progress.state() {
                 UnitState::Starting | UnitState::Listing => UnitPhase::Listing,

@@ -497,7 +497,9 @@ impl Fleet {
             if !matches!(saved, Ok(Ok(()))) {
                 tracing::warn!(store = %store.pipeline.name(), "the last checkpoints before a handover were not written");
             }
-            others.iter().for_each(|cluster| store.pipeline.forget(cluster));
+            for cluster in &others {
+                store.pipeline.forget(cluster);
+            }
         }
         true
     }

@@ -181,7 +181,7 @@ impl Replicas {
         match timeout(TIMEOUT, inner.leases.delete(&name, &DeleteParams::default())).await {
             Ok(Ok(_)) => {}
             Ok(Err(error)) => {
-                tracing::warn!(lease = name, error = %causes(&error), "cannot delete the Lease; it expires by itself")
+                tracing::warn!(lease = name, error = %causes(&error), "cannot delete the Lease; it expires by itself");
             }
             Err(_) => tracing::warn!(lease = name, "cannot delete the Lease in time; it expires by itself"),
         }

@@ -1,4 +1,4 @@
-//! What a replica knows of its share, for the status that the leader writes: kept in a ConfigMap beside its Lease.
+//! What a replica knows of its share, for the status that the leader writes: kept in a `ConfigMap` beside its Lease.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,7 +25,7 @@ use crate::{
     sync::progress::View,
 };
 
-/// Where the report is in the ConfigMap: JSON, gzip.
+/// Where the report is in the `ConfigMap`: JSON, gzip.
 const KEY: &str = "report.json.gz";
 /// Names the fields that this writes.
 const FIELD_MANAGER: &str = "fleetdex-replica";
