@@ -13,12 +13,12 @@ use fleetdex::{
     },
     model::ClusterName,
     pipeline::{Limits, OpenStore, Unavailable},
-    replicas::Share,
     registry::{
         RegistryView,
         fleet::{Fleet, Opener},
         plan::StorePlan,
     },
+    replicas::Share,
     store::{
         Store,
         opensearch::{Engine, EngineOptions, IndexSettings, OpenSearchService},

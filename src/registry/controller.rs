@@ -288,6 +288,7 @@ impl Reconciler {
         until_read(&self.clusters).await;
         until_read(&self.registries).await;
         let seen = self.seen(state);
+        self.context.metrics.set_replicas(seen.share.alive());
         if state.inputs.as_ref() == Some(&seen) && !state.fleet.has_lost() {
             state.fleet.look_after();
             self.count_units(&state.fleet);

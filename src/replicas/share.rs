@@ -100,6 +100,14 @@ impl Share {
         }
     }
 
+    /// How many replicas are alive, as this one sees it; none when its own Lease is not renewed.
+    pub fn alive(&self) -> usize {
+        match self {
+            Self::Whole => 1,
+            Self::Part(assignment) => assignment.alive.len(),
+        }
+    }
+
     /// The replicas among which everything is shared out, once all of them go by the same ones; nothing while anything is being handed over.
     pub fn settled_group(&self) -> Option<Group> {
         match self {
