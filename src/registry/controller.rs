@@ -279,7 +279,7 @@ impl Reconciler {
             let phase = match progress.state() {
                 UnitState::Starting | UnitState::Listing => UnitPhase::Listing,
                 UnitState::Synced => UnitPhase::Watching,
-                UnitState::Failing { reason: "Forbidden" | "NotServed", .. } => UnitPhase::Failed,
+                UnitState::Failing { reason: "Forbidden" | "NotServed" | "NotListable", .. } => UnitPhase::Failed,
                 UnitState::Failing { .. } => UnitPhase::Waiting,
             };
             for known in UnitPhase::ALL {

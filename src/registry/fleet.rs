@@ -29,8 +29,8 @@ use crate::{
         audit::{Audit, Permits},
         checkpoints::UnitKey,
         outlet::Outlet,
-        progress::Progress,
-        unit::{LISTS_PER_CLUSTER, UnitTask},
+        progress::{Progress, UnitState},
+        unit::{LISTS_PER_CLUSTER, UnitTask, kind_extent},
     },
     telemetry::metrics::Metrics,
     watch::{Collection, Source},
@@ -119,6 +119,8 @@ pub struct Fleet {
     settling: Vec<(StoreName, Arc<Progress>)>,
     /// Units of the plan whose member is not connected.
     parked: BTreeMap<Stream, ParkedUnit>,
+    /// Streams of the plans before whose kind is now read in another version: their documents stay until those of that version are there.
+    replaced: BTreeSet<Stream>,
     last_epoch: u64,
     applied: Option<Applied>,
 }
@@ -149,6 +151,7 @@ impl Fleet {
             audit_interval: None,
             settling: Vec::new(),
             parked: BTreeMap::new(),
+            replaced: BTreeSet::new(),
             last_epoch: 0,
             applied: None,
         }
@@ -203,6 +206,9 @@ impl Fleet {
     pub fn look_after(&mut self) {
         if let Some(applied) = self.applied.take() {
             self.activate(&applied.plan);
+            if self.forget_replaced(&applied.plan) {
+                self.sweep(&applied.plan, &[]);
+            }
             self.sweep_again();
             self.applied = Some(applied);
         }
@@ -215,13 +221,29 @@ impl Fleet {
         members: &BTreeMap<ClusterName, MemberState>,
     ) {
         let lost = self.take_lost();
+        if let Some(before) = &self.applied {
+            self.replaced.extend(plan.replaced(&before.plan));
+        }
         let mut wanted_stores = leaving.clone();
         wanted_stores.extend(plan.stores.clone());
         // Units first: a unit must not write to a store that is being replaced.
         let stopped = self.stop_units(plan, &wanted_stores, members, &lost).await;
         self.replace_stores(wanted_stores);
         self.start_units(plan, members);
+        self.forget_replaced(plan);
         self.sweep(plan, &stopped);
+    }
+
+    /// Forgets the streams whose kind is stored in its new version by now, or is not wanted any more. Whether there were any.
+    fn forget_replaced(&mut self, plan: &Plan) -> bool {
+        let before = self.replaced.len();
+        let mut replaced = std::mem::take(&mut self.replaced);
+        replaced.retain(|stream| {
+            let is_synced = |successor| self.progress(successor).is_some_and(|progress| progress.state() == UnitState::Synced);
+            !plan.units.contains_key(stream) && plan.successors(stream).any(|successor| !is_synced(successor))
+        });
+        self.replaced = replaced;
+        self.replaced.len() < before
     }
 
     /// Whether something that should run cannot go on as it is, so that a plan has to be applied again.
@@ -435,7 +457,7 @@ impl Fleet {
     /// Removes what no registry wants any more. `stopped` are streams whose last writes have to be in the store before.
     fn sweep(&mut self, plan: &Plan, stopped: &[Arc<Progress>]) {
         for (name, store) in &self.stores {
-            let wanted = wanted(plan, name);
+            let wanted = wanted(plan, name, &self.replaced);
             for (cluster, kept) in &wanted {
                 if let Some(kept) = kept {
                     store.pipeline.checkpoints().retain(cluster, &kept.units);
@@ -534,15 +556,20 @@ fn shapes_like(left: &StorePlan, right: &StorePlan) -> bool {
         && left.indexing == right.indexing
 }
 
-fn wanted(plan: &Plan, store: &StoreName) -> Wanted {
+fn wanted(plan: &Plan, store: &StoreName, replaced: &BTreeSet<Stream>) -> Wanted {
     let mut units: BTreeMap<&ClusterName, BTreeSet<UnitKey>> = BTreeMap::new();
     for stream in plan.units.keys().filter(|stream| stream.store == *store) {
         units.entry(&stream.unit.cluster).or_default().insert(UnitKey::from(&stream.unit));
     }
+    let mut leaving: BTreeMap<&ClusterName, Vec<KindExtent>> = BTreeMap::new();
+    for Stream { unit, .. } in replaced.iter().filter(|stream| stream.store == *store) {
+        leaving.entry(&unit.cluster).or_default().push(kind_extent(unit));
+    }
     let of_store = plan.scopes.iter().filter(|((name, _), _)| name == store);
     let kept = of_store.map(|((_, cluster), coverage)| {
         let units = units.remove(cluster).unwrap_or_default();
-        (cluster.clone(), coverage.certain.then(|| Kept { kinds: extents(coverage), units }))
+        let kinds = extents(coverage).into_iter().chain(leaving.remove(cluster).unwrap_or_default()).collect();
+        (cluster.clone(), coverage.certain.then_some(Kept { kinds, units }))
     });
     kept.collect()
 }

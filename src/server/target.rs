@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
+use kube::core::Version;
+
 use super::{
     catalog::{Catalog, Holding, Registered, qualified},
     request::ListRequest,
@@ -16,6 +18,8 @@ use crate::{
 /// Objects in one page, whatever limit is asked for: bounds the memory that one request holds. A client that asked for more
 /// gets a `continue` token with fewer objects, as Kubernetes allows.
 pub const PAGE: usize = 1_000;
+/// Clusters that one warning names.
+const MAX_NAMES: usize = 5;
 /// Warnings in one answer; further clusters are only counted.
 const MAX_WARNINGS: usize = 10;
 
@@ -81,8 +85,11 @@ fn not_registered(name: &ResourceName, message: String) -> ApiError {
     ApiError::NotRegistered { group: name.group.to_string(), plural: name.plural.to_string(), message }
 }
 
+/// Any version of the group finds the objects, also one that no cluster serves any more: an older client should not have to know. What is
+/// no version at all is a slip.
 fn check_version(registered: &Registered, version: &str) -> Result<(), ApiError> {
-    if registered.versions.iter().any(|known| &**known == version) {
+    let is_version = !matches!(Version::parse(version), Version::Nonconformant(_));
+    if is_version || registered.versions.iter().any(|known| &**known == version) {
         return Ok(());
     }
     let known: Vec<&str> = registered.versions.iter().map(|known| &**known).collect();
@@ -142,8 +149,27 @@ fn choose<'r>(
     })
 }
 
+/// Objects keep the `apiVersion` that their cluster serves: one sentence for each version other than the one asked for.
+fn other_versions(registered: &Registered, request: &ListRequest, holding: &Holding) -> Vec<String> {
+    let asked = &request.native.version;
+    let mut sentences = Vec::new();
+    for (version, clusters) in holding.versions.iter().filter(|(version, _)| ***version != **asked) {
+        let names = clusters.iter().filter(|name| request.clusters.is_empty() || request.clusters.contains(name));
+        let names: Vec<&str> = names.map(ClusterName::as_str).collect();
+        let shown = names.iter().take(MAX_NAMES).copied().collect::<Vec<_>>().join(", ");
+        let whose = match names.len() {
+            0 => continue,
+            1 => format!("cluster {shown}"),
+            2..=MAX_NAMES => format!("clusters {shown}"),
+            count => format!("clusters {shown} and {} more", count - MAX_NAMES),
+        };
+        sentences.push(format!("{} of {whose} are in version {version}, not {asked}", qualified(&registered.name)));
+    }
+    sentences
+}
+
 fn warnings(catalog: &Catalog, registered: &Registered, request: &ListRequest, holding: &Holding) -> Vec<String> {
-    let mut warnings = Vec::new();
+    let mut warnings = other_versions(registered, request, holding);
     let missing = request.clusters.iter().filter(|name| !holding.clusters.contains(*name));
     for name in missing {
         warnings.push(format!("no ResourceRegistry selects {} of cluster {name}", qualified(&registered.name)));

@@ -39,7 +39,7 @@ pub struct ApiServer {
 }
 
 impl ApiServer {
-    pub(super) fn spawn(name: &str, etcd_url: &str, dir: &Path, group: u32) -> Result<Self> {
+    pub(super) fn spawn(name: &str, etcd_url: &str, dir: &Path, group: u32, more_flags: &[&str]) -> Result<Self> {
         let folder = dir.join(name);
         fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
         let port = Port::reserve()?;
@@ -47,9 +47,11 @@ impl ApiServer {
         let authority = Authority::new(&format!("{name}-ca"))?;
         let tokens = new_tokens();
         write_files(name, &folder, &authority, &tokens)?;
+        let mut arguments = arguments(name, etcd_url, port.number(), &folder);
+        arguments.extend(more_flags.iter().map(|&flag| flag.to_owned()));
         let start = Start {
             program: Part::KubeApiserver.ensure()?,
-            arguments: arguments(name, etcd_url, port.number(), &folder),
+            arguments,
             // Trades a little processor time for memory: many of these run side by side.
             environment: vec![("GOGC".to_owned(), "75".to_owned())],
             folder: folder.clone(),

@@ -59,6 +59,8 @@ pub struct Options {
     pub state_file: Option<PathBuf>,
     /// Every member has an etcd of its own, so that its history can be set back or thrown away; else all servers share one.
     pub own_etcds: bool,
+    /// Flags of the first members besides those that all have, such as `--runtime-config=autoscaling/v2=false`.
+    pub member_flags: Vec<&'static [&'static str]>,
 }
 
 /// Running servers. Dropping it kills them and removes their data; logs and certificates stay until the next start in
@@ -102,8 +104,11 @@ impl Fleet {
         let etcds = ["etcd".to_owned()].into_iter().chain(of_members);
         let etcds: Vec<Etcd> = etcds.map(|name| Etcd::spawn(&name, path, &scratch, group)).collect::<Result<_>>()?;
         try_join_all(etcds.iter().map(Etcd::wait_ready)).await?;
-        let control_plane = ApiServer::spawn(CONTROL_PLANE, etcds[0].url(), path, group)?;
-        let start = |(name, number): (&String, usize)| ApiServer::spawn(name, etcd_of(&etcds, number).url(), path, group);
+        let control_plane = ApiServer::spawn(CONTROL_PLANE, etcds[0].url(), path, group, &[])?;
+        let flags_of = |number: usize| options.member_flags.get(number - 1).copied().unwrap_or_default();
+        let start = |(name, number): (&String, usize)| {
+            ApiServer::spawn(name, etcd_of(&etcds, number).url(), path, group, flags_of(number))
+        };
         let members: Vec<ApiServer> = names.iter().zip(1..).map(start).collect::<Result<_>>()?;
 
         control_plane.wait_ready().await?;
