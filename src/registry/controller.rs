@@ -1,4 +1,4 @@
-//! Reconciles registries: keeps the finalizer, applies the plan of all of them, writes the status.
+//! Reconciles registries (and caches): keeps the finalizer, applies the plan of all of them, writes the status.
 //!
 //! One reconcile at a time, so that there is one writer of each status and nothing to lock.
 
@@ -50,6 +50,10 @@ use crate::{
         metrics::{Metrics, UnitPhase},
     },
 };
+
+mod caches;
+
+use caches::{CacheName, Caches};
 
 /// Names the fields of objects that Fleetdex writes.
 const FIELD_MANAGER: &str = "fleetdex";
@@ -107,6 +111,7 @@ struct Reconciler {
     context: Context,
     registries: Store<ResourceRegistry>,
     clusters: Store<Cluster>,
+    caches: Caches,
     recorder: Arc<Recorder>,
     state: Mutex<State>,
 }
@@ -124,6 +129,7 @@ struct Seen {
     members: u64,
     registries: BTreeMap<String, (Option<i64>, bool)>,
     clusters: BTreeMap<String, Option<String>>,
+    caches: BTreeMap<CacheName, Option<i64>>,
     open_stores: BTreeSet<StoreName>,
 }
 
@@ -144,6 +150,7 @@ pub async fn run(context: Context, owner: String, cancel: CancellationToken) {
     let reconciler = Arc::new(Reconciler {
         registries: controller.store(),
         clusters: clusters.clone(),
+        caches: Caches::watch(&context.hub, &context.changed, &mut tasks),
         recorder,
         state: Mutex::new(State { fleet, inputs: None, written: BTreeMap::new() }),
         context,
@@ -155,6 +162,7 @@ pub async fn run(context: Context, owner: String, cancel: CancellationToken) {
     };
     let (followed, triggers_from) = watch::channel(());
     tasks.spawn(follow_changes(Arc::clone(&reconciler), followed));
+    tasks.spawn(Arc::clone(&reconciler).write_cache_statuses());
     let reconciles = controller
         .with_config(Config::default().concurrency(1).debounce(DEBOUNCE))
         .reconcile_all_on(triggers(triggers_from))
@@ -269,6 +277,7 @@ impl Reconciler {
             members: *self.context.clusters.changed().borrow(),
             registries: registries.iter().map(registry).collect(),
             clusters: clusters.iter().map(|cluster| (cluster.name_any(), cluster.resource_version())).collect(),
+            caches: self.caches.generations(),
             open_stores: state.fleet.open_stores(),
         }
     }
@@ -353,7 +362,8 @@ impl Reconciler {
         let view = |registries: Vec<Arc<ResourceRegistry>>| -> Vec<RegistryView> {
             registries.iter().map(|registry| registry_view(registry)).collect()
         };
-        state.fleet.follow(&view(live), &view(leaving), members).await;
+        let live: Vec<RegistryView> = view(live).into_iter().chain(self.caches.views()).collect();
+        state.fleet.follow(&live, &view(leaving), members).await;
         if let Some(plan) = state.fleet.plan() {
             self.context.publish.publish(plan, &state.fleet, members);
         }

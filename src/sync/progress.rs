@@ -139,7 +139,14 @@ impl Flow {
 impl Progress {
     /// Progress of a unit of `cluster`; `changed` is notified of every change of state.
     pub fn new(cluster: ClusterName, changed: Arc<Notify>) -> Arc<Self> {
-        let state = Snapshot { state: UnitState::Starting, synced_at: None, in_sync: false, failing_since: None, obstacle: None, generation: None };
+        let state = Snapshot {
+            state: UnitState::Starting,
+            synced_at: None,
+            in_sync: false,
+            failing_since: None,
+            obstacle: None,
+            generation: None,
+        };
         Arc::new(Self {
             cluster,
             drained: Notify::new(),
@@ -184,6 +191,11 @@ impl Progress {
         let current = lock(&self.state);
         let is_long = current.failing_since.is_some_and(|since| since.elapsed() >= patience);
         current.obstacle.filter(|_| is_long && current.is_in(generation))
+    }
+
+    /// For how long every attempt has failed; nothing if the last one did not.
+    pub fn failing_for(&self) -> Option<Duration> {
+        lock(&self.state).failing_since.map(|since| since.elapsed())
     }
 
     /// Sets the state.
