@@ -25,6 +25,7 @@ use super::{
     connect::Connect,
     discovery::Discovery,
     member::Member,
+    source::Loader,
     state::{Accessor, Fault, Happened, Phase, Timing},
     task::MemberTask,
 };
@@ -73,7 +74,7 @@ pub struct Clusters {
 
 /// What the tasks share.
 pub(super) struct Shared {
-    pub(super) hub: Client,
+    pub(super) loader: Loader,
     pub(super) connect: Arc<dyn Connect>,
     pub(super) timing: Timing,
     entries: Mutex<BTreeMap<ClusterName, Entry>>,
@@ -102,10 +103,10 @@ struct Running {
 }
 
 impl Clusters {
-    /// No members yet. Secrets are read through `hub`; `shutdown` stops all tasks.
-    pub fn new(hub: Client, connect: Arc<dyn Connect>, timing: Timing, shutdown: CancellationToken) -> Self {
+    /// No members yet. Credentials are read by `loader`, which a client of the control plane becomes; `shutdown` stops all tasks.
+    pub fn new(loader: impl Into<Loader>, connect: Arc<dyn Connect>, timing: Timing, shutdown: CancellationToken) -> Self {
         let shared = Shared {
-            hub,
+            loader: loader.into(),
             connect,
             timing,
             entries: Mutex::default(),

@@ -155,7 +155,9 @@ mod tests {
             assert_eq!(selects_by_field("zone", operator, values), selected, "zone {operator} {values:?}");
         }
         let numbered = MemberView { zones: vec!["z1".to_owned(), "7".to_owned()], ..cluster() };
-        for (operator, bound, selected) in [("Gt", "6", true), ("Gt", "7", false), ("Lt", "8", true), ("Lt", "7", false), ("Lt", "x", false)] {
+        for (operator, bound, selected) in
+            [("Gt", "6", true), ("Gt", "7", false), ("Lt", "8", true), ("Lt", "7", false), ("Lt", "x", false)]
+        {
             let requirement = FieldRequirement { key: "zone".into(), operator: operator.into(), values: vec![bound.into()] };
             assert_eq!(zones_match(&requirement, &numbered.zones), selected, "zone {operator} {bound}");
         }

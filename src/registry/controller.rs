@@ -30,20 +30,21 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     RegistryView,
-    fleet::{Fleet, Opener},
+    fleet::Fleet,
     karmada,
-    plan::{Plan, StorePlan, Stream, plan},
-    status::{Inputs, MemberHealth, is_news, status},
-    stores::RegistryStore,
+    plan::{Plan, Stream, plan},
+    status::{Access, Inputs, MemberHealth, is_news, status},
+    stores,
 };
 use crate::{
     api::{
         cluster::Cluster,
-        registry::{FINALIZER, ORPHAN_ANNOTATION, ResourceRegistry, ResourceRegistryStatus},
+        registry::{FINALIZER, ORPHAN_ANNOTATION, OpenSearch, ResourceRegistry, ResourceRegistryStatus},
     },
     cluster::{Clusters, Member, MemberState, Phase, status as cluster_status},
     model::{ClusterName, StoreName, causes},
     pipeline::Pipeline,
+    store::memory::Memory,
     sync::progress::UnitState,
     telemetry::{
         Readiness,
@@ -80,6 +81,8 @@ pub struct Context {
     pub hub: Client,
     /// The members.
     pub clusters: Arc<Clusters>,
+    /// The embedded store.
+    pub memory: Memory,
     /// Where what runs is made known to the query server.
     pub publish: Arc<dyn Publish>,
     /// Counts.
@@ -140,7 +143,7 @@ pub async fn run(context: Context, owner: String, cancel: CancellationToken) {
     let mut tasks = JoinSet::new();
     let clusters = reflect_clusters(&hub, Arc::clone(&context.changed), &mut tasks);
     let controller = Controller::new(Api::<ResourceRegistry>::all(hub.clone()), watcher::Config::default());
-    let opener = registry_stores(hub.clone(), owner);
+    let opener = stores::opener(hub.clone(), owner, context.memory.clone());
     let mut fleet = Fleet::new(opener, Arc::clone(&context.metrics), Arc::clone(&context.changed));
     if let Some(interval) = context.audit_interval {
         fleet = fleet.audit_every(interval);
@@ -183,11 +186,6 @@ pub async fn run(context: Context, owner: String, cancel: CancellationToken) {
         Ok(reconciler) => reconciler.state.into_inner().fleet.shut_down().await,
         Err(_) => tracing::error!("a reconcile outlived the controller; unwritten changes are lost until the next list"),
     }
-}
-
-/// Stores as registries describe them, with the Secrets that they name.
-fn registry_stores(hub: Client, owner: String) -> Opener {
-    Arc::new(move |plan| Arc::new(RegistryStore::new(hub.clone(), plan.clone(), owner.clone())))
 }
 
 /// Waits until a reflector has read everything once.
@@ -416,12 +414,13 @@ impl Reconciler {
         let before = registry.status.clone().unwrap_or_default();
         let fleet = &state.fleet;
         let store = registry_plan.store.as_ref().and_then(|store| fleet.pipeline(store)).and_then(Pipeline::availability);
-        let anonymous = registry_plan.store.as_ref().and_then(|store| applied.stores.get(store)).is_some_and(is_anonymous);
+        let store_plan = registry_plan.store.as_ref().and_then(|store| applied.stores.get(store));
+        let access = store_plan.and_then(|plan| plan.config.as_ref()).map_or(Access::Embedded, access);
         let now = Timestamp::now();
         let new = status(&Inputs {
             plan: registry_plan,
             store,
-            anonymous,
+            access,
             health: &|cluster| members.get(cluster).map(member_health),
             live: &|cluster| registry_plan.store.as_ref().is_some_and(|store| fleet.is_live(store, cluster)),
             progress: &|unit| fleet.progress(&Stream { unit: unit.clone(), store: registry_plan.store.clone()? }),
@@ -490,11 +489,12 @@ fn phases(status: &ResourceRegistryStatus) -> BTreeSet<(&str, crate::api::regist
     status.clusters.iter().map(|cluster| (cluster.name.as_str(), cluster.phase, cluster.message.as_str())).collect()
 }
 
-fn is_anonymous(store: &StorePlan) -> bool {
+fn access(config: &OpenSearch) -> Access {
     let named = |reference: &Option<crate::api::registry::SecretReference>| {
         reference.as_ref().is_some_and(|reference| !reference.name.is_empty() || !reference.namespace.is_empty())
     };
-    !named(&store.config.secret_ref) && !named(&store.config.client_cert_secret_ref)
+    let is_anonymous = !named(&config.secret_ref) && !named(&config.client_cert_secret_ref);
+    if is_anonymous { Access::Anonymous } else { Access::Authenticated }
 }
 
 fn registry_view(registry: &ResourceRegistry) -> RegistryView {

@@ -38,8 +38,8 @@ pub struct Plan {
 /// One store, as the registries that share it want it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StorePlan {
-    /// How to reach it and make its indices: as the oldest registry says.
-    pub config: OpenSearch,
+    /// How to reach it and make its indices: as the oldest registry says. Absent: it is the embedded store.
+    pub config: Option<OpenSearch>,
     /// What its indices and aliases start with.
     pub prefix: IndexPrefix,
     /// Redactions of all registries.
@@ -88,7 +88,7 @@ pub struct Route {
 /// What a registry came to.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RegistryPlan {
-    /// Its store; `None` when it names none, or none that can exist.
+    /// Its store; `None` when it names one that cannot exist.
     pub store: Option<StoreName>,
     /// Why nothing of it can be done, such as a redaction that is no `JSONPath`. What its store has of it is kept.
     pub invalid: Option<String>,

@@ -6,7 +6,7 @@ use kube::core::Version;
 
 use super::{
     catalog::{Catalog, Holding, Registered, qualified},
-    request::ListRequest,
+    request::{Engine, ListRequest},
     status::ApiError,
 };
 use crate::{
@@ -124,8 +124,14 @@ fn check_cluster(catalog: &Catalog, registered: &Registered, cluster: Option<&Cl
 
 /// The clusters that hold the resource, of those that were asked for.
 fn asked_clusters(registered: &Registered, request: &ListRequest) -> BTreeSet<ClusterName> {
-    let held = registered.holdings.values().flat_map(|holding| &holding.clusters);
+    let held = holdings(registered, request).flat_map(|(_, holding)| &holding.clusters);
     held.filter(|name| request.clusters.is_empty() || request.clusters.contains(name)).cloned().collect()
+}
+
+/// Who holds the resource, of the kind of store that the path names.
+fn holdings<'r>(registered: &'r Registered, request: &ListRequest) -> impl Iterator<Item = (&'r StoreName, &'r Holding)> {
+    let engine = request.engine;
+    registered.holdings.iter().filter(move |(name, _)| engine.is_none_or(|engine| engine.is_of(name)))
 }
 
 /// The store that was named, or else the first that holds all the clusters asked for: pages of several stores cannot be
@@ -135,7 +141,7 @@ fn choose<'r>(
     request: &ListRequest,
     asked: &BTreeSet<ClusterName>,
 ) -> Result<(&'r StoreName, &'r Holding), ApiError> {
-    let holders = || registered.holdings.keys().map(StoreName::as_str).collect::<Vec<_>>().join(", ");
+    let holders = || holdings(registered, request).map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ");
     let name = qualified(&registered.name);
     if let Some(wanted) = &request.store {
         return registered.holdings.get_key_value(wanted).ok_or_else(|| {
@@ -143,7 +149,13 @@ fn choose<'r>(
             ApiError::BadRequest(problem)
         });
     }
-    registered.holdings.iter().find(|(_, holding)| asked.is_subset(&holding.clusters)).ok_or_else(|| {
+    if let Some(engine) = request.engine
+        && holdings(registered, request).next().is_none()
+    {
+        let kind = if engine == Engine::Embedded { "the embedded store" } else { "OpenSearch" };
+        return Err(not_registered(&registered.name, format!("no ResourceRegistry keeps {name} in {kind}")));
+    }
+    holdings(registered, request).find(|(_, holding)| asked.is_subset(&holding.clusters)).ok_or_else(|| {
         let problem = format!("no single store holds {name} of every cluster asked for");
         ApiError::BadRequest(format!("{problem}; choose with the parameter store: {}, or name clusters", holders()))
     })

@@ -286,7 +286,7 @@ fn registries_of_one_store_unite_redactions_and_fields_and_the_oldest_decides_th
     let plan = plan(&[with_store("young", 9, young, &["spec.b"]), with_store("old", 3, old, &["spec.a"])], &[]);
     assert_eq!(plan.stores.keys().map(StoreName::as_str).collect::<Vec<_>>(), ["https://a:9200,https://b:9200/fleetdex"]);
     let store = plan.stores.values().next().unwrap();
-    assert_eq!(store.config.number_of_shards, Some(1));
+    assert_eq!(store.config.as_ref().unwrap().number_of_shards, Some(1));
     assert_eq!(store.registries, ["old", "young"]);
     assert_eq!(store.redact.iter().collect::<Vec<_>>(), ["spec.a", "spec.b"]);
     assert_eq!(store.field_paths.len(), 2);
@@ -309,10 +309,23 @@ fn another_prefix_is_another_store_with_streams_of_its_own() {
 }
 
 #[test]
-fn a_registry_without_a_store_starts_nothing() {
-    let spec = json!({"resourceSelectors": [{"kind": "Pod"}]});
+fn registries_without_a_backend_share_the_embedded_store() {
+    let pods = json!({"resourceSelectors": [{"kind": "Pod"}], "redact": ["spec.a"]});
+    let nodes = json!({"resourceSelectors": [{"kind": "Node"}], "backendStore": {}});
+    let plan = plan(&[registry_from("r", 1, pods), registry_from("s", 2, nodes)], &[member("m1")]);
+    assert_eq!(units(&plan), ["m1:v1/Node", "m1:v1/Pod"]);
+    let store = &plan.stores[&StoreName::embedded()];
+    assert_eq!((plan.stores.len(), store.config.is_none(), store.redact.len()), (1, true, 1));
+    assert_eq!(plan.registries["s"].store, Some(StoreName::embedded()));
+    assert_eq!(plan.registries["s"].conflict, None);
+}
+
+#[test]
+fn a_registry_whose_store_cannot_be_starts_nothing() {
+    let spec = json!({"resourceSelectors": [{"kind": "Pod"}], "backendStore": {"openSearch": {"addresses": []}}});
     let plan = plan(&[registry_from("r", 1, spec)], &[member("m1")]);
     assert!(plan.stores.is_empty() && plan.units.is_empty() && plan.scopes.is_empty());
+    assert!(plan.registries["r"].invalid.is_some());
     assert_eq!(plan.registries["r"].clusters.len(), 1);
 }
 
