@@ -24,6 +24,7 @@ use crate::{
     },
     replicas::{self, ReplicaName, Replicas, Share},
     server::{Catalog, Entry, Followed, Server, ServerArgs, Telemetry, listen::Listener},
+    store::memory::Memory,
     telemetry::{
         Metrics, Readiness,
         admin::{self, AdminArgs},
@@ -119,6 +120,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     let context = controller::Context {
         hub,
         clusters: Arc::clone(&clusters),
+        memory: Memory::new(),
         publish: Arc::new(CatalogWriter(catalog)),
         metrics: Arc::clone(&metrics),
         readiness: readiness.clone(),

@@ -9,7 +9,7 @@ use std::{
 };
 
 /// Pure modules: a folder or a file under `src`, without `.rs`.
-const PURE: [&str; 26] = [
+const PURE: [&str; 27] = [
     "api",
     "bulk",
     "cluster/discovery",
@@ -20,6 +20,7 @@ const PURE: [&str; 26] = [
     "model",
     "query",
     "registry/affinity",
+    "registry/cache/status",
     "registry/filter",
     "registry/mod",
     "registry/plan",

@@ -9,7 +9,7 @@ use fleetdex::{
         Clusters, Member, Timing,
         connect::{Connect, ConnectError},
         credentials::Credentials,
-        member::Endpoint,
+        member::{Access, Endpoint},
     },
     model::ClusterName,
     pipeline::{Limits, OpenStore, Unavailable},
@@ -143,7 +143,9 @@ fn member(name: &ClusterName) -> Member {
         provider: None,
         region: None,
         zones: Vec::new(),
-        endpoint,
+        origin: format!("Cluster {name}"),
+        created: None,
+        access: Access::Endpoint(endpoint),
     }
 }
 

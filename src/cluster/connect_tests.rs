@@ -8,11 +8,14 @@ use tokio::{
 };
 
 use super::*;
-use crate::cluster::member::Endpoint;
+use crate::cluster::{
+    credentials::Password,
+    member::{Access, Endpoint},
+};
 
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 
-fn member(endpoint: Endpoint) -> Member {
+fn member() -> Member {
     Member {
         name: "a".parse().unwrap(),
         uid: String::new(),
@@ -21,12 +24,21 @@ fn member(endpoint: Endpoint) -> Member {
         provider: None,
         region: None,
         zones: Vec::new(),
-        endpoint,
+        origin: "Cluster a".to_owned(),
+        created: None,
+        access: Access::Endpoint(Endpoint::default()),
     }
 }
 
-fn credentials() -> Credentials {
-    Credentials { token: "hunter2".into(), roots: None }
+fn credentials(endpoint: Endpoint) -> Credentials {
+    Credentials {
+        server: endpoint.url,
+        token: Some("hunter2".into()),
+        trust: Trust::Anyone,
+        proxy_url: endpoint.proxy_url,
+        proxy_header: endpoint.proxy_header,
+        ..Credentials::default()
+    }
 }
 
 async fn listener() -> (TcpListener, String) {
@@ -46,7 +58,7 @@ async fn head(stream: &mut TcpStream) -> String {
 
 /// Connects to `endpoint`, asks for `/readyz`, and gives back the text of the answer.
 async fn ask(endpoint: Endpoint) -> Result<String, kube::Error> {
-    let client = Network.connect(&member(endpoint), &credentials()).await.unwrap();
+    let client = Network.connect(&member(), &credentials(endpoint)).await.unwrap();
     let request = Request::builder().method(Method::GET).uri("/readyz").body(Body::empty()).unwrap();
     let response = client.send(request).await?;
     let body = response.into_body().collect().await.unwrap().to_bytes();
@@ -69,6 +81,39 @@ async fn a_request_bears_the_token_and_the_name_of_this_program() {
     assert!(request.contains(&format!("user-agent: {AGENT}\r\n")), "{request}");
     assert!(request.contains("accept-encoding: gzip\r\n"), "{request}");
     assert_eq!(answer.unwrap(), "ok");
+}
+
+#[tokio::test]
+async fn a_kubeconfig_can_ask_as_somebody_else_and_with_a_password() {
+    let (listener, address) = listener().await;
+    let server = async {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let request = head(&mut stream).await;
+        stream.write_all(ANSWER).await.unwrap();
+        request
+    };
+    let impersonation = Impersonation {
+        user: Some("alice".into()),
+        uid: Some("7".into()),
+        groups: vec!["dev".into(), "ops".into()],
+        extra: [("scopes".to_owned(), vec!["view".to_owned()])].into(),
+    };
+    let password = Some(Password { user: "root".into(), password: "hunter2".into() });
+    let credentials = Credentials {
+        server: format!("http://{address}"),
+        trust: Trust::System,
+        impersonation,
+        password,
+        ..Credentials::default()
+    };
+    let client = Network.connect(&member(), &credentials).await.unwrap();
+    let request = Request::builder().uri("/readyz").body(Body::empty()).unwrap();
+    let (request, answer) = tokio::join!(server, client.send(request));
+    assert!(answer.unwrap().status().is_success());
+    assert!(request.contains("authorization: basic "), "{request}");
+    for header in ["user: alice", "uid: 7", "group: dev", "group: ops", "extra-scopes: view"] {
+        assert!(request.contains(&format!("impersonate-{header}\r\n")), "{header} in {request}");
+    }
 }
 
 #[tokio::test]
@@ -167,7 +212,7 @@ async fn a_member_without_a_usable_address_is_refused_with_advice() {
         ("https://a b", "EndpointInvalid"),
     ] {
         let endpoint = Endpoint { url: url.into(), ..Endpoint::default() };
-        let error = Network.connect(&member(endpoint), &credentials()).await.err().unwrap();
+        let error = Network.connect(&member(), &credentials(endpoint)).await.err().unwrap();
         assert_eq!(error.reason(), reason, "{url}");
         assert!(error.to_string().contains("https://"), "{error}");
         assert!(!format!("{error} {error:?}").contains("hunter2"), "{error:?}");

@@ -1,6 +1,6 @@
 //! Member clusters: where they come from, how they are reached, what they serve.
 //!
-//! [`member`] says who a member is, [`connect`] makes a client for it, [`discovery`] reads what it serves, [`state`]
+//! [`source`] says which members there are and how they are reached, [`member`] who one is, [`connect`] makes a client for it, [`discovery`] reads what it serves, [`state`]
 //! decides when it is probed, given up and reconnected, and [`supervisor`] runs all of it, one task per member.
 
 pub mod connect;
@@ -10,6 +10,7 @@ pub mod fetch;
 pub mod member;
 mod proxy;
 pub mod request;
+pub mod source;
 pub mod state;
 pub mod status;
 pub mod supervisor;

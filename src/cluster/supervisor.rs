@@ -25,6 +25,7 @@ use super::{
     connect::Connect,
     discovery::Discovery,
     member::Member,
+    source::Loader,
     state::{Accessor, Fault, Happened, Phase, Timing},
     task::MemberTask,
 };
@@ -73,7 +74,7 @@ pub struct Clusters {
 
 /// What the tasks share.
 pub(super) struct Shared {
-    pub(super) hub: Client,
+    pub(super) loader: Loader,
     pub(super) connect: Arc<dyn Connect>,
     pub(super) timing: Timing,
     entries: Mutex<BTreeMap<ClusterName, Entry>>,
@@ -102,10 +103,10 @@ struct Running {
 }
 
 impl Clusters {
-    /// No members yet. Secrets are read through `hub`; `shutdown` stops all tasks.
-    pub fn new(hub: Client, connect: Arc<dyn Connect>, timing: Timing, shutdown: CancellationToken) -> Self {
+    /// No members yet. Credentials are read by `loader`, which a client of the control plane becomes; `shutdown` stops all tasks.
+    pub fn new(loader: impl Into<Loader>, connect: Arc<dyn Connect>, timing: Timing, shutdown: CancellationToken) -> Self {
         let shared = Shared {
-            hub,
+            loader: loader.into(),
             connect,
             timing,
             entries: Mutex::default(),
@@ -218,6 +219,11 @@ impl Shared {
     /// A number for a new connection.
     pub(super) fn connection_id(&self) -> u64 {
         self.last_connection.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// What a member was last seen to serve.
+    pub(super) fn discovery(&self, name: &ClusterName) -> Option<Arc<Discovery>> {
+        lock(&self.entries).get(name).and_then(|entry| entry.state.discovery.clone())
     }
 
     /// Changes the state of a member, if task `task` still runs it, and tells those who wait if anything is different.

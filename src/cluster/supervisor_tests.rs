@@ -13,7 +13,11 @@ use tower::{BoxError, service_fn};
 use super::*;
 use crate::{
     api::cluster::SecretReference,
-    cluster::{connect::ConnectError, credentials::Credentials, member::Endpoint},
+    cluster::{
+        connect::ConnectError,
+        credentials::Credentials,
+        member::{Access, Endpoint},
+    },
 };
 
 /// What the fake control plane and the fake members answer.
@@ -167,7 +171,7 @@ impl Connect for Fleet {
         self.answers(|answers| answers.clients += 1);
         let panics = self.answers(|answers| answers.members[&member.name].panics);
         assert!(!panics, "planted");
-        Ok(self.client(&member.name, credentials.token.clone()))
+        Ok(self.client(&member.name, credentials.token.clone().unwrap_or_default()))
     }
 }
 
@@ -190,12 +194,18 @@ fn member(name: &str) -> Member {
         provider: None,
         region: None,
         zones: Vec::new(),
-        endpoint: Endpoint {
-            url: format!("https://{name}:6443"),
-            secret: Some(SecretReference { namespace: "fleet".into(), name: name.into() }),
-            insecure: true,
-            ..Endpoint::default()
-        },
+        origin: format!("Cluster {name}"),
+        created: None,
+        access: Access::Endpoint(endpoint(name)),
+    }
+}
+
+fn endpoint(name: &str) -> Endpoint {
+    Endpoint {
+        url: format!("https://{name}:6443"),
+        secret: Some(SecretReference { namespace: "fleet".into(), name: name.into() }),
+        insecure: true,
+        ..Endpoint::default()
     }
 }
 
@@ -349,7 +359,7 @@ async fn only_a_change_of_the_way_to_a_member_reconnects_it() {
     assert_eq!((connection(&clusters, "a"), connection(&clusters, "b")), before);
     assert_eq!(*state(&clusters, "a").member, labelled);
 
-    labelled.endpoint.url = "https://elsewhere:6443".into();
+    labelled.access = Access::Endpoint(Endpoint { url: "https://elsewhere:6443".into(), ..endpoint("a") });
     clusters.set_members(vec![labelled, member("b")]);
     until(&clusters, "a", |state| state.connection.as_ref().is_some_and(|live| live.id != before.0)).await;
     assert_eq!(connection(&clusters, "b"), before.1);

@@ -2,8 +2,7 @@
 
 use std::{convert::Infallible, sync::Arc};
 
-use k8s_openapi::api::core::v1::Secret;
-use kube::{Api, Client, api::GetParams};
+use kube::Client;
 use tokio::{
     sync::{Notify, watch},
     time::{Instant, sleep, sleep_until, timeout},
@@ -11,15 +10,16 @@ use tokio::{
 
 use super::{
     connect::ConnectError,
-    credentials::{Credentials, SecretName},
+    credentials::Credentials,
     discovery::Discovery,
     fetch::{self, DiscoveryCache},
-    member::Member,
+    member::{Access, Member},
     request::{RequestError, causes},
+    source::Asking,
     state::{Accessor, Fault, Happened, Next, Phase, Timing},
     supervisor::{Connection, MemberState, Shared},
 };
-use crate::{api::cluster::SecretReference, model::ClusterName};
+use crate::model::ClusterName;
 
 const NO_IDENTITY: &str = "the namespace kube-system may not be read, so a cluster that is created anew behind this \
                            address cannot be told from this one: allow get on it";
@@ -88,17 +88,16 @@ impl MemberTask {
 
     async fn connect(&mut self, member: &Member) -> Result<Live, Fault> {
         self.used = None;
-        let credentials = self.read_credentials(member).await?;
+        let credentials = self.read_credentials(member, Asking::Anew).await?;
         self.used = Some(credentials.clone());
         let client = self.shared.connect.connect(member, &credentials).await?;
-        let unreachable = |error| Fault::from_member(member, &error);
-        fetch::ready(&client, self.timing().request_timeout).await.map_err(unreachable)?;
-        self.look_around(client).await.map_err(unreachable)
+        fetch::ready(&client, self.timing().request_timeout).await.map_err(|error| self.fault(member, &error))?;
+        self.look_around(client).await.map_err(|error| self.fault(member, &error))
     }
 
     async fn look_around(&self, client: Client) -> Result<Live, RequestError> {
         let timing = self.timing();
-        let mut cache = DiscoveryCache::default();
+        let mut cache = DiscoveryCache::after(self.shared.discovery(&self.name));
         let (kubernetes_version, uid, discovery) = tokio::join!(
             fetch::kubernetes_version(&client, timing.request_timeout),
             fetch::identity(&client, timing.request_timeout),
@@ -155,7 +154,7 @@ impl MemberTask {
             Ok(()) => self.observe(Happened::ProbeSucceeded),
             Err(error) => {
                 tracing::debug!(cluster = %self.name, %error, "a probe failed");
-                self.observe(Happened::ProbeFailed(Fault::from_member(member, &error)))
+                self.observe(Happened::ProbeFailed(self.fault(member, &error)))
             }
         }
     }
@@ -223,7 +222,7 @@ impl MemberTask {
     /// Whether the Secret can be read and says something else than the last connect used. A Secret that is gone or
     /// unreadable is no reason to cut a connection that works.
     async fn credentials_changed(&self, member: &Member) -> bool {
-        match self.read_credentials(member).await {
+        match self.read_credentials(member, Asking::Again).await {
             Ok(credentials) => self.used.as_ref() != Some(&credentials),
             Err(error) => {
                 tracing::debug!(cluster = %self.name, %error, "the Secret was not read again");
@@ -232,18 +231,17 @@ impl MemberTask {
         }
     }
 
-    async fn read_credentials(&self, member: &Member) -> Result<Credentials, ConnectError> {
-        let reference = member.endpoint.secret.as_ref().ok_or(ConnectError::SecretRefMissing)?;
-        let secrets: Api<Secret> = Api::namespaced(self.shared.hub.clone(), &reference.namespace);
-        // Read often: the control plane's cache is fresh enough, and spares its etcd.
-        let from_cache = GetParams::any();
-        let answer = timeout(self.timing().request_timeout, secrets.get_with(&reference.name, &from_cache));
-        let Ok(secret) = answer.await else {
-            let cause = format!("no answer within {:?}", self.timing().request_timeout);
-            return Err(ConnectError::SecretUnreadable { secret: SecretName(reference.clone()), cause });
-        };
-        let secret = secret.map_err(|error| unreadable(reference, error))?;
-        Ok(Credentials::from_secret(reference, &secret, member.endpoint.insecure)?)
+    async fn read_credentials(&self, member: &Member, asking: Asking) -> Result<Credentials, ConnectError> {
+        self.shared.loader.load(&member.access, asking, self.timing().request_timeout).await
+    }
+
+    fn fault(&self, member: &Member, error: &RequestError) -> Fault {
+        let server = self.used.as_ref().map_or("", Credentials::server);
+        Fault {
+            reason: error.reason(),
+            message: format!("{server}: {error}{}", advice(error, &member.access)),
+            unauthorized: error.reason() == "Unauthorized",
+        }
     }
 }
 
@@ -258,37 +256,22 @@ async fn replaced(mut changes: watch::Receiver<Arc<Member>>, member: &Member) {
     std::future::pending::<()>().await;
 }
 
-fn unreadable(reference: &SecretReference, error: kube::Error) -> ConnectError {
-    let secret = SecretName(reference.clone());
-    match error {
-        kube::Error::Api(status) if status.code == 404 => ConnectError::SecretNotFound { secret },
-        kube::Error::Api(status) if status.code == 403 => ConnectError::SecretForbidden { secret },
-        // An answer that cannot be decoded could be quoted in the error, with what is in it.
-        kube::Error::SerdeError(_) => ConnectError::SecretUnreadable { secret, cause: "the answer is not a Secret".to_owned() },
-        other => ConnectError::SecretUnreadable { secret, cause: causes(&other) },
-    }
-}
-
-impl Fault {
-    fn from_member(member: &Member, error: &RequestError) -> Self {
-        Self {
-            reason: error.reason(),
-            message: format!("{}: {error}{}", member.endpoint.url, advice(error)),
-            unauthorized: error.reason() == "Unauthorized",
-        }
-    }
-}
-
 impl From<ConnectError> for Fault {
     fn from(error: ConnectError) -> Self {
         Self { reason: error.reason(), message: causes(&error), unauthorized: false }
     }
 }
 
-fn advice(error: &RequestError) -> &'static str {
+fn advice(error: &RequestError, access: &Access) -> String {
     match error.reason() {
-        "Unauthorized" => ". Put a valid token into the Secret that spec.secretRef names",
-        "Forbidden" => ". Allow it to the account that the token belongs to",
-        _ => "",
+        "Unauthorized" => format!(". Put valid credentials into {}", access.place()),
+        "Forbidden" => ". Allow it to the account that the credentials belong to".to_owned(),
+        "CertificateInvalid" => match access {
+            Access::Endpoint(_) => format!(". Put the PEM certificates of its CA into key \"caBundle\" of {}", access.place()),
+            _ => {
+                format!(". Put the PEM certificates of its CA, in base64, as certificate-authority-data into {}", access.place())
+            }
+        },
+        _ => String::new(),
     }
 }

@@ -1,4 +1,4 @@
-//! Reconciles registries: keeps the finalizer, applies the plan of all of them, writes the status.
+//! Reconciles registries (and caches): keeps the finalizer, applies the plan of all of them, writes the status.
 //!
 //! One reconcile at a time, so that there is one writer of each status and nothing to lock.
 
@@ -31,16 +31,16 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     RegistryView,
-    fleet::{Fleet, Opener},
+    fleet::Fleet,
     karmada,
-    plan::{Plan, StorePlan, Stream, plan},
-    status::{Inputs, MemberHealth, is_news, status},
-    stores::RegistryStore,
+    plan::{Plan, Stream, plan},
+    status::{Access, Inputs, MemberHealth, is_news, status},
+    stores,
 };
 use crate::{
     api::{
         cluster::Cluster,
-        registry::{FINALIZER, ORPHAN_ANNOTATION, ResourceRegistry, ResourceRegistryStatus},
+        registry::{FINALIZER, ORPHAN_ANNOTATION, OpenSearch, ResourceRegistry, ResourceRegistryStatus},
     },
     cluster::{Clusters, Member, MemberState, Phase, status as cluster_status},
     model::{ClusterName, StoreName, Unit, causes},
@@ -49,12 +49,17 @@ use crate::{
         ReplicaName, Replicas, Report, Share,
         report::{Reports, cluster_key, stream_key},
     },
+    store::memory::Memory,
     sync::progress::{Progress, UnitState},
     telemetry::{
         Readiness,
         metrics::{Metrics, UnitPhase},
     },
 };
+
+mod caches;
+
+use caches::{CacheName, Caches};
 
 /// Names the fields of objects that Fleetdex writes.
 const FIELD_MANAGER: &str = "fleetdex";
@@ -85,6 +90,8 @@ pub struct Context {
     pub hub: Client,
     /// The members.
     pub clusters: Arc<Clusters>,
+    /// The embedded store.
+    pub memory: Memory,
     /// Where what runs is made known to the query server.
     pub publish: Arc<dyn Publish>,
     /// Counts.
@@ -118,6 +125,7 @@ struct Reconciler {
     context: Context,
     registries: Store<ResourceRegistry>,
     clusters: Store<Cluster>,
+    caches: Caches,
     recorder: Arc<Recorder>,
     state: Mutex<State>,
     /// What the other replicas know of their shares; read by the leader alone.
@@ -137,6 +145,7 @@ struct Seen {
     members: u64,
     registries: BTreeMap<String, (Option<i64>, bool)>,
     clusters: BTreeMap<String, Option<String>>,
+    caches: BTreeMap<CacheName, Option<i64>>,
     open_stores: BTreeSet<StoreName>,
     share: Share,
 }
@@ -148,7 +157,7 @@ pub async fn run(context: Context, owner: String, cancel: CancellationToken) {
     let mut tasks = JoinSet::new();
     let clusters = reflect_clusters(&hub, Arc::clone(&context.changed), &mut tasks);
     let controller = Controller::new(Api::<ResourceRegistry>::all(hub.clone()), watcher::Config::default());
-    let opener = registry_stores(hub.clone(), owner);
+    let opener = stores::opener(hub.clone(), owner, context.memory.clone());
     let mut fleet = Fleet::new(opener, Arc::clone(&context.metrics), Arc::clone(&context.changed));
     fleet = fleet.behind(context.replicas.fence());
     if let Some(interval) = context.audit_interval {
@@ -159,6 +168,7 @@ pub async fn run(context: Context, owner: String, cancel: CancellationToken) {
     let reconciler = Arc::new(Reconciler {
         registries: controller.store(),
         clusters: clusters.clone(),
+        caches: Caches::watch(&context.hub, &context.changed, &mut tasks),
         recorder,
         state: Mutex::new(State { fleet, inputs: None, written: BTreeMap::new() }),
         reports: StdMutex::default(),
@@ -174,6 +184,7 @@ pub async fn run(context: Context, owner: String, cancel: CancellationToken) {
     };
     let (followed, triggers_from) = watch::channel(());
     tasks.spawn(follow_changes(Arc::clone(&reconciler), followed));
+    tasks.spawn(Arc::clone(&reconciler).write_cache_statuses());
     let reconciles = controller
         .with_config(Config::default().concurrency(1).debounce(DEBOUNCE))
         .reconcile_all_on(triggers(triggers_from))
@@ -194,11 +205,6 @@ pub async fn run(context: Context, owner: String, cancel: CancellationToken) {
         Ok(reconciler) => reconciler.state.into_inner().fleet.shut_down().await,
         Err(_) => tracing::error!("a reconcile outlived the controller; unwritten changes are lost until the next list"),
     }
-}
-
-/// Stores as registries describe them, with the Secrets that they name.
-fn registry_stores(hub: Client, owner: String) -> Opener {
-    Arc::new(move |plan| Arc::new(RegistryStore::new(hub.clone(), plan.clone(), owner.clone())))
 }
 
 /// Waits until a reflector has read everything once.
@@ -311,6 +317,7 @@ impl Reconciler {
             members: *self.context.clusters.changed().borrow(),
             registries: registries.iter().map(registry).collect(),
             clusters: clusters.iter().map(|cluster| (cluster.name_any(), cluster.resource_version())).collect(),
+            caches: self.caches.generations(),
             open_stores: state.fleet.open_stores(),
             share: self.context.replicas.share(),
         }
@@ -324,7 +331,9 @@ impl Reconciler {
             let phase = match progress.state() {
                 UnitState::Starting | UnitState::Listing => UnitPhase::Listing,
                 UnitState::Synced => UnitPhase::Watching,
-                UnitState::Failing { reason, .. } if matches!(&*reason, "Forbidden" | "NotServed") => UnitPhase::Failed,
+                UnitState::Failing { reason, .. } if matches!(&*reason, "Forbidden" | "NotServed" | "NotListable") => {
+                    UnitPhase::Failed
+                }
                 UnitState::Failing { .. } => UnitPhase::Waiting,
             };
             for known in UnitPhase::ALL {
@@ -401,7 +410,8 @@ impl Reconciler {
         let view = |registries: Vec<Arc<ResourceRegistry>>| -> Vec<RegistryView> {
             registries.iter().map(|registry| registry_view(registry)).collect()
         };
-        state.fleet.follow(&view(live), &view(leaving), members, share).await;
+        let live: Vec<RegistryView> = view(live).into_iter().chain(self.caches.views()).collect();
+        state.fleet.follow(&live, &view(leaving), members, share).await;
         if let Some(plan) = state.fleet.plan() {
             self.context.publish.publish(plan, &state.fleet, members, share);
         }
@@ -499,11 +509,14 @@ impl Reconciler {
         let before = registry.status.clone().unwrap_or_default();
         let fleet = &state.fleet;
         let store = registry_plan.store.as_ref().and_then(|store| fleet.pipeline(store)).and_then(Pipeline::availability);
-        let anonymous = registry_plan.store.as_ref().and_then(|store| applied.stores.get(store)).is_some_and(is_anonymous);
+        let store_plan = registry_plan.store.as_ref().and_then(|store| applied.stores.get(store));
+        let access = store_plan.and_then(|plan| plan.config.as_ref()).map_or(Access::Embedded, access);
         let now = Timestamp::now();
         let share = &self.context.replicas.share();
         let reports = lock(&self.reports).clone();
-        let of_other = |cluster: &ClusterName| share.other_reader(cluster).map(|name| reports.get(name));
+        // What is held in memory is read by every replica.
+        let is_shared = store_plan.is_some_and(|plan| !plan.is_embedded());
+        let of_other = |cluster: &ClusterName| share.other_reader(cluster).filter(|_| is_shared).map(|name| reports.get(name));
         let health = |cluster: &ClusterName| match of_other(cluster) {
             Some(report) => report.and_then(|report| report.health.get(cluster.as_str()).cloned()),
             None => members.get(cluster).map(member_health),
@@ -524,7 +537,7 @@ impl Reconciler {
         let new = status(&Inputs {
             plan: registry_plan,
             store,
-            anonymous,
+            access,
             health: &health,
             live: &live,
             progress: &progress,
@@ -603,11 +616,12 @@ fn phases(status: &ResourceRegistryStatus) -> BTreeSet<(&str, crate::api::regist
     status.clusters.iter().map(|cluster| (cluster.name.as_str(), cluster.phase, cluster.message.as_str())).collect()
 }
 
-fn is_anonymous(store: &StorePlan) -> bool {
+fn access(config: &OpenSearch) -> Access {
     let named = |reference: &Option<crate::api::registry::SecretReference>| {
         reference.as_ref().is_some_and(|reference| !reference.name.is_empty() || !reference.namespace.is_empty())
     };
-    !named(&store.config.secret_ref) && !named(&store.config.client_cert_secret_ref)
+    let is_anonymous = !named(&config.secret_ref) && !named(&config.client_cert_secret_ref);
+    if is_anonymous { Access::Anonymous } else { Access::Authenticated }
 }
 
 fn registry_view(registry: &ResourceRegistry) -> RegistryView {

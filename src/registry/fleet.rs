@@ -30,8 +30,8 @@ use crate::{
         audit::{Audit, Permits},
         checkpoints::UnitKey,
         outlet::Outlet,
-        progress::Progress,
-        unit::{LISTS_PER_CLUSTER, UnitTask},
+        progress::{Progress, UnitState},
+        unit::{LISTS_PER_CLUSTER, UnitTask, kind_extent},
     },
     telemetry::metrics::Metrics,
     watch::{Collection, Source},
@@ -126,6 +126,8 @@ pub struct Fleet {
     settling: Vec<(StoreName, Arc<Progress>)>,
     /// Units of the plan whose member is not connected.
     parked: BTreeMap<Stream, ParkedUnit>,
+    /// Streams of the plans before whose kind is now read in another version: their documents stay until those of that version are there.
+    replaced: BTreeSet<Stream>,
     last_epoch: u64,
     applied: Option<Applied>,
 }
@@ -137,6 +139,14 @@ struct Applied {
     leaving: BTreeMap<StoreName, StorePlan>,
     connections: BTreeMap<ClusterName, Option<u64>>,
     share: Share,
+}
+
+impl Applied {
+    /// Which clusters are read here for a store: what is held in this process's memory is of no use to the other replicas.
+    fn share_of(&self, store: &StoreName) -> Share {
+        let is_own = self.plan.stores.get(store).is_some_and(StorePlan::is_embedded);
+        if is_own { Share::Whole } else { self.share.clone() }
+    }
 }
 
 impl Fleet {
@@ -158,6 +168,7 @@ impl Fleet {
             audit_interval: None,
             settling: Vec::new(),
             parked: BTreeMap::new(),
+            replaced: BTreeSet::new(),
             last_epoch: 0,
             applied: None,
         }
@@ -220,21 +231,40 @@ impl Fleet {
     pub fn look_after(&mut self) {
         if let Some(applied) = self.applied.take() {
             self.activate(&applied.plan);
+            if self.forget_replaced(&applied.plan) {
+                self.sweep(&applied, &[]);
+            }
             self.sweep_again();
             self.applied = Some(applied);
         }
     }
 
     async fn apply(&mut self, wanted: &Applied, members: &BTreeMap<ClusterName, MemberState>) {
-        let Applied { plan, leaving, share, .. } = wanted;
+        let Applied { plan, leaving, .. } = wanted;
         let lost = self.take_lost();
+        if let Some(before) = &self.applied {
+            self.replaced.extend(plan.replaced(&before.plan));
+        }
         let mut wanted_stores = leaving.clone();
         wanted_stores.extend(plan.stores.clone());
         // Units first: a unit must not write to a store that is being replaced.
         let stopped = self.stop_units(wanted, &wanted_stores, members, &lost).await;
         self.replace_stores(wanted_stores);
-        self.start_units(plan, members, share);
-        self.sweep(plan, share, &stopped);
+        self.start_units(wanted, members);
+        self.forget_replaced(plan);
+        self.sweep(wanted, &stopped);
+    }
+
+    /// Forgets the streams whose kind is stored in its new version by now, or is not wanted any more. Whether there were any.
+    fn forget_replaced(&mut self, plan: &Plan) -> bool {
+        let before = self.replaced.len();
+        let mut replaced = std::mem::take(&mut self.replaced);
+        replaced.retain(|stream| {
+            let is_synced = |successor| self.progress(successor).is_some_and(|progress| progress.state() == UnitState::Synced);
+            !plan.units.contains_key(stream) && plan.successors(stream).any(|successor| !is_synced(successor))
+        });
+        self.replaced = replaced;
+        self.replaced.len() < before
     }
 
     /// Whether something that should run cannot go on as it is, so that a plan has to be applied again.
@@ -275,7 +305,7 @@ impl Fleet {
         members: &BTreeMap<ClusterName, MemberState>,
         lost: &BTreeSet<(StoreName, ClusterName)>,
     ) -> Vec<Arc<Progress>> {
-        let Applied { plan, share, .. } = wanted;
+        let plan = &wanted.plan;
         self.unpark(wanted, stores, lost);
         let mut ending = Vec::new();
         for (stream, running) in &self.units {
@@ -284,7 +314,7 @@ impl Fleet {
             let connection = members.get(&stream.unit.cluster).and_then(|member| member.connection.as_ref());
             let same_connection = connection.is_some_and(|connection| connection.id == running.connection);
             let same_store = self.keeps_store(stream, running.epoch, stores, lost);
-            let same_reader = share.keeps(&stream.unit.cluster);
+            let same_reader = wanted.share_of(&stream.store).keeps(&stream.unit.cluster);
             if !(same_plan && same_connection && same_store && same_reader && goes_on) {
                 ending.push((stream.clone(), same_plan && same_store && same_reader));
             }
@@ -312,7 +342,7 @@ impl Fleet {
         let mut parked = std::mem::take(&mut self.parked);
         parked.retain(|stream, parked| {
             wanted.plan.units.get(stream) == Some(&parked.plan)
-                && wanted.share.keeps(&stream.unit.cluster)
+                && wanted.share_of(&stream.store).keeps(&stream.unit.cluster)
                 && self.keeps_store(stream, parked.epoch, stores, lost)
         });
         self.parked = parked;
@@ -358,13 +388,8 @@ impl Fleet {
                 continue;
             }
             self.last_epoch += 1;
-            let pipeline = Pipeline::new(
-                name.clone(),
-                self.limits,
-                self.fence.clone(),
-                self.metrics.store(&name),
-                Arc::clone(&self.changed),
-            );
+            let fence = if plan.is_embedded() { Fence::OPEN } else { self.fence.clone() };
+            let pipeline = Pipeline::new(name.clone(), self.limits, fence, self.metrics.store(&name), Arc::clone(&self.changed));
             let opener = (self.opener)(&plan);
             let stop = CancellationToken::new();
             let task = AbortOnDropHandle::new(tokio::spawn(pipeline.clone().run(opener, stop.clone(), DRAIN)));
@@ -373,10 +398,10 @@ impl Fleet {
         }
     }
 
-    fn start_units(&mut self, plan: &Plan, members: &BTreeMap<ClusterName, MemberState>, share: &Share) {
+    fn start_units(&mut self, wanted: &Applied, members: &BTreeMap<ClusterName, MemberState>) {
         self.settling.retain(|(_, progress)| progress.outstanding() > 0);
-        for (stream, unit_plan) in &plan.units {
-            if self.units.contains_key(stream) || !share.may_begin(&stream.unit.cluster) {
+        for (stream, unit_plan) in &wanted.plan.units {
+            if self.units.contains_key(stream) || !wanted.share_of(&stream.store).may_begin(&stream.unit.cluster) {
                 continue;
             }
             let Some(connection) = members.get(&stream.unit.cluster).and_then(|member| member.connection.as_ref()) else {
@@ -457,16 +482,17 @@ impl Fleet {
     }
 
     /// Removes what no registry wants any more. `stopped` are streams whose last writes have to be in the store before.
-    fn sweep(&mut self, plan: &Plan, share: &Share, stopped: &[Arc<Progress>]) {
+    fn sweep(&mut self, applied: &Applied, stopped: &[Arc<Progress>]) {
         for (name, store) in &self.stores {
-            let wanted = wanted(plan, name);
+            let share = applied.share_of(name);
+            let wanted = wanted(&applied.plan, name, &self.replaced);
             for (cluster, kept) in &wanted {
                 if let Some(kept) = kept {
                     store.pipeline.checkpoints().retain(cluster, &kept.units);
                 }
             }
             let sweeping = self.sweeps.entry(name.clone()).or_default();
-            let is_same = sweeping.wanted == wanted && sweeping.share == *share;
+            let is_same = sweeping.wanted == wanted && sweeping.share == share;
             if sweeping.task.is_some() && is_same && stopped.is_empty() {
                 continue;
             }
@@ -474,28 +500,29 @@ impl Fleet {
             // A sweep that is given up here has perhaps not waited for all of its streams.
             let unsettled = sweeping.after.iter().filter(|progress| progress.outstanding() > 0);
             let after: Vec<Arc<Progress>> = unsettled.chain(stopped).cloned().collect();
-            *sweeping = Sweeping::start(&store.pipeline, wanted, share.clone(), after, &self.changed);
+            *sweeping = Sweeping::start(&store.pipeline, wanted, share, after, &self.changed);
         }
     }
 
     /// Lets go of the clusters that another replica reads from now on: their last writes and checkpoints are stored, and nothing of them is
     /// remembered. Whether that is done.
     pub async fn let_go(&mut self) -> bool {
-        let Some(share) = self.applied.as_ref().map(|applied| applied.share.clone()) else { return false };
+        let Some(applied) = &self.applied else { return false };
         self.settling.retain(|(_, progress)| progress.outstanding() > 0);
-        if self.settling.iter().any(|(_, progress)| !share.keeps(progress.cluster())) {
+        if self.settling.iter().any(|(store, progress)| !applied.share_of(store).keeps(progress.cluster())) {
             return false;
         }
-        for store in self.stores.values() {
-            let open = store.pipeline.open_clusters();
-            let others: Vec<ClusterName> = open.into_iter().filter(|cluster| !share.keeps(cluster)).collect();
+        for (name, store) in &self.stores {
+            let share = applied.share_of(name);
+            let others: Vec<ClusterName> =
+                store.pipeline.open_clusters().into_iter().filter(|cluster| !share.keeps(cluster)).collect();
             if others.is_empty() {
                 continue;
             }
             // Without them the next one only has more to replay.
             let saved = tokio::time::timeout(HANDOVER_TIMEOUT, store.pipeline.save_checkpoints()).await;
             if !matches!(saved, Ok(Ok(()))) {
-                tracing::warn!(store = %store.pipeline.name(), "the last checkpoints before a handover were not written");
+                tracing::warn!(store = %name, "the last checkpoints before a handover were not written");
             }
             for cluster in &others {
                 store.pipeline.forget(cluster);
@@ -585,15 +612,20 @@ fn shapes_like(left: &StorePlan, right: &StorePlan) -> bool {
         && left.indexing == right.indexing
 }
 
-fn wanted(plan: &Plan, store: &StoreName) -> Wanted {
+fn wanted(plan: &Plan, store: &StoreName, replaced: &BTreeSet<Stream>) -> Wanted {
     let mut units: BTreeMap<&ClusterName, BTreeSet<UnitKey>> = BTreeMap::new();
     for stream in plan.units.keys().filter(|stream| stream.store == *store) {
         units.entry(&stream.unit.cluster).or_default().insert(UnitKey::from(&stream.unit));
     }
+    let mut leaving: BTreeMap<&ClusterName, Vec<KindExtent>> = BTreeMap::new();
+    for Stream { unit, .. } in replaced.iter().filter(|stream| stream.store == *store) {
+        leaving.entry(&unit.cluster).or_default().push(kind_extent(unit));
+    }
     let of_store = plan.scopes.iter().filter(|((name, _), _)| name == store);
     let kept = of_store.map(|((_, cluster), coverage)| {
         let units = units.remove(cluster).unwrap_or_default();
-        (cluster.clone(), coverage.certain.then(|| Kept { kinds: extents(coverage), units }))
+        let kinds = extents(coverage).into_iter().chain(leaving.remove(cluster).unwrap_or_default()).collect();
+        (cluster.clone(), coverage.certain.then_some(Kept { kinds, units }))
     });
     kept.collect()
 }

@@ -39,14 +39,25 @@ pub struct MemberHealth {
     pub message: String,
 }
 
+/// How a store is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// It is OpenSearch, with credentials.
+    Authenticated,
+    /// It is OpenSearch, without credentials.
+    Anonymous,
+    /// It is in this process.
+    Embedded,
+}
+
 /// What the status is made from.
 pub struct Inputs<'a> {
     /// What the registry came to.
     pub plan: &'a RegistryPlan,
     /// Whether its store can be used; `None`: not tried yet.
     pub store: Availability,
-    /// Whether the store is used without credentials.
-    pub anonymous: bool,
+    /// How the store is reached.
+    pub access: Access,
     /// How a member is; `None` for one that is not known.
     pub health: &'a dyn Fn(&ClusterName) -> Option<MemberHealth>,
     /// Whether queries of a cluster are answered from what its streams write.
@@ -245,16 +256,23 @@ fn findings(inputs: &Inputs<'_>, clusters: &[ClusterStatus]) -> Vec<Finding> {
 fn store_finding(inputs: &Inputs<'_>) -> Finding {
     const KIND: &str = "StoreReachable";
     if inputs.plan.store.is_none() {
-        return Finding::fails(KIND, "StoreNotAvailable", "the embedded store is not available yet; set backendStore.openSearch");
+        return Finding::fails(KIND, "NoStore", "backendStore.openSearch names no store that can be; Ready says why");
     }
     match &inputs.store {
         None => Finding::unknown(KIND, "Connecting", "the store has not answered yet"),
-        Some(Ok(())) if inputs.anonymous => Finding::holds(
-            KIND,
-            "ReachableWithoutCredentials",
-            "the store answers; no secretRef is given, so requests carry no credentials",
-        ),
-        Some(Ok(())) => Finding::holds(KIND, "Reachable", "the store answers"),
+        Some(Ok(())) => match inputs.access {
+            Access::Authenticated => Finding::holds(KIND, "Reachable", "the store answers"),
+            Access::Anonymous => Finding::holds(
+                KIND,
+                "ReachableWithoutCredentials",
+                "the store answers; no secretRef is given, so requests carry no credentials",
+            ),
+            Access::Embedded => Finding::holds(
+                KIND,
+                "Embedded",
+                "no backendStore is given, so the objects are held in the memory of fleetdex, which reads them anew after each start",
+            ),
+        },
         Some(Err(Unavailable { reason, message })) => Finding::fails(KIND, reason, message.clone()),
     }
 }
@@ -340,7 +358,7 @@ mod tests {
         status(&Inputs {
             plan: &plan,
             store: Some(Ok(())),
-            anonymous: false,
+            access: Access::Authenticated,
             health: &|_| None,
             live: &|_| true,
             progress: &progress,

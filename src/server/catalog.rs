@@ -67,6 +67,8 @@ pub struct Registered {
 pub struct Holding {
     /// The clusters whose objects it holds.
     pub clusters: BTreeSet<ClusterName>,
+    /// The clusters by the version that they are read in, which is that of their objects.
+    pub versions: BTreeMap<Arc<str>, BTreeSet<ClusterName>>,
     fields: Vec<SelectableField>,
     any_path: bool,
 }
@@ -205,6 +207,8 @@ impl Registered {
 impl Holding {
     fn add(&mut self, entry: Entry<'_>) {
         self.clusters.insert(entry.cluster.clone());
+        let version = &entry.served.resource.gvk.version;
+        self.versions.entry(Arc::clone(version)).or_default().insert(entry.cluster.clone());
         self.any_path |= entry.any_path;
         for field in entry.fields {
             if !self.fields.contains(field) {

@@ -222,6 +222,11 @@ impl Progress {
         current.obstacle.filter(|_| is_long && current.is_in(generation))
     }
 
+    /// For how long every attempt has failed; nothing if the last one did not.
+    pub fn failing_for(&self) -> Option<Duration> {
+        lock(&self.state).failing_since.map(|since| since.elapsed())
+    }
+
     /// Sets the state.
     fn set_state(&self, state: UnitState) {
         let mut current = lock(&self.state);
