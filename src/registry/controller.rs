@@ -232,7 +232,9 @@ fn triggers(followed: watch::Receiver<()>) -> impl futures::Stream<Item = ()> + 
 impl Reconciler {
     /// Makes what runs follow the registries, the clusters and what these serve.
     async fn follow(&self, state: &mut State) -> Members {
-        // Nothing may be planned from half of the truth: what is not planned is removed.
+        // Nothing may be planned from half of the truth: what is not planned is removed. A source of clusters that cannot be read is told
+        // from one that has none.
+        self.context.sources.settled().await;
         until_read(&self.registries).await;
         let seen = self.seen(state);
         if state.inputs.as_ref() == Some(&seen) && !state.fleet.has_lost() {

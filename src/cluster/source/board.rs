@@ -81,6 +81,11 @@ impl Board {
         Feed { board: Arc::clone(self), index }
     }
 
+    /// Whether every source has been read, or could not be.
+    pub fn is_settled(&self) -> bool {
+        self.lock().iter().all(|state| state.entries.is_some() || state.trouble.is_some())
+    }
+
     /// A number that grows with every change.
     pub fn version(&self) -> u64 {
         self.version.load(Ordering::Acquire)

@@ -1,9 +1,13 @@
 //! The chosen sources, running.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use kube::Client;
-use tokio::{sync::Notify, task::JoinSet};
+use tokio::{
+    sync::Notify,
+    task::JoinSet,
+    time::{Instant, sleep},
+};
 
 use super::{
     args::{SourceArgs, SourceKind},
@@ -12,17 +16,23 @@ use super::{
 };
 use crate::telemetry::{Metrics, Readiness};
 
+/// How long the first answers of the sources are waited for at the start, so that what is read in a moment is not told to be missing.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// From one look at whether they have answered to the next.
+const LOOK: Duration = Duration::from_millis(20);
+
 /// The sources of clusters.
 pub struct Sources {
     board: Arc<Board>,
     hub: Client,
     args: SourceArgs,
+    begun: Instant,
 }
 
 impl Sources {
     /// Nothing is read before [`Self::start`]. `changed` is notified of every change.
     pub fn new(hub: Client, args: SourceArgs, metrics: Arc<Metrics>, readiness: Readiness, changed: Arc<Notify>) -> Self {
-        Self { board: Board::new(metrics, readiness, changed), hub, args }
+        Self { board: Board::new(metrics, readiness, changed), hub, args, begun: Instant::now() }
     }
 
     /// Starts to follow them, each in a task of its own, so that one that cannot be read delays no other.
@@ -38,6 +48,13 @@ impl Sources {
                 SourceKind::Secrets => self.start_secrets(tasks),
                 SourceKind::Kubeconfig => self.start_file(tasks),
             }
+        }
+    }
+
+    /// Waits until every source has been read or has failed, but only for some seconds from the start.
+    pub async fn settled(&self) {
+        while !self.board.is_settled() && self.begun.elapsed() < PATIENCE {
+            sleep(LOOK).await;
         }
     }
 

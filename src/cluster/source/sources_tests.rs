@@ -217,6 +217,7 @@ async fn a_source_that_is_not_installed_is_read_as_soon_as_it_is() {
     let hub = Hub::default();
     hub.list(KARMADA, &json!([]));
     let running = start(&hub, args(&[SourceKind::Karmada, SourceKind::ClusterApi]));
+    tokio::time::timeout(Duration::from_secs(1), running.sources.settled()).await.unwrap();
     let snapshot = running.until(|snapshot| snapshot.unread == ["Cluster API"]).await;
     assert!(snapshot.members.is_empty());
     tokio::time::sleep(Duration::from_secs(1)).await;
