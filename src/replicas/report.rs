@@ -191,7 +191,7 @@ mod tests {
             live: BTreeSet::from(["store member1".to_owned()]),
             health: BTreeMap::from([(
                 "member1".to_owned(),
-                MemberHealth { ready: false, reason: "Unreachable".into(), message: "no route".to_owned() },
+                MemberHealth { ready: false, reason: "Unreachable".into(), message: "no route".to_owned(), note: None },
             )]),
             group: Group::from(["fleetdex-0".parse().unwrap()]),
             swept: BTreeSet::from(["uid".to_owned()]),
