@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     api::{
-        cluster_cache::{Cache, CachePhase, CachedResource},
+        cluster_cache::{Cache, CachePhase, CachedResource, ClusterSelector},
         registry::{ResourceRegistrySpec, ResourceSelector},
     },
     model::{ClusterName, Scope, Unit},
@@ -28,7 +28,7 @@ pub const MISSED_PERIODS: u32 = 3;
 pub fn views(group: &str, cache: &Cache) -> Vec<RegistryView> {
     let resource_selectors: Vec<ResourceSelector> = cache.spec.resource_selectors.iter().map(resource_selector).collect();
     let selections = cache.spec.cluster_selectors.iter().enumerate();
-    let view = |(index, selection): (usize, &crate::api::cluster_cache::ClusterSelector)| RegistryView {
+    let view = |(index, selection): (usize, &ClusterSelector)| RegistryView {
         name: view_name(group, &cache.name_any(), index),
         uid: cache.uid().unwrap_or_default(),
         created: cache.metadata.creation_timestamp.as_ref().map(|time| time.0),
@@ -183,13 +183,13 @@ mod tests {
 
     const PERIOD: Duration = Duration::from_secs(10);
 
-    fn cache(spec: serde_json::Value) -> Cache {
+    fn cache(spec: &serde_json::Value) -> Cache {
         serde_json::from_value(json!({ "metadata": { "name": "sample", "uid": "u" }, "spec": spec })).unwrap()
     }
 
     #[test]
     fn each_selection_of_clusters_is_a_view_with_an_exclude_of_its_own() {
-        let cache = cache(json!({
+        let cache = cache(&json!({
             "clusterSelectors": [{ "exclude": ["member1"] }, { "clusterNames": ["member1"] }],
             "resourceSelectors": [{ "kind": "Pod" }, { "apiVersion": "apps/v1", "kind": "DaemonSet", "namespace": "kube-system" }],
         }));
