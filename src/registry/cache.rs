@@ -62,6 +62,8 @@ pub struct Inputs<'a> {
     pub resources: &'a [CachedResource],
     /// What its selections of clusters came to.
     pub plans: &'a [&'a RegistryPlan],
+    /// Sources of clusters that have not been read yet: a cluster that is not there may be in one of them.
+    pub unread: &'a [String],
     /// Why a member has not been reached for [`MISSED_PERIODS`]; nothing if it has.
     pub lost: &'a dyn Fn(&ClusterName) -> Option<String>,
     /// The progress of a stream that runs, or ran until its member was lost.
@@ -79,13 +81,20 @@ pub fn rows(inputs: &Inputs<'_>) -> Vec<Observed> {
             rows.extend(observed.into_iter().map(|row| (row.key.clone(), row)));
         }
         for name in &plan.not_found {
-            let reason = format!("no Cluster is named {name}; join it, or remove it from clusterNames");
-            let absent =
-                inputs.resources.iter().map(|resource| Observed::without(key(name, resource), CachePhase::Failed, &reason));
+            let (phase, reason) = absent(name, inputs.unread);
+            let absent = inputs.resources.iter().map(|resource| Observed::without(key(name, resource), phase, &reason));
             rows.extend(absent.map(|row| (row.key.clone(), row)));
         }
     }
     rows.into_values().collect()
+}
+
+fn absent(name: &str, unread: &[String]) -> (CachePhase, String) {
+    if unread.is_empty() {
+        return (CachePhase::Failed, format!("no Cluster is named {name}; join it, or remove it from clusterNames"));
+    }
+    let reason = format!("no cluster is named {name} so far; not read yet: {}", unread.join(", "));
+    (CachePhase::Unknown, reason)
 }
 
 fn cluster_rows(cluster: &ClusterName, plan: &ClusterPlan, inputs: &Inputs<'_>) -> Vec<Observed> {
@@ -244,6 +253,7 @@ mod tests {
         let rows = rows(&Inputs {
             resources: &resources,
             plans: &[plan, plan],
+            unread: &[],
             lost: &|_| lost.map(str::to_owned),
             progress: &|unit| progress.iter().find(|(known, _)| known == unit).map(|(_, progress)| &**progress),
             period: PERIOD,
@@ -253,6 +263,16 @@ mod tests {
             format!("{cluster} {api_version} {kind} {namespace} {} {:?} {}", row.objects, row.phase, row.reason)
         };
         rows.iter().map(line).collect()
+    }
+
+    #[test]
+    fn a_cluster_that_is_not_there_may_still_be_found_in_a_source_that_has_not_been_read() {
+        assert_eq!(absent("a", &[]).0, CachePhase::Failed);
+        let (phase, reason) = absent("a", &["Cluster API Clusters".to_owned()]);
+        assert_eq!(
+            (phase, reason.as_str()),
+            (CachePhase::Unknown, "no cluster is named a so far; not read yet: Cluster API Clusters")
+        );
     }
 
     #[test]

@@ -6,7 +6,7 @@ use k8s_openapi::jiff::Timestamp;
 
 use crate::{
     api::registry::ResourceRegistrySpec,
-    cluster::{MemberState, discovery::Discovery},
+    cluster::{MemberState, discovery::Discovery, source::is_left_to_another},
     model::ClusterName,
 };
 
@@ -17,6 +17,7 @@ pub mod controller;
 pub mod filter;
 pub mod fleet;
 pub mod karmada;
+pub mod members;
 pub mod plan;
 pub mod selection;
 pub mod status;
@@ -38,6 +39,8 @@ pub struct MemberView {
     pub zones: Vec<String>,
     /// What it serves; `None` until it has been asked.
     pub discovery: Option<Arc<Discovery>>,
+    /// Whether it is the same cluster as another member, under whose name it is indexed.
+    pub left_to_another: bool,
 }
 
 impl From<&MemberState> for MemberView {
@@ -50,6 +53,7 @@ impl From<&MemberState> for MemberView {
             region: member.region.clone().unwrap_or_default(),
             zones: member.zones.clone(),
             discovery: state.discovery.clone(),
+            left_to_another: is_left_to_another(state),
         }
     }
 }
