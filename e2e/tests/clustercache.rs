@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use e2e::fleet::{Fleet, OpenSearchKind, Options};
 use e2e::objects::Objects;
+use e2e::operator::Operator;
 use e2e::poll::{always, eventually};
 use e2e::scenario::{PATIENCE, prepare, repository_file, start_operator};
 use serde_json::{Value, json};
@@ -71,6 +72,16 @@ async fn until_rows(hub: &Objects, group: &str, expected: &[&str]) -> BTreeMap<S
     })
     .await
     .unwrap()
+}
+
+async fn until_not_kept(operator: &Operator, plural: &str) {
+    eventually(&format!("{plural} are not kept any more"), PATIENCE, || async {
+        let ran = operator.ask(&["get", plural, "-A"]).await?;
+        ensure!(ran.code != 0 && ran.err.contains(plural), "{ran:?}");
+        Ok(())
+    })
+    .await
+    .unwrap();
 }
 
 const ABSENT: &str = "no Cluster is named member3; join it, or remove it from clusterNames";
@@ -167,7 +178,7 @@ async fn the_example_of_the_proposal_is_kept_in_memory_and_its_status_says_how_t
 
     // Any selection of clusters is enough, and an `exclude` is of its own entry.
     let selectors = json!([{ "exclude": ["member1"] }, { "fieldSelector": { "matchExpressions": [
-        { "key": "region", "operator": "DoesNotExist" },
+        { "key": "provider", "operator": "NotIn", "values": ["gcp"] }, { "key": "zone", "operator": "Exists" },
     ] }, "exclude": ["member2"] }]);
     let resources = json!([{ "kind": "Pod" }]);
     hub.merge(&path(group), &json!({ "spec": { "clusterSelectors": selectors, "resourceSelectors": resources } })).await.unwrap();
@@ -175,20 +186,8 @@ async fn the_example_of_the_proposal_is_kept_in_memory_and_its_status_says_how_t
 
     // Both are gone, and with them what they kept.
     hub.delete(&path(other)).await.unwrap();
-    eventually("what only one of them selected is not kept any more", PATIENCE, || async {
-        let ran = operator.ask(&["get", "deployments", "-A"]).await?;
-        ensure!(ran.code != 0 && ran.err.contains("deployments"), "{ran:?}");
-        Ok(())
-    })
-    .await
-    .unwrap();
+    until_not_kept(&operator, "deployments").await;
     assert_eq!(operator.ask(&["get", "pods", "-A"]).await.unwrap().code, 0);
     hub.delete(&path(group)).await.unwrap();
-    eventually("nothing is kept any more", PATIENCE, || async {
-        let ran = operator.ask(&["get", "pods", "-A"]).await?;
-        ensure!(ran.code != 0 && ran.err.contains("pods"), "{ran:?}");
-        Ok(())
-    })
-    .await
-    .unwrap();
+    until_not_kept(&operator, "pods").await;
 }

@@ -30,6 +30,7 @@ const DEFAULT_PERIOD_SECONDS: u32 = 10;
 pub type Cache = Object<ClusterCacheSpec, ClusterCacheStatus>;
 
 /// What to keep: which resources of which member clusters.
+#[expect(clippy::duplicated_attributes, reason = "columns have types in common")]
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "cluster.karmada.io",

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     api::{
-        cluster_cache::{Cache, CachePhase, CachedResource},
+        cluster_cache::{Cache, CachePhase, CachedResource, ClusterSelector},
         registry::{ResourceRegistrySpec, ResourceSelector},
     },
     model::{ClusterName, Scope, Unit},
@@ -28,7 +28,7 @@ pub const MISSED_PERIODS: u32 = 3;
 pub fn views(group: &str, cache: &Cache) -> Vec<RegistryView> {
     let resource_selectors: Vec<ResourceSelector> = cache.spec.resource_selectors.iter().map(resource_selector).collect();
     let selections = cache.spec.cluster_selectors.iter().enumerate();
-    let view = |(index, selection): (usize, &crate::api::cluster_cache::ClusterSelector)| RegistryView {
+    let view = |(index, selection): (usize, &ClusterSelector)| RegistryView {
         name: view_name(group, &cache.name_any(), index),
         uid: cache.uid().unwrap_or_default(),
         created: cache.metadata.creation_timestamp.as_ref().map(|time| time.0),
@@ -62,6 +62,8 @@ pub struct Inputs<'a> {
     pub resources: &'a [CachedResource],
     /// What its selections of clusters came to.
     pub plans: &'a [&'a RegistryPlan],
+    /// Sources of clusters that have not been read yet: a cluster that is not there may be in one of them.
+    pub unread: &'a [String],
     /// Why a member has not been reached for [`MISSED_PERIODS`]; nothing if it has.
     pub lost: &'a dyn Fn(&ClusterName) -> Option<String>,
     /// The progress of a stream that runs, or ran until its member was lost.
@@ -79,13 +81,20 @@ pub fn rows(inputs: &Inputs<'_>) -> Vec<Observed> {
             rows.extend(observed.into_iter().map(|row| (row.key.clone(), row)));
         }
         for name in &plan.not_found {
-            let reason = format!("no Cluster is named {name}; join it, or remove it from clusterNames");
-            let absent =
-                inputs.resources.iter().map(|resource| Observed::without(key(name, resource), CachePhase::Failed, &reason));
+            let (phase, reason) = absent(name, inputs.unread);
+            let absent = inputs.resources.iter().map(|resource| Observed::without(key(name, resource), phase, &reason));
             rows.extend(absent.map(|row| (row.key.clone(), row)));
         }
     }
     rows.into_values().collect()
+}
+
+fn absent(name: &str, unread: &[String]) -> (CachePhase, String) {
+    if unread.is_empty() {
+        return (CachePhase::Failed, format!("no Cluster is named {name}; join it, or remove it from clusterNames"));
+    }
+    let reason = format!("no cluster is named {name} so far; not read yet: {}", unread.join(", "));
+    (CachePhase::Unknown, reason)
 }
 
 fn cluster_rows(cluster: &ClusterName, plan: &ClusterPlan, inputs: &Inputs<'_>) -> Vec<Observed> {
@@ -187,13 +196,13 @@ mod tests {
 
     const PERIOD: Duration = Duration::from_secs(10);
 
-    fn cache(spec: serde_json::Value) -> Cache {
+    fn cache(spec: &serde_json::Value) -> Cache {
         serde_json::from_value(json!({ "metadata": { "name": "sample", "uid": "u" }, "spec": spec })).unwrap()
     }
 
     #[test]
     fn each_selection_of_clusters_is_a_view_with_an_exclude_of_its_own() {
-        let cache = cache(json!({
+        let cache = cache(&json!({
             "clusterSelectors": [{ "exclude": ["member1"] }, { "clusterNames": ["member1"] }],
             "resourceSelectors": [{ "kind": "Pod" }, { "apiVersion": "apps/v1", "kind": "DaemonSet", "namespace": "kube-system" }],
         }));
@@ -248,6 +257,7 @@ mod tests {
         let rows = rows(&Inputs {
             resources: &resources,
             plans: &[plan, plan],
+            unread: &[],
             lost: &|_| lost.map(str::to_owned),
             progress: &|unit| progress.iter().find(|(known, _)| known == unit).map(|(_, progress)| &**progress),
             period: PERIOD,
@@ -257,6 +267,16 @@ mod tests {
             format!("{cluster} {api_version} {kind} {namespace} {} {:?} {}", row.objects, row.phase, row.reason)
         };
         rows.iter().map(line).collect()
+    }
+
+    #[test]
+    fn a_cluster_that_is_not_there_may_still_be_found_in_a_source_that_has_not_been_read() {
+        assert_eq!(absent("a", &[]).0, CachePhase::Failed);
+        let (phase, reason) = absent("a", &["Cluster API Clusters".to_owned()]);
+        assert_eq!(
+            (phase, reason.as_str()),
+            (CachePhase::Unknown, "no cluster is named a so far; not read yet: Cluster API Clusters")
+        );
     }
 
     #[test]

@@ -248,7 +248,7 @@ impl Part<'_> {
         }
         for selector in &self.registry.spec.resource_selectors {
             for resource in self.resources(selector, coverage) {
-                self.add_route(selector, resource, store, coverage, wanted);
+                self.add_route(selector, &resource, store, coverage, wanted);
             }
         }
     }
@@ -269,7 +269,7 @@ impl Part<'_> {
     fn add_route(
         &mut self,
         selector: &ResourceSelector,
-        found: Resource,
+        found: &Resource,
         store: &StoreName,
         coverage: &mut Coverage,
         wanted: &mut Wanted,
@@ -287,7 +287,7 @@ impl Part<'_> {
         let Ok(Some(filter)) = ObjectFilter::new(selector, &self.registry.spec, &resource) else {
             return;
         };
-        if resource != found {
+        if resource != *found {
             let (gvk, version) = (&found.gvk, &resource.gvk.version);
             self.outcome
                 .notes

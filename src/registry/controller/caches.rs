@@ -161,36 +161,30 @@ impl Reconciler {
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
-            let members = self.context.clusters.states();
-            clock.note_contacts(&members, Instant::now());
             if !self.context.replicas.share().leads() {
                 continue;
             }
-            for (group, cache, status) in self.due(&mut clock, &members).await {
+            for (group, cache, status) in self.due(&mut clock).await {
                 group.write(&self.context.hub, &cache.name_any(), &status).await;
             }
         }
     }
 
     /// The statuses that are to be written now.
-    async fn due(
-        &self,
-        clock: &mut Clock,
-        members: &BTreeMap<ClusterName, MemberState>,
-    ) -> Vec<(&Group, Arc<Cache>, ClusterCacheStatus)> {
+    async fn due(&self, clock: &mut Clock) -> Vec<(&Group, Arc<Cache>, ClusterCacheStatus)> {
+        let state = self.state.lock().await;
+        let now = Instant::now();
+        clock.note_contacts(&state.members.states, now);
         let live: Vec<_> = self.caches.live().collect();
         let names: BTreeSet<CacheName> = live.iter().map(|(group, cache)| (group.name, cache.name_any())).collect();
         clock.looked.retain(|name, _| names.contains(name));
-        let now = Instant::now();
         let mut due = Vec::new();
         for (group, cache) in live {
             let name = (group.name, cache.name_any());
             if !clock.is_due(&name, cache.spec.period(), now) {
                 continue;
             }
-            let state = self.state.lock().await;
-            let Some(status) = status_of(group, &cache, &state, clock, members) else { continue };
-            drop(state);
+            let Some(status) = status_of(group, &cache, &state, clock) else { continue };
             clock.looked.insert(name, now);
             if cache.status.as_ref() != Some(&status) {
                 due.push((group, cache, status));
@@ -201,13 +195,7 @@ impl Reconciler {
 }
 
 /// The status of a cache, once it has been planned.
-fn status_of(
-    group: &Group,
-    cache: &Cache,
-    state: &State,
-    clock: &Clock,
-    members: &BTreeMap<ClusterName, MemberState>,
-) -> Option<ClusterCacheStatus> {
+fn status_of(group: &Group, cache: &Cache, state: &State, clock: &Clock) -> Option<ClusterCacheStatus> {
     let applied = state.fleet.plan()?;
     let views = (0..cache.spec.cluster_selectors.len()).map(|index| cache::view_name(group.name, &cache.name_any(), index));
     let plans: Vec<&RegistryPlan> = views.map(|view| applied.registries.get(&view)).collect::<Option<_>>()?;
@@ -216,7 +204,8 @@ fn status_of(
     let rows = cache::rows(&Inputs {
         resources: &cache.spec.resource_selectors,
         plans: &plans,
-        lost: &|cluster| clock.lost(cluster, members.get(cluster), period),
+        unread: &state.members.unread,
+        lost: &|cluster| clock.lost(cluster, state.members.states.get(cluster), period),
         progress: &|unit| state.fleet.progress(&Stream { unit: unit.clone(), store: store?.clone() }),
         period,
     });
