@@ -13,7 +13,11 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    cluster::{Clusters, MemberState, Timing, connect::Network},
+    cluster::{
+        Clusters, MemberState, Timing,
+        connect::Network,
+        source::{SourceArgs, SourceKind, Sources, is_left_to_another},
+    },
     model::{ClusterName, FieldType, SelectableField},
     pipeline::Pipeline,
     registry::{
@@ -60,6 +64,10 @@ pub struct RunArgs {
     #[arg(long, env = "FLEETDEX_AUDIT_INTERVAL", default_value_t = 1_800.0, value_parser = seconds_or_never)]
     pub audit_interval: f64,
 
+    /// The sources of clusters.
+    #[command(flatten)]
+    pub sources: SourceArgs,
+
     /// The query API.
     #[command(flatten)]
     pub server: ServerArgs,
@@ -85,6 +93,7 @@ fn seconds_or_never(text: &str) -> Result<f64, String> {
 
 /// Runs the operator until it is told to stop.
 pub async fn run(args: RunArgs) -> anyhow::Result<()> {
+    args.sources.check()?;
     let cancel = stop_on_signal()?;
     let hub = hub_client(&args).await?;
     let metrics = Arc::new(Metrics::new());
@@ -102,6 +111,9 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     };
     let clusters = Arc::new(Clusters::new(hub.clone(), Arc::new(Network), timing, cancel.child_token()));
     let (catalog, catalog_reader) = watch::channel(Arc::new(Catalog::default()));
+    let changed = Arc::new(Notify::new());
+    let (source_args, writable) = (args.sources.clone(), args.sources.has(SourceKind::Karmada));
+    let sources = Sources::new(hub.clone(), source_args, Arc::clone(&metrics), readiness.clone(), Arc::clone(&changed));
     let context = controller::Context {
         hub,
         clusters: Arc::clone(&clusters),
@@ -109,8 +121,9 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
         publish: Arc::new(CatalogWriter(catalog)),
         metrics: Arc::clone(&metrics),
         readiness: readiness.clone(),
-        writes_cluster_status: !args.leave_cluster_status && !karmada_serves_clusters,
-        changed: Arc::new(Notify::new()),
+        sources: Arc::new(sources),
+        writes_cluster_status: writable && !args.leave_cluster_status && !karmada_serves_clusters,
+        changed,
         audit_interval: Some(args.audit_interval).filter(|seconds| *seconds > 0.0).map(Duration::from_secs_f64),
     };
 
@@ -231,7 +244,7 @@ pub(crate) fn catalog(plan: &Plan, fleet: &Fleet, members: &BTreeMap<ClusterName
             catalog.add(Entry { served, cluster: &unit.cluster, store: &route.store, fields, any_path: false });
         }
     }
-    for (name, member) in members.iter().filter(|(_, member)| member.connection.is_none()) {
+    for (name, member) in members.iter().filter(|(_, member)| member.connection.is_none() && !is_left_to_another(member)) {
         catalog.add_stale(name.clone(), format!("disconnected since {} ({})", member.since, member.message));
     }
     for stream in plan.units.keys() {

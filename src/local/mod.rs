@@ -20,7 +20,7 @@ use crate::{
     cluster::{
         Clusters, Member, MemberState, Phase, Timing,
         connect::Network,
-        source::{Loader, contexts, read_kubeconfig},
+        source::{Loader, Twins, contexts, is_left_to_another, read_kubeconfig},
     },
     model::{ClusterName, Scope, StoreName, Unit},
     registry::{
@@ -88,7 +88,8 @@ pub async fn run(args: LocalArgs) -> anyhow::Result<()> {
     clusters.set_members(members);
     let changed = Arc::new(Notify::new());
     let opener = stores::opener(None, OWNER.to_owned(), Memory::new());
-    let fleet = Fleet::new(opener, Arc::clone(&metrics), Arc::clone(&changed)).audit_every(AUDIT_INTERVAL).with_patience(PATIENCE);
+    let fleet =
+        Fleet::new(opener, Arc::clone(&metrics), Arc::clone(&changed)).audit_every(AUDIT_INTERVAL).with_patience(PATIENCE);
     let (publish, catalog_reader) = watch::channel(Arc::new(Catalog::default()));
 
     let mut tasks = JoinSet::new();
@@ -156,10 +157,12 @@ impl Local {
     /// Follows the contexts until cancelled.
     async fn run(mut self, args: &LocalArgs, address: String, cancel: CancellationToken) -> (Clusters, Fleet) {
         let mut connections = self.clusters.changed();
-        let mut progress = Progress::default();
+        let (mut twins, mut progress) = (Twins::default(), Progress::default());
         let mut display = Display::new();
         while !cancel.is_cancelled() {
-            let members = self.clusters.states();
+            let mut members = self.clusters.states();
+            // Several contexts often name one cluster, each with another namespace or user.
+            twins.mark(&mut members);
             let unknown = self.follow(&members).await;
             let contexts: BTreeMap<ClusterName, Context> =
                 members.iter().map(|(name, member)| (name.clone(), self.context(name, member))).collect();
@@ -195,7 +198,9 @@ impl Local {
         let registry = RegistryView { name: REGISTRY.to_owned(), uid: REGISTRY.to_owned(), created: None, spec };
         self.fleet.follow(&[registry], &[], members).await;
         if let Some(plan) = self.fleet.plan() {
-            self.publish.send_replace(Arc::new(catalog(plan, &self.fleet, members)));
+            let mut catalog = catalog(plan, &self.fleet, members);
+            catalog.set_local();
+            self.publish.send_replace(Arc::new(catalog));
         }
         selected.unknown.into_iter().collect()
     }
@@ -212,7 +217,7 @@ impl Local {
     }
 
     fn kinds(&self, store: &StoreName, plan: &ClusterPlan) -> Context {
-        let mut context = Context { kinds: plan.units.len(), ..Context::default() };
+        let mut context = Context { discovered: plan.discovered, kinds: plan.units.len(), ..Context::default() };
         for unit in &plan.units {
             let Some(progress) = self.fleet.progress(&Stream { unit: unit.clone(), store: store.clone() }) else { continue };
             context.objects += progress.objects();
@@ -227,11 +232,15 @@ impl Local {
 
     /// Why a context cannot be read at all.
     fn trouble(&self, store: &StoreName, member: &MemberState) -> Option<String> {
+        if is_left_to_another(member) {
+            let reason = member.message.split(';').next().unwrap_or_default();
+            return Some(format!("left out: {reason}"));
+        }
         if member.connection.is_none() && member.phase != Phase::Connecting {
-            return Some(member.message.clone());
+            return Some(format!("not reachable: {}", member.message));
         }
         let availability = self.fleet.pipeline(store)?.availability()?;
-        availability.err().map(|unavailable| unavailable.message)
+        availability.err().map(|unavailable| format!("cannot be stored: {}", unavailable.message))
     }
 }
 

@@ -18,8 +18,10 @@ const NAMES: usize = 5;
 /// How far a context is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Context {
-    /// Whether it answers; if not, why.
+    /// Why nothing of it can be read, if that is so.
     pub trouble: Option<String>,
+    /// Whether it is known what it serves.
+    pub discovered: bool,
     /// Kinds to read, as far as they are known.
     pub kinds: usize,
     /// Those of them that are read and followed.
@@ -36,7 +38,7 @@ pub struct Context {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Stage {
     Connecting,
-    Unreachable(String),
+    Unread(String),
     Reading,
     /// With the kinds that cannot be read.
     InSync(Vec<String>),
@@ -45,19 +47,20 @@ enum Stage {
 impl Context {
     fn stage(&self) -> Stage {
         if let Some(trouble) = &self.trouble {
-            return Stage::Unreachable(trouble.clone());
+            return Stage::Unread(trouble.clone());
         }
-        match (self.kinds, self.live) {
-            (0, _) => Stage::Connecting,
-            (kinds, true) if self.synced + self.failing.len() >= kinds => Stage::InSync(self.failing.clone()),
-            _ => Stage::Reading,
+        let is_answered = self.live || self.kinds == 0;
+        match self.discovered {
+            false => Stage::Connecting,
+            true if is_answered && self.synced + self.failing.len() >= self.kinds => Stage::InSync(self.failing.clone()),
+            true => Stage::Reading,
         }
     }
 
     fn line(&self, name: &ClusterName) -> Option<String> {
         match self.stage() {
             Stage::Connecting | Stage::Reading => None,
-            Stage::Unreachable(trouble) => Some(format!("{name}: not reachable: {trouble}")),
+            Stage::Unread(trouble) => Some(format!("{name}: {trouble}")),
             Stage::InSync(failing) if failing.is_empty() => {
                 Some(format!("{name}: in sync, {} kinds, {} objects", self.synced, self.objects))
             }
@@ -98,7 +101,7 @@ impl Progress {
                 self.told.insert(name.clone(), stage);
             }
         }
-        let has_settled = |context: &Context| matches!(context.stage(), Stage::Unreachable(_) | Stage::InSync(_));
+        let has_settled = |context: &Context| matches!(context.stage(), Stage::Unread(_) | Stage::InSync(_));
         let are_settled = contexts.values().all(has_settled);
         if are_settled && self.unknown != unknown {
             news.lines.extend(unknown.iter().map(|name| format!("no context serves a resource {name:?}")));
@@ -169,9 +172,9 @@ mod tests {
     fn each_context_is_told_of_once_and_the_end_of_the_first_sync_too() {
         let mut progress = Progress::default();
         let names: [ClusterName; 2] = ["prod", "test"].map(|name| name.parse().unwrap());
-        let reading = Context { kinds: 3, synced: 1, objects: 7, ..Context::default() };
+        let reading = Context { discovered: true, kinds: 3, synced: 1, objects: 7, ..Context::default() };
         let synced = Context { synced: 3, live: true, objects: 9, ..reading.clone() };
-        let broken = Context { trouble: Some("connection refused".to_owned()), ..Context::default() };
+        let broken = Context { trouble: Some("not reachable: connection refused".to_owned()), ..Context::default() };
         let of = |first: &Context, second: &Context| names.iter().cloned().zip([first.clone(), second.clone()]).collect();
         assert_eq!(progress.news(&of(&Context::default(), &reading), &[]), News::default());
         let unknown = ["widgets".to_owned()];

@@ -124,10 +124,16 @@ mod tests {
 
     #[test]
     fn resources_are_called_as_kubectl_calls_them() {
-        assert_eq!(selected(&["po", "deploy", "ingress", "pods"], &[]), ["apps/v1/Deployment", "networking.k8s.io/v1/Ingress", "v1/Pod"]);
+        assert_eq!(
+            selected(&["po", "deploy", "ingress", "pods"], &[]),
+            ["apps/v1/Deployment", "networking.k8s.io/v1/Ingress", "v1/Pod"]
+        );
         assert_eq!(selected(&["cert", "pods"], &[]), ["v1/Pod", "cert?"]);
         assert_eq!(selected(&["cert", "certificates.cert-manager.io"], &[discovery()]), ["cert-manager.io/v1/Certificate"]);
-        assert_eq!(selected(&["certificates.v1alpha2.cert-manager.io"], &[discovery()]), ["cert-manager.io/v1alpha2/Certificate"]);
+        assert_eq!(
+            selected(&["certificates.v1alpha2.cert-manager.io"], &[discovery()]),
+            ["cert-manager.io/v1alpha2/Certificate"]
+        );
     }
 
     #[test]

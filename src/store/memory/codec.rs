@@ -16,12 +16,13 @@ use crate::query::ResourceName;
 
 /// How hard to pack. Of 1,000 bytes that level 3 leaves of a pod, level 19 takes another 20, in many times the time.
 const LEVEL: i32 = 3;
-/// Documents that the first dictionary is trained on. Kinds with fewer are small anyhow.
-const FIRST_SAMPLES: usize = 512;
-/// Documents that the second dictionary is trained on, and how many are passed over for each of them: the first ones of a list are of one
-/// namespace, and say little about the others. For 100,000 pods that takes 70 bytes off each.
-const SECOND_SAMPLES: usize = 1_024;
-const STRIDE: usize = 16;
+/// Documents after which the first dictionary of a kind is trained. Kinds with fewer are small anyhow.
+const FIRST_TRAINING: usize = 512;
+/// After so many times as many documents another one takes its place: the first ones of a list are of one namespace, and say little about the
+/// others.
+const TRAINING_FACTOR: usize = 8;
+/// Documents that a dictionary is trained on, out of all so far.
+const SAMPLES: usize = 1_024;
 /// The largest dictionary. Objects of a kind repeat the same few kilobytes, with names of which there are more.
 const DICTIONARY_BYTES: usize = 112 << 10;
 /// No object is larger than etcd's largest value many times over; a length beyond it is not believed.
@@ -70,41 +71,34 @@ pub(super) struct Codec {
 }
 
 /// How far the dictionary of a kind is.
-#[derive(Default)]
 struct Kind {
     dictionary: Option<Arc<Dictionary>>,
-    training: Training,
+    /// Some of the documents so far, each with the same chance.
     samples: Vec<Weak<Document>>,
-    passed_over: usize,
+    seen: usize,
+    next_training: usize,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Training {
-    #[default]
-    First,
-    Second,
-    Done,
+impl Default for Kind {
+    fn default() -> Self {
+        Self { dictionary: None, samples: Vec::new(), seen: 0, next_training: FIRST_TRAINING }
+    }
 }
 
 impl Kind {
-    /// Takes a document as a sample; gives the samples when there are enough of them.
+    /// Takes a document as a sample, perhaps; gives the samples when it is time to train.
     fn take(&mut self, document: &Arc<Document>) -> Option<Vec<Weak<Document>>> {
-        let (wanted, stride) = match self.training {
-            Training::First => (FIRST_SAMPLES, 0),
-            Training::Second => (SECOND_SAMPLES, STRIDE),
-            Training::Done => return None,
-        };
-        if self.passed_over < stride {
-            self.passed_over += 1;
+        self.seen += 1;
+        if self.samples.len() < SAMPLES {
+            self.samples.push(Arc::downgrade(document));
+        } else if let Some(sample) = self.samples.get_mut(fastrand::usize(..self.seen)) {
+            *sample = Arc::downgrade(document);
+        }
+        if self.seen < self.next_training {
             return None;
         }
-        self.passed_over = 0;
-        self.samples.push(Arc::downgrade(document));
-        if self.samples.len() < wanted {
-            return None;
-        }
-        self.training = if self.training == Training::First { Training::Second } else { Training::Done };
-        Some(std::mem::take(&mut self.samples))
+        self.next_training = self.next_training.saturating_mul(TRAINING_FACTOR);
+        Some(self.samples.clone())
     }
 }
 
