@@ -138,11 +138,10 @@ impl ConnectError {
             Self::SecretRefMissing => "SecretRefMissing",
             Self::SecretNotFound { .. } => "SecretNotFound",
             Self::SecretForbidden { .. } => "SecretForbidden",
-            Self::SecretUnreadable { .. } => "SecretUnreadable",
+            Self::SecretUnreadable { .. } | Self::NoControlPlane { .. } => "SecretUnreadable",
             Self::Credentials(_) => "SecretInvalid",
             Self::Kubeconfig { problem, .. } => problem.reason(),
             Self::Awaited { reason, .. } => reason,
-            Self::NoControlPlane { .. } => "SecretUnreadable",
             Self::ProxyInvalid | Self::ProxyHeaderInvalid { .. } => "ProxyInvalid",
             Self::Tls(_) => "TLSInvalid",
         }
