@@ -99,7 +99,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
         connect_retry: Duration::from_secs_f64(args.connect_retry),
         ..Timing::default()
     };
-    let clusters = Arc::new(Clusters::new(hub.clone(), Arc::new(Network), timing, cancel.child_token()));
+    let clusters = Arc::new(Clusters::new(hub.clone(), Arc::new(Network::default()), timing, cancel.child_token()));
     let (catalog, catalog_reader) = watch::channel(Arc::new(Catalog::default()));
     let context = controller::Context {
         hub,

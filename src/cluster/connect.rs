@@ -22,16 +22,17 @@ use hyper_util::{
 use kube::{
     Client, Config,
     client::{Body, ClientBuilder, ConfigExt},
-    config::AuthInfo,
 };
 use rustls::crypto::aws_lc_rs;
-use tower::{BoxError, Service, ServiceBuilder};
+use tower::{BoxError, Service, ServiceBuilder, filter::FilterLayer};
 use tower_http::decompression::DecompressionLayer;
 
 use super::{
+    bearer::Bearer,
     credentials::{Credentials, CredentialsError, SecretName},
     member::Member,
     proxy::{Proxy, Scheme},
+    throttle::{Rate, ThrottleLayer},
 };
 
 /// How Fleetdex names itself to members.
@@ -121,7 +122,10 @@ impl ConnectError {
 
 /// Connects over the network.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Network;
+pub struct Network {
+    /// How many requests each member gets.
+    pub rate: Rate,
+}
 
 #[async_trait]
 impl Connect for Network {
@@ -130,15 +134,23 @@ impl Connect for Network {
         let _installed_before = aws_lc_rs::default_provider().install_default();
         let config = config(member, credentials)?;
         let proxy = Proxy::of(&member.endpoint)?;
-        build(&config, proxy).map_err(|error| ConnectError::Tls(Box::new(error)))
+        let layers = Layers { throttle: ThrottleLayer::new(self.rate), bearer: credentials.token.clone() };
+        build(&config, layers, proxy).map_err(|error| ConnectError::Tls(Box::new(error)))
     }
+}
+
+/// How a member is reached, for other clients than ours: with the token of this moment.
+pub(super) fn rest_config(member: &Member, credentials: &Credentials) -> Result<Config, ConnectError> {
+    let mut config = config(member, credentials)?;
+    config.auth_info.token = Some(credentials.token.token().into());
+    config.proxy_url = member.endpoint.proxy_url.as_deref().and_then(|url| url.parse().ok());
+    Ok(config)
 }
 
 fn config(member: &Member, credentials: &Credentials) -> Result<Config, ConnectError> {
     let mut config = Config::new(server(&member.endpoint.url)?);
     config.root_cert.clone_from(&credentials.roots);
     config.accept_invalid_certs = credentials.roots.is_none();
-    config.auth_info = AuthInfo { token: Some(credentials.token.clone().into()), ..AuthInfo::default() };
     config.connect_timeout = Some(CONNECT_TIMEOUT);
     config.headers.push((USER_AGENT, HeaderValue::from_static(AGENT)));
     Ok(config)
@@ -165,13 +177,20 @@ fn shown(url: &str) -> String {
     }
 }
 
-fn build(config: &Config, proxy: Option<Proxy>) -> Result<Client, kube::Error> {
+/// What a client has beside the layers of kube.
+struct Layers {
+    throttle: ThrottleLayer,
+    /// Not kube's own layer, which holds on to the token that it was made with.
+    bearer: Bearer,
+}
+
+fn build(config: &Config, layers: Layers, proxy: Option<Proxy>) -> Result<Client, kube::Error> {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
     tcp.set_keepalive(Some(KEEPALIVE));
     let Some(proxy) = proxy else {
-        return client(config, tcp);
+        return client(config, layers, tcp);
     };
     match proxy.scheme {
         Scheme::Socks5 => {
@@ -179,19 +198,19 @@ fn build(config: &Config, proxy: Option<Proxy>) -> Result<Client, kube::Error> {
             if let Some(login) = proxy.login {
                 socks = socks.with_auth(login.user, login.password);
             }
-            client(config, socks)
+            client(config, layers, socks)
         }
-        Scheme::Http => client(config, Tunnel::new(proxy.uri, tcp).with_headers(proxy.headers)),
+        Scheme::Http => client(config, layers, Tunnel::new(proxy.uri, tcp).with_headers(proxy.headers)),
         // As in client-go, the proxy's certificate is checked like the member's.
         Scheme::Https => {
             let tls = config.rustls_https_connector_with_connector(tcp)?;
-            client(config, Tunnel::new(proxy.uri, tls).with_headers(proxy.headers))
+            client(config, layers, Tunnel::new(proxy.uri, tls).with_headers(proxy.headers))
         }
     }
 }
 
-/// The layers that kube itself would stack, over a connector of ours and without its retries.
-fn client<C>(config: &Config, connector: C) -> Result<Client, kube::Error>
+/// The layers that kube itself would stack and ours, over a connector of ours and without kube's retries.
+fn client<C>(config: &Config, layers: Layers, connector: C) -> Result<Client, kube::Error>
 where
     C: Service<Uri> + Clone + Send + Sync + 'static,
     C::Response: Connection + Read + Write + Send + Unpin + 'static,
@@ -204,9 +223,11 @@ where
     limited.set_write_timeout(config.write_timeout);
     let http: HttpClient<_, Body> = HttpClient::builder(TokioExecutor::new()).build(limited);
     let service = ServiceBuilder::new()
+        .layer(layers.throttle)
         .layer(config.base_uri_layer())
         .layer(DecompressionLayer::new().no_br().no_deflate().no_zstd().gzip(true))
-        .option_layer(config.auth_layer()?)
+        .map_err(BoxError::from)
+        .layer(FilterLayer::new(layers.bearer))
         .layer(config.extra_headers_layer()?)
         .map_err(BoxError::from)
         .service(http);

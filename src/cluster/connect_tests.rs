@@ -26,7 +26,7 @@ fn member(endpoint: Endpoint) -> Member {
 }
 
 fn credentials() -> Credentials {
-    Credentials { token: "hunter2".into(), roots: None }
+    Credentials { token: Bearer::new("hunter2").unwrap(), roots: None }
 }
 
 async fn listener() -> (TcpListener, String) {
@@ -46,7 +46,7 @@ async fn head(stream: &mut TcpStream) -> String {
 
 /// Connects to `endpoint`, asks for `/readyz`, and gives back the text of the answer.
 async fn ask(endpoint: Endpoint) -> Result<String, kube::Error> {
-    let client = Network.connect(&member(endpoint), &credentials()).await.unwrap();
+    let client = Network::default().connect(&member(endpoint), &credentials()).await.unwrap();
     let request = Request::builder().method(Method::GET).uri("/readyz").body(Body::empty()).unwrap();
     let response = client.send(request).await?;
     let body = response.into_body().collect().await.unwrap().to_bytes();
@@ -69,6 +69,36 @@ async fn a_request_bears_the_token_and_the_name_of_this_program() {
     assert!(request.contains(&format!("user-agent: {AGENT}\r\n")), "{request}");
     assert!(request.contains("accept-encoding: gzip\r\n"), "{request}");
     assert_eq!(answer.unwrap(), "ok");
+}
+
+#[tokio::test]
+async fn checklist_49_an_exchanged_token_goes_out_with_the_next_request_of_the_same_client() {
+    let (listener, address) = listener().await;
+    let endpoint = Endpoint { url: format!("http://{address}"), ..Endpoint::default() };
+    let credentials = credentials();
+    let client = Network::default().connect(&member(endpoint), &credentials).await.unwrap();
+    let server = async {
+        // One connection: what is open stays open.
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut requests = Vec::new();
+        for _ in 0..2 {
+            requests.push(head(&mut stream).await);
+            stream.write_all(ANSWER).await.unwrap();
+        }
+        requests
+    };
+    let asker = async {
+        for token in [None, Some("correct-horse")] {
+            if let Some(token) = token {
+                credentials.token.exchange_for(&Bearer::new(token).unwrap());
+            }
+            let request = Request::get("/readyz").body(Body::empty()).unwrap();
+            client.send(request).await.unwrap().into_body().collect().await.unwrap();
+        }
+    };
+    let (requests, ()) = tokio::join!(server, asker);
+    assert!(requests[0].contains("authorization: bearer hunter2\r\n"), "{}", requests[0]);
+    assert!(requests[1].contains("authorization: bearer correct-horse\r\n"), "{}", requests[1]);
 }
 
 #[tokio::test]
@@ -167,7 +197,7 @@ async fn a_member_without_a_usable_address_is_refused_with_advice() {
         ("https://a b", "EndpointInvalid"),
     ] {
         let endpoint = Endpoint { url: url.into(), ..Endpoint::default() };
-        let error = Network.connect(&member(endpoint), &credentials()).await.err().unwrap();
+        let error = Network::default().connect(&member(endpoint), &credentials()).await.err().unwrap();
         assert_eq!(error.reason(), reason, "{url}");
         assert!(error.to_string().contains("https://"), "{error}");
         assert!(!format!("{error} {error:?}").contains("hunter2"), "{error:?}");

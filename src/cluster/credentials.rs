@@ -9,13 +9,14 @@ use rustls::{
     pki_types::{CertificateDer, pem::PemObject},
 };
 
+use super::bearer::Bearer;
 use crate::api::cluster::SecretReference;
 
 /// What a member's API server is told, and what it is trusted by.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credentials {
-    /// Bearer token, never empty, fit for a header.
-    pub(super) token: String,
+    /// Bearer token. A clone of the credentials shares it with the connection that was made from them.
+    pub(super) token: Bearer,
     /// Certificates (DER) that the API server's must come from; `None` if it is not verified.
     pub(super) roots: Option<Vec<Vec<u8>>>,
 }
@@ -56,7 +57,8 @@ impl Credentials {
     pub fn from_secret(reference: &SecretReference, secret: &Secret, insecure: bool) -> Result<Self, CredentialsError> {
         let name = || SecretName(reference.clone());
         let token = key(secret, "token").ok_or_else(|| CredentialsError::TokenMissing(name()))?;
-        let token = bearer(token).ok_or_else(|| CredentialsError::TokenInvalid(name()))?;
+        let token =
+            std::str::from_utf8(token).ok().and_then(Bearer::new).ok_or_else(|| CredentialsError::TokenInvalid(name()))?;
         if insecure {
             return Ok(Self { token, roots: None });
         }
@@ -66,6 +68,11 @@ impl Credentials {
             return Err(CredentialsError::CaBundleInvalid(name()));
         }
         Ok(Self { token, roots: Some(roots) })
+    }
+
+    /// Whether a connection made with `other` can go on with another token: nothing else is different.
+    pub fn differs_in_token_only(&self, other: &Self) -> bool {
+        self.token != other.token && self.roots == other.roots
     }
 }
 
@@ -79,11 +86,6 @@ impl fmt::Debug for Credentials {
 fn key<'a>(secret: &'a Secret, name: &str) -> Option<&'a [u8]> {
     let ByteString(content) = secret.data.as_ref()?.get(name)?;
     Some(content.trim_ascii()).filter(|text| !text.is_empty())
-}
-
-fn bearer(token: &[u8]) -> Option<String> {
-    let printable = token.iter().all(u8::is_ascii_graphic);
-    printable.then(|| String::from_utf8_lossy(token).into_owned())
 }
 
 /// Like Go, certificates that cannot be used are left out as long as another one can.
@@ -120,7 +122,7 @@ mod tests {
     #[test]
     fn a_token_and_a_bundle_make_credentials() {
         let credentials = read(&[("token", "abc\n"), ("caBundle", CERTIFICATE)], false).unwrap();
-        assert_eq!(credentials.token, "abc");
+        assert_eq!(credentials.token.token(), "abc");
         assert_eq!(credentials.roots.map(|roots| roots.len()), Some(1));
     }
 

@@ -3,10 +3,14 @@
 //! [`member`] says who a member is, [`connect`] makes a client for it, [`discovery`] reads what it serves, [`state`]
 //! decides when it is probed, given up and reconnected, and [`supervisor`] runs all of it, one task per member.
 
+mod bearer;
+pub mod cache;
 pub mod connect;
 pub mod credentials;
 pub mod discovery;
+pub mod events;
 pub mod fetch;
+mod follow;
 pub mod member;
 mod proxy;
 pub mod request;
@@ -14,6 +18,7 @@ pub mod state;
 pub mod status;
 pub mod supervisor;
 mod task;
+pub mod throttle;
 
 pub use member::Member;
 pub use state::{Phase, Timing};

@@ -1,12 +1,12 @@
 //! The task of one member: connect, watch over the connection, reconnect.
 
-use std::{convert::Infallible, sync::Arc};
+use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use k8s_openapi::api::core::v1::Secret;
-use kube::{Api, Client, api::GetParams};
+use kube::{Api, Client};
 use tokio::{
     sync::{Notify, watch},
-    time::{Instant, sleep, sleep_until, timeout},
+    time::{Instant, sleep, timeout},
 };
 
 use super::{
@@ -14,10 +14,11 @@ use super::{
     credentials::{Credentials, SecretName},
     discovery::Discovery,
     fetch::{self, DiscoveryCache},
+    follow::Follow,
     member::Member,
     request::{RequestError, causes},
-    state::{Accessor, Fault, Happened, Next, Phase, Timing},
-    supervisor::{Connection, MemberState, Shared},
+    state::{Accessor, Fault, Happened, Moment, Next, Phase, Timing},
+    supervisor::{Connection, MemberState, Shared, Way},
 };
 use crate::{api::cluster::SecretReference, model::ClusterName};
 
@@ -33,14 +34,39 @@ pub(super) struct MemberTask {
     member: watch::Receiver<Arc<Member>>,
     wake: Arc<Notify>,
     accessor: Accessor,
+    /// Tells of changes of what the credentials come from.
+    follow: Follow,
     /// What the last connect used.
     used: Option<Credentials>,
+}
+
+/// Why a wait came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Woken {
+    /// What was waited for is due, or somebody asks for it now.
+    Due,
+    /// The credentials may have changed.
+    Credentials,
+    /// Nobody would tell if the credentials changed.
+    Look,
+}
+
+/// What has become of the credentials since the last connect.
+#[derive(Debug)]
+enum Renewal {
+    /// Nothing, or nothing that can be read.
+    None,
+    /// There is another token.
+    Token(Credentials),
+    /// The member is reached in another way.
+    Everything,
 }
 
 /// A connection and what was seen over it.
 struct Live {
     client: Client,
     uid: Option<String>,
+    is_own: bool,
     kubernetes_version: Option<String>,
     discovery: Arc<Discovery>,
     cache: DiscoveryCache,
@@ -49,7 +75,7 @@ struct Live {
 impl MemberTask {
     pub(super) fn new(id: u64, shared: Arc<Shared>, member: watch::Receiver<Arc<Member>>, wake: Arc<Notify>) -> Self {
         let name = member.borrow().name.clone();
-        Self { id, name, shared, member, wake, accessor: Accessor::default(), used: None }
+        Self { id, name, shared, member, wake, accessor: Accessor::default(), follow: Follow::default(), used: None }
     }
 
     pub(super) fn name(&self) -> &ClusterName {
@@ -65,11 +91,20 @@ impl MemberTask {
         loop {
             let member = self.member.borrow_and_update().clone();
             let changes = self.member.clone();
+            let (hub, follow) = (self.shared.hub.clone(), self.follow.clone());
+            let secrets: Vec<SecretReference> = member.endpoint.secret.iter().cloned().collect();
             tokio::select! {
                 biased;
                 () = replaced(changes, &member) => self.start_over(),
-                () = self.attempt(&member) => {}
+                never = follow.secrets(&hub, &secrets) => match never {},
+                never = self.keep_connected(&member) => match never {},
             }
+        }
+    }
+
+    async fn keep_connected(&mut self, member: &Member) -> Infallible {
+        loop {
+            self.attempt(member).await;
         }
     }
 
@@ -99,21 +134,26 @@ impl MemberTask {
     async fn look_around(&self, client: Client) -> Result<Live, RequestError> {
         let timing = self.timing();
         let mut cache = DiscoveryCache::default();
-        let (kubernetes_version, uid, discovery) = tokio::join!(
+        let (kubernetes_version, uid, is_own, discovery) = tokio::join!(
             fetch::kubernetes_version(&client, timing.request_timeout),
             fetch::identity(&client, timing.request_timeout),
+            fetch::is_own(&client, self.shared.own_pod.get(), timing.request_timeout),
             cache.refresh(&client, timing.discovery_timeout),
         );
-        Ok(Live { uid: uid?, discovery: discovery?, kubernetes_version: kubernetes_version.ok(), client, cache })
+        let (uid, is_own, discovery) = (uid?, is_own?, discovery?);
+        Ok(Live { uid, is_own, discovery, kubernetes_version: kubernetes_version.ok(), client, cache })
     }
 
     /// Publishes the connection, and probes it until it is given up.
     async fn watch_over(&mut self, member: &Member, live: Live) {
-        let Live { client, uid, kubernetes_version, discovery, mut cache } = live;
+        let Live { client, uid, is_own, kubernetes_version, discovery, mut cache } = live;
         let note = uid.is_none().then_some(NO_IDENTITY);
-        let connection = Connection { id: self.shared.connection_id(), client: client.clone(), uid: uid.clone() };
+        let mut connection = Connection::new(self.shared.connection_id(), client.clone(), uid.clone());
+        if let Some(credentials) = self.used.clone() {
+            connection = connection.made(Way { member: Arc::new(member.clone()), credentials }, is_own);
+        }
         tracing::info!(cluster = %self.name, connection = connection.id, "cluster connected");
-        self.accessor.observe(Happened::Connected, &self.shared.timing);
+        self.accessor.observe(Happened::Connected, moment(), &self.shared.timing);
         self.show_with(&self.accessor, |state| {
             state.connection = Some(connection);
             state.discovery = Some(discovery);
@@ -121,17 +161,23 @@ impl MemberTask {
             state.note = note;
         });
         loop {
-            self.pause().await;
-            let (credentials_changed, probe) =
-                tokio::join!(self.credentials_changed(member), fetch::ready(&client, self.timing().request_timeout));
-            if credentials_changed {
-                tracing::info!(cluster = %self.name, "the Secret changed: the cluster is connected anew");
-                return self.start_over();
+            let woken = self.pause().await;
+            if woken != Woken::Due || !self.follow.is_watching() {
+                match self.renewal(member).await {
+                    Renewal::Everything => {
+                        tracing::info!(cluster = %self.name, "the credentials changed: the cluster is connected anew");
+                        return self.start_over();
+                    }
+                    Renewal::Token(renewed) => self.exchange_token(&renewed),
+                    Renewal::None if woken == Woken::Credentials => continue,
+                    Renewal::None => {}
+                }
             }
+            let probe = fetch::ready(&client, self.timing().request_timeout).await;
             match self.judge(member, probe) {
-                Next::Connect => return,
-                Next::ConnectLater => return self.wait_before_connect(member).await,
-                Next::Probe => {}
+                Next::Probe(_) => {}
+                Next::Connect(_) | Next::Wait => return self.wait_before_connect(member).await,
+                Next::ConnectNow => return,
             }
             if self.accessor.phase() == Phase::Ready {
                 if self.is_another(&client, uid.as_deref()).await {
@@ -140,6 +186,14 @@ impl MemberTask {
                 }
                 self.rediscover(&client, &mut cache).await;
             }
+        }
+    }
+
+    /// Requests bear another token from now on; streams that are open go on.
+    fn exchange_token(&mut self, renewed: &Credentials) {
+        if let Some(used) = &self.used {
+            tracing::info!(cluster = %self.name, "the token changed: it is exchanged, and the connection goes on");
+            used.token.exchange_for(&renewed.token);
         }
     }
 
@@ -163,31 +217,36 @@ impl MemberTask {
     /// A member that cannot say what it serves now keeps what it said before.
     async fn rediscover(&self, client: &Client, cache: &mut DiscoveryCache) {
         match cache.refresh(client, self.timing().discovery_timeout).await {
-            Ok(found) => self.shared.publish(&self.name, self.id, |state| state.discovery = Some(found)),
+            Ok(found) => self.show_with(&self.accessor, |state| state.discovery = Some(found)),
             Err(error) => tracing::debug!(cluster = %self.name, %error, "discovery failed; the last one stays"),
         }
     }
 
-    /// Waits for the next connect: cut short by a refresh, or by a Secret that now says something else.
+    /// Waits for the next connect: cut short by a refresh, or by credentials that are now others.
     async fn wait_before_connect(&self, member: &Member) {
-        let due = Instant::now() + self.timing().connect_wait(fastrand::f64());
         loop {
-            tokio::select! {
-                biased;
-                () = sleep_until(due) => return,
-                () = self.wake.notified() => return,
-                () = sleep(self.timing().probe_interval) => {}
-            }
-            if self.credentials_changed(member).await {
-                return;
+            match self.pause().await {
+                Woken::Due => return,
+                Woken::Credentials | Woken::Look => {
+                    if !matches!(self.renewal(member).await, Renewal::None) {
+                        return;
+                    }
+                }
             }
         }
     }
 
-    /// The time between probes: cut short by a refresh.
-    async fn pause(&self) {
-        let woken = timeout(self.timing().probe_interval, self.wake.notified());
-        let (Ok(()) | Err(_)) = woken.await;
+    /// Waits until the next step is due, or until there is something else to look at.
+    async fn pause(&self) -> Woken {
+        let due = self.accessor.next().wait(Instant::now().into_std());
+        let look = (!self.follow.is_watching()).then_some(self.timing().probe_interval);
+        tokio::select! {
+            biased;
+            () = self.wake.notified() => Woken::Due,
+            () = sleep_if(due) => Woken::Due,
+            () = self.follow.changed() => Woken::Credentials,
+            () = sleep_if(look) => Woken::Look,
+        }
     }
 
     fn start_over(&mut self) {
@@ -195,7 +254,7 @@ impl MemberTask {
     }
 
     fn observe(&mut self, happened: Happened) -> Next {
-        let next = self.accessor.observe(happened, &self.shared.timing);
+        let next = self.accessor.observe(happened, moment(), &self.shared.timing);
         self.show(&self.accessor);
         next
     }
@@ -207,43 +266,58 @@ impl MemberTask {
 
     /// Publishes where the member stands together with what else changed. Without a live phase there is no connection.
     fn show_with(&self, accessor: &Accessor, change: impl FnOnce(&mut MemberState)) {
-        let connected = matches!(accessor.phase(), Phase::Ready | Phase::Unhealthy);
-        self.shared.publish(&self.name, self.id, |state| {
+        self.shared.publish(&self.name, self.id, accessor.health(), |state| {
             state.phase = accessor.phase();
             state.reason = accessor.reason();
             state.message = accessor.message(&self.shared.timing);
             change(state);
-            if !connected {
+            if !accessor.is_connected() {
                 state.connection = None;
                 state.note = None;
             }
         });
     }
 
-    /// Whether the Secret can be read and says something else than the last connect used. A Secret that is gone or
-    /// unreadable is no reason to cut a connection that works.
-    async fn credentials_changed(&self, member: &Member) -> bool {
-        match self.read_credentials(member).await {
-            Ok(credentials) => self.used.as_ref() != Some(&credentials),
+    /// What has become of the credentials. Those that are gone or unreadable are no reason to cut a connection that works.
+    async fn renewal(&self, member: &Member) -> Renewal {
+        let read = match self.read_credentials(member).await {
+            Ok(read) => read,
             Err(error) => {
-                tracing::debug!(cluster = %self.name, %error, "the Secret was not read again");
-                false
+                tracing::debug!(cluster = %self.name, %error, "the credentials were not read again");
+                return Renewal::None;
             }
+        };
+        match &self.used {
+            Some(used) if *used == read => Renewal::None,
+            Some(used) if read.differs_in_token_only(used) => Renewal::Token(read),
+            Some(_) | None => Renewal::Everything,
         }
     }
 
     async fn read_credentials(&self, member: &Member) -> Result<Credentials, ConnectError> {
         let reference = member.endpoint.secret.as_ref().ok_or(ConnectError::SecretRefMissing)?;
         let secrets: Api<Secret> = Api::namespaced(self.shared.hub.clone(), &reference.namespace);
-        // Read often: the control plane's cache is fresh enough, and spares its etcd.
-        let from_cache = GetParams::any();
-        let answer = timeout(self.timing().request_timeout, secrets.get_with(&reference.name, &from_cache));
+        // Not from a cache, which may be that of another API server than the one that told of a change.
+        let answer = timeout(self.timing().request_timeout, secrets.get(&reference.name));
         let Ok(secret) = answer.await else {
             let cause = format!("no answer within {:?}", self.timing().request_timeout);
             return Err(ConnectError::SecretUnreadable { secret: SecretName(reference.clone()), cause });
         };
         let secret = secret.map_err(|error| unreadable(reference, error))?;
         Ok(Credentials::from_secret(reference, &secret, member.endpoint.insecure)?)
+    }
+}
+
+/// Now, and a chance.
+pub(super) fn moment() -> Moment {
+    Moment { now: Instant::now().into_std(), random: fastrand::f64() }
+}
+
+/// Without a time there is nothing to wait for.
+async fn sleep_if(wait: Option<Duration>) {
+    match wait {
+        Some(wait) => sleep(wait).await,
+        None => std::future::pending().await,
     }
 }
 

@@ -230,7 +230,9 @@ async fn what_cannot_be_made_smaller_is_kept_until_the_limit_is_lifted() {
     let running = run(&store);
     *lock(&store.takes_nothing_until) = Some(Instant::now() + Duration::from_mins(1));
     running.submit("deleted", 1, None).await;
-    running.submit("written", 1, Some("{\"kind\":\"Pod\",\"cluster\":\"member1\",\"metadata\":{\"uid\":\"u\"}}".to_owned())).await;
+    running
+        .submit("written", 1, Some("{\"kind\":\"Pod\",\"cluster\":\"member1\",\"metadata\":{\"uid\":\"u\"}}".to_owned()))
+        .await;
     tokio::time::sleep(Duration::from_secs(30)).await;
     assert_eq!(running.progress.outstanding(), 2);
     assert!(matches!(running.pipeline.availability(), Some(Err(Unavailable { reason: "TooLarge", .. }))));

@@ -139,7 +139,14 @@ impl Flow {
 impl Progress {
     /// Progress of a unit of `cluster`; `changed` is notified of every change of state.
     pub fn new(cluster: ClusterName, changed: Arc<Notify>) -> Arc<Self> {
-        let state = Snapshot { state: UnitState::Starting, synced_at: None, in_sync: false, failing_since: None, obstacle: None, generation: None };
+        let state = Snapshot {
+            state: UnitState::Starting,
+            synced_at: None,
+            in_sync: false,
+            failing_since: None,
+            obstacle: None,
+            generation: None,
+        };
         Arc::new(Self {
             cluster,
             drained: Notify::new(),

@@ -152,7 +152,7 @@ mod tests {
         let reference = SecretReference { namespace: "fleet".into(), name: "fake".into() };
         let credentials = Credentials::from_secret(&reference, &secret, true).unwrap();
         let member = Member::try_from(&cluster).unwrap();
-        let client = Network.connect(&member, &credentials).await.unwrap();
+        let client = Network::default().connect(&member, &credentials).await.unwrap();
         let pods: Api<Pod> = Api::all(client);
         assert_eq!(pods.list(&ListParams::default().limit(2)).await.unwrap().metadata.remaining_item_count, Some(1));
         serving.abort();

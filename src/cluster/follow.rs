@@ -1,0 +1,133 @@
+//! Notices at once that what a member's credentials come from has changed.
+//!
+//! Each Secret is watched by its name, which takes the rights to list and watch that one Secret and no other; a kubeconfig
+//! file is looked at every other second. What is noticed is only that something may have changed: whoever is told reads
+//! again. Where a watch is not allowed or breaks off, [`Follow::is_watching`] says so, and reading now and then has to do.
+
+use std::{
+    convert::Infallible,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use futures::{StreamExt, stream::FuturesUnordered};
+use kube::Client;
+use tokio::{sync::Notify, time::sleep};
+
+use crate::{
+    api::cluster::SecretReference,
+    model::{Gvk, Namespace, Resource, Scope, Version},
+    watch::{Collection, Fault, FaultKind, Source, WatchEvent},
+};
+
+/// From a watch that broke off to the next, at the least; as much again is added at random.
+const RETRY: Duration = Duration::from_secs(2);
+/// The same after a refusal, which nobody but a person can lift.
+const RETRY_REFUSED: Duration = Duration::from_secs(60);
+
+/// What one member's credentials are followed with. A clone is the same.
+#[derive(Clone, Debug, Default)]
+pub struct Follow {
+    changed: Arc<Notify>,
+    /// Sources that are not watched just now.
+    unwatched: Arc<AtomicUsize>,
+}
+
+impl Follow {
+    /// Returns when something may have changed since the last time.
+    pub async fn changed(&self) {
+        self.changed.notified().await;
+    }
+
+    /// Whether everything is watched, so that there is nothing that could change without being noticed.
+    pub fn is_watching(&self) -> bool {
+        self.unwatched.load(Ordering::Relaxed) == 0
+    }
+
+    /// Follows Secrets until dropped.
+    pub async fn secrets(&self, hub: &Client, secrets: &[SecretReference]) -> Infallible {
+        self.unwatched.store(secrets.len(), Ordering::Relaxed);
+        let mut watches: FuturesUnordered<_> = secrets.iter().map(|secret| self.secret(hub.clone(), secret)).collect();
+        loop {
+            if let Some(never) = watches.next().await {
+                match never {}
+            }
+            // Without any Secret there is nothing to follow.
+            std::future::pending::<()>().await;
+        }
+    }
+
+    async fn secret(&self, hub: Client, secret: &SecretReference) -> Infallible {
+        let Ok(namespace) = secret.namespace.parse::<Namespace>() else {
+            return std::future::pending().await;
+        };
+        let source = Source::new(hub, one_secret(namespace, &secret.name));
+        loop {
+            let mut is_watching = false;
+            let Err(fault) = self.watch(&source, &mut is_watching).await;
+            if is_watching {
+                self.unwatched.fetch_add(1, Ordering::Relaxed);
+            }
+            tracing::debug!(namespace = secret.namespace, name = secret.name, %fault, "a Secret is not watched");
+            let wait = if fault.kind.is_refusal() { RETRY_REFUSED } else { RETRY };
+            sleep(wait.mul_f64(1.0 + fastrand::f64())).await;
+        }
+    }
+
+    /// Watches from the present on, one watch after the other, until one fails.
+    async fn watch(&self, source: &Source, is_watching: &mut bool) -> Result<Infallible, Fault> {
+        let mut version = source.current_version().await?;
+        loop {
+            let mut lines = source.watch(version).await?;
+            if !*is_watching {
+                *is_watching = true;
+                self.unwatched.fetch_sub(1, Ordering::Relaxed);
+                // Whatever happened before the watch.
+                self.changed.notify_one();
+            }
+            while let Some(line) = lines.next().await? {
+                version = self.event(&line)?.unwrap_or(version);
+            }
+        }
+    }
+
+    /// Takes in one event. Its version is where the next watch goes on.
+    fn event(&self, line: &[u8]) -> Result<Option<Version>, Fault> {
+        // What cannot be read is not quoted: it may be a Secret.
+        let garbled = || Fault { kind: FaultKind::Garbled, message: "the watch sent what is no event".to_owned() };
+        match WatchEvent::parse(line).map_err(|_| garbled())? {
+            WatchEvent::Bookmark(version) => Ok(Some(version)),
+            WatchEvent::Error(fault) => Err(fault),
+            WatchEvent::Added(object) | WatchEvent::Modified(object) | WatchEvent::Deleted(object) => {
+                self.changed.notify_one();
+                Ok(version_of(object))
+            }
+        }
+    }
+}
+
+fn one_secret(namespace: Namespace, name: &str) -> Collection {
+    Collection {
+        resource: Resource { gvk: Gvk::new("", "v1", "Secret"), plural: "secrets".into(), namespaced: true },
+        scope: Scope::Namespace(namespace),
+        label_selector: None,
+        field_selector: Some(format!("metadata.name={name}")),
+    }
+}
+
+fn version_of(object: &str) -> Option<Version> {
+    #[derive(serde::Deserialize)]
+    struct Object {
+        metadata: Metadata,
+    }
+    #[derive(serde::Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Metadata {
+        resource_version: String,
+    }
+    let object: Object = serde_json::from_str(object).ok()?;
+    object.metadata.resource_version.parse().ok()
+}
