@@ -7,9 +7,10 @@ use fleetdex::{
     api::cluster::SecretReference,
     cluster::{
         Clusters, Member, Timing,
+        bearer::Bearer,
         connect::{Connect, ConnectError},
         credentials::Credentials,
-        member::Endpoint,
+        member::{Access, Endpoint},
     },
     model::ClusterName,
     pipeline::{Limits, OpenStore, Unavailable},
@@ -130,7 +131,9 @@ fn member(name: &ClusterName) -> Member {
         provider: None,
         region: None,
         zones: Vec::new(),
-        endpoint,
+        origin: format!("Cluster {name}"),
+        created: None,
+        access: Access::Endpoint(endpoint),
     }
 }
 
@@ -139,7 +142,7 @@ struct InProcess(BTreeMap<ClusterName, apiserver::Server>);
 
 #[async_trait]
 impl Connect for InProcess {
-    async fn connect(&self, member: &Member, _: &Credentials) -> Result<kube::Client, ConnectError> {
+    async fn connect(&self, member: &Member, _: &Credentials, _: &Bearer) -> Result<kube::Client, ConnectError> {
         let server = self.0.get(&member.name);
         server.map(apiserver::Server::client).ok_or(ConnectError::EndpointMissing)
     }

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use base64::{Engine, engine::general_purpose::STANDARD};
 use http::{HeaderValue, Uri, header::USER_AGENT};
 use hyper::rt::{Read, Write};
 use hyper_timeout::TimeoutConnector;
@@ -22,6 +23,7 @@ use hyper_util::{
 use kube::{
     Client, Config,
     client::{Body, ClientBuilder, ConfigExt},
+    config::AuthInfo,
 };
 use rustls::crypto::aws_lc_rs;
 use tower::{BoxError, Service, ServiceBuilder, filter::FilterLayer};
@@ -29,9 +31,10 @@ use tower_http::decompression::DecompressionLayer;
 
 use super::{
     bearer::Bearer,
-    credentials::{Credentials, CredentialsError, SecretName},
+    credentials::{Credentials, CredentialsError, Impersonation, SecretName, Trust},
     member::Member,
     proxy::{Proxy, Scheme},
+    source::KubeconfigProblem,
     throttle::{Rate, ThrottleLayer},
 };
 
@@ -45,8 +48,9 @@ const KEEPALIVE: Duration = Duration::from_secs(30);
 /// Makes clients for members.
 #[async_trait]
 pub trait Connect: Send + Sync + 'static {
-    /// A client for `member`. Nothing needs to be sent yet: the caller probes the member next.
-    async fn connect(&self, member: &Member, credentials: &Credentials) -> Result<Client, ConnectError>;
+    /// A client for `member`, whose requests bear the token that `bearer` holds at the time. Nothing needs to be sent yet: the
+    /// caller probes the member next.
+    async fn connect(&self, member: &Member, credentials: &Credentials, bearer: &Bearer) -> Result<Client, ConnectError>;
 }
 
 /// No client could be made for a member. No message holds anything of a Secret or of a proxy's URL.
@@ -89,8 +93,33 @@ pub enum ConnectError {
     /// The Secret's content does not fit.
     #[error(transparent)]
     Credentials(#[from] CredentialsError),
+    /// A kubeconfig does not fit.
+    #[error("{place} cannot be used")]
+    Kubeconfig {
+        /// Where it is.
+        place: String,
+        /// What is wrong with it.
+        #[source]
+        problem: KubeconfigProblem,
+    },
+    /// The source is not done with the member.
+    #[error("{message}")]
+    Awaited {
+        /// Why, in one CamelCase word.
+        reason: &'static str,
+        /// Why, and what to do about it.
+        message: String,
+    },
+    /// There is no control plane to read Secrets from.
+    #[error("Secret {secret} cannot be read without a control plane")]
+    NoControlPlane {
+        /// Its name.
+        secret: SecretName,
+    },
     /// An unknown kind of proxy.
-    #[error("spec.proxyURL is not the URL of a proxy: write it as http://HOST:PORT, https://HOST:PORT or socks5://HOST:PORT")]
+    #[error(
+        "the address of the proxy (spec.proxyURL of a Cluster, proxy-url of a kubeconfig) is none: write it as http://HOST:PORT, https://HOST:PORT or socks5://HOST:PORT"
+    )]
     ProxyInvalid,
     /// A header that cannot be sent.
     #[error("spec.proxyHeader {name:?} cannot be sent: check the letters of its name and of its value")]
@@ -114,6 +143,9 @@ impl ConnectError {
             Self::SecretForbidden { .. } => "SecretForbidden",
             Self::SecretUnreadable { .. } => "SecretUnreadable",
             Self::Credentials(_) => "SecretInvalid",
+            Self::Kubeconfig { problem, .. } => problem.reason(),
+            Self::Awaited { reason, .. } => reason,
+            Self::NoControlPlane { .. } => "SecretUnreadable",
             Self::ProxyInvalid | Self::ProxyHeaderInvalid { .. } => "ProxyInvalid",
             Self::Tls(_) => "TLSInvalid",
         }
@@ -129,34 +161,64 @@ pub struct Network {
 
 #[async_trait]
 impl Connect for Network {
-    async fn connect(&self, member: &Member, credentials: &Credentials) -> Result<Client, ConnectError> {
+    async fn connect(&self, _: &Member, credentials: &Credentials, bearer: &Bearer) -> Result<Client, ConnectError> {
         // kube and the store's client must agree on one TLS provider; a second installation is refused and harmless.
         let _installed_before = aws_lc_rs::default_provider().install_default();
-        let config = config(member, credentials)?;
-        let proxy = Proxy::of(&member.endpoint)?;
-        let layers = Layers { throttle: ThrottleLayer::new(self.rate), bearer: credentials.token.clone() };
+        let config = config(credentials)?;
+        let proxy = Proxy::of(credentials.proxy_url.as_deref(), &credentials.proxy_header)?;
+        let layers = Layers { throttle: ThrottleLayer::new(self.rate), bearer: bearer.clone() };
         build(&config, layers, proxy).map_err(|error| ConnectError::Tls(Box::new(error)))
     }
 }
 
 /// How a member is reached, for other clients than ours: with the token of this moment.
-pub(super) fn rest_config(member: &Member, credentials: &Credentials) -> Result<Config, ConnectError> {
-    let mut config = config(member, credentials)?;
-    config.auth_info.token = Some(credentials.token.token().into());
-    config.proxy_url = member.endpoint.proxy_url.as_deref().and_then(|url| url.parse().ok());
+pub(super) fn rest_config(credentials: &Credentials, bearer: &Bearer) -> Result<Config, ConnectError> {
+    let mut config = config(credentials)?;
+    config.auth_info.token = bearer.token().map(Into::into);
+    config.proxy_url = credentials.proxy_url.as_deref().and_then(|url| url.parse().ok());
     Ok(config)
 }
 
-fn config(member: &Member, credentials: &Credentials) -> Result<Config, ConnectError> {
-    let mut config = Config::new(server(&member.endpoint.url)?);
-    config.root_cert.clone_from(&credentials.roots);
-    config.accept_invalid_certs = credentials.roots.is_none();
+fn config(credentials: &Credentials) -> Result<Config, ConnectError> {
+    let mut config = Config::new(server(&credentials.server)?);
+    config.root_cert = match &credentials.trust {
+        Trust::System => None,
+        Trust::Roots(roots) => Some(roots.clone()),
+        // Not those of the machine either, which may have none.
+        Trust::Anyone => Some(Vec::new()),
+    };
+    config.accept_invalid_certs = credentials.trust == Trust::Anyone;
+    config.tls_server_name.clone_from(&credentials.server_name);
+    config.auth_info = auth_info(credentials);
     config.connect_timeout = Some(CONNECT_TIMEOUT);
     config.headers.push((USER_AGENT, HeaderValue::from_static(AGENT)));
     Ok(config)
 }
 
-fn server(url: &str) -> Result<Uri, ConnectError> {
+/// A token beats user and password; it is borne by a layer of ours. Nothing here makes kube read a file or run a program.
+fn auth_info(credentials: &Credentials) -> AuthInfo {
+    let mut info = AuthInfo::default();
+    match (&credentials.token, &credentials.password) {
+        (None, Some(login)) => {
+            info.username = Some(login.user.clone());
+            info.password = Some(login.password.clone().into());
+        }
+        (Some(_), _) | (None, None) => {}
+    }
+    if let Some(identity) = &credentials.identity {
+        info.client_certificate_data = Some(STANDARD.encode(&identity.certificate));
+        info.client_key_data = Some(STANDARD.encode(&identity.key).into());
+    }
+    let Impersonation { user, uid, groups, extra } = credentials.impersonation.clone();
+    info.impersonate = user;
+    info.impersonate_uid = uid;
+    info.impersonate_groups = Some(groups).filter(|groups| !groups.is_empty());
+    info.impersonate_user_extra = Some(extra.into_iter().collect());
+    info
+}
+
+/// An address that requests can be sent to.
+pub(super) fn server(url: &str) -> Result<Uri, ConnectError> {
     if url.is_empty() {
         return Err(ConnectError::EndpointMissing);
     }
@@ -226,6 +288,7 @@ where
         .layer(layers.throttle)
         .layer(config.base_uri_layer())
         .layer(DecompressionLayer::new().no_br().no_deflate().no_zstd().gzip(true))
+        .option_layer(config.auth_layer()?)
         .map_err(BoxError::from)
         .layer(FilterLayer::new(layers.bearer))
         .layer(config.extra_headers_layer()?)

@@ -8,11 +8,14 @@ use tokio::{
 };
 
 use super::*;
-use crate::cluster::member::Endpoint;
+use crate::cluster::{
+    credentials::Password,
+    member::{Access, Endpoint},
+};
 
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 
-fn member(endpoint: Endpoint) -> Member {
+fn member() -> Member {
     Member {
         name: "a".parse().unwrap(),
         uid: String::new(),
@@ -21,12 +24,26 @@ fn member(endpoint: Endpoint) -> Member {
         provider: None,
         region: None,
         zones: Vec::new(),
-        endpoint,
+        origin: "Cluster a".to_owned(),
+        created: None,
+        access: Access::Endpoint(Endpoint::default()),
     }
 }
 
-fn credentials() -> Credentials {
-    Credentials { token: Bearer::new("hunter2").unwrap(), roots: None }
+fn credentials(endpoint: Endpoint) -> Credentials {
+    Credentials {
+        server: endpoint.url,
+        token: Some("hunter2".into()),
+        trust: Trust::Anyone,
+        proxy_url: endpoint.proxy_url,
+        proxy_header: endpoint.proxy_header,
+        ..Credentials::default()
+    }
+}
+
+async fn connect(credentials: &Credentials) -> Result<Client, ConnectError> {
+    let bearer = Bearer::new(credentials.token.as_deref());
+    Network::default().connect(&member(), credentials, &bearer).await
 }
 
 async fn listener() -> (TcpListener, String) {
@@ -46,7 +63,7 @@ async fn head(stream: &mut TcpStream) -> String {
 
 /// Connects to `endpoint`, asks for `/readyz`, and gives back the text of the answer.
 async fn ask(endpoint: Endpoint) -> Result<String, kube::Error> {
-    let client = Network::default().connect(&member(endpoint), &credentials()).await.unwrap();
+    let client = connect(&credentials(endpoint)).await.unwrap();
     let request = Request::builder().method(Method::GET).uri("/readyz").body(Body::empty()).unwrap();
     let response = client.send(request).await?;
     let body = response.into_body().collect().await.unwrap().to_bytes();
@@ -72,11 +89,44 @@ async fn a_request_bears_the_token_and_the_name_of_this_program() {
 }
 
 #[tokio::test]
+async fn a_kubeconfig_can_ask_as_somebody_else_and_with_a_password() {
+    let (listener, address) = listener().await;
+    let server = async {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let request = head(&mut stream).await;
+        stream.write_all(ANSWER).await.unwrap();
+        request
+    };
+    let impersonation = Impersonation {
+        user: Some("alice".into()),
+        uid: Some("7".into()),
+        groups: vec!["dev".into(), "ops".into()],
+        extra: [("scopes".to_owned(), vec!["view".to_owned()])].into(),
+    };
+    let password = Some(Password { user: "root".into(), password: "hunter2".into() });
+    let credentials = Credentials {
+        server: format!("http://{address}"),
+        trust: Trust::System,
+        impersonation,
+        password,
+        ..Credentials::default()
+    };
+    let client = connect(&credentials).await.unwrap();
+    let request = Request::builder().uri("/readyz").body(Body::empty()).unwrap();
+    let (request, answer) = tokio::join!(server, client.send(request));
+    assert!(answer.unwrap().status().is_success());
+    assert!(request.contains("authorization: basic "), "{request}");
+    for header in ["user: alice", "uid: 7", "group: dev", "group: ops", "extra-scopes: view"] {
+        assert!(request.contains(&format!("impersonate-{header}\r\n")), "{header} in {request}");
+    }
+}
+
+#[tokio::test]
 async fn checklist_49_an_exchanged_token_goes_out_with_the_next_request_of_the_same_client() {
     let (listener, address) = listener().await;
-    let endpoint = Endpoint { url: format!("http://{address}"), ..Endpoint::default() };
-    let credentials = credentials();
-    let client = Network::default().connect(&member(endpoint), &credentials).await.unwrap();
+    let credentials = credentials(Endpoint { url: format!("http://{address}"), ..Endpoint::default() });
+    let bearer = Bearer::new(credentials.token.as_deref());
+    let client = Network::default().connect(&member(), &credentials, &bearer).await.unwrap();
     let server = async {
         // One connection: what is open stays open.
         let (mut stream, _) = listener.accept().await.unwrap();
@@ -88,10 +138,8 @@ async fn checklist_49_an_exchanged_token_goes_out_with_the_next_request_of_the_s
         requests
     };
     let asker = async {
-        for token in [None, Some("correct-horse")] {
-            if let Some(token) = token {
-                credentials.token.exchange_for(&Bearer::new(token).unwrap());
-            }
+        for token in ["hunter2", "correct-horse"] {
+            bearer.exchange(Some(token));
             let request = Request::get("/readyz").body(Body::empty()).unwrap();
             client.send(request).await.unwrap().into_body().collect().await.unwrap();
         }
@@ -99,6 +147,9 @@ async fn checklist_49_an_exchanged_token_goes_out_with_the_next_request_of_the_s
     let (requests, ()) = tokio::join!(server, asker);
     assert!(requests[0].contains("authorization: bearer hunter2\r\n"), "{}", requests[0]);
     assert!(requests[1].contains("authorization: bearer correct-horse\r\n"), "{}", requests[1]);
+    let config = rest_config(&credentials, &bearer).unwrap();
+    let token = config.auth_info.token.unwrap();
+    assert_eq!(secrecy::ExposeSecret::expose_secret(&token), "correct-horse");
 }
 
 #[tokio::test]
@@ -197,7 +248,7 @@ async fn a_member_without_a_usable_address_is_refused_with_advice() {
         ("https://a b", "EndpointInvalid"),
     ] {
         let endpoint = Endpoint { url: url.into(), ..Endpoint::default() };
-        let error = Network::default().connect(&member(endpoint), &credentials()).await.err().unwrap();
+        let error = connect(&credentials(endpoint)).await.err().unwrap();
         assert_eq!(error.reason(), reason, "{url}");
         assert!(error.to_string().contains("https://"), "{error}");
         assert!(!format!("{error} {error:?}").contains("hunter2"), "{error:?}");

@@ -6,23 +6,27 @@
 
 use std::{
     convert::Infallible,
+    path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use futures::{StreamExt, stream::FuturesUnordered};
 use kube::Client;
 use tokio::{sync::Notify, time::sleep};
 
+use super::member::{Access, KubeconfigFile};
 use crate::{
     api::cluster::SecretReference,
     model::{Gvk, Namespace, Resource, Scope, Version},
     watch::{Collection, Fault, FaultKind, Source, WatchEvent},
 };
 
+/// How often a kubeconfig file is looked at.
+const FILE_INTERVAL: Duration = Duration::from_secs(2);
 /// From a watch that broke off to the next, at the least; as much again is added at random.
 const RETRY: Duration = Duration::from_secs(2);
 /// The same after a refusal, which nobody but a person can lift.
@@ -47,16 +51,35 @@ impl Follow {
         self.unwatched.load(Ordering::Relaxed) == 0
     }
 
-    /// Follows Secrets until dropped.
-    pub async fn secrets(&self, hub: &Client, secrets: &[SecretReference]) -> Infallible {
+    /// Follows what a member's credentials come from until dropped.
+    pub async fn run(&self, hub: Option<&Client>, access: &Access) -> Infallible {
+        if let Access::KubeconfigFile(file) = access {
+            // What the file names, such as tokens in other files or programs, is not followed.
+            self.unwatched.store(1, Ordering::Relaxed);
+            return self.files(&paths(file)).await;
+        }
+        let secrets: Vec<&SecretReference> = access.secrets().collect();
         self.unwatched.store(secrets.len(), Ordering::Relaxed);
-        let mut watches: FuturesUnordered<_> = secrets.iter().map(|secret| self.secret(hub.clone(), secret)).collect();
+        let mut watches = FuturesUnordered::new();
+        if let Some(hub) = hub {
+            watches.extend(secrets.into_iter().map(|secret| self.secret(hub.clone(), secret)));
+        }
+        match watches.next().await {
+            Some(never) => never,
+            // There is nothing to follow.
+            None => std::future::pending().await,
+        }
+    }
+
+    async fn files(&self, paths: &[PathBuf]) -> Infallible {
+        let mut known = stamps(paths).await;
         loop {
-            if let Some(never) = watches.next().await {
-                match never {}
+            sleep(FILE_INTERVAL).await;
+            let now = stamps(paths).await;
+            if now != known {
+                known = now;
+                self.changed.notify_one();
             }
-            // Without any Secret there is nothing to follow.
-            std::future::pending::<()>().await;
         }
     }
 
@@ -107,6 +130,27 @@ impl Follow {
             }
         }
     }
+}
+
+/// The files that kubectl would read.
+fn paths(file: &KubeconfigFile) -> Vec<PathBuf> {
+    if let Some(path) = &file.path {
+        return vec![path.clone()];
+    }
+    match std::env::var_os("KUBECONFIG").filter(|list| !list.is_empty()) {
+        Some(list) => std::env::split_paths(&list).collect(),
+        None => std::env::home_dir().map(|home| home.join(".kube/config")).into_iter().collect(),
+    }
+}
+
+/// When each file was changed, and how long it is.
+async fn stamps(paths: &[PathBuf]) -> Vec<Option<(SystemTime, u64)>> {
+    let mut stamps = Vec::with_capacity(paths.len());
+    for path in paths {
+        let read = tokio::fs::metadata(path).await.ok();
+        stamps.push(read.and_then(|data| Some((data.modified().ok()?, data.len()))));
+    }
+    stamps
 }
 
 fn one_secret(namespace: Namespace, name: &str) -> Collection {

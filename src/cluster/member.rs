@@ -1,7 +1,8 @@
-//! Who a member is and where its API server stands, read once from a `Cluster` object.
+//! Who a member is and how its API server is reached, as a source of clusters describes it.
 
-use std::{collections::BTreeMap, fmt};
+use std::{collections::BTreeMap, fmt, path::PathBuf};
 
+use jiff::Timestamp;
 use kube::ResourceExt;
 
 use crate::{
@@ -26,8 +27,48 @@ pub struct Member {
     pub region: Option<String>,
     /// Zones; the superseded single zone stands here when the object names no others.
     pub zones: Vec<String>,
-    /// Where and how its API server is reached.
-    pub endpoint: Endpoint,
+    /// Where it is described, for messages: `Cluster member1`, `Secret fleet/member1`.
+    pub origin: String,
+    /// Since when; `None` where nobody knows, which counts as the youngest. The oldest of several that are the same cluster is indexed.
+    pub created: Option<Timestamp>,
+    /// How its API server is reached.
+    pub access: Access,
+}
+
+/// How an API server is reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// At an address, with what a Secret holds.
+    Endpoint(Endpoint),
+    /// As a kubeconfig in a Secret says.
+    KubeconfigSecret(KubeconfigSecret),
+    /// As a kubeconfig file says.
+    KubeconfigFile(KubeconfigFile),
+    /// Not yet: its source is not done with it.
+    Awaited {
+        /// Why, in one CamelCase word.
+        reason: &'static str,
+        /// Why, and what to do about it.
+        message: String,
+    },
+}
+
+/// A kubeconfig in a Secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KubeconfigSecret {
+    /// The Secret.
+    pub secret: SecretReference,
+    /// The keys that may hold it; the first that is there counts.
+    pub keys: &'static [&'static str],
+}
+
+/// A context of a kubeconfig file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KubeconfigFile {
+    /// The file; `None`: those that kubectl reads, from `KUBECONFIG` or else `~/.kube/config`.
+    pub path: Option<PathBuf>,
+    /// The context.
+    pub context: String,
 }
 
 /// Where and how an API server is reached, as written by a person: [`super::connect`] checks it.
@@ -49,7 +90,40 @@ impl Member {
     /// Whether a connection made for `other` is still right for this member: the same object, reached the same way.
     /// Labels, provider, region and zones do not matter for that.
     pub fn connects_like(&self, other: &Self) -> bool {
-        self.name == other.name && self.uid == other.uid && self.endpoint == other.endpoint
+        self.name == other.name && self.uid == other.uid && self.access == other.access
+    }
+}
+
+impl Access {
+    /// The Secrets that the connection depends on: a change of one asks for a look at [`super::source::Loader::load`].
+    pub fn secrets(&self) -> impl Iterator<Item = &SecretReference> {
+        let secret = match self {
+            Self::Endpoint(endpoint) => endpoint.secret.as_ref(),
+            Self::KubeconfigSecret(kubeconfig) => Some(&kubeconfig.secret),
+            Self::KubeconfigFile(_) | Self::Awaited { .. } => None,
+        };
+        secret.into_iter()
+    }
+
+    /// Where somebody who repairs the credentials has to look.
+    pub fn place(&self) -> String {
+        match self {
+            Self::Endpoint(_) => "the Secret that spec.secretRef names".to_owned(),
+            Self::KubeconfigSecret(KubeconfigSecret { secret, .. }) => {
+                format!("the kubeconfig in Secret {}/{}", secret.namespace, secret.name)
+            }
+            Self::KubeconfigFile(file) => file.to_string(),
+            Self::Awaited { .. } => "the object that describes the cluster".to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for KubeconfigFile {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.path {
+            Some(path) => write!(out, "context {} of kubeconfig {}", self.context, path.display()),
+            None => write!(out, "context {} of your kubeconfig", self.context),
+        }
     }
 }
 
@@ -66,13 +140,15 @@ impl TryFrom<&Cluster> for Member {
             provider: not_empty(spec.provider.as_ref()),
             region: not_empty(spec.region.as_ref()),
             zones: zones(cluster),
-            endpoint: Endpoint {
+            origin: format!("Cluster {}", cluster.name_any()),
+            created: cluster.metadata.creation_timestamp.as_ref().map(|time| time.0),
+            access: Access::Endpoint(Endpoint {
                 url: spec.api_endpoint.clone().unwrap_or_default(),
                 secret: spec.secret_ref.clone(),
                 insecure: spec.insecure_skip_tls_verification.unwrap_or_default(),
                 proxy_url: not_empty(spec.proxy_url.as_ref()),
                 proxy_header: spec.proxy_header.clone().unwrap_or_default(),
-            },
+            }),
         })
     }
 }

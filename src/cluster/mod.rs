@@ -1,9 +1,9 @@
 //! Member clusters: where they come from, how they are reached, what they serve.
 //!
-//! [`member`] says who a member is, [`connect`] makes a client for it, [`discovery`] reads what it serves, [`state`]
+//! [`source`] says which members there are and how they are reached, [`member`] who one is, [`connect`] makes a client for it, [`discovery`] reads what it serves, [`state`]
 //! decides when it is probed, given up and reconnected, and [`supervisor`] runs all of it, one task per member.
 
-mod bearer;
+pub mod bearer;
 pub mod cache;
 pub mod connect;
 pub mod credentials;
@@ -14,6 +14,7 @@ mod follow;
 pub mod member;
 mod proxy;
 pub mod request;
+pub mod source;
 pub mod state;
 pub mod status;
 pub mod supervisor;

@@ -1,10 +1,12 @@
 //! The proxy in front of a member: its address, its credentials and its headers, checked once.
 
+use std::collections::BTreeMap;
+
 use base64::{Engine, engine::general_purpose::STANDARD};
 use http::{HeaderMap, HeaderName, HeaderValue, Uri, header::PROXY_AUTHORIZATION};
 use percent_encoding::percent_decode_str;
 
-use super::{connect::ConnectError, member::Endpoint};
+use super::connect::ConnectError;
 
 /// How the proxy is spoken to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +19,7 @@ pub(super) enum Scheme {
     Socks5,
 }
 
-/// A proxy as `spec.proxyURL` and `spec.proxyHeader` describe it.
+/// A proxy as `spec.proxyURL` and `spec.proxyHeader`, or `proxy-url` of a kubeconfig, describe it.
 pub(super) struct Proxy {
     pub(super) scheme: Scheme,
     pub(super) uri: Uri,
@@ -33,20 +35,20 @@ pub(super) struct Login {
 }
 
 impl Proxy {
-    /// Reads the proxy of an endpoint. The URL is never repeated in an error, as it may hold a password.
-    pub(super) fn of(endpoint: &Endpoint) -> Result<Option<Self>, ConnectError> {
-        let Some(url) = &endpoint.proxy_url else {
+    /// Reads a proxy. The URL is never repeated in an error, as it may hold a password.
+    pub(super) fn of(url: Option<&str>, header: &BTreeMap<String, String>) -> Result<Option<Self>, ConnectError> {
+        let Some(url) = url else {
             return Ok(None);
         };
         let uri: Uri = url.parse().map_err(|_| ConnectError::ProxyInvalid)?;
         let scheme = match uri.scheme_str() {
             Some("http") => Scheme::Http,
             Some("https") => Scheme::Https,
-            Some("socks5") => Scheme::Socks5,
+            Some("socks5" | "socks5h") => Scheme::Socks5,
             _ => return Err(ConnectError::ProxyInvalid),
         };
         let login = Login::of(&uri);
-        let mut headers = headers(endpoint)?;
+        let mut headers = headers(header)?;
         if let Some(login) = &login {
             headers.entry(PROXY_AUTHORIZATION).or_insert(login.basic()?);
         }
@@ -69,15 +71,15 @@ impl Login {
 }
 
 /// Values are split on commas into one header line each, as Karmada does.
-fn headers(endpoint: &Endpoint) -> Result<HeaderMap, ConnectError> {
+fn headers(header: &BTreeMap<String, String>) -> Result<HeaderMap, ConnectError> {
     let mut headers = HeaderMap::new();
-    for (name, values) in &endpoint.proxy_header {
+    for (name, values) in header {
         let invalid = || ConnectError::ProxyHeaderInvalid { name: name.clone() };
-        let header: HeaderName = name.parse().map_err(|_| invalid())?;
+        let name_of_header: HeaderName = name.parse().map_err(|_| invalid())?;
         for text in values.split(',') {
             let mut value = HeaderValue::from_str(text.trim()).map_err(|_| invalid())?;
             value.set_sensitive(true);
-            headers.append(header.clone(), value);
+            headers.append(name_of_header.clone(), value);
         }
     }
     Ok(headers)
@@ -88,8 +90,8 @@ mod tests {
     use super::*;
 
     fn proxy(url: &str, header: &[(&str, &str)]) -> Result<Option<Proxy>, ConnectError> {
-        let proxy_header = header.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        Proxy::of(&Endpoint { proxy_url: Some(url.to_owned()), proxy_header, ..Endpoint::default() })
+        let header = header.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        Proxy::of(Some(url), &header)
     }
 
     #[test]

@@ -36,9 +36,7 @@ pub enum RequestError {
         cause: String,
     },
     /// The member's certificate is not to be trusted.
-    #[error(
-        "GET {path} was not sent, as the certificate of the API server is not trusted: {cause}. Put the PEM certificates of its CA into key \"caBundle\" of the Secret that spec.secretRef names"
-    )]
+    #[error("GET {path} was not sent, as the certificate of the API server is not trusted: {cause}")]
     Untrusted {
         /// What was to be asked.
         path: String,

@@ -23,12 +23,14 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    bearer::Bearer,
     connect::{self, Connect},
     credentials::Credentials,
     discovery::Discovery,
     events::{Events, Publisher, Reasons},
     fetch::OwnPod,
     member::Member,
+    source::Loader,
     state::{Accessor, Fault, Happened, Health, Phase, Timing},
     task::{MemberTask, moment},
 };
@@ -49,11 +51,11 @@ pub struct Connection {
     way: Option<Way>,
 }
 
-/// What a connection was made from. The token in it is that of this moment.
+/// What a connection was made from.
 #[derive(Clone)]
 pub(super) struct Way {
-    pub(super) member: Arc<Member>,
     pub(super) credentials: Credentials,
+    pub(super) bearer: Bearer,
 }
 
 impl Connection {
@@ -68,8 +70,8 @@ impl Connection {
 
     /// How the member is reached, with the token of this moment.
     pub(super) fn rest_config(&self) -> Option<kube::Config> {
-        let Way { member, credentials } = self.way.as_ref()?;
-        connect::rest_config(member, credentials).ok()
+        let Way { credentials, bearer } = self.way.as_ref()?;
+        connect::rest_config(credentials, bearer).ok()
     }
 }
 
@@ -105,7 +107,7 @@ pub struct Clusters {
 
 /// What the tasks share.
 pub(super) struct Shared {
-    pub(super) hub: Client,
+    pub(super) loader: Loader,
     pub(super) connect: Arc<dyn Connect>,
     pub(super) timing: Timing,
     pub(super) own_pod: OnceLock<OwnPod>,
@@ -137,10 +139,10 @@ struct Running {
 }
 
 impl Clusters {
-    /// No members yet. Secrets are read through `hub`; `shutdown` stops all tasks.
-    pub fn new(hub: Client, connect: Arc<dyn Connect>, timing: Timing, shutdown: CancellationToken) -> Self {
+    /// No members yet. Credentials are read by `loader`, which a client of the control plane becomes; `shutdown` stops all tasks.
+    pub fn new(loader: impl Into<Loader>, connect: Arc<dyn Connect>, timing: Timing, shutdown: CancellationToken) -> Self {
         let shared = Shared {
-            hub,
+            loader: loader.into(),
             connect,
             timing,
             own_pod: OnceLock::new(),

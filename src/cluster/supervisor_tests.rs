@@ -22,7 +22,7 @@ use crate::{
         connect::{Connect, ConnectError},
         credentials::Credentials,
         events::ClusterEvent,
-        member::Endpoint,
+        member::{Access, Endpoint},
     },
 };
 
@@ -158,7 +158,11 @@ impl Fleet {
                     std::future::pending::<()>().await;
                 }
                 let tag = request.headers().get("if-none-match").cloned();
-                Ok::<_, BoxError>(fake.answer(&path, &token.token(), tag.as_ref().and_then(|tag| tag.to_str().ok())))
+                Ok::<_, BoxError>(fake.answer(
+                    &path,
+                    &token.token().unwrap_or_default(),
+                    tag.as_ref().and_then(|tag| tag.to_str().ok()),
+                ))
             }
         });
         Client::new(service, "default")
@@ -218,11 +222,11 @@ impl Fake {
 
 #[async_trait]
 impl Connect for Fleet {
-    async fn connect(&self, member: &Member, credentials: &Credentials) -> Result<Client, ConnectError> {
+    async fn connect(&self, member: &Member, _: &Credentials, bearer: &Bearer) -> Result<Client, ConnectError> {
         self.answers(|answers| answers.clients += 1);
         let panics = self.answers(|answers| answers.members[&member.name].panics);
         assert!(!panics, "planted");
-        Ok(self.client(&member.name, credentials.token.clone()))
+        Ok(self.client(&member.name, bearer.clone()))
     }
 }
 
@@ -249,12 +253,18 @@ fn member(name: &str) -> Member {
         provider: None,
         region: None,
         zones: Vec::new(),
-        endpoint: Endpoint {
-            url: format!("https://{name}:6443"),
-            secret: Some(SecretReference { namespace: "fleet".into(), name: name.into() }),
-            insecure: true,
-            ..Endpoint::default()
-        },
+        origin: format!("Cluster {name}"),
+        created: None,
+        access: Access::Endpoint(endpoint(name)),
+    }
+}
+
+fn endpoint(name: &str) -> Endpoint {
+    Endpoint {
+        url: format!("https://{name}:6443"),
+        secret: Some(SecretReference { namespace: "fleet".into(), name: name.into() }),
+        insecure: true,
+        ..Endpoint::default()
     }
 }
 
@@ -375,7 +385,7 @@ async fn watched(names: &[&str], insecure: bool) -> (Fleet, Clusters) {
     fleet.answers(|answers| answers.watchable = true);
     let of = |name: &&str| {
         let mut member = member(name);
-        member.endpoint.insecure = insecure;
+        member.access = Access::Endpoint(Endpoint { insecure, ..endpoint(name) });
         member
     };
     let clusters = fleet.start(names.iter().map(of).collect());
@@ -565,7 +575,7 @@ async fn only_a_change_of_the_way_to_a_member_reconnects_it() {
     assert_eq!((connection(&clusters, "a"), connection(&clusters, "b")), before);
     assert_eq!(*state(&clusters, "a").member, labelled);
 
-    labelled.endpoint.url = "https://elsewhere:6443".into();
+    labelled.access = Access::Endpoint(Endpoint { url: "https://elsewhere:6443".into(), ..endpoint("a") });
     clusters.set_members(vec![labelled, member("b")]);
     until(&clusters, "a", |state| state.connection.as_ref().is_some_and(|live| live.id != before.0)).await;
     assert_eq!(connection(&clusters, "b"), before.1);

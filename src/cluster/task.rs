@@ -2,25 +2,26 @@
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
-use k8s_openapi::api::core::v1::Secret;
-use kube::{Api, Client};
+use kube::Client;
 use tokio::{
     sync::{Notify, watch},
-    time::{Instant, sleep, timeout},
+    time::{Instant, sleep},
 };
 
 use super::{
+    bearer::Bearer,
     connect::ConnectError,
-    credentials::{Credentials, SecretName},
+    credentials::Credentials,
     discovery::Discovery,
     fetch::{self, DiscoveryCache},
     follow::Follow,
-    member::Member,
+    member::{Access, Member},
     request::{RequestError, causes},
+    source::Asking,
     state::{Accessor, Fault, Happened, Moment, Next, Phase, Timing},
     supervisor::{Connection, MemberState, Shared, Way},
 };
-use crate::{api::cluster::SecretReference, model::ClusterName};
+use crate::model::ClusterName;
 
 const NO_IDENTITY: &str = "the namespace kube-system may not be read, so a cluster that is created anew behind this \
                            address cannot be told from this one: allow get on it";
@@ -37,7 +38,7 @@ pub(super) struct MemberTask {
     /// Tells of changes of what the credentials come from.
     follow: Follow,
     /// What the last connect used.
-    used: Option<Credentials>,
+    used: Option<Way>,
 }
 
 /// Why a wait came to its end.
@@ -91,12 +92,11 @@ impl MemberTask {
         loop {
             let member = self.member.borrow_and_update().clone();
             let changes = self.member.clone();
-            let (hub, follow) = (self.shared.hub.clone(), self.follow.clone());
-            let secrets: Vec<SecretReference> = member.endpoint.secret.iter().cloned().collect();
+            let (shared, follow) = (self.shared.clone(), self.follow.clone());
             tokio::select! {
                 biased;
                 () = replaced(changes, &member) => self.start_over(),
-                never = follow.secrets(&hub, &secrets) => match never {},
+                never = follow.run(shared.loader.hub(), &member.access) => match never {},
                 never = self.keep_connected(&member) => match never {},
             }
         }
@@ -113,22 +113,24 @@ impl MemberTask {
         self.observe(Happened::ConnectStarted);
         match self.connect(member).await {
             Ok(live) => self.watch_over(member, live).await,
-            Err(fault) => {
-                tracing::warn!(cluster = %self.name, reason = fault.reason, "cluster not connected: {}", fault.message);
-                self.observe(Happened::ConnectFailed(fault));
+            Err(failed) => {
+                self.observe(failed);
+                let (reason, message) = (self.accessor.reason(), self.accessor.message(self.timing()));
+                tracing::warn!(cluster = %self.name, reason, "cluster not connected: {message}");
                 self.wait_before_connect(member).await;
             }
         }
     }
 
-    async fn connect(&mut self, member: &Member) -> Result<Live, Fault> {
+    async fn connect(&mut self, member: &Member) -> Result<Live, Happened> {
         self.used = None;
-        let credentials = self.read_credentials(member).await?;
-        self.used = Some(credentials.clone());
-        let client = self.shared.connect.connect(member, &credentials).await?;
-        let unreachable = |error| Fault::from_member(member, &error);
-        fetch::ready(&client, self.timing().request_timeout).await.map_err(unreachable)?;
-        self.look_around(client).await.map_err(unreachable)
+        let credentials = self.read_credentials(member, Asking::Anew).await?;
+        let bearer = Bearer::new(credentials.token());
+        self.used = Some(Way { credentials: credentials.clone(), bearer: bearer.clone() });
+        let client = self.shared.connect.connect(member, &credentials, &bearer).await?;
+        let failed = |error| Happened::ConnectFailed(self.fault(member, &error));
+        fetch::ready(&client, self.timing().request_timeout).await.map_err(failed)?;
+        self.look_around(client).await.map_err(failed)
     }
 
     async fn look_around(&self, client: Client) -> Result<Live, RequestError> {
@@ -149,8 +151,8 @@ impl MemberTask {
         let Live { client, uid, is_own, kubernetes_version, discovery, mut cache } = live;
         let note = uid.is_none().then_some(NO_IDENTITY);
         let mut connection = Connection::new(self.shared.connection_id(), client.clone(), uid.clone());
-        if let Some(credentials) = self.used.clone() {
-            connection = connection.made(Way { member: Arc::new(member.clone()), credentials }, is_own);
+        if let Some(way) = self.used.clone() {
+            connection = connection.made(way, is_own);
         }
         tracing::info!(cluster = %self.name, connection = connection.id, "cluster connected");
         self.accessor.observe(Happened::Connected, moment(), &self.shared.timing);
@@ -161,19 +163,19 @@ impl MemberTask {
             state.note = note;
         });
         loop {
-            let woken = self.pause().await;
-            if woken != Woken::Due || !self.follow.is_watching() {
-                match self.renewal(member).await {
-                    Renewal::Everything => {
-                        tracing::info!(cluster = %self.name, "the credentials changed: the cluster is connected anew");
-                        return self.start_over();
-                    }
-                    Renewal::Token(renewed) => self.exchange_token(&renewed),
-                    Renewal::None if woken == Woken::Credentials => continue,
-                    Renewal::None => {}
+            let (renewal, mut probe) = self.look_at(member, &client).await;
+            match renewal {
+                Renewal::None => {}
+                Renewal::Token(renewed) => {
+                    self.exchange_token(renewed);
+                    probe = Some(fetch::ready(&client, self.timing().request_timeout).await);
+                }
+                Renewal::Everything => {
+                    tracing::info!(cluster = %self.name, "the credentials changed: the cluster is connected anew");
+                    return self.start_over();
                 }
             }
-            let probe = fetch::ready(&client, self.timing().request_timeout).await;
+            let Some(probe) = probe else { continue };
             match self.judge(member, probe) {
                 Next::Probe(_) => {}
                 Next::Connect(_) | Next::Wait => return self.wait_before_connect(member).await,
@@ -189,11 +191,26 @@ impl MemberTask {
         }
     }
 
+    /// Waits for what is next, and looks at it: at the credentials, at the member, or at both.
+    async fn look_at(&self, member: &Member, client: &Client) -> (Renewal, Option<Result<(), RequestError>>) {
+        let probe = fetch::ready(client, self.timing().request_timeout);
+        match self.pause().await {
+            Woken::Credentials | Woken::Look => (self.renewal(member).await, None),
+            Woken::Due if self.follow.is_watching() => (Renewal::None, Some(probe.await)),
+            // A credential plugin may take its time.
+            Woken::Due => {
+                let (renewal, probe) = tokio::join!(self.renewal(member), probe);
+                (renewal, Some(probe))
+            }
+        }
+    }
+
     /// Requests bear another token from now on; streams that are open go on.
-    fn exchange_token(&mut self, renewed: &Credentials) {
-        if let Some(used) = &self.used {
+    fn exchange_token(&mut self, renewed: Credentials) {
+        if let Some(used) = &mut self.used {
             tracing::info!(cluster = %self.name, "the token changed: it is exchanged, and the connection goes on");
-            used.token.exchange_for(&renewed.token);
+            used.bearer.exchange(renewed.token());
+            used.credentials = renewed;
         }
     }
 
@@ -209,7 +226,7 @@ impl MemberTask {
             Ok(()) => self.observe(Happened::ProbeSucceeded),
             Err(error) => {
                 tracing::debug!(cluster = %self.name, %error, "a probe failed");
-                self.observe(Happened::ProbeFailed(Fault::from_member(member, &error)))
+                self.observe(Happened::ProbeFailed(self.fault(member, &error)))
             }
         }
     }
@@ -280,31 +297,31 @@ impl MemberTask {
 
     /// What has become of the credentials. Those that are gone or unreadable are no reason to cut a connection that works.
     async fn renewal(&self, member: &Member) -> Renewal {
-        let read = match self.read_credentials(member).await {
+        let read = match self.read_credentials(member, Asking::Again).await {
             Ok(read) => read,
             Err(error) => {
                 tracing::debug!(cluster = %self.name, %error, "the credentials were not read again");
                 return Renewal::None;
             }
         };
-        match &self.used {
+        match self.used.as_ref().map(|used| &used.credentials) {
             Some(used) if *used == read => Renewal::None,
             Some(used) if read.differs_in_token_only(used) => Renewal::Token(read),
             Some(_) | None => Renewal::Everything,
         }
     }
 
-    async fn read_credentials(&self, member: &Member) -> Result<Credentials, ConnectError> {
-        let reference = member.endpoint.secret.as_ref().ok_or(ConnectError::SecretRefMissing)?;
-        let secrets: Api<Secret> = Api::namespaced(self.shared.hub.clone(), &reference.namespace);
-        // Not from a cache, which may be that of another API server than the one that told of a change.
-        let answer = timeout(self.timing().request_timeout, secrets.get(&reference.name));
-        let Ok(secret) = answer.await else {
-            let cause = format!("no answer within {:?}", self.timing().request_timeout);
-            return Err(ConnectError::SecretUnreadable { secret: SecretName(reference.clone()), cause });
-        };
-        let secret = secret.map_err(|error| unreadable(reference, error))?;
-        Ok(Credentials::from_secret(reference, &secret, member.endpoint.insecure)?)
+    async fn read_credentials(&self, member: &Member, asking: Asking) -> Result<Credentials, ConnectError> {
+        self.shared.loader.load(&member.access, asking, self.timing().request_timeout).await
+    }
+
+    fn fault(&self, member: &Member, error: &RequestError) -> Fault {
+        let server = self.used.as_ref().map_or("", |used| used.credentials.server());
+        Fault {
+            reason: error.reason(),
+            message: format!("{server}: {error}{}", advice(error, &member.access)),
+            unauthorized: error.reason() == "Unauthorized",
+        }
     }
 }
 
@@ -332,37 +349,26 @@ async fn replaced(mut changes: watch::Receiver<Arc<Member>>, member: &Member) {
     std::future::pending::<()>().await;
 }
 
-fn unreadable(reference: &SecretReference, error: kube::Error) -> ConnectError {
-    let secret = SecretName(reference.clone());
-    match error {
-        kube::Error::Api(status) if status.code == 404 => ConnectError::SecretNotFound { secret },
-        kube::Error::Api(status) if status.code == 403 => ConnectError::SecretForbidden { secret },
-        // An answer that cannot be decoded could be quoted in the error, with what is in it.
-        kube::Error::SerdeError(_) => ConnectError::SecretUnreadable { secret, cause: "the answer is not a Secret".to_owned() },
-        other => ConnectError::SecretUnreadable { secret, cause: causes(&other) },
-    }
-}
-
-impl Fault {
-    fn from_member(member: &Member, error: &RequestError) -> Self {
-        Self {
-            reason: error.reason(),
-            message: format!("{}: {error}{}", member.endpoint.url, advice(error)),
-            unauthorized: error.reason() == "Unauthorized",
+impl From<ConnectError> for Happened {
+    fn from(error: ConnectError) -> Self {
+        let fault = Fault { reason: error.reason(), message: causes(&error), unauthorized: false };
+        match error {
+            ConnectError::Awaited { .. } => Self::OutOfReach(fault),
+            _ => Self::ConnectFailed(fault),
         }
     }
 }
 
-impl From<ConnectError> for Fault {
-    fn from(error: ConnectError) -> Self {
-        Self { reason: error.reason(), message: causes(&error), unauthorized: false }
-    }
-}
-
-fn advice(error: &RequestError) -> &'static str {
+fn advice(error: &RequestError, access: &Access) -> String {
     match error.reason() {
-        "Unauthorized" => ". Put a valid token into the Secret that spec.secretRef names",
-        "Forbidden" => ". Allow it to the account that the token belongs to",
-        _ => "",
+        "Unauthorized" => format!(". Put valid credentials into {}", access.place()),
+        "Forbidden" => ". Allow it to the account that the credentials belong to".to_owned(),
+        "CertificateInvalid" => match access {
+            Access::Endpoint(_) => format!(". Put the PEM certificates of its CA into key \"caBundle\" of {}", access.place()),
+            _ => {
+                format!(". Put the PEM certificates of its CA, in base64, as certificate-authority-data into {}", access.place())
+            }
+        },
+        _ => String::new(),
     }
 }

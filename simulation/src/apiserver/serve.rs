@@ -82,9 +82,10 @@ mod tests {
     use fleetdex::{
         api::cluster::{Cluster, SecretReference},
         cluster::{
+            bearer::Bearer,
             connect::{Connect, Network},
             credentials::Credentials,
-            member::Member,
+            member::{Access, Member},
         },
     };
     use k8s_openapi::api::core::v1::{Pod, Secret};
@@ -150,9 +151,10 @@ mod tests {
         .unwrap();
         let secret: Secret = serde_json::from_value(json!({ "data": { "token": "dG9rZW4=" } })).unwrap();
         let reference = SecretReference { namespace: "fleet".into(), name: "fake".into() };
-        let credentials = Credentials::from_secret(&reference, &secret, true).unwrap();
         let member = Member::try_from(&cluster).unwrap();
-        let client = Network::default().connect(&member, &credentials).await.unwrap();
+        let Access::Endpoint(endpoint) = &member.access else { panic!("{:?}", member.access) };
+        let credentials = Credentials::from_secret(endpoint, &reference, &secret).unwrap();
+        let client = Network::default().connect(&member, &credentials, &Bearer::new(Some("token"))).await.unwrap();
         let pods: Api<Pod> = Api::all(client);
         assert_eq!(pods.list(&ListParams::default().limit(2)).await.unwrap().metadata.remaining_item_count, Some(1));
         serving.abort();

@@ -1,0 +1,104 @@
+//! Loading over a control plane that is a mock service, and from files.
+
+use std::path::PathBuf;
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use http::{Request, Response, StatusCode};
+use kube::client::Body;
+use serde_json::{Value, json};
+use tower::{BoxError, service_fn};
+
+use super::*;
+
+const LIMIT: Duration = Duration::from_secs(5);
+
+/// A control plane with one Secret, `fleet/a`.
+fn hub(code: u16, data: Value) -> Loader {
+    let service = service_fn(move |request: Request<Body>| {
+        let data = data.clone();
+        async move {
+            assert!(request.uri().path().ends_with("/namespaces/fleet/secrets/a"), "{}", request.uri());
+            let body = match code {
+                200 => json!({ "metadata": { "name": "a" }, "data": data }),
+                _ => json!({ "kind": "Status", "code": code, "status": "Failure", "reason": "x", "message": "planted" }),
+            };
+            let mut answer = Response::new(Body::from(serde_json::to_vec(&body)?));
+            *answer.status_mut() = StatusCode::from_u16(code)?;
+            Ok::<_, BoxError>(answer)
+        }
+    });
+    Client::new(service, "default").into()
+}
+
+fn in_secret() -> Access {
+    let secret = SecretReference { namespace: "fleet".into(), name: "a".into() };
+    Access::KubeconfigSecret(KubeconfigSecret { secret, keys: &["kubeconfig", "value"] })
+}
+
+fn kubeconfig(user: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: Config\nclusters: [{{name: c, cluster: {{server: 'https://a'}}}}]\n\
+         contexts: [{{name: x, context: {{cluster: c, user: u}}}}]\nusers: [{{name: u, user: {{{user}}}}}]\n"
+    )
+}
+
+async fn reason(loader: &Loader, access: &Access) -> &'static str {
+    loader.load(access, Asking::Anew, LIMIT).await.unwrap_err().reason()
+}
+
+#[tokio::test]
+async fn a_kubeconfig_in_a_secret_is_read_from_either_key() {
+    for key in ["kubeconfig", "value"] {
+        let loader = hub(200, json!({ key: STANDARD.encode(kubeconfig("token: abc")) }));
+        let credentials = loader.load(&in_secret(), Asking::Again, LIMIT).await.unwrap();
+        assert_eq!((credentials.server(), credentials.token.as_deref()), ("https://a", Some("abc")));
+    }
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_a_secret_is_told_by_its_reason() {
+    assert_eq!(reason(&hub(404, json!({})), &in_secret()).await, "SecretNotFound");
+    assert_eq!(reason(&hub(403, json!({})), &in_secret()).await, "SecretForbidden");
+    assert_eq!(reason(&hub(500, json!({})), &in_secret()).await, "SecretUnreadable");
+    assert_eq!(reason(&Loader::without_control_plane(), &in_secret()).await, "SecretUnreadable");
+    assert_eq!(reason(&hub(200, json!({ "other": "" })), &in_secret()).await, "SecretInvalid");
+    for (content, expected) in [
+        ("hunter2: [".to_owned(), "KubeconfigInvalid"),
+        ("hunter2".to_owned(), "KubeconfigInvalid"),
+        (String::new(), "SecretInvalid"),
+        (kubeconfig("exec: {command: sh}"), "ExecRefused"),
+        (kubeconfig("tokenFile: /etc/passwd"), "FileRefused"),
+        (kubeconfig("auth-provider: {name: oidc}"), "AuthProviderRefused"),
+    ] {
+        let loader = hub(200, json!({ "value": STANDARD.encode(&content) }));
+        let error = loader.load(&in_secret(), Asking::Anew, LIMIT).await.unwrap_err();
+        assert_eq!(error.reason(), expected, "{content}");
+        let told = format!("{} {error:?}", causes(&error));
+        assert!(told.contains("fleet/a") || expected == "SecretInvalid", "{told}");
+        assert!(!told.contains("hunter2"), "{told}");
+    }
+}
+
+#[tokio::test]
+async fn a_member_that_is_not_ready_to_be_connected_says_why() {
+    let access = Access::Awaited { reason: "InfrastructureNotReady", message: "it is being made".into() };
+    assert_eq!(reason(&Loader::without_control_plane(), &access).await, "InfrastructureNotReady");
+}
+
+#[tokio::test]
+async fn a_context_of_a_file_is_read_with_what_lies_beside_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("config");
+    std::fs::write(folder.path().join("secret"), "abc").unwrap();
+    std::fs::write(&path, kubeconfig("tokenFile: secret")).unwrap();
+    let loader = Loader::without_control_plane();
+    let access =
+        |path: PathBuf, context: &str| Access::KubeconfigFile(KubeconfigFile { path: Some(path), context: context.into() });
+    let credentials = loader.load(&access(path.clone(), "x"), Asking::Anew, LIMIT).await.unwrap();
+    assert_eq!(credentials.token.as_deref(), Some("abc"));
+    assert_eq!(reason(&loader, &access(path.clone(), "y")).await, "ContextNotFound");
+    assert_eq!(reason(&loader, &access(folder.path().join("absent"), "x")).await, "FileUnreadable");
+    std::fs::write(&path, "hunter2: [").unwrap();
+    let error = loader.load(&access(path, "x"), Asking::Anew, LIMIT).await.unwrap_err();
+    assert!(!format!("{} {error:?}", causes(&error)).contains("hunter2"), "{error:?}");
+}
