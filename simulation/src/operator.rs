@@ -44,8 +44,8 @@ const OWNER: &str = "control-plane";
 pub struct Surroundings {
     /// The control plane; its Secrets hold the members' credentials.
     pub hub: apiserver::Server,
-    /// Every cluster, whether or not it is a member.
-    pub servers: BTreeMap<ClusterName, apiserver::Server>,
+    /// How clusters are reached.
+    pub connect: Arc<dyn Connect>,
     /// OpenSearch.
     pub store: OpenSearchService,
     /// The clusters that are members.
@@ -91,8 +91,7 @@ impl Operator {
 }
 
 async fn operate(mut surroundings: Surroundings, stop: CancellationToken) {
-    let Surroundings { hub, servers, store, limits, .. } = surroundings.clone();
-    let connect = Arc::new(InProcess(servers));
+    let Surroundings { hub, connect, store, limits, .. } = surroundings.clone();
     let clusters = Clusters::new(hub.client(), connect, Timing::default(), stop.child_token());
     let mut connections = clusters.changed();
     let changed = Arc::new(Notify::new());
@@ -137,8 +136,8 @@ fn member(name: &ClusterName) -> Member {
     }
 }
 
-/// Clients for servers in this process.
-struct InProcess(BTreeMap<ClusterName, apiserver::Server>);
+/// Clients for servers in this process: every cluster, whether or not it is a member.
+pub struct InProcess(pub BTreeMap<ClusterName, apiserver::Server>);
 
 #[async_trait]
 impl Connect for InProcess {

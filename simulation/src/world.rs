@@ -22,7 +22,7 @@ use tokio::sync::watch;
 use crate::{
     SECRET_VALUE, apiserver,
     opensearch::OpenSearch,
-    operator::{Operator, Surroundings},
+    operator::{InProcess, Operator, Surroundings},
     oracle,
     selection::{KINDS, Kind, NAMESPACES, STEADY, Selection},
 };
@@ -81,7 +81,7 @@ impl World {
         let registries = watch::Sender::new(vec![selection.registry()?]);
         let surroundings = Surroundings {
             hub,
-            servers: servers.clone(),
+            connect: Arc::new(InProcess(servers.clone())),
             store: store.service(),
             members: members.subscribe(),
             registries: registries.subscribe(),

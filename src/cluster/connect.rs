@@ -141,11 +141,10 @@ impl ConnectError {
             Self::SecretRefMissing => "SecretRefMissing",
             Self::SecretNotFound { .. } => "SecretNotFound",
             Self::SecretForbidden { .. } => "SecretForbidden",
-            Self::SecretUnreadable { .. } => "SecretUnreadable",
+            Self::SecretUnreadable { .. } | Self::NoControlPlane { .. } => "SecretUnreadable",
             Self::Credentials(_) => "SecretInvalid",
             Self::Kubeconfig { problem, .. } => problem.reason(),
             Self::Awaited { reason, .. } => reason,
-            Self::NoControlPlane { .. } => "SecretUnreadable",
             Self::ProxyInvalid | Self::ProxyHeaderInvalid { .. } => "ProxyInvalid",
             Self::Tls(_) => "TLSInvalid",
         }
@@ -198,12 +197,9 @@ fn config(credentials: &Credentials) -> Result<Config, ConnectError> {
 /// A token beats user and password; it is borne by a layer of ours. Nothing here makes kube read a file or run a program.
 fn auth_info(credentials: &Credentials) -> AuthInfo {
     let mut info = AuthInfo::default();
-    match (&credentials.token, &credentials.password) {
-        (None, Some(login)) => {
-            info.username = Some(login.user.clone());
-            info.password = Some(login.password.clone().into());
-        }
-        (Some(_), _) | (None, None) => {}
+    if let (None, Some(login)) = (&credentials.token, &credentials.password) {
+        info.username = Some(login.user.clone());
+        info.password = Some(login.password.clone().into());
     }
     if let Some(identity) = &credentials.identity {
         info.client_certificate_data = Some(STANDARD.encode(&identity.certificate));

@@ -30,7 +30,7 @@ const FILE_INTERVAL: Duration = Duration::from_secs(2);
 /// From a watch that broke off to the next, at the least; as much again is added at random.
 const RETRY: Duration = Duration::from_secs(2);
 /// The same after a refusal, which nobody but a person can lift.
-const RETRY_REFUSED: Duration = Duration::from_secs(60);
+const RETRY_REFUSED: Duration = Duration::from_mins(1);
 
 /// What one member's credentials are followed with. A clone is the same.
 #[derive(Clone, Debug, Default)]

@@ -58,7 +58,7 @@ enum Renewal {
     /// Nothing, or nothing that can be read.
     None,
     /// There is another token.
-    Token(Credentials),
+    Token(Box<Credentials>),
     /// The member is reached in another way.
     Everything,
 }
@@ -167,7 +167,7 @@ impl MemberTask {
             match renewal {
                 Renewal::None => {}
                 Renewal::Token(renewed) => {
-                    self.exchange_token(renewed);
+                    self.exchange_token(*renewed);
                     probe = Some(fetch::ready(&client, self.timing().request_timeout).await);
                 }
                 Renewal::Everything => {
@@ -306,7 +306,7 @@ impl MemberTask {
         };
         match self.used.as_ref().map(|used| &used.credentials) {
             Some(used) if *used == read => Renewal::None,
-            Some(used) if read.differs_in_token_only(used) => Renewal::Token(read),
+            Some(used) if read.differs_in_token_only(used) => Renewal::Token(Box::new(read)),
             Some(_) | None => Renewal::Everything,
         }
     }

@@ -558,7 +558,9 @@ impl<'p> Writer<'p> {
         // What is refused although nothing smaller can be made of it is tried again until the limit is lifted.
         let has_lesser = |job: &Job| job.write.body.is_some() && job.ticket.shape.next().is_some();
         if refused && alone && jobs.iter().all(has_lesser) {
-            jobs.into_iter().for_each(|job| self.reject(job, &error.to_string()));
+            for job in jobs {
+                self.reject(job, &error.to_string());
+            }
             return Next::Go;
         }
         if refused && !alone {
