@@ -58,6 +58,10 @@ enum Task {
     Seed {
         /// The seed.
         seed: u64,
+        /// The bug to plant, by its name.
+        #[cfg(feature = "planted-bugs")]
+        #[arg(long)]
+        bug: Option<String>,
     },
 }
 
@@ -68,7 +72,15 @@ fn main() -> anyhow::Result<()> {
         Task::Run { seeds, from, threads, results } => many(seeds, from, threads, results),
         #[cfg(feature = "planted-bugs")]
         Task::Mutants { seeds, threads, only } => mutants::find_all(seeds, threads, &only),
-        Task::Seed { seed } => one(seed),
+        Task::Seed {
+            seed,
+            #[cfg(feature = "planted-bugs")]
+            bug,
+        } => {
+            #[cfg(feature = "planted-bugs")]
+            bug.map_or(Ok(()), |name| mutants::plant_named(&name))?;
+            one(seed)
+        }
     }
 }
 
@@ -76,6 +88,7 @@ fn main() -> anyhow::Result<()> {
 mod mutants {
     use std::time::Instant;
 
+    use anyhow::Context;
     use fleetdex::planted::{Bug, plant};
     use simulation::run::Report;
 
@@ -96,6 +109,12 @@ mod mutants {
             }
         }
         anyhow::ensure!(missed.is_empty(), "not found: {}", missed.join(", "));
+        Ok(())
+    }
+
+    pub(super) fn plant_named(name: &str) -> anyhow::Result<()> {
+        let named = Bug::ALL.iter().find(|bug| format!("{bug:?}") == name);
+        plant(Some(*named.with_context(|| format!("there is no bug {name}; `mutants` names them"))?));
         Ok(())
     }
 
@@ -191,6 +210,7 @@ struct Summary {
     seeds: usize,
     failed: usize,
     operations: u64,
+    most_requests: u64,
     slowest: Duration,
     struck: BTreeMap<String, u64>,
 }
@@ -205,6 +225,7 @@ impl Summary {
             seeds: reports.len(),
             failed: reports.iter().filter(|report| report.failure.is_some()).count(),
             operations: reports.iter().map(|report| report.operations).sum(),
+            most_requests: reports.iter().map(|report| report.requests).max().unwrap_or_default(),
             slowest: reports.iter().map(|report| report.convergence).max().unwrap_or_default(),
             struck,
         }
@@ -215,13 +236,15 @@ impl Summary {
             println!("{count:8}  {what}");
         }
         println!(
-            "{} seeds in {:.1} s: {} failed, {} operations, {} faults of {} kinds, slowest convergence {} s of simulated time",
+            "{} seeds in {:.1} s: {} failed, {} operations, {} faults of {} kinds, at most {} requests of a \
+             seed to OpenSearch, slowest convergence {} s of simulated time",
             self.seeds,
             took.as_secs_f64(),
             self.failed,
             self.operations,
             self.struck.values().sum::<u64>(),
             self.struck.len(),
+            self.most_requests,
             self.slowest.as_secs(),
         );
     }

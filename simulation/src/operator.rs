@@ -48,28 +48,41 @@ pub struct Surroundings {
     pub connect: Arc<dyn Connect>,
     /// OpenSearch.
     pub store: OpenSearchService,
-    /// The clusters that are members.
-    pub members: watch::Receiver<Vec<ClusterName>>,
-    /// The registries.
-    pub registries: watch::Receiver<Vec<RegistryView>>,
     /// What may wait and be under way.
     pub limits: Limits,
     /// How often each kind is audited; absent: never.
     pub audit_interval: Option<Duration>,
 }
 
+/// What the control plane shows.
+#[derive(Clone)]
+pub struct Wanted {
+    /// The clusters that are members.
+    pub members: Vec<ClusterName>,
+    /// The registries.
+    pub registries: Vec<RegistryView>,
+}
+
 /// A running operator.
 pub struct Operator {
+    /// Each operator has a channel of its own: several that wait for one are woken in a random order, which no seed brings back.
+    wanted: watch::Sender<Wanted>,
     stop: CancellationToken,
     task: JoinHandle<()>,
 }
 
 impl Operator {
     /// Starts one.
-    pub fn start(surroundings: Surroundings) -> Self {
+    pub fn start(surroundings: Surroundings, wanted: Wanted) -> Self {
         let stop = CancellationToken::new();
-        let task = tokio::spawn(operate(surroundings, stop.clone()));
-        Self { stop, task }
+        let wanted = watch::Sender::new(wanted);
+        let task = tokio::spawn(operate(surroundings, wanted.subscribe(), stop.clone()));
+        Self { wanted, stop, task }
+    }
+
+    /// Shows it something else from now on.
+    pub fn show(&self, wanted: Wanted) {
+        self.wanted.send_replace(wanted);
     }
 
     /// Ends it where it stands, as SIGKILL would.
@@ -90,27 +103,26 @@ impl Operator {
     }
 }
 
-async fn operate(mut surroundings: Surroundings, stop: CancellationToken) {
-    let Surroundings { hub, connect, store, limits, .. } = surroundings.clone();
+async fn operate(surroundings: Surroundings, mut wanted: watch::Receiver<Wanted>, stop: CancellationToken) {
+    let Surroundings { hub, connect, store, limits, audit_interval } = surroundings;
     let clusters = Clusters::new(hub.client(), connect, Timing::default(), stop.child_token());
     let mut connections = clusters.changed();
     let changed = Arc::new(Notify::new());
     let opener: Opener = Arc::new(move |plan| Arc::new(SimulatedStore { service: store.clone(), plan: plan.clone() }));
     let mut fleet = Fleet::new(opener, Arc::new(Metrics::new()), Arc::clone(&changed)).with_limits(limits);
-    if let Some(interval) = surroundings.audit_interval {
+    if let Some(interval) = audit_interval {
         fleet = fleet.audit_every(interval);
     }
     while !stop.is_cancelled() {
-        clusters.set_members(surroundings.members.borrow_and_update().iter().map(member).collect());
-        let registries = surroundings.registries.borrow_and_update().clone();
+        let Wanted { members, registries } = wanted.borrow_and_update().clone();
+        clusters.set_members(members.iter().map(member).collect());
         fleet.follow(&registries, &[], &clusters.states()).await;
         tokio::select! {
             biased;
             () = stop.cancelled() => {}
             _ = connections.changed() => {}
             () = changed.notified() => {}
-            _ = surroundings.members.changed() => {}
-            _ = surroundings.registries.changed() => {}
+            _ = wanted.changed() => {}
             () = tokio::time::sleep(LOOK_INTERVAL) => {}
         }
         tokio::time::sleep(DEBOUNCE).await;

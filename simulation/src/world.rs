@@ -12,17 +12,15 @@ use std::{
 use fleetdex::{
     model::{ClusterName, IndexPrefix},
     pipeline::Limits,
-    registry::RegistryView,
     sync::pending::BatchLimits,
 };
 use rand::{RngExt, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 use serde_json::{Value, json};
-use tokio::sync::watch;
 
 use crate::{
     SECRET_VALUE, apiserver,
     opensearch::OpenSearch,
-    operator::{InProcess, Operator, Surroundings},
+    operator::{InProcess, Operator, Surroundings, Wanted},
     oracle,
     selection::{KINDS, Kind, NAMESPACES, STEADY, Selection},
 };
@@ -32,6 +30,8 @@ const OBJECTS: std::ops::Range<usize> = 5..60;
 /// Names of objects of one kind and namespace: few, so that they are deleted and made again.
 const NAMES: usize = 12;
 const STEADY_OBJECTS: usize = 3;
+/// A hundred times what the busiest runs send. More is work without end, which a paused clock would let go on for hours.
+const MAX_REQUESTS: u64 = 200_000;
 /// OpenSearch refuses documents that have this in them.
 const REFUSED_TEXT: &str = "unbearable";
 
@@ -49,8 +49,7 @@ pub struct World {
     selection_before: Option<Selection>,
     /// How often each thing was done to the fleet that is no fault of a server.
     pub done: BTreeMap<&'static str, u64>,
-    members: watch::Sender<Vec<ClusterName>>,
-    registries: watch::Sender<Vec<RegistryView>>,
+    wanted: Wanted,
     surroundings: Surroundings,
     /// Whether a Secret's value was sent.
     leaked: Arc<AtomicBool>,
@@ -77,18 +76,15 @@ impl World {
         store.refuse_documents_with(REFUSED_TEXT);
         let leaked = watch_for_secrets(&store);
         let selection = Selection::random(&mut random);
-        let members = watch::Sender::new(names);
-        let registries = watch::Sender::new(vec![selection.registry()?]);
+        let wanted = Wanted { members: names, registries: vec![selection.registry()?] };
         let surroundings = Surroundings {
             hub,
             connect: Arc::new(InProcess(servers.clone())),
             store: store.service(),
-            members: members.subscribe(),
-            registries: registries.subscribe(),
             limits: limits(&mut random),
             audit_interval,
         };
-        let operators = vec![Operator::start(surroundings.clone())];
+        let operators = vec![Operator::start(surroundings.clone(), wanted.clone())];
         let mut world = Self {
             random,
             servers,
@@ -96,8 +92,7 @@ impl World {
             selection,
             selection_before: None,
             done: BTreeMap::new(),
-            members,
-            registries,
+            wanted,
             surroundings,
             leaked,
             operators,
@@ -137,7 +132,7 @@ impl World {
 
     /// The clusters that are members now.
     pub fn member_names(&self) -> Vec<ClusterName> {
-        self.members.borrow().clone()
+        self.wanted.members.clone()
     }
 
     /// Some cluster.
@@ -201,19 +196,28 @@ impl World {
             _ => Selection::random(&mut self.random),
         };
         self.selection_before = Some(std::mem::replace(&mut self.selection, other));
-        self.registries.send_replace(vec![self.selection.registry()?]);
+        self.wanted.registries = vec![self.selection.registry()?];
+        self.show();
         self.count("registry edited");
         Ok(())
+    }
+
+    fn show(&self) {
+        for operator in &self.operators {
+            operator.show(self.wanted.clone());
+        }
     }
 
     /// A member leaves, or one that left comes back.
     pub fn join_or_leave(&mut self) {
         let name = self.some_cluster();
-        self.members.send_modify(|members| match members.iter().position(|member| *member == name) {
+        let members = &mut self.wanted.members;
+        match members.iter().position(|member| *member == name) {
             Some(position) if members.len() > 1 => drop(members.remove(position)),
             Some(_) => {}
             None => members.push(name.clone()),
-        });
+        }
+        self.show();
         self.visible.remove(&name);
         self.count("member left or joined");
     }
@@ -308,14 +312,14 @@ impl World {
     pub fn start_second_operator(&mut self) {
         if self.operators.len() < 2 {
             self.count("second operator");
-            self.operators.push(Operator::start(self.surroundings.clone()));
+            self.operators.push(Operator::start(self.surroundings.clone(), self.wanted.clone()));
         }
     }
 
     /// An operator runs again, if none does.
     pub fn ensure_operator(&mut self) {
         if self.operators.is_empty() {
-            self.operators.push(Operator::start(self.surroundings.clone()));
+            self.operators.push(Operator::start(self.surroundings.clone(), self.wanted.clone()));
         }
     }
 
@@ -335,6 +339,10 @@ impl World {
     pub fn check_always(&mut self) -> Result<(), String> {
         if self.operators.iter().any(Operator::has_ended) {
             return Err("an operator ended although nobody asked it to".to_owned());
+        }
+        let requests = self.store.counters().requests;
+        if requests > MAX_REQUESTS {
+            return Err(format!("OpenSearch got {requests} requests: something begins again and again"));
         }
         if self.leaked.load(Ordering::Relaxed) {
             return Err("a bulk request held a Secret's value".to_owned());

@@ -24,13 +24,10 @@ use serde_json::json;
 use simulation::{
     apiserver::{Extent, Fault, Options, Server},
     opensearch::OpenSearch,
-    operator::{InProcess, Operator, Surroundings},
+    operator::{InProcess, Operator, Surroundings, Wanted},
     oracle::stored,
 };
-use tokio::{
-    sync::watch,
-    time::{Instant, sleep},
-};
+use tokio::time::{Instant, sleep};
 use tower::{BoxError, service_fn};
 
 const MEMBERS: usize = 100;
@@ -134,17 +131,16 @@ async fn run(with_broken: bool) -> Seen {
     hub.apply("secrets", json!({ "metadata": { "name": "member", "namespace": "default" }, "data": { "token": "dG9rZW4=" } }))
         .unwrap();
     let store = OpenSearch::new(1);
-    let (members, registries) = (watch::Sender::new(servers.keys().cloned().collect()), watch::Sender::new(vec![registry()]));
-    let operator = Operator::start(Surroundings {
+    let surroundings = Surroundings {
         hub,
         connect: Arc::new(Fleet { whole: InProcess(servers.clone()), broken: broken.clone() }),
         store: store.service(),
-        members: members.subscribe(),
-        registries: registries.subscribe(),
         limits: Limits::default(),
         audit_interval: None,
-    });
-    sleep(Duration::from_secs(60)).await;
+    };
+    let wanted = Wanted { members: servers.keys().cloned().collect(), registries: vec![registry()] };
+    let operator = Operator::start(surroundings, wanted);
+    sleep(Duration::from_mins(1)).await;
 
     let whole: Vec<&ClusterName> = servers.keys().filter(|cluster| !broken.contains_key(*cluster)).collect();
     let mut latencies = Vec::new();

@@ -6,15 +6,40 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
+    time::Duration,
 };
 
-use tokio::sync::OnceCell;
+use tokio::{sync::OnceCell, time::Instant};
 
 use super::{Pipeline, lock};
 use crate::{
     model::{ClusterName, IndexName},
     store::{Generation, StoreError},
 };
+
+/// A cluster whose history has not gone back again for so long is taken for a sound one.
+const CALM: Duration = Duration::from_mins(10);
+/// How long the second generation in a row waits. Filling one is expensive, and a member that shows one history after the other (several
+/// apiservers of different etcds behind one address, say) would have it done without end.
+const MIN_RENEWAL_DELAY: Duration = Duration::from_secs(2);
+const MAX_RENEWAL_DELAY: Duration = Duration::from_mins(5);
+
+/// How often a cluster's generation was renewed in a row, and when last.
+#[derive(Clone, Copy)]
+struct Renewals {
+    in_a_row: u32,
+    last: Instant,
+}
+
+impl Renewals {
+    /// How long the next one waits.
+    fn delay(self) -> Duration {
+        if self.last.elapsed() >= CALM {
+            return Duration::ZERO;
+        }
+        MIN_RENEWAL_DELAY.saturating_mul(2_u32.saturating_pow(self.in_a_row - 1)).min(MAX_RENEWAL_DELAY)
+    }
+}
 
 /// What is known of the generations of a store's clusters.
 #[derive(Default)]
@@ -24,6 +49,8 @@ pub struct Generations {
     lost: BTreeSet<ClusterName>,
     /// The number that the next generation of a cluster has to be above.
     above: BTreeMap<ClusterName, u64>,
+    /// Clusters whose history went back.
+    renewals: BTreeMap<ClusterName, Renewals>,
     /// Generations, by id, that were there although another one is the live one.
     strays: BTreeSet<Arc<str>>,
 }
@@ -117,13 +144,23 @@ impl Pipeline {
         self.begin_anew(generation.cluster);
     }
 
+    /// How long a cluster whose history went back has to wait for its next generation: not at all at first, then longer and longer.
+    pub fn renewal_delay(&self, cluster: &ClusterName) -> Duration {
+        lock(&self.0.generations).renewals.get(cluster).map_or(Duration::ZERO, |renewals| renewals.delay())
+    }
+
     /// A generation holds what cannot be brought up to date: the next one takes its place.
     pub fn renew(&self, generation: &Generation, reason: &str) {
         if self.slot_of(&generation.target).is_none() {
             return;
         }
         tracing::warn!(cluster = %generation.cluster, index = %generation.index, reason, "the cluster's history went back; a new generation is made");
-        lock(&self.0.generations).above.insert(generation.cluster.clone(), generation.number);
+        let mut generations = lock(&self.0.generations);
+        generations.above.insert(generation.cluster.clone(), generation.number);
+        let before = generations.renewals.get(&generation.cluster).filter(|renewals| renewals.last.elapsed() < CALM);
+        let in_a_row = before.map_or(0, |renewals| renewals.in_a_row).saturating_add(1);
+        generations.renewals.insert(generation.cluster.clone(), Renewals { in_a_row, last: Instant::now() });
+        drop(generations);
         self.0.metrics.renewed.inc();
         self.begin_anew(generation.cluster.clone());
     }

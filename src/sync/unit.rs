@@ -210,6 +210,11 @@ impl Running {
             return Pause::Backoff;
         }
         let pipeline = &self.task.outlet.pipeline;
+        let delay = pipeline.renewal_delay(&self.task.unit.cluster);
+        if !delay.is_zero() {
+            self.task.progress.failing(Obstacle::Member, "HistoryWentBack", what.to_owned());
+            tokio::time::sleep(delay).await;
+        }
         pipeline.renew(&self.generation, &format!("{}: {what}", self.task.unit));
         std::future::pending().await
     }
