@@ -13,7 +13,12 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    cluster::{Clusters, MemberState, Timing, connect::Network},
+    cluster::{
+        Clusters, MemberState, Timing,
+        connect::Network,
+        source::{SourceArgs, SourceKind, Sources, is_left_to_another},
+        throttle::Rate,
+    },
     model::{ClusterName, FieldType, SelectableField},
     pipeline::Pipeline,
     registry::{
@@ -51,6 +56,14 @@ pub struct RunArgs {
     #[arg(long, env = "FLEETDEX_CONNECT_RETRY", default_value_t = 30.0, value_parser = seconds)]
     pub connect_retry: f64,
 
+    /// Requests per second to each member in the long run; probes are not counted, and a watch counts once.
+    #[arg(long, env = "FLEETDEX_MEMBER_QPS", default_value_t = 20.0, value_parser = requests_per_second)]
+    pub member_qps: f64,
+
+    /// Requests to each member that may go out at once after a quiet time.
+    #[arg(long, env = "FLEETDEX_MEMBER_BURST", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub member_burst: u32,
+
     /// Leave the status of Cluster objects alone, because a Karmada control plane writes it.
     #[arg(long, env = "FLEETDEX_LEAVE_CLUSTER_STATUS")]
     pub leave_cluster_status: bool,
@@ -58,6 +71,10 @@ pub struct RunArgs {
     /// Seconds between two audits of a kind of a member, on the average: what is stored is compared with what is there. 0: never.
     #[arg(long, env = "FLEETDEX_AUDIT_INTERVAL", default_value_t = 1_800.0, value_parser = seconds_or_never)]
     pub audit_interval: f64,
+
+    /// The sources of clusters.
+    #[command(flatten)]
+    pub sources: SourceArgs,
 
     /// The query API.
     #[command(flatten)]
@@ -75,6 +92,13 @@ fn seconds(text: &str) -> Result<f64, String> {
     }
 }
 
+fn requests_per_second(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(rate) if (0.1..=10_000.0).contains(&rate) => Ok(rate),
+        _ => Err("a number of requests from 0.1 to 10000".to_owned()),
+    }
+}
+
 fn seconds_or_never(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(seconds) if seconds == 0.0 || (1.0..=604_800.0).contains(&seconds) => Ok(seconds),
@@ -84,6 +108,7 @@ fn seconds_or_never(text: &str) -> Result<f64, String> {
 
 /// Runs the operator until it is told to stop.
 pub async fn run(args: RunArgs) -> anyhow::Result<()> {
+    args.sources.check()?;
     let cancel = stop_on_signal()?;
     let hub = hub_client(&args).await?;
     let metrics = Arc::new(Metrics::new());
@@ -99,16 +124,21 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
         connect_retry: Duration::from_secs_f64(args.connect_retry),
         ..Timing::default()
     };
-    let clusters = Arc::new(Clusters::new(hub.clone(), Arc::new(Network::default()), timing, cancel.child_token()));
+    let network = Network { rate: Rate { per_second: args.member_qps, burst: args.member_burst } };
+    let clusters = Arc::new(Clusters::new(hub.clone(), Arc::new(network), timing, cancel.child_token()));
     let (catalog, catalog_reader) = watch::channel(Arc::new(Catalog::default()));
+    let changed = Arc::new(Notify::new());
+    let (source_args, writable) = (args.sources.clone(), args.sources.has(SourceKind::Karmada));
+    let sources = Sources::new(hub.clone(), source_args, Arc::clone(&metrics), readiness.clone(), Arc::clone(&changed));
     let context = controller::Context {
         hub,
         clusters: Arc::clone(&clusters),
         publish: Arc::new(CatalogWriter(catalog)),
         metrics: Arc::clone(&metrics),
         readiness: readiness.clone(),
-        writes_cluster_status: !args.leave_cluster_status && !karmada_serves_clusters,
-        changed: Arc::new(Notify::new()),
+        sources: Arc::new(sources),
+        writes_cluster_status: writable && !args.leave_cluster_status && !karmada_serves_clusters,
+        changed,
         audit_interval: Some(args.audit_interval).filter(|seconds| *seconds > 0.0).map(Duration::from_secs_f64),
     };
 
@@ -222,7 +252,7 @@ impl Publish for CatalogWriter {
                 catalog.add(Entry { served, cluster: &unit.cluster, store: &route.store, fields, any_path: false });
             }
         }
-        for (name, member) in members.iter().filter(|(_, member)| member.connection.is_none()) {
+        for (name, member) in members.iter().filter(|(_, member)| member.connection.is_none() && !is_left_to_another(member)) {
             catalog.add_stale(name.clone(), format!("disconnected since {} ({})", member.since, member.message));
         }
         for stream in plan.units.keys() {

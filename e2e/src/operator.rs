@@ -136,6 +136,11 @@ impl Operator {
         self.admin_get("readyz").await.map(drop)
     }
 
+    /// What `/readyz` says; an error unless it is a pass.
+    pub async fn readiness(&self) -> Result<String> {
+        self.admin_get("readyz").await
+    }
+
     /// The Prometheus text of `/metrics`.
     pub async fn metrics(&self) -> Result<String> {
         self.admin_get("metrics").await

@@ -172,9 +172,9 @@ pub async fn start_operator(fleet: &Fleet, more_flags: &[&str]) -> Result<Operat
     Ok(operator)
 }
 
-/// Probes and reconnects every second: faults are noticed soon, and healed soon.
+/// Probes and reconnects every second: faults are noticed soon, and healed soon. Members may be registered under several names.
 pub fn flags() -> Vec<String> {
-    ["--probe-interval=1", "--connect-retry=1"].map(str::to_owned).to_vec()
+    ["--probe-interval=1", "--connect-retry=1", "--allow-same-cluster"].map(str::to_owned).to_vec()
 }
 
 /// Installs the CRDs of Fleetdex and registers every member under its own name.

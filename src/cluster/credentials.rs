@@ -70,13 +70,13 @@ pub struct Password {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Impersonation {
     /// The user.
-    pub(super) user: Option<String>,
+    pub user: Option<String>,
     /// The user's UID.
-    pub(super) uid: Option<String>,
+    pub uid: Option<String>,
     /// The user's groups.
-    pub(super) groups: Vec<String>,
+    pub groups: Vec<String>,
     /// What else is known of the user.
-    pub(super) extra: BTreeMap<String, Vec<String>>,
+    pub extra: BTreeMap<String, Vec<String>>,
 }
 
 /// A Secret does not hold what a connection needs.

@@ -11,6 +11,7 @@ pub mod discovery;
 pub mod events;
 pub mod fetch;
 mod follow;
+pub mod impersonate;
 pub mod member;
 mod proxy;
 pub mod request;

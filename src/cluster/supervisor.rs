@@ -24,13 +24,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     bearer::Bearer,
-    connect::{self, Connect},
+    connect::{self, Connect, ConnectError},
     credentials::Credentials,
     discovery::Discovery,
     events::{Events, Publisher, Reasons},
     fetch::OwnPod,
-    member::Member,
-    source::Loader,
+    member::{Access, Member},
+    source::{Asking, Loader},
     state::{Accessor, Fault, Happened, Health, Phase, Timing},
     task::{MemberTask, moment},
 };
@@ -228,6 +228,14 @@ impl Clusters {
     pub async fn stopped(&self) {
         let mut set = std::mem::take(&mut lock(&self.tasks).set);
         while set.join_next().await.is_some() {}
+    }
+
+    pub(super) async fn load(&self, access: &Access, asking: Asking) -> Result<Credentials, ConnectError> {
+        self.shared.loader.load(access, asking, self.shared.timing.request_timeout).await
+    }
+
+    pub(super) fn connector(&self) -> &dyn Connect {
+        &*self.shared.connect
     }
 
     fn tell(&self, tasks: &mut Tasks, member: Arc<Member>) {

@@ -18,11 +18,7 @@ use super::*;
 use crate::{
     api::cluster::SecretReference,
     cluster::{
-        bearer::Bearer,
-        connect::{Connect, ConnectError},
-        credentials::Credentials,
-        events::ClusterEvent,
-        member::{Access, Endpoint},
+        bearer::Bearer, credentials::Impersonation, events::ClusterEvent, impersonate::ImpersonateError, member::Endpoint,
     },
 };
 
@@ -58,6 +54,8 @@ struct Fake {
     ready: Option<u16>,
     hangs: bool,
     panics: bool,
+    /// As whom, and with which token, clients were last made that ask as somebody else.
+    impersonated: Option<(Impersonation, Option<String>)>,
     /// What reading namespace kube-system answers instead of its UID.
     identity: Option<u16>,
     /// Kinds beside pods.
@@ -222,7 +220,11 @@ impl Fake {
 
 #[async_trait]
 impl Connect for Fleet {
-    async fn connect(&self, member: &Member, _: &Credentials, bearer: &Bearer) -> Result<Client, ConnectError> {
+    async fn connect(&self, member: &Member, credentials: &Credentials, bearer: &Bearer) -> Result<Client, ConnectError> {
+        if credentials.impersonation != Impersonation::default() {
+            let asked = (credentials.impersonation.clone(), bearer.token());
+            self.member(member.name.as_str(), |fake| fake.impersonated = Some(asked));
+        }
         self.answers(|answers| answers.clients += 1);
         let panics = self.answers(|answers| answers.members[&member.name].panics);
         assert!(!panics, "planted");
@@ -687,6 +689,40 @@ async fn a_task_that_was_replaced_can_publish_nothing() {
     let before = until_ready(&clusters, "a").await;
     clusters.shared.publish(&"a".parse().unwrap(), 4711, Health::default(), |state| state.reason = "Stale");
     assert_eq!(state(&clusters, "a"), before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_is_asked_as_somebody_else_with_the_token_that_is_meant_for_it() {
+    let fleet = Fleet::new(&["a", "b"]);
+    fleet.secret("a-impersonator", Some("may-impersonate"));
+    let impersonator = Some(SecretReference { namespace: "fleet".into(), name: "a-impersonator".into() });
+    let a = Member { access: Access::Endpoint(Endpoint { impersonator, ..endpoint("a") }), ..member("a") };
+    let clusters = fleet.start(vec![a, member("b")]);
+    until_ready(&clusters, "a").await;
+    let alice = Impersonation { user: Some("alice".into()), groups: vec!["dev".into()], ..Impersonation::default() };
+    clusters.client_as(&"a".parse().unwrap(), alice.clone()).await.unwrap();
+    let asked = fleet.answers(|answers| answers.members[&"a".parse().unwrap()].impersonated.clone());
+    assert_eq!(asked, Some((alice.clone(), Some("may-impersonate".to_owned()))));
+    let refused = clusters.client_as(&"b".parse().unwrap(), alice.clone()).await.err().unwrap();
+    assert!(matches!(refused, ImpersonateError::NoImpersonator { .. }), "{refused}");
+    let stranger = clusters.client_as(&"c".parse().unwrap(), alice).await.err().unwrap();
+    assert!(matches!(stranger, ImpersonateError::NotAMember { .. }), "{stranger}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn checklist_1_a_member_that_is_awaited_is_left_alone_until_it_changes() {
+    let fleet = Fleet::new(&["a"]);
+    let awaited = Access::Awaited { reason: "WaitingForInfrastructure", message: "it is being made".into() };
+    let clusters = fleet.start(vec![Member { access: awaited, ..member("a") }]);
+    let mut events = clusters.events(&[]);
+    let waiting = until(&clusters, "a", |state| state.phase == Phase::Disconnected).await;
+    assert_eq!((waiting.reason, waiting.connection), ("WaitingForInfrastructure", None));
+    assert!(timeout(Duration::from_hours(1), events.next()).await.is_err());
+    assert_eq!(fleet.answers(|answers| answers.clients), 0);
+    let made = Instant::now();
+    clusters.set_members(vec![member("a")]);
+    until_ready(&clusters, "a").await;
+    assert_eq!(made.elapsed(), Duration::ZERO);
 }
 
 #[tokio::test(start_paused = true)]

@@ -15,7 +15,7 @@ use super::{
     discovery::Discovery,
     fetch::{self, DiscoveryCache},
     follow::Follow,
-    member::{Access, Member},
+    member::{Access, Member, PULL_ADVICE},
     request::{RequestError, causes},
     source::Asking,
     state::{Accessor, Fault, Happened, Moment, Next, Phase, Timing},
@@ -359,8 +359,13 @@ impl From<ConnectError> for Happened {
     }
 }
 
+fn is_pulled_without_proxy(access: &Access) -> bool {
+    matches!(access, Access::Endpoint(endpoint) if endpoint.is_pulled && endpoint.proxy_url.is_none())
+}
+
 fn advice(error: &RequestError, access: &Access) -> String {
     match error.reason() {
+        "Unreachable" if is_pulled_without_proxy(access) => format!(". The cluster is in Pull mode, and {PULL_ADVICE}"),
         "Unauthorized" => format!(". Put valid credentials into {}", access.place()),
         "Forbidden" => ". Allow it to the account that the credentials belong to".to_owned(),
         "CertificateInvalid" => match access {

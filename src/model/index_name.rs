@@ -3,8 +3,9 @@
 use std::{fmt, fmt::Write as _, str::FromStr, sync::Arc};
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
-use super::ClusterName;
+use super::{ClusterName, hex};
 
 /// The prefix cannot start an index name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -106,11 +107,32 @@ impl fmt::Display for IndexName {
     }
 }
 
+/// Longest escaped name. An index name may have 255 bytes, of which 64 are for the prefix and 23 for `-`, `.g` and the generation.
+const MAX_ESCAPED: usize = 168;
+/// What stands between the start of a long name and its hash. No escaped byte looks like it.
+const CUT: &str = "_z";
+/// Bytes of the hash of a long name.
+const HASH_BYTES: usize = 16;
+
 /// Lower-case letters, digits and `-` stand for themselves, every other byte is `_` and two hex digits: reversible, so that
 /// no two clusters share an index, and free of `.`, so that no cluster name can look like a generation of another.
+///
+/// A name that would be too long is its start, `_z` and a hash; the whole name stands in the index's `_meta` and in each document.
 fn escape(name: &str) -> String {
-    let mut escaped = String::with_capacity(name.len());
-    for byte in name.bytes() {
+    let escaped = escape_bytes(name.bytes());
+    if escaped.len() <= MAX_ESCAPED {
+        return escaped;
+    }
+    let room = MAX_ESCAPED - CUT.len() - 2 * HASH_BYTES;
+    // Every byte is at most three, and none is cut in two.
+    let start = escape_bytes(name.bytes().take(room / 3));
+    let hash = Sha256::digest(name.as_bytes());
+    format!("{start}{CUT}{}", hex(&hash[..HASH_BYTES]))
+}
+
+fn escape_bytes(name: impl Iterator<Item = u8>) -> String {
+    let mut escaped = String::new();
+    for byte in name {
         if byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-' {
             escaped.push(char::from(byte));
         } else {
@@ -125,6 +147,21 @@ fn escape(name: &str) -> String {
 mod tests {
     use super::*;
 
+    /// The name that was escaped, unless it was too long for that.
+    fn unescape(escaped: &str) -> Option<String> {
+        let mut name = Vec::with_capacity(escaped.len());
+        let mut rest = escaped.bytes();
+        while let Some(byte) = rest.next() {
+            if byte != b'_' {
+                name.push(byte);
+                continue;
+            }
+            let digits = [rest.next()?, rest.next()?];
+            name.push(u8::from_str_radix(std::str::from_utf8(&digits).ok()?, 16).ok()?);
+        }
+        String::from_utf8(name).ok()
+    }
+
     #[test]
     fn awkward_cluster_names_stay_apart() {
         let prefix = IndexPrefix::default();
@@ -133,6 +170,50 @@ mod tests {
         assert_eq!(alias("team/prod"), "fleetdex-team_2fprod");
         assert_eq!(alias("a.g2"), "fleetdex-a_2eg2");
         assert_eq!(alias("A_b"), "fleetdex-_41_5fb");
+    }
+
+    #[test]
+    fn names_of_every_source_are_names_of_indices() {
+        let long = format!("{}/{}", "n".repeat(63), "x.".repeat(126));
+        for name in
+            ["team/prod", "arn:aws:eks:eu-west-1:1:cluster/Prod", "kubernetes-admin@Kubernetes", "a b\"*<>|,#?\\", "é", &long]
+        {
+            let name: ClusterName = name.parse().unwrap();
+            let prefix: IndexPrefix = "p".repeat(64).parse().unwrap();
+            let index = prefix.generation(&name, u64::MAX).to_string();
+            assert!(index.len() <= 255, "{index}");
+            assert!(
+                index.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_.".contains(&byte)),
+                "{index}"
+            );
+        }
+    }
+
+    #[test]
+    fn long_names_stay_apart_from_each_other_and_from_short_ones() {
+        let long = |end: &str| escape(&format!("{}{end}", "x".repeat(300)));
+        assert_ne!(long("a"), long("b"));
+        assert_eq!((long("a").len() <= MAX_ESCAPED, unescape(&long("a"))), (true, None));
+        let edge = "x".repeat(MAX_ESCAPED);
+        assert_eq!(escape(&edge), edge);
+        assert_ne!(escape(&long("a")), long("a"), "a cluster that is named like an escaped name is another one");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn an_escaped_name_can_be_read_back(name in "\\PC{0,56}") {
+            // 56 characters of up to four bytes are too long only if nearly all of them are not ASCII.
+            if let Some(read) = unescape(&escape(&name)) {
+                proptest::prop_assert_eq!(read, name);
+            } else {
+                proptest::prop_assert!(3 * name.len() > MAX_ESCAPED);
+            }
+        }
+
+        #[test]
+        fn names_of_kubernetes_objects_can_be_read_back(name in "[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?/[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?") {
+            proptest::prop_assert_eq!(unescape(&escape(&name)), Some(name));
+        }
     }
 
     #[test]

@@ -14,10 +14,10 @@ use kube::{
     Api, Client, Resource as _, ResourceExt,
     api::{Patch, PatchParams},
     runtime::{
-        Controller, WatchStreamExt,
+        Controller,
         controller::{Action, Config},
         events::{Event, EventType, Recorder, Reporter},
-        reflector::{self, Store},
+        reflector::Store,
         watcher,
     },
 };
@@ -32,16 +32,17 @@ use super::{
     RegistryView,
     fleet::{Fleet, Opener},
     karmada,
-    plan::{Plan, StorePlan, Stream, plan},
+    members::{Members, Roster},
+    plan::{Plan, RegistryPlan, StorePlan, Stream, plan},
     status::{Inputs, MemberHealth, is_news, status},
     stores::RegistryStore,
 };
 use crate::{
-    api::{
-        cluster::Cluster,
-        registry::{FINALIZER, ORPHAN_ANNOTATION, ResourceRegistry, ResourceRegistryStatus},
+    api::registry::{FINALIZER, ORPHAN_ANNOTATION, ResourceRegistry, ResourceRegistryStatus},
+    cluster::{
+        Clusters, MemberState, Phase,
+        source::{Sources, Twins},
     },
-    cluster::{Clusters, Member, MemberState, Phase, status as cluster_status},
     model::{ClusterName, StoreName, causes},
     pipeline::Pipeline,
     sync::progress::UnitState,
@@ -76,6 +77,8 @@ pub struct Context {
     pub hub: Client,
     /// The members.
     pub clusters: Arc<Clusters>,
+    /// Where they come from.
+    pub sources: Arc<Sources>,
     /// Where what runs is made known to the query server.
     pub publish: Arc<dyn Publish>,
     /// Counts.
@@ -106,13 +109,14 @@ pub enum ReconcileError {
 struct Reconciler {
     context: Context,
     registries: Store<ResourceRegistry>,
-    clusters: Store<Cluster>,
     recorder: Arc<Recorder>,
     state: Mutex<State>,
 }
 
 struct State {
     fleet: Fleet,
+    roster: Roster,
+    members: Members,
     inputs: Option<Seen>,
     /// What was last written, and when, for each registry.
     written: BTreeMap<String, (ResourceRegistryStatus, std::time::Instant)>,
@@ -122,17 +126,17 @@ struct State {
 #[derive(PartialEq)]
 struct Seen {
     members: u64,
+    sources: u64,
     registries: BTreeMap<String, (Option<i64>, bool)>,
-    clusters: BTreeMap<String, Option<String>>,
     open_stores: BTreeSet<StoreName>,
 }
 
 /// Runs until cancelled, then stops every stream and writes what is left.
 pub async fn run(context: Context, owner: String, cancel: CancellationToken) {
     let hub = context.hub.clone();
-    context.readiness.not_ready(CHECK, "ResourceRegistry and Cluster objects have not been read yet");
+    context.readiness.not_ready(CHECK, "ResourceRegistry objects have not been read yet");
     let mut tasks = JoinSet::new();
-    let clusters = reflect_clusters(&hub, Arc::clone(&context.changed), &mut tasks);
+    context.sources.start(&mut tasks);
     let controller = Controller::new(Api::<ResourceRegistry>::all(hub.clone()), watcher::Config::default());
     let opener = registry_stores(hub.clone(), owner);
     let mut fleet = Fleet::new(opener, Arc::clone(&context.metrics), Arc::clone(&context.changed));
@@ -143,13 +147,17 @@ pub async fn run(context: Context, owner: String, cancel: CancellationToken) {
     tasks.spawn(karmada::watch_search(hub, context.readiness.clone(), Arc::clone(&recorder)));
     let reconciler = Arc::new(Reconciler {
         registries: controller.store(),
-        clusters: clusters.clone(),
         recorder,
-        state: Mutex::new(State { fleet, inputs: None, written: BTreeMap::new() }),
+        state: Mutex::new(State {
+            fleet,
+            roster: roster(&context),
+            members: Members::default(),
+            inputs: None,
+            written: BTreeMap::new(),
+        }),
         context,
     });
     let all_read = async {
-        until_read(&clusters).await;
         until_read(&reconciler.registries).await;
         reconciler.context.readiness.ready(CHECK);
     };
@@ -193,25 +201,6 @@ where
     while tokio::time::timeout(DEBOUNCE, store.wait_until_ready()).await.is_err() {}
 }
 
-/// Keeps a copy of all `Cluster` objects.
-fn reflect_clusters(hub: &Client, changed: Arc<Notify>, tasks: &mut JoinSet<()>) -> Store<Cluster> {
-    let (reader, writer) = reflector::store();
-    let stream = watcher(Api::<Cluster>::all(hub.clone()), watcher::Config::default());
-    let stream = reflector::reflector(writer, stream.default_backoff());
-    tasks.spawn(async move {
-        stream
-            .for_each(|event| {
-                match event {
-                    Ok(_) => changed.notify_one(),
-                    Err(error) => tracing::warn!(error = %causes(&error), "cannot watch Cluster objects; are the CRDs installed (fleetdex crd)?"),
-                }
-                std::future::ready(())
-            })
-            .await;
-    });
-    reader
-}
-
 /// Lets the fleet follow every change of a member or of what runs, and tells `followed` each time.
 ///
 /// A task of its own: the controller does not poll its triggers while a reconcile runs, and both need the state.
@@ -242,20 +231,22 @@ fn triggers(followed: watch::Receiver<()>) -> impl futures::Stream<Item = ()> + 
 
 impl Reconciler {
     /// Makes what runs follow the registries, the clusters and what these serve.
-    async fn follow(&self, state: &mut State) -> BTreeMap<ClusterName, MemberState> {
-        // Nothing may be planned from half of the truth: what is not planned is removed.
-        until_read(&self.clusters).await;
+    async fn follow(&self, state: &mut State) -> Members {
+        // Nothing may be planned from half of the truth: what is not planned is removed. A source of clusters that cannot be read is told
+        // from one that has none.
+        self.context.sources.settled().await;
         until_read(&self.registries).await;
         let seen = self.seen(state);
         if state.inputs.as_ref() == Some(&seen) && !state.fleet.has_lost() {
             state.fleet.look_after();
             self.count_units(&state.fleet);
-            return self.context.clusters.states();
+            return state.members.clone();
         }
-        let members = self.update_members(state).await;
+        let members = state.roster.update().await;
         self.apply(state, &members).await;
         self.count_units(&state.fleet);
         state.inputs = Some(seen);
+        state.members.clone_from(&members);
         members
     }
 
@@ -264,11 +255,10 @@ impl Reconciler {
         let registry = |registry: &Arc<ResourceRegistry>| {
             (registry.name_any(), (registry.metadata.generation, registry.metadata.deletion_timestamp.is_some()))
         };
-        let clusters = self.clusters.state();
         Seen {
             members: *self.context.clusters.changed().borrow(),
+            sources: self.context.sources.version(),
             registries: registries.iter().map(registry).collect(),
-            clusters: clusters.iter().map(|cluster| (cluster.name_any(), cluster.resource_version())).collect(),
             open_stores: state.fleet.open_stores(),
         }
     }
@@ -317,45 +307,16 @@ impl Reconciler {
         self.write_status(&mut state, registry, &members).await
     }
 
-    /// Tells the supervisor which members there are, and answers what it knows of them.
-    async fn update_members(&self, state: &State) -> BTreeMap<ClusterName, MemberState> {
-        let clusters = self.clusters.state();
-        let members = clusters.iter().filter(|cluster| cluster.metadata.deletion_timestamp.is_none());
-        let members: Vec<Member> = members.filter_map(|cluster| Member::try_from(&**cluster).ok()).collect();
-        self.context.clusters.set_members(members);
-        let states = self.context.clusters.states();
-        for (name, member) in &states {
-            self.context.metrics.set_cluster_up(name, member.connection.is_some());
-        }
-        for gone in state.fleet.members().filter(|name| !states.contains_key(*name)) {
-            self.context.metrics.forget_cluster(gone);
-        }
-        if self.context.writes_cluster_status {
-            self.write_cluster_statuses(&clusters, &states).await;
-        }
-        states
-    }
-
-    async fn write_cluster_statuses(&self, clusters: &[Arc<Cluster>], states: &BTreeMap<ClusterName, MemberState>) {
-        let api = Api::<Cluster>::all(self.context.hub.clone());
-        for cluster in clusters {
-            let name = cluster.name_any();
-            let Some(state) = states.iter().find(|(member, _)| member.as_str() == name).map(|(_, state)| state) else { continue };
-            if let Err(error) = cluster_status::write(&api, cluster, state).await {
-                tracing::warn!(cluster = %name, error = %causes(&error), "cannot write the status of a Cluster");
-            }
-        }
-    }
-
-    async fn apply(&self, state: &mut State, members: &BTreeMap<ClusterName, MemberState>) {
+    async fn apply(&self, state: &mut State, members: &Members) {
         let (leaving, live): (Vec<_>, Vec<_>) =
             self.registries.state().into_iter().partition(|registry| registry.metadata.deletion_timestamp.is_some());
         let view = |registries: Vec<Arc<ResourceRegistry>>| -> Vec<RegistryView> {
             registries.iter().map(|registry| registry_view(registry)).collect()
         };
-        state.fleet.follow(&view(live), &view(leaving), members).await;
+        state.fleet.know_all_members(members.unread.is_empty());
+        state.fleet.follow(&view(live), &view(leaving), &members.states).await;
         if let Some(plan) = state.fleet.plan() {
-            self.context.publish.publish(plan, &state.fleet, members);
+            self.context.publish.publish(plan, &state.fleet, &members.states);
         }
     }
 
@@ -388,7 +349,7 @@ impl Reconciler {
         &self,
         state: &mut State,
         registry: &ResourceRegistry,
-        members: &BTreeMap<ClusterName, MemberState>,
+        members: &Members,
     ) -> Result<Action, ReconcileError> {
         let name = registry.name_any();
         let Some(applied) = state.fleet.plan() else { return Ok(Action::await_change()) };
@@ -412,7 +373,8 @@ impl Reconciler {
             plan: registry_plan,
             store,
             anonymous,
-            health: &|cluster| members.get(cluster).map(member_health),
+            health: &|cluster| member_health(members, cluster),
+            unread: unread(members, registry, registry_plan),
             live: &|cluster| registry_plan.store.as_ref().is_some_and(|store| fleet.is_live(store, cluster)),
             progress: &|unit| fleet.progress(&Stream { unit: unit.clone(), store: registry_plan.store.clone()? }),
             generation: registry.metadata.generation,
@@ -496,7 +458,27 @@ fn registry_view(registry: &ResourceRegistry) -> RegistryView {
     }
 }
 
-fn member_health(state: &MemberState) -> MemberHealth {
+fn member_health(members: &Members, cluster: &ClusterName) -> Option<MemberHealth> {
+    let state = members.states.get(cluster)?;
     let ready = state.connection.is_some() && matches!(state.phase, Phase::Ready | Phase::Unhealthy);
-    MemberHealth { ready, reason: state.reason, message: state.message.clone() }
+    let note = members.notes.get(cluster).cloned();
+    Some(MemberHealth { ready, reason: state.reason, message: state.message.clone(), note })
+}
+
+/// The sources that a registry may find more clusters in: none if it names its clusters and all of them have been found.
+fn unread<'m>(members: &'m Members, registry: &ResourceRegistry, plan: &RegistryPlan) -> &'m [String] {
+    let all_found = !registry.spec.target_cluster.cluster_names.is_empty() && plan.not_found.is_empty();
+    if all_found { &[] } else { &members.unread }
+}
+
+fn roster(context: &Context) -> Roster {
+    Roster {
+        hub: context.hub.clone(),
+        clusters: Arc::clone(&context.clusters),
+        sources: Arc::clone(&context.sources),
+        metrics: Arc::clone(&context.metrics),
+        writes_cluster_status: context.writes_cluster_status,
+        twins: Twins::default(),
+        known: BTreeSet::new(),
+    }
 }

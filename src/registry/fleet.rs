@@ -115,6 +115,7 @@ pub struct Fleet {
     lists: BTreeMap<(ClusterName, StoreName), Arc<Semaphore>>,
     audits: Permits,
     audit_interval: Option<Duration>,
+    knows_all_members: bool,
     /// Streams that have ended, while writes of theirs are under way.
     settling: Vec<(StoreName, Arc<Progress>)>,
     /// Units of the plan whose member is not connected.
@@ -129,6 +130,7 @@ struct Applied {
     plan: Plan,
     leaving: BTreeMap<StoreName, StorePlan>,
     connections: BTreeMap<ClusterName, Option<u64>>,
+    knows_all_members: bool,
 }
 
 impl Fleet {
@@ -147,6 +149,7 @@ impl Fleet {
             lists: BTreeMap::new(),
             audits: Permits::default(),
             audit_interval: None,
+            knows_all_members: true,
             settling: Vec::new(),
             parked: BTreeMap::new(),
             last_epoch: 0,
@@ -166,6 +169,11 @@ impl Fleet {
         Self { audit_interval: Some(interval), ..self }
     }
 
+    /// Says whether the members that are followed next are all that there are. Until then the documents of others stay.
+    pub fn know_all_members(&mut self, all: bool) {
+        self.knows_all_members = all;
+    }
+
     /// Makes what runs follow the registries and the members. The stores of `leaving`, which are being deleted, stay open until their
     /// documents are gone.
     pub async fn follow(
@@ -180,6 +188,7 @@ impl Fleet {
             plan: plan(live, &views),
             leaving: plan(leaving, &[]).stores,
             connections: members.iter().map(|(name, member)| (name.clone(), connection(member))).collect(),
+            knows_all_members: self.knows_all_members,
         };
         if self.applied.as_ref() != Some(&wanted) || self.has_lost() {
             self.apply(&wanted.plan, &wanted.leaving, members).await;
@@ -191,11 +200,6 @@ impl Fleet {
     /// What was last applied.
     pub fn plan(&self) -> Option<&Plan> {
         self.applied.as_ref().map(|applied| &applied.plan)
-    }
-
-    /// Members that were last followed.
-    pub fn members(&self) -> impl Iterator<Item = &ClusterName> {
-        self.applied.iter().flat_map(|applied| applied.connections.keys())
     }
 
     /// Lets queries be answered from the generations that have become complete. To be called now and then, too: what is not complete
@@ -435,8 +439,8 @@ impl Fleet {
     /// Removes what no registry wants any more. `stopped` are streams whose last writes have to be in the store before.
     fn sweep(&mut self, plan: &Plan, stopped: &[Arc<Progress>]) {
         for (name, store) in &self.stores {
-            let wanted = wanted(plan, name);
-            for (cluster, kept) in &wanted {
+            let wanted = wanted(plan, name, self.knows_all_members);
+            for (cluster, kept) in &wanted.clusters {
                 if let Some(kept) = kept {
                     store.pipeline.checkpoints().retain(cluster, &kept.units);
                 }
@@ -534,7 +538,7 @@ fn shapes_like(left: &StorePlan, right: &StorePlan) -> bool {
         && left.indexing == right.indexing
 }
 
-fn wanted(plan: &Plan, store: &StoreName) -> Wanted {
+fn wanted(plan: &Plan, store: &StoreName, knows_all_members: bool) -> Wanted {
     let mut units: BTreeMap<&ClusterName, BTreeSet<UnitKey>> = BTreeMap::new();
     for stream in plan.units.keys().filter(|stream| stream.store == *store) {
         units.entry(&stream.unit.cluster).or_default().insert(UnitKey::from(&stream.unit));
@@ -544,7 +548,8 @@ fn wanted(plan: &Plan, store: &StoreName) -> Wanted {
         let units = units.remove(cluster).unwrap_or_default();
         (cluster.clone(), coverage.certain.then(|| Kept { kinds: extents(coverage), units }))
     });
-    kept.collect()
+    // A store that no registry names any more is emptied whoever the members are.
+    Wanted { clusters: kept.collect(), others_stay: !knows_all_members && plan.stores.contains_key(store) }
 }
 
 /// Changes with the objects that a stream stores, whoever asked for them.

@@ -6,7 +6,7 @@ use k8s_openapi::jiff::Timestamp;
 
 use crate::{
     api::registry::ResourceRegistrySpec,
-    cluster::{MemberState, discovery::Discovery},
+    cluster::{MemberState, discovery::Discovery, source::is_left_to_another},
     model::ClusterName,
 };
 
@@ -16,6 +16,7 @@ pub mod controller;
 pub mod filter;
 pub mod fleet;
 pub mod karmada;
+pub mod members;
 pub mod plan;
 pub mod selection;
 pub mod status;
@@ -37,6 +38,8 @@ pub struct MemberView {
     pub zones: Vec<String>,
     /// What it serves; `None` until it has been asked.
     pub discovery: Option<Arc<Discovery>>,
+    /// Whether it is the same cluster as another member, under whose name it is indexed.
+    pub left_to_another: bool,
 }
 
 impl From<&MemberState> for MemberView {
@@ -49,6 +52,7 @@ impl From<&MemberState> for MemberView {
             region: member.region.clone().unwrap_or_default(),
             zones: member.zones.clone(),
             discovery: state.discovery.clone(),
+            left_to_another: is_left_to_another(state),
         }
     }
 }

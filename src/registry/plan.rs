@@ -211,6 +211,9 @@ impl Part<'_> {
         wanted: &mut Wanted,
     ) {
         self.outcome.discovered = self.member.discovery.is_some();
+        if self.member.left_to_another {
+            return;
+        }
         let Some(store) = &registry.store else {
             return;
         };

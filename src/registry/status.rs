@@ -36,6 +36,8 @@ pub struct MemberHealth {
     pub reason: &'static str,
     /// Why, and what to do about it.
     pub message: String,
+    /// What is wrong although it works.
+    pub note: Option<String>,
 }
 
 /// What the status is made from.
@@ -50,6 +52,8 @@ pub struct Inputs<'a> {
     pub health: &'a dyn Fn(&ClusterName) -> Option<MemberHealth>,
     /// Whether queries of a cluster are answered from what its streams write.
     pub live: &'a dyn Fn(&ClusterName) -> bool,
+    /// Sources of clusters that have not been read yet, in which there may be more clusters of the registry.
+    pub unread: &'a [String],
     /// The progress of a running unit.
     pub progress: &'a dyn Fn(&Unit) -> Option<&'a Progress>,
     /// `metadata.generation`
@@ -64,7 +68,7 @@ pub struct Inputs<'a> {
 pub fn status(inputs: &Inputs<'_>) -> ResourceRegistryStatus {
     let mut clusters: Vec<ClusterStatus> =
         inputs.plan.clusters.iter().map(|(name, plan)| cluster_status(name, plan, inputs)).collect();
-    clusters.extend(inputs.plan.not_found.iter().map(|name| not_found(name)));
+    clusters.extend(inputs.plan.not_found.iter().map(|name| not_found(name, inputs.unread)));
     clusters.sort_by(|left, right| left.name.cmp(&right.name));
     let summary = summary(&clusters, inputs);
     let findings = findings(inputs, &clusters);
@@ -72,11 +76,17 @@ pub fn status(inputs: &Inputs<'_>) -> ResourceRegistryStatus {
     ResourceRegistryStatus { conditions, clusters, summary: Some(summary) }
 }
 
-fn not_found(name: &str) -> ClusterStatus {
+fn not_found(name: &str, unread: &[String]) -> ClusterStatus {
+    let (phase, message) = if unread.is_empty() {
+        let message = format!("no cluster is named {name}; join it, or remove it from targetCluster.clusterNames");
+        (Phase::NotFound, message)
+    } else {
+        (Phase::Pending, format!("not known yet: {} has not been read", unread.join(", ")))
+    };
     ClusterStatus {
         name: name.to_owned(),
-        phase: Phase::NotFound,
-        message: format!("no Cluster is named {name}; join it, or remove it from targetCluster.clusterNames"),
+        phase,
+        message,
         objects: 0,
         last_sync_time: None,
         last_audit_time: None,
@@ -141,8 +151,8 @@ fn drift_status<'a>(audits: impl Iterator<Item = &'a Audited> + Clone) -> Option
 
 fn cluster_phase(name: &ClusterName, plan: &ClusterPlan, kinds: &[KindStatus], inputs: &Inputs<'_>) -> (Phase, String) {
     let health = (inputs.health)(name);
-    if let Some(MemberHealth { ready: false, reason, message }) = health {
-        let phase = if reason == "Connecting" { Phase::Pending } else { Phase::Failed };
+    if let Some(MemberHealth { ready: false, reason, message, .. }) = health {
+        let phase = if matches!(reason, "Connecting" | "WaitingForInfrastructure") { Phase::Pending } else { Phase::Failed };
         let stale = if plan.units.is_empty() { "" } else { "; its documents stay as they were" };
         return (phase, format!("{reason}: {message}{stale}"));
     }
@@ -158,7 +168,9 @@ fn cluster_phase(name: &ClusterName, plan: &ClusterPlan, kinds: &[KindStatus], i
         return (Phase::Syncing, "everything is stored; queries are about to be answered from it".to_owned());
     }
     if in_sync {
-        return (Phase::Synced, some_of(&plan.notes.iter().map(String::as_str).collect::<Vec<_>>()));
+        let note = health.as_ref().and_then(|health| health.note.as_deref());
+        let notes: Vec<&str> = note.into_iter().chain(plan.notes.iter().map(String::as_str)).collect();
+        return (Phase::Synced, some_of(&notes));
     }
     (Phase::Syncing, String::new())
 }
@@ -266,7 +278,7 @@ fn synced_finding(inputs: &Inputs<'_>, clusters: &[ClusterStatus]) -> Finding {
     if inputs.plan.store.is_none() {
         return Finding::fails(KIND, "NoStore", "there is no store to be in sync with");
     }
-    if clusters.is_empty() {
+    if clusters.is_empty() && inputs.unread.is_empty() {
         return Finding::holds(KIND, "NoClusters", "no cluster matches targetCluster");
     }
     let absent = names(&|phase| phase == Phase::NotFound);
@@ -278,10 +290,18 @@ fn synced_finding(inputs: &Inputs<'_>, clusters: &[ClusterStatus]) -> Finding {
         return Finding::fails(KIND, "ClustersFailing", format!("failing: {}. {detail}", some_of(&failed)));
     }
     if !absent.is_empty() {
-        return Finding::fails(KIND, "ClustersNotFound", format!("no such Cluster: {}", some_of(&absent)));
+        return Finding::fails(KIND, "ClustersNotFound", format!("no such cluster: {}", some_of(&absent)));
     }
     if !waiting.is_empty() {
         return Finding::fails(KIND, "Syncing", format!("not complete yet: {}", some_of(&waiting)));
+    }
+    if !inputs.unread.is_empty() {
+        let sources = inputs.unread.join(", ");
+        return Finding::fails(
+            KIND,
+            "SourcesNotRead",
+            format!("there may be more clusters: {sources} has not been read; /readyz says why"),
+        );
     }
     Finding::holds(KIND, "Complete", "every registered kind of every cluster is in the store")
 }
@@ -339,6 +359,7 @@ mod tests {
             anonymous: false,
             health: &|_| None,
             live: &|_| true,
+            unread: &[],
             progress: &progress,
             generation: Some(1),
             before: &[],

@@ -18,9 +18,14 @@ use crate::{
     sync::{checkpoints::UnitKey, progress::Progress},
 };
 
-/// What may exist in a store, by cluster. `None`: not known, because the cluster could not be asked what it serves; its documents stay.
-/// A cluster that is not here should have no documents at all.
-pub type Wanted = BTreeMap<ClusterName, Option<Kept>>;
+/// What may exist in a store.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// By cluster. `None`: not known, because the cluster could not be asked what it serves; its documents stay.
+    pub clusters: BTreeMap<ClusterName, Option<Kept>>,
+    /// Whether documents of other clusters stay, because not every source of clusters has been read. Otherwise there should be none.
+    pub others_stay: bool,
+}
 
 /// What of a cluster may exist.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -83,7 +88,8 @@ impl Sweep {
         // One cluster whose indices are in trouble does not keep the others from being swept.
         let mut outcome = Ok(());
         for (cluster, generations) in generations {
-            let swept = match self.wanted.get(&cluster) {
+            let swept = match self.wanted.clusters.get(&cluster) {
+                None if self.wanted.others_stay => Ok(()),
                 None => {
                     self.pipeline.forget(&cluster);
                     store.drop_cluster(&cluster).await

@@ -137,6 +137,16 @@ pub(super) struct ClusterLabels {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct SourceLabels {
+    pub(super) source: Arc<str>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct ReasonLabels {
+    pub(super) reason: Arc<str>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(super) struct PhaseLabels {
     pub(super) cluster: Arc<str>,
     pub(super) phase: UnitPhase,

@@ -22,8 +22,8 @@ use prometheus_client::{
 
 pub use super::labels::{BulkOutcome, BulkVerdict, Drift, RelistReason, UnitPhase, WatchEvent};
 use super::labels::{
-    ClusterLabels, CodeLabels, DriftLabels, EventLabels, OutcomeLabels, PhaseLabels, RelistLabels, StoreLabels, UnitLabels,
-    VerdictLabels,
+    ClusterLabels, CodeLabels, DriftLabels, EventLabels, OutcomeLabels, PhaseLabels, ReasonLabels, RelistLabels, SourceLabels,
+    StoreLabels, UnitLabels, VerdictLabels,
 };
 use crate::model::{ClusterName, Gvk, StoreName};
 
@@ -59,6 +59,8 @@ pub struct Metrics {
     drift: Family<DriftLabels, Counter>,
     rejected: Family<UnitLabels, Gauge>,
     cluster_up: Family<ClusterLabels, Gauge>,
+    cluster_source_up: Family<SourceLabels, Gauge>,
+    clusters_left_out: Family<ReasonLabels, Gauge>,
     units: Family<PhaseLabels, Gauge>,
     bulk_requests: Family<OutcomeLabels, Counter>,
     bulk_items: Family<VerdictLabels, Counter>,
@@ -98,6 +100,8 @@ impl Metrics {
             drift: Family::default(),
             rejected: Family::default(),
             cluster_up: Family::default(),
+            cluster_source_up: Family::default(),
+            clusters_left_out: Family::default(),
             units: Family::default(),
             bulk_requests: Family::default(),
             bulk_items: Family::default(),
@@ -137,6 +141,10 @@ impl Metrics {
         let rejected = "Documents that the store refused, so that only a part of their objects can be found";
         registry.register("rejected_documents", rejected, self.rejected.clone());
         registry.register("cluster_up", "Whether a member answers (1) or not (0)", self.cluster_up.clone());
+        let source = "Whether a source of clusters has been read and can be followed (1) or not (0)";
+        registry.register("cluster_source_up", source, self.cluster_source_up.clone());
+        let left_out = "Registrations of clusters that are left out for another one";
+        registry.register("clusters_left_out", left_out, self.clusters_left_out.clone());
         registry.register("units", "List and watch streams by phase", self.units.clone());
     }
 
@@ -199,6 +207,16 @@ impl Metrics {
     /// Whether a member answers.
     pub fn set_cluster_up(&self, cluster: &ClusterName, up: bool) {
         self.cluster_up.get_or_create(&ClusterLabels { cluster: cluster.as_str().into() }).set(i64::from(up));
+    }
+
+    /// Whether a source of clusters has been read and can be followed.
+    pub fn set_cluster_source_up(&self, source: &str, up: bool) {
+        self.cluster_source_up.get_or_create(&SourceLabels { source: source.into() }).set(i64::from(up));
+    }
+
+    /// How many registrations of clusters are left out, for a reason such as `NameTaken`.
+    pub fn set_clusters_left_out(&self, reason: &'static str, count: usize) {
+        self.clusters_left_out.get_or_create(&ReasonLabels { reason: reason.into() }).set(saturating(count));
     }
 
     /// How many units of a cluster are in a phase.

@@ -10,7 +10,15 @@ use std::{
 ///
 /// A process without any check is not ready: something has to say that it has started.
 #[derive(Clone, Debug, Default)]
-pub struct Readiness(Arc<RwLock<BTreeMap<String, Option<String>>>>);
+pub struct Readiness(Arc<RwLock<BTreeMap<String, Check>>>);
+
+#[derive(Clone, Debug)]
+enum Check {
+    Passes,
+    /// Something is wrong that does not keep the process from serving.
+    Degraded(String),
+    Fails(String),
+}
 
 impl Readiness {
     /// Readiness with no check yet: not ready.
@@ -20,12 +28,17 @@ impl Readiness {
 
     /// The check passes.
     pub fn ready(&self, check: &str) {
-        self.set(check, None);
+        self.set(check, Check::Passes);
     }
 
     /// The check fails, because of `reason`, which is shown to anyone who may reach the port: no secrets.
     pub fn not_ready(&self, check: &str, reason: impl Into<String>) {
-        self.set(check, Some(reason.into()));
+        self.set(check, Check::Fails(reason.into()));
+    }
+
+    /// The check passes, but for `reason`, which is shown as one of [`Self::not_ready`] is.
+    pub fn degraded(&self, check: &str, reason: impl Into<String>) {
+        self.set(check, Check::Degraded(reason.into()));
     }
 
     /// The check does not exist any more, for example because what it looked at was removed.
@@ -36,7 +49,7 @@ impl Readiness {
     /// Whether every check passes.
     pub fn is_ready(&self) -> bool {
         let checks = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        !checks.is_empty() && checks.values().all(Option::is_none)
+        !checks.is_empty() && checks.values().all(|check| !matches!(check, Check::Fails(_)))
     }
 
     /// One line per check as Kubernetes' own components print them, then the verdict.
@@ -47,10 +60,11 @@ impl Readiness {
         }
         let mut report = String::new();
         let mut passed = true;
-        for (check, failure) in checks.iter() {
-            let line = match failure {
-                None => writeln!(report, "[+]{check} ok"),
-                Some(reason) => {
+        for (check, state) in checks.iter() {
+            let line = match state {
+                Check::Passes => writeln!(report, "[+]{check} ok"),
+                Check::Degraded(reason) => writeln!(report, "[+]{check} degraded: {reason}"),
+                Check::Fails(reason) => {
                     passed = false;
                     writeln!(report, "[-]{check} failed: {reason}")
                 }
@@ -61,8 +75,8 @@ impl Readiness {
         report
     }
 
-    fn set(&self, check: &str, failure: Option<String>) {
-        self.0.write().unwrap_or_else(PoisonError::into_inner).insert(check.to_owned(), failure);
+    fn set(&self, check: &str, state: Check) {
+        self.0.write().unwrap_or_else(PoisonError::into_inner).insert(check.to_owned(), state);
     }
 }
 
@@ -81,6 +95,9 @@ mod tests {
         readiness.clone().ready("store");
         assert!(readiness.is_ready());
         assert_eq!(readiness.report(), "[+]api ok\n[+]store ok\nreadyz check passed\n");
+        readiness.degraded("store", "one of two nodes is down");
+        assert!(readiness.is_ready());
+        assert_eq!(readiness.report(), "[+]api ok\n[+]store degraded: one of two nodes is down\nreadyz check passed\n");
         readiness.forget("store");
         assert!(readiness.is_ready());
     }

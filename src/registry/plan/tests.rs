@@ -47,7 +47,20 @@ fn member_with(name: &str, discovery: Option<Discovery>) -> MemberView {
         region: String::new(),
         zones: Vec::new(),
         discovery: discovery.map(Arc::new),
+        left_to_another: false,
     }
+}
+
+#[test]
+fn a_member_that_is_left_to_another_has_a_row_and_nothing_of_it_is_stored() {
+    let mut twin = member("twin");
+    twin.left_to_another = true;
+    let plan = plan(&[registry("one", 1, json!([{ "apiVersion": "v1", "kind": "Pod" }]))], &[member("first"), twin]);
+    let names: Vec<&str> = plan.registries["one"].clusters.keys().map(ClusterName::as_str).collect();
+    assert_eq!(names, ["first", "twin"]);
+    assert!(plan.units.keys().all(|stream| stream.unit.cluster.as_str() == "first"));
+    // A cluster without a scope is dropped from the store.
+    assert!(plan.scopes.keys().all(|(_, cluster)| cluster.as_str() == "first"));
 }
 
 fn member(name: &str) -> MemberView {
