@@ -9,9 +9,10 @@ use std::{
 };
 
 /// Pure modules: a folder or a file under `src`, without `.rs`.
-const PURE: [&str; 26] = [
+const PURE: [&str; 27] = [
     "api",
     "bulk",
+    "cluster/cache/objects",
     "cluster/discovery",
     "cluster/state",
     "interpreter/builtin",

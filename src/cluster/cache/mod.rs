@@ -210,7 +210,10 @@ struct Member {
 /// What is kept of a connection, and ends with it.
 struct Live {
     connection: u64,
+    /// For whoever asks.
     client: Client,
+    /// For informers, whose lists may take longer.
+    listing: Client,
     informers: HashMap<TypeId, Box<dyn Any + Send + Sync>>,
 }
 
@@ -221,9 +224,10 @@ struct Context<'a> {
 }
 
 impl Live {
-    fn new(connection: &Connection) -> Self {
-        let client = limited(connection.client.clone(), LIST_TIMEOUT);
-        Self { connection: connection.id, client, informers: HashMap::new() }
+    fn new(connection: &Connection, options: &Options) -> Self {
+        let client = limited(connection.client.clone(), options.request_timeout);
+        let listing = limited(connection.client.clone(), LIST_TIMEOUT);
+        Self { connection: connection.id, client, listing, informers: HashMap::new() }
     }
 
     fn informer<K: Kind>(&mut self, context: &Context<'_>) -> Arc<Informer<K>> {
@@ -232,7 +236,7 @@ impl Live {
             return known.clone();
         }
         let options = context.options.of::<K>();
-        let informer = Informer::start(context.cluster, self.client.clone(), &options, context.options.resync);
+        let informer = Informer::start(context.cluster, self.listing.clone(), &options, context.options.resync);
         let informer = Arc::new(informer);
         self.informers.insert(TypeId::of::<K>(), Box::new(informer.clone()));
         informer
@@ -260,15 +264,14 @@ impl ClusterCache {
 
     /// Reads from memory.
     pub fn reader(&self, cluster: &ClusterName) -> Result<Reader, ClusterNotConnected> {
-        let connection = self.shared.connection(cluster)?;
-        let client = limited(connection.client, self.shared.options.request_timeout);
-        Ok(Reader { shared: self.shared.clone(), cluster: cluster.clone(), connection: connection.id, client })
+        let (connection, client) = self.shared.live(cluster)?;
+        Ok(Reader { shared: self.shared.clone(), cluster: cluster.clone(), connection, client })
     }
 
     /// A client of kube that asks the member each time.
     pub fn uncached_client(&self, cluster: &ClusterName) -> Result<Client, ClusterNotConnected> {
-        let connection = self.shared.connection(cluster)?;
-        Ok(limited(connection.client, self.shared.options.request_timeout))
+        let (_, client) = self.shared.live(cluster)?;
+        Ok(client)
     }
 
     /// How the member is reached, with the token of this moment, for clients of another make. Headers for a proxy cannot be
@@ -294,11 +297,8 @@ impl ClusterCache {
             return Ok(());
         }
         let context = Context { cluster, options: &self.shared.options };
-        member.be_connected(&connection, &context);
+        start(watch, member.be_connected(&connection, &context), &context, queue);
         member.watches.insert(watch.name.clone(), (watch.clone(), queue.clone()));
-        if let Some(live) = &mut member.live {
-            start(watch, live, &context, queue);
-        }
         Ok(())
     }
 
@@ -333,6 +333,15 @@ impl Shared {
         self.connections.connection(cluster).ok_or_else(|| ClusterNotConnected { cluster: cluster.clone() })
     }
 
+    /// The number and the client of a member's connection.
+    fn live(&self, cluster: &ClusterName) -> Result<(u64, Client), ClusterNotConnected> {
+        let connection = self.connection(cluster)?;
+        let context = Context { cluster, options: &self.options };
+        let mut members = lock(&self.members);
+        let live = members.entry(cluster.clone()).or_default().be_connected(&connection, &context);
+        Ok((live.connection, live.client.clone()))
+    }
+
     /// What follows a kind over a connection, as long as that is the member's connection.
     fn informer<K: Kind>(&self, cluster: &ClusterName, connection: u64) -> Result<Arc<Informer<K>>, ClusterNotConnected> {
         let current = self.connection(cluster)?;
@@ -341,9 +350,7 @@ impl Shared {
         }
         let context = Context { cluster, options: &self.options };
         let mut members = lock(&self.members);
-        let member = members.entry(cluster.clone()).or_default();
-        member.be_connected(&current, &context);
-        let live = member.live.as_mut().ok_or_else(|| ClusterNotConnected { cluster: cluster.clone() })?;
+        let live = members.entry(cluster.clone()).or_default().be_connected(&current, &context);
         Ok(live.informer::<K>(&context))
     }
 
@@ -355,7 +362,9 @@ impl Shared {
         for (cluster, member) in members.iter_mut() {
             let context = Context { cluster, options: &self.options };
             match self.connections.connection(cluster) {
-                Some(connection) => member.be_connected(&connection, &context),
+                Some(connection) => {
+                    member.be_connected(&connection, &context);
+                }
                 None => member.live = None,
             }
         }
@@ -364,15 +373,16 @@ impl Shared {
 
 impl Member {
     /// Keeps what there is of this connection, or begins anew with all watches.
-    fn be_connected(&mut self, connection: &Connection, context: &Context<'_>) {
-        if self.live.as_ref().is_some_and(|live| live.connection == connection.id) {
-            return;
-        }
-        let mut live = Live::new(connection);
-        for (watch, queue) in self.watches.values() {
-            start(watch, &mut live, context, queue);
-        }
-        self.live = Some(live);
+    fn be_connected(&mut self, connection: &Connection, context: &Context<'_>) -> &mut Live {
+        let gone = self.live.take_if(|live| live.connection != connection.id);
+        drop(gone);
+        self.live.get_or_insert_with(|| {
+            let mut live = Live::new(connection, context.options);
+            for (watch, queue) in self.watches.values() {
+                start(watch, &mut live, context, queue);
+            }
+            live
+        })
     }
 }
 
