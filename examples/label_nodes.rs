@@ -69,7 +69,7 @@ fn observe(cache: &ClusterCache, queue: &Queue, event: &ClusterEvent) -> anyhow:
     let cluster = &event.cluster;
     tracing::info!(%cluster, reasons = ?event.reasons, "event");
     if event.reasons.probe_failure {
-        tracing::warn!(%cluster, last_answer = ?cache.last_probe_success(cluster), "no answer for five minutes");
+        tracing::warn!(%cluster, last_answer = ?cache.last_probe_success(cluster), "it does not answer");
     }
     let nodes = Watch::new("nodes").kind_where::<Node>(labels_changed);
     if event.reasons.connected {

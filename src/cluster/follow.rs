@@ -175,3 +175,52 @@ fn version_of(object: &str) -> Option<Version> {
     let object: Object = serde_json::from_str(object).ok()?;
     object.metadata.resource_version.parse().ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::timeout;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_kubeconfig_file_that_is_rewritten_or_removed_is_noticed_within_seconds() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("config");
+        std::fs::write(&path, "before").unwrap();
+        let access = Access::KubeconfigFile(KubeconfigFile { path: Some(path.clone()), context: "a".to_owned() });
+        let follow = Follow::default();
+        let scenario = async {
+            let soon = Duration::from_secs(3);
+            assert!(timeout(Duration::from_mins(1), follow.changed()).await.is_err(), "nothing has changed");
+            // What it names may change unseen.
+            assert!(!follow.is_watching());
+            std::fs::write(&path, "afterwards").unwrap();
+            timeout(soon, follow.changed()).await.unwrap();
+            std::fs::remove_file(&path).unwrap();
+            timeout(soon, follow.changed()).await.unwrap();
+        };
+        tokio::select! {
+            never = follow.run(None, &access) => match never {},
+            () = scenario => {}
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn where_there_is_nothing_to_follow_nothing_is_missed() {
+        let follow = Follow::default();
+        let access = Access::Awaited { reason: "WaitingForInfrastructure", message: String::new() };
+        assert!(timeout(Duration::from_mins(1), follow.run(None, &access)).await.is_err());
+        assert!(follow.is_watching());
+    }
+
+    #[test]
+    fn events_say_where_the_next_watch_goes_on() {
+        let follow = Follow::default();
+        let event = |kind: &str| format!(r#"{{"type":"{kind}","object":{{"metadata":{{"resourceVersion":"12"}}}}}}"#);
+        for kind in ["ADDED", "MODIFIED", "DELETED", "BOOKMARK"] {
+            assert_eq!(follow.event(event(kind).as_bytes()).unwrap().map(Version::get), Some(12), "{kind}");
+        }
+        let secret = br#"{"type":"ADDED","object":{"data":{"token":"hunter2"}"#;
+        assert!(!follow.event(secret).unwrap_err().to_string().contains("hunter2"));
+    }
+}

@@ -155,11 +155,11 @@ pub struct Health {
 
 impl Health {
     /// Whether somebody who wants to hear of `silence` without a successful probe is to be told now. Once for each
-    /// silence, and not if anything was told meanwhile. A member that never answered is silent from the start.
+    /// silence, and not if anything was told meanwhile. A member that never answered is silent from the first attempt on.
     pub fn is_news(&self, silence: Duration, last_told: Option<Instant>, now: Instant) -> bool {
         match self.last_success.map(|success| success + silence) {
             Some(due) => due < now && last_told.is_none_or(|told| told < due),
-            None => last_told.is_none(),
+            None => self.last_probe.is_some() && last_told.is_none(),
         }
     }
 }

@@ -179,8 +179,10 @@ fn checklist_24_to_27_a_silence_is_told_once_and_not_if_anything_was_told_meanwh
     ] {
         assert_eq!(health(success).is_news(silence * SECOND, told, now), news, "{number}: {silence} s");
     }
-    assert!(health(None).is_news(300 * SECOND, None, now));
-    assert!(!health(None).is_news(300 * SECOND, ago(1), now));
+    let never = Health { last_probe: ago(0), ..Health::default() };
+    assert!(never.is_news(300 * SECOND, None, now));
+    assert!(!never.is_news(300 * SECOND, ago(1), now));
+    assert!(!Health::default().is_news(300 * SECOND, None, now), "nothing was tried yet");
 }
 
 #[test]
