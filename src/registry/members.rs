@@ -11,7 +11,7 @@ use crate::{
     api::cluster::Cluster,
     cluster::{
         Clusters, Member, MemberState, Phase,
-        source::{Snapshot, Sources, Twins, is_left_to_another},
+        source::{SAME_CLUSTER_AS, Snapshot, Sources, Twins, is_left_to_another},
         status as cluster_status,
     },
     model::{ClusterName, causes},
@@ -20,7 +20,6 @@ use crate::{
 
 /// The reason of a registration whose name another member has.
 const NAME_TAKEN: &str = "NameTaken";
-const SAME_CLUSTER: &str = "SameClusterAs";
 
 /// The members, and what there is to tell about them.
 #[derive(Clone, Debug, Default)]
@@ -62,7 +61,7 @@ impl Roster {
             self.twins.mark(&mut states);
         }
         let twins = states.values().filter(|state| is_left_to_another(state)).count();
-        self.metrics.set_clusters_left_out(SAME_CLUSTER, twins);
+        self.metrics.set_clusters_left_out(SAME_CLUSTER_AS, twins);
         self.metrics.set_clusters_left_out(NAME_TAKEN, taken.values().map(Vec::len).sum());
         if self.writes_cluster_status {
             self.write_cluster_statuses(&clusters, &states, &taken).await;

@@ -121,10 +121,11 @@ impl Board {
         snapshot
     }
 
-    fn change(&self, index: usize, change: impl FnOnce(&mut State)) {
+    /// `change` says whether it has changed anything.
+    fn change(&self, index: usize, change: impl FnOnce(&mut State) -> bool) {
         let mut feeds = self.lock();
-        if let Some(state) = feeds.get_mut(index) {
-            change(state);
+        if !feeds.get_mut(index).is_some_and(change) {
+            return;
         }
         self.tell(&feeds);
         drop(feeds);
@@ -158,51 +159,55 @@ impl Board {
 impl Feed {
     /// The source has been read completely: this is all that there is.
     pub fn replace(&self, entries: BTreeMap<String, Entry>) {
-        for (key, entry) in &entries {
-            warn_of(key, entry);
-        }
         self.board.change(self.index, |state| {
-            tracing::info!(source = %state.label, clusters = entries.len(), "a source of clusters has been read");
+            tracing::info!(source = %state.label, objects = entries.len(), "a source of clusters has been read");
+            for (key, entry) in &entries {
+                state.warn_of(key, entry);
+            }
             state.entries = Some(entries);
             state.trouble = None;
+            true
         });
     }
 
     /// One object has changed.
     pub fn set(&self, key: String, entry: Entry) {
-        warn_of(&key, &entry);
         self.board.change(self.index, |state| {
+            state.warn_of(&key, &entry);
             state.entries.get_or_insert_default().insert(key, entry);
             state.trouble = None;
+            true
         });
     }
 
     /// One object is gone.
     pub fn remove(&self, key: &str) {
-        self.board.change(self.index, |state| {
-            if let Some(entries) = &mut state.entries {
-                entries.remove(key);
-            }
-        });
+        self.board.change(self.index, |state| state.entries.as_mut().is_some_and(|entries| entries.remove(key).is_some()));
     }
 
     /// The source cannot be read now. What it said before stands.
     pub fn trouble(&self, message: String) {
         self.board.change(self.index, |state| {
-            if state.trouble.as_ref() != Some(&message) {
-                tracing::warn!(source = %state.label, "cannot read a source of clusters: {message}");
+            if state.trouble.as_ref() == Some(&message) {
+                return false;
             }
+            tracing::warn!(source = %state.label, "cannot read a source of clusters: {message}");
             state.trouble = Some(message);
+            true
         });
     }
 
     /// Something that the source was told to find is not there.
     pub fn missing(&self, message: Option<String>) {
         self.board.change(self.index, |state| {
-            if let Some(message) = message.as_ref().filter(|message| state.missing.as_ref() != Some(message)) {
+            if state.missing == message {
+                return false;
+            }
+            if let Some(message) = &message {
                 tracing::warn!(source = %state.label, "{message}");
             }
             state.missing = message;
+            true
         });
     }
 
@@ -214,9 +219,14 @@ impl Feed {
     }
 }
 
-fn warn_of(key: &str, entry: &Entry) {
-    if let Err(reason) = &entry.member {
-        tracing::warn!(object = key, "not a member: {reason}");
+impl State {
+    /// Once for each reason: objects change for other reasons, too.
+    fn warn_of(&self, key: &str, entry: &Entry) {
+        let Err(reason) = &entry.member else { return };
+        let before = self.entries.as_ref().and_then(|entries| entries.get(key));
+        if before.is_none_or(|before| before.member != entry.member) {
+            tracing::warn!(source = %self.label, object = key, "not a member: {reason}");
+        }
     }
 }
 

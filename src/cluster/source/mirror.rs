@@ -72,12 +72,11 @@ fn key(object: &impl ResourceExt) -> String {
 }
 
 fn code(error: &watcher::Error) -> Option<u16> {
-    let status = match error {
+    match error {
         watcher::Error::InitialListFailed(kube::Error::Api(status))
         | watcher::Error::WatchStartFailed(kube::Error::Api(status))
         | watcher::Error::WatchFailed(kube::Error::Api(status))
-        | watcher::Error::WatchError(status) => status,
-        _ => return None,
-    };
-    Some(status.code)
+        | watcher::Error::WatchError(status) => Some(status.code),
+        _ => None,
+    }
 }

@@ -26,4 +26,4 @@ pub use load::{Asking, Loader, read_kubeconfig};
 pub use plugin::PluginError;
 pub use secrets::LABEL;
 pub use sources::Sources;
-pub use twins::{Twins, is_left_to_another};
+pub use twins::{SAME_CLUSTER_AS, Twins, is_left_to_another};

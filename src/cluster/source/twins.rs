@@ -8,7 +8,7 @@ use super::super::{state::Phase, supervisor::MemberState};
 use crate::model::ClusterName;
 
 /// The reason of a member that is the same cluster as an older one.
-const REASON: &str = "SameClusterAs";
+pub const SAME_CLUSTER_AS: &str = "SameClusterAs";
 
 /// What was last seen of the members' identities. A cluster keeps it while it is disconnected, so that the younger of two
 /// registrations does not take over for the time of an outage.
@@ -57,7 +57,7 @@ impl Twins {
 
 /// Whether a member is left to another one.
 pub fn is_left_to_another(member: &MemberState) -> bool {
-    member.reason == REASON
+    member.reason == SAME_CLUSTER_AS
 }
 
 type Age = (bool, Option<Timestamp>);
@@ -71,7 +71,7 @@ fn shelve(member: &mut MemberState, first: &ClusterName, origin: &str) {
     member.phase = Phase::Disconnected;
     member.connection = None;
     member.note = None;
-    member.reason = REASON;
+    member.reason = SAME_CLUSTER_AS;
     member.message = format!(
         "it is the same cluster as {first} ({origin}), which was registered first and is indexed; remove one of the two, or allow both \
          with --allow-same-cluster"
