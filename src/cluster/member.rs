@@ -172,6 +172,8 @@ impl fmt::Debug for Endpoint {
             .field("insecure", &self.insecure)
             .field("proxied", &self.proxy_url.is_some())
             .field("proxy_header", &self.proxy_header.keys())
+            .field("impersonator", &self.impersonator)
+            .field("is_pulled", &self.is_pulled)
             .finish()
     }
 }
@@ -265,7 +267,7 @@ mod tests {
             let Access::Awaited { reason, message } = with(&[pull.clone(), lacking.clone()]) else { panic!("{lacking:?}") };
             assert_eq!(reason, "PullModeWithoutProxy");
             assert!(message.contains("spec.proxyURL"), "{message}");
-            assert!(matches!(with(&[lacking.clone()]), Access::Endpoint(_)), "only in Pull mode");
+            assert!(matches!(with(std::slice::from_ref(&lacking)), Access::Endpoint(_)), "only in Pull mode");
             let proxied = with(&[pull.clone(), lacking, ("proxyURL", json!("http://proxy"))]);
             assert!(matches!(proxied, Access::Endpoint(_)));
         }
