@@ -17,6 +17,7 @@ use crate::{
         Clusters, MemberState, Timing,
         connect::Network,
         source::{SourceArgs, SourceKind, Sources, is_left_to_another},
+        throttle::Rate,
     },
     model::{ClusterName, FieldType, SelectableField},
     pipeline::Pipeline,
@@ -57,6 +58,14 @@ pub struct RunArgs {
     #[arg(long, env = "FLEETDEX_CONNECT_RETRY", default_value_t = 30.0, value_parser = seconds)]
     pub connect_retry: f64,
 
+    /// Requests per second to each member in the long run; probes are not counted, and a watch counts once.
+    #[arg(long, env = "FLEETDEX_MEMBER_QPS", default_value_t = 20.0, value_parser = requests_per_second)]
+    pub member_qps: f64,
+
+    /// Requests to each member that may go out at once after a quiet time.
+    #[arg(long, env = "FLEETDEX_MEMBER_BURST", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub member_burst: u32,
+
     /// Leave the status of Cluster objects alone, because a Karmada control plane writes it.
     #[arg(long, env = "FLEETDEX_LEAVE_CLUSTER_STATUS")]
     pub leave_cluster_status: bool,
@@ -96,6 +105,13 @@ fn seconds(text: &str) -> Result<f64, String> {
     }
 }
 
+fn requests_per_second(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(rate) if (0.1..=10_000.0).contains(&rate) => Ok(rate),
+        _ => Err("a number of requests from 0.1 to 10000".to_owned()),
+    }
+}
+
 fn seconds_or_never(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(seconds) if seconds == 0.0 || (1.0..=604_800.0).contains(&seconds) => Ok(seconds),
@@ -121,7 +137,8 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
         connect_retry: Duration::from_secs_f64(args.connect_retry),
         ..Timing::default()
     };
-    let clusters = Arc::new(Clusters::new(hub.clone(), Arc::new(Network), timing, cancel.child_token()));
+    let network = Network { rate: Rate { per_second: args.member_qps, burst: args.member_burst } };
+    let clusters = Arc::new(Clusters::new(hub.clone(), Arc::new(network), timing, cancel.child_token()));
     let (catalog, catalog_reader) = watch::channel(Arc::new(Catalog::default()));
     let changed = Arc::new(Notify::new());
     let replicas = replicas(&args, &hub, &changed)?;

@@ -12,6 +12,7 @@ use std::{
 const PURE: [&str; 27] = [
     "api",
     "bulk",
+    "cluster/cache/objects",
     "cluster/discovery",
     "cluster/state",
     "interpreter/builtin",

@@ -6,9 +6,11 @@
 #![expect(clippy::cast_precision_loss, reason = "figures for people: counts far below 2^52")]
 #![expect(clippy::float_cmp, reason = "bounds of buckets are compared with themselves, as printed")]
 
+mod broken;
 mod churn;
 mod figures;
 mod first_sync;
+mod fleet;
 mod latency;
 mod limits;
 mod memory;
@@ -73,6 +75,8 @@ enum Part {
     Memory,
     /// How fast the store has everything again after an outage.
     Outage,
+    /// A hundred members: the latency of eighty beside twenty broken ones, and what a hundred cost when nothing happens.
+    Fleet,
 }
 
 impl Part {
@@ -93,6 +97,8 @@ struct Sizes {
     churn: Duration,
     latency: Duration,
     outage: Duration,
+    /// Members of a fleet, of which a fifth is broken for a while.
+    members: usize,
     /// Until what was used for a moment is given back, and what should not happen would have happened.
     quiet: Duration,
 }
@@ -107,6 +113,7 @@ impl Sizes {
         churn: Duration::from_secs(30),
         latency: Duration::from_secs(30),
         outage: Duration::from_mins(1),
+        members: 100,
         quiet: Duration::from_secs(15),
     };
     const QUICK: Self = Self {
@@ -118,6 +125,7 @@ impl Sizes {
         churn: Duration::from_secs(5),
         latency: Duration::from_secs(5),
         outage: Duration::from_secs(10),
+        members: 20,
         quiet: Duration::from_secs(3),
     };
 }
@@ -182,6 +190,9 @@ async fn measure(fleet: &Fleet, arguments: &BenchArgs, figures: &mut Figures) ->
     }
     if arguments.wants(Part::Outage) {
         outage::measure(fleet, &sizes, figures).await?;
+    }
+    if arguments.wants(Part::Fleet) {
+        fleet::measure(fleet, &sizes, figures).await?;
     }
     Ok(())
 }

@@ -99,6 +99,24 @@ impl Objects {
         Ok(token.with_context(|| format!("{}: no token for {name}", self.server))?.to_owned())
     }
 
+    /// A token of a service account that holds as long as a Secret of namespace `default` is there, which is made.
+    pub async fn token_bound_to(&self, secret: &str, account: &str) -> Result<String> {
+        let object = json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": secret } });
+        let made = self.apply(&format!("api/v1/namespaces/default/secrets/{secret}"), &object).await?;
+        let bound = json!({ "kind": "Secret", "apiVersion": "v1", "name": secret, "uid": made["metadata"]["uid"] });
+        let request =
+            json!({ "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": { "boundObjectRef": bound } });
+        let answer = self.create(&format!("{}/token", service_account_path(account)), &request).await?;
+        let token = answer["status"]["token"].as_str();
+        Ok(token.with_context(|| format!("{}: no token for {account}", self.server))?.to_owned())
+    }
+
+    /// The same objects, asked for with another token.
+    #[must_use]
+    pub fn with_token(&self, token: &str) -> Self {
+        Self { token: token.to_owned(), ..self.clone() }
+    }
+
     async fn checked(&self, method: Method, path: &str, content_type: &str, body: Option<&Value>) -> Result<Value> {
         let (status, answer) = self.send(method.clone(), path, content_type, body).await?;
         ensure!(status.is_success(), "{}: {method} {path}: {status}: {answer}", self.server);

@@ -7,6 +7,7 @@ use fleetdex::{
     api::cluster::SecretReference,
     cluster::{
         Clusters, Member, Timing,
+        bearer::Bearer,
         connect::{Connect, ConnectError},
         credentials::Credentials,
         member::{Access, Endpoint},
@@ -44,8 +45,8 @@ const OWNER: &str = "control-plane";
 pub struct Surroundings {
     /// The control plane; its Secrets hold the members' credentials.
     pub hub: apiserver::Server,
-    /// Every cluster, whether or not it is a member.
-    pub servers: BTreeMap<ClusterName, apiserver::Server>,
+    /// How clusters are reached.
+    pub connect: Arc<dyn Connect>,
     /// OpenSearch.
     pub store: OpenSearchService,
     /// What may wait and be under way.
@@ -104,8 +105,7 @@ impl Operator {
 }
 
 async fn operate(surroundings: Surroundings, mut wanted: watch::Receiver<Wanted>, stop: CancellationToken) {
-    let Surroundings { hub, servers, store, limits, audit_interval } = surroundings;
-    let connect = Arc::new(InProcess(servers));
+    let Surroundings { hub, connect, store, limits, audit_interval } = surroundings;
     let clusters = Clusters::new(hub.client(), connect, Timing::default(), stop.child_token());
     let mut connections = clusters.changed();
     let changed = Arc::new(Notify::new());
@@ -149,12 +149,12 @@ fn member(name: &ClusterName) -> Member {
     }
 }
 
-/// Clients for servers in this process.
-struct InProcess(BTreeMap<ClusterName, apiserver::Server>);
+/// Clients for servers in this process: every cluster, whether or not it is a member.
+pub struct InProcess(pub BTreeMap<ClusterName, apiserver::Server>);
 
 #[async_trait]
 impl Connect for InProcess {
-    async fn connect(&self, member: &Member, _: &Credentials) -> Result<kube::Client, ConnectError> {
+    async fn connect(&self, member: &Member, _: &Credentials, _: &Bearer) -> Result<kube::Client, ConnectError> {
         let server = self.0.get(&member.name);
         server.map(apiserver::Server::client).ok_or(ConnectError::EndpointMissing)
     }

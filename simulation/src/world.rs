@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use crate::{
     SECRET_VALUE, apiserver,
     opensearch::OpenSearch,
-    operator::{Operator, Surroundings, Wanted},
+    operator::{InProcess, Operator, Surroundings, Wanted},
     oracle,
     selection::{KINDS, Kind, NAMESPACES, STEADY, Selection},
 };
@@ -77,8 +77,13 @@ impl World {
         let leaked = watch_for_secrets(&store);
         let selection = Selection::random(&mut random);
         let wanted = Wanted { members: names, registries: vec![selection.registry()?] };
-        let surroundings =
-            Surroundings { hub, servers: servers.clone(), store: store.service(), limits: limits(&mut random), audit_interval };
+        let surroundings = Surroundings {
+            hub,
+            connect: Arc::new(InProcess(servers.clone())),
+            store: store.service(),
+            limits: limits(&mut random),
+            audit_interval,
+        };
         let operators = vec![Operator::start(surroundings.clone(), wanted.clone())];
         let mut world = Self {
             random,

@@ -26,14 +26,16 @@ use kube::{
     config::AuthInfo,
 };
 use rustls::crypto::aws_lc_rs;
-use tower::{BoxError, Service, ServiceBuilder};
+use tower::{BoxError, Service, ServiceBuilder, filter::FilterLayer};
 use tower_http::decompression::DecompressionLayer;
 
 use super::{
+    bearer::Bearer,
     credentials::{Credentials, CredentialsError, Impersonation, SecretName, Trust},
     member::Member,
     proxy::{Proxy, Scheme},
     source::KubeconfigProblem,
+    throttle::{Rate, ThrottleLayer},
 };
 
 /// How Fleetdex names itself to members.
@@ -46,8 +48,9 @@ const KEEPALIVE: Duration = Duration::from_secs(30);
 /// Makes clients for members.
 #[async_trait]
 pub trait Connect: Send + Sync + 'static {
-    /// A client for `member`. Nothing needs to be sent yet: the caller probes the member next.
-    async fn connect(&self, member: &Member, credentials: &Credentials) -> Result<Client, ConnectError>;
+    /// A client for `member`, whose requests bear the token that `bearer` holds at the time. Nothing needs to be sent yet: the
+    /// caller probes the member next.
+    async fn connect(&self, member: &Member, credentials: &Credentials, bearer: &Bearer) -> Result<Client, ConnectError>;
 }
 
 /// No client could be made for a member. No message holds anything of a Secret or of a proxy's URL.
@@ -150,17 +153,29 @@ impl ConnectError {
 
 /// Connects over the network.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Network;
+pub struct Network {
+    /// How many requests each member gets.
+    pub rate: Rate,
+}
 
 #[async_trait]
 impl Connect for Network {
-    async fn connect(&self, _: &Member, credentials: &Credentials) -> Result<Client, ConnectError> {
+    async fn connect(&self, _: &Member, credentials: &Credentials, bearer: &Bearer) -> Result<Client, ConnectError> {
         // kube and the store's client must agree on one TLS provider; a second installation is refused and harmless.
         let _installed_before = aws_lc_rs::default_provider().install_default();
         let config = config(credentials)?;
         let proxy = Proxy::of(credentials.proxy_url.as_deref(), &credentials.proxy_header)?;
-        build(&config, proxy).map_err(|error| ConnectError::Tls(Box::new(error)))
+        let layers = Layers { throttle: ThrottleLayer::new(self.rate), bearer: bearer.clone() };
+        build(&config, layers, proxy).map_err(|error| ConnectError::Tls(Box::new(error)))
     }
+}
+
+/// How a member is reached, for other clients than ours: with the token of this moment.
+pub(super) fn rest_config(credentials: &Credentials, bearer: &Bearer) -> Result<Config, ConnectError> {
+    let mut config = config(credentials)?;
+    config.auth_info.token = bearer.token().map(Into::into);
+    config.proxy_url = credentials.proxy_url.as_deref().and_then(|url| url.parse().ok());
+    Ok(config)
 }
 
 fn config(credentials: &Credentials) -> Result<Config, ConnectError> {
@@ -179,16 +194,12 @@ fn config(credentials: &Credentials) -> Result<Config, ConnectError> {
     Ok(config)
 }
 
-/// A token beats user and password. Nothing here makes kube read a file or run a program.
+/// A token beats user and password; it is borne by a layer of ours. Nothing here makes kube read a file or run a program.
 fn auth_info(credentials: &Credentials) -> AuthInfo {
     let mut info = AuthInfo::default();
-    match (&credentials.token, &credentials.password) {
-        (Some(token), _) => info.token = Some(token.clone().into()),
-        (None, Some(login)) => {
-            info.username = Some(login.user.clone());
-            info.password = Some(login.password.clone().into());
-        }
-        (None, None) => {}
+    if let (None, Some(login)) = (&credentials.token, &credentials.password) {
+        info.username = Some(login.user.clone());
+        info.password = Some(login.password.clone().into());
     }
     if let Some(identity) = &credentials.identity {
         info.client_certificate_data = Some(STANDARD.encode(&identity.certificate));
@@ -224,13 +235,20 @@ fn shown(url: &str) -> String {
     }
 }
 
-fn build(config: &Config, proxy: Option<Proxy>) -> Result<Client, kube::Error> {
+/// What a client has beside the layers of kube.
+struct Layers {
+    throttle: ThrottleLayer,
+    /// Not kube's own layer, which holds on to the token that it was made with.
+    bearer: Bearer,
+}
+
+fn build(config: &Config, layers: Layers, proxy: Option<Proxy>) -> Result<Client, kube::Error> {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
     tcp.set_keepalive(Some(KEEPALIVE));
     let Some(proxy) = proxy else {
-        return client(config, tcp);
+        return client(config, layers, tcp);
     };
     match proxy.scheme {
         Scheme::Socks5 => {
@@ -238,19 +256,19 @@ fn build(config: &Config, proxy: Option<Proxy>) -> Result<Client, kube::Error> {
             if let Some(login) = proxy.login {
                 socks = socks.with_auth(login.user, login.password);
             }
-            client(config, socks)
+            client(config, layers, socks)
         }
-        Scheme::Http => client(config, Tunnel::new(proxy.uri, tcp).with_headers(proxy.headers)),
+        Scheme::Http => client(config, layers, Tunnel::new(proxy.uri, tcp).with_headers(proxy.headers)),
         // As in client-go, the proxy's certificate is checked like the member's.
         Scheme::Https => {
             let tls = config.rustls_https_connector_with_connector(tcp)?;
-            client(config, Tunnel::new(proxy.uri, tls).with_headers(proxy.headers))
+            client(config, layers, Tunnel::new(proxy.uri, tls).with_headers(proxy.headers))
         }
     }
 }
 
-/// The layers that kube itself would stack, over a connector of ours and without its retries.
-fn client<C>(config: &Config, connector: C) -> Result<Client, kube::Error>
+/// The layers that kube itself would stack and ours, over a connector of ours and without kube's retries.
+fn client<C>(config: &Config, layers: Layers, connector: C) -> Result<Client, kube::Error>
 where
     C: Service<Uri> + Clone + Send + Sync + 'static,
     C::Response: Connection + Read + Write + Send + Unpin + 'static,
@@ -263,9 +281,12 @@ where
     limited.set_write_timeout(config.write_timeout);
     let http: HttpClient<_, Body> = HttpClient::builder(TokioExecutor::new()).build(limited);
     let service = ServiceBuilder::new()
+        .layer(layers.throttle)
         .layer(config.base_uri_layer())
         .layer(DecompressionLayer::new().no_br().no_deflate().no_zstd().gzip(true))
         .option_layer(config.auth_layer()?)
+        .map_err(BoxError::from)
+        .layer(FilterLayer::new(layers.bearer))
         .layer(config.extra_headers_layer()?)
         .map_err(BoxError::from)
         .service(http);

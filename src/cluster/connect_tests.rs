@@ -41,6 +41,11 @@ fn credentials(endpoint: Endpoint) -> Credentials {
     }
 }
 
+async fn connect(credentials: &Credentials) -> Result<Client, ConnectError> {
+    let bearer = Bearer::new(credentials.token.as_deref());
+    Network::default().connect(&member(), credentials, &bearer).await
+}
+
 async fn listener() -> (TcpListener, String) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -58,7 +63,7 @@ async fn head(stream: &mut TcpStream) -> String {
 
 /// Connects to `endpoint`, asks for `/readyz`, and gives back the text of the answer.
 async fn ask(endpoint: Endpoint) -> Result<String, kube::Error> {
-    let client = Network.connect(&member(), &credentials(endpoint)).await.unwrap();
+    let client = connect(&credentials(endpoint)).await.unwrap();
     let request = Request::builder().method(Method::GET).uri("/readyz").body(Body::empty()).unwrap();
     let response = client.send(request).await?;
     let body = response.into_body().collect().await.unwrap().to_bytes();
@@ -106,7 +111,7 @@ async fn a_kubeconfig_can_ask_as_somebody_else_and_with_a_password() {
         password,
         ..Credentials::default()
     };
-    let client = Network.connect(&member(), &credentials).await.unwrap();
+    let client = connect(&credentials).await.unwrap();
     let request = Request::builder().uri("/readyz").body(Body::empty()).unwrap();
     let (request, answer) = tokio::join!(server, client.send(request));
     assert!(answer.unwrap().status().is_success());
@@ -114,6 +119,37 @@ async fn a_kubeconfig_can_ask_as_somebody_else_and_with_a_password() {
     for header in ["user: alice", "uid: 7", "group: dev", "group: ops", "extra-scopes: view"] {
         assert!(request.contains(&format!("impersonate-{header}\r\n")), "{header} in {request}");
     }
+}
+
+#[tokio::test]
+async fn checklist_49_an_exchanged_token_goes_out_with_the_next_request_of_the_same_client() {
+    let (listener, address) = listener().await;
+    let credentials = credentials(Endpoint { url: format!("http://{address}"), ..Endpoint::default() });
+    let bearer = Bearer::new(credentials.token.as_deref());
+    let client = Network::default().connect(&member(), &credentials, &bearer).await.unwrap();
+    let server = async {
+        // One connection: what is open stays open.
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut requests = Vec::new();
+        for _ in 0..2 {
+            requests.push(head(&mut stream).await);
+            stream.write_all(ANSWER).await.unwrap();
+        }
+        requests
+    };
+    let asker = async {
+        for token in ["hunter2", "correct-horse"] {
+            bearer.exchange(Some(token));
+            let request = Request::get("/readyz").body(Body::empty()).unwrap();
+            client.send(request).await.unwrap().into_body().collect().await.unwrap();
+        }
+    };
+    let (requests, ()) = tokio::join!(server, asker);
+    assert!(requests[0].contains("authorization: bearer hunter2\r\n"), "{}", requests[0]);
+    assert!(requests[1].contains("authorization: bearer correct-horse\r\n"), "{}", requests[1]);
+    let config = rest_config(&credentials, &bearer).unwrap();
+    let token = config.auth_info.token.unwrap();
+    assert_eq!(secrecy::ExposeSecret::expose_secret(&token), "correct-horse");
 }
 
 #[tokio::test]
@@ -212,7 +248,7 @@ async fn a_member_without_a_usable_address_is_refused_with_advice() {
         ("https://a b", "EndpointInvalid"),
     ] {
         let endpoint = Endpoint { url: url.into(), ..Endpoint::default() };
-        let error = Network.connect(&member(), &credentials(endpoint)).await.err().unwrap();
+        let error = connect(&credentials(endpoint)).await.err().unwrap();
         assert_eq!(error.reason(), reason, "{url}");
         assert!(error.to_string().contains("https://"), "{error}");
         assert!(!format!("{error} {error:?}").contains("hunter2"), "{error:?}");

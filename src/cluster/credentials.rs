@@ -70,13 +70,13 @@ pub struct Password {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Impersonation {
     /// The user.
-    pub(super) user: Option<String>,
+    pub user: Option<String>,
     /// The user's UID.
-    pub(super) uid: Option<String>,
+    pub uid: Option<String>,
     /// The user's groups.
-    pub(super) groups: Vec<String>,
+    pub groups: Vec<String>,
     /// What else is known of the user.
-    pub(super) extra: BTreeMap<String, Vec<String>>,
+    pub extra: BTreeMap<String, Vec<String>>,
 }
 
 /// A Secret does not hold what a connection needs.
@@ -129,6 +129,11 @@ impl Credentials {
     /// URL of the API server.
     pub fn server(&self) -> &str {
         &self.server
+    }
+
+    /// Bearer token.
+    pub(super) fn token(&self) -> Option<&str> {
+        self.token.as_deref()
     }
 
     /// Whether a connection made with `other` can go on with another token: nothing else is different.

@@ -143,20 +143,51 @@ pub async fn kubernetes_version(client: &Client, timeout: Duration) -> Result<St
 /// The UID of namespace `kube-system`, which tells a cluster from another one under the same name. `None` if the
 /// member lets us not read it or has no such namespace.
 pub async fn identity(client: &Client, timeout: Duration) -> Result<Option<String>, RequestError> {
+    uid_of(client, "/api/v1/namespaces/kube-system", timeout).await
+}
+
+/// The UID of an object. `None` if the member lets us not read it or has no such object.
+async fn uid_of(client: &Client, path: &str, timeout: Duration) -> Result<Option<String>, RequestError> {
     #[derive(serde::Deserialize)]
-    struct Namespace {
+    struct Object {
         metadata: Metadata,
     }
     #[derive(serde::Deserialize)]
     struct Metadata {
         uid: String,
     }
-    let answer: Result<Namespace, _> = get_json(client, "/api/v1/namespaces/kube-system", timeout).await;
+    let answer: Result<Object, _> = get_json(client, path, timeout).await;
     match answer {
-        Ok(namespace) => Ok(Some(namespace.metadata.uid)),
+        Ok(object) => Ok(Some(object.metadata.uid)),
         Err(error) if matches!(error.status(), Some(StatusCode::FORBIDDEN | StatusCode::NOT_FOUND)) => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// The Pod that this program runs in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnPod {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its UID.
+    pub uid: String,
+}
+
+impl OwnPod {
+    /// From `POD_NAMESPACE`, `POD_NAME` and `POD_UID`, which the downward API sets; `None` unless all three are there.
+    pub fn from_env() -> Option<Self> {
+        let read = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        Some(Self { namespace: read("POD_NAMESPACE")?, name: read("POD_NAME")?, uid: read("POD_UID")? })
+    }
+}
+
+/// Whether a member is the cluster that this program runs in: it has the same Pod. A member that lets us not read the Pod
+/// counts as another one.
+pub async fn is_own(client: &Client, pod: Option<&OwnPod>, timeout: Duration) -> Result<bool, RequestError> {
+    let Some(OwnPod { namespace, name, uid }) = pod else { return Ok(false) };
+    Ok(uid_of(client, &format!("/api/v1/namespaces/{namespace}/pods/{name}"), timeout).await?.as_ref() == Some(uid))
 }
 
 /// Whether the API server is ready to serve. Servers older than Kubernetes 1.16 only know `/healthz`.
@@ -207,6 +238,25 @@ mod tests {
 
     const API: &str = include_str!("testdata/aggregated_api.json");
     const APIS: &str = include_str!("testdata/aggregated_apis.json");
+
+    #[tokio::test]
+    async fn checklist_46_a_member_is_our_own_cluster_if_it_has_our_pod() {
+        const PATH: &str = "/api/v1/namespaces/fleet/pods/fleetdex-0";
+        let pod = OwnPod { namespace: "fleet".into(), name: "fleetdex-0".into(), uid: "u1".into() };
+        for (code, body, expected) in [
+            (200, r#"{ "metadata": { "uid": "u1" } }"#, Some(true)),
+            (200, r#"{ "metadata": { "uid": "u2" } }"#, Some(false)),
+            (404, "", Some(false)),
+            // There no member would do that: its accounts may everything.
+            (403, "", Some(false)),
+            (500, "", None),
+        ] {
+            let (client, asked) = member(&[(PATH, code, "", body)]);
+            assert_eq!(is_own(&client, Some(&pod), TIMEOUT).await.ok(), expected, "{code} {body}");
+            assert!(!is_own(&client, None, TIMEOUT).await.unwrap());
+            assert_eq!(asked.lock().unwrap().len(), 1);
+        }
+    }
 
     #[tokio::test]
     async fn unchanged_discovery_is_the_same_and_costs_two_requests() {

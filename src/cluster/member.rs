@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 
 use crate::{
-    api::cluster::{Cluster, SecretReference},
+    api::cluster::{Cluster, SecretReference, SyncMode},
     model::{ClusterName, InvalidName},
 };
 
@@ -71,6 +71,10 @@ pub struct KubeconfigFile {
     pub context: String,
 }
 
+/// What a member in Pull mode lacks.
+pub(super) const PULL_ADVICE: &str = "Fleetdex reads its API server itself: set spec.apiEndpoint and spec.secretRef to an address and a \
+                                      token that are good from here, or spec.proxyURL to a proxy that reaches it";
+
 /// Where and how an API server is reached, as written by a person: [`super::connect`] checks it.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Endpoint {
@@ -84,6 +88,10 @@ pub struct Endpoint {
     pub proxy_url: Option<String>,
     /// Headers for the proxy.
     pub proxy_header: BTreeMap<String, String>,
+    /// The Secret whose token may ask the member as somebody else.
+    pub impersonator: Option<SecretReference>,
+    /// The member is in Karmada's Pull mode, in which an agent in it reaches the control plane and not the other way round.
+    pub is_pulled: bool,
 }
 
 impl Member {
@@ -142,12 +150,14 @@ impl TryFrom<&Cluster> for Member {
             zones: zones(cluster),
             origin: format!("Cluster {}", cluster.name_any()),
             created: cluster.metadata.creation_timestamp.as_ref().map(|time| time.0),
-            access: Access::Endpoint(Endpoint {
+            access: access(Endpoint {
                 url: spec.api_endpoint.clone().unwrap_or_default(),
                 secret: spec.secret_ref.clone(),
                 insecure: spec.insecure_skip_tls_verification.unwrap_or_default(),
                 proxy_url: not_empty(spec.proxy_url.as_ref()),
                 proxy_header: spec.proxy_header.clone().unwrap_or_default(),
+                impersonator: spec.impersonator_secret_ref.clone(),
+                is_pulled: spec.sync_mode == Some(SyncMode::Pull),
             }),
         })
     }
@@ -162,7 +172,21 @@ impl fmt::Debug for Endpoint {
             .field("insecure", &self.insecure)
             .field("proxied", &self.proxy_url.is_some())
             .field("proxy_header", &self.proxy_header.keys())
+            .field("impersonator", &self.impersonator)
+            .field("is_pulled", &self.is_pulled)
             .finish()
+    }
+}
+
+/// Many members in Pull mode have neither an address nor a token that are good for us. That is no fault that trying again would mend.
+fn access(endpoint: Endpoint) -> Access {
+    let is_unreachable = endpoint.proxy_url.is_none() && (endpoint.url.is_empty() || endpoint.secret.is_none());
+    if !(endpoint.is_pulled && is_unreachable) {
+        return Access::Endpoint(endpoint);
+    }
+    Access::Awaited {
+        reason: "PullModeWithoutProxy",
+        message: format!("the cluster is in Pull mode, in which nobody outside of it needs to reach it, and {PULL_ADVICE}"),
     }
 }
 
@@ -226,6 +250,28 @@ mod tests {
             assert!(!before.connects_like(&member(&changed)), "{field}");
         }
         assert!(!before.connects_like(&Member { uid: "u2".into(), ..before.clone() }));
+    }
+
+    #[test]
+    fn a_member_in_pull_mode_that_cannot_be_reached_says_so_and_is_left_alone() {
+        let way = json!({ "apiEndpoint": "https://a", "secretRef": { "namespace": "n", "name": "s" } });
+        let with = |changes: &[(&str, Value)]| {
+            let mut spec = way.clone();
+            for (field, value) in changes {
+                spec[*field] = value.clone();
+            }
+            member(&spec).access
+        };
+        let pull = ("syncMode", json!("Pull"));
+        for lacking in [("apiEndpoint", json!("")), ("secretRef", Value::Null)] {
+            let Access::Awaited { reason, message } = with(&[pull.clone(), lacking.clone()]) else { panic!("{lacking:?}") };
+            assert_eq!(reason, "PullModeWithoutProxy");
+            assert!(message.contains("spec.proxyURL"), "{message}");
+            assert!(matches!(with(std::slice::from_ref(&lacking)), Access::Endpoint(_)), "only in Pull mode");
+            let proxied = with(&[pull.clone(), lacking, ("proxyURL", json!("http://proxy"))]);
+            assert!(matches!(proxied, Access::Endpoint(_)));
+        }
+        assert!(matches!(with(&[pull]), Access::Endpoint(endpoint) if endpoint.is_pulled));
     }
 
     #[test]

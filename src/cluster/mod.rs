@@ -3,10 +3,15 @@
 //! [`source`] says which members there are and how they are reached, [`member`] who one is, [`connect`] makes a client for it, [`discovery`] reads what it serves, [`state`]
 //! decides when it is probed, given up and reconnected, and [`supervisor`] runs all of it, one task per member.
 
+pub mod bearer;
+pub mod cache;
 pub mod connect;
 pub mod credentials;
 pub mod discovery;
+pub mod events;
 pub mod fetch;
+mod follow;
+pub mod impersonate;
 pub mod member;
 mod proxy;
 pub mod request;
@@ -15,6 +20,7 @@ pub mod state;
 pub mod status;
 pub mod supervisor;
 mod task;
+pub mod throttle;
 
 pub use member::Member;
 pub use state::{Phase, Timing};

@@ -7,9 +7,10 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     panic::AssertUnwindSafe,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use futures::FutureExt;
@@ -22,12 +23,16 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    connect::Connect,
+    bearer::Bearer,
+    connect::{self, Connect, ConnectError},
+    credentials::Credentials,
     discovery::Discovery,
-    member::Member,
-    source::Loader,
-    state::{Accessor, Fault, Happened, Phase, Timing},
-    task::MemberTask,
+    events::{Events, Publisher, Reasons},
+    fetch::OwnPod,
+    member::{Access, Member},
+    source::{Asking, Loader},
+    state::{Accessor, Fault, Happened, Health, Phase, Timing},
+    task::{MemberTask, moment},
 };
 use crate::model::ClusterName;
 
@@ -40,6 +45,34 @@ pub struct Connection {
     pub client: Client,
     /// UID of the member's namespace `kube-system`: another UID is another cluster. `None` if it may not be read.
     pub uid: Option<String>,
+    /// Whether the member is the cluster that this program runs in; see [`Clusters::recognise`].
+    pub is_own: bool,
+    /// How it was made. `None` for a client that somebody else made.
+    way: Option<Way>,
+}
+
+/// What a connection was made from.
+#[derive(Clone)]
+pub(super) struct Way {
+    pub(super) credentials: Credentials,
+    pub(super) bearer: Bearer,
+}
+
+impl Connection {
+    /// A connection over a client that somebody else made.
+    pub fn new(id: u64, client: Client, uid: Option<String>) -> Self {
+        Self { id, client, uid, is_own: false, way: None }
+    }
+
+    pub(super) fn made(self, way: Way, is_own: bool) -> Self {
+        Self { way: Some(way), is_own, ..self }
+    }
+
+    /// How the member is reached, with the token of this moment.
+    pub(super) fn rest_config(&self) -> Option<kube::Config> {
+        let Way { credentials, bearer } = self.way.as_ref()?;
+        connect::rest_config(credentials, bearer).ok()
+    }
 }
 
 /// Where a member stands.
@@ -77,7 +110,9 @@ pub(super) struct Shared {
     pub(super) loader: Loader,
     pub(super) connect: Arc<dyn Connect>,
     pub(super) timing: Timing,
+    pub(super) own_pod: OnceLock<OwnPod>,
     entries: Mutex<BTreeMap<ClusterName, Entry>>,
+    events: Publisher,
     changed: watch::Sender<u64>,
     last_connection: AtomicU64,
 }
@@ -86,6 +121,7 @@ struct Entry {
     /// The task that may publish here. One that was stopped may still be about to.
     task: u64,
     state: MemberState,
+    health: Health,
 }
 
 #[derive(Default)]
@@ -109,11 +145,19 @@ impl Clusters {
             loader: loader.into(),
             connect,
             timing,
+            own_pod: OnceLock::new(),
             entries: Mutex::default(),
+            events: Publisher::default(),
             changed: watch::Sender::new(0),
             last_connection: AtomicU64::new(0),
         };
         Self { shared: Arc::new(shared), tasks: Mutex::default(), shutdown }
+    }
+
+    /// Tells members that are this program's own cluster by its Pod, which is looked for at each connect from now on:
+    /// [`Connection::is_own`]. It takes the right to get that Pod. Only the first Pod counts.
+    pub fn recognise(&self, own_pod: OwnPod) {
+        let _is_known_already = self.shared.own_pod.set(own_pod);
     }
 
     /// Makes `members` the members: starts new ones, stops others, reconnects those whose address or credentials
@@ -147,6 +191,27 @@ impl Clusters {
         lock(&self.shared.entries).get(cluster).map(|entry| entry.state.clone())
     }
 
+    /// All members, connected or not.
+    pub fn names(&self) -> Vec<ClusterName> {
+        lock(&self.shared.entries).keys().cloned().collect()
+    }
+
+    /// The connection of a member, while there is one.
+    pub fn connection(&self, cluster: &ClusterName) -> Option<Connection> {
+        lock(&self.shared.entries).get(cluster)?.state.connection.clone()
+    }
+
+    /// What connects and probes of a member have shown; nothing of one that is none.
+    pub fn health(&self, cluster: &ClusterName) -> Health {
+        lock(&self.shared.entries).get(cluster).map(|entry| entry.health).unwrap_or_default()
+    }
+
+    /// Tells of each connect and disconnect of a member from now on, and once of each of these times that pass without a
+    /// successful probe.
+    pub fn events(&self, probe_failure: &[Duration]) -> Events {
+        self.shared.events.subscribe(probe_failure)
+    }
+
     /// A number that grows with every change of any state or discovery.
     pub fn changed(&self) -> watch::Receiver<u64> {
         self.shared.changed.subscribe()
@@ -165,12 +230,21 @@ impl Clusters {
         while set.join_next().await.is_some() {}
     }
 
+    pub(super) async fn load(&self, access: &Access, asking: Asking) -> Result<Credentials, ConnectError> {
+        self.shared.loader.load(access, asking, self.shared.timing.request_timeout).await
+    }
+
+    pub(super) fn connector(&self) -> &dyn Connect {
+        &*self.shared.connect
+    }
+
     fn tell(&self, tasks: &mut Tasks, member: Arc<Member>) {
         match tasks.running.get(&member.name) {
             None => self.start(tasks, &member),
             Some(running) if *running.member.borrow() == member => {}
             Some(running) => {
-                self.shared.publish(&member.name, running.id, |state| state.member = member.clone());
+                let health = self.health(&member.name);
+                self.shared.publish(&member.name, running.id, health, |state| state.member = member.clone());
                 running.member.send_replace(member);
             }
         }
@@ -227,7 +301,7 @@ impl Shared {
     }
 
     /// Changes the state of a member, if task `task` still runs it, and tells those who wait if anything is different.
-    pub(super) fn publish(&self, name: &ClusterName, task: u64, change: impl FnOnce(&mut MemberState)) {
+    pub(super) fn publish(&self, name: &ClusterName, task: u64, health: Health, change: impl FnOnce(&mut MemberState)) {
         let mut entries = lock(&self.entries);
         let Some(entry) = entries.get_mut(name).filter(|entry| entry.task == task) else {
             return;
@@ -238,11 +312,14 @@ impl Shared {
             state.since = Timestamp::now();
         }
         let different = state != entry.state;
+        let reasons = Reasons::between(entry.state.connection.as_ref(), state.connection.as_ref());
         entry.state = state;
+        entry.health = health;
         drop(entries);
         if different {
             self.bump();
         }
+        self.events.tell(name, reasons, &health, moment().now);
     }
 
     fn insert(&self, task: u64, member: &Arc<Member>) {
@@ -258,12 +335,13 @@ impl Shared {
             kubernetes_version: None,
             note: None,
         };
-        lock(&self.entries).insert(member.name.clone(), Entry { task, state });
+        lock(&self.entries).insert(member.name.clone(), Entry { task, state, health: Health::default() });
         self.bump();
     }
 
     fn remove(&self, name: &ClusterName) {
         lock(&self.entries).remove(name);
+        self.events.forget(name);
         self.bump();
     }
 
@@ -280,7 +358,7 @@ impl MemberTask {
             unauthorized: false,
         };
         let mut accessor = Accessor::default();
-        accessor.observe(Happened::ConnectFailed(fault), self.timing());
+        accessor.observe(Happened::ConnectFailed(fault), moment(), self.timing());
         self.show(&accessor);
     }
 }
@@ -298,7 +376,7 @@ impl std::fmt::Debug for Connection {
 }
 
 /// No code that holds one of these locks can leave its data half changed, so a poisoned one is as good as any.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -4,7 +4,11 @@ use std::{collections::BTreeMap, time::Duration};
 
 use async_trait::async_trait;
 use base64::{Engine, engine::general_purpose::STANDARD};
+use bytes::Bytes;
+use futures::{StreamExt, channel::mpsc};
 use http::{Request, Response, StatusCode};
+use http_body::Frame;
+use http_body_util::{BodyExt, StreamBody, combinators::UnsyncBoxBody};
 use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
@@ -14,11 +18,11 @@ use super::*;
 use crate::{
     api::cluster::SecretReference,
     cluster::{
-        connect::ConnectError,
-        credentials::Credentials,
-        member::{Access, Endpoint},
+        bearer::Bearer, credentials::Impersonation, events::ClusterEvent, impersonate::ImpersonateError, member::Endpoint,
     },
 };
+
+const CERTIFICATE: &str = include_str!("testdata/ca.pem");
 
 /// What the fake control plane and the fake members answer.
 #[derive(Clone)]
@@ -28,6 +32,13 @@ struct Fleet(Arc<Mutex<Answers>>);
 struct Answers {
     /// Secret name → token.
     secrets: BTreeMap<String, String>,
+    /// The CA bundle in every Secret.
+    bundle: Option<String>,
+    /// Whether Secrets may be watched.
+    watchable: bool,
+    /// Open watches of Secrets, by name.
+    watches: Vec<(String, mpsc::UnboundedSender<Bytes>)>,
+    last_version: u32,
     members: BTreeMap<ClusterName, Fake>,
     requests: Vec<String>,
     /// The control plane does not answer.
@@ -43,6 +54,8 @@ struct Fake {
     ready: Option<u16>,
     hangs: bool,
     panics: bool,
+    /// As whom, and with which token, clients were last made that ask as somebody else.
+    impersonated: Option<(Impersonation, Option<String>)>,
     /// What reading namespace kube-system answers instead of its UID.
     identity: Option<u16>,
     /// Kinds beside pods.
@@ -79,21 +92,57 @@ impl Fleet {
             let fleet = fleet.clone();
             async move {
                 let name = request.uri().path().rsplit('/').next().unwrap().to_owned();
+                fleet.answers(|answers| answers.requests.push(format!("hub {}", request.uri().path())));
                 if fleet.answers(|answers| answers.silent) {
                     std::future::pending::<()>().await;
                 }
+                if name == "secrets" {
+                    return Ok(fleet.secrets(request.uri().query().unwrap_or_default()));
+                }
                 let token = fleet.answers(|answers| answers.secrets.get(&name).cloned());
                 let Some(token) = token else {
-                    return Ok::<_, BoxError>(answer(404, &failure(404)));
+                    return Ok::<_, BoxError>(boxed(answer(404, &failure(404))));
                 };
-                let data = json!({ "token": STANDARD.encode(token) });
-                Ok(answer(200, &json!({ "metadata": { "name": name }, "data": data })))
+                let bundle = fleet.answers(|answers| answers.bundle.clone()).unwrap_or_else(|| CERTIFICATE.to_owned());
+                let data = json!({ "token": STANDARD.encode(token), "caBundle": STANDARD.encode(bundle) });
+                Ok(boxed(answer(200, &json!({ "metadata": { "name": name }, "data": data }))))
             }
         });
         Client::new(service, "default")
     }
 
-    fn client(&self, name: &ClusterName, token: String) -> Client {
+    /// Lists or watches one Secret. The list is empty: only its version is looked at.
+    fn secrets(&self, query: &str) -> Response<UnsyncBoxBody<Bytes, BoxError>> {
+        if !self.answers(|answers| answers.watchable) {
+            return boxed(answer(403, &failure(403)));
+        }
+        if !query.contains("watch=true") {
+            return boxed(answer(200, &json!({ "metadata": { "resourceVersion": "1" }, "items": [] })));
+        }
+        let name = query.split("metadata.name%3D").nth(1).unwrap().to_owned();
+        let (sender, lines) = mpsc::unbounded();
+        self.answers(|answers| answers.watches.push((name, sender)));
+        Response::new(StreamBody::new(lines.map(|line| Ok::<_, BoxError>(Frame::data(line)))).boxed_unsync())
+    }
+
+    /// Changes a Secret, or deletes it, and tells those who watch it.
+    fn secret(&self, name: &str, token: Option<&str>) {
+        self.answers(|answers| {
+            match token {
+                Some(token) => answers.secrets.insert(name.to_owned(), token.to_owned()),
+                None => answers.secrets.remove(name),
+            };
+            answers.last_version += 1;
+            let kind = if token.is_some() { "MODIFIED" } else { "DELETED" };
+            let object = json!({ "metadata": { "name": name, "resourceVersion": answers.last_version.to_string() } });
+            let line = format!("{}\n", json!({ "type": kind, "object": object }));
+            for (_, watch) in answers.watches.iter().filter(|(watched, _)| watched == name) {
+                let _gone = watch.unbounded_send(line.clone().into());
+            }
+        });
+    }
+
+    fn client(&self, name: &ClusterName, token: Bearer) -> Client {
         let (fleet, name) = (self.clone(), name.clone());
         let service = service_fn(move |request: Request<Body>| {
             let (fleet, name, token) = (fleet.clone(), name.clone(), token.clone());
@@ -107,7 +156,11 @@ impl Fleet {
                     std::future::pending::<()>().await;
                 }
                 let tag = request.headers().get("if-none-match").cloned();
-                Ok::<_, BoxError>(fake.answer(&path, &token, tag.as_ref().and_then(|tag| tag.to_str().ok())))
+                Ok::<_, BoxError>(fake.answer(
+                    &path,
+                    &token.token().unwrap_or_default(),
+                    tag.as_ref().and_then(|tag| tag.to_str().ok()),
+                ))
             }
         });
         Client::new(service, "default")
@@ -167,12 +220,20 @@ impl Fake {
 
 #[async_trait]
 impl Connect for Fleet {
-    async fn connect(&self, member: &Member, credentials: &Credentials) -> Result<Client, ConnectError> {
+    async fn connect(&self, member: &Member, credentials: &Credentials, bearer: &Bearer) -> Result<Client, ConnectError> {
+        if credentials.impersonation != Impersonation::default() {
+            let asked = (credentials.impersonation.clone(), bearer.token());
+            self.member(member.name.as_str(), |fake| fake.impersonated = Some(asked));
+        }
         self.answers(|answers| answers.clients += 1);
         let panics = self.answers(|answers| answers.members[&member.name].panics);
         assert!(!panics, "planted");
-        Ok(self.client(&member.name, credentials.token.clone().unwrap_or_default()))
+        Ok(self.client(&member.name, bearer.clone()))
     }
+}
+
+fn boxed(response: Response<Body>) -> Response<UnsyncBoxBody<Bytes, BoxError>> {
+    response.map(|body| body.map_err(Into::into).boxed_unsync())
 }
 
 fn answer(code: u16, body: &Value) -> Response<Body> {
@@ -300,7 +361,7 @@ async fn five_failed_probes_disconnect_and_the_discovery_stays() {
     let unhealthy = until(&clusters, "a", |state| state.phase == Phase::Unhealthy).await;
     assert_eq!(unhealthy.connection, first.connection);
     let lost = until(&clusters, "a", |state| state.phase == Phase::Disconnected).await;
-    assert_eq!(failing.elapsed().as_secs(), 50);
+    assert!((48..=50).contains(&failing.elapsed().as_secs()), "{:?}", failing.elapsed());
     assert_eq!((lost.connection, lost.discovery), (None, first.discovery));
     fleet.member("a", |fake| fake.ready = None);
     let again = until_ready(&clusters, "a").await;
@@ -320,18 +381,99 @@ async fn refused_credentials_are_read_again_at_once() {
     assert_ne!(until_ready(&clusters, "a").await.connection, first.connection);
 }
 
+/// A fleet whose Secrets are watched, all its members ready.
+async fn watched(names: &[&str], insecure: bool) -> (Fleet, Clusters) {
+    let fleet = Fleet::new(names);
+    fleet.answers(|answers| answers.watchable = true);
+    let of = |name: &&str| {
+        let mut member = member(name);
+        member.access = Access::Endpoint(Endpoint { insecure, ..endpoint(name) });
+        member
+    };
+    let clusters = fleet.start(names.iter().map(of).collect());
+    for name in names {
+        until_ready(&clusters, name).await;
+    }
+    sleep(Duration::from_secs(1)).await;
+    (fleet, clusters)
+}
+
 #[tokio::test(start_paused = true)]
-async fn a_changed_secret_reconnects_its_member_and_no_other() {
-    let fleet = Fleet::new(&["a", "b"]);
-    let clusters = fleet.start(vec![member("a"), member("b")]);
-    until_ready(&clusters, "a").await;
-    until_ready(&clusters, "b").await;
+async fn checklist_49_another_token_is_exchanged_at_once_and_the_connection_goes_on() {
+    let (fleet, clusters) = watched(&["a", "b"], true).await;
     let before = (connection(&clusters, "a"), connection(&clusters, "b"));
-    fleet.answers(|answers| answers.secrets.insert("a".into(), "new".into()));
-    let rotated = Instant::now();
+    // Nobody asks for the Secrets again and again: they are watched.
+    let asked = fleet.requests("hub", "/api/v1/namespaces/fleet/secrets/a");
+    sleep(Duration::from_mins(1)).await;
+    assert_eq!(fleet.requests("hub", "/api/v1/namespaces/fleet/secrets/a"), asked);
+
+    fleet.member("a", |fake| fake.token = "new".to_owned());
+    fleet.secret("a", Some("new"));
+    let clients = fleet.answers(|answers| answers.clients);
+    sleep(Duration::from_millis(1)).await;
+    let probes = fleet.requests("a", "/readyz");
+    sleep(Duration::from_mins(2)).await;
+    assert!(fleet.requests("a", "/readyz") > probes);
+    assert_eq!((connection(&clusters, "a"), connection(&clusters, "b")), before);
+    assert_eq!((state(&clusters, "a").phase, fleet.answers(|answers| answers.clients)), (Phase::Ready, clients));
+}
+
+#[tokio::test(start_paused = true)]
+async fn checklist_49_another_certificate_authority_reconnects_its_member_at_once_and_no_other() {
+    let (fleet, clusters) = watched(&["a", "b"], false).await;
+    let before = (connection(&clusters, "a"), connection(&clusters, "b"));
+    fleet.answers(|answers| answers.bundle = Some(format!("{CERTIFICATE}\n{CERTIFICATE}")));
+    let changed = Instant::now();
+    fleet.secret("a", Some("token"));
     until(&clusters, "a", |state| state.connection.as_ref().is_some_and(|live| live.id != before.0)).await;
-    assert!(rotated.elapsed() <= Duration::from_secs(10));
-    assert_eq!(connection(&clusters, "b"), before.1);
+    assert_eq!((changed.elapsed(), connection(&clusters, "b")), (Duration::ZERO, before.1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_secret_that_is_deleted_and_made_again_heals_at_once() {
+    let (fleet, clusters) = watched(&["a"], true).await;
+    let before = connection(&clusters, "a");
+    fleet.secret("a", None);
+    sleep(Duration::from_mins(1)).await;
+    assert_eq!(connection(&clusters, "a"), before);
+    // The member throws the token out, and there is no other.
+    fleet.member("a", |fake| fake.token = "new".to_owned());
+    until(&clusters, "a", |state| state.reason == "SecretNotFound").await;
+    fleet.secret("a", Some("new"));
+    let made = Instant::now();
+    until_ready(&clusters, "a").await;
+    assert_eq!(made.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_a_watch_is_forbidden_or_breaks_off_secrets_are_looked_at_now_and_then() {
+    let fleet = Fleet::new(&["a"]);
+    let clusters = fleet.start(vec![member("a")]);
+    until_ready(&clusters, "a").await;
+    let exchange = async |token: &str| {
+        fleet.member("a", |fake| fake.token = token.to_owned());
+        fleet.secret("a", Some(token));
+        sleep(Duration::from_secs(11)).await;
+        fleet.requests("a", "/readyz");
+        assert_eq!(state(&clusters, "a").phase, Phase::Ready, "{token}");
+    };
+    let first = connection(&clusters, "a");
+    fleet.member("a", |fake| fake.token = String::new());
+    fleet.secret("a", Some("second"));
+    sleep(Duration::from_secs(11)).await;
+    fleet.member("a", |fake| fake.token = "second".to_owned());
+    sleep(Duration::from_mins(3)).await;
+    assert_eq!(connection(&clusters, "a"), first);
+    // The right is granted, the watch opened, and then cut.
+    fleet.answers(|answers| answers.watchable = true);
+    sleep(Duration::from_mins(3)).await;
+    assert_eq!(fleet.answers(|answers| answers.watches.len()), 1);
+    exchange("third").await;
+    fleet.answers(|answers| answers.watches.clear());
+    sleep(Duration::from_mins(1)).await;
+    assert_eq!(fleet.answers(|answers| answers.watches.len()), 1);
+    exchange("fourth").await;
+    assert_eq!(connection(&clusters, "a"), first);
 }
 
 #[tokio::test(start_paused = true)]
@@ -342,6 +484,81 @@ async fn a_secret_that_vanishes_does_not_cut_a_working_connection() {
     fleet.answers(|answers| answers.secrets.clear());
     sleep(Duration::from_mins(2)).await;
     assert_eq!(state(&clusters, "a"), first);
+}
+
+#[tokio::test(start_paused = true)]
+async fn checklist_2_and_13_a_member_that_is_none_any_more_leaves_nothing() {
+    let fleet = Fleet::new(&["a", "b"]);
+    let clusters = fleet.start(vec![member("a"), member("b")]);
+    until_ready(&clusters, "a").await;
+    until_ready(&clusters, "b").await;
+    let mut events = clusters.events(&[]);
+    for _ in 0..2 {
+        clusters.set_members(vec![member("b")]);
+        let a = "a".parse().unwrap();
+        assert_eq!((clusters.state(&a), clusters.health(&a)), (None, Health::default()));
+    }
+    let asked = fleet.requests("a", "/readyz");
+    sleep(Duration::from_mins(1)).await;
+    assert_eq!(fleet.requests("a", "/readyz"), asked);
+    assert!(timeout(Duration::from_mins(1), events.next()).await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn checklist_22_to_24_connects_disconnects_and_silences_are_told() {
+    let fleet = Fleet::new(&["a"]);
+    let clusters = Clusters::new(fleet.hub(), Arc::new(fleet.clone()), Timing::default(), CancellationToken::new());
+    let mut events = clusters.events(&[Duration::from_mins(5)]);
+    clusters.set_members(vec![member("a")]);
+    let told = |connected, disconnected, probe_failure| {
+        let reasons = Reasons { connected, disconnected, probe_failure };
+        Some(ClusterEvent { cluster: "a".parse().unwrap(), reasons })
+    };
+    until_ready(&clusters, "a").await;
+    assert_eq!(events.next().await, told(true, false, false));
+    let answered = Instant::now();
+    fleet.member("a", |fake| fake.ready = Some(500));
+    assert_eq!(events.next().await, told(false, true, false));
+    assert_eq!(events.next().await, told(false, false, true));
+    let silent = answered.elapsed().as_secs();
+    assert!((300..=340).contains(&silent), "{silent} s");
+    assert!(timeout(Duration::from_hours(1), events.next()).await.is_err());
+    fleet.member("a", |fake| fake.ready = None);
+    assert_eq!(events.next().await, told(true, false, false));
+}
+
+#[tokio::test(start_paused = true)]
+async fn checklist_47_and_48_eighty_members_are_served_whatever_twenty_others_do() {
+    let names: Vec<String> = (0..100).map(|number| format!("m{number}")).collect();
+    let fleet = Fleet::new(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    for (number, name) in names.iter().enumerate().take(20) {
+        fleet.member(name, |fake| match number % 4 {
+            0 => fake.hangs = true,
+            1 => fake.ready = Some(500),
+            2 => fake.token = "another".to_owned(),
+            _ => fake.identity = Some(500),
+        });
+    }
+    let clusters = fleet.start(names.iter().map(|name| member(name)).collect());
+    sleep(Duration::from_secs(1)).await;
+    let connections: Vec<u64> = names[20..].iter().map(|name| connection(&clusters, name)).collect();
+    let probes = |name: &str| fleet.requests(name, "/readyz");
+    let before: Vec<usize> = names.iter().map(|name| probes(name)).collect();
+    for _ in 0..60 {
+        sleep(Duration::from_secs(1)).await;
+        // Real time: what is looked up waits for nobody.
+        let asked = std::time::Instant::now();
+        for name in &names {
+            assert_eq!(state(&clusters, name).connection.is_some(), !names[..20].contains(name), "{name}");
+        }
+        assert!(asked.elapsed() < Duration::from_millis(100), "{:?} for 100 members", asked.elapsed());
+    }
+    for (number, name) in names.iter().enumerate() {
+        let asked = probes(name) - before[number];
+        let expected = if number < 20 { 1..=3 } else { 5..=8 };
+        assert!(expected.contains(&asked), "{name}: {asked} in a minute");
+    }
+    assert_eq!(names[20..].iter().map(|name| connection(&clusters, name)).collect::<Vec<_>>(), connections);
 }
 
 #[tokio::test(start_paused = true)]
@@ -469,8 +686,42 @@ async fn a_silent_control_plane_keeps_connections_and_is_named_where_there_are_n
 async fn a_task_that_was_replaced_can_publish_nothing() {
     let clusters = Fleet::new(&["a"]).start(vec![member("a")]);
     let before = until_ready(&clusters, "a").await;
-    clusters.shared.publish(&"a".parse().unwrap(), 4711, |state| state.reason = "Stale");
+    clusters.shared.publish(&"a".parse().unwrap(), 4711, Health::default(), |state| state.reason = "Stale");
     assert_eq!(state(&clusters, "a"), before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_is_asked_as_somebody_else_with_the_token_that_is_meant_for_it() {
+    let fleet = Fleet::new(&["a", "b"]);
+    fleet.secret("a-impersonator", Some("may-impersonate"));
+    let impersonator = Some(SecretReference { namespace: "fleet".into(), name: "a-impersonator".into() });
+    let a = Member { access: Access::Endpoint(Endpoint { impersonator, ..endpoint("a") }), ..member("a") };
+    let clusters = fleet.start(vec![a, member("b")]);
+    until_ready(&clusters, "a").await;
+    let alice = Impersonation { user: Some("alice".into()), groups: vec!["dev".into()], ..Impersonation::default() };
+    clusters.client_as(&"a".parse().unwrap(), alice.clone()).await.unwrap();
+    let asked = fleet.answers(|answers| answers.members[&"a".parse().unwrap()].impersonated.clone());
+    assert_eq!(asked, Some((alice.clone(), Some("may-impersonate".to_owned()))));
+    let refused = clusters.client_as(&"b".parse().unwrap(), alice.clone()).await.err().unwrap();
+    assert!(matches!(refused, ImpersonateError::NoImpersonator { .. }), "{refused}");
+    let stranger = clusters.client_as(&"c".parse().unwrap(), alice).await.err().unwrap();
+    assert!(matches!(stranger, ImpersonateError::NotAMember { .. }), "{stranger}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn checklist_1_a_member_that_is_awaited_is_left_alone_until_it_changes() {
+    let fleet = Fleet::new(&["a"]);
+    let awaited = Access::Awaited { reason: "WaitingForInfrastructure", message: "it is being made".into() };
+    let clusters = fleet.start(vec![Member { access: awaited, ..member("a") }]);
+    let mut events = clusters.events(&[]);
+    let waiting = until(&clusters, "a", |state| state.phase == Phase::Disconnected).await;
+    assert_eq!((waiting.reason, waiting.connection), ("WaitingForInfrastructure", None));
+    assert!(timeout(Duration::from_hours(1), events.next()).await.is_err());
+    assert_eq!(fleet.answers(|answers| answers.clients), 0);
+    let made = Instant::now();
+    clusters.set_members(vec![member("a")]);
+    until_ready(&clusters, "a").await;
+    assert_eq!(made.elapsed(), Duration::ZERO);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,23 +1,25 @@
 //! The task of one member: connect, watch over the connection, reconnect.
 
-use std::{convert::Infallible, sync::Arc};
+use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use kube::Client;
 use tokio::{
     sync::{Notify, watch},
-    time::{Instant, sleep, sleep_until, timeout},
+    time::{Instant, sleep},
 };
 
 use super::{
+    bearer::Bearer,
     connect::ConnectError,
     credentials::Credentials,
     discovery::Discovery,
     fetch::{self, DiscoveryCache},
-    member::{Access, Member},
+    follow::Follow,
+    member::{Access, Member, PULL_ADVICE},
     request::{RequestError, causes},
     source::Asking,
-    state::{Accessor, Fault, Happened, Next, Phase, Timing},
-    supervisor::{Connection, MemberState, Shared},
+    state::{Accessor, Fault, Happened, Moment, Next, Phase, Timing},
+    supervisor::{Connection, MemberState, Shared, Way},
 };
 use crate::model::ClusterName;
 
@@ -33,14 +35,39 @@ pub(super) struct MemberTask {
     member: watch::Receiver<Arc<Member>>,
     wake: Arc<Notify>,
     accessor: Accessor,
+    /// Tells of changes of what the credentials come from.
+    follow: Follow,
     /// What the last connect used.
-    used: Option<Credentials>,
+    used: Option<Way>,
+}
+
+/// Why a wait came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Woken {
+    /// What was waited for is due, or somebody asks for it now.
+    Due,
+    /// The credentials may have changed.
+    Credentials,
+    /// Nobody would tell if the credentials changed.
+    Look,
+}
+
+/// What has become of the credentials since the last connect.
+#[derive(Debug)]
+enum Renewal {
+    /// Nothing, or nothing that can be read.
+    None,
+    /// There is another token.
+    Token(Box<Credentials>),
+    /// The member is reached in another way.
+    Everything,
 }
 
 /// A connection and what was seen over it.
 struct Live {
     client: Client,
     uid: Option<String>,
+    is_own: bool,
     kubernetes_version: Option<String>,
     discovery: Arc<Discovery>,
     cache: DiscoveryCache,
@@ -49,7 +76,7 @@ struct Live {
 impl MemberTask {
     pub(super) fn new(id: u64, shared: Arc<Shared>, member: watch::Receiver<Arc<Member>>, wake: Arc<Notify>) -> Self {
         let name = member.borrow().name.clone();
-        Self { id, name, shared, member, wake, accessor: Accessor::default(), used: None }
+        Self { id, name, shared, member, wake, accessor: Accessor::default(), follow: Follow::default(), used: None }
     }
 
     pub(super) fn name(&self) -> &ClusterName {
@@ -65,11 +92,19 @@ impl MemberTask {
         loop {
             let member = self.member.borrow_and_update().clone();
             let changes = self.member.clone();
+            let (shared, follow) = (self.shared.clone(), self.follow.clone());
             tokio::select! {
                 biased;
                 () = replaced(changes, &member) => self.start_over(),
-                () = self.attempt(&member) => {}
+                never = follow.run(shared.loader.hub(), &member.access) => match never {},
+                never = self.keep_connected(&member) => match never {},
             }
+        }
+    }
+
+    async fn keep_connected(&mut self, member: &Member) -> Infallible {
+        loop {
+            self.attempt(member).await;
         }
     }
 
@@ -78,41 +113,49 @@ impl MemberTask {
         self.observe(Happened::ConnectStarted);
         match self.connect(member).await {
             Ok(live) => self.watch_over(member, live).await,
-            Err(fault) => {
-                tracing::warn!(cluster = %self.name, reason = fault.reason, "cluster not connected: {}", fault.message);
-                self.observe(Happened::ConnectFailed(fault));
+            Err(failed) => {
+                self.observe(failed);
+                let (reason, message) = (self.accessor.reason(), self.accessor.message(self.timing()));
+                tracing::warn!(cluster = %self.name, reason, "cluster not connected: {message}");
                 self.wait_before_connect(member).await;
             }
         }
     }
 
-    async fn connect(&mut self, member: &Member) -> Result<Live, Fault> {
+    async fn connect(&mut self, member: &Member) -> Result<Live, Happened> {
         self.used = None;
         let credentials = self.read_credentials(member, Asking::Anew).await?;
-        self.used = Some(credentials.clone());
-        let client = self.shared.connect.connect(member, &credentials).await?;
-        fetch::ready(&client, self.timing().request_timeout).await.map_err(|error| self.fault(member, &error))?;
-        self.look_around(client).await.map_err(|error| self.fault(member, &error))
+        let bearer = Bearer::new(credentials.token());
+        self.used = Some(Way { credentials: credentials.clone(), bearer: bearer.clone() });
+        let client = self.shared.connect.connect(member, &credentials, &bearer).await?;
+        let failed = |error| Happened::ConnectFailed(self.fault(member, &error));
+        fetch::ready(&client, self.timing().request_timeout).await.map_err(failed)?;
+        self.look_around(client).await.map_err(failed)
     }
 
     async fn look_around(&self, client: Client) -> Result<Live, RequestError> {
         let timing = self.timing();
         let mut cache = DiscoveryCache::after(self.shared.discovery(&self.name));
-        let (kubernetes_version, uid, discovery) = tokio::join!(
+        let (kubernetes_version, uid, is_own, discovery) = tokio::join!(
             fetch::kubernetes_version(&client, timing.request_timeout),
             fetch::identity(&client, timing.request_timeout),
+            fetch::is_own(&client, self.shared.own_pod.get(), timing.request_timeout),
             cache.refresh(&client, timing.discovery_timeout),
         );
-        Ok(Live { uid: uid?, discovery: discovery?, kubernetes_version: kubernetes_version.ok(), client, cache })
+        let (uid, is_own, discovery) = (uid?, is_own?, discovery?);
+        Ok(Live { uid, is_own, discovery, kubernetes_version: kubernetes_version.ok(), client, cache })
     }
 
     /// Publishes the connection, and probes it until it is given up.
     async fn watch_over(&mut self, member: &Member, live: Live) {
-        let Live { client, uid, kubernetes_version, discovery, mut cache } = live;
+        let Live { client, uid, is_own, kubernetes_version, discovery, mut cache } = live;
         let note = uid.is_none().then_some(NO_IDENTITY);
-        let connection = Connection { id: self.shared.connection_id(), client: client.clone(), uid: uid.clone() };
+        let mut connection = Connection::new(self.shared.connection_id(), client.clone(), uid.clone());
+        if let Some(way) = self.used.clone() {
+            connection = connection.made(way, is_own);
+        }
         tracing::info!(cluster = %self.name, connection = connection.id, "cluster connected");
-        self.accessor.observe(Happened::Connected, &self.shared.timing);
+        self.accessor.observe(Happened::Connected, moment(), &self.shared.timing);
         self.show_with(&self.accessor, |state| {
             state.connection = Some(connection);
             state.discovery = Some(discovery);
@@ -120,17 +163,23 @@ impl MemberTask {
             state.note = note;
         });
         loop {
-            self.pause().await;
-            let (credentials_changed, probe) =
-                tokio::join!(self.credentials_changed(member), fetch::ready(&client, self.timing().request_timeout));
-            if credentials_changed {
-                tracing::info!(cluster = %self.name, "the Secret changed: the cluster is connected anew");
-                return self.start_over();
+            let (renewal, mut probe) = self.look_at(member, &client).await;
+            match renewal {
+                Renewal::None => {}
+                Renewal::Token(renewed) => {
+                    self.exchange_token(*renewed);
+                    probe = Some(fetch::ready(&client, self.timing().request_timeout).await);
+                }
+                Renewal::Everything => {
+                    tracing::info!(cluster = %self.name, "the credentials changed: the cluster is connected anew");
+                    return self.start_over();
+                }
             }
+            let Some(probe) = probe else { continue };
             match self.judge(member, probe) {
-                Next::Connect => return,
-                Next::ConnectLater => return self.wait_before_connect(member).await,
-                Next::Probe => {}
+                Next::Probe(_) => {}
+                Next::Connect(_) | Next::Wait => return self.wait_before_connect(member).await,
+                Next::ConnectNow => return,
             }
             if self.accessor.phase() == Phase::Ready {
                 if self.is_another(&client, uid.as_deref()).await {
@@ -139,6 +188,29 @@ impl MemberTask {
                 }
                 self.rediscover(&client, &mut cache).await;
             }
+        }
+    }
+
+    /// Waits for what is next, and looks at it: at the credentials, at the member, or at both.
+    async fn look_at(&self, member: &Member, client: &Client) -> (Renewal, Option<Result<(), RequestError>>) {
+        let probe = fetch::ready(client, self.timing().request_timeout);
+        match self.pause().await {
+            Woken::Credentials | Woken::Look => (self.renewal(member).await, None),
+            Woken::Due if self.follow.is_watching() => (Renewal::None, Some(probe.await)),
+            // A credential plugin may take its time.
+            Woken::Due => {
+                let (renewal, probe) = tokio::join!(self.renewal(member), probe);
+                (renewal, Some(probe))
+            }
+        }
+    }
+
+    /// Requests bear another token from now on; streams that are open go on.
+    fn exchange_token(&mut self, renewed: Credentials) {
+        if let Some(used) = &mut self.used {
+            tracing::info!(cluster = %self.name, "the token changed: it is exchanged, and the connection goes on");
+            used.bearer.exchange(renewed.token());
+            used.credentials = renewed;
         }
     }
 
@@ -162,31 +234,36 @@ impl MemberTask {
     /// A member that cannot say what it serves now keeps what it said before.
     async fn rediscover(&self, client: &Client, cache: &mut DiscoveryCache) {
         match cache.refresh(client, self.timing().discovery_timeout).await {
-            Ok(found) => self.shared.publish(&self.name, self.id, |state| state.discovery = Some(found)),
+            Ok(found) => self.show_with(&self.accessor, |state| state.discovery = Some(found)),
             Err(error) => tracing::debug!(cluster = %self.name, %error, "discovery failed; the last one stays"),
         }
     }
 
-    /// Waits for the next connect: cut short by a refresh, or by a Secret that now says something else.
+    /// Waits for the next connect: cut short by a refresh, or by credentials that are now others.
     async fn wait_before_connect(&self, member: &Member) {
-        let due = Instant::now() + self.timing().connect_wait(fastrand::f64());
         loop {
-            tokio::select! {
-                biased;
-                () = sleep_until(due) => return,
-                () = self.wake.notified() => return,
-                () = sleep(self.timing().probe_interval) => {}
-            }
-            if self.credentials_changed(member).await {
-                return;
+            match self.pause().await {
+                Woken::Due => return,
+                Woken::Credentials | Woken::Look => {
+                    if !matches!(self.renewal(member).await, Renewal::None) {
+                        return;
+                    }
+                }
             }
         }
     }
 
-    /// The time between probes: cut short by a refresh.
-    async fn pause(&self) {
-        let woken = timeout(self.timing().probe_interval, self.wake.notified());
-        let (Ok(()) | Err(_)) = woken.await;
+    /// Waits until the next step is due, or until there is something else to look at.
+    async fn pause(&self) -> Woken {
+        let due = self.accessor.next().wait(Instant::now().into_std());
+        let look = (!self.follow.is_watching()).then_some(self.timing().probe_interval);
+        tokio::select! {
+            biased;
+            () = self.wake.notified() => Woken::Due,
+            () = sleep_if(due) => Woken::Due,
+            () = self.follow.changed() => Woken::Credentials,
+            () = sleep_if(look) => Woken::Look,
+        }
     }
 
     fn start_over(&mut self) {
@@ -194,7 +271,7 @@ impl MemberTask {
     }
 
     fn observe(&mut self, happened: Happened) -> Next {
-        let next = self.accessor.observe(happened, &self.shared.timing);
+        let next = self.accessor.observe(happened, moment(), &self.shared.timing);
         self.show(&self.accessor);
         next
     }
@@ -206,28 +283,31 @@ impl MemberTask {
 
     /// Publishes where the member stands together with what else changed. Without a live phase there is no connection.
     fn show_with(&self, accessor: &Accessor, change: impl FnOnce(&mut MemberState)) {
-        let connected = matches!(accessor.phase(), Phase::Ready | Phase::Unhealthy);
-        self.shared.publish(&self.name, self.id, |state| {
+        self.shared.publish(&self.name, self.id, accessor.health(), |state| {
             state.phase = accessor.phase();
             state.reason = accessor.reason();
             state.message = accessor.message(&self.shared.timing);
             change(state);
-            if !connected {
+            if !accessor.is_connected() {
                 state.connection = None;
                 state.note = None;
             }
         });
     }
 
-    /// Whether the Secret can be read and says something else than the last connect used. A Secret that is gone or
-    /// unreadable is no reason to cut a connection that works.
-    async fn credentials_changed(&self, member: &Member) -> bool {
-        match self.read_credentials(member, Asking::Again).await {
-            Ok(credentials) => self.used.as_ref() != Some(&credentials),
+    /// What has become of the credentials. Those that are gone or unreadable are no reason to cut a connection that works.
+    async fn renewal(&self, member: &Member) -> Renewal {
+        let read = match self.read_credentials(member, Asking::Again).await {
+            Ok(read) => read,
             Err(error) => {
-                tracing::debug!(cluster = %self.name, %error, "the Secret was not read again");
-                false
+                tracing::debug!(cluster = %self.name, %error, "the credentials were not read again");
+                return Renewal::None;
             }
+        };
+        match self.used.as_ref().map(|used| &used.credentials) {
+            Some(used) if *used == read => Renewal::None,
+            Some(used) if read.differs_in_token_only(used) => Renewal::Token(Box::new(read)),
+            Some(_) | None => Renewal::Everything,
         }
     }
 
@@ -236,12 +316,25 @@ impl MemberTask {
     }
 
     fn fault(&self, member: &Member, error: &RequestError) -> Fault {
-        let server = self.used.as_ref().map_or("", Credentials::server);
+        let server = self.used.as_ref().map_or("", |used| used.credentials.server());
         Fault {
             reason: error.reason(),
             message: format!("{server}: {error}{}", advice(error, &member.access)),
             unauthorized: error.reason() == "Unauthorized",
         }
+    }
+}
+
+/// Now, and a chance.
+pub(super) fn moment() -> Moment {
+    Moment { now: Instant::now().into_std(), random: fastrand::f64() }
+}
+
+/// Without a time there is nothing to wait for.
+async fn sleep_if(wait: Option<Duration>) {
+    match wait {
+        Some(wait) => sleep(wait).await,
+        None => std::future::pending().await,
     }
 }
 
@@ -256,14 +349,23 @@ async fn replaced(mut changes: watch::Receiver<Arc<Member>>, member: &Member) {
     std::future::pending::<()>().await;
 }
 
-impl From<ConnectError> for Fault {
+impl From<ConnectError> for Happened {
     fn from(error: ConnectError) -> Self {
-        Self { reason: error.reason(), message: causes(&error), unauthorized: false }
+        let fault = Fault { reason: error.reason(), message: causes(&error), unauthorized: false };
+        match error {
+            ConnectError::Awaited { .. } => Self::OutOfReach(fault),
+            _ => Self::ConnectFailed(fault),
+        }
     }
+}
+
+fn is_pulled_without_proxy(access: &Access) -> bool {
+    matches!(access, Access::Endpoint(endpoint) if endpoint.is_pulled && endpoint.proxy_url.is_none())
 }
 
 fn advice(error: &RequestError, access: &Access) -> String {
     match error.reason() {
+        "Unreachable" if is_pulled_without_proxy(access) => format!(". The cluster is in Pull mode, and {PULL_ADVICE}"),
         "Unauthorized" => format!(". Put valid credentials into {}", access.place()),
         "Forbidden" => ". Allow it to the account that the credentials belong to".to_owned(),
         "CertificateInvalid" => match access {

@@ -1,12 +1,16 @@
 //! Credentials that are rotated, first on the side that checks them and then on ours.
 
+use std::time::Duration;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use e2e::fleet::{Fleet, OpenSearchKind, Options, Registration, unique};
 use e2e::objects::service_account_path;
 use e2e::oracle::{Oracle, indices};
+use e2e::poll::eventually;
 use e2e::proxy::FaultProxy;
-use e2e::scenario::{SECRETS, register, secret_path, until_equal};
+use e2e::scenario::{SECRETS, Stage, register, secret_path, until_equal};
+use reqwest::{Method, StatusCode};
 use serde_json::json;
 
 use super::{Scene, enter, go_on_for, stop};
@@ -37,6 +41,70 @@ async fn tokens_of_a_member_that_are_rotated_amid_changes() {
     scene.registry.until_ready().await.unwrap();
     stop(churns).await;
     scene.until_equal().await;
+    scene.registry.remove().await.unwrap();
+    stage.unregister(&cluster).await.unwrap();
+}
+
+/// Streams that were begun, and watches that were opened again, of one cluster.
+async fn starts(stage: &Stage, cluster: &str) -> (usize, f64) {
+    let starts = stage.stream_starts().unwrap();
+    let of_cluster = starts.iter().filter(|(unit, _)| unit.contains(cluster)).map(|(_, count)| *count).sum();
+    let restarts = stage.operator.count_of("fleetdex_watch_restarts_total", &format!(r#"cluster="{cluster}""#)).await.unwrap();
+    (of_cluster, restarts)
+}
+
+#[tokio::test]
+async fn a_token_that_is_renewed_disturbs_no_stream_and_another_authority_reconnects() {
+    let stage = enter().await;
+    let member = stage.fleet.member(1).unwrap();
+    let objects = stage.member(1).unwrap();
+    let (account, cluster) = (unique("renewed-account"), unique("renewed"));
+    let bound = [unique("first-token"), unique("second-token")];
+    objects.service_account_token(&account).await.unwrap();
+    let first = objects.token_bound_to(&bound[0], &account).await.unwrap();
+    register(&stage.hub, &Registration::with_token(member, &cluster, SECRETS, &first)).await.unwrap();
+    let scene = Scene::new(&stage, "renewed", vec![(1, cluster.clone())], |_| ()).await;
+    let churns = scene.start_churn();
+    go_on_for(&churns, 50).await;
+    let before = starts(&stage, &cluster).await;
+    assert!(before.0 > 0, "{before:?}");
+
+    let second = objects.token_bound_to(&bound[1], &account).await.unwrap();
+    let renewed = Registration::with_token(member, &cluster, SECRETS, &second).secret;
+    stage.hub.apply(&secret_path(&cluster), &renewed).await.unwrap();
+    objects.delete(&format!("api/v1/namespaces/default/secrets/{}", bound[0])).await.unwrap();
+    let with_first = objects.with_token(&first);
+    eventually("the first token is refused", Duration::from_mins(1), || async {
+        let (status, _) = with_first.send(Method::GET, "readyz", "application/json", None).await?;
+        anyhow::ensure!(status == StatusCode::UNAUTHORIZED, "{status}");
+        Ok(())
+    })
+    .await
+    .unwrap();
+    go_on_for(&churns, 100).await;
+    // A Secret that is gone for a while, and comes back as it was, is no reason to do anything.
+    stage.hub.delete(&secret_path(&cluster)).await.unwrap();
+    go_on_for(&churns, 100).await;
+    stage.hub.apply(&secret_path(&cluster), &renewed).await.unwrap();
+    go_on_for(&churns, 100).await;
+    assert_eq!(starts(&stage, &cluster).await, before);
+    scene.registry.until_ready().await.unwrap();
+
+    // The old authority and one more: what is trusted is another set, so nothing of the old connection goes on.
+    let both = format!("{}{}", member.ca_pem(), stage.fleet.control_plane().ca_pem());
+    let other = json!({ "data": { "caBundle": STANDARD.encode(both) } });
+    stage.hub.merge(&secret_path(&cluster), &other).await.unwrap();
+    eventually("the streams begin again", Duration::from_mins(1), || async {
+        let (count, _) = starts(&stage, &cluster).await;
+        anyhow::ensure!(count > before.0, "{count}, as before");
+        Ok(())
+    })
+    .await
+    .unwrap();
+    go_on_for(&churns, 50).await;
+    stop(churns).await;
+    scene.until_equal().await;
+    scene.registry.until_ready().await.unwrap();
     scene.registry.remove().await.unwrap();
     stage.unregister(&cluster).await.unwrap();
 }

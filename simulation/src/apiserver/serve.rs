@@ -82,6 +82,7 @@ mod tests {
     use fleetdex::{
         api::cluster::{Cluster, SecretReference},
         cluster::{
+            bearer::Bearer,
             connect::{Connect, Network},
             credentials::Credentials,
             member::{Access, Member},
@@ -153,7 +154,7 @@ mod tests {
         let member = Member::try_from(&cluster).unwrap();
         let Access::Endpoint(endpoint) = &member.access else { panic!("{:?}", member.access) };
         let credentials = Credentials::from_secret(endpoint, &reference, &secret).unwrap();
-        let client = Network.connect(&member, &credentials).await.unwrap();
+        let client = Network::default().connect(&member, &credentials, &Bearer::new(Some("token"))).await.unwrap();
         let pods: Api<Pod> = Api::all(client);
         assert_eq!(pods.list(&ListParams::default().limit(2)).await.unwrap().metadata.remaining_item_count, Some(1));
         serving.abort();

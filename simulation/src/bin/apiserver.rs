@@ -1,26 +1,42 @@
-//! A simulated apiserver in a process of its own, full of pods, for benchmarks that must not measure a real one.
+//! Simulated apiservers in a process of their own, full of pods, for benchmarks that must not measure real ones.
 
+use std::fs;
 use std::io::Write;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use clap::Parser;
+use fleetdex::model::{Gvk, Resource};
 use serde_json::json;
-use simulation::apiserver::{Churn, Options, Server, serve};
+use simulation::apiserver::{Churn, Options, Server, serve, usual_resources};
 use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+
+/// The group of the kinds that are served besides the usual ones.
+const GROUP: &str = "bench.example.com";
 
 /// Serves the Kubernetes API over plain HTTP: generated pods, and writes to them at a rate. Tokens are not looked at.
 ///
-/// Prints one line of JSON when it is ready: the URL, the number of pods, the UID of the namespace kube-system.
+/// Prints one line of JSON for each cluster when it is ready: the URL, the number of pods, the UID of the namespace kube-system.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// How many pods there are.
+    /// How many clusters there are, each with its own address: above 1 all of them on free ports.
+    #[arg(long, default_value_t = 1)]
+    clusters: u32,
+    /// How many kinds are served besides the usual ones, of which there are no objects: Kind0, Kind1, … of bench.example.com/v1.
+    #[arg(long, default_value_t = 0)]
+    kinds: u32,
+    /// A file that the lines are written to as well, once all clusters are ready.
+    #[arg(long)]
+    ready_file: Option<PathBuf>,
+    /// How many pods there are in each cluster.
     #[arg(long, default_value_t = 20_000)]
     objects: u32,
     /// Where it listens; with port 0 on a free one.
     #[arg(long, default_value = "127.0.0.1:0")]
     listen: SocketAddr,
-    /// Writes per second from the start. `POST /churn?rate=<n>` changes that later and tells what was written.
+    /// Writes per second from the start, in each cluster. `POST /churn?rate=<n>` changes that later and tells what was written.
     #[arg(long, default_value_t = 0)]
     churn: u32,
     /// Other pods, other UIDs.
@@ -34,14 +50,47 @@ struct Arguments {
 #[tokio::main]
 async fn main() -> Result<()> {
     let arguments = Arguments::parse();
-    let options = Options { cached_events: arguments.cached_events, ..Options::new(arguments.seed.into()) };
+    let mut running = JoinSet::new();
+    let mut lines = String::new();
+    for number in 0..arguments.clusters {
+        let address = if arguments.clusters > 1 { SocketAddr::new(arguments.listen.ip(), 0) } else { arguments.listen };
+        let listener = TcpListener::bind(address).await.with_context(|| format!("listening on {address}"))?;
+        let address = listener.local_addr().context("looking for the address")?;
+        let (server, churn) = cluster(&arguments, arguments.seed.wrapping_add(number))?;
+        let ready = json!({ "url": format!("http://{address}"), "objects": arguments.objects, "identity": server.identity() });
+        lines.push_str(&ready.to_string());
+        lines.push('\n');
+        running.spawn(run(listener, server, churn));
+    }
+    std::io::stdout().write_all(lines.as_bytes()).context("printing the addresses")?;
+    if let Some(path) = &arguments.ready_file {
+        // A reader never sees half of it.
+        let partial = path.with_extension("partial");
+        fs::write(&partial, &lines)
+            .and_then(|()| fs::rename(&partial, path))
+            .with_context(|| format!("writing {}", path.display()))?;
+    }
+    match running.join_next().await {
+        Some(ended) => ended.context("a server")?,
+        None => Ok(()),
+    }
+}
+
+fn cluster(arguments: &Arguments, seed: u32) -> Result<(Server, Churn)> {
+    let kind = |number: u32| Resource {
+        gvk: Gvk::new(GROUP, "v1", &format!("Kind{number}")),
+        plural: format!("kind{number}s").into(),
+        namespaced: true,
+    };
+    let resources = usual_resources().into_iter().chain((0..arguments.kinds).map(kind)).collect();
+    let options = Options { cached_events: arguments.cached_events, resources, ..Options::new(seed.into()) };
     let server = Server::new(options);
-    let churn = Churn::fill(&server, arguments.objects, arguments.seed)?;
+    let churn = Churn::fill(&server, arguments.objects, seed)?;
     churn.set_rate(arguments.churn);
-    let listener = TcpListener::bind(arguments.listen).await.with_context(|| format!("listening on {}", arguments.listen))?;
-    let address = listener.local_addr().context("looking for the address")?;
-    let ready = json!({ "url": format!("http://{address}"), "objects": arguments.objects, "identity": server.identity() });
-    writeln!(std::io::stdout(), "{ready}").context("printing the address")?;
+    Ok((server, churn))
+}
+
+async fn run(listener: TcpListener, server: Server, churn: Churn) -> Result<()> {
     tokio::select! {
         served = serve(listener, server, churn.clone()) => served.context("accepting connections"),
         written = churn.run() => written.context("writing"),

@@ -3,7 +3,7 @@
 use std::{path::Path, time::Duration};
 
 use k8s_openapi::api::core::v1::Secret;
-use kube::{Api, Client, api::GetParams, config::Kubeconfig};
+use kube::{Api, Client, config::Kubeconfig};
 use tokio::time::timeout;
 
 use super::{
@@ -44,6 +44,11 @@ impl Loader {
     /// For kubeconfig files only.
     pub fn without_control_plane() -> Self {
         Self { hub: None, plugins: Plugins::default() }
+    }
+
+    /// The control plane, if there is one.
+    pub fn hub(&self) -> Option<&Client> {
+        self.hub.as_ref()
     }
 
     /// The credentials of a member as they are now. Each request to the control plane takes at most `limit`; a credential plugin may
@@ -88,8 +93,8 @@ impl Loader {
         let secret = || SecretName(reference.clone());
         let hub = self.hub.clone().ok_or_else(|| ConnectError::NoControlPlane { secret: secret() })?;
         let secrets: Api<Secret> = Api::namespaced(hub, &reference.namespace);
-        // Read often: the control plane's cache is fresh enough, and spares its etcd.
-        match timeout(limit, secrets.get_with(&reference.name, &GetParams::any())).await {
+        // Not from a cache, which may be that of another API server than the one whose watch told of a change.
+        match timeout(limit, secrets.get(&reference.name)).await {
             Ok(answer) => answer.map_err(|error| unreadable(reference, error)),
             Err(_) => Err(ConnectError::SecretUnreadable { secret: secret(), cause: format!("no answer within {limit:?}") }),
         }

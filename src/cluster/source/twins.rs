@@ -111,7 +111,7 @@ mod tests {
             created: created.map(|time| time.parse().unwrap()),
             access: Access::Endpoint(Endpoint::default()),
         };
-        let connection = identity.map(|uid| Connection { id: 1, client: client(), uid: Some(uid.to_owned()) });
+        let connection = identity.map(|uid| Connection::new(1, client(), Some(uid.to_owned())));
         let state = MemberState {
             member: Arc::new(member),
             phase: if identity.is_some() { Phase::Ready } else { Phase::Disconnected },

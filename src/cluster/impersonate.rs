@@ -1,0 +1,67 @@
+//! Clients that ask a member as somebody else, for requests of users that are handed on to it.
+
+use kube::Client;
+
+pub use super::credentials::Impersonation;
+use super::{
+    bearer::Bearer,
+    connect::ConnectError,
+    member::{Access, Endpoint, Member},
+    source::Asking,
+    supervisor::Clusters,
+};
+use crate::model::ClusterName;
+
+/// No client could be made.
+#[derive(Debug, thiserror::Error)]
+pub enum ImpersonateError {
+    /// No such member.
+    #[error("there is no cluster {cluster}")]
+    NotAMember {
+        /// Its name.
+        cluster: ClusterName,
+    },
+    /// A `Cluster` without a Secret for it.
+    #[error(
+        "cluster {cluster} cannot be asked as somebody else: name the Secret of an account that may impersonate in spec.impersonatorSecretRef"
+    )]
+    NoImpersonator {
+        /// Its name.
+        cluster: ClusterName,
+    },
+    /// The credentials, or what is made from them, are wrong.
+    #[error("cluster {cluster} cannot be asked as somebody else")]
+    Connect {
+        /// Its name.
+        cluster: ClusterName,
+        /// What is wrong.
+        source: ConnectError,
+    },
+}
+
+impl Clusters {
+    /// A client that asks a member as `who`: with the token of the Secret that `spec.impersonatorSecretRef` of its `Cluster` names, as in
+    /// Karmada, or with a kubeconfig's own credentials, whose account then needs the right to impersonate. Reading the credentials takes at
+    /// most the time of a small request; nothing is sent to the member yet.
+    ///
+    /// Each client has connections and a limit on requests of its own, and the credentials of the time at which it was made: make one for
+    /// a request or a session, and no others for each.
+    pub async fn client_as(&self, cluster: &ClusterName, who: Impersonation) -> Result<Client, ImpersonateError> {
+        let member = self.state(cluster).ok_or_else(|| ImpersonateError::NotAMember { cluster: cluster.clone() })?.member;
+        let access = impersonating(&member)?;
+        let failed = |source| ImpersonateError::Connect { cluster: cluster.clone(), source };
+        let mut credentials = self.load(&access, Asking::Again).await.map_err(failed)?;
+        credentials.impersonation = who;
+        let bearer = Bearer::new(credentials.token());
+        self.connector().connect(&member, &credentials, &bearer).await.map_err(failed)
+    }
+}
+
+/// How the member is reached to ask as somebody else.
+fn impersonating(member: &Member) -> Result<Access, ImpersonateError> {
+    let Access::Endpoint(endpoint) = &member.access else { return Ok(member.access.clone()) };
+    match &endpoint.impersonator {
+        Some(secret) => Ok(Access::Endpoint(Endpoint { secret: Some(secret.clone()), ..endpoint.clone() })),
+        None => Err(ImpersonateError::NoImpersonator { cluster: member.name.clone() }),
+    }
+}
