@@ -1,6 +1,6 @@
 //! What is read of each context: resources by the names that kubectl knows them by.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResource;
 
@@ -49,9 +49,9 @@ pub struct Selected {
 pub fn select<'d>(names: &[String], discoveries: impl Iterator<Item = &'d Discovery>) -> Selected {
     let held = held(discoveries);
     let mut selected = Selected::default();
-    let mut known = BTreeMap::new();
+    let mut known = BTreeSet::new();
     for name in names {
-        let built_in = kinds::resolve(name).ok().map(|built_in| built_in.gvk());
+        let built_in = kinds::resolve(name).ok().map(kinds::BuiltIn::gvk);
         let kind = built_in.map(|gvk| (gvk.api_version(), gvk.kind.to_string())).or_else(|| {
             let held = resolve(name, &held)?;
             let Held { group, version, resource } = held;
@@ -60,7 +60,7 @@ pub fn select<'d>(names: &[String], discoveries: impl Iterator<Item = &'d Discov
         });
         match kind {
             Some(kind) => {
-                known.insert(kind, ());
+                known.insert(kind);
             }
             None => {
                 selected.unknown.insert(name.clone());
@@ -68,7 +68,7 @@ pub fn select<'d>(names: &[String], discoveries: impl Iterator<Item = &'d Discov
         }
     }
     let selector = |(api_version, kind)| ResourceSelector { api_version, kind, ..ResourceSelector::default() };
-    selected.selectors = known.into_keys().map(selector).collect();
+    selected.selectors = known.into_iter().map(selector).collect();
     selected
 }
 

@@ -183,6 +183,7 @@ impl fmt::Debug for Catalog {
             .field("stores", &self.stores.keys())
             .field("stale", &self.stale)
             .field("registries", &self.registries)
+            .field("is_local", &self.is_local)
             .field("followed", &self.followed.len())
             .field("uncertain", &self.uncertain)
             .finish()

@@ -106,7 +106,7 @@ impl Log {
     }
 
     /// Adds changes, in their order, and wakes who follows.
-    pub(super) fn append(&self, changes: Vec<Change>) {
+    pub(super) fn append(&self, changes: &[Change]) {
         if changes.is_empty() {
             return;
         }
@@ -116,7 +116,7 @@ impl Log {
             .map(|document| document.footprint())
             .sum();
         let mut held = self.lock();
-        let batch = Batch { first: self.sequence() + 1, changes, bytes };
+        let batch = Batch { first: self.sequence() + 1, changes: changes.to_vec(), bytes };
         let last = batch.last();
         held.changes += batch.changes.len();
         held.bytes += batch.bytes;

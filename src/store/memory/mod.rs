@@ -146,7 +146,7 @@ impl Shared {
             }
         }
         // Within the lock, so that the log has the order of the writes.
-        self.log.append(seen.clone());
+        self.log.append(&seen);
         drop(generations);
         self.codec.learn(made.iter().chain(&seen).filter_map(|change| change.after.as_ref()));
         self.retire(&seen);
@@ -158,10 +158,10 @@ impl Shared {
     }
 
     /// Tells followers and views of changes that were made while `generations` was locked, and unlocks it.
-    fn publish(&self, generations: RwLockWriteGuard<'_, Generations>, changes: Vec<Change>) {
-        self.log.append(changes.clone());
+    fn publish(&self, generations: RwLockWriteGuard<'_, Generations>, changes: &[Change]) {
+        self.log.append(changes);
         drop(generations);
-        self.retire(&changes);
+        self.retire(changes);
     }
 
     fn page(&self, query: &Query, from: Option<&Cursor>) -> Result<(Page, u64), StoreError> {
@@ -236,7 +236,7 @@ impl Store for Memory {
         let activated = blocking(move || {
             let mut generations = shared.lock();
             let activated = generations.activate(&generation)?;
-            shared.publish(generations, activated.changes);
+            shared.publish(generations, &activated.changes);
             Some(activated.removed)
         });
         match activated.await? {
@@ -287,7 +287,7 @@ impl Store for Memory {
         blocking(move || {
             let mut generations = shared.lock();
             let dropped = generations.drop_generation(&generation);
-            shared.publish(generations, dropped.changes);
+            shared.publish(generations, &dropped.changes);
         })
         .await
     }
@@ -297,7 +297,7 @@ impl Store for Memory {
         blocking(move || {
             let mut generations = shared.lock();
             let dropped = generations.drop_cluster(&cluster);
-            shared.publish(generations, dropped.changes);
+            shared.publish(generations, &dropped.changes);
         })
         .await
     }

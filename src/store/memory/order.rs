@@ -63,13 +63,12 @@ impl Order {
         }
     }
 
-    pub(super) fn remove(&mut self, document: &Document) {
+    pub(super) fn remove(&mut self, document: &Arc<Document>) {
         let place = document.place();
         let before = |other: &Entry| other.document.place().compare(&place, &self.standard) == Ordering::Less;
         let chunk = self.chunks.partition_point(|chunk| chunk.last().is_some_and(&before));
         let Some(at) = self.chunks.get(chunk).map(|entries| entries.partition_point(&before)) else { return };
-        let is_it = self.chunks[chunk].get(at).is_some_and(|entry| std::ptr::eq(&*entry.document, document));
-        if !is_it {
+        if self.chunks[chunk].get(at).is_none_or(|entry| !Arc::ptr_eq(&entry.document, document)) {
             return;
         }
         let entries = Arc::make_mut(&mut self.chunks[chunk]);
