@@ -30,7 +30,7 @@ const OBJECTS: std::ops::Range<usize> = 5..60;
 /// Names of objects of one kind and namespace: few, so that they are deleted and made again.
 const NAMES: usize = 12;
 const STEADY_OBJECTS: usize = 3;
-/// A hundred times what the busiest runs send. More is work without end, which a paused clock would let go on for hours.
+/// Fifty times what the busiest of 10,000 runs sent. More is work without end, which a paused clock would let go on for hours.
 const MAX_REQUESTS: u64 = 200_000;
 /// OpenSearch refuses documents that have this in them.
 const REFUSED_TEXT: &str = "unbearable";
