@@ -148,7 +148,8 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn stop_on_signal() -> anyhow::Result<CancellationToken> {
+/// Cancelled by SIGTERM and SIGINT; a second one ends the process at once.
+pub(crate) fn stop_on_signal() -> anyhow::Result<CancellationToken> {
     use tokio::signal::unix::{SignalKind, signal};
     let cancel = CancellationToken::new();
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
@@ -212,43 +213,48 @@ struct CatalogWriter(watch::Sender<Arc<Catalog>>);
 
 impl Publish for CatalogWriter {
     fn publish(&self, plan: &Plan, fleet: &Fleet, members: &BTreeMap<ClusterName, MemberState>) {
-        let mut catalog = Catalog::default();
-        for name in plan.registries.keys() {
-            catalog.add_registry(name);
-        }
-        let mut fields = BTreeMap::new();
-        for (name, store) in &plan.stores {
-            if let Some(open) = fleet.pipeline(name).and_then(Pipeline::store) {
-                catalog.add_store(name.clone(), open);
-            }
-            let extra: Vec<SelectableField> = store
-                .field_paths
-                .iter()
-                .map(|path| SelectableField { path: path.clone(), sources: vec![path.clone()], kind: FieldType::Optional })
-                .collect();
-            fields.insert(name, extra);
-        }
-        for (Stream { unit, .. }, unit_plan) in &plan.units {
-            let discovery = members.get(&unit.cluster).and_then(|member| member.discovery.as_ref());
-            let served = discovery.and_then(|discovery| discovery.served.iter().find(|served| served.resource == unit.resource));
-            let Some(served) = served else { continue };
-            for route in &unit_plan.routes {
-                let fields = fields.get(&route.store).map_or(&[][..], Vec::as_slice);
-                catalog.add(Entry { served, cluster: &unit.cluster, store: &route.store, fields, any_path: false });
-            }
-        }
-        for (name, member) in members.iter().filter(|(_, member)| member.connection.is_none() && !is_left_to_another(member)) {
-            catalog.add_stale(name.clone(), format!("disconnected since {} ({})", member.since, member.message));
-        }
-        for stream in plan.units.keys() {
-            let audit = fleet.audit(stream).cloned().ok_or_else(|| why_not_followed(members.get(&stream.unit.cluster)));
-            catalog.add_followed(Followed { unit: stream.unit.clone(), store: stream.store.clone(), audit });
-        }
-        for ((store, cluster), _) in plan.scopes.iter().filter(|(_, coverage)| !coverage.certain) {
-            catalog.add_uncertain(cluster.clone(), store.clone());
-        }
-        self.0.send_replace(Arc::new(catalog));
+        self.0.send_replace(Arc::new(catalog(plan, fleet, members)));
     }
+}
+
+/// What can be asked for.
+pub(crate) fn catalog(plan: &Plan, fleet: &Fleet, members: &BTreeMap<ClusterName, MemberState>) -> Catalog {
+    let mut catalog = Catalog::default();
+    for name in plan.registries.keys() {
+        catalog.add_registry(name);
+    }
+    let mut fields = BTreeMap::new();
+    for (name, store) in &plan.stores {
+        if let Some(open) = fleet.pipeline(name).and_then(Pipeline::store) {
+            catalog.add_store(name.clone(), open);
+        }
+        let extra: Vec<SelectableField> = store
+            .field_paths
+            .iter()
+            .map(|path| SelectableField { path: path.clone(), sources: vec![path.clone()], kind: FieldType::Optional })
+            .collect();
+        fields.insert(name, extra);
+    }
+    for (Stream { unit, .. }, unit_plan) in &plan.units {
+        let discovery = members.get(&unit.cluster).and_then(|member| member.discovery.as_ref());
+        let served = discovery.and_then(|discovery| discovery.served.iter().find(|served| served.resource == unit.resource));
+        let Some(served) = served else { continue };
+        for route in &unit_plan.routes {
+            let fields = fields.get(&route.store).map_or(&[][..], Vec::as_slice);
+            catalog.add(Entry { served, cluster: &unit.cluster, store: &route.store, fields, any_path: false });
+        }
+    }
+    for (name, member) in members.iter().filter(|(_, member)| member.connection.is_none() && !is_left_to_another(member)) {
+        catalog.add_stale(name.clone(), format!("disconnected since {} ({})", member.since, member.message));
+    }
+    for stream in plan.units.keys() {
+        let audit = fleet.audit(stream).cloned().ok_or_else(|| why_not_followed(members.get(&stream.unit.cluster)));
+        catalog.add_followed(Followed { unit: stream.unit.clone(), store: stream.store.clone(), audit });
+    }
+    for ((store, cluster), _) in plan.scopes.iter().filter(|(_, coverage)| !coverage.certain) {
+        catalog.add_uncertain(cluster.clone(), store.clone());
+    }
+    catalog
 }
 
 /// Why a stream of the plan does not run.

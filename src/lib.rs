@@ -19,6 +19,7 @@ pub mod bulk;
 pub mod cli;
 pub mod cluster;
 pub mod kinds;
+pub mod local;
 pub mod model;
 pub mod pipeline;
 pub mod planted;

@@ -118,6 +118,51 @@ async fn the_charts_service_account_may_run_the_operator_and_nothing_more() {
     helm(control_plane, &["uninstall", "fleetdex", "-n", NAMESPACE]).await;
 }
 
+/// The chart's manifests with these values.
+async fn render(values: &[&str]) -> String {
+    let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("../helm/fleetdex").display().to_string();
+    let mut command = Command::new(Part::Helm.ensure().unwrap());
+    command.args(["template", "fleetdex", &chart, "-n", NAMESPACE]);
+    for value in values {
+        command.args(["--set", value]);
+    }
+    let output = command.kill_on_drop(true).output().await.unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[tokio::test]
+async fn rights_are_those_of_the_chosen_sources() {
+    const KARMADA: &str = "[cluster.karmada.io]";
+    const CLUSTER_API: &str = "[cluster.x-k8s.io]";
+    const LISTS_SECRETS: &str = "resources: [secrets]\n    # Kubernetes cannot";
+    let default = render(&[]).await;
+    assert!(
+        default.contains(KARMADA) && !default.contains(CLUSTER_API) && !default.contains("resources: [secrets]"),
+        "{default}"
+    );
+
+    let anywhere = render(&["clusters.sources={cluster-api}"]).await;
+    assert!(
+        !anywhere.contains(KARMADA) && anywhere.contains(CLUSTER_API) && !anywhere.contains("resources: [secrets]"),
+        "{anywhere}"
+    );
+
+    let bounded = render(&["clusters.sources={cluster-api}", "clusters.namespaces={one,two}", "clusters.watchFilter=ours"]).await;
+    let (cluster_wide, roles) = bounded.split_once("kind: ClusterRoleBinding").unwrap();
+    assert!(!cluster_wide.contains(CLUSTER_API) && roles.matches(CLUSTER_API).count() == 2, "{bounded}");
+    assert!(roles.contains("namespace: one") && !roles.contains(LISTS_SECRETS), "{roles}");
+    assert!(bounded.contains("name: FLEETDEX_CLUSTER_NAMESPACE\n              value: \"one,two\""), "{bounded}");
+
+    let labelled = render(&["clusters.sources={secrets}"]).await;
+    let role = labelled.split("---").find(|manifest| manifest.contains(LISTS_SECRETS)).unwrap();
+    assert!(role.contains("kind: Role\n") && role.contains(&format!("namespace: {NAMESPACE}")), "{role}");
+
+    let file = render(&["clusters.sources={kubeconfig}", "clusters.kubeconfigSecret=fleet"]).await;
+    assert!(file.contains("secretName: fleet") && file.contains("value: /etc/fleetdex/clusters/kubeconfig"), "{file}");
+    assert!(!file.contains("resources: [secrets]"), "{file}");
+}
+
 /// What a stolen token of the operator must not open.
 async fn may_not(server: &ApiServer) {
     let kubectl = server.kubectl().unwrap();

@@ -147,7 +147,7 @@ pub async fn run(context: Context, owner: String, cancel: CancellationToken) {
     let mut tasks = JoinSet::new();
     context.sources.start(&mut tasks);
     let controller = Controller::new(Api::<ResourceRegistry>::all(hub.clone()), watcher::Config::default());
-    let opener = stores::opener(hub.clone(), owner, context.memory.clone());
+    let opener = stores::opener(Some(hub.clone()), owner, context.memory.clone());
     let mut fleet = Fleet::new(opener, Arc::clone(&context.metrics), Arc::clone(&context.changed));
     if let Some(interval) = context.audit_interval {
         fleet = fleet.audit_every(interval);

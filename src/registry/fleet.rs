@@ -166,6 +166,13 @@ impl Fleet {
         Self { limits, ..self }
     }
 
+    /// Queries are answered from the first generation of a cluster although some of its kinds have been failing for so long.
+    #[must_use]
+    pub fn with_patience(mut self, patience: Duration) -> Self {
+        self.activations.set_patience(patience);
+        self
+    }
+
     /// Every unit compares what is stored with what its member has, once in such an interval on the average.
     #[must_use]
     pub fn audit_every(self, interval: Duration) -> Self {

@@ -27,9 +27,9 @@ use crate::{
 /// How long the control plane may take to show a Secret.
 const SECRET_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Opens stores as registries describe them: in `memory`, or in OpenSearch with the Secrets that they name. `owner` names this installation
-/// in the indices.
-pub fn opener(hub: Client, owner: String, memory: Memory) -> Opener {
+/// Opens stores as registries describe them: in `memory`, or in OpenSearch with the Secrets that they name, of which there are none without a
+/// control plane. `owner` names this installation in the indices.
+pub fn opener(hub: Option<Client>, owner: String, memory: Memory) -> Opener {
     Arc::new(move |plan| match &plan.config {
         Some(config) => Arc::new(RegistryStore::new(hub.clone(), plan.clone(), config.clone(), owner.clone())),
         None => Arc::new(EmbeddedStore(memory.shaped(&plan.projection.hash()))),
@@ -52,7 +52,7 @@ impl OpenStore for EmbeddedStore {
 
 /// Opens the OpenSearch store of a plan, with the Secrets that it names.
 struct RegistryStore {
-    hub: Client,
+    hub: Option<Client>,
     plan: StorePlan,
     config: OpenSearch,
     owner: String,
@@ -60,7 +60,7 @@ struct RegistryStore {
 }
 
 impl RegistryStore {
-    fn new(hub: Client, plan: StorePlan, config: OpenSearch, owner: String) -> Self {
+    fn new(hub: Option<Client>, plan: StorePlan, config: OpenSearch, owner: String) -> Self {
         Self { hub, plan, config, owner, opened_with: Mutex::default() }
     }
 
@@ -96,7 +96,12 @@ impl RegistryStore {
         let complete = complete.map_err(|error| Unavailable { reason: "InvalidSecretRef", message: error.to_string() })?;
         let Some(reference) = complete.flatten() else { return Ok(None) };
         let SecretReference { namespace, name } = reference;
-        let secrets = Api::<Secret>::namespaced(self.hub.clone(), namespace);
+        let Some(hub) = self.hub.clone() else {
+            let message =
+                format!("backendStore.openSearch.{field}: there is no control plane to read Secret {namespace}/{name} from");
+            return Err(Unavailable { reason: "SecretUnreadable", message });
+        };
+        let secrets = Api::<Secret>::namespaced(hub, namespace);
         let Ok(found) = tokio::time::timeout(SECRET_TIMEOUT, secrets.get_opt(name)).await else {
             return Err(Unavailable {
                 reason: "SecretUnreadable",

@@ -39,6 +39,7 @@ pub struct Catalog {
     stores: BTreeMap<StoreName, Arc<dyn Store>>,
     stale: BTreeMap<ClusterName, String>,
     registries: BTreeSet<String>,
+    is_local: bool,
     followed: Vec<Followed>,
     uncertain: Vec<(ClusterName, StoreName)>,
 }
@@ -82,6 +83,16 @@ impl Catalog {
     /// Names a registry that exists, for messages that say what could be changed.
     pub fn add_registry(&mut self, name: &str) {
         self.registries.insert(name.to_owned());
+    }
+
+    /// Says that there are no registries, but the flags of `fleetdex local`.
+    pub fn set_local(&mut self) {
+        self.is_local = true;
+    }
+
+    /// Whether that is so.
+    pub fn is_local(&self) -> bool {
+        self.is_local
     }
 
     /// Says that the answers for a cluster may be old. `since` completes the sentence "cluster member2 is …", for example

@@ -72,6 +72,13 @@ pub fn target(catalog: &Catalog, request: &ListRequest) -> Result<Target, ApiErr
 }
 
 fn not_selected(catalog: &Catalog, name: &ResourceName) -> ApiError {
+    if catalog.is_local() {
+        let called = qualified(name);
+        return not_registered(
+            name,
+            format!("fleetdex local does not read {called}: start it with --resource {called}, and the others"),
+        );
+    }
     let registries: Vec<&str> = catalog.registries().collect();
     let remedy = if registries.is_empty() {
         "there is no ResourceRegistry yet; create one".to_owned()

@@ -17,8 +17,8 @@ use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 
-/// Pods of one page, as lists of members have it.
-const PAGE: usize = 500;
+/// Pods of one page: few, so that what is measured is the store and not the pages.
+const PAGE: usize = 100;
 /// How often each question is asked.
 const QUESTIONS: usize = 200;
 

@@ -16,10 +16,15 @@ use crate::query::ResourceName;
 
 /// How hard to pack. Of 1,000 bytes that level 3 leaves of a pod, level 19 takes another 20, in many times the time.
 const LEVEL: i32 = 3;
-/// Objects that a dictionary is trained on. Kinds with fewer are small anyhow.
-const SAMPLES: usize = 512;
-/// The largest dictionary. Objects of a kind repeat the same few kilobytes.
-const DICTIONARY_BYTES: usize = 64 << 10;
+/// Documents after which the first dictionary of a kind is trained. Kinds with fewer are small anyhow.
+const FIRST_TRAINING: usize = 512;
+/// After so many times as many documents another one takes its place: the first ones of a list are of one namespace, and say little about the
+/// others.
+const TRAINING_FACTOR: usize = 8;
+/// Documents that a dictionary is trained on, out of all so far.
+const SAMPLES: usize = 1_024;
+/// The largest dictionary. Objects of a kind repeat the same few kilobytes, with names of which there are more.
+const DICTIONARY_BYTES: usize = 112 << 10;
 /// No object is larger than etcd's largest value many times over; a length beyond it is not believed.
 const MAX_OBJECT_BYTES: usize = 64 << 20;
 
@@ -52,62 +57,83 @@ impl Packed {
     pub(super) fn len(&self) -> usize {
         self.bytes.len()
     }
+
+    /// What stands before the object.
+    pub(super) fn before(&self, length: u32) -> &[u8] {
+        self.bytes.get(..length as usize).unwrap_or_default()
+    }
 }
 
 /// The dictionaries of all kinds.
 #[derive(Default)]
 pub(super) struct Codec {
-    kinds: Mutex<BTreeMap<ResourceName, Training>>,
+    kinds: Mutex<BTreeMap<ResourceName, Kind>>,
 }
 
 /// How far the dictionary of a kind is.
-enum Training {
-    Sampling(Vec<Weak<Document>>),
-    /// Trained, or not to be trained: not all objects have anything in common.
-    Done(Option<Arc<Dictionary>>),
+struct Kind {
+    dictionary: Option<Arc<Dictionary>>,
+    /// Some of the documents so far, each with the same chance.
+    samples: Vec<Weak<Document>>,
+    seen: usize,
+    next_training: usize,
+}
+
+impl Default for Kind {
+    fn default() -> Self {
+        Self { dictionary: None, samples: Vec::new(), seen: 0, next_training: FIRST_TRAINING }
+    }
+}
+
+impl Kind {
+    /// Takes a document as a sample, perhaps; gives the samples when it is time to train.
+    fn take(&mut self, document: &Arc<Document>) -> Option<Vec<Weak<Document>>> {
+        self.seen += 1;
+        if self.samples.len() < SAMPLES {
+            self.samples.push(Arc::downgrade(document));
+        } else if let Some(sample) = self.samples.get_mut(fastrand::usize(..self.seen)) {
+            *sample = Arc::downgrade(document);
+        }
+        if self.seen < self.next_training {
+            return None;
+        }
+        self.next_training = self.next_training.saturating_mul(TRAINING_FACTOR);
+        Some(self.samples.clone())
+    }
 }
 
 impl Codec {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<ResourceName, Training>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<ResourceName, Kind>> {
         self.kinds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The dictionary of a kind, if it has one yet.
     pub(super) fn dictionary(&self, resource: &ResourceName) -> Option<Arc<Dictionary>> {
-        match self.lock().get(resource)? {
-            Training::Sampling(_) => None,
-            Training::Done(dictionary) => dictionary.clone(),
-        }
+        self.lock().get(resource)?.dictionary.clone()
     }
 
-    /// Learns from documents that have been packed without a dictionary.
+    /// Learns from new documents.
     pub(super) fn learn<'d>(&self, documents: impl Iterator<Item = &'d Arc<Document>>) {
         let mut complete = Vec::new();
         {
             let mut kinds = self.lock();
-            for document in documents.filter(|document| document.packed.dictionary.is_none()) {
+            for document in documents {
                 let resource = &document.origin.resource;
-                let training = match kinds.get_mut(resource) {
-                    Some(training) => training,
-                    None => kinds.entry(resource.clone()).or_insert(Training::Sampling(Vec::new())),
-                };
-                let Training::Sampling(samples) = training else { continue };
-                samples.push(Arc::downgrade(document));
-                if samples.len() >= SAMPLES {
-                    complete.push((resource.clone(), std::mem::take(samples)));
-                    *training = Training::Done(None);
+                if !kinds.contains_key(resource) {
+                    kinds.insert(resource.clone(), Kind::default());
                 }
+                let samples = kinds.get_mut(resource).and_then(|kind| kind.take(document));
+                complete.extend(samples.map(|samples| (resource.clone(), samples)));
             }
         }
         for (resource, samples) in complete {
-            let dictionary = train(&samples);
-            match &dictionary {
-                Ok(_) => tracing::debug!(resource = %resource.plural, "trained a dictionary"),
-                Err(error) => {
-                    tracing::debug!(resource = %resource.plural, %error, "no dictionary: these objects are packed without")
+            match train(&samples) {
+                Ok(dictionary) => {
+                    tracing::debug!(resource = %resource.plural, samples = samples.len(), "trained a dictionary");
+                    self.lock().entry(resource).or_default().dictionary = Some(Arc::new(dictionary));
                 }
+                Err(error) => tracing::debug!(resource = %resource.plural, %error, "nothing to train a dictionary on"),
             }
-            self.lock().insert(resource, Training::Done(dictionary.ok().map(Arc::new)));
         }
     }
 }
@@ -117,7 +143,7 @@ fn train(samples: &[Weak<Document>]) -> io::Result<Dictionary> {
     let (mut text, mut sizes) = (Vec::new(), Vec::new());
     let mut unpacker = Unpacker::new();
     for document in samples.iter().filter_map(Weak::upgrade) {
-        let sample = unpacker.unpack(&document.packed)?;
+        let sample = document.object(&mut unpacker)?;
         sizes.push(sample.len());
         text.extend_from_slice(&sample);
     }
@@ -136,7 +162,8 @@ impl Packer {
         Self { context: CCtx::create(), buffer: Vec::new() }
     }
 
-    pub(super) fn pack(&mut self, dictionary: Option<Arc<Dictionary>>, object: &[u8]) -> io::Result<Packed> {
+    /// Packs an object, with something before it that stays as it is.
+    pub(super) fn pack(&mut self, dictionary: Option<Arc<Dictionary>>, before: &[u8], object: &[u8]) -> io::Result<Packed> {
         self.buffer.clear();
         self.buffer.reserve(compress_bound(object.len()));
         let packed = match &dictionary {
@@ -144,7 +171,7 @@ impl Packer {
             None => self.context.compress(&mut self.buffer, object, LEVEL),
         };
         packed.map_err(failure)?;
-        Ok(Packed { dictionary, bytes: self.buffer.as_slice().into() })
+        Ok(Packed { dictionary, bytes: [before, &self.buffer].concat().into() })
     }
 }
 
@@ -158,14 +185,16 @@ impl Unpacker {
         Self { context: DCtx::create() }
     }
 
-    pub(super) fn unpack(&mut self, packed: &Packed) -> io::Result<Vec<u8>> {
-        let told = get_frame_content_size(&packed.bytes).ok().flatten();
+    /// The object that has so many bytes before it.
+    pub(super) fn unpack(&mut self, packed: &Packed, before: u32) -> io::Result<Vec<u8>> {
+        let bytes = packed.bytes.get(before as usize..).unwrap_or_default();
+        let told = get_frame_content_size(bytes).ok().flatten();
         let length = told.and_then(|length| usize::try_from(length).ok()).filter(|length| *length <= MAX_OBJECT_BYTES);
         let length = length.ok_or_else(|| io::Error::other("a packed object does not tell its length"))?;
         let mut object = Vec::with_capacity(length);
         let unpacked = match &packed.dictionary {
-            Some(dictionary) => self.context.decompress_using_ddict(&mut object, &packed.bytes, dictionary.unpacking.as_ddict()),
-            None => self.context.decompress(&mut object, &packed.bytes),
+            Some(dictionary) => self.context.decompress_using_ddict(&mut object, bytes, dictionary.unpacking.as_ddict()),
+            None => self.context.decompress(&mut object, bytes),
         };
         unpacked.map_err(failure)?;
         Ok(object)

@@ -60,8 +60,7 @@ impl Contents {
         }
         // A replay: nothing to do, and nothing to tell.
         if let Some(before) = &before
-            && before.version == version
-            && before.packed == draft.content.parts.packed
+            && before.equals(version, &draft.content.parts.packed)
         {
             return (Verdict::Indexed, None);
         }
@@ -113,8 +112,8 @@ impl Contents {
         for entry in self.freeze().iter().flat_map(|chunk| chunk.iter()) {
             let id = entry.document.id();
             let old = before.and_then(|before| before.at(before.find(&id)?)).cloned();
-            let is_other =
-                old.as_ref().is_none_or(|old| old.version != entry.document.version || old.packed != entry.document.packed);
+            let document = &entry.document;
+            let is_other = old.as_ref().is_none_or(|old| !old.equals(document.version, document.packed()));
             if is_other {
                 changes.push(Change { before: old, after: Some(Arc::clone(&entry.document)) });
             }

@@ -1,10 +1,13 @@
 //! One stored object: what it is found and ordered by, and its JSON, packed.
 
-use std::{borrow::Cow, cmp::Ordering, sync::Arc};
+use std::{borrow::Cow, cmp::Ordering, io, sync::Arc};
 
 use serde_json::{Value, json};
 
-use super::{codec::Packed, terms::Term};
+use super::{
+    codec::{Packed, Unpacker},
+    terms::Term,
+};
 use crate::{
     model::{ClusterName, Version},
     query::{ResourceName, Sort, SortKey},
@@ -32,12 +35,12 @@ pub(super) struct Document {
     pub(super) origin: Arc<Origin>,
     pub(super) version: Version,
     pub(super) identity: Identity,
-    /// Namespace and name.
-    path: Box<str>,
-    /// Milliseconds since 1970; [`i64::MIN`] where it is not known.
-    created: i64,
+    /// Bytes of namespace and name, which stand before the object in the same piece of memory.
+    path_len: u32,
+    /// Seconds since 1970, which is all that API servers tell; 0 where it is not known.
+    created: u32,
     pub(super) terms: Box<[Arc<Term>]>,
-    pub(super) packed: Packed,
+    packed: Packed,
 }
 
 /// A document's id and UID. Almost always both follow from 16 bytes.
@@ -64,7 +67,7 @@ pub(super) struct Place<'a> {
     pub(super) namespace: &'a str,
     pub(super) name: &'a str,
     pub(super) cluster: &'a str,
-    pub(super) created: i64,
+    pub(super) created: u32,
     pub(super) uid: Uid<'a>,
     pub(super) api_version: &'a str,
 }
@@ -73,22 +76,22 @@ pub(super) struct Place<'a> {
 pub(super) struct Parts {
     pub(super) version: Version,
     pub(super) identity: Identity,
-    /// See [`path`].
-    pub(super) path: Box<str>,
-    /// Milliseconds since 1970.
-    pub(super) created: Option<i64>,
+    /// Bytes of the [`path`] that stands before the object.
+    pub(super) path_len: u32,
+    /// Seconds since 1970.
+    pub(super) created: Option<u32>,
     pub(super) packed: Packed,
 }
 
 /// Namespace and name as documents keep them.
-pub(super) fn path(namespace: &str, name: &str) -> Box<str> {
-    format!("{namespace}{SEPARATOR}{name}").into()
+pub(super) fn path(namespace: &str, name: &str) -> String {
+    format!("{namespace}{SEPARATOR}{name}")
 }
 
 impl Document {
     pub(super) fn new(origin: Arc<Origin>, parts: Parts, terms: Box<[Arc<Term>]>) -> Self {
-        let Parts { version, identity, path, created, packed } = parts;
-        Self { origin, version, identity, path, created: created.unwrap_or(i64::MIN), terms, packed }
+        let Parts { version, identity, path_len, created, packed } = parts;
+        Self { origin, version, identity, path_len, created: created.unwrap_or_default(), terms, packed }
     }
 
     pub(super) fn namespace(&self) -> &str {
@@ -100,7 +103,8 @@ impl Document {
     }
 
     fn split(&self) -> (&str, &str) {
-        self.path.split_once(SEPARATOR).unwrap_or(("", &self.path))
+        let path = str::from_utf8(self.packed.before(self.path_len)).unwrap_or_default();
+        path.split_once(SEPARATOR).unwrap_or(("", path))
     }
 
     /// The id, as writes name it.
@@ -142,7 +146,21 @@ impl Document {
 
     /// About how many bytes it takes.
     pub(super) fn footprint(&self) -> usize {
-        size_of::<Self>() + self.path.len() + self.packed.len() + size_of_val(&*self.terms)
+        size_of::<Self>() + self.packed.len() + size_of_val(&*self.terms)
+    }
+
+    /// The object as JSON.
+    pub(super) fn object(&self, unpacker: &mut Unpacker) -> io::Result<Vec<u8>> {
+        unpacker.unpack(&self.packed, self.path_len)
+    }
+
+    /// Whether two documents of one id are the same.
+    pub(super) fn equals(&self, version: Version, packed: &Packed) -> bool {
+        self.version == version && self.packed == *packed
+    }
+
+    pub(super) fn packed(&self) -> &Packed {
+        &self.packed
     }
 }
 
@@ -226,7 +244,7 @@ impl<'a> Place<'a> {
             namespace: namespace.as_str()?,
             name: name.as_str()?,
             cluster: cluster.as_str()?,
-            created: created.as_i64()?,
+            created: created.as_u64()?.try_into().ok()?,
             uid: parse_uuid(uid).map_or(Uid::Text(Cow::Borrowed(uid)), Uid::Uuid),
             api_version: api_version.as_str()?,
         })

@@ -81,12 +81,13 @@ pub(super) fn draft(write: &Write, body: &[u8], codec: &Codec, packer: &mut Pack
     let Metadata { name, namespace, uid, created } = head.metadata;
     let resource = ResourceName::new(&group, &resource);
     let id_prefix = format!("{}/{}/", head.api_version, head.kind).into_boxed_str();
-    let packed = packer.pack(codec.dictionary(&resource), object.get().as_bytes())?;
+    let path = path(&namespace, &name);
+    let packed = packer.pack(codec.dictionary(&resource), path.as_bytes(), object.get().as_bytes())?;
     let parts = Parts {
         version: write.version,
         identity: Identity::new(&write.id, &uid, &id_prefix),
-        path: path(&namespace, &name),
-        created: created.and_then(|text| text.parse::<Timestamp>().ok()).map(Timestamp::as_millisecond),
+        path_len: u32::try_from(path.len()).unwrap_or_default(),
+        created: created.and_then(|text| text.parse::<Timestamp>().ok()).and_then(|time| time.as_second().try_into().ok()),
         packed,
     };
     let (api_version, kind) = (head.api_version.into(), head.kind.into());

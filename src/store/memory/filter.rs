@@ -145,7 +145,7 @@ fn values_test<'v>(key: &str, values: impl Iterator<Item = &'v String>) -> Test 
 impl Test {
     fn holds(&self, document: &Document) -> bool {
         let any =
-            |key: &str, holds: &dyn Fn(&str) -> bool| document.terms.iter().any(|term| *term.key == *key && holds(&term.value));
+            |key: &str, holds: &dyn Fn(&str) -> bool| document.terms.iter().any(|term| term.key() == key && holds(term.value()));
         match self {
             Self::Value { key, values } => any(key, &|value| values.contains(value)),
             Self::Key(key) => any(key, &|_| true),

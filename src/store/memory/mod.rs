@@ -209,7 +209,7 @@ fn hits(documents: &[Arc<Document>]) -> Result<Vec<Hit>, StoreError> {
 
 fn hit(document: &Document, unpacker: &mut Unpacker) -> Result<Hit, StoreError> {
     let failed = |reason: String| StoreError::Embedded(format!("document {} cannot be read: {reason}", document.id()));
-    let bytes = unpacker.unpack(&document.packed).map_err(|error| failed(error.to_string()))?;
+    let bytes = document.object(unpacker).map_err(|error| failed(error.to_string()))?;
     let json = String::from_utf8(bytes).map_err(|error| failed(error.to_string()))?;
     let object = serde_json::value::RawValue::from_string(json).map_err(|error| failed(error.to_string()))?;
     Ok(Hit { cluster: document.origin.cluster.clone(), object })

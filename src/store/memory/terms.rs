@@ -22,8 +22,23 @@ pub(super) fn label_key(label: &str) -> Cow<'static, str> {
 /// A key and a value that a document has.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Term {
-    pub(super) key: Arc<str>,
-    pub(super) value: Box<str>,
+    /// Key and value.
+    text: Box<str>,
+    key_len: usize,
+}
+
+impl Term {
+    fn new(key: &str, value: &str) -> Self {
+        Self { text: format!("{key}{value}").into(), key_len: key.len() }
+    }
+
+    pub(super) fn key(&self) -> &str {
+        &self.text[..self.key_len]
+    }
+
+    pub(super) fn value(&self) -> &str {
+        &self.text[self.key_len..]
+    }
 }
 
 /// A term that is looked up by its value.
@@ -31,19 +46,19 @@ struct ByValue(Arc<Term>);
 
 impl Borrow<str> for ByValue {
     fn borrow(&self) -> &str {
-        &self.0.value
+        self.0.value()
     }
 }
 
 impl Hash for ByValue {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        str::hash(&self.0.value, state);
+        self.0.value().hash(state);
     }
 }
 
 impl PartialEq for ByValue {
     fn eq(&self, other: &Self) -> bool {
-        self.0.value == other.0.value
+        self.0.value() == other.0.value()
     }
 }
 
@@ -90,17 +105,17 @@ impl Positions {
 /// Every term of a table, by key and value.
 #[derive(Default)]
 pub(super) struct Terms {
-    by_key: AHashMap<Arc<str>, AHashMap<ByValue, Positions>>,
+    by_key: AHashMap<Box<str>, AHashMap<ByValue, Positions>>,
 }
 
 impl Terms {
     /// Says that the document at a position has a term.
     pub(super) fn add(&mut self, key: &str, value: &str, position: u32) -> Arc<Term> {
-        let key = match self.by_key.get_key_value(key) {
-            Some((known, _)) => Arc::clone(known),
-            None => Arc::from(key),
-        };
-        let values = self.by_key.entry(Arc::clone(&key)).or_default();
+        if !self.by_key.contains_key(key) {
+            self.by_key.insert(key.into(), AHashMap::new());
+        }
+        // It has just been put there.
+        let Some(values) = self.by_key.get_mut(key) else { return Arc::new(Term::new(key, value)) };
         if let Some((ByValue(term), _)) = values.get_key_value(value) {
             let term = Arc::clone(term);
             if let Some(positions) = values.get_mut(value) {
@@ -108,20 +123,20 @@ impl Terms {
             }
             return term;
         }
-        let term = Arc::new(Term { key, value: value.into() });
+        let term = Arc::new(Term::new(key, value));
         values.insert(ByValue(Arc::clone(&term)), Positions::One(position));
         term
     }
 
     /// Takes that back. What nothing has any more is forgotten.
     pub(super) fn remove(&mut self, term: &Term, position: u32) {
-        let Some(values) = self.by_key.get_mut(&term.key) else { return };
-        let Some(positions) = values.get_mut(&*term.value) else { return };
+        let Some(values) = self.by_key.get_mut(term.key()) else { return };
+        let Some(positions) = values.get_mut(term.value()) else { return };
         if positions.remove(position) {
-            values.remove(&*term.value);
+            values.remove(term.value());
         }
         if values.is_empty() {
-            self.by_key.remove(&term.key);
+            self.by_key.remove(term.key());
         }
     }
 
@@ -138,7 +153,7 @@ impl Terms {
     pub(super) fn with_value_that(&self, key: &str, holds: impl Fn(&str) -> bool) -> RoaringBitmap {
         let mut found = RoaringBitmap::new();
         for (ByValue(term), positions) in self.by_key.get(key).into_iter().flatten() {
-            if holds(&term.value) {
+            if holds(term.value()) {
                 positions.add_to(&mut found);
             }
         }

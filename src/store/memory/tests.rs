@@ -133,7 +133,7 @@ async fn a_kind_with_many_objects_gets_a_dictionary_and_they_read_as_before() {
     let sizes: Vec<usize> = {
         let generations = memory.shared.read();
         let chunks = generations.freeze(&generation).unwrap();
-        chunks.iter().flat_map(|chunk| chunk.iter()).map(|entry| entry.document.packed.len()).collect()
+        chunks.iter().flat_map(|chunk| chunk.iter()).map(|entry| entry.document.packed().len()).collect()
     };
     assert!(sizes[1_499] * 2 < sizes[0], "{} and {} bytes", sizes[0], sizes[1_499]);
 }
