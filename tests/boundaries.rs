@@ -9,7 +9,7 @@ use std::{
 };
 
 /// Pure modules: a folder or a file under `src`, without `.rs`.
-const PURE: [&str; 27] = [
+const PURE: [&str; 29] = [
     "api",
     "bulk",
     "cluster/cache/objects",
@@ -26,6 +26,7 @@ const PURE: [&str; 27] = [
     "registry/mod",
     "registry/plan",
     "registry/selection",
+    "replicas/share",
     "selector",
     "server/discovery",
     "server/report",

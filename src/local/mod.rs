@@ -85,7 +85,8 @@ pub async fn run(args: LocalArgs) -> anyhow::Result<()> {
     let server = Server::bind(&args.server).await?;
     let address = server.address();
     let metrics = Arc::new(Metrics::new());
-    let clusters = Clusters::new(Loader::without_control_plane(), Arc::new(Network), Timing::default(), cancel.child_token());
+    let clusters =
+        Clusters::new(Loader::without_control_plane(), Arc::new(Network::default()), Timing::default(), cancel.child_token());
     clusters.set_members(members);
     let changed = Arc::new(Notify::new());
     let opener = stores::opener(None, OWNER.to_owned(), Memory::new());
