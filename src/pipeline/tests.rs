@@ -235,7 +235,7 @@ async fn what_cannot_be_made_smaller_is_kept_until_the_limit_is_lifted() {
         .await;
     tokio::time::sleep(Duration::from_secs(30)).await;
     assert_eq!(running.progress.outstanding(), 2);
-    assert!(matches!(running.pipeline.availability(), Some(Err(Unavailable { reason: "TooLarge", .. }))));
+    assert!(matches!(running.pipeline.availability(), Some(Err(Unavailable { reason: "Refused", .. }))));
     running.progress.drained().await;
     assert_eq!(lock(&store.documents).len(), 2);
     assert!(!running.progress.is_broken());
