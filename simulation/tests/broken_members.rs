@@ -140,7 +140,7 @@ async fn run(with_broken: bool) -> Seen {
     };
     let wanted = Wanted { members: servers.keys().cloned().collect(), registries: vec![registry()] };
     let operator = Operator::start(surroundings, wanted);
-    // Time enough for those that answer, and not for the twentieth of those that do not, one after the other.
+    // Time enough for those that answer, and not for those that do not, one after the other.
     sleep(Duration::from_secs(10)).await;
 
     let whole: Vec<&ClusterName> = servers.keys().filter(|cluster| !broken.contains_key(*cluster)).collect();
