@@ -27,7 +27,9 @@ use crate::{
         karmada,
         plan::{Plan, Stream},
     },
+    replicas::{self, ReplicaName, Replicas, Share},
     server::{Catalog, Entry, Followed, Server, ServerArgs, Telemetry, listen::Listener},
+    store::memory::Memory,
     telemetry::{
         Metrics, Readiness,
         admin::{self, AdminArgs},
@@ -72,6 +74,17 @@ pub struct RunArgs {
     #[arg(long, env = "FLEETDEX_AUDIT_INTERVAL", default_value_t = 1_800.0, value_parser = seconds_or_never)]
     pub audit_interval: f64,
 
+    /// Share the clusters with the other replicas of this installation: each has a Lease, and reads what falls to it.
+    #[arg(long, env = "FLEETDEX_REPLICAS")]
+    pub replicas: bool,
+
+    /// Name of this replica, which no other one has; without it the host's name, which is that of the Pod.
+    #[arg(long, env = "FLEETDEX_REPLICA_NAME", requires = "replicas")]
+    pub replica_name: Option<ReplicaName>,
+
+    /// Namespace of the replicas' Leases and reports; without it that of the Pod or of the kubeconfig.
+    #[arg(long, env = "FLEETDEX_REPLICA_NAMESPACE", requires = "replicas")]
+    pub replica_namespace: Option<String>,
     /// The sources of clusters.
     #[command(flatten)]
     pub sources: SourceArgs,
@@ -128,20 +141,25 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     let clusters = Arc::new(Clusters::new(hub.clone(), Arc::new(network), timing, cancel.child_token()));
     let (catalog, catalog_reader) = watch::channel(Arc::new(Catalog::default()));
     let changed = Arc::new(Notify::new());
+    let replicas = replicas(&args, &hub, &changed)?;
     let (source_args, writable) = (args.sources.clone(), args.sources.has(SourceKind::Karmada));
     let sources = Sources::new(hub.clone(), source_args, Arc::clone(&metrics), readiness.clone(), Arc::clone(&changed));
     let context = controller::Context {
         hub,
         clusters: Arc::clone(&clusters),
+        memory: Memory::new(),
         publish: Arc::new(CatalogWriter(catalog)),
         metrics: Arc::clone(&metrics),
         readiness: readiness.clone(),
         sources: Arc::new(sources),
         writes_cluster_status: writable && !args.leave_cluster_status && !karmada_serves_clusters,
         changed,
+        replicas: replicas.clone(),
         audit_interval: Some(args.audit_interval).filter(|seconds| *seconds > 0.0).map(Duration::from_secs_f64),
     };
 
+    let leases = CancellationToken::new();
+    let renewals = tokio::spawn(replicas.clone().run(leases.clone()));
     let mut tasks = JoinSet::new();
     // The ports stay open until everything is written, so that a drain can be watched.
     let ports = CancellationToken::new();
@@ -154,6 +172,10 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
             anyhow::bail!("a server ended although nobody asked it to");
         }
     }
+    // Only now: what was left to write has been written under the Lease.
+    leases.cancel();
+    renewals.await.context("the renewal of the Lease ended")?;
+    replicas.leave().await;
     clusters.stopped().await;
     ports.cancel();
     while let Some(ended) = tasks.join_next().await {
@@ -163,7 +185,26 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn stop_on_signal() -> anyhow::Result<CancellationToken> {
+fn replicas(args: &RunArgs, hub: &Client, changed: &Arc<Notify>) -> anyhow::Result<Replicas> {
+    if !args.replicas {
+        return Ok(Replicas::alone());
+    }
+    let name = match &args.replica_name {
+        Some(name) => name.clone(),
+        None => host_name()?.parse().context("the host's name does not do; name this replica with --replica-name")?,
+    };
+    let namespace = args.replica_namespace.clone().unwrap_or_else(|| hub.default_namespace().to_owned());
+    tracing::info!(replica = %name, namespace, "sharing the clusters with the other replicas");
+    Ok(Replicas::join(hub.clone(), replicas::Settings { name, namespace }, Arc::clone(changed)))
+}
+
+fn host_name() -> anyhow::Result<String> {
+    let name = hostname::get().context("cannot read the host's name; name this replica with --replica-name")?;
+    Ok(name.to_string_lossy().to_ascii_lowercase())
+}
+
+/// Cancelled by SIGTERM and SIGINT; a second one ends the process at once.
+pub(crate) fn stop_on_signal() -> anyhow::Result<CancellationToken> {
     use tokio::signal::unix::{SignalKind, signal};
     let cancel = CancellationToken::new();
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
@@ -226,44 +267,53 @@ async fn owner(hub: &Client) -> String {
 struct CatalogWriter(watch::Sender<Arc<Catalog>>);
 
 impl Publish for CatalogWriter {
-    fn publish(&self, plan: &Plan, fleet: &Fleet, members: &BTreeMap<ClusterName, MemberState>) {
-        let mut catalog = Catalog::default();
-        for name in plan.registries.keys() {
-            catalog.add_registry(name);
-        }
-        let mut fields = BTreeMap::new();
-        for (name, store) in &plan.stores {
-            if let Some(open) = fleet.pipeline(name).and_then(Pipeline::store) {
-                catalog.add_store(name.clone(), open);
-            }
-            let extra: Vec<SelectableField> = store
-                .field_paths
-                .iter()
-                .map(|path| SelectableField { path: path.clone(), sources: vec![path.clone()], kind: FieldType::Optional })
-                .collect();
-            fields.insert(name, extra);
-        }
-        for (Stream { unit, .. }, unit_plan) in &plan.units {
-            let discovery = members.get(&unit.cluster).and_then(|member| member.discovery.as_ref());
-            let served = discovery.and_then(|discovery| discovery.served.iter().find(|served| served.resource == unit.resource));
-            let Some(served) = served else { continue };
-            for route in &unit_plan.routes {
-                let fields = fields.get(&route.store).map_or(&[][..], Vec::as_slice);
-                catalog.add(Entry { served, cluster: &unit.cluster, store: &route.store, fields, any_path: false });
-            }
-        }
-        for (name, member) in members.iter().filter(|(_, member)| member.connection.is_none() && !is_left_to_another(member)) {
-            catalog.add_stale(name.clone(), format!("disconnected since {} ({})", member.since, member.message));
-        }
-        for stream in plan.units.keys() {
-            let audit = fleet.audit(stream).cloned().ok_or_else(|| why_not_followed(members.get(&stream.unit.cluster)));
-            catalog.add_followed(Followed { unit: stream.unit.clone(), store: stream.store.clone(), audit });
-        }
-        for ((store, cluster), _) in plan.scopes.iter().filter(|(_, coverage)| !coverage.certain) {
-            catalog.add_uncertain(cluster.clone(), store.clone());
-        }
-        self.0.send_replace(Arc::new(catalog));
+    fn publish(&self, plan: &Plan, fleet: &Fleet, members: &BTreeMap<ClusterName, MemberState>, share: &Share) {
+        self.0.send_replace(Arc::new(catalog(plan, fleet, members, share)));
     }
+}
+
+/// What can be asked for.
+pub(crate) fn catalog(plan: &Plan, fleet: &Fleet, members: &BTreeMap<ClusterName, MemberState>, share: &Share) -> Catalog {
+    let mut catalog = Catalog::default();
+    for name in plan.registries.keys() {
+        catalog.add_registry(name);
+    }
+    let mut fields = BTreeMap::new();
+    for (name, store) in &plan.stores {
+        if let Some(open) = fleet.pipeline(name).and_then(Pipeline::store) {
+            catalog.add_store(name.clone(), open);
+        }
+        let extra: Vec<SelectableField> = store
+            .field_paths
+            .iter()
+            .map(|path| SelectableField { path: path.clone(), sources: vec![path.clone()], kind: FieldType::Optional })
+            .collect();
+        fields.insert(name, extra);
+    }
+    for (Stream { unit, .. }, unit_plan) in &plan.units {
+        let discovery = members.get(&unit.cluster).and_then(|member| member.discovery.as_ref());
+        let served = discovery.and_then(|discovery| discovery.served.iter().find(|served| served.resource == unit.resource));
+        let Some(served) = served else { continue };
+        for route in &unit_plan.routes {
+            let fields = fields.get(&route.store).map_or(&[][..], Vec::as_slice);
+            catalog.add(Entry { served, cluster: &unit.cluster, store: &route.store, fields, any_path: false });
+        }
+    }
+    for (name, member) in members.iter().filter(|(_, member)| member.connection.is_none() && !is_left_to_another(member)) {
+        catalog.add_stale(name.clone(), format!("disconnected since {} ({})", member.since, member.message));
+    }
+    for stream in plan.units.keys() {
+        let why_not = || match share.other_reader(&stream.unit.cluster) {
+            Some(replica) => format!("replica {replica} follows it; verify there"),
+            None => why_not_followed(members.get(&stream.unit.cluster)),
+        };
+        let audit = fleet.audit(stream).cloned().ok_or_else(why_not);
+        catalog.add_followed(Followed { unit: stream.unit.clone(), store: stream.store.clone(), audit });
+    }
+    for ((store, cluster), _) in plan.scopes.iter().filter(|(_, coverage)| !coverage.certain) {
+        catalog.add_uncertain(cluster.clone(), store.clone());
+    }
+    catalog
 }
 
 /// Why a stream of the plan does not run.

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use fleetdex::{
-    app, cli, model,
+    app, cli, local, model,
     telemetry::log::{self, LogArgs},
 };
 
@@ -21,6 +21,13 @@ enum Command {
     Run {
         #[command(flatten)]
         run: app::RunArgs,
+        #[command(flatten)]
+        log: LogArgs,
+    },
+    /// Ask the contexts of a kubeconfig as one fleet: read them into memory, and answer queries until stopped
+    Local {
+        #[command(flatten)]
+        local: local::LocalArgs,
         #[command(flatten)]
         log: LogArgs,
     },
@@ -54,6 +61,10 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Run { run, log } => {
             log::init(&log)?;
             tokio::runtime::Runtime::new()?.block_on(app::run(run))?;
+        }
+        Command::Local { local, log } => {
+            log::init(&log.quiet())?;
+            tokio::runtime::Runtime::new()?.block_on(local::run(local))?;
         }
         Command::Get(args) => return Ok(tokio::runtime::Runtime::new()?.block_on(cli::get::run(&args))),
         Command::Verify(args) => return Ok(tokio::runtime::Runtime::new()?.block_on(cli::verify::run(&args))),

@@ -9,7 +9,7 @@ use std::{
 };
 
 /// Pure modules: a folder or a file under `src`, without `.rs`.
-const PURE: [&str; 27] = [
+const PURE: [&str; 29] = [
     "api",
     "bulk",
     "cluster/cache/objects",
@@ -21,10 +21,12 @@ const PURE: [&str; 27] = [
     "model",
     "query",
     "registry/affinity",
+    "registry/cache/status",
     "registry/filter",
     "registry/mod",
     "registry/plan",
     "registry/selection",
+    "replicas/share",
     "selector",
     "server/discovery",
     "server/report",

@@ -22,6 +22,13 @@ pub const PATIENCE: Duration = Duration::from_secs(90);
 /// The namespace of the control plane with the members' Secrets.
 pub const SECRETS: &str = "fleet-secrets";
 
+const CRDS: [&str; 4] = [
+    "cluster.karmada.io_clusters.yaml",
+    "cluster.karmada.io_clustercaches.yaml",
+    "clustercaches.karmada.io_clustercaches.yaml",
+    "search.karmada.io_resourceregistries.yaml",
+];
+
 static ONE: Stages<1> = Stages::new();
 
 /// Fleets of a test program, each with an operator, for as many scenarios at a time: faults of one must not be seen by another.
@@ -180,7 +187,7 @@ pub fn flags() -> Vec<String> {
 /// Installs the CRDs of Fleetdex and registers every member under its own name.
 pub async fn prepare(fleet: &Fleet) -> Result<()> {
     let kubectl = fleet.control_plane().kubectl()?;
-    for file in ["cluster.karmada.io_clusters.yaml", "search.karmada.io_resourceregistries.yaml"] {
+    for file in CRDS {
         kubectl.apply_server_side(&repository_file(&format!("crds/{file}"))?).await?;
     }
     let hub = Objects::of(fleet.control_plane())?;
@@ -188,6 +195,8 @@ pub async fn prepare(fleet: &Fleet) -> Result<()> {
     // A CRD is served a moment after it was accepted.
     eventually("the CRDs are served", PATIENCE, || async {
         hub.get("apis/cluster.karmada.io/v1alpha1/clusters").await?;
+        hub.get("apis/cluster.karmada.io/v1alpha1/clustercaches").await?;
+        hub.get("apis/clustercaches.karmada.io/v1alpha1/clustercaches").await?;
         hub.get("apis/search.karmada.io/v1alpha1/resourceregistries").await
     })
     .await?;

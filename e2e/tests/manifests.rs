@@ -62,21 +62,35 @@ async fn every_founding_example_has_its_declared_outcome() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-#[tokio::test]
-async fn every_wrong_spec_is_refused_with_what_is_wrong() {
+/// Applies every spec of a file, and tells which ones are not refused as they should be.
+async fn wrongly_accepted(kind: &str, group: &str, file: &str) -> Vec<String> {
     let kubectl = kubectl().await;
-    let refusals: Vec<Refusal> = serde_saphyr::from_str(&repository_file("tests/refusals.yaml").unwrap()).unwrap();
+    let refusals: Vec<Refusal> = serde_saphyr::from_str(&repository_file(file).unwrap()).unwrap();
     let mut wrong = Vec::new();
     for Refusal { spec, error } in refusals {
-        let registry = json!({
-            "apiVersion": "search.karmada.io/v1alpha1", "kind": "ResourceRegistry",
+        let object = json!({
+            "apiVersion": format!("{group}/v1alpha1"), "kind": kind,
             "metadata": { "name": "refused" }, "spec": spec,
         });
-        match kubectl.apply(&registry.to_string()).await {
+        match kubectl.apply(&object.to_string()).await {
             Ok(_) => wrong.push(format!("accepted: {spec}")),
             Err(refused) if refused.to_string().contains(&error) => {}
             Err(refused) => wrong.push(format!("{spec}\n  is refused with {refused}\n  and not with {error}")),
         }
     }
+    wrong
+}
+
+#[tokio::test]
+async fn every_wrong_spec_is_refused_with_what_is_wrong() {
+    let wrong = wrongly_accepted("ResourceRegistry", "search.karmada.io", "tests/refusals.yaml").await;
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[tokio::test]
+async fn every_wrong_cache_is_refused_in_both_groups() {
+    for group in ["cluster.karmada.io", "clustercaches.karmada.io"] {
+        let wrong = wrongly_accepted("ClusterCache", group, "tests/cache-refusals.yaml").await;
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    }
 }

@@ -19,6 +19,7 @@ use fleetdex::{
         fleet::{Fleet, Opener},
         plan::StorePlan,
     },
+    replicas::Share,
     store::{
         Store,
         opensearch::{Engine, EngineOptions, IndexSettings, OpenSearchService},
@@ -116,7 +117,7 @@ async fn operate(surroundings: Surroundings, mut wanted: watch::Receiver<Wanted>
     while !stop.is_cancelled() {
         let Wanted { members, registries } = wanted.borrow_and_update().clone();
         clusters.set_members(members.iter().map(member).collect());
-        fleet.follow(&registries, &[], &clusters.states()).await;
+        fleet.follow(&registries, &[], &clusters.states(), &Share::Whole).await;
         tokio::select! {
             biased;
             () = stop.cancelled() => {}

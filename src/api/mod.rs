@@ -5,6 +5,7 @@
 
 pub mod affinity;
 pub mod cluster;
+pub mod cluster_cache;
 pub mod condition;
 pub mod registry;
 pub mod schema;

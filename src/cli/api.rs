@@ -39,7 +39,7 @@ pub struct ServerFlags {
 #[derive(Debug, thiserror::Error)]
 pub enum ApiError {
     /// The token is not there.
-    #[error("cannot read the token file {}; is `fleetdex run` at work on this machine, as this user? Name another file with --token-file", .path.display())]
+    #[error("cannot read the token file {}; is `fleetdex run` or `fleetdex local` at work on this machine, as this user? Name another file with --token-file", .path.display())]
     TokenFile {
         /// The file.
         path: PathBuf,
@@ -61,7 +61,9 @@ pub enum ApiError {
     #[error("cannot set up the HTTP client")]
     Client(#[source] reqwest::Error),
     /// No answer.
-    #[error("cannot reach the server at {server}; is `fleetdex run` at work there? Name another with --server")]
+    #[error(
+        "cannot reach the server at {server}; is `fleetdex run` or `fleetdex local` at work there? Name another with --server"
+    )]
     Unreachable {
         /// The address.
         server: String,

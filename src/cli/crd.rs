@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
 
-use crate::api::{cluster::Cluster, registry::ResourceRegistry};
+use crate::api::{cluster::Cluster, cluster_cache, registry::ResourceRegistry};
 
 /// The CRDs could not be printed.
 #[derive(Debug, thiserror::Error)]
@@ -48,7 +48,8 @@ impl CrdFile {
 
 /// Every CRD of Fleetdex.
 pub fn all() -> Vec<CrdFile> {
-    vec![CrdFile::new(ResourceRegistry::crd()), CrdFile::new(Cluster::crd())]
+    let caches = cluster_cache::GROUPS.map(cluster_cache::crd);
+    [ResourceRegistry::crd(), Cluster::crd()].into_iter().chain(caches).map(CrdFile::new).collect()
 }
 
 /// Prints every CRD as YAML documents.

@@ -11,7 +11,7 @@ use std::{
 use jiff::Timestamp;
 
 mod output;
-pub(super) mod resolve;
+pub(crate) mod resolve;
 #[cfg(test)]
 mod tests;
 

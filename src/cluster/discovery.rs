@@ -119,7 +119,8 @@ fn from_groups(groups: &[RawDiscoveryGroup]) -> Discovery {
             let group_version = GroupVersion { name, preferred: index == 0 };
             let known = version.resources.iter().filter(|resource| !resource.kind().is_empty());
             discovery.served.extend(known.map(|resource| resource.served(&group_version)));
-            if version.freshness == "Stale" {
+            // An aggregated API that has just been registered is shown with nothing in it.
+            if version.freshness == "Stale" || version.resources.is_empty() {
                 discovery.unknown.push(group_version.name);
             }
         }
@@ -341,6 +342,13 @@ mod tests {
     #[test]
     fn a_stale_group_is_unknown() {
         assert_eq!(aggregated(APIS).unknown, ["metrics.k8s.io/v1beta1"]);
+    }
+
+    #[test]
+    fn a_version_without_any_resource_is_unknown() {
+        let body = br#"{"kind":"APIGroupDiscoveryList","items":[{"metadata":{"name":"a"},"versions":[
+            {"version":"v1","freshness":"Current","resources":[]}]}]}"#;
+        assert_eq!(aggregated(body), Discovery { served: vec![], unknown: vec!["a/v1".to_owned()] });
     }
 
     #[test]

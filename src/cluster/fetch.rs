@@ -37,6 +37,11 @@ struct Part {
 }
 
 impl DiscoveryCache {
+    /// For a new connection to a member that served `previous` before: what of it does not answer now is still known.
+    pub fn after(previous: Option<Arc<Discovery>>) -> Self {
+        Self { joined: previous, ..Self::default() }
+    }
+
     /// Asks the member again. The same `Arc` comes back when nothing changed. Each request takes at most `timeout`.
     pub async fn refresh(&mut self, client: &Client, timeout: Duration) -> Result<Arc<Discovery>, RequestError> {
         let (core, groups) = tokio::join!(self.core.fetch(client, "/api", timeout), self.groups.fetch(client, "/apis", timeout));
@@ -71,8 +76,10 @@ impl Part {
         }
         let answer = match request::get(client, path, headers, timeout).await {
             Ok(answer) => answer,
-            // A server without core groups, or without any other, is still a server.
-            Err(error) if error.status() == Some(StatusCode::NOT_FOUND) => return Ok(Some(Self::default())),
+            // A server without core groups, or without any other, is still a server; but one that had them has them.
+            Err(error) if error.status() == Some(StatusCode::NOT_FOUND) && self.found == Discovery::default() => {
+                return Ok(Some(Self::default()));
+            }
             Err(error) => return Err(error),
         };
         if answer.status == StatusCode::NOT_MODIFIED {
@@ -276,6 +283,31 @@ mod tests {
         let second = cache.refresh(&after, TIMEOUT).await.unwrap();
         assert_eq!(second.unknown, ["metrics.k8s.io/v1beta1"]);
         assert_eq!(second.served.last(), first.served.last());
+    }
+
+    #[tokio::test]
+    async fn all_groups_at_once_do_not_vanish() {
+        let mut cache = DiscoveryCache::default();
+        cache.refresh(&member(&[("/api", 200, "", API), ("/apis", 200, "", APIS)]).0, TIMEOUT).await.unwrap();
+        assert!(cache.refresh(&member(&[("/api", 200, "", API)]).0, TIMEOUT).await.is_err());
+        assert!(DiscoveryCache::default().refresh(&member(&[("/api", 200, "", API)]).0, TIMEOUT).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_group_that_is_silent_after_a_reconnect_keeps_its_kinds() {
+        let client = member(&[("/api", 200, "", API), ("/apis", 200, "", APIS)]).0;
+        let mut silent = DiscoveryCache::default().refresh(&client, TIMEOUT).await.unwrap().as_ref().clone();
+        silent.served.push(discovery::Served {
+            resource: crate::model::Resource {
+                gvk: crate::model::Gvk::new("metrics.k8s.io", "v1beta1", "NodeMetrics"),
+                plural: "nodes".into(),
+                namespaced: false,
+            },
+            ..silent.served[0].clone()
+        });
+        let before = Arc::new(silent);
+        let after = DiscoveryCache::after(Some(Arc::clone(&before))).refresh(&client, TIMEOUT).await.unwrap();
+        assert!(Arc::ptr_eq(&before, &after));
     }
 
     #[tokio::test]

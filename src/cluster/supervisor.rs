@@ -295,6 +295,11 @@ impl Shared {
         self.last_connection.fetch_add(1, Ordering::Relaxed) + 1
     }
 
+    /// What a member was last seen to serve.
+    pub(super) fn discovery(&self, name: &ClusterName) -> Option<Arc<Discovery>> {
+        lock(&self.entries).get(name).and_then(|entry| entry.state.discovery.clone())
+    }
+
     /// Changes the state of a member, if task `task` still runs it, and tells those who wait if anything is different.
     pub(super) fn publish(&self, name: &ClusterName, task: u64, health: Health, change: impl FnOnce(&mut MemberState)) {
         let mut entries = lock(&self.entries);

@@ -135,7 +135,7 @@ impl MemberTask {
 
     async fn look_around(&self, client: Client) -> Result<Live, RequestError> {
         let timing = self.timing();
-        let mut cache = DiscoveryCache::default();
+        let mut cache = DiscoveryCache::after(self.shared.discovery(&self.name));
         let (kubernetes_version, uid, is_own, discovery) = tokio::join!(
             fetch::kubernetes_version(&client, timing.request_timeout),
             fetch::identity(&client, timing.request_timeout),

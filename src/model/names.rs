@@ -77,3 +77,10 @@ name_type!(
     StoreName,
     "store"
 );
+
+impl StoreName {
+    /// The store in this process. Those in OpenSearch are named by their addresses.
+    pub fn embedded() -> Self {
+        Self("embedded".into())
+    }
+}

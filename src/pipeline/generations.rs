@@ -105,6 +105,11 @@ impl Pipeline {
         lock(&self.0.generations).open.values().filter_map(|slot| slot.generation()).collect()
     }
 
+    /// Every cluster that has a generation, or is about to open one.
+    pub fn open_clusters(&self) -> Vec<ClusterName> {
+        lock(&self.0.generations).open.keys().cloned().collect()
+    }
+
     /// The open generation of a cluster.
     pub fn open_generation_of(&self, cluster: &ClusterName) -> Option<Generation> {
         lock(&self.0.generations).open.get(cluster)?.generation()
@@ -126,7 +131,7 @@ impl Pipeline {
         generations.open.values().find(is_target).cloned()
     }
 
-    /// Forgets the generation of a cluster, because it is about to be dropped.
+    /// Forgets the generation of a cluster, because it is about to be dropped, or because another replica fills it from now on.
     pub fn forget(&self, cluster: &ClusterName) {
         lock(&self.0.generations).open.remove(cluster);
         self.0.book.drop_cluster(cluster);

@@ -26,6 +26,7 @@ use crate::{
     bulk::{Verdict, Write, encoded_len},
     model::{ClusterName, Shape, StoreName, fallback},
     planted::{Bug, note_retry, planted},
+    replicas::Fence,
     store::{Generation, Store, StoreError},
     sync::{
         checkpoints::Book,
@@ -112,6 +113,9 @@ pub struct Pipeline(Arc<Shared>);
 struct Shared {
     name: StoreName,
     limits: Limits,
+    /// While it is closed nothing is sent, and what waits is given up: by the time that it is open again another replica may have written
+    /// something newer, or deleted it.
+    fence: Fence,
     pending: Mutex<Pending<Ticket>>,
     /// Whether what waits is given up instead of sent.
     discarded: AtomicBool,
@@ -130,10 +134,11 @@ struct Shared {
 
 impl Pipeline {
     /// A pipeline that does nothing until [`Pipeline::run`]; `changed` is notified when its availability changes or an index is lost.
-    pub fn new(name: StoreName, limits: Limits, metrics: StoreMetrics, changed: Arc<Notify>) -> Self {
+    pub fn new(name: StoreName, limits: Limits, fence: Fence, metrics: StoreMetrics, changed: Arc<Notify>) -> Self {
         Self(Arc::new(Shared {
             name,
             limits,
+            fence,
             pending: Mutex::default(),
             discarded: AtomicBool::new(false),
             work: Notify::new(),
@@ -466,7 +471,7 @@ impl<'p> Writer<'p> {
     }
 
     fn send(&mut self, jobs: Vec<Job>) {
-        if self.pipeline.0.discarded.load(Ordering::Relaxed) {
+        if self.pipeline.0.discarded.load(Ordering::Relaxed) || !self.pipeline.0.fence.is_open() {
             return jobs.into_iter().for_each(|job| self.give_up(job));
         }
         if jobs.is_empty() {

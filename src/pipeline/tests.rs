@@ -162,7 +162,7 @@ struct Running {
 fn run(store: &Arc<Flaky>) -> Running {
     let name: StoreName = "test".parse().unwrap();
     let changed = Arc::new(Notify::new());
-    let pipeline = Pipeline::new(name.clone(), Limits::default(), Metrics::new().store(&name), Arc::clone(&changed));
+    let pipeline = Pipeline::new(name.clone(), Limits::default(), Fence::OPEN, Metrics::new().store(&name), Arc::clone(&changed));
     let cancel = CancellationToken::new();
     let task = tokio::spawn(pipeline.clone().run(Arc::new(Open(Arc::clone(store))), cancel.clone(), Duration::from_mins(1)));
     Running { pipeline, progress: Progress::new("member1".parse().unwrap(), changed), cancel, task }
@@ -260,7 +260,7 @@ async fn there_is_no_room_while_too_much_is_pending() {
     // Not opened: nothing is taken out.
     let name: StoreName = "test".parse().unwrap();
     let changed = Arc::new(Notify::new());
-    let pipeline = Pipeline::new(name.clone(), Limits::default(), Metrics::new().store(&name), Arc::clone(&changed));
+    let pipeline = Pipeline::new(name.clone(), Limits::default(), Fence::OPEN, Metrics::new().store(&name), Arc::clone(&changed));
     let progress = Progress::new("member1".parse().unwrap(), changed);
     let index = IndexPrefix::default().cluster_alias(progress.cluster());
     let mebibyte = Bytes::from(vec![b' '; 1 << 20]);

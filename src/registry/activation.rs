@@ -25,6 +25,8 @@ const MAX_DELAY: Duration = Duration::from_secs(15);
 /// The generations that queries are not answered from yet.
 pub(super) struct Activations {
     waiting: BTreeMap<(StoreName, ClusterName), Waiting>,
+    /// See [`PATIENCE`].
+    patience: Duration,
     changed: Arc<Notify>,
 }
 
@@ -36,7 +38,12 @@ struct Waiting {
 
 impl Activations {
     pub(super) fn new(changed: Arc<Notify>) -> Self {
-        Self { waiting: BTreeMap::new(), changed }
+        Self { waiting: BTreeMap::new(), patience: PATIENCE, changed }
+    }
+
+    /// The first generation of a cluster waits so long for what fails.
+    pub(super) fn set_patience(&mut self, patience: Duration) {
+        self.patience = patience;
     }
 
     /// Looks whether a generation can be seen now. `units` are the streams that fill it, as far as they run; `is_certain`: whether
@@ -60,7 +67,7 @@ impl Activations {
             }
         });
         let waiting = waiting.or_insert_with(|| Waiting::new(generation));
-        let patience = if waiting.generation.replaces { REPLACING_PATIENCE } else { PATIENCE };
+        let patience = if waiting.generation.replaces { REPLACING_PATIENCE } else { self.patience };
         let is_settled = |unit: Option<&Progress>| {
             let generation = &waiting.generation;
             unit.is_some_and(|progress| progress.is_synced_in(generation) || is_hopeless(progress, generation, patience))

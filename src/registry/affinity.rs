@@ -36,7 +36,7 @@ fn fields_match(selector: &ClusterFieldSelector, cluster: &MemberView) -> bool {
     })
 }
 
-/// A cluster can span several zones: `In` wants any of them, `NotIn` none.
+/// A cluster can span several zones: `In`, `Gt` and `Lt` want any of them, `NotIn` none.
 fn zones_match(requirement: &FieldRequirement, zones: &[String]) -> bool {
     let overlaps = || zones.iter().any(|zone| requirement.values.contains(zone));
     match requirement.operator.as_str() {
@@ -44,6 +44,7 @@ fn zones_match(requirement: &FieldRequirement, zones: &[String]) -> bool {
         "NotIn" => !overlaps(),
         "Exists" => !zones.is_empty(),
         "DoesNotExist" => zones.is_empty(),
+        "Gt" | "Lt" => zones.iter().any(|zone| value_matches(requirement, zone)),
         _ => false,
     }
 }
@@ -55,6 +56,10 @@ fn field_matches(requirement: &FieldRequirement, cluster: &MemberView) -> bool {
         "region" => cluster.region.as_str(),
         _ => "",
     };
+    value_matches(requirement, value)
+}
+
+fn value_matches(requirement: &FieldRequirement, value: &str) -> bool {
     let Some(requirement) = as_label(requirement) else {
         return false;
     };
@@ -149,6 +154,13 @@ mod tests {
             ("Gt", &["1"], false),
         ] {
             assert_eq!(selects_by_field("zone", operator, values), selected, "zone {operator} {values:?}");
+        }
+        let numbered = MemberView { zones: vec!["z1".to_owned(), "7".to_owned()], ..cluster() };
+        for (operator, bound, selected) in
+            [("Gt", "6", true), ("Gt", "7", false), ("Lt", "8", true), ("Lt", "7", false), ("Lt", "x", false)]
+        {
+            let requirement = FieldRequirement { key: "zone".into(), operator: operator.into(), values: vec![bound.into()] };
+            assert_eq!(zones_match(&requirement, &numbered.zones), selected, "zone {operator} {bound}");
         }
         let nowhere = MemberView { zones: Vec::new(), ..cluster() };
         for (operator, selected) in [("In", false), ("NotIn", true), ("Exists", false), ("DoesNotExist", true)] {

@@ -1,10 +1,11 @@
-//! Reconciles registries: keeps the finalizer, applies the plan of all of them, writes the status.
+//! Reconciles registries (and caches): keeps the finalizer, applies the plan of all of them, writes the status.
 //!
 //! One reconcile at a time, so that there is one writer of each status and nothing to lock.
 
 use std::{
+    borrow::Cow,
     collections::{BTreeMap, BTreeSet},
-    sync::Arc,
+    sync::{Arc, Mutex as StdMutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -30,27 +31,36 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     RegistryView,
-    fleet::{Fleet, Opener},
+    fleet::Fleet,
     karmada,
     members::{Members, Roster},
-    plan::{Plan, RegistryPlan, StorePlan, Stream, plan},
-    status::{Inputs, MemberHealth, is_news, status},
-    stores::RegistryStore,
+    plan::{Plan, RegistryPlan, Stream, plan},
+    status::{Access, Inputs, MemberHealth, is_news, status},
+    stores,
 };
 use crate::{
-    api::registry::{FINALIZER, ORPHAN_ANNOTATION, ResourceRegistry, ResourceRegistryStatus},
+    api::registry::{FINALIZER, ORPHAN_ANNOTATION, OpenSearch, ResourceRegistry, ResourceRegistryStatus},
     cluster::{
         Clusters, MemberState, Phase,
         source::{Sources, Twins},
     },
-    model::{ClusterName, StoreName, causes},
+    model::{ClusterName, StoreName, Unit, causes},
     pipeline::Pipeline,
-    sync::progress::UnitState,
+    replicas::{
+        ReplicaName, Replicas, Report, Share,
+        report::{Reports, cluster_key, stream_key},
+    },
+    store::memory::Memory,
+    sync::progress::{Progress, UnitState},
     telemetry::{
         Readiness,
         metrics::{Metrics, UnitPhase},
     },
 };
+
+mod caches;
+
+use caches::{CacheName, Caches};
 
 /// Names the fields of objects that Fleetdex writes.
 const FIELD_MANAGER: &str = "fleetdex";
@@ -60,6 +70,10 @@ const DEBOUNCE: Duration = Duration::from_millis(50);
 const STATUS_INTERVAL: Duration = Duration::from_secs(1);
 /// How often what runs is looked after when nothing changes.
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
+/// The same while the writes of a share that goes to another replica are still under way: that one waits for it.
+const HANDOVER_LOOK_INTERVAL: Duration = Duration::from_millis(200);
+/// How often a replica makes known how far its share is, if that has changed.
+const REPORT_INTERVAL: Duration = Duration::from_secs(2);
 /// After a failed write of a registry.
 const RETRY: Duration = Duration::from_secs(5);
 /// Readiness check for the custom resources.
@@ -68,7 +82,7 @@ const CHECK: &str = "custom resources";
 /// What the outside may see of the plan that runs.
 pub trait Publish: Send + Sync {
     /// A plan has been applied, or the state of a member has changed.
-    fn publish(&self, plan: &Plan, fleet: &Fleet, members: &BTreeMap<ClusterName, MemberState>);
+    fn publish(&self, plan: &Plan, fleet: &Fleet, members: &BTreeMap<ClusterName, MemberState>, share: &Share);
 }
 
 /// What the controller needs.
@@ -77,6 +91,8 @@ pub struct Context {
     pub hub: Client,
     /// The members.
     pub clusters: Arc<Clusters>,
+    /// The embedded store.
+    pub memory: Memory,
     /// Where they come from.
     pub sources: Arc<Sources>,
     /// Where what runs is made known to the query server.
@@ -91,6 +107,8 @@ pub struct Context {
     pub changed: Arc<Notify>,
     /// How often every kind of every member is audited; absent: never.
     pub audit_interval: Option<Duration>,
+    /// Those that share the members.
+    pub replicas: Replicas,
 }
 
 /// A reconcile failed and is repeated.
@@ -109,8 +127,11 @@ pub enum ReconcileError {
 struct Reconciler {
     context: Context,
     registries: Store<ResourceRegistry>,
+    caches: Caches,
     recorder: Arc<Recorder>,
     state: Mutex<State>,
+    /// What the other replicas know of their shares; read by the leader alone.
+    reports: StdMutex<BTreeMap<ReplicaName, Report>>,
 }
 
 struct State {
@@ -128,7 +149,9 @@ struct Seen {
     members: u64,
     sources: u64,
     registries: BTreeMap<String, (Option<i64>, bool)>,
+    caches: BTreeMap<CacheName, Option<i64>>,
     open_stores: BTreeSet<StoreName>,
+    share: Share,
 }
 
 /// Runs until cancelled, then stops every stream and writes what is left.
@@ -138,8 +161,9 @@ pub async fn run(context: Context, owner: String, cancel: CancellationToken) {
     let mut tasks = JoinSet::new();
     context.sources.start(&mut tasks);
     let controller = Controller::new(Api::<ResourceRegistry>::all(hub.clone()), watcher::Config::default());
-    let opener = registry_stores(hub.clone(), owner);
+    let opener = stores::opener(Some(hub.clone()), owner, context.memory.clone());
     let mut fleet = Fleet::new(opener, Arc::clone(&context.metrics), Arc::clone(&context.changed));
+    fleet = fleet.behind(context.replicas.fence());
     if let Some(interval) = context.audit_interval {
         fleet = fleet.audit_every(interval);
     }
@@ -147,6 +171,7 @@ pub async fn run(context: Context, owner: String, cancel: CancellationToken) {
     tasks.spawn(karmada::watch_search(hub, context.readiness.clone(), Arc::clone(&recorder)));
     let reconciler = Arc::new(Reconciler {
         registries: controller.store(),
+        caches: Caches::watch(&context.hub, &context.changed, &mut tasks),
         recorder,
         state: Mutex::new(State {
             fleet,
@@ -155,14 +180,19 @@ pub async fn run(context: Context, owner: String, cancel: CancellationToken) {
             inputs: None,
             written: BTreeMap::new(),
         }),
+        reports: StdMutex::default(),
         context,
     });
+    if let Some(reports) = Reports::of(&reconciler.context.replicas) {
+        tasks.spawn(exchange_reports(Arc::clone(&reconciler), reports));
+    }
     let all_read = async {
         until_read(&reconciler.registries).await;
         reconciler.context.readiness.ready(CHECK);
     };
     let (followed, triggers_from) = watch::channel(());
     tasks.spawn(follow_changes(Arc::clone(&reconciler), followed));
+    tasks.spawn(Arc::clone(&reconciler).write_cache_statuses());
     let reconciles = controller
         .with_config(Config::default().concurrency(1).debounce(DEBOUNCE))
         .reconcile_all_on(triggers(triggers_from))
@@ -185,11 +215,6 @@ pub async fn run(context: Context, owner: String, cancel: CancellationToken) {
     }
 }
 
-/// Stores as registries describe them, with the Secrets that they name.
-fn registry_stores(hub: Client, owner: String) -> Opener {
-    Arc::new(move |plan| Arc::new(RegistryStore::new(hub.clone(), plan.clone(), owner.clone())))
-}
-
 /// Waits until a reflector has read everything once.
 ///
 /// Asks again and again: of several tasks that wait for one store of kube 5.0, only the one that asked last is woken.
@@ -206,18 +231,40 @@ where
 /// A task of its own: the controller does not poll its triggers while a reconcile runs, and both need the state.
 async fn follow_changes(reconciler: Arc<Reconciler>, followed: watch::Sender<()>) {
     let mut members = reconciler.context.clusters.changed();
+    let mut lets_go = true;
     loop {
         tokio::select! {
             biased;
             result = members.changed() => if result.is_err() { return },
             () = reconciler.context.changed.notified() => {}
             // Some things change by nothing happening, such as a generation that has waited long enough.
-            () = tokio::time::sleep(LOOK_INTERVAL) => {}
+            () = tokio::time::sleep(if lets_go { HANDOVER_LOOK_INTERVAL } else { LOOK_INTERVAL }) => {}
         }
         // Members often change together, as when many connect at the start.
         tokio::time::sleep(DEBOUNCE).await;
-        reconciler.follow(&mut *reconciler.state.lock().await).await;
+        let mut state = reconciler.state.lock().await;
+        reconciler.follow(&mut state).await;
+        lets_go = !reconciler.let_go(&mut state).await;
+        drop(state);
         followed.send_replace(());
+    }
+}
+
+/// Makes what this replica knows of its share known to the leader; the leader reads what the others know.
+async fn exchange_reports(reconciler: Arc<Reconciler>, mut reports: Reports) {
+    loop {
+        tokio::time::sleep(REPORT_INTERVAL).await;
+        let report = reconciler.report(&*reconciler.state.lock().await);
+        if let Err(error) = reports.write(&report).await {
+            tracing::debug!(error = %causes(&error), "the report of this replica was not written; the next attempt follows");
+        }
+        if !reconciler.context.replicas.share().leads() {
+            continue;
+        }
+        match reports.read().await {
+            Ok(read) => reconciler.take_reports(read),
+            Err(error) => tracing::debug!(error = %causes(&error), "the reports of the other replicas were not read"),
+        }
     }
 }
 
@@ -237,16 +284,17 @@ impl Reconciler {
         self.context.sources.settled().await;
         until_read(&self.registries).await;
         let seen = self.seen(state);
+        self.context.metrics.set_replicas(seen.share.alive());
         if state.inputs.as_ref() == Some(&seen) && !state.fleet.has_lost() {
             state.fleet.look_after();
-            self.count_units(&state.fleet);
+            self.count_units(state);
             return state.members.clone();
         }
-        let members = state.roster.update().await;
-        self.apply(state, &members).await;
-        self.count_units(&state.fleet);
+        let members = state.roster.update(seen.share.leads()).await;
+        self.apply(state, &members, &seen.share).await;
         state.inputs = Some(seen);
         state.members.clone_from(&members);
+        self.count_units(state);
         members
     }
 
@@ -259,17 +307,23 @@ impl Reconciler {
             members: *self.context.clusters.changed().borrow(),
             sources: self.context.sources.version(),
             registries: registries.iter().map(registry).collect(),
+            caches: self.caches.generations(),
             open_stores: state.fleet.open_stores(),
+            share: self.context.replicas.share(),
         }
     }
 
-    fn count_units(&self, fleet: &Fleet) {
-        let mut counts: BTreeMap<(&ClusterName, UnitPhase), usize> = BTreeMap::new();
+    fn count_units(&self, State { fleet, members, .. }: &State) {
+        // Also of clusters that have no stream here any more.
+        let none = members.states.keys().flat_map(|cluster| UnitPhase::ALL.map(|phase| ((cluster, phase), 0)));
+        let mut counts: BTreeMap<(&ClusterName, UnitPhase), usize> = none.collect();
         for (Stream { unit, .. }, progress) in fleet.streams() {
             let phase = match progress.state() {
                 UnitState::Starting | UnitState::Listing => UnitPhase::Listing,
                 UnitState::Synced => UnitPhase::Watching,
-                UnitState::Failing { reason: "Forbidden" | "NotServed", .. } => UnitPhase::Failed,
+                UnitState::Failing { reason, .. } if matches!(&*reason, "Forbidden" | "NotServed" | "NotListable") => {
+                    UnitPhase::Failed
+                }
                 UnitState::Failing { .. } => UnitPhase::Waiting,
             };
             for known in UnitPhase::ALL {
@@ -289,12 +343,15 @@ impl Reconciler {
     async fn reconcile(&self, registry: &ResourceRegistry) -> Result<Action, ReconcileError> {
         let mut state = self.state.lock().await;
         let members = self.follow(&mut state).await;
+        if !state.inputs.as_ref().is_some_and(|seen| seen.share.leads()) {
+            return Ok(Action::await_change());
+        }
         let name = registry.name_any();
         let deleting = registry.metadata.deletion_timestamp.is_some();
         let has_finalizer = registry.finalizers().iter().any(|finalizer| finalizer == FINALIZER);
         match (deleting, has_finalizer) {
             (true, true) => {
-                if Self::may_go(&state, registry) {
+                if self.may_go(&state, registry) {
                     self.set_finalizer(registry, false).await?;
                     state.written.remove(&name);
                     return Ok(Action::await_change());
@@ -307,26 +364,72 @@ impl Reconciler {
         self.write_status(&mut state, registry, &members).await
     }
 
-    async fn apply(&self, state: &mut State, members: &Members) {
+    async fn apply(&self, state: &mut State, members: &Members, share: &Share) {
         let (leaving, live): (Vec<_>, Vec<_>) =
             self.registries.state().into_iter().partition(|registry| registry.metadata.deletion_timestamp.is_some());
         let view = |registries: Vec<Arc<ResourceRegistry>>| -> Vec<RegistryView> {
             registries.iter().map(|registry| registry_view(registry)).collect()
         };
+        let live: Vec<RegistryView> = view(live).into_iter().chain(self.caches.views()).collect();
         state.fleet.know_all_members(members.unread.is_empty());
-        state.fleet.follow(&view(live), &view(leaving), &members.states).await;
+        state.fleet.follow(&live, &view(leaving), &members.states, share).await;
         if let Some(plan) = state.fleet.plan() {
-            self.context.publish.publish(plan, &state.fleet, &members.states);
+            self.context.publish.publish(plan, &state.fleet, &members.states, share);
         }
     }
 
-    /// Whether a registry that is being deleted has nothing left to clean up.
-    fn may_go(state: &State, registry: &ResourceRegistry) -> bool {
+    /// Tells the other replicas when nothing is under way any more of what goes to them. Whether that is so.
+    async fn let_go(&self, state: &mut State) -> bool {
+        if let Some(Seen { share: Share::Whole, .. }) = &state.inputs {
+            return true;
+        }
+        let is_done = state.fleet.let_go().await;
+        if let Some(seen) = state.inputs.as_ref().filter(|_| is_done) {
+            self.context.replicas.has_let_go(&seen.share);
+        }
+        is_done
+    }
+
+    /// What this replica knows of its share.
+    fn report(&self, state: &State) -> Report {
+        let Some(share) = state.inputs.as_ref().map(|seen| &seen.share) else { return Report::default() };
+        let fleet = &state.fleet;
+        let units = fleet.streams().map(|(stream, progress)| (stream_key(stream), progress.view())).collect();
+        let members = &state.members;
+        let own = || members.states.keys().filter(|name| share.keeps(name));
+        let stores = || fleet.plan().into_iter().flat_map(|plan| plan.stores.keys());
+        let live = own().flat_map(|name| stores().map(move |store| (store, name)));
+        let registries = self.registries.state();
+        let leaving = registries.iter().filter(|registry| registry.metadata.deletion_timestamp.is_some());
+        Report {
+            units,
+            live: live.filter(|(store, name)| fleet.is_live(store, name)).map(|(store, name)| cluster_key(store, name)).collect(),
+            health: own().filter_map(|name| Some((name.to_string(), member_health(members, name)?))).collect(),
+            group: share.settled_group().unwrap_or_default(),
+            swept: leaving.filter(|registry| is_swept(state, registry)).filter_map(|registry| registry.uid()).collect(),
+        }
+    }
+
+    fn take_reports(&self, read: BTreeMap<ReplicaName, Report>) {
+        let mut reports = lock(&self.reports);
+        if *reports != read {
+            *reports = read;
+            drop(reports);
+            self.context.changed.notify_one();
+        }
+    }
+
+    /// Whether a registry that is being deleted has nothing left to clean up, here and in the shares of the others.
+    fn may_go(&self, state: &State, registry: &ResourceRegistry) -> bool {
         if registry.annotations().get(ORPHAN_ANNOTATION).is_some_and(|value| value == "true") {
             return true;
         }
-        let alone = plan(&[registry_view(registry)], &[]);
-        alone.stores.keys().all(|store| state.fleet.is_swept(store))
+        let Some(group) = state.inputs.as_ref().and_then(|seen| seen.share.settled_group()) else { return false };
+        let reports = lock(&self.reports);
+        let uid = registry.uid().unwrap_or_default();
+        let is_swept_by =
+            |name: &ReplicaName| reports.get(name).is_some_and(|report| report.group == group && report.swept.contains(&uid));
+        is_swept(state, registry) && self.context.replicas.others().iter().all(is_swept_by)
     }
 
     async fn set_finalizer(&self, registry: &ResourceRegistry, present: bool) -> Result<(), ReconcileError> {
@@ -367,16 +470,39 @@ impl Reconciler {
         let before = registry.status.clone().unwrap_or_default();
         let fleet = &state.fleet;
         let store = registry_plan.store.as_ref().and_then(|store| fleet.pipeline(store)).and_then(Pipeline::availability);
-        let anonymous = registry_plan.store.as_ref().and_then(|store| applied.stores.get(store)).is_some_and(is_anonymous);
+        let store_plan = registry_plan.store.as_ref().and_then(|store| applied.stores.get(store));
+        let access = store_plan.and_then(|plan| plan.config.as_ref()).map_or(Access::Embedded, access);
         let now = Timestamp::now();
+        let share = &self.context.replicas.share();
+        let reports = lock(&self.reports).clone();
+        // What is held in memory is read by every replica.
+        let is_shared = store_plan.is_some_and(|plan| !plan.is_embedded());
+        let of_other = |cluster: &ClusterName| share.other_reader(cluster).filter(|_| is_shared).map(|name| reports.get(name));
+        let health = |cluster: &ClusterName| match of_other(cluster) {
+            Some(report) => report.and_then(|report| report.health.get(cluster.as_str()).cloned()),
+            None => member_health(members, cluster),
+        };
+        let live = |cluster: &ClusterName| {
+            registry_plan.store.as_ref().is_some_and(|store| match of_other(cluster) {
+                Some(report) => report.is_some_and(|report| report.live.contains(&cluster_key(store, cluster))),
+                None => fleet.is_live(store, cluster),
+            })
+        };
+        let progress = |unit: &Unit| {
+            let stream = Stream { unit: unit.clone(), store: registry_plan.store.clone()? };
+            match of_other(&unit.cluster) {
+                Some(report) => report?.units.get(&stream_key(&stream)).cloned(),
+                None => fleet.progress(&stream).map(Progress::view),
+            }
+        };
         let new = status(&Inputs {
             plan: registry_plan,
             store,
-            anonymous,
-            health: &|cluster| member_health(members, cluster),
+            access,
+            health: &health,
             unread: unread(members, registry, registry_plan),
-            live: &|cluster| registry_plan.store.as_ref().is_some_and(|store| fleet.is_live(store, cluster)),
-            progress: &|unit| fleet.progress(&Stream { unit: unit.clone(), store: registry_plan.store.clone()? }),
+            live: &live,
+            progress: &progress,
             generation: registry.metadata.generation,
             before: &before.conditions,
             now,
@@ -438,15 +564,26 @@ impl Reconciler {
     }
 }
 
+/// Whether the store of a registry that is being deleted holds nothing of this replica's share that nobody wants.
+fn is_swept(state: &State, registry: &ResourceRegistry) -> bool {
+    let alone = plan(&[registry_view(registry)], &[]);
+    alone.stores.keys().all(|store| state.fleet.is_swept(store))
+}
+
+fn lock<T>(mutex: &StdMutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 fn phases(status: &ResourceRegistryStatus) -> BTreeSet<(&str, crate::api::registry::Phase, &str)> {
     status.clusters.iter().map(|cluster| (cluster.name.as_str(), cluster.phase, cluster.message.as_str())).collect()
 }
 
-fn is_anonymous(store: &StorePlan) -> bool {
+fn access(config: &OpenSearch) -> Access {
     let named = |reference: &Option<crate::api::registry::SecretReference>| {
         reference.as_ref().is_some_and(|reference| !reference.name.is_empty() || !reference.namespace.is_empty())
     };
-    !named(&store.config.secret_ref) && !named(&store.config.client_cert_secret_ref)
+    let is_anonymous = !named(&config.secret_ref) && !named(&config.client_cert_secret_ref);
+    if is_anonymous { Access::Anonymous } else { Access::Authenticated }
 }
 
 fn registry_view(registry: &ResourceRegistry) -> RegistryView {
@@ -462,7 +599,7 @@ fn member_health(members: &Members, cluster: &ClusterName) -> Option<MemberHealt
     let state = members.states.get(cluster)?;
     let ready = state.connection.is_some() && matches!(state.phase, Phase::Ready | Phase::Unhealthy);
     let note = members.notes.get(cluster).cloned();
-    Some(MemberHealth { ready, reason: state.reason, message: state.message.clone(), note })
+    Some(MemberHealth { ready, reason: Cow::Borrowed(state.reason), message: state.message.clone(), note })
 }
 
 /// The sources that a registry may find more clusters in: none if it names its clusters and all of them have been found.

@@ -24,13 +24,14 @@ use crate::{
     kinds,
     model::{ClusterName, Projector, StoreName, Unit, hex},
     pipeline::{Limits, OpenStore, Pipeline},
+    replicas::{Fence, Share},
     store::KindExtent,
     sync::{
         audit::{Audit, Permits},
         checkpoints::UnitKey,
         outlet::Outlet,
-        progress::Progress,
-        unit::{LISTS_PER_CLUSTER, UnitTask},
+        progress::{Progress, UnitState},
+        unit::{LISTS_PER_CLUSTER, UnitTask, kind_extent},
     },
     telemetry::metrics::Metrics,
     watch::{Collection, Source},
@@ -38,6 +39,9 @@ use crate::{
 
 /// How long unwritten changes may take when the process stops.
 pub const DRAIN: Duration = Duration::from_secs(20);
+
+/// How long the checkpoints of clusters that go to another replica may take to be written.
+const HANDOVER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Makes what opens the store of a plan.
 pub type Opener = Arc<dyn Fn(&StorePlan) -> Arc<dyn OpenStore> + Send + Sync>;
@@ -73,6 +77,7 @@ struct ParkedUnit {
 #[derive(Default)]
 struct Sweeping {
     wanted: Wanted,
+    share: Share,
     /// Streams that have ended, but whose writes may still be under way.
     after: Vec<Arc<Progress>>,
     stop: CancellationToken,
@@ -81,17 +86,18 @@ struct Sweeping {
 }
 
 impl Sweeping {
-    fn start(pipeline: &Pipeline, wanted: Wanted, after: Vec<Arc<Progress>>, changed: &Arc<Notify>) -> Self {
+    fn start(pipeline: &Pipeline, wanted: Wanted, share: Share, after: Vec<Arc<Progress>>, changed: &Arc<Notify>) -> Self {
         let (stop, done) = (CancellationToken::new(), Arc::new(OnceLock::new()));
         let sweep = Sweep {
             pipeline: pipeline.clone(),
             wanted: wanted.clone(),
+            share: share.clone(),
             after: after.clone(),
             changed: Arc::clone(changed),
             done: Arc::clone(&done),
         };
         let task = Some(AbortOnDropHandle::new(tokio::spawn(sweep.run(stop.clone()))));
-        Self { wanted, after, stop, task, done }
+        Self { wanted, share, after, stop, task, done }
     }
 
     fn done_at(&self) -> Option<Instant> {
@@ -103,6 +109,7 @@ impl Sweeping {
 pub struct Fleet {
     opener: Opener,
     limits: Limits,
+    fence: Fence,
     metrics: Arc<Metrics>,
     changed: Arc<Notify>,
     stores: BTreeMap<StoreName, RunningStore>,
@@ -120,6 +127,8 @@ pub struct Fleet {
     settling: Vec<(StoreName, Arc<Progress>)>,
     /// Units of the plan whose member is not connected.
     parked: BTreeMap<Stream, ParkedUnit>,
+    /// Streams of the plans before whose kind is now read in another version: their documents stay until those of that version are there.
+    replaced: BTreeSet<Stream>,
     last_epoch: u64,
     applied: Option<Applied>,
 }
@@ -130,7 +139,16 @@ struct Applied {
     plan: Plan,
     leaving: BTreeMap<StoreName, StorePlan>,
     connections: BTreeMap<ClusterName, Option<u64>>,
+    share: Share,
     knows_all_members: bool,
+}
+
+impl Applied {
+    /// Which clusters are read here for a store: what is held in this process's memory is of no use to the other replicas.
+    fn share_of(&self, store: &StoreName) -> Share {
+        let is_own = self.plan.stores.get(store).is_some_and(StorePlan::is_embedded);
+        if is_own { Share::Whole } else { self.share.clone() }
+    }
 }
 
 impl Fleet {
@@ -138,6 +156,7 @@ impl Fleet {
     pub fn new(opener: Opener, metrics: Arc<Metrics>, changed: Arc<Notify>) -> Self {
         Self {
             limits: Limits::default(),
+            fence: Fence::OPEN,
             opener,
             metrics,
             activations: Activations::new(Arc::clone(&changed)),
@@ -152,6 +171,7 @@ impl Fleet {
             knows_all_members: true,
             settling: Vec::new(),
             parked: BTreeMap::new(),
+            replaced: BTreeSet::new(),
             last_epoch: 0,
             applied: None,
         }
@@ -161,6 +181,19 @@ impl Fleet {
     #[must_use]
     pub fn with_limits(self, limits: Limits) -> Self {
         Self { limits, ..self }
+    }
+
+    /// Nothing is written while this is closed.
+    #[must_use]
+    pub fn behind(self, fence: Fence) -> Self {
+        Self { fence, ..self }
+    }
+
+    /// Queries are answered from the first generation of a cluster although some of its kinds have been failing for so long.
+    #[must_use]
+    pub fn with_patience(mut self, patience: Duration) -> Self {
+        self.activations.set_patience(patience);
+        self
     }
 
     /// Every unit compares what is stored with what its member has, once in such an interval on the average.
@@ -174,13 +207,14 @@ impl Fleet {
         self.knows_all_members = all;
     }
 
-    /// Makes what runs follow the registries and the members. The stores of `leaving`, which are being deleted, stay open until their
-    /// documents are gone.
+    /// Makes what runs follow the registries, the members, and which of these fall to this replica. The stores of `leaving`, which are being
+    /// deleted, stay open until their documents are gone.
     pub async fn follow(
         &mut self,
         live: &[RegistryView],
         leaving: &[RegistryView],
         members: &BTreeMap<ClusterName, MemberState>,
+        share: &Share,
     ) {
         let views: Vec<MemberView> = members.values().map(MemberView::from).collect();
         let connection = |member: &MemberState| member.connection.as_ref().map(|connection| connection.id);
@@ -188,10 +222,11 @@ impl Fleet {
             plan: plan(live, &views),
             leaving: plan(leaving, &[]).stores,
             connections: members.iter().map(|(name, member)| (name.clone(), connection(member))).collect(),
+            share: share.clone(),
             knows_all_members: self.knows_all_members,
         };
         if self.applied.as_ref() != Some(&wanted) || self.has_lost() {
-            self.apply(&wanted.plan, &wanted.leaving, members).await;
+            self.apply(&wanted, members).await;
             self.applied = Some(wanted);
         }
         self.look_after();
@@ -207,25 +242,40 @@ impl Fleet {
     pub fn look_after(&mut self) {
         if let Some(applied) = self.applied.take() {
             self.activate(&applied.plan);
+            if self.forget_replaced(&applied.plan) {
+                self.sweep(&applied, &[]);
+            }
             self.sweep_again();
             self.applied = Some(applied);
         }
     }
 
-    async fn apply(
-        &mut self,
-        plan: &Plan,
-        leaving: &BTreeMap<StoreName, StorePlan>,
-        members: &BTreeMap<ClusterName, MemberState>,
-    ) {
+    async fn apply(&mut self, wanted: &Applied, members: &BTreeMap<ClusterName, MemberState>) {
+        let Applied { plan, leaving, .. } = wanted;
         let lost = self.take_lost();
+        if let Some(before) = &self.applied {
+            self.replaced.extend(plan.replaced(&before.plan));
+        }
         let mut wanted_stores = leaving.clone();
         wanted_stores.extend(plan.stores.clone());
         // Units first: a unit must not write to a store that is being replaced.
-        let stopped = self.stop_units(plan, &wanted_stores, members, &lost).await;
+        let stopped = self.stop_units(wanted, &wanted_stores, members, &lost).await;
         self.replace_stores(wanted_stores);
-        self.start_units(plan, members);
-        self.sweep(plan, &stopped);
+        self.start_units(wanted, members);
+        self.forget_replaced(plan);
+        self.sweep(wanted, &stopped);
+    }
+
+    /// Forgets the streams whose kind is stored in its new version by now, or is not wanted any more. Whether there were any.
+    fn forget_replaced(&mut self, plan: &Plan) -> bool {
+        let before = self.replaced.len();
+        let mut replaced = std::mem::take(&mut self.replaced);
+        replaced.retain(|stream| {
+            let is_synced = |successor| self.progress(successor).is_some_and(|progress| progress.state() == UnitState::Synced);
+            !plan.units.contains_key(stream) && plan.successors(stream).any(|successor| !is_synced(successor))
+        });
+        self.replaced = replaced;
+        self.replaced.len() < before
     }
 
     /// Whether something that should run cannot go on as it is, so that a plan has to be applied again.
@@ -261,12 +311,13 @@ impl Fleet {
 
     async fn stop_units(
         &mut self,
-        plan: &Plan,
+        wanted: &Applied,
         stores: &BTreeMap<StoreName, StorePlan>,
         members: &BTreeMap<ClusterName, MemberState>,
         lost: &BTreeSet<(StoreName, ClusterName)>,
     ) -> Vec<Arc<Progress>> {
-        self.unpark(plan, stores, lost);
+        let plan = &wanted.plan;
+        self.unpark(wanted, stores, lost);
         let mut ending = Vec::new();
         for (stream, running) in &self.units {
             let same_plan = plan.units.get(stream) == Some(&running.plan);
@@ -274,8 +325,9 @@ impl Fleet {
             let connection = members.get(&stream.unit.cluster).and_then(|member| member.connection.as_ref());
             let same_connection = connection.is_some_and(|connection| connection.id == running.connection);
             let same_store = self.keeps_store(stream, running.epoch, stores, lost);
-            if !(same_plan && same_connection && same_store && goes_on) {
-                ending.push((stream.clone(), same_plan && same_store));
+            let same_reader = wanted.share_of(&stream.store).keeps(&stream.unit.cluster);
+            if !(same_plan && same_connection && same_store && same_reader && goes_on) {
+                ending.push((stream.clone(), same_plan && same_store && same_reader));
             }
         }
         let mut progresses = Vec::new();
@@ -297,10 +349,12 @@ impl Fleet {
     }
 
     /// Forgets streams that are no longer wanted like that.
-    fn unpark(&mut self, plan: &Plan, stores: &BTreeMap<StoreName, StorePlan>, lost: &BTreeSet<(StoreName, ClusterName)>) {
+    fn unpark(&mut self, wanted: &Applied, stores: &BTreeMap<StoreName, StorePlan>, lost: &BTreeSet<(StoreName, ClusterName)>) {
         let mut parked = std::mem::take(&mut self.parked);
         parked.retain(|stream, parked| {
-            plan.units.get(stream) == Some(&parked.plan) && self.keeps_store(stream, parked.epoch, stores, lost)
+            wanted.plan.units.get(stream) == Some(&parked.plan)
+                && wanted.share_of(&stream.store).keeps(&stream.unit.cluster)
+                && self.keeps_store(stream, parked.epoch, stores, lost)
         });
         self.parked = parked;
     }
@@ -345,7 +399,8 @@ impl Fleet {
                 continue;
             }
             self.last_epoch += 1;
-            let pipeline = Pipeline::new(name.clone(), self.limits, self.metrics.store(&name), Arc::clone(&self.changed));
+            let fence = if plan.is_embedded() { Fence::OPEN } else { self.fence.clone() };
+            let pipeline = Pipeline::new(name.clone(), self.limits, fence, self.metrics.store(&name), Arc::clone(&self.changed));
             let opener = (self.opener)(&plan);
             let stop = CancellationToken::new();
             let task = AbortOnDropHandle::new(tokio::spawn(pipeline.clone().run(opener, stop.clone(), DRAIN)));
@@ -354,10 +409,10 @@ impl Fleet {
         }
     }
 
-    fn start_units(&mut self, plan: &Plan, members: &BTreeMap<ClusterName, MemberState>) {
+    fn start_units(&mut self, wanted: &Applied, members: &BTreeMap<ClusterName, MemberState>) {
         self.settling.retain(|(_, progress)| progress.outstanding() > 0);
-        for (stream, unit_plan) in &plan.units {
-            if self.units.contains_key(stream) {
+        for (stream, unit_plan) in &wanted.plan.units {
+            if self.units.contains_key(stream) || !wanted.share_of(&stream.store).may_begin(&stream.unit.cluster) {
                 continue;
             }
             let Some(connection) = members.get(&stream.unit.cluster).and_then(|member| member.connection.as_ref()) else {
@@ -431,30 +486,60 @@ impl Fleet {
         for (name, sweeping) in &mut self.sweeps {
             let is_due = sweeping.done_at().is_some_and(|done| done.elapsed() >= interval);
             if let Some(store) = self.stores.get(name).filter(|_| is_due) {
-                *sweeping = Sweeping::start(&store.pipeline, sweeping.wanted.clone(), Vec::new(), &self.changed);
+                let (wanted, share) = (sweeping.wanted.clone(), sweeping.share.clone());
+                *sweeping = Sweeping::start(&store.pipeline, wanted, share, Vec::new(), &self.changed);
             }
         }
     }
 
     /// Removes what no registry wants any more. `stopped` are streams whose last writes have to be in the store before.
-    fn sweep(&mut self, plan: &Plan, stopped: &[Arc<Progress>]) {
+    fn sweep(&mut self, applied: &Applied, stopped: &[Arc<Progress>]) {
         for (name, store) in &self.stores {
-            let wanted = wanted(plan, name, self.knows_all_members);
+            let share = applied.share_of(name);
+            let wanted = wanted(&applied.plan, name, &self.replaced, self.knows_all_members);
             for (cluster, kept) in &wanted.clusters {
                 if let Some(kept) = kept {
                     store.pipeline.checkpoints().retain(cluster, &kept.units);
                 }
             }
             let sweeping = self.sweeps.entry(name.clone()).or_default();
-            if sweeping.task.is_some() && sweeping.wanted == wanted && stopped.is_empty() {
+            let is_same = sweeping.wanted == wanted && sweeping.share == share;
+            if sweeping.task.is_some() && is_same && stopped.is_empty() {
                 continue;
             }
             sweeping.stop.cancel();
             // A sweep that is given up here has perhaps not waited for all of its streams.
             let unsettled = sweeping.after.iter().filter(|progress| progress.outstanding() > 0);
             let after: Vec<Arc<Progress>> = unsettled.chain(stopped).cloned().collect();
-            *sweeping = Sweeping::start(&store.pipeline, wanted, after, &self.changed);
+            *sweeping = Sweeping::start(&store.pipeline, wanted, share, after, &self.changed);
         }
+    }
+
+    /// Lets go of the clusters that another replica reads from now on: their last writes and checkpoints are stored, and nothing of them is
+    /// remembered. Whether that is done.
+    pub async fn let_go(&mut self) -> bool {
+        let Some(applied) = &self.applied else { return false };
+        self.settling.retain(|(_, progress)| progress.outstanding() > 0);
+        if self.settling.iter().any(|(store, progress)| !applied.share_of(store).keeps(progress.cluster())) {
+            return false;
+        }
+        for (name, store) in &self.stores {
+            let share = applied.share_of(name);
+            let others: Vec<ClusterName> =
+                store.pipeline.open_clusters().into_iter().filter(|cluster| !share.keeps(cluster)).collect();
+            if others.is_empty() {
+                continue;
+            }
+            // Without them the next one only has more to replay.
+            let saved = tokio::time::timeout(HANDOVER_TIMEOUT, store.pipeline.save_checkpoints()).await;
+            if !matches!(saved, Ok(Ok(()))) {
+                tracing::warn!(store = %name, "the last checkpoints before a handover were not written");
+            }
+            for cluster in &others {
+                store.pipeline.forget(cluster);
+            }
+        }
+        true
     }
 
     /// Whether a store holds nothing but what the applied plan wants of it.
@@ -538,15 +623,20 @@ fn shapes_like(left: &StorePlan, right: &StorePlan) -> bool {
         && left.indexing == right.indexing
 }
 
-fn wanted(plan: &Plan, store: &StoreName, knows_all_members: bool) -> Wanted {
+fn wanted(plan: &Plan, store: &StoreName, replaced: &BTreeSet<Stream>, knows_all_members: bool) -> Wanted {
     let mut units: BTreeMap<&ClusterName, BTreeSet<UnitKey>> = BTreeMap::new();
     for stream in plan.units.keys().filter(|stream| stream.store == *store) {
         units.entry(&stream.unit.cluster).or_default().insert(UnitKey::from(&stream.unit));
     }
+    let mut leaving: BTreeMap<&ClusterName, Vec<KindExtent>> = BTreeMap::new();
+    for Stream { unit, .. } in replaced.iter().filter(|stream| stream.store == *store) {
+        leaving.entry(&unit.cluster).or_default().push(kind_extent(unit));
+    }
     let of_store = plan.scopes.iter().filter(|((name, _), _)| name == store);
     let kept = of_store.map(|((_, cluster), coverage)| {
         let units = units.remove(cluster).unwrap_or_default();
-        (cluster.clone(), coverage.certain.then(|| Kept { kinds: extents(coverage), units }))
+        let kinds = extents(coverage).into_iter().chain(leaving.remove(cluster).unwrap_or_default()).collect();
+        (cluster.clone(), coverage.certain.then_some(Kept { kinds, units }))
     });
     // A store that no registry names any more is emptied whoever the members are.
     Wanted { clusters: kept.collect(), others_stay: !knows_all_members && plan.stores.contains_key(store) }

@@ -51,8 +51,8 @@ pub struct Roster {
 }
 
 impl Roster {
-    /// Tells the supervisor which members there are, and answers what it knows of them.
-    pub async fn update(&mut self) -> Members {
+    /// Tells the supervisor which members there are, and answers what it knows of them. `leads`: whether this replica writes statuses.
+    pub async fn update(&mut self, leads: bool) -> Members {
         let Snapshot { members, taken, unread, clusters } = self.sources.snapshot();
         self.clusters.set_members(members);
         let mut states = self.clusters.states();
@@ -63,7 +63,7 @@ impl Roster {
         let twins = states.values().filter(|state| is_left_to_another(state)).count();
         self.metrics.set_clusters_left_out(SAME_CLUSTER_AS, twins);
         self.metrics.set_clusters_left_out(NAME_TAKEN, taken.values().map(Vec::len).sum());
-        if self.writes_cluster_status {
+        if self.writes_cluster_status && leads {
             self.write_cluster_statuses(&clusters, &states, &taken).await;
         }
         let notes = taken.iter().map(|(name, others)| (name.clone(), note(others))).collect();

@@ -12,6 +12,7 @@ use crate::{
 
 mod activation;
 pub mod affinity;
+pub mod cache;
 pub mod controller;
 pub mod filter;
 pub mod fleet;

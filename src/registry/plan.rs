@@ -3,7 +3,10 @@
 //! Pure and total: the same views give the same plan, whatever their order, and what cannot be planned is told in the plan. The caller
 //! compares a plan with the one before: what is in both is left running, the rest is started or stopped.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use crate::{
     api::registry::{Indexing, OpenSearch, ResourceSelector},
@@ -35,8 +38,8 @@ pub struct Plan {
 /// One store, as the registries that share it want it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StorePlan {
-    /// How to reach it and make its indices: as the oldest registry says.
-    pub config: OpenSearch,
+    /// How to reach it and make its indices: as the oldest registry says. Absent: it is the embedded store.
+    pub config: Option<OpenSearch>,
     /// What its indices and aliases start with.
     pub prefix: IndexPrefix,
     /// Redactions of all registries.
@@ -49,6 +52,13 @@ pub struct StorePlan {
     pub indexing: Indexing,
     /// The registries that share it, the oldest first.
     pub registries: Vec<String>,
+}
+
+impl StorePlan {
+    /// Whether the objects are held in the memory of this process.
+    pub fn is_embedded(&self) -> bool {
+        self.config.is_none()
+    }
 }
 
 /// A unit, read for one store: a store that cannot be written to holds up its own streams and no others.
@@ -85,7 +95,7 @@ pub struct Route {
 /// What a registry came to.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RegistryPlan {
-    /// Its store; `None` when it names none, or none that can exist.
+    /// Its store; `None` when it names one that cannot exist.
     pub store: Option<StoreName>,
     /// Why nothing of it can be done, such as a redaction that is no `JSONPath`. What its store has of it is kept.
     pub invalid: Option<String>,
@@ -159,7 +169,7 @@ pub fn plan(registries: &[RegistryView], members: &[MemberView]) -> Plan {
     let mut oldest_first: Vec<&RegistryView> = registries.iter().collect();
     oldest_first.sort_by(|left, right| age_order(left).cmp(&age_order(right)));
     let mut plan = Plan::default();
-    let mut wanted = Wanted::new();
+    let mut wanted = Wanted::default();
     for registry in oldest_first {
         let mut outcome = plan.join_store(registry);
         outcome.not_found = missing_names(registry, members);
@@ -170,7 +180,7 @@ pub fn plan(registries: &[RegistryView], members: &[MemberView]) -> Plan {
         }
         plan.registries.insert(registry.name.clone(), outcome);
     }
-    for (of, routes) in wanted {
+    for (of, routes) in wanted.routes {
         plan.add_units(&of, routes);
     }
     plan
@@ -187,7 +197,20 @@ fn missing_names(registry: &RegistryView, members: &[MemberView]) -> BTreeSet<St
 }
 
 /// The routes of every resource of every cluster into every store.
-type Wanted = BTreeMap<Source, Vec<Route>>;
+#[derive(Default)]
+struct Wanted {
+    routes: BTreeMap<Source, Vec<Route>>,
+    /// In which version a store takes a kind of a cluster: the first one that was asked for. All versions show the same objects, and a
+    /// store holds each object once.
+    versions: BTreeMap<(ClusterName, StoreName, GroupKind), Resource>,
+}
+
+/// What the versions of a kind have in common.
+type GroupKind = (Arc<str>, Arc<str>);
+
+fn group_kind(gvk: &Gvk) -> GroupKind {
+    (Arc::clone(&gvk.group), Arc::clone(&gvk.kind))
+}
 
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Source {
@@ -225,7 +248,7 @@ impl Part<'_> {
         }
         for selector in &self.registry.spec.resource_selectors {
             for resource in self.resources(selector, coverage) {
-                self.add_route(selector, resource, store, coverage, wanted);
+                self.add_route(selector, &resource, store, coverage, wanted);
             }
         }
     }
@@ -246,11 +269,13 @@ impl Part<'_> {
     fn add_route(
         &mut self,
         selector: &ResourceSelector,
-        resource: Resource,
+        found: &Resource,
         store: &StoreName,
         coverage: &mut Coverage,
         wanted: &mut Wanted,
     ) {
+        let key = (self.member.name.clone(), store.clone(), group_kind(&found.gvk));
+        let resource = wanted.versions.get(&key).cloned().unwrap_or_else(|| found.clone());
         let names_namespaces = !selector.namespace.is_empty() || !selector.namespaces.is_empty();
         if names_namespaces && !resource.namespaced {
             if selector.every_kind() {
@@ -262,10 +287,18 @@ impl Part<'_> {
         let Ok(Some(filter)) = ObjectFilter::new(selector, &self.registry.spec, &resource) else {
             return;
         };
+        if resource != *found {
+            let (gvk, version) = (&found.gvk, &resource.gvk.version);
+            self.outcome
+                .notes
+                .insert(format!("{gvk} is stored in version {version}, which was asked for before: an object is stored once"));
+        }
+        wanted.versions.entry(key).or_insert_with(|| resource.clone());
         let extent = Extent::of(&filter);
         coverage.kinds.entry(resource.gvk.clone()).and_modify(|known| known.extend(&extent)).or_insert(extent);
         let route = Route { store: store.clone(), registry: self.registry.name.clone(), filter };
-        let routes = wanted.entry(Source { cluster: self.member.name.clone(), resource, store: store.clone() }).or_default();
+        let routes =
+            wanted.routes.entry(Source { cluster: self.member.name.clone(), resource, store: store.clone() }).or_default();
         if !routes.contains(&route) {
             routes.push(route);
         }
@@ -273,6 +306,27 @@ impl Part<'_> {
 }
 
 impl Plan {
+    /// The streams of `before` that go on here in another version of their kind.
+    pub fn replaced(&self, before: &Self) -> BTreeSet<Stream> {
+        let gone = before.units.keys().filter(|stream| !self.units.contains_key(*stream));
+        gone.filter(|stream| self.successors(stream).next().is_some()).cloned().collect()
+    }
+
+    /// The streams that show what this one does, in another version of its kind.
+    pub fn successors<'p>(&'p self, stream: &'p Stream) -> impl Iterator<Item = &'p Stream> {
+        let Unit { cluster, resource, .. } = &stream.unit;
+        let gvk = &resource.gvk;
+        let least = Resource { gvk: Gvk::new(&gvk.group, "", ""), plural: "".into(), namespaced: false };
+        let from =
+            Stream { unit: Unit { cluster: cluster.clone(), resource: least, scope: Scope::All }, store: stream.store.clone() };
+        let of_group = |other: &&Stream| other.unit.cluster == *cluster && other.unit.resource.gvk.group == gvk.group;
+        let of_group = self.units.range(from..).map(|(other, _)| other).take_while(of_group);
+        of_group.filter(|other| {
+            let others = &other.unit.resource.gvk;
+            other.store == stream.store && others.kind == gvk.kind && others.version != gvk.version
+        })
+    }
+
     /// One stream for all namespaces if any route wants them all, else one for each namespace.
     fn add_units(&mut self, of: &Source, routes: Vec<Route>) {
         let mut namespaces = BTreeSet::new();

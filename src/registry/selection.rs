@@ -47,6 +47,10 @@ const SERVED_TWICE: [(&str, &str, &str); 6] = [
     ("extensions", "NetworkPolicy", "networking.k8s.io"),
 ];
 
+/// Groups of metrics, which can never be watched: which of their kinds there are does not matter. A server of metrics that is down is
+/// too common to leave everything else uncertain.
+const METRICS: [&str; 3] = ["metrics.k8s.io", "custom.metrics.k8s.io", "external.metrics.k8s.io"];
+
 /// Why a selector names no resource of a member, or maybe not all.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
@@ -147,6 +151,8 @@ struct Resolver<'a> {
 }
 
 impl<'a> Resolver<'a> {
+    /// The version that is named, or else the group's preferred one. While a version of the group is not known, neither is which of them
+    /// that is: a choice made now could be another one later, and each choice removes the documents of the one before.
     fn kind_of(&self, api_version: &str) -> Selection {
         let (group, version) = split(api_version);
         let of_group = || self.served_as_kind().filter(|served| served.resource.gvk.group.as_ref() == group);
@@ -154,56 +160,68 @@ impl<'a> Resolver<'a> {
         if let Some(exact) = listable().find(|served| &*served.resource.gvk.version == version) {
             return Selection::of(exact);
         }
-        let unanswered = self.unanswered(|other| other == api_version);
+        let unanswered = self.unanswered(|other| split(other).0 == group);
         if !unanswered.is_empty() {
             return Selection::failed(self.incomplete(unanswered));
         }
-        if let Some(served) = best_version(listable()) {
-            return Selection::of(served);
+        match best_version(listable()) {
+            Some(served) => Selection::of(served),
+            None if of_group().next().is_some() => Selection::failed(self.not_listable()),
+            None => Selection::failed(self.unknown()),
         }
-        if of_group().next().is_some() {
-            return Selection::failed(self.not_listable());
-        }
-        self.unknown_unless_unanswered(|other| split(other).0 == group)
     }
 
     fn kind_of_any_group(&self) -> Selection {
         let listable = || self.served_as_kind().filter(|served| served.list_and_watch);
         let groups: BTreeSet<&str> = listable().map(|served| served.resource.gvk.group.as_ref()).collect();
         let built_in = BUILT_IN.iter().copied().find(|group| groups.contains(group));
+        let unanswered = self.unanswered(|other| could_come_before(split(other).0, built_in));
         let group = match (built_in, groups.len()) {
             (Some(group), _) => group,
+            (None, 0) if !unanswered.is_empty() => return Selection::failed(self.incomplete(unanswered)),
             (None, 0) if self.served_as_kind().next().is_some() => return Selection::failed(self.not_listable()),
-            (None, 0) => return self.unknown_unless_unanswered(|_| true),
+            (None, 0) => return Selection::failed(self.unknown()),
             (None, 1) => groups.first().copied().unwrap_or_default(),
             (None, _) => {
                 let groups = groups.into_iter().map(str::to_owned).collect();
                 return Selection::failed(Problem::Ambiguous { kind: self.selector.kind.clone(), groups });
             }
         };
-        match best_version(listable().filter(|served| &*served.resource.gvk.group == group)) {
-            Some(served) => Selection::of(served),
-            None => Selection::failed(self.unknown()),
+        if unanswered.iter().any(|other| split(other).0 == group) {
+            return self.in_known_version(group, unanswered);
         }
+        let best = best_version(listable().filter(|served| &*served.resource.gvk.group == group));
+        let problem = (!unanswered.is_empty()).then(|| self.incomplete(unanswered));
+        Selection { resources: best.map(|served| served.resource.clone()).into_iter().collect(), problem }
+    }
+
+    /// Of a group of which not every version is known, the preferred one if that is.
+    fn in_known_version(&self, group: &str, unanswered: Vec<String>) -> Selection {
+        let of_group = |served: &&Served| served.list_and_watch && &*served.resource.gvk.group == group;
+        let preferred = self.served_as_kind().filter(of_group).find(|served| served.preferred);
+        let resources = preferred.map(|served| served.resource.clone()).into_iter().collect();
+        Selection { resources, problem: Some(self.incomplete(unanswered)) }
     }
 
     /// Every listable kind of a group version; of the group's preferred version when the member does not serve this one.
     fn every_kind_of(&self, api_version: &str) -> Selection {
         let (group, version) = split(api_version);
         let of_group = || self.discovery.served.iter().filter(|served| &*served.resource.gvk.group == group);
-        let unanswered = self.unanswered(|other| other == api_version);
-        if !unanswered.is_empty() {
+        let is_served = of_group().any(|served| &*served.resource.gvk.version == version);
+        let unanswered = self.unanswered(|other| if is_served { other == api_version } else { split(other).0 == group });
+        if !is_served && !unanswered.is_empty() {
             return Selection::failed(self.incomplete(unanswered));
         }
-        let is_served = of_group().any(|served| &*served.resource.gvk.version == version);
         let wanted = of_group()
             .filter(|served| served.list_and_watch)
             .filter(|served| if is_served { &*served.resource.gvk.version == version } else { served.preferred });
         let resources = one_per_kind(wanted);
-        if !resources.is_empty() {
-            return Selection { resources, problem: None };
-        }
-        self.unknown_unless_unanswered(|other| split(other).0 == group)
+        let problem = match (unanswered.is_empty(), resources.is_empty()) {
+            (false, _) => Some(self.incomplete(unanswered)),
+            (true, true) => Some(self.unknown()),
+            (true, false) => None,
+        };
+        Selection { resources, problem }
     }
 
     /// Every listable kind once, in the group's preferred version as far as that has it.
@@ -211,7 +229,7 @@ impl<'a> Resolver<'a> {
         let listable = || self.discovery.served.iter().filter(|served| served.list_and_watch && !self.shown_elsewhere(served));
         let preferred = listable().filter(|served| served.preferred);
         let others = listable().filter(|served| !served.preferred);
-        let unanswered = self.unanswered(|_| true);
+        let unanswered = self.unanswered(|other| !METRICS.contains(&split(other).0));
         let problem = (!unanswered.is_empty()).then(|| self.incomplete(unanswered));
         Selection { resources: one_per_kind(preferred.chain(others)), problem }
     }
@@ -235,11 +253,6 @@ impl<'a> Resolver<'a> {
         self.discovery.unknown.iter().filter(|group| is_relevant(group)).cloned().collect()
     }
 
-    fn unknown_unless_unanswered(&self, is_relevant: impl Fn(&str) -> bool) -> Selection {
-        let unanswered = self.unanswered(is_relevant);
-        Selection::failed(if unanswered.is_empty() { self.unknown() } else { self.incomplete(unanswered) })
-    }
-
     fn unknown(&self) -> Problem {
         Problem::UnknownKind { kind: self.selector.kind.clone(), api_version: self.selector.api_version.clone() }
     }
@@ -250,6 +263,15 @@ impl<'a> Resolver<'a> {
 
     fn incomplete(&self, groups: Vec<String>) -> Problem {
         Problem::Incomplete { kind: self.selector.kind.clone(), api_version: self.selector.api_version.clone(), groups }
+    }
+}
+
+/// Whether a kind without `apiVersion` could be that of `group`, had the group answered, although this built-in one has it.
+fn could_come_before(group: &str, built_in: Option<&str>) -> bool {
+    let rank = |wanted: &str| BUILT_IN.iter().position(|known| *known == wanted);
+    match built_in.and_then(rank) {
+        Some(found) => rank(group).is_some_and(|rank| rank <= found),
+        None => !METRICS.contains(&group),
     }
 }
 
@@ -275,4 +297,170 @@ fn one_per_kind<'a>(candidates: impl Iterator<Item = &'a Served>) -> Vec<Resourc
         .filter(|resource| seen.insert((&resource.gvk.group, &resource.gvk.kind)))
         .cloned()
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::{prelude::*, sample::subsequence};
+    use serde_json::json;
+
+    use super::*;
+    use crate::model::Gvk;
+
+    const WATCHED: bool = true;
+
+    /// Everything that a member may serve, the preferred version of a group first.
+    const SERVED: [(&str, &str, bool); 14] = [
+        ("v1", "Event", WATCHED),
+        ("v1", "Binding", false),
+        ("autoscaling/v2", "HorizontalPodAutoscaler", WATCHED),
+        ("autoscaling/v1", "HorizontalPodAutoscaler", WATCHED),
+        ("networking.k8s.io/v1", "Ingress", WATCHED),
+        ("events.k8s.io/v1", "Event", WATCHED),
+        ("config.example/v2", "Ingress", WATCHED),
+        ("config.example/v1", "Ingress", WATCHED),
+        ("config.example/v1", "Widget", WATCHED),
+        ("other.example/v1", "Widget", WATCHED),
+        ("other.example/v1", "Gadget", WATCHED),
+        ("other.example/v1beta1", "Gadget", WATCHED),
+        ("third.example/v1", "Review", false),
+        ("metrics.k8s.io/v1beta1", "PodMetrics", false),
+    ];
+
+    /// A member that serves these group versions and did not answer for those.
+    fn member(answered: &[&str], unknown: &[&str]) -> Discovery {
+        let preferred = |api_version: &str| {
+            let of_group = |other: &&&str| split(other).0 == split(api_version).0;
+            answered.iter().chain(unknown).find(of_group).is_some_and(|first| *first == api_version)
+        };
+        let rows = SERVED.iter().filter(|(api_version, ..)| answered.contains(api_version));
+        let served = rows.map(|(api_version, kind, list_and_watch)| Served {
+            resource: Resource {
+                gvk: Gvk::from_api_version(api_version, kind),
+                plural: format!("{}s", kind.to_lowercase()).into(),
+                namespaced: true,
+            },
+            singular: kind.to_lowercase().into(),
+            short_names: Vec::new(),
+            list_and_watch: *list_and_watch,
+            preferred: preferred(api_version),
+        });
+        Discovery { served: served.collect(), unknown: unknown.iter().map(|&name| name.to_owned()).collect() }
+    }
+
+    /// The group versions of the table, each once.
+    fn versions() -> Vec<&'static str> {
+        let mut versions: Vec<&str> = SERVED.iter().map(|(api_version, ..)| *api_version).collect();
+        versions.dedup();
+        versions
+    }
+
+    fn selector(api_version: &str, kind: &str) -> ResourceSelector {
+        serde_json::from_value(json!({ "apiVersion": api_version, "kind": kind })).unwrap()
+    }
+
+    fn resolved(api_version: &str, kind: &str, discovery: &Discovery) -> String {
+        let Selection { resources, problem } = resolve(&selector(api_version, kind), discovery);
+        let names = resources.iter().map(|resource| resource.gvk.to_string()).collect::<Vec<_>>().join(" ");
+        problem.map_or_else(|| names.clone(), |problem| format!("{names}: {problem}"))
+    }
+
+    #[test]
+    fn a_version_that_is_not_served_is_the_preferred_one_of_its_group() {
+        let all = member(&versions(), &[]);
+        assert_eq!(resolved("autoscaling/v1", "HorizontalPodAutoscaler", &all), "autoscaling/v1/HorizontalPodAutoscaler");
+        assert_eq!(resolved("autoscaling/v2beta2", "HorizontalPodAutoscaler", &all), "autoscaling/v2/HorizontalPodAutoscaler");
+        let old = member(&["autoscaling/v1"], &[]);
+        assert_eq!(resolved("autoscaling/v2", "HorizontalPodAutoscaler", &old), "autoscaling/v1/HorizontalPodAutoscaler");
+        assert_eq!(resolved("config.example/v2", "Widget", &all), "config.example/v1/Widget");
+    }
+
+    #[test]
+    fn a_kind_without_a_version_is_built_in_before_it_is_custom_and_only_custom_groups_tie() {
+        let all = member(&versions(), &[]);
+        assert_eq!(resolved("", "Event", &all), "v1/Event");
+        assert_eq!(resolved("", "Ingress", &all), "networking.k8s.io/v1/Ingress");
+        assert_eq!(resolved("", "Gadget", &all), "other.example/v1/Gadget");
+        assert_eq!(resolved("", "Ingress", &member(&["config.example/v2"], &[])), "config.example/v2/Ingress");
+        let tie = r#": the server has "Widget" in several groups (config.example, other.example): set apiVersion to one of them"#;
+        assert_eq!(resolved("", "Widget", &all), tie);
+        assert_eq!(resolved("", "Nothing", &all), r#": the server doesn't have a resource type "Nothing""#);
+        assert_eq!(resolved("", "Review", &all), r#": the server's "Review" cannot be listed and watched"#);
+    }
+
+    #[test]
+    fn what_is_known_is_followed_while_a_group_that_could_change_it_does_not_answer() {
+        let uncertain = |of: &str| {
+            format!("the server did not answer for networking.k8s.io/v1: which resources {of} means there is not certain")
+        };
+        let without_networking = member(&["config.example/v2", "other.example/v1"], &["networking.k8s.io/v1"]);
+        assert_eq!(
+            resolved("", "Ingress", &without_networking),
+            format!("config.example/v2/Ingress: {}", uncertain(r#""Ingress""#))
+        );
+        let without_metrics = member(&["config.example/v2", "other.example/v1"], &["metrics.k8s.io/v1beta1"]);
+        assert_eq!(resolved("", "Gadget", &without_metrics), "other.example/v1/Gadget");
+        assert_eq!(
+            resolved("*", "*", &without_metrics),
+            "config.example/v2/Ingress other.example/v1/Widget other.example/v1/Gadget"
+        );
+        let stale = Discovery { unknown: vec!["other.example/v1".to_owned()], ..member(&["other.example/v1"], &[]) };
+        let listed = resolved("other.example/v1", "*", &stale);
+        assert!(listed.starts_with("other.example/v1/Widget other.example/v1/Gadget: the server did not answer"), "{listed}");
+    }
+
+    fn any_selector() -> impl Strategy<Value = ResourceSelector> {
+        let versions = [
+            "",
+            "*",
+            "v1",
+            "autoscaling/v1",
+            "autoscaling/v2beta2",
+            "config.example/v1",
+            "config.example/v3",
+            "other.example/v2",
+        ];
+        let kinds = ["*", "Event", "Binding", "HorizontalPodAutoscaler", "Ingress", "Widget", "Gadget", "Review", "Nothing"];
+        let parts = (prop::sample::select(versions.to_vec()), prop::sample::select(kinds.to_vec()));
+        parts.prop_map(|(api_version, kind)| selector(api_version, kind))
+    }
+
+    proptest! {
+        /// Documents are deleted only where the selection is certain: so it must be what it was before the outage.
+        #[test]
+        fn a_group_that_does_not_answer_changes_nothing_for_certain(
+            selector in any_selector(),
+            served in subsequence(versions(), 0..=versions().len()),
+            lost in prop::collection::vec(any::<bool>(), versions().len()),
+        ) {
+            let is_lost = |api_version: &str| versions().iter().zip(&lost).any(|(known, lost)| *known == api_version && *lost);
+            let (unknown, answered): (Vec<&str>, Vec<&str>) = served.iter().partition(|api_version| is_lost(api_version));
+            let all = member(&served, &[]);
+            let mut partial = member(&answered, &unknown);
+            for entry in &mut partial.served {
+                entry.preferred = all.served.iter().any(|other| other.resource == entry.resource && other.preferred);
+            }
+            let (before, during) = (resolve(&selector, &all), resolve(&selector, &partial));
+            let is_certain = during.problem.as_ref().is_none_or(Problem::is_certain);
+            if is_certain {
+                prop_assert_eq!(during.resources, before.resources);
+            }
+        }
+
+        #[test]
+        fn a_selection_is_of_resources_that_can_be_watched_and_of_each_kind_once(
+            selector in any_selector(),
+            served in subsequence(versions(), 0..=versions().len()),
+        ) {
+            let discovery = member(&served, &[]);
+            let Selection { resources, problem } = resolve(&selector, &discovery);
+            let mut kinds = BTreeSet::new();
+            for resource in &resources {
+                prop_assert!(discovery.served.iter().any(|served| served.resource == *resource && served.list_and_watch));
+                prop_assert!(kinds.insert((&resource.gvk.group, &resource.gvk.kind)));
+            }
+            let is_everything = selector.every_kind() && selector.api_version().is_none_or(|version| version == "*");
+            prop_assert!(is_everything || resources.is_empty() == problem.is_some());
+        }
+    }
 }

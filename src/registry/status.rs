@@ -1,11 +1,12 @@
 //! What a registry's status says, from its plan and from what runs for it.
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{Condition, Time},
     jiff::{SignedDuration, Timestamp},
 };
+use serde::{Deserialize, Serialize};
 
 use super::plan::{ClusterPlan, KindProblem, RegistryPlan};
 use crate::{
@@ -15,7 +16,7 @@ use crate::{
     },
     model::{ClusterName, Scope, Unit},
     pipeline::{Availability, Unavailable},
-    sync::progress::{Audited, Progress, UnitState},
+    sync::progress::{Audited, UnitState, View},
 };
 
 /// Kinds that are listed for one cluster; a cluster where everything fails must not make the status huge.
@@ -28,16 +29,27 @@ const MAX_NAMES: usize = 5;
 const AUDIT_TIMES_INTERVAL: SignedDuration = SignedDuration::from_mins(10);
 
 /// What a member is like right now.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemberHealth {
     /// Whether it answers.
     pub ready: bool,
     /// CamelCase.
-    pub reason: &'static str,
+    pub reason: Cow<'static, str>,
     /// Why, and what to do about it.
     pub message: String,
     /// What is wrong although it works.
     pub note: Option<String>,
+}
+
+/// How a store is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// It is OpenSearch, with credentials.
+    Authenticated,
+    /// It is OpenSearch, without credentials.
+    Anonymous,
+    /// It is in this process.
+    Embedded,
 }
 
 /// What the status is made from.
@@ -46,8 +58,8 @@ pub struct Inputs<'a> {
     pub plan: &'a RegistryPlan,
     /// Whether its store can be used; `None`: not tried yet.
     pub store: Availability,
-    /// Whether the store is used without credentials.
-    pub anonymous: bool,
+    /// How the store is reached.
+    pub access: Access,
     /// How a member is; `None` for one that is not known.
     pub health: &'a dyn Fn(&ClusterName) -> Option<MemberHealth>,
     /// Whether queries of a cluster are answered from what its streams write.
@@ -55,7 +67,7 @@ pub struct Inputs<'a> {
     /// Sources of clusters that have not been read yet, in which there may be more clusters of the registry.
     pub unread: &'a [String],
     /// The progress of a running unit.
-    pub progress: &'a dyn Fn(&Unit) -> Option<&'a Progress>,
+    pub progress: &'a dyn Fn(&Unit) -> Option<View>,
     /// `metadata.generation`
     pub generation: Option<i64>,
     /// Conditions as they stand.
@@ -120,14 +132,14 @@ fn without_audit_times(status: &ResourceRegistryStatus) -> ResourceRegistryStatu
 }
 
 fn cluster_status(name: &ClusterName, plan: &ClusterPlan, inputs: &Inputs<'_>) -> ClusterStatus {
-    let progresses: Vec<(&Unit, Option<&Progress>)> = plan.units.iter().map(|unit| (unit, (inputs.progress)(unit))).collect();
-    let objects = progresses.iter().filter_map(|(_, progress)| progress.map(Progress::objects)).sum();
-    let last_sync_time = oldest(progresses.iter().map(|(_, progress)| progress.and_then(Progress::synced_at)));
-    let audits: Vec<Option<Audited>> = progresses.iter().map(|(_, progress)| progress.map(Progress::audits)).collect();
-    let last_audit_time = oldest(audits.iter().map(|audited| audited.and_then(|audited| audited.last)));
-    let drift = drift_status(audits.iter().flatten());
+    let progresses: Vec<(&Unit, Option<View>)> = plan.units.iter().map(|unit| (unit, (inputs.progress)(unit))).collect();
+    let views = || progresses.iter().map(|(_, progress)| progress.as_ref());
+    let objects = views().flatten().map(|view| view.objects).sum();
+    let last_sync_time = oldest(views().map(|view| view.and_then(|view| view.synced_at)));
+    let last_audit_time = oldest(views().map(|view| view.and_then(|view| view.audits.last)));
+    let drift = drift_status(views().flatten().map(|view| &view.audits));
     let mut kinds: Vec<KindStatus> = plan.problems.iter().map(problem_status).collect();
-    kinds.extend(progresses.iter().filter_map(|(unit, progress)| unit_status(unit, *progress)));
+    kinds.extend(progresses.iter().filter_map(|(unit, progress)| unit_status(unit, progress.as_ref())));
     let (phase, message) = cluster_phase(name, plan, &kinds, inputs);
     kinds.sort_by_key(|kind| (kind.phase != Phase::Failed, kind.kind.clone(), kind.namespace.clone()));
     kinds.truncate(MAX_KINDS);
@@ -152,7 +164,7 @@ fn drift_status<'a>(audits: impl Iterator<Item = &'a Audited> + Clone) -> Option
 fn cluster_phase(name: &ClusterName, plan: &ClusterPlan, kinds: &[KindStatus], inputs: &Inputs<'_>) -> (Phase, String) {
     let health = (inputs.health)(name);
     if let Some(MemberHealth { ready: false, reason, message, .. }) = health {
-        let phase = if matches!(reason, "Connecting" | "WaitingForInfrastructure") { Phase::Pending } else { Phase::Failed };
+        let phase = if matches!(&*reason, "Connecting" | "WaitingForInfrastructure") { Phase::Pending } else { Phase::Failed };
         let stale = if plan.units.is_empty() { "" } else { "; its documents stay as they were" };
         return (phase, format!("{reason}: {message}{stale}"));
     }
@@ -195,8 +207,8 @@ fn problem_status(problem: &KindProblem) -> KindStatus {
 }
 
 /// The status of a unit that is not in sync.
-fn unit_status(unit: &Unit, progress: Option<&Progress>) -> Option<KindStatus> {
-    let (phase, message) = match progress.map(Progress::state) {
+fn unit_status(unit: &Unit, progress: Option<&View>) -> Option<KindStatus> {
+    let (phase, message) = match progress.map(|view| &view.state) {
         None | Some(UnitState::Starting) => (Phase::Pending, String::new()),
         Some(UnitState::Listing) => (Phase::Syncing, String::new()),
         Some(UnitState::Failing { reason, message }) => (Phase::Failed, format!("{reason}: {message}")),
@@ -211,12 +223,12 @@ fn unit_status(unit: &Unit, progress: Option<&Progress>) -> Option<KindStatus> {
 }
 
 /// What is not as it should be although the kind is in sync.
-fn imperfections(progress: &Progress) -> Option<(Phase, String)> {
-    let refused = progress.rejected_example().map(|example| {
-        let count = progress.rejected();
+fn imperfections(view: &View) -> Option<(Phase, String)> {
+    let refused = view.rejected_example.as_ref().map(|example| {
+        let count = view.rejected;
         format!("{count} refused by the store and kept as fallback documents, such as {example} (search.rejected says why)")
     });
-    match (progress.skipped(), refused) {
+    match (view.skipped, refused) {
         (0, refused) => refused.map(|message| (Phase::Synced, message)),
         (skipped, None) => Some((Phase::Failed, format!("{skipped} could not be read"))),
         (skipped, Some(refused)) => Some((Phase::Failed, format!("{skipped} could not be read; {refused}"))),
@@ -231,7 +243,7 @@ fn summary(clusters: &[ClusterStatus], inputs: &Inputs<'_>) -> Summary {
     let mut kinds_by_phase: BTreeMap<Phase, u64> = BTreeMap::new();
     for plan in inputs.plan.clusters.values() {
         for unit in &plan.units {
-            let phase = unit_status(unit, (inputs.progress)(unit)).map_or(Phase::Synced, |kind| kind.phase);
+            let phase = unit_status(unit, (inputs.progress)(unit).as_ref()).map_or(Phase::Synced, |kind| kind.phase);
             *kinds_by_phase.entry(phase).or_default() += 1;
         }
         if !plan.problems.is_empty() {
@@ -256,16 +268,23 @@ fn findings(inputs: &Inputs<'_>, clusters: &[ClusterStatus]) -> Vec<Finding> {
 fn store_finding(inputs: &Inputs<'_>) -> Finding {
     const KIND: &str = "StoreReachable";
     if inputs.plan.store.is_none() {
-        return Finding::fails(KIND, "StoreNotAvailable", "the embedded store is not available yet; set backendStore.openSearch");
+        return Finding::fails(KIND, "NoStore", "backendStore.openSearch names no store that can be; Ready says why");
     }
     match &inputs.store {
         None => Finding::unknown(KIND, "Connecting", "the store has not answered yet"),
-        Some(Ok(())) if inputs.anonymous => Finding::holds(
-            KIND,
-            "ReachableWithoutCredentials",
-            "the store answers; no secretRef is given, so requests carry no credentials",
-        ),
-        Some(Ok(())) => Finding::holds(KIND, "Reachable", "the store answers"),
+        Some(Ok(())) => match inputs.access {
+            Access::Authenticated => Finding::holds(KIND, "Reachable", "the store answers"),
+            Access::Anonymous => Finding::holds(
+                KIND,
+                "ReachableWithoutCredentials",
+                "the store answers; no secretRef is given, so requests carry no credentials",
+            ),
+            Access::Embedded => Finding::holds(
+                KIND,
+                "Embedded",
+                "no backendStore is given, so the objects are held in the memory of fleetdex, which reads them anew after each start",
+            ),
+        },
         Some(Err(Unavailable { reason, message })) => Finding::fails(KIND, reason, message.clone()),
     }
 }
@@ -332,7 +351,10 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::model::{Gvk, Resource};
+    use crate::{
+        model::{Gvk, Resource},
+        sync::progress::Progress,
+    };
 
     fn unit(kind: &str) -> Unit {
         let resource = Resource { gvk: Gvk::new("", "v1", kind), plural: kind.to_lowercase().into(), namespaced: true };
@@ -352,11 +374,11 @@ mod tests {
         let clusters = BTreeMap::from([("member1".parse().unwrap(), cluster)]);
         let plan = RegistryPlan { store: Some("main".parse().unwrap()), clusters, ..RegistryPlan::default() };
         let progress =
-            |unit: &Unit| kinds.iter().find(|(kind, _)| *unit.resource.gvk.kind == **kind).map(|(_, progress)| *progress);
+            |unit: &Unit| kinds.iter().find(|(kind, _)| *unit.resource.gvk.kind == **kind).map(|(_, progress)| progress.view());
         status(&Inputs {
             plan: &plan,
             store: Some(Ok(())),
-            anonymous: false,
+            access: Access::Authenticated,
             health: &|_| None,
             live: &|_| true,
             unread: &[],
@@ -390,7 +412,7 @@ mod tests {
         assert_eq!(status_of(&[("Pod", &pods), ("Node", &nodes)]).clusters[0].last_audit_time, None);
         nodes.audited(0);
         let of_both = status_of(&[("Pod", &pods), ("Node", &nodes)]);
-        assert_eq!(of_both.clusters[0].last_audit_time, pods.audits().last.map(in_seconds));
+        assert_eq!(of_both.clusters[0].last_audit_time, pods.view().audits.last.map(in_seconds));
         assert_eq!(of_both.clusters[0].drift, None);
     }
 
@@ -401,7 +423,7 @@ mod tests {
         nodes.audited(1);
         pods.audited(0);
         let drift = status_of(&[("Pod", &pods), ("Node", &nodes)]).clusters.remove(0).drift.unwrap();
-        assert_eq!((drift.documents, Some(drift.last_found_time)), (3, nodes.audits().drift_found.map(in_seconds)));
+        assert_eq!((drift.documents, Some(drift.last_found_time)), (3, nodes.view().audits.drift_found.map(in_seconds)));
     }
 
     #[test]

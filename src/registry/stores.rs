@@ -11,7 +11,7 @@ use k8s_openapi::{ByteString, api::core::v1::Secret};
 use kube::{Api, Client};
 use sha2::{Digest, Sha256};
 
-use super::plan::StorePlan;
+use super::{fleet::Opener, plan::StorePlan};
 use crate::{
     api::registry::{OpenSearch, SecretReference},
     kinds,
@@ -19,6 +19,7 @@ use crate::{
     pipeline::{OpenStore, Unavailable},
     store::{
         Store,
+        memory::Memory,
         opensearch::{Engine, EngineOptions, IndexSettings, Settings, connect},
     },
 };
@@ -26,22 +27,45 @@ use crate::{
 /// How long the control plane may take to show a Secret.
 const SECRET_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Opens the store of a plan, with the Secrets that it names.
-pub struct RegistryStore {
-    hub: Client,
+/// Opens stores as registries describe them: in `memory`, or in OpenSearch with the Secrets that they name, of which there are none without a
+/// control plane. `owner` names this installation in the indices.
+pub fn opener(hub: Option<Client>, owner: String, memory: Memory) -> Opener {
+    Arc::new(move |plan| match &plan.config {
+        Some(config) => Arc::new(RegistryStore::new(hub.clone(), plan.clone(), config.clone(), owner.clone())),
+        None => Arc::new(EmbeddedStore(memory.shaped(&plan.projection.hash()))),
+    })
+}
+
+/// The store in this process, which is always there.
+struct EmbeddedStore(Memory);
+
+#[async_trait]
+impl OpenStore for EmbeddedStore {
+    async fn open(&self) -> Result<Arc<dyn Store>, Unavailable> {
+        Ok(Arc::new(self.0.clone()))
+    }
+
+    async fn changed(&self) -> bool {
+        false
+    }
+}
+
+/// Opens the OpenSearch store of a plan, with the Secrets that it names.
+struct RegistryStore {
+    hub: Option<Client>,
     plan: StorePlan,
+    config: OpenSearch,
     owner: String,
     opened_with: Mutex<Option<Settings>>,
 }
 
 impl RegistryStore {
-    /// `owner` names this installation in the indices.
-    pub fn new(hub: Client, plan: StorePlan, owner: String) -> Self {
-        Self { hub, plan, owner, opened_with: Mutex::default() }
+    fn new(hub: Option<Client>, plan: StorePlan, config: OpenSearch, owner: String) -> Self {
+        Self { hub, plan, config, owner, opened_with: Mutex::default() }
     }
 
     async fn settings(&self) -> Result<Settings, Unavailable> {
-        let config = &self.plan.config;
+        let config = &self.config;
         let mut settings = Settings {
             addresses: config.addresses.clone(),
             basic_auth: None,
@@ -72,7 +96,12 @@ impl RegistryStore {
         let complete = complete.map_err(|error| Unavailable { reason: "InvalidSecretRef", message: error.to_string() })?;
         let Some(reference) = complete.flatten() else { return Ok(None) };
         let SecretReference { namespace, name } = reference;
-        let secrets = Api::<Secret>::namespaced(self.hub.clone(), namespace);
+        let Some(hub) = self.hub.clone() else {
+            let message =
+                format!("backendStore.openSearch.{field}: there is no control plane to read Secret {namespace}/{name} from");
+            return Err(Unavailable { reason: "SecretUnreadable", message });
+        };
+        let secrets = Api::<Secret>::namespaced(hub, namespace);
         let Ok(found) = tokio::time::timeout(SECRET_TIMEOUT, secrets.get_opt(name)).await else {
             return Err(Unavailable {
                 reason: "SecretUnreadable",
@@ -98,7 +127,7 @@ impl RegistryStore {
     }
 
     fn options(&self) -> EngineOptions {
-        let OpenSearch { addresses, number_of_shards, number_of_replicas, refresh_interval, .. } = &self.plan.config;
+        let OpenSearch { addresses, number_of_shards, number_of_replicas, refresh_interval, .. } = &self.config;
         let defaults = IndexSettings::default();
         let count = |wanted: Option<i32>, default: u32| wanted.and_then(|wanted| u32::try_from(wanted).ok()).unwrap_or(default);
         let fields = mapped_fields(self.plan.projection.field_paths());

@@ -14,6 +14,7 @@ use crate::{
     bulk::Write,
     model::{ClusterName, Version},
     pipeline::Pipeline,
+    replicas::Share,
     store::{Checkpoints, Extent, Generation, KindExtent, Store, StoreError},
     sync::{checkpoints::UnitKey, progress::Progress},
 };
@@ -42,6 +43,8 @@ pub struct Sweep {
     pub pipeline: Pipeline,
     /// What may stay.
     pub wanted: Wanted,
+    /// Which clusters are this replica's to look after.
+    pub share: Share,
     /// Streams that have ended, but whose writes may still be under way.
     pub after: Vec<Arc<Progress>>,
     /// Notified at the end.
@@ -87,7 +90,8 @@ impl Sweep {
         }
         // One cluster whose indices are in trouble does not keep the others from being swept.
         let mut outcome = Ok(());
-        for (cluster, generations) in generations {
+        let own = generations.into_iter().filter(|(cluster, _)| self.share.may_begin(cluster));
+        for (cluster, generations) in own {
             let swept = match self.wanted.clusters.get(&cluster) {
                 None if self.wanted.others_stay => Ok(()),
                 None => {

@@ -39,6 +39,7 @@ pub struct Catalog {
     stores: BTreeMap<StoreName, Arc<dyn Store>>,
     stale: BTreeMap<ClusterName, String>,
     registries: BTreeSet<String>,
+    is_local: bool,
     followed: Vec<Followed>,
     uncertain: Vec<(ClusterName, StoreName)>,
 }
@@ -67,6 +68,8 @@ pub struct Registered {
 pub struct Holding {
     /// The clusters whose objects it holds.
     pub clusters: BTreeSet<ClusterName>,
+    /// The clusters by the version that they are read in, which is that of their objects.
+    pub versions: BTreeMap<Arc<str>, BTreeSet<ClusterName>>,
     fields: Vec<SelectableField>,
     any_path: bool,
 }
@@ -80,6 +83,16 @@ impl Catalog {
     /// Names a registry that exists, for messages that say what could be changed.
     pub fn add_registry(&mut self, name: &str) {
         self.registries.insert(name.to_owned());
+    }
+
+    /// Says that there are no registries, but the flags of `fleetdex local`.
+    pub fn set_local(&mut self) {
+        self.is_local = true;
+    }
+
+    /// Whether that is so.
+    pub fn is_local(&self) -> bool {
+        self.is_local
     }
 
     /// Says that the answers for a cluster may be old. `since` completes the sentence "cluster member2 is …", for example
@@ -170,6 +183,7 @@ impl fmt::Debug for Catalog {
             .field("stores", &self.stores.keys())
             .field("stale", &self.stale)
             .field("registries", &self.registries)
+            .field("is_local", &self.is_local)
             .field("followed", &self.followed.len())
             .field("uncertain", &self.uncertain)
             .finish()
@@ -205,6 +219,8 @@ impl Registered {
 impl Holding {
     fn add(&mut self, entry: Entry<'_>) {
         self.clusters.insert(entry.cluster.clone());
+        let version = &entry.served.resource.gvk.version;
+        self.versions.entry(Arc::clone(version)).or_default().insert(entry.cluster.clone());
         self.any_path |= entry.any_path;
         for field in entry.fields {
             if !self.fields.contains(field) {

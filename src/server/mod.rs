@@ -25,5 +25,5 @@ pub(crate) mod fake;
 mod tests;
 
 pub use catalog::{Catalog, Entry};
-pub use serve::{Server, ServerArgs, ServerError, Telemetry};
+pub use serve::{DEFAULT_ADDRESS, Server, ServerArgs, ServerError, Telemetry};
 pub use verify::Followed;

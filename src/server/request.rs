@@ -117,6 +117,24 @@ pub struct ListRequest {
     pub continue_token: Option<String>,
     /// The store to ask, where several hold the resource.
     pub store: Option<StoreName>,
+    /// The kind of store that the path names.
+    pub engine: Option<Engine>,
+}
+
+/// A kind of store, as Karmada's paths name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Engine {
+    /// `search/cache`: the one in this process.
+    Embedded,
+    /// `search/opensearch`
+    OpenSearch,
+}
+
+impl Engine {
+    /// Whether a store is of this kind.
+    pub fn is_of(self, store: &StoreName) -> bool {
+        (self == Self::Embedded) == (*store == StoreName::embedded())
+    }
 }
 
 /// A path as apiservers have it.
@@ -178,8 +196,9 @@ fn path_segments(path: &str) -> Result<Vec<String>, ApiError> {
 /// What follows `/apis/<group>/v1alpha1/`.
 fn below_group(path: &str, rest: &[&str]) -> Result<ApiRequest, ApiError> {
     match rest {
-        ["search", "cache", ..] => Err(not_yet("search/cache (the embedded store)")),
-        ["search", "opensearch", native @ ..] | ["search", native @ ..] => Ok(ListRequest::of(path, native, None)?.boxed()),
+        ["search", "cache", native @ ..] => Ok(ListRequest::of(path, native, None)?.from(Engine::Embedded).boxed()),
+        ["search", "opensearch", native @ ..] => Ok(ListRequest::of(path, native, None)?.from(Engine::OpenSearch).boxed()),
+        ["search", native @ ..] => Ok(ListRequest::of(path, native, None)?.boxed()),
         ["clusters", cluster, native @ ..] if !native.is_empty() => {
             let name = cluster.parse().map_err(|error| ApiError::bad_request(format!("path: {error}")))?;
             Ok(ListRequest::of(path, native, Some(name))?.boxed())
@@ -217,6 +236,10 @@ impl ListRequest {
             native,
             ..Self::default()
         })
+    }
+
+    fn from(self, engine: Engine) -> Self {
+        Self { engine: Some(engine), ..self }
     }
 
     fn boxed(self) -> ApiRequest {
@@ -414,6 +437,16 @@ mod tests {
     }
 
     #[test]
+    fn a_path_may_name_the_kind_of_store() {
+        let engine = |path: &str| list(&format!("{SEARCH}{path}/api/v1/pods"), "").unwrap().engine;
+        assert_eq!(
+            [engine(""), engine("/cache"), engine("/opensearch")],
+            [None, Some(Engine::Embedded), Some(Engine::OpenSearch)]
+        );
+        assert!(Engine::Embedded.is_of(&StoreName::embedded()) && !Engine::OpenSearch.is_of(&StoreName::embedded()));
+    }
+
+    #[test]
     fn parameters_become_types() {
         let query = "labelSelector=app%20in%20(web,api)&fieldSelector=status.phase%3DRunning&limit=20&continue=abc\
                      &clusters=member1,member2&namespaces=a&names=x,y&store=main&pretty=true&timeoutSeconds=30&watch=false";
@@ -478,7 +511,6 @@ mod tests {
             "/apis/search.fleetdex.io/v1".to_owned(),
             format!("{base}/search"),
             format!("{base}/search/api/v1"),
-            format!("{base}/search/cache/api/v1/pods"),
             format!("{base}/search/api/v1/watch/pods"),
             format!("{base}/search/api/v1/namespaces/web/pods/p/log"),
             format!("{base}/search/api/v1/namespaces//pods"),
@@ -495,7 +527,6 @@ mod tests {
         404 the server has nothing at /apis/search.fleetdex.io/v1
         400 path "/apis/search.fleetdex.io/v1alpha1/search" names no resource; it must end with a path such as api/v1/pods or apis/apps/v1/namespaces/default/deployments
         400 path "/apis/search.fleetdex.io/v1alpha1/search/api/v1" names no resource; it must end with a path such as api/v1/pods or apis/apps/v1/namespaces/default/deployments
-        400 search/cache (the embedded store) is not supported yet
         400 path segment "watch" is not supported yet
         400 path "/apis/search.fleetdex.io/v1alpha1/search/api/v1/namespaces/web/pods/p/log": subresource "log" is not in the index, only objects are
         400 path "/apis/search.fleetdex.io/v1alpha1/search/api/v1/namespaces//pods" has an empty segment

@@ -29,11 +29,14 @@ use crate::telemetry::{Metrics, Readiness, admin};
 /// The flag that sets the address, for error messages.
 const ADDRESS_FLAG: &str = "--api-address";
 
+/// Where the query API is served unless somebody says otherwise, and where `fleetdex get` looks for it.
+pub const DEFAULT_ADDRESS: &str = "127.0.0.1:8443";
+
 /// The flags of the query API.
 #[derive(Args, Clone, Debug)]
 pub struct ServerArgs {
     /// Where the query API is served: a loopback address (port 0: a free port).
-    #[arg(long, env = "FLEETDEX_API_ADDRESS", default_value = "127.0.0.1:8443")]
+    #[arg(long, env = "FLEETDEX_API_ADDRESS", default_value = DEFAULT_ADDRESS)]
     pub api_address: SocketAddr,
 
     /// Where the token is written that requests have to carry.

@@ -133,6 +133,7 @@ impl From<StoreError> for ApiError {
             StoreError::Foreign { .. }
             | StoreError::Refused { .. }
             | StoreError::Garbled { .. }
+            | StoreError::Embedded(_)
             | StoreError::TooLarge { .. } => Self::Internal(error.to_string()),
         }
     }

@@ -2,9 +2,11 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
+use kube::core::Version;
+
 use super::{
     catalog::{Catalog, Holding, Registered, qualified},
-    request::ListRequest,
+    request::{Engine, ListRequest},
     status::ApiError,
 };
 use crate::{
@@ -16,6 +18,8 @@ use crate::{
 /// Objects in one page, whatever limit is asked for: bounds the memory that one request holds. A client that asked for more
 /// gets a `continue` token with fewer objects, as Kubernetes allows.
 pub const PAGE: usize = 1_000;
+/// Clusters that one warning names.
+const MAX_NAMES: usize = 5;
 /// Warnings in one answer; further clusters are only counted.
 const MAX_WARNINGS: usize = 10;
 
@@ -68,6 +72,13 @@ pub fn target(catalog: &Catalog, request: &ListRequest) -> Result<Target, ApiErr
 }
 
 fn not_selected(catalog: &Catalog, name: &ResourceName) -> ApiError {
+    if catalog.is_local() {
+        let called = qualified(name);
+        return not_registered(
+            name,
+            format!("fleetdex local does not read {called}: start it with --resource {called}, and the others"),
+        );
+    }
     let registries: Vec<&str> = catalog.registries().collect();
     let remedy = if registries.is_empty() {
         "there is no ResourceRegistry yet; create one".to_owned()
@@ -81,8 +92,11 @@ fn not_registered(name: &ResourceName, message: String) -> ApiError {
     ApiError::NotRegistered { group: name.group.to_string(), plural: name.plural.to_string(), message }
 }
 
+/// Any version of the group finds the objects, also one that no cluster serves any more: an older client should not have to know. What is
+/// no version at all is a slip.
 fn check_version(registered: &Registered, version: &str) -> Result<(), ApiError> {
-    if registered.versions.iter().any(|known| &**known == version) {
+    let is_version = !matches!(Version::parse(version), Version::Nonconformant(_));
+    if is_version || registered.versions.iter().any(|known| &**known == version) {
         return Ok(());
     }
     let known: Vec<&str> = registered.versions.iter().map(|known| &**known).collect();
@@ -117,8 +131,14 @@ fn check_cluster(catalog: &Catalog, registered: &Registered, cluster: Option<&Cl
 
 /// The clusters that hold the resource, of those that were asked for.
 fn asked_clusters(registered: &Registered, request: &ListRequest) -> BTreeSet<ClusterName> {
-    let held = registered.holdings.values().flat_map(|holding| &holding.clusters);
+    let held = holdings(registered, request).flat_map(|(_, holding)| &holding.clusters);
     held.filter(|name| request.clusters.is_empty() || request.clusters.contains(name)).cloned().collect()
+}
+
+/// Who holds the resource, of the kind of store that the path names.
+fn holdings<'r>(registered: &'r Registered, request: &ListRequest) -> impl Iterator<Item = (&'r StoreName, &'r Holding)> {
+    let engine = request.engine;
+    registered.holdings.iter().filter(move |(name, _)| engine.is_none_or(|engine| engine.is_of(name)))
 }
 
 /// The store that was named, or else the first that holds all the clusters asked for: pages of several stores cannot be
@@ -128,7 +148,7 @@ fn choose<'r>(
     request: &ListRequest,
     asked: &BTreeSet<ClusterName>,
 ) -> Result<(&'r StoreName, &'r Holding), ApiError> {
-    let holders = || registered.holdings.keys().map(StoreName::as_str).collect::<Vec<_>>().join(", ");
+    let holders = || holdings(registered, request).map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ");
     let name = qualified(&registered.name);
     if let Some(wanted) = &request.store {
         return registered.holdings.get_key_value(wanted).ok_or_else(|| {
@@ -136,14 +156,39 @@ fn choose<'r>(
             ApiError::BadRequest(problem)
         });
     }
-    registered.holdings.iter().find(|(_, holding)| asked.is_subset(&holding.clusters)).ok_or_else(|| {
+    if let Some(engine) = request.engine
+        && holdings(registered, request).next().is_none()
+    {
+        let kind = if engine == Engine::Embedded { "the embedded store" } else { "OpenSearch" };
+        return Err(not_registered(&registered.name, format!("no ResourceRegistry keeps {name} in {kind}")));
+    }
+    holdings(registered, request).find(|(_, holding)| asked.is_subset(&holding.clusters)).ok_or_else(|| {
         let problem = format!("no single store holds {name} of every cluster asked for");
         ApiError::BadRequest(format!("{problem}; choose with the parameter store: {}, or name clusters", holders()))
     })
 }
 
+/// Objects keep the `apiVersion` that their cluster serves: one sentence for each version other than the one asked for.
+fn other_versions(registered: &Registered, request: &ListRequest, holding: &Holding) -> Vec<String> {
+    let asked = &request.native.version;
+    let mut sentences = Vec::new();
+    for (version, clusters) in holding.versions.iter().filter(|(version, _)| ***version != **asked) {
+        let names = clusters.iter().filter(|name| request.clusters.is_empty() || request.clusters.contains(name));
+        let names: Vec<&str> = names.map(ClusterName::as_str).collect();
+        let shown = names.iter().take(MAX_NAMES).copied().collect::<Vec<_>>().join(", ");
+        let whose = match names.len() {
+            0 => continue,
+            1 => format!("cluster {shown}"),
+            2..=MAX_NAMES => format!("clusters {shown}"),
+            count => format!("clusters {shown} and {} more", count - MAX_NAMES),
+        };
+        sentences.push(format!("{} of {whose} are in version {version}, not {asked}", qualified(&registered.name)));
+    }
+    sentences
+}
+
 fn warnings(catalog: &Catalog, registered: &Registered, request: &ListRequest, holding: &Holding) -> Vec<String> {
-    let mut warnings = Vec::new();
+    let mut warnings = other_versions(registered, request, holding);
     let missing = request.clusters.iter().filter(|name| !holding.clusters.contains(*name));
     for name in missing {
         warnings.push(format!("no ResourceRegistry selects {} of cluster {name}", qualified(&registered.name)));

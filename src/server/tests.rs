@@ -129,7 +129,7 @@ async fn what_is_not_registered_is_not_found_and_says_what_would_change_that() {
     let clusters = "/apis/search.fleetdex.io/v1alpha1/clusters";
     let refused = [
         format!("{SEARCH}/api/v1/secrets"),
-        format!("{SEARCH}/apis/apps/v2/deployments"),
+        format!("{SEARCH}/apis/apps/latest/deployments"),
         format!("{SEARCH}/api/v1/namespaces/web/nodes"),
         format!("{clusters}/member9/api/v1/pods"),
         format!("{clusters}/member2/api/v1/nodes"),
@@ -140,10 +140,29 @@ async fn what_is_not_registered_is_not_found_and_says_what_would_change_that() {
     }
     insta::assert_snapshot!(messages.join("\n"), @r#"
     404 NotFound: no ResourceRegistry selects secrets: add it to spec.resourceSelectors of one (workloads)
-    404 NotFound: deployments.apps is not registered in version v2, but in v1, v1beta1
+    404 NotFound: deployments.apps is not registered in version latest, but in v1, v1beta1
     404 NotFound: nodes live in no namespace
     404 NotFound: clusters.search.fleetdex.io "member9" not found: no ResourceRegistry selects a member of this name
     404 NotFound: no ResourceRegistry selects nodes of cluster member2
+    "#);
+}
+
+#[tokio::test]
+async fn any_version_of_the_group_finds_the_objects_and_says_in_which_versions_they_are() {
+    let app = app(catalog(Prepared::with(vec![])));
+    let mut lines = Vec::new();
+    for path in ["v1/deployments", "v1beta1/deployments", "v2/deployments", "v1/deployments?clusters=member2"] {
+        let response = send(&app, get(&format!("{SEARCH}/apis/apps/{path}"))).await;
+        let warnings: Vec<String> =
+            response.headers().get_all("warning").iter().map(|value| value.to_str().unwrap().to_owned()).collect();
+        let api_version = body(response).await["apiVersion"].as_str().unwrap().to_owned();
+        lines.push(format!("{path}: {api_version}: {}", warnings.join("; ")));
+    }
+    insta::assert_snapshot!(lines.join("\n"), @r#"
+    v1/deployments: apps/v1: 299 - "deployments.apps of cluster member1 are in version v1beta1, not v1"
+    v1beta1/deployments: apps/v1beta1: 299 - "deployments.apps of cluster member2 are in version v1, not v1beta1"
+    v2/deployments: apps/v2: 299 - "deployments.apps of cluster member2 are in version v1, not v2"; 299 - "deployments.apps of cluster member1 are in version v1beta1, not v2"
+    v1/deployments?clusters=member2: apps/v1: 
     "#);
 }
 

@@ -61,6 +61,9 @@ pub enum StoreError {
         /// Whose it is.
         owner: String,
     },
+    /// The embedded store could not do it.
+    #[error("the embedded store failed: {0}")]
+    Embedded(String),
     /// A query that this store cannot answer, such as a field that is not selectable.
     #[error("{0}")]
     Invalid(String),
@@ -79,6 +82,7 @@ impl StoreError {
             Self::TooLarge { .. } | Self::Refused { .. } | Self::Invalid(_) => "Refused",
             Self::Garbled { .. } => "InvalidAnswer",
             Self::Foreign { .. } => "IndexOfAnother",
+            Self::Embedded(_) => "EmbeddedStoreFailed",
             Self::Expired => "Expired",
         }
     }

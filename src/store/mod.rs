@@ -18,6 +18,7 @@ use crate::{
 use crate::model::IndexPrefix;
 
 mod error;
+pub mod memory;
 pub mod opensearch;
 
 pub use error::StoreError;

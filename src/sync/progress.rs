@@ -1,6 +1,7 @@
 //! How far a unit has come, for status, metrics and checkpoints: up to which version everything it sent is acknowledged.
 
 use std::{
+    borrow::Cow,
     collections::BTreeSet,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -10,6 +11,7 @@ use std::{
 };
 
 use k8s_openapi::jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 use tokio::{sync::Notify, time::Instant};
 
 use crate::{
@@ -19,7 +21,7 @@ use crate::{
 };
 
 /// Where a unit is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum UnitState {
     /// Not begun, or waiting for its stores.
     Starting,
@@ -30,7 +32,7 @@ pub enum UnitState {
     /// The last attempt failed; the next one follows.
     Failing {
         /// CamelCase.
-        reason: &'static str,
+        reason: Cow<'static, str>,
         /// What the member or the store said.
         message: String,
     },
@@ -62,7 +64,7 @@ pub struct Progress {
 }
 
 /// What the audits of a unit have come to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Audited {
     /// When the last one ended.
     pub last: Option<Timestamp>,
@@ -70,6 +72,25 @@ pub struct Audited {
     pub drift: u64,
     /// When any were last found wrong.
     pub drift_found: Option<Timestamp>,
+}
+
+/// What a progress says at one time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct View {
+    /// Where the unit is.
+    pub state: UnitState,
+    /// When the store last held a complete list.
+    pub synced_at: Option<Timestamp>,
+    /// How many objects the unit has.
+    pub objects: u64,
+    /// Objects that could not be read at all.
+    pub skipped: u64,
+    /// Documents that are there as fallback documents only.
+    pub rejected: u64,
+    /// One of those documents.
+    pub rejected_example: Option<Arc<str>>,
+    /// What audits have come to.
+    pub audits: Audited,
 }
 
 #[derive(Clone, Debug)]
@@ -165,14 +186,22 @@ impl Progress {
         &self.cluster
     }
 
+    /// All of it, as it is now.
+    pub fn view(&self) -> View {
+        View {
+            state: self.state(),
+            synced_at: lock(&self.state).synced_at,
+            objects: self.objects(),
+            skipped: self.skipped.load(Ordering::Relaxed),
+            rejected: self.rejected(),
+            rejected_example: lock(&self.rejected).first().cloned(),
+            audits: *lock(&self.audits),
+        }
+    }
+
     /// Where the unit is.
     pub fn state(&self) -> UnitState {
         lock(&self.state).state.clone()
-    }
-
-    /// When the store last held a complete list.
-    pub fn synced_at(&self) -> Option<Timestamp> {
-        lock(&self.state).synced_at
     }
 
     /// The unit fills this generation from now on: what it has come to in another one says nothing of this one.
@@ -191,6 +220,11 @@ impl Progress {
         let current = lock(&self.state);
         let is_long = current.failing_since.is_some_and(|since| since.elapsed() >= patience);
         current.obstacle.filter(|_| is_long && current.is_in(generation))
+    }
+
+    /// For how long every attempt has failed; nothing if the last one did not.
+    pub fn failing_for(&self) -> Option<Duration> {
+        lock(&self.state).failing_since.map(|since| since.elapsed())
     }
 
     /// Sets the state.
@@ -215,7 +249,7 @@ impl Progress {
     /// The last attempt failed.
     pub fn failing(&self, obstacle: Obstacle, reason: &'static str, message: String) {
         lock(&self.state).obstacle = Some(obstacle);
-        self.set_state(UnitState::Failing { reason, message });
+        self.set_state(UnitState::Failing { reason: Cow::Borrowed(reason), message });
     }
 
     /// A list or watch works again: a failure is over.
@@ -306,11 +340,6 @@ impl Progress {
         }
     }
 
-    /// What audits have come to.
-    pub fn audits(&self) -> Audited {
-        *lock(&self.audits)
-    }
-
     /// Whether the unit has to begin anew, from what is acknowledged or with a list.
     pub fn is_broken(&self) -> bool {
         lock(&self.flow).broken
@@ -335,11 +364,6 @@ impl Progress {
         }
     }
 
-    /// Objects that could not be read at all.
-    pub fn skipped(&self) -> u64 {
-        self.skipped.load(Ordering::Relaxed)
-    }
-
     /// An object could not be read.
     pub fn skip(&self) {
         self.skipped.fetch_add(1, Ordering::Relaxed);
@@ -348,11 +372,6 @@ impl Progress {
     /// Documents that the store refused and that are there as fallback documents only.
     pub fn rejected(&self) -> u64 {
         lock(&self.rejected).len() as u64
-    }
-
-    /// One of those documents.
-    pub fn rejected_example(&self) -> Option<Arc<str>> {
-        lock(&self.rejected).first().cloned()
     }
 
     /// Which documents are fallback documents, as the store has it.

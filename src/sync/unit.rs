@@ -126,12 +126,17 @@ impl UnitTask {
 
 /// The documents of a unit.
 pub fn extent(unit: &Unit) -> Extent {
+    Extent::Kind(kind_extent(unit))
+}
+
+/// Their kind, and the namespace if it is one.
+pub fn kind_extent(unit: &Unit) -> KindExtent {
     let namespace: Option<Namespace> = match &unit.scope {
         Scope::All => None,
         Scope::Namespace(namespace) => Some(namespace.clone()),
     };
     let gvk = &unit.resource.gvk;
-    Extent::Kind(KindExtent { api_version: gvk.api_version(), kind: gvk.kind.to_string(), namespace })
+    KindExtent { api_version: gvk.api_version(), kind: gvk.kind.to_string(), namespace }
 }
 
 const MAX_DELAY: Duration = Duration::from_secs(30);

@@ -20,6 +20,15 @@ pub struct LogArgs {
     pub log_level: Option<String>,
 }
 
+impl LogArgs {
+    /// The same, with nothing but errors unless something else was asked for: for programs that tell people what they do.
+    #[must_use]
+    pub fn quiet(&self) -> Self {
+        let is_set = self.log_level.is_some() || std::env::var_os("RUST_LOG").is_some();
+        Self { log_level: if is_set { self.log_level.clone() } else { Some("error".to_owned()) }, ..self.clone() }
+    }
+}
+
 /// The format of log lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {

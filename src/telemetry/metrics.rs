@@ -70,6 +70,7 @@ pub struct Metrics {
     pending_bytes: Family<StoreLabels, Gauge>,
     event_to_ack: Seconds,
     generations_renewed: Family<StoreLabels, Counter>,
+    replicas: Gauge,
     query_requests: Family<CodeLabels, Counter>,
     query_seconds: Histogram,
 }
@@ -111,6 +112,7 @@ impl Metrics {
             pending_bytes: Family::default(),
             event_to_ack: Family::new_with_constructor(|| histogram(ACK_BUCKETS)),
             generations_renewed: Family::default(),
+            replicas: Gauge::default(),
             query_requests: Family::default(),
             query_seconds: histogram(QUERY_BUCKETS),
         };
@@ -164,6 +166,9 @@ impl Metrics {
 
     fn register_serving(&mut self) {
         let registry = &mut self.registry;
+        let replicas =
+            "Replicas that share the clusters, as this one sees it; 0: it may read none, because its Lease is not renewed";
+        registry.register("replicas", replicas, self.replicas.clone());
         registry.register("query_requests", "Answered requests of the query API by HTTP status", self.query_requests.clone());
         let seconds = "Seconds until the first byte of an answer of the query API";
         registry.register("query_seconds", seconds, self.query_seconds.clone());
@@ -207,6 +212,11 @@ impl Metrics {
     /// Whether a member answers.
     pub fn set_cluster_up(&self, cluster: &ClusterName, up: bool) {
         self.cluster_up.get_or_create(&ClusterLabels { cluster: cluster.as_str().into() }).set(i64::from(up));
+    }
+
+    /// How many replicas share the clusters.
+    pub fn set_replicas(&self, count: usize) {
+        self.replicas.set(saturating(count));
     }
 
     /// Whether a source of clusters has been read and can be followed.

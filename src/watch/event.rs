@@ -161,6 +161,7 @@ pub(super) fn status_fault(body: &[u8], http_status: Option<u16>) -> Fault {
         401 => FaultKind::Unauthorized,
         403 => FaultKind::Forbidden,
         404 => FaultKind::NotFound,
+        405 => FaultKind::NotAllowed,
         429 => FaultKind::Throttled { retry_after_seconds: retry_after },
         _ if status.reason == "Expired" || status.reason == "Gone" => FaultKind::Expired,
         400 | 422 => FaultKind::Invalid,

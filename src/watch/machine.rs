@@ -88,6 +88,8 @@ pub enum FaultKind {
     Forbidden,
     /// 404: the resource is not served (any more).
     NotFound,
+    /// 405: the resource cannot be listed or watched, whatever discovery says.
+    NotAllowed,
     /// 429
     Throttled {
         /// What the server asks for; 0: nothing.
@@ -106,7 +108,7 @@ pub enum FaultKind {
 impl FaultKind {
     /// Whether the member understands and refuses, so that waiting alone does not help.
     pub fn is_refusal(self) -> bool {
-        matches!(self, Self::Forbidden | Self::NotFound | Self::Invalid)
+        matches!(self, Self::Forbidden | Self::NotFound | Self::NotAllowed | Self::Invalid)
     }
 
     /// The reason of a condition, in CamelCase.
@@ -116,6 +118,7 @@ impl FaultKind {
             Self::Unauthorized => "Unauthorized",
             Self::Forbidden => "Forbidden",
             Self::NotFound => "NotServed",
+            Self::NotAllowed => "NotListable",
             Self::Throttled { .. } => "Throttled",
             Self::Invalid => "Refused",
             Self::Server => "ServerError",
@@ -249,9 +252,14 @@ impl Machine {
     }
 }
 
+/// Only another program behind the address changes this. When that is installed, discovery mostly changes as well, and the stream is
+/// started anew.
+const NOT_ALLOWED_SECONDS: u64 = 600;
+
 fn retry_pause(kind: FaultKind) -> Pause {
     match kind {
         FaultKind::Throttled { retry_after_seconds } if retry_after_seconds > 0 => Pause::RetryAfter(retry_after_seconds),
+        FaultKind::NotAllowed => Pause::RetryAfter(NOT_ALLOWED_SECONDS),
         _ => Pause::Backoff,
     }
 }
@@ -334,6 +342,14 @@ mod tests {
     fn a_server_that_asks_for_time_gets_it() {
         let mut machine = Machine::new(None);
         assert_eq!(machine.failed(FaultKind::Throttled { retry_after_seconds: 7 }), Pause::RetryAfter(7));
+    }
+
+    #[test]
+    fn what_cannot_be_watched_is_left_in_peace() {
+        assert_eq!(Machine::new(None).failed(FaultKind::NotAllowed), Pause::RetryAfter(600));
+        let mut watching = Machine::new(Some(version(5)));
+        assert!(watching.checked(version(5)));
+        assert_eq!(watching.failed(FaultKind::NotAllowed), Pause::RetryAfter(600));
     }
 
     #[derive(Clone, Debug)]

@@ -38,18 +38,31 @@ pub struct ApiServer {
     _port: Port,
 }
 
+/// What the servers of a fleet have in common, and the etcd that is not always.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place<'a> {
+    pub(super) etcd_url: &'a str,
+    pub(super) dir: &'a Path,
+    pub(super) group: u32,
+    /// Signs the certificates with which the servers forward requests for aggregated APIs.
+    pub(super) front_proxy: &'a Authority,
+}
+
 impl ApiServer {
-    pub(super) fn spawn(name: &str, etcd_url: &str, dir: &Path, group: u32) -> Result<Self> {
+    pub(super) fn spawn(name: &str, place: &Place<'_>, more_flags: &[&str]) -> Result<Self> {
+        let Place { etcd_url, dir, group, front_proxy } = *place;
         let folder = dir.join(name);
         fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
         let port = Port::reserve()?;
         let url = format!("https://127.0.0.1:{}", port.number());
         let authority = Authority::new(&format!("{name}-ca"))?;
         let tokens = new_tokens();
-        write_files(name, &folder, &authority, &tokens)?;
+        write_files(name, &folder, &authority, front_proxy, &tokens)?;
+        let mut arguments = arguments(name, etcd_url, port.number(), &folder);
+        arguments.extend(more_flags.iter().map(|&flag| flag.to_owned()));
         let start = Start {
             program: Part::KubeApiserver.ensure()?,
-            arguments: arguments(name, etcd_url, port.number(), &folder),
+            arguments,
             // Trades a little processor time for memory: many of these run side by side.
             environment: vec![("GOGC".to_owned(), "75".to_owned())],
             folder: folder.clone(),
@@ -191,10 +204,15 @@ fn new_tokens() -> BTreeMap<String, String> {
     users.map(|user| (user.to_owned(), super::random_password())).collect()
 }
 
-fn write_files(name: &str, folder: &Path, authority: &Authority, tokens: &BTreeMap<String, String>) -> Result<()> {
+fn write_files(
+    name: &str,
+    folder: &Path,
+    authority: &Authority,
+    front_proxy: &Authority,
+    tokens: &BTreeMap<String, String>,
+) -> Result<()> {
     certificates::write(&folder.join("ca.crt"), authority.pem())?;
     authority.server(name)?.write(folder, "server")?;
-    let front_proxy = Authority::new(&format!("{name}-front-proxy-ca"))?;
     certificates::write(&folder.join("front-proxy-ca.crt"), front_proxy.pem())?;
     front_proxy.client("front-proxy-client", None)?.write(folder, "front-proxy-client")?;
     let (private, public) = certificates::signing_key()?;

@@ -23,6 +23,8 @@ use anyhow::{Context, Result, ensure};
 use futures::future::try_join_all;
 
 pub use self::apiserver::ApiServer;
+use self::apiserver::Place;
+use self::certificates::Authority;
 pub use self::etcd::Etcd;
 pub use self::opensearch::OpenSearchServer;
 use self::process::Guard;
@@ -59,6 +61,8 @@ pub struct Options {
     pub state_file: Option<PathBuf>,
     /// Every member has an etcd of its own, so that its history can be set back or thrown away; else all servers share one.
     pub own_etcds: bool,
+    /// Flags of the first members besides those that all have, such as `--runtime-config=autoscaling/v2=false`.
+    pub member_flags: Vec<&'static [&'static str]>,
 }
 
 /// Running servers. Dropping it kills them and removes their data; logs and certificates stay until the next start in
@@ -102,8 +106,13 @@ impl Fleet {
         let etcds = ["etcd".to_owned()].into_iter().chain(of_members);
         let etcds: Vec<Etcd> = etcds.map(|name| Etcd::spawn(&name, path, &scratch, group)).collect::<Result<_>>()?;
         try_join_all(etcds.iter().map(Etcd::wait_ready)).await?;
-        let control_plane = ApiServer::spawn(CONTROL_PLANE, etcds[0].url(), path, group)?;
-        let start = |(name, number): (&String, usize)| ApiServer::spawn(name, etcd_of(&etcds, number).url(), path, group);
+        // One for all, so that a member can show another one's API as its own.
+        let front_proxy = Authority::new("front-proxy-ca")?;
+        let place = |etcd_url| Place { etcd_url, dir: path, group, front_proxy: &front_proxy };
+        let control_plane = ApiServer::spawn(CONTROL_PLANE, &place(etcds[0].url()), &[])?;
+        let flags_of = |number: usize| options.member_flags.get(number - 1).copied().unwrap_or_default();
+        let start =
+            |(name, number): (&String, usize)| ApiServer::spawn(name, &place(etcd_of(&etcds, number).url()), flags_of(number));
         let members: Vec<ApiServer> = names.iter().zip(1..).map(start).collect::<Result<_>>()?;
 
         control_plane.wait_ready().await?;

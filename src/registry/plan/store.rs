@@ -12,16 +12,10 @@ use super::{ObjectFilter, Plan, RegistryPlan, RegistryView, StorePlan};
 impl Plan {
     /// Adds what a registry asks of its store. Older registries come first.
     pub(super) fn join_store(&mut self, registry: &RegistryView) -> RegistryPlan {
-        let Some(config) = registry.spec.backend_store.as_ref().and_then(|backend| backend.open_search.as_ref()) else {
-            return RegistryPlan::default();
-        };
-        let prefix = match prefix(config) {
-            Ok(prefix) => prefix,
-            Err(error) => return RegistryPlan { invalid: Some(error.to_string()), ..RegistryPlan::default() },
-        };
-        let Some(name) = store_name(&config.addresses, &prefix) else {
-            let reason = "backendStore.openSearch.addresses is empty: name at least one address";
-            return RegistryPlan { invalid: Some(reason.to_owned()), ..RegistryPlan::default() };
+        let config = registry.spec.backend_store.as_ref().and_then(|backend| backend.open_search.as_ref());
+        let (name, prefix) = match config.map_or_else(|| Ok((StoreName::embedded(), IndexPrefix::default())), named) {
+            Ok(found) => found,
+            Err(invalid) => return RegistryPlan { invalid: Some(invalid), ..RegistryPlan::default() },
         };
         let (request, invalid) = request(&registry.name, &registry.spec, config, prefix);
         let mut conflict = None;
@@ -35,6 +29,14 @@ impl Plan {
     }
 }
 
+/// Name and prefix of an OpenSearch store, or why there can be none.
+fn named(config: &OpenSearch) -> Result<(StoreName, IndexPrefix), String> {
+    let prefix = prefix(config).map_err(|error| error.to_string())?;
+    let name = store_name(&config.addresses, &prefix);
+    let name = name.ok_or("backendStore.openSearch.addresses is empty: name at least one address")?;
+    Ok((name, prefix))
+}
+
 impl StorePlan {
     /// Unites what can be united, and tells what cannot.
     fn join(&mut self, younger: StorePlan) -> Option<String> {
@@ -45,13 +47,12 @@ impl StorePlan {
         if let Ok(projection) = projection(&self.redact, &self.field_paths) {
             self.projection = projection;
         }
-        let conflict = self.conflict(&younger.config);
+        let conflict = self.config.as_ref().zip(younger.config.as_ref()).and_then(|(own, other)| self.conflict(own, other));
         self.registries.extend(younger.registries);
         conflict
     }
 
-    fn conflict(&self, other: &OpenSearch) -> Option<String> {
-        let own = &self.config;
+    fn conflict(&self, own: &OpenSearch, other: &OpenSearch) -> Option<String> {
         let differing: Vec<&str> = [
             ("secretRef", own.secret_ref != other.secret_ref),
             ("caBundle", own.ca_bundle != other.ca_bundle),
@@ -78,7 +79,12 @@ impl StorePlan {
 /// What one registry asks of its store, and why nothing of it can be stored if that is so.
 ///
 /// Redactions that can be read hold even then, for the registries that share the store.
-fn request(name: &str, spec: &ResourceRegistrySpec, config: &OpenSearch, prefix: IndexPrefix) -> (StorePlan, Option<String>) {
+fn request(
+    name: &str,
+    spec: &ResourceRegistrySpec,
+    config: Option<&OpenSearch>,
+    prefix: IndexPrefix,
+) -> (StorePlan, Option<String>) {
     let mut invalid = unreadable_selector(spec);
     let mut redact = BTreeSet::new();
     for path in &spec.redact {
@@ -89,11 +95,12 @@ fn request(name: &str, spec: &ResourceRegistrySpec, config: &OpenSearch, prefix:
             Err(error) => invalid = Some(error.to_string()),
         }
     }
-    let field_paths: BTreeSet<FieldPath> = config.field_paths.iter().map(|path| FieldPath::new(path)).collect();
+    let field_paths = config.map_or(&[][..], |config| &config.field_paths);
+    let field_paths: BTreeSet<FieldPath> = field_paths.iter().map(|path| FieldPath::new(path)).collect();
     let projection = projection(&redact, &field_paths).unwrap_or_default();
     let registries = vec![name.to_owned()];
-    let indexing = config.indexing.unwrap_or_default();
-    (StorePlan { config: config.clone(), prefix, redact, field_paths, projection, indexing, registries }, invalid)
+    let indexing = config.and_then(|config| config.indexing).unwrap_or_default();
+    (StorePlan { config: config.cloned(), prefix, redact, field_paths, projection, indexing, registries }, invalid)
 }
 
 fn prefix(config: &OpenSearch) -> Result<IndexPrefix, InvalidPrefix> {

@@ -202,6 +202,35 @@ fn a_resource_is_one_stream_if_anyone_wants_all_namespaces_and_else_one_per_name
 }
 
 #[test]
+fn two_versions_of_a_kind_are_one_stream_in_the_version_that_was_asked_for_first() {
+    let widgets = |version: &str| json!([{"kind": "Widget", "apiVersion": format!("a.example/{version}")}]);
+    let plan = plan(&[registry("young", 2, widgets("v2")), registry("old", 1, widgets("v1"))], &[member("m1")]);
+    assert_eq!(units(&plan), ["m1:a.example/v1/Widget"]);
+    assert_eq!(plan.units.values().next().unwrap().routes.len(), 1 + 1);
+    let notes =
+        |name: &str| plan.registries[name].clusters.values().flat_map(|cluster| cluster.notes.clone()).collect::<Vec<_>>();
+    assert_eq!(notes("old"), [] as [&str; 0]);
+    assert_eq!(
+        notes("young"),
+        ["a.example/v2/Widget is stored in version v1, which was asked for before: an object is stored once"]
+    );
+}
+
+#[test]
+fn a_stream_whose_version_is_no_longer_served_is_replaced_by_that_of_another_one() {
+    let selectors = json!([{"kind": "Widget", "apiVersion": "a.example/v2"}, {"kind": "Gadget"}]);
+    let of = |discovery: Discovery| plan(&[registry("r", 1, selectors.clone())], &[member_with("m1", Some(discovery))]);
+    let before = of(discovery());
+    let mut later = discovery();
+    later.served.retain(|served| served.group_version() != "a.example/v2" && &*served.resource.gvk.kind != "Gadget");
+    let after = of(later);
+    let names = |streams: BTreeSet<Stream>| streams.iter().map(|stream| stream.unit.to_string()).collect::<Vec<_>>();
+    assert_eq!(names(after.replaced(&before)), ["m1:a.example/v2/Widget"]);
+    assert_eq!(names(before.replaced(&after)), ["m1:a.example/v1/Widget"]);
+    assert_eq!(names(before.replaced(&before)), [] as [&str; 0]);
+}
+
+#[test]
 fn a_namespace_of_a_kind_without_namespaces_is_ignored_and_said() {
     let plan = planned(json!([{"kind": "Node", "namespace": "web"}]));
     assert_eq!(units(&plan), ["m1:v1/Node"]);
@@ -270,7 +299,7 @@ fn registries_of_one_store_unite_redactions_and_fields_and_the_oldest_decides_th
     let plan = plan(&[with_store("young", 9, young, &["spec.b"]), with_store("old", 3, old, &["spec.a"])], &[]);
     assert_eq!(plan.stores.keys().map(StoreName::as_str).collect::<Vec<_>>(), ["https://a:9200,https://b:9200/fleetdex"]);
     let store = plan.stores.values().next().unwrap();
-    assert_eq!(store.config.number_of_shards, Some(1));
+    assert_eq!(store.config.as_ref().unwrap().number_of_shards, Some(1));
     assert_eq!(store.registries, ["old", "young"]);
     assert_eq!(store.redact.iter().collect::<Vec<_>>(), ["spec.a", "spec.b"]);
     assert_eq!(store.field_paths.len(), 2);
@@ -293,10 +322,23 @@ fn another_prefix_is_another_store_with_streams_of_its_own() {
 }
 
 #[test]
-fn a_registry_without_a_store_starts_nothing() {
-    let spec = json!({"resourceSelectors": [{"kind": "Pod"}]});
+fn registries_without_a_backend_share_the_embedded_store() {
+    let pods = json!({"resourceSelectors": [{"kind": "Pod"}], "redact": ["spec.a"]});
+    let nodes = json!({"resourceSelectors": [{"kind": "Node"}], "backendStore": {}});
+    let plan = plan(&[registry_from("r", 1, pods), registry_from("s", 2, nodes)], &[member("m1")]);
+    assert_eq!(units(&plan), ["m1:v1/Node", "m1:v1/Pod"]);
+    let store = &plan.stores[&StoreName::embedded()];
+    assert_eq!((plan.stores.len(), store.config.is_none(), store.redact.len()), (1, true, 1));
+    assert_eq!(plan.registries["s"].store, Some(StoreName::embedded()));
+    assert_eq!(plan.registries["s"].conflict, None);
+}
+
+#[test]
+fn a_registry_whose_store_cannot_be_starts_nothing() {
+    let spec = json!({"resourceSelectors": [{"kind": "Pod"}], "backendStore": {"openSearch": {"addresses": []}}});
     let plan = plan(&[registry_from("r", 1, spec)], &[member("m1")]);
     assert!(plan.stores.is_empty() && plan.units.is_empty() && plan.scopes.is_empty());
+    assert!(plan.registries["r"].invalid.is_some());
     assert_eq!(plan.registries["r"].clusters.len(), 1);
 }
 
@@ -313,7 +355,7 @@ fn an_invalid_redaction_stops_its_registry_but_deletes_nothing() {
 
 fn any_selector() -> impl Strategy<Value = Value> {
     let kinds = prop::sample::select(vec!["Pod", "Secret", "Node", "Event", "Deployment", "Widget", "Nothing", "*"]);
-    let versions = prop::sample::select(vec!["", "v1", "apps/v1", "a.example/v1", "*"]);
+    let versions = prop::sample::select(vec!["", "v1", "apps/v1", "a.example/v1", "a.example/v2", "*"]);
     let namespaces = prop::collection::vec(prop::sample::select(vec!["web", "db"]), 0..2);
     let label = prop::option::of(prop::sample::select(vec!["x", "y"]));
     (kinds, versions, namespaces, label).prop_map(|(kind, version, namespaces, label)| {
@@ -382,11 +424,12 @@ proptest! {
     }
 
     #[test]
-    fn no_two_streams_show_the_same_object_of_one_resource(a in any_registry("a"), b in any_registry("b")) {
+    fn no_two_streams_of_a_store_show_the_same_object(a in any_registry("a"), b in any_registry("b")) {
         let plan = plan(&[a, b], &[member("m1")]);
         for stream in plan.units.keys().filter(|stream| stream.unit.scope == Scope::All) {
             let same = plan.units.keys().filter(|other| {
-                other.store == stream.store && other.unit.resource == stream.unit.resource && other.unit.cluster == stream.unit.cluster
+                let is_same_kind = group_kind(&other.unit.resource.gvk) == group_kind(&stream.unit.resource.gvk);
+                other.store == stream.store && is_same_kind && other.unit.cluster == stream.unit.cluster
             });
             prop_assert_eq!(same.count(), 1);
         }

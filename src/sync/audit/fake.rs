@@ -19,6 +19,7 @@ use crate::{
     model::{Gvk, Projection, Projector, Resource, Scope, Unit, Version},
     pipeline::{Limits, OpenStore, Pipeline, Unavailable},
     registry::filter::ObjectFilter,
+    replicas::Fence,
     server::fake::Prepared,
     store::Store,
     sync::{
@@ -123,7 +124,8 @@ impl World {
         let metrics = Arc::new(Metrics::new());
         let changed = Arc::new(Notify::new());
         let name = "main".parse().unwrap();
-        let pipeline = Pipeline::new(name, Limits::default(), metrics.store(&"main".parse().unwrap()), Arc::clone(&changed));
+        let pipeline =
+            Pipeline::new(name, Limits::default(), Fence::OPEN, metrics.store(&"main".parse().unwrap()), Arc::clone(&changed));
         let opener = Arc::new(Open(Arc::clone(&store)));
         let writer = tokio::spawn(pipeline.clone().run(opener, CancellationToken::new(), Duration::from_secs(1)));
         pipeline.generation(&unit.cluster, None).await.unwrap();

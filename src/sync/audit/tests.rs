@@ -33,7 +33,7 @@ async fn what_is_as_it_should_be_is_read_once_and_only_as_metadata() {
     assert_eq!(asked[0].1, "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json");
     assert_eq!(world.counter(&format!("fleetdex_audits_total{{{LABELS}}}")), 1);
     assert!(!world.audit.progress.is_broken());
-    assert!(world.audit.progress.audits().last.is_some());
+    assert!(world.audit.progress.view().audits.last.is_some());
 }
 
 #[tokio::test(start_paused = true)]
@@ -48,7 +48,7 @@ async fn drift_is_counted_noted_and_makes_the_stream_begin_anew() {
         assert_eq!(world.counter(&format!("fleetdex_drift_documents_total{{{LABELS},drift=\"{drift}\"}}")), 1);
     }
     assert!(world.audit.progress.is_broken());
-    let audits = world.audit.progress.audits();
+    let audits = world.audit.progress.view().audits;
     assert_eq!((audits.drift, audits.drift_found), (3, audits.last));
     let again = world.audit.run().await.unwrap_err();
     assert_eq!(again.to_string(), "the kind is not in sync: it is about to be read anew");

@@ -1,0 +1,364 @@
+//! What is indexed follows what each member serves: versions, groups, custom resources that come and go, and APIs that are down.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context, Result, ensure};
+use e2e::fleet::{OpenSearchKind, Options, unique};
+use e2e::http;
+use e2e::objects::Objects;
+use e2e::operator::Operator;
+use e2e::oracle::documents;
+use e2e::poll::eventually;
+use e2e::scenario::{PATIENCE, Registry, Stage, Stages, until_equal};
+use serde_json::{Value, json};
+
+static STAGES: Stages<1> = Stages::new();
+
+/// Serves `autoscaling/v1` and `v2`, as every API server does.
+const WITH_BOTH: &str = "member1";
+/// Serves only `autoscaling/v1`.
+const WITH_V1: &str = "member2";
+/// Serves only `autoscaling/v2`.
+const WITH_V2: &str = "member3";
+const SEARCH: &str = "apis/search.fleetdex.io/v1alpha1/search";
+
+async fn enter() -> Stage {
+    let member_flags: Vec<&[&str]> =
+        vec![&[], &["--runtime-config=autoscaling/v2=false"], &["--runtime-config=autoscaling/v1=false"]];
+    let options = Options { members: 3, opensearch: OpenSearchKind::Plain, member_flags, ..Options::default() };
+    STAGES.enter(&options).await.unwrap()
+}
+
+/// A custom resource definition with these versions, of which the first one is stored; and whether each is served.
+fn definition(group: &str, kind: &str, versions: &[(&str, bool)]) -> Value {
+    let plural = format!("{}s", kind.to_lowercase());
+    let version = |(index, (name, served)): (usize, &(&str, bool))| {
+        json!({
+            "name": name, "served": served, "storage": index == 0,
+            "schema": { "openAPIV3Schema": { "type": "object", "x-kubernetes-preserve-unknown-fields": true } },
+        })
+    };
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": { "name": format!("{plural}.{group}") },
+        "spec": {
+            "group": group, "scope": "Namespaced", "names": { "kind": kind, "plural": plural, "singular": kind.to_lowercase() },
+            "versions": versions.iter().enumerate().map(version).collect::<Vec<_>>(),
+        },
+    })
+}
+
+fn definition_path(definition: &Value) -> String {
+    let name = definition["metadata"]["name"].as_str().unwrap();
+    format!("apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}")
+}
+
+/// Applies a definition, and waits until `served` (such as `apis/example.com/v1/widgets`) answers.
+async fn define(member: &Objects, definition: &Value, served: &str) {
+    member.apply(&definition_path(definition), definition).await.unwrap();
+    eventually(served, PATIENCE, || member.get(served)).await.unwrap();
+}
+
+/// Creates an object in the namespace `default`.
+async fn create(member: &Objects, api_version: &str, kind: &str, name: &str) {
+    let object = json!({ "apiVersion": api_version, "kind": kind, "metadata": { "name": name }, "spec": { "size": 1 } });
+    member.create(&collection(api_version, kind), &object).await.unwrap();
+}
+
+fn collection(api_version: &str, kind: &str) -> String {
+    format!("apis/{api_version}/namespaces/default/{}s", kind.to_lowercase())
+}
+
+/// `apiVersion` and name of every document of a kind.
+async fn stored(stage: &Stage, registry: &Registry, kind: &str) -> Result<BTreeSet<String>> {
+    let found = documents(&stage.opensearch, &registry.prefix).await?;
+    let of_kind = found.iter().map(|hit| &hit["_source"]).filter(|document| document["kind"] == kind);
+    let text = |document: &Value, pointer: &str| document.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+    Ok(of_kind
+        .map(|document| {
+            let [cluster, api_version, name] =
+                ["/cluster", "/apiVersion", "/metadata/name"].map(|pointer| text(document, pointer));
+            format!("{cluster} {api_version} {name}")
+        })
+        .collect())
+}
+
+async fn until_stored(stage: &Stage, registry: &Registry, kind: &str, wanted: &[&str]) {
+    let wanted: BTreeSet<String> = wanted.iter().map(|&line| line.to_owned()).collect();
+    let what = format!("exactly {wanted:?} is stored");
+    eventually(&what, PATIENCE, || async {
+        let seen = stored(stage, registry, kind).await?;
+        ensure!(seen == wanted, "{seen:?}");
+        Ok(())
+    })
+    .await
+    .unwrap();
+}
+
+/// A list of the query API, and the warnings that came with it.
+async fn ask(operator: &Operator, path: &str) -> Result<(Value, Vec<String>)> {
+    let url = format!("http://{}/{SEARCH}/{path}", operator.api_address());
+    let response = http::client(None)?.get(&url).bearer_auth(operator.token()?).send().await.with_context(|| url.clone())?;
+    let status = response.status();
+    let warnings = response.headers().get_all("warning").iter();
+    let mut warnings: Vec<String> = warnings.map(|value| value.to_str().unwrap_or_default().to_owned()).collect();
+    warnings.sort();
+    let list: Value = response.json().await?;
+    ensure!(status.is_success(), "{url}: {status}: {list}");
+    Ok((list, warnings))
+}
+
+#[tokio::test]
+async fn a_version_that_a_member_does_not_serve_is_read_in_the_one_it_prefers() {
+    let stage = enter().await;
+    let name = unique("scaler");
+    let scaler = |version: &str| {
+        json!({
+            "apiVersion": format!("autoscaling/{version}"), "kind": "HorizontalPodAutoscaler", "metadata": { "name": name },
+            "spec": { "maxReplicas": 3, "scaleTargetRef": { "apiVersion": "apps/v1", "kind": "Deployment", "name": "web" } },
+        })
+    };
+    let versions = ["v2", "v1", "v2"];
+    for (number, version) in (1..).zip(versions) {
+        let scalers = format!("apis/autoscaling/{version}/namespaces/default/horizontalpodautoscalers");
+        stage.member(number).unwrap().create(&scalers, &scaler(version)).await.unwrap();
+    }
+
+    let clusters = [WITH_BOTH, WITH_V1, WITH_V2];
+    let selectors = json!([{ "apiVersion": "autoscaling/v1", "kind": "HorizontalPodAutoscaler" }]);
+    let registry = Registry::new(&stage, "versions", &clusters, &selectors).unwrap();
+    registry.apply().await.unwrap();
+    registry.until_ready().await.unwrap();
+    let mut oracle = registry.oracle();
+    for (number, (cluster, version)) in (1..).zip(clusters.into_iter().zip(["v1", "v1", "v2"])) {
+        let scalers = format!("apis/autoscaling/{version}/horizontalpodautoscalers");
+        oracle = oracle.expects(cluster, stage.fleet.member(number).unwrap(), &scalers).unwrap();
+    }
+    assert_eq!(until_equal(&oracle).await.unwrap(), 3, "documents keep the apiVersion that their member serves");
+
+    let first = r#"299 - "horizontalpodautoscalers.autoscaling of clusters member1, member2 are in version v1, not VERSION""#;
+    let second = r#"299 - "horizontalpodautoscalers.autoscaling of cluster member3 are in version v2, not VERSION""#;
+    for (version, warned) in [("v1", vec![second]), ("v2", vec![first]), ("v2beta2", vec![second, first])] {
+        let (list, warnings) =
+            ask(stage.operator, &format!("apis/autoscaling/{version}/horizontalpodautoscalers")).await.unwrap();
+        let found: Vec<&str> =
+            list["items"].as_array().unwrap().iter().map(|item| item["apiVersion"].as_str().unwrap()).collect();
+        assert_eq!((list["apiVersion"].as_str().unwrap(), found.len()), (&*format!("autoscaling/{version}"), 3), "{list}");
+        assert_eq!(found.iter().filter(|api_version| **api_version == "autoscaling/v1").count(), 2);
+        let warned: Vec<String> = warned.iter().map(|text| text.replace("VERSION", version)).collect();
+        assert_eq!(warnings, warned);
+    }
+    let got = stage.operator.ask(&["get", "horizontalpodautoscalers", "-A", "-o", "name"]).await.unwrap();
+    assert_eq!((got.code, got.out.lines().count()), (0, 3), "{got:?}");
+
+    registry.remove().await.unwrap();
+    for (number, version) in (1..).zip(versions) {
+        let scaler = format!("apis/autoscaling/{version}/namespaces/default/horizontalpodautoscalers/{name}");
+        stage.member(number).unwrap().delete(&scaler).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_kind_without_a_version_is_looked_up_in_each_member() {
+    let stage = enter().await;
+    let [first, second] = [stage.member(1).unwrap(), stage.member(2).unwrap()];
+    let (kind, left, right) = ("Gizmo", unique("left"), unique("right"));
+    let groups = [format!("{left}.example"), format!("{right}.example")];
+    let [in_left, in_right] = groups.each_ref().map(|group| definition(group, kind, &[("v1", true)]));
+    let [left_version, right_version] = groups.each_ref().map(|group| format!("{group}/v1"));
+    for (member, definition, api_version) in
+        [(&first, &in_left, &left_version), (&first, &in_right, &right_version), (&second, &in_right, &right_version)]
+    {
+        define(member, definition, &collection(api_version, kind)).await;
+        create(member, api_version, kind, "one").await;
+    }
+
+    let selectors = json!([{ "kind": "Namespace" }, { "kind": kind }, { "kind": "Nothing" }, { "kind": "TokenReview" }]);
+    let mut registry = Registry::new(&stage, "kinds", &[WITH_BOTH, WITH_V1], &selectors).unwrap();
+    registry.apply().await.unwrap();
+    let tie =
+        format!(r#"the server has "{kind}" in several groups ({}, {}): set apiVersion to one of them"#, groups[0], groups[1]);
+    let cluster = registry.until_phase(WITH_BOTH, "Failed", &tie.replace('"', "\\\"")).await.unwrap();
+    let messages: BTreeSet<&str> =
+        cluster["kinds"].as_array().unwrap().iter().filter_map(|kind| kind["message"].as_str()).collect();
+    let expected = [
+        &*tie,
+        r#"the server doesn't have a resource type "Nothing""#,
+        r#"the server's "TokenReview" cannot be listed and watched"#,
+    ];
+    assert_eq!(messages, BTreeSet::from(expected));
+    until_stored(&stage, &registry, kind, &[&format!("{WITH_V1} {right_version} one")]).await;
+    // Nothing is certain where several groups tie, so that it takes a while until what is there is shown.
+    eventually("one selector that fails stops no other", PATIENCE, || async {
+        let seen = stored(&stage, &registry, "Namespace").await?;
+        ensure!(seen.iter().any(|line| line.starts_with(WITH_BOTH)), "{seen:?}");
+        Ok(())
+    })
+    .await
+    .unwrap();
+
+    // One of the two is gone: what is left is meant.
+    first.delete(&definition_path(&in_left)).await.unwrap();
+    registry.spec["resourceSelectors"] = json!([{ "kind": kind }]);
+    registry.apply().await.unwrap();
+    registry.until_ready().await.unwrap();
+    let of = |cluster: &str| format!("{cluster} {right_version} one");
+    until_stored(&stage, &registry, kind, &[&of(WITH_BOTH), &of(WITH_V1)]).await;
+
+    registry.remove().await.unwrap();
+    for member in [&first, &second] {
+        member.delete(&definition_path(&in_right)).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn custom_resources_come_change_their_version_and_go() {
+    let stage = enter().await;
+    let member = stage.member(1).unwrap();
+    let (kind, group) = ("Gadget", format!("{}.example", unique("gadgets")));
+    let [old, new] = ["v1beta1", "v1"].map(|version| format!("{group}/{version}"));
+    let selectors = json!([{ "apiVersion": old, "kind": kind }, { "kind": "Namespace" }]);
+    let registry = Registry::new(&stage, "custom", &[WITH_BOTH], &selectors).unwrap();
+    registry.apply().await.unwrap();
+    let unknown = format!("the server doesn't have a resource type \\\"{kind}\\\" in {old}");
+    registry.until_phase(WITH_BOTH, "Failed", &unknown).await.unwrap();
+
+    // It comes: the stream starts by itself.
+    let both = definition(&group, kind, &[("v1beta1", true), ("v1", true)]);
+    define(&member, &both, &collection(&old, kind)).await;
+    for name in ["one", "two"] {
+        create(&member, &old, kind, name).await;
+    }
+    registry.until_ready().await.unwrap();
+    let lines = |api_version: &str, names: &[&str]| -> Vec<String> {
+        names.iter().map(|name| format!("{WITH_BOTH} {api_version} {name}")).collect()
+    };
+    let until = async |lines: Vec<String>| {
+        let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+        until_stored(&stage, &registry, kind, &lines).await;
+    };
+    until(lines(&old, &["one", "two"])).await;
+
+    // Its version is no longer served: the same objects, in the version that is. At every moment each of them is found.
+    let mut later = both.clone();
+    later["spec"]["versions"][0]["served"] = json!(false);
+    member.apply(&definition_path(&both), &later).await.unwrap();
+    let wanted: BTreeSet<String> = lines(&new, &["one", "two"]).into_iter().collect();
+    eventually("the documents have the new version", PATIENCE, || async {
+        let seen = stored(&stage, &registry, kind).await?;
+        let names: BTreeSet<&str> = seen.iter().filter_map(|line| line.rsplit(' ').next()).collect();
+        assert_eq!(names, BTreeSet::from(["one", "two"]), "an object that is there was not to be found: {seen:?}");
+        ensure!(seen == wanted, "{seen:?}");
+        Ok(())
+    })
+    .await
+    .unwrap();
+    create(&member, &new, kind, "three").await;
+    member.delete(&format!("{}/one", collection(&new, kind))).await.unwrap();
+    until(lines(&new, &["three", "two"])).await;
+    registry.until_ready().await.unwrap();
+    let oracle = registry.oracle();
+    let server = stage.fleet.member(1).unwrap();
+    let plural = collection(&new, kind).replace("/namespaces/default", "");
+    let oracle = oracle.expects(WITH_BOTH, server, &plural).unwrap().expects(WITH_BOTH, server, "api/v1/namespaces").unwrap();
+    until_equal(&oracle).await.unwrap();
+
+    // The old version is served again, and it is the one that is named.
+    member.apply(&definition_path(&both), &both).await.unwrap();
+    until(lines(&old, &["three", "two"])).await;
+
+    // It goes, and its objects with it.
+    member.delete(&definition_path(&both)).await.unwrap();
+    registry.until_phase(WITH_BOTH, "Failed", &unknown).await.unwrap();
+    until(Vec::new()).await;
+    registry.remove().await.unwrap();
+}
+
+/// member3 serves a group that member1 shows as its own, through an `APIService`.
+async fn aggregate(stage: &Stage, group: &str) {
+    let outer = stage.member(1).unwrap();
+    let port: u16 = stage.fleet.member(3).unwrap().url().rsplit(':').next().unwrap().parse().unwrap();
+    let service = json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": { "name": "aggregated" },
+        "spec": { "type": "ExternalName", "externalName": "localhost" },
+    });
+    outer.apply("api/v1/namespaces/default/services/aggregated", &service).await.unwrap();
+    let api_service = json!({
+        "apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": { "name": format!("v1.{group}") },
+        "spec": {
+            "group": group, "version": "v1", "groupPriorityMinimum": 100, "versionPriority": 100, "insecureSkipTLSVerify": true,
+            "service": { "name": "aggregated", "namespace": "default", "port": port },
+        },
+    });
+    outer.apply(&api_service_path(group), &api_service).await.unwrap();
+    let objects = format!("apis/{group}/v1/relics");
+    eventually("the group is aggregated", PATIENCE, || outer.get(&objects)).await.unwrap();
+}
+
+fn api_service_path(group: &str) -> String {
+    format!("apis/apiregistration.k8s.io/v1/apiservices/v1.{group}")
+}
+
+#[tokio::test]
+async fn an_api_that_is_down_costs_no_document() {
+    let stage = enter().await;
+    let [outer, inner] = [stage.member(1).unwrap(), stage.member(3).unwrap()];
+    let (kind, group) = ("Relic", format!("{}.example", unique("relics")));
+    let api_version = format!("{group}/v1");
+    let definition = definition(&group, kind, &[("v1", true)]);
+    define(&inner, &definition, &collection(&api_version, kind)).await;
+    aggregate(&stage, &group).await;
+    create(&outer, &api_version, kind, "one").await;
+
+    // Named in three ways, each of which is told by what the member serves.
+    let selectors = [
+        json!({ "kind": kind }),
+        json!({ "apiVersion": format!("{group}/v2"), "kind": kind }),
+        json!({ "apiVersion": api_version, "kind": "*" }),
+    ];
+    let registries: Vec<Registry> = selectors
+        .iter()
+        .map(|selector| Registry::new(&stage, "down", &[WITH_BOTH], &json!([selector, { "kind": "Namespace" }])).unwrap())
+        .collect();
+    let line = format!("{WITH_BOTH} {api_version} one");
+    for registry in &registries {
+        registry.apply().await.unwrap();
+        registry.until_ready().await.unwrap();
+        until_stored(&stage, registry, kind, &[&line]).await;
+    }
+
+    // It goes down; then the member that shows it forgets what it had; then so do we.
+    stage.fleet.member(3).unwrap().kill();
+    stage.fleet.member(1).unwrap().restart().await.unwrap();
+    for registry in &registries {
+        registry.until_phase(WITH_BOTH, "Failed", "").await.unwrap();
+    }
+    stage.operator.restart().unwrap();
+    stage.operator.wait_ready(PATIENCE).await.unwrap();
+    let not_certain = "the server did not answer for";
+    for mut registry in registries.iter().cloned() {
+        registry.until_phase(WITH_BOTH, "Failed", not_certain).await.unwrap();
+        // A plan in which something is no longer wanted, so that the store is looked through for what has to go.
+        registry.spec["resourceSelectors"][1] = json!({ "kind": "Node" });
+        registry.apply().await.unwrap();
+        registry.until_phase(WITH_BOTH, "Failed", not_certain).await.unwrap();
+        outer.create_namespace(&unique("meanwhile")).await.unwrap();
+        assert_eq!(stored(&stage, &registry, kind).await.unwrap(), BTreeSet::from([line.clone()]));
+    }
+
+    stage.fleet.member(3).unwrap().restart().await.unwrap();
+    for registry in &registries {
+        registry.until_ready().await.unwrap();
+    }
+    create(&outer, &api_version, kind, "two").await;
+    for registry in &registries {
+        until_stored(&stage, registry, kind, &[&line, &format!("{WITH_BOTH} {api_version} two")]).await;
+        // What was not wanted any more is gone now.
+        until_stored(&stage, registry, "Namespace", &[]).await;
+        registry.remove().await.unwrap();
+    }
+    outer.delete(&api_service_path(&group)).await.unwrap();
+    inner.delete(&definition_path(&definition)).await.unwrap();
+}

@@ -1,0 +1,121 @@
+//! A registry without `backendStore`: its objects are held in the memory of `fleetdex`, and nowhere else.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context, Result, ensure};
+use e2e::fleet::{Fleet, OpenSearchKind, Options};
+use e2e::objects::{Objects, config_map_path};
+use e2e::operator::Operator;
+use e2e::poll::eventually;
+use e2e::scenario::{PATIENCE, prepare, start_operator};
+use serde_json::{Value, json};
+
+const REGISTRY: &str = "apis/search.karmada.io/v1alpha1/resourceregistries/embedded";
+
+async fn apply(hub: &Objects, kinds: &[&str]) {
+    let selectors: Vec<Value> =
+        kinds.iter().map(|kind| json!({ "apiVersion": "v1", "kind": kind, "namespace": "web" })).collect();
+    let registry = json!({
+        "apiVersion": "search.karmada.io/v1alpha1", "kind": "ResourceRegistry", "metadata": { "name": "embedded" },
+        "spec": { "resourceSelectors": selectors },
+    });
+    hub.apply(REGISTRY, &registry).await.unwrap();
+}
+
+/// Waits until `fleetdex get` answers with exactly these, as `cluster/name`.
+async fn until_found(operator: &Operator, arguments: &[&str], expected: &[&str]) {
+    let what = format!("fleetdex get {} answers {expected:?}", arguments.join(" "));
+    eventually(&what, PATIENCE, || async {
+        let found = get(operator, arguments).await?;
+        let expected: BTreeSet<String> = expected.iter().map(|name| (*name).to_owned()).collect();
+        ensure!(found == expected, "{found:?}");
+        Ok(())
+    })
+    .await
+    .unwrap();
+}
+
+async fn get(operator: &Operator, arguments: &[&str]) -> Result<BTreeSet<String>> {
+    let asked: Vec<&str> = ["get"].iter().chain(arguments).chain(&["-o", "json"]).copied().collect();
+    let ran = operator.ask(&asked).await?;
+    ensure!(ran.code == 0, "{}", ran.err);
+    let list: Value = serde_json::from_str(&ran.out).with_context(|| ran.out.clone())?;
+    let items = list["items"].as_array().context("no items")?;
+    let name = |item: &Value| {
+        let metadata = &item["metadata"];
+        let cluster = metadata["annotations"]["resource.karmada.io/cached-from-cluster"].as_str().unwrap_or("?");
+        format!("{cluster}/{}", metadata["name"].as_str().unwrap_or("?"))
+    };
+    Ok(items.iter().map(name).collect())
+}
+
+#[tokio::test]
+async fn a_registry_without_a_backend_is_answered_from_memory() {
+    let fleet = Fleet::start(Options { members: 2, opensearch: OpenSearchKind::None, ..Options::default() }).await.unwrap();
+    prepare(&fleet).await.unwrap();
+    let hub = Objects::of(fleet.control_plane()).unwrap();
+    let members = [Objects::of(fleet.member(1).unwrap()).unwrap(), Objects::of(fleet.member(2).unwrap()).unwrap()];
+    for member in &members {
+        member.create_namespace("web").await.unwrap();
+        for name in ["one", "two"] {
+            member.apply_config_map("web", name, &json!({ "a": "b" })).await.unwrap();
+        }
+        let secret = json!({
+            "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "key", "labels": { "app": "shop" } },
+            "stringData": { "password": "moonlight" },
+        });
+        member.apply("api/v1/namespaces/web/secrets/key", &secret).await.unwrap();
+    }
+    let operator = start_operator(&fleet, &[]).await.unwrap();
+    apply(&hub, &["ConfigMap", "Secret"]).await;
+
+    let all = ["member1/one", "member1/two", "member2/one", "member2/two"];
+    until_found(&operator, &["configmaps", "-A"], &all).await;
+    until_found(
+        &operator,
+        &["secrets", "-A", "-l", "app=shop", "--field-selector", "type=Opaque"],
+        &["member1/key", "member2/key"],
+    )
+    .await;
+    let secret = operator.ask(&["get", "secrets", "-A", "-o", "json"]).await.unwrap();
+    assert!(secret.out.contains("password") && !secret.out.contains("bW9vbmxpZ2h0"), "{}", secret.out);
+    eventually("the registry is ready and says where its objects are", PATIENCE, || async {
+        let registry = hub.get(REGISTRY).await?;
+        let conditions = registry["status"]["conditions"].as_array().context("no conditions")?;
+        let reason = |kind: &str| conditions.iter().find(|found| found["type"] == kind).map(|found| found["reason"].clone());
+        ensure!(reason("Ready") == Some(json!("Ready")) && reason("StoreReachable") == Some(json!("Embedded")), "{conditions:?}");
+        Ok(())
+    })
+    .await
+    .unwrap();
+
+    members[0].apply_config_map("web", "three", &json!({ "a": "b" })).await.unwrap();
+    members[1].delete(&config_map_path("web", "two")).await.unwrap();
+    let changed = ["member1/one", "member1/two", "member1/three", "member2/one"];
+    until_found(&operator, &["configmaps", "-A"], &changed).await;
+
+    apply(&hub, &["ConfigMap"]).await;
+    eventually("Secrets are not registered any more", PATIENCE, || async {
+        let ran = operator.ask(&["get", "secrets", "-A"]).await?;
+        ensure!(ran.code != 0 && ran.err.contains("secrets"), "{ran:?}");
+        Ok(())
+    })
+    .await
+    .unwrap();
+    apply(&hub, &["ConfigMap", "Secret"]).await;
+    until_found(&operator, &["secrets", "-A", "-l", "app=shop"], &["member1/key", "member2/key"]).await;
+
+    operator.restart().unwrap();
+    operator.wait_ready(PATIENCE).await.unwrap();
+    until_found(&operator, &["configmaps", "-A"], &changed).await;
+
+    hub.delete(REGISTRY).await.unwrap();
+    eventually("the registry lets go", PATIENCE, || async {
+        ensure!(hub.find(REGISTRY).await?.is_none(), "it is still there");
+        Ok(())
+    })
+    .await
+    .unwrap();
+}

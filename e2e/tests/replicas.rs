@@ -1,0 +1,182 @@
+//! Three replicas share six clusters, under changes all the time; one is killed, one is stopped for a while, one leaves. In the end the index
+//! holds exactly the objects of the clusters. None asserts how long anything takes.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use e2e::churn::{Churn, Running};
+use e2e::fleet::{Fleet, OpenSearchKind, Options, Registration, unique};
+use e2e::objects::Objects;
+use e2e::operator::Operator;
+use e2e::oracle::Oracle;
+use e2e::poll::{always, eventually};
+use e2e::scenario::{PATIENCE, Registry, SECRETS, prepare, register, start_operator, until_equal};
+use serde_json::json;
+
+/// Members, each of which is registered under two names.
+const MEMBERS: usize = 3;
+const REPLICAS: [&str; 3] = ["replica-0", "replica-1", "replica-2"];
+const NAMES: usize = 100;
+/// Writes per second, per member.
+const RATE: u32 = 30;
+const A_WHILE: Duration = Duration::from_secs(5);
+/// Longer than a Lease that is not renewed lasts.
+const LONGER_THAN_A_LEASE: Duration = Duration::from_secs(12);
+/// How long a replica may take to say goodbye.
+const STOP: Duration = Duration::from_secs(30);
+
+/// What every scenario has.
+struct Scene {
+    fleet: Fleet,
+    clusters: BTreeMap<String, usize>,
+    registry: Registry,
+    churns: Vec<Churn>,
+}
+
+impl Scene {
+    async fn new() -> Self {
+        let options = Options { members: MEMBERS, opensearch: OpenSearchKind::Plain, ..Options::default() };
+        let fleet = Fleet::start(options).await.unwrap();
+        prepare(&fleet).await.unwrap();
+        let hub = Objects::of(fleet.control_plane()).unwrap();
+        let mut clusters = BTreeMap::new();
+        let mut churns = Vec::new();
+        for number in 1..=MEMBERS {
+            let member = fleet.member(number).unwrap();
+            let other_name = format!("{}-too", member.name());
+            register(&hub, &Registration::new(member, &other_name, SECRETS)).await.unwrap();
+            clusters.extend([(member.name().to_owned(), number), (other_name, number)]);
+            let churn = Churn::new(member, &unique("replicas"), NAMES, RATE).await.unwrap().seeded(number as u64);
+            churn.begin().await.unwrap();
+            churns.push(churn);
+        }
+        let names: Vec<&str> = clusters.keys().map(String::as_str).collect();
+        let kinds = json!([{ "apiVersion": "v1", "kind": "ConfigMap" }, { "apiVersion": "v1", "kind": "Secret" }]);
+        let registry = Registry::in_fleet(&fleet, "replicas", &names, &kinds).unwrap();
+        registry.apply().await.unwrap();
+        Self { fleet, clusters, registry, churns }
+    }
+
+    async fn start(&self, name: &str) -> Operator {
+        start_operator(&self.fleet, &["--replicas", &format!("--replica-name={name}")]).await.unwrap()
+    }
+
+    fn oracle(&self) -> Oracle {
+        let mut oracle = self.registry.oracle();
+        for (name, number) in &self.clusters {
+            let member = self.fleet.member(*number).unwrap();
+            for collection in ["api/v1/configmaps", "api/v1/secrets"] {
+                oracle = oracle.expects(name, member, collection).unwrap();
+            }
+        }
+        oracle
+    }
+
+    fn start_churn(&self) -> Vec<Running> {
+        self.churns.iter().map(Churn::start).collect()
+    }
+
+    /// Waits until every cluster is read by exactly one of these replicas. Gives how many each of them reads.
+    async fn until_shared(&self, replicas: &[&Operator]) -> Vec<usize> {
+        eventually("every cluster is read by exactly one replica", PATIENCE, || async {
+            let mut counts = Vec::new();
+            let mut all = BTreeSet::new();
+            for replica in replicas {
+                let read = reads(replica).await?;
+                counts.push(read.len());
+                all.extend(read);
+            }
+            ensure!(counts.iter().sum::<usize>() == self.clusters.len(), "{counts:?}");
+            ensure!(all.iter().eq(self.clusters.keys()), "{all:?}");
+            Ok(counts)
+        })
+        .await
+        .unwrap()
+    }
+}
+
+/// The clusters that a replica reads.
+async fn reads(replica: &Operator) -> Result<BTreeSet<String>> {
+    let metrics = replica.metrics().await?;
+    let mut read = BTreeSet::new();
+    for line in metrics.lines().filter(|line| line.starts_with("fleetdex_units{") && !line.ends_with(" 0")) {
+        let (_, rest) = line.split_once("cluster=\"").with_context(|| format!("no cluster in {line}"))?;
+        let (cluster, _) = rest.split_once('"').with_context(|| format!("no end of the cluster in {line}"))?;
+        read.insert(cluster.to_owned());
+    }
+    Ok(read)
+}
+
+async fn stop(churns: Vec<Running>) {
+    for churn in churns {
+        churn.stop().await.unwrap();
+    }
+}
+
+async fn go_on_for(churns: &[Running], writes: u64) {
+    for churn in churns {
+        churn.goes_on_for(writes).await;
+    }
+}
+
+#[tokio::test]
+async fn replicas_share_the_clusters_and_take_over_from_one_that_dies_sleeps_or_leaves() {
+    let scene = Scene::new().await;
+    let [zero, one, two] = [scene.start(REPLICAS[0]).await, scene.start(REPLICAS[1]).await, scene.start(REPLICAS[2]).await];
+    scene.registry.until_ready().await.unwrap();
+    let counts = scene.until_shared(&[&zero, &one, &two]).await;
+    eprintln!("shared: {counts:?}");
+    assert!(counts.iter().all(|count| *count > 0), "{counts:?}");
+    until_equal(&scene.oracle()).await.unwrap();
+
+    // Every replica answers queries about everything.
+    for replica in [&zero, &one, &two] {
+        let got = replica.ask(&["get", "configmaps", "-A", "-o", "name"]).await.unwrap();
+        assert_eq!(got.code, 0, "{got:?}");
+        let expected = one.ask(&["get", "configmaps", "-A", "-o", "name"]).await.unwrap();
+        assert_eq!(got.out, expected.out);
+    }
+    let verified = zero.ask(&["verify"]).await.unwrap();
+    assert!(verified.out.contains("replica-"), "those that others read are named: {verified:?}");
+
+    // Killed amid changes: the others read its share.
+    let churns = scene.start_churn();
+    go_on_for(&churns, 60).await;
+    let killed = Instant::now();
+    zero.kill();
+    let counts = scene.until_shared(&[&one, &two]).await;
+    eprintln!("taken over {:.1} s after the kill: {counts:?}", killed.elapsed().as_secs_f64());
+    go_on_for(&churns, 60).await;
+    stop(churns).await;
+    until_equal(&scene.oracle()).await.unwrap();
+    scene.registry.until_ready().await.unwrap();
+
+    // Stopped for longer than its Lease lasts: when it goes on it must not write what it had read.
+    zero.restart().unwrap();
+    scene.until_shared(&[&zero, &one, &two]).await;
+    let churns = scene.start_churn();
+    go_on_for(&churns, 60).await;
+    two.process().pause().unwrap();
+    tokio::time::sleep(LONGER_THAN_A_LEASE).await;
+    scene.until_shared(&[&zero, &one]).await;
+    go_on_for(&churns, 60).await;
+    stop(churns).await;
+    until_equal(&scene.oracle()).await.unwrap();
+    two.process().resume().unwrap();
+    always("nothing comes back", A_WHILE, || async { scene.oracle().compare().await.map(drop) }).await.unwrap();
+    scene.until_shared(&[&zero, &one, &two]).await;
+    scene.registry.until_ready().await.unwrap();
+
+    // One that leaves in good order, amid changes; then what a registry that is deleted leaves behind, in every share.
+    let churns = scene.start_churn();
+    go_on_for(&churns, 60).await;
+    assert!(one.terminate(STOP).await.unwrap().success());
+    scene.until_shared(&[&zero, &two]).await;
+    go_on_for(&churns, 30).await;
+    stop(churns).await;
+    until_equal(&scene.oracle()).await.unwrap();
+    scene.registry.remove().await.unwrap();
+}

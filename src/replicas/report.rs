@@ -1,0 +1,202 @@
+//! What a replica knows of its share, for the status that the leader writes: kept in a `ConfigMap` beside its Lease.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io::{Read, Write},
+    time::Duration,
+};
+
+use flate2::{Compression, read::GzDecoder, write::GzEncoder};
+use k8s_openapi::{ByteString, api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use kube::{
+    Api,
+    api::{ListParams, Patch, PatchParams},
+};
+use serde::{Deserialize, Serialize};
+use tokio::time::timeout;
+
+use super::{
+    lease::{LABEL, Replicas, object_name, replica_of},
+    share::{Group, ReplicaName},
+};
+use crate::{
+    model::{ClusterName, StoreName},
+    registry::{plan::Stream, status::MemberHealth},
+    sync::progress::View,
+};
+
+/// Where the report is in the `ConfigMap`: JSON, gzip.
+const KEY: &str = "report.json.gz";
+/// Names the fields that this writes.
+const FIELD_MANAGER: &str = "fleetdex-replica";
+/// How long the control plane may take for one request.
+const TIMEOUT: Duration = Duration::from_secs(5);
+/// The size of a report when it is unpacked, at most. etcd takes objects of 1.5 MiB; a report packs to less than a tenth.
+const MAX_REPORT: u64 = 16 << 20;
+
+/// What a replica knows of its share.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Report {
+    /// How far the streams are, by [`stream_key`].
+    pub units: BTreeMap<String, View>,
+    /// Clusters whose queries are answered from what the streams write, by [`cluster_key`].
+    pub live: BTreeSet<String>,
+    /// How the clusters are.
+    pub health: BTreeMap<String, MemberHealth>,
+    /// Among which replicas everything is shared out; empty while anything is being handed over.
+    pub group: Group,
+    /// UIDs of registries that are being deleted, of which nothing is left in the share of that group.
+    pub swept: BTreeSet<String>,
+}
+
+/// Names a stream in reports.
+pub fn stream_key(stream: &Stream) -> String {
+    format!("{} {}", stream.store, stream.unit)
+}
+
+/// Names a store's cluster in reports.
+pub fn cluster_key(store: &StoreName, cluster: &ClusterName) -> String {
+    format!("{store} {cluster}")
+}
+
+/// A report could not be written or read; the next attempt follows.
+#[derive(Debug, thiserror::Error)]
+pub enum ReportError {
+    /// The control plane gave no answer.
+    #[error("the control plane does not answer within {} s", TIMEOUT.as_secs())]
+    Timeout,
+    /// The control plane refused.
+    #[error("cannot {doing} ConfigMaps of replicas")]
+    Refused {
+        /// What was to be done.
+        doing: &'static str,
+        /// What it said.
+        source: Box<kube::Error>,
+    },
+    /// It cannot be packed.
+    #[error("cannot pack a report")]
+    Pack(#[from] std::io::Error),
+    /// It is no JSON.
+    #[error("a report is no valid JSON")]
+    Json(#[from] serde_json::Error),
+}
+
+/// The reports of all replicas.
+pub struct Reports {
+    replicas: Replicas,
+    config_maps: Api<ConfigMap>,
+    name: String,
+    written: Option<Report>,
+}
+
+impl Reports {
+    /// The reports of a group of replicas; nothing if there is one only.
+    pub fn of(replicas: &Replicas) -> Option<Self> {
+        let settings = replicas.settings()?;
+        let config_maps = Api::namespaced(replicas.hub()?.clone(), &settings.namespace);
+        Some(Self { replicas: replicas.clone(), config_maps, name: object_name(&settings.name), written: None })
+    }
+
+    /// Writes this replica's report, if it is another one than before.
+    pub async fn write(&mut self, report: &Report) -> Result<(), ReportError> {
+        // Before there is a Lease nobody would remove the report.
+        let Some(owner) = self.replicas.owner() else { return Ok(()) };
+        if self.written.as_ref() == Some(report) {
+            return Ok(());
+        }
+        let config_map = ConfigMap {
+            metadata: ObjectMeta {
+                name: Some(self.name.clone()),
+                labels: Some(BTreeMap::from([(LABEL.to_owned(), "true".to_owned())])),
+                owner_references: Some(vec![owner]),
+                ..ObjectMeta::default()
+            },
+            binary_data: Some(BTreeMap::from([(KEY.to_owned(), ByteString(pack(report)?))])),
+            ..ConfigMap::default()
+        };
+        let parameters = PatchParams::apply(FIELD_MANAGER).force();
+        let patch = Patch::Apply(&config_map);
+        let answer = timeout(TIMEOUT, self.config_maps.patch(&self.name, &parameters, &patch)).await;
+        let refused = |source| ReportError::Refused { doing: "write", source: Box::new(source) };
+        answer.map_err(|_| ReportError::Timeout)?.map_err(refused)?;
+        self.written = Some(report.clone());
+        Ok(())
+    }
+
+    /// The reports of the others that are alive.
+    pub async fn read(&self) -> Result<BTreeMap<ReplicaName, Report>, ReportError> {
+        let parameters = ListParams::default().labels(LABEL);
+        let answer = timeout(TIMEOUT, self.config_maps.list(&parameters)).await;
+        let refused = |source| ReportError::Refused { doing: "list", source: Box::new(source) };
+        let found = answer.map_err(|_| ReportError::Timeout)?.map_err(refused)?;
+        let alive = self.replicas.others();
+        let mut reports = BTreeMap::new();
+        for config_map in found {
+            let Some(name) = replica_of(&config_map).filter(|name| alive.contains(name)) else { continue };
+            let packed = config_map.binary_data.as_ref().and_then(|data| data.get(KEY));
+            if let Some(ByteString(packed)) = packed {
+                reports.insert(name, unpack(packed)?);
+            }
+        }
+        Ok(reports)
+    }
+}
+
+fn pack(report: &Report) -> Result<Vec<u8>, ReportError> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(&serde_json::to_vec(report)?)?;
+    Ok(encoder.finish()?)
+}
+
+fn unpack(packed: &[u8]) -> Result<Report, ReportError> {
+    let mut json = Vec::new();
+    GzDecoder::new(packed).take(MAX_REPORT).read_to_end(&mut json)?;
+    Ok(serde_json::from_slice(&json)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sync::progress::{Audited, UnitState};
+
+    fn view(objects: u64) -> View {
+        View {
+            state: UnitState::Synced,
+            synced_at: Some("2026-02-03T10:00:00Z".parse().unwrap()),
+            objects,
+            skipped: 0,
+            rejected: 0,
+            rejected_example: None,
+            audits: Audited::default(),
+        }
+    }
+
+    #[test]
+    fn a_report_of_a_large_share_fits_into_an_object() {
+        let kinds = |cluster: u64| (0..30_u64).map(move |kind| (cluster, kind));
+        let units = (0..1_000).flat_map(kinds).map(|(cluster, kind)| {
+            (format!("https://opensearch.example.com:9200/fleetdex member{cluster}:apps/v1/Kind{kind}"), view(cluster * kind))
+        });
+        let report = Report { units: units.collect(), ..Report::default() };
+        let packed = pack(&report).unwrap();
+        assert!(packed.len() < 700_000, "{} bytes; base64 adds a third", packed.len());
+        assert_eq!(unpack(&packed).unwrap(), report);
+    }
+
+    #[test]
+    fn what_failed_is_reported_as_it_is() {
+        let failing = UnitState::Failing { reason: "Forbidden".into(), message: "pods is forbidden".to_owned() };
+        let report = Report {
+            units: BTreeMap::from([("store member1:v1/Pod".to_owned(), View { state: failing, ..view(0) })]),
+            live: BTreeSet::from(["store member1".to_owned()]),
+            health: BTreeMap::from([(
+                "member1".to_owned(),
+                MemberHealth { ready: false, reason: "Unreachable".into(), message: "no route".to_owned(), note: None },
+            )]),
+            group: Group::from(["fleetdex-0".parse().unwrap()]),
+            swept: BTreeSet::from(["uid".to_owned()]),
+        };
+        assert_eq!(unpack(&pack(&report).unwrap()).unwrap(), report);
+        assert!(unpack(b"not gzip").is_err());
+    }
+}

@@ -1,0 +1,309 @@
+//! One stored object: what it is found and ordered by, and its JSON, packed.
+
+use std::{borrow::Cow, cmp::Ordering, io, sync::Arc};
+
+use serde_json::{Value, json};
+
+use super::{
+    codec::{Packed, Unpacker},
+    terms::Term,
+};
+use crate::{
+    model::{ClusterName, Version},
+    query::{ResourceName, Sort, SortKey},
+    store::KindExtent,
+};
+
+/// Stands between namespace and name. No name has it, and it comes before every other character, so that the joined texts are ordered as the
+/// pairs are.
+const SEPARATOR: char = '\0';
+
+/// What all documents of one kind of one generation have in common.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Origin {
+    pub(super) cluster: ClusterName,
+    pub(super) resource: ResourceName,
+    pub(super) api_version: Box<str>,
+    pub(super) kind: Box<str>,
+    /// What the ids begin with: `<apiVersion>/<kind>/`.
+    pub(super) id_prefix: Box<str>,
+}
+
+/// One version of one object. Never changes: the next version is another document.
+#[derive(Debug)]
+pub(super) struct Document {
+    pub(super) origin: Arc<Origin>,
+    pub(super) version: Version,
+    pub(super) identity: Identity,
+    /// Bytes of namespace and name, which stand before the object in the same piece of memory.
+    path_len: u32,
+    /// Seconds since 1970, which is all that API servers tell; 0 where it is not known.
+    created: u32,
+    pub(super) terms: Box<[Arc<Term>]>,
+    packed: Packed,
+}
+
+/// A document's id and UID. Almost always both follow from 16 bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Identity {
+    /// The id is the origin's prefix and this UUID.
+    Uuid([u8; 16]),
+    /// The id is the origin's prefix and this UID.
+    Text(Box<str>),
+    /// The id does not show the UID.
+    Apart(Box<(Box<str>, Box<str>)>),
+}
+
+/// A UID, for comparing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Uid<'a> {
+    Uuid([u8; 16]),
+    Text(Cow<'a, str>),
+}
+
+/// What decides where a document stands in an answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Place<'a> {
+    pub(super) namespace: &'a str,
+    pub(super) name: &'a str,
+    pub(super) cluster: &'a str,
+    pub(super) created: u32,
+    pub(super) uid: Uid<'a>,
+    pub(super) api_version: &'a str,
+}
+
+/// What a document is made of, besides what its table gives it.
+pub(super) struct Parts {
+    pub(super) version: Version,
+    pub(super) identity: Identity,
+    /// Bytes of the [`path`] that stands before the object.
+    pub(super) path_len: u32,
+    /// Seconds since 1970.
+    pub(super) created: Option<u32>,
+    pub(super) packed: Packed,
+}
+
+/// Namespace and name as documents keep them.
+pub(super) fn path(namespace: &str, name: &str) -> String {
+    format!("{namespace}{SEPARATOR}{name}")
+}
+
+impl Document {
+    pub(super) fn new(origin: Arc<Origin>, parts: Parts, terms: Box<[Arc<Term>]>) -> Self {
+        let Parts { version, identity, path_len, created, packed } = parts;
+        Self { origin, version, identity, path_len, created: created.unwrap_or_default(), terms, packed }
+    }
+
+    pub(super) fn namespace(&self) -> &str {
+        self.split().0
+    }
+
+    pub(super) fn name(&self) -> &str {
+        self.split().1
+    }
+
+    fn split(&self) -> (&str, &str) {
+        let path = str::from_utf8(self.packed.before(self.path_len)).unwrap_or_default();
+        path.split_once(SEPARATOR).unwrap_or(("", path))
+    }
+
+    /// The id, as writes name it.
+    pub(super) fn id(&self) -> Cow<'_, str> {
+        match &self.identity {
+            Identity::Uuid(bytes) => format!("{}{}", self.origin.id_prefix, uuid_text(*bytes)).into(),
+            Identity::Text(uid) => format!("{}{uid}", self.origin.id_prefix).into(),
+            Identity::Apart(both) => Cow::Borrowed(&both.0),
+        }
+    }
+
+    /// Whether this is the document with an id.
+    pub(super) fn is(&self, id: &str) -> bool {
+        let rest = || id.strip_prefix(&*self.origin.id_prefix);
+        match &self.identity {
+            Identity::Uuid(bytes) => rest().and_then(parse_uuid) == Some(*bytes),
+            Identity::Text(uid) => rest() == Some(uid),
+            Identity::Apart(both) => *both.0 == *id,
+        }
+    }
+
+    pub(super) fn place(&self) -> Place<'_> {
+        let (namespace, name) = self.split();
+        let uid = match &self.identity {
+            Identity::Uuid(bytes) => Uid::Uuid(*bytes),
+            Identity::Text(uid) => Uid::Text(Cow::Borrowed(uid)),
+            Identity::Apart(both) => Uid::Text(Cow::Borrowed(&both.1)),
+        };
+        let origin = &*self.origin;
+        let (cluster, created) = (origin.cluster.as_str(), self.created);
+        Place { namespace, name, cluster, created, uid, api_version: &origin.api_version }
+    }
+
+    /// Whether it belongs to one kind, in one namespace or in all.
+    pub(super) fn is_of(&self, extent: &KindExtent) -> bool {
+        let same_kind = *self.origin.api_version == *extent.api_version && *self.origin.kind == *extent.kind;
+        same_kind && extent.namespace.as_ref().is_none_or(|namespace| namespace.as_str() == self.namespace())
+    }
+
+    /// About how many bytes it takes.
+    pub(super) fn footprint(&self) -> usize {
+        size_of::<Self>() + self.packed.len() + size_of_val(&*self.terms)
+    }
+
+    /// The object as JSON.
+    pub(super) fn object(&self, unpacker: &mut Unpacker) -> io::Result<Vec<u8>> {
+        unpacker.unpack(&self.packed, self.path_len)
+    }
+
+    /// Whether two documents of one id are the same.
+    pub(super) fn equals(&self, version: Version, packed: &Packed) -> bool {
+        self.version == version && self.packed == *packed
+    }
+
+    pub(super) fn packed(&self) -> &Packed {
+        &self.packed
+    }
+}
+
+impl Identity {
+    /// The identity of a document with an id and a UID, whose origin begins ids with `prefix`.
+    pub(super) fn new(id: &str, uid: &str, prefix: &str) -> Self {
+        if id.strip_prefix(prefix) != Some(uid) {
+            return Self::Apart(Box::new((id.into(), uid.into())));
+        }
+        parse_uuid(uid).map_or_else(|| Self::Text(uid.into()), Self::Uuid)
+    }
+}
+
+impl Uid<'_> {
+    fn text(&self) -> Cow<'_, str> {
+        match self {
+            Self::Uuid(bytes) => uuid_text(*bytes).into(),
+            Self::Text(text) => Cow::Borrowed(text),
+        }
+    }
+}
+
+impl PartialOrd for Uid<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Uid<'_> {
+    /// As the texts are ordered: those of two UUIDs are as their bytes.
+    fn cmp(&self, other: &Self) -> Ordering {
+        match (self, other) {
+            (Self::Uuid(left), Self::Uuid(right)) => left.cmp(right),
+            _ => self.text().cmp(&other.text()),
+        }
+    }
+}
+
+impl<'a> Place<'a> {
+    /// The order of a query's answer: its keys, then what tells equal ones apart.
+    pub(super) fn compare(&self, other: &Self, sorts: &[Sort]) -> Ordering {
+        let mut order = Ordering::Equal;
+        for sort in sorts {
+            let ascending = self.compare_key(other, sort.key);
+            order = order.then(if sort.descending { ascending.reverse() } else { ascending });
+        }
+        order
+            .then_with(|| self.cluster.cmp(other.cluster))
+            .then_with(|| self.uid.cmp(&other.uid))
+            .then_with(|| self.api_version.cmp(other.api_version))
+    }
+
+    /// A document without a time counts as the oldest.
+    fn compare_key(&self, other: &Self, key: SortKey) -> Ordering {
+        match key {
+            SortKey::Namespace => self.namespace.cmp(other.namespace),
+            SortKey::Name => self.name.cmp(other.name),
+            SortKey::Cluster => self.cluster.cmp(other.cluster),
+            SortKey::CreationTimestamp => self.created.cmp(&other.created),
+        }
+    }
+
+    /// As a cursor holds it.
+    pub(super) fn to_cursor(&self) -> Vec<Value> {
+        let uid = self.uid.text();
+        vec![
+            json!(self.namespace),
+            json!(self.name),
+            json!(self.cluster),
+            json!(self.created),
+            json!(uid),
+            json!(self.api_version),
+        ]
+    }
+
+    /// What a cursor holds; nothing if it is none of this store.
+    pub(super) fn from_cursor(values: &'a [Value]) -> Option<Self> {
+        let [namespace, name, cluster, created, uid, api_version] = values else { return None };
+        let uid = uid.as_str()?;
+        Some(Self {
+            namespace: namespace.as_str()?,
+            name: name.as_str()?,
+            cluster: cluster.as_str()?,
+            created: created.as_u64()?.try_into().ok()?,
+            uid: parse_uuid(uid).map_or(Uid::Text(Cow::Borrowed(uid)), Uid::Uuid),
+            api_version: api_version.as_str()?,
+        })
+    }
+}
+
+/// The bytes of a UUID in the one spelling that [`uuid_text`] gives back.
+fn parse_uuid(text: &str) -> Option<[u8; 16]> {
+    let text = text.as_bytes();
+    if text.len() != 36 {
+        return None;
+    }
+    let mut bytes = [0; 16];
+    let mut digits = 0;
+    for (position, letter) in text.iter().enumerate() {
+        if matches!(position, 8 | 13 | 18 | 23) {
+            if *letter != b'-' {
+                return None;
+            }
+            continue;
+        }
+        let digit = match letter {
+            b'0'..=b'9' => letter - b'0',
+            b'a'..=b'f' => letter - b'a' + 10,
+            _ => return None,
+        };
+        bytes[digits / 2] |= digit << if digits % 2 == 0 { 4 } else { 0 };
+        digits += 1;
+    }
+    Some(bytes)
+}
+
+fn uuid_text(bytes: [u8; 16]) -> String {
+    let hex = crate::model::hex(&bytes);
+    format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_identity_gives_id_and_uid_back_however_they_look() {
+        let uuid = "6f1c2e4a-0b3d-4c5e-8f70-123456789abc";
+        assert_eq!(parse_uuid(uuid).map(uuid_text).as_deref(), Some(uuid));
+        for other in ["6F1c2e4a-0b3d-4c5e-8f70-123456789abc", "6f1c2e4a00b3d-4c5e-8f70-123456789abc", "u1", ""] {
+            assert_eq!(parse_uuid(other), None, "{other}");
+        }
+        assert!(matches!(Identity::new(&format!("v1/Pod/{uuid}"), uuid, "v1/Pod/"), Identity::Uuid(_)));
+        assert!(matches!(Identity::new("v1/Pod/mirror", "mirror", "v1/Pod/"), Identity::Text(_)));
+        assert!(matches!(Identity::new("0a1b", "long", "v1/Pod/"), Identity::Apart(_)));
+    }
+
+    #[test]
+    fn uids_are_ordered_as_their_texts() {
+        let texts = ["", "0", "6f1c2e4a-0b3d-4c5e-8f70-123456789abc", "6f1c2e4a-0b3d-4c5e-8f70-123456789abd", "6f1c2e4b", "z"];
+        let uid = |text: &'static str| parse_uuid(text).map_or(Uid::Text(text.into()), Uid::Uuid);
+        for (left, right) in texts.iter().zip(&texts[1..]) {
+            assert_eq!(uid(left).cmp(&uid(right)), Ordering::Less, "{left} {right}");
+        }
+    }
+}

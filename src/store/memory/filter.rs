@@ -1,0 +1,168 @@
+//! What a query asks of terms: the same as its translation for OpenSearch (`query::dsl`) asks of keywords.
+
+use std::collections::BTreeSet;
+
+use super::{
+    document::Document,
+    terms::{NAMESPACE, label_key},
+};
+use crate::{
+    model::number::parse_integer,
+    query::{Query, QueryError, Selectable, dsl::MAX_LIMIT},
+    selector::{FieldRequirement, FieldTest, LabelRequirement, LabelTest},
+};
+
+/// A query's conditions on the documents of its resource, all of which have to hold.
+#[derive(Debug, Default)]
+pub(super) struct Filter {
+    conditions: Vec<Condition>,
+}
+
+/// One condition.
+#[derive(Debug)]
+pub(super) struct Condition {
+    /// What a document has to have, or must not have.
+    pub(super) test: Test,
+    /// It must not.
+    pub(super) negated: bool,
+    /// Or else one of these values of the same key: `in (,a)`.
+    pub(super) or_else: Option<Test>,
+}
+
+/// Whether a document has a term.
+#[derive(Debug)]
+pub(super) enum Test {
+    /// A key with one of some values.
+    Value { key: String, values: BTreeSet<String> },
+    /// A key, whatever its value.
+    Key(String),
+    /// A key with a value that is not empty.
+    NotEmpty(String),
+    /// A key with an integer over this one.
+    Over(String, i64),
+    /// A key with an integer under this one.
+    Under(String, i64),
+    /// A name of these.
+    Name(BTreeSet<String>),
+    /// None has.
+    Nothing,
+}
+
+impl Filter {
+    /// The conditions of a query, which is refused as the translation for OpenSearch refuses it.
+    pub(super) fn new(query: &Query) -> Result<Self, QueryError> {
+        if query.limit > MAX_LIMIT {
+            return Err(QueryError::TooLarge { what: "objects in one page", found: query.limit, limit: MAX_LIMIT });
+        }
+        query.check()?;
+        let mut filter = Self::default();
+        if !query.namespaces.is_empty() {
+            let values = query.namespaces.iter().map(ToString::to_string).collect();
+            filter.require(Test::Value { key: NAMESPACE.to_owned(), values });
+        }
+        if !query.names.is_empty() {
+            filter.require(Test::Name(query.names.iter().cloned().collect()));
+        }
+        for requirement in query.labels.requirements() {
+            filter.add_label(requirement);
+        }
+        for requirement in query.fields.requirements() {
+            filter.add_field(requirement, &query.selectable)?;
+        }
+        Ok(filter)
+    }
+
+    pub(super) fn conditions(&self) -> &[Condition] {
+        &self.conditions
+    }
+
+    /// Whether all of it holds for a document.
+    pub(super) fn matches(&self, document: &Document) -> bool {
+        self.conditions.iter().all(|condition| {
+            let holds = condition.test.holds(document) != condition.negated;
+            holds || condition.or_else.as_ref().is_some_and(|test| test.holds(document))
+        })
+    }
+
+    fn require(&mut self, test: Test) {
+        self.conditions.push(Condition { test, negated: false, or_else: None });
+    }
+
+    fn refuse(&mut self, test: Test) {
+        self.conditions.push(Condition { test, negated: true, or_else: None });
+    }
+
+    fn add_label(&mut self, requirement: &LabelRequirement) {
+        let key = label_key(requirement.key()).into_owned();
+        match requirement.test() {
+            LabelTest::In(values) => self.require(Test::Value { key, values: values.clone() }),
+            LabelTest::NotIn(values) => self.refuse(Test::Value { key, values: values.clone() }),
+            LabelTest::Exists => self.require(Test::Key(key)),
+            LabelTest::DoesNotExist => self.refuse(Test::Key(key)),
+            LabelTest::GreaterThan(bound) => self.require(Test::Over(key, *bound)),
+            LabelTest::LessThan(bound) => self.require(Test::Under(key, *bound)),
+        }
+    }
+
+    fn add_field(&mut self, requirement: &FieldRequirement, selectable: &Selectable) -> Result<(), QueryError> {
+        let test = &requirement.test;
+        let Some(path) = selectable.stored_path(requirement.path.as_str())? else {
+            if !test.accepts("") {
+                self.require(Test::Nothing);
+            }
+            return Ok(());
+        };
+        let key = path.as_str();
+        let is_own = matches!(key, "metadata.name" | NAMESPACE);
+        let has_term_for_empty = selectable.is_always_stored(&path) && !is_own;
+        let asks_for_empty = !has_term_for_empty && test.values().contains("");
+        let named = values_test(key, test.values().iter().filter(|value| !(asks_for_empty && value.is_empty())));
+        let not_empty = || Test::NotEmpty(key.to_owned());
+        match (test, asks_for_empty) {
+            (FieldTest::In(_), false) => self.require(named),
+            (FieldTest::NotIn(_), false) => self.refuse(named),
+            (FieldTest::In(_), true) => {
+                self.conditions.push(Condition { test: not_empty(), negated: true, or_else: Some(named) });
+            }
+            (FieldTest::NotIn(_), true) => {
+                self.require(not_empty());
+                self.refuse(named);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn values_test<'v>(key: &str, values: impl Iterator<Item = &'v String>) -> Test {
+    let values: BTreeSet<String> = values.cloned().collect();
+    match key {
+        _ if values.is_empty() => Test::Nothing,
+        "metadata.name" => Test::Name(values),
+        _ => Test::Value { key: key.to_owned(), values },
+    }
+}
+
+impl Test {
+    fn holds(&self, document: &Document) -> bool {
+        let any =
+            |key: &str, holds: &dyn Fn(&str) -> bool| document.terms.iter().any(|term| term.key() == key && holds(term.value()));
+        match self {
+            Self::Value { key, values } => any(key, &|value| values.contains(value)),
+            Self::Key(key) => any(key, &|_| true),
+            Self::NotEmpty(key) if key == "metadata.name" => true,
+            Self::NotEmpty(key) => any(key, &|value| !value.is_empty()),
+            Self::Over(key, bound) => any(key, &|value| is_over(value, *bound)),
+            Self::Under(key, bound) => any(key, &|value| is_under(value, *bound)),
+            Self::Name(names) => names.contains(document.name()),
+            Self::Nothing => false,
+        }
+    }
+}
+
+pub(super) fn is_over(value: &str, bound: i64) -> bool {
+    parse_integer(value).is_some_and(|number| number > bound)
+}
+
+pub(super) fn is_under(value: &str, bound: i64) -> bool {
+    parse_integer(value).is_some_and(|number| number < bound)
+}

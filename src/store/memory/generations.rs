@@ -1,0 +1,199 @@
+//! Which generations there are of each cluster, and which one queries are answered from.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use super::{
+    contents::{Change, Contents},
+    draft::Draft,
+    filter::Filter,
+    order::Chunk,
+    table::Selected,
+};
+use crate::{
+    bulk::{Verdict, Write},
+    model::{ClusterName, IndexName, IndexPrefix},
+    query::Query,
+    store::{Checkpoints, Generation},
+};
+
+/// Whose documents a generation holds, and in what shape.
+pub(super) struct Identity {
+    /// UID of the cluster's namespace kube-system; absent: not known.
+    pub(super) uid: Option<String>,
+    pub(super) projection: Arc<str>,
+}
+
+struct Held {
+    generation: Generation,
+    identity: Identity,
+    contents: Contents,
+}
+
+/// What a step has changed.
+#[derive(Default)]
+pub(super) struct Step {
+    /// What queries see of it.
+    pub(super) changes: Vec<Change>,
+    /// Documents that are gone; to be dropped when nothing is locked any more.
+    pub(super) removed: Vec<Contents>,
+}
+
+/// All generations, by the alias that they are written to.
+#[derive(Default)]
+pub(super) struct Generations {
+    held: BTreeMap<IndexName, Held>,
+    checkpoints: BTreeMap<ClusterName, Checkpoints>,
+    /// How many have been made.
+    made: u64,
+}
+
+impl Generations {
+    pub(super) fn document_count(&self) -> usize {
+        self.held.values().map(|held| held.contents.len()).sum()
+    }
+
+    pub(super) fn all(&self) -> Vec<Generation> {
+        self.held.values().map(|held| held.generation.clone()).collect()
+    }
+
+    /// Whether a generation is there, and live if it should be.
+    pub(super) fn is_as(&self, wanted: &Generation) -> bool {
+        self.get(wanted).is_some_and(|held| held.generation.live || !wanted.live)
+    }
+
+    pub(super) fn is_live(&self, target: &IndexName) -> bool {
+        self.held.get(target).is_some_and(|held| held.generation.live)
+    }
+
+    fn get(&self, generation: &Generation) -> Option<&Held> {
+        self.held.get(&generation.target).filter(|held| held.generation.id == generation.id)
+    }
+
+    fn of<'g>(&'g self, cluster: &'g ClusterName) -> impl Iterator<Item = &'g Held> {
+        self.held.values().filter(move |held| held.generation.cluster == *cluster)
+    }
+
+    /// The newest generation of a cluster if it fits, else a new one.
+    pub(super) fn open(&mut self, cluster: &ClusterName, identity: Identity, above: u64) -> Generation {
+        let newest = self.of(cluster).max_by_key(|held| held.generation.number);
+        let newest = newest.map(|held| (held.generation.target.clone(), held.generation.number));
+        let is_answered =
+            |other: &IndexName| self.of(cluster).any(|held| held.generation.live && held.generation.target != *other);
+        if let Some((target, number)) = &newest {
+            let replaces = is_answered(target);
+            if *number > above
+                && let Some(held) = self.held.get_mut(target).filter(|held| held.identity.fits(&identity))
+            {
+                held.identity.uid = held.identity.uid.take().or(identity.uid);
+                return Generation { replaces, ..held.generation.clone() };
+            }
+        }
+        let remembered = self.checkpoints.get(cluster).map_or(0, |checkpoints| checkpoints.generation);
+        let number = newest.map_or(0, |(_, number)| number).max(above).max(remembered) + 1;
+        self.create(cluster, identity, number)
+    }
+
+    fn create(&mut self, cluster: &ClusterName, identity: Identity, number: u64) -> Generation {
+        self.made += 1;
+        let prefix = IndexPrefix::default();
+        let generation = Generation {
+            cluster: cluster.clone(),
+            number,
+            id: format!("memory-{}", self.made).into(),
+            index: prefix.generation(cluster, number),
+            target: prefix.write_alias(cluster, number),
+            live: false,
+            replaces: false,
+        };
+        tracing::info!(%cluster, number, "created a generation in memory");
+        let held = Held { generation: generation.clone(), identity, contents: Contents::default() };
+        self.held.insert(generation.target.clone(), held);
+        Generation { replaces: self.of(cluster).any(|held| held.generation.live), ..generation }
+    }
+
+    /// Lets queries be answered from a generation, and removes the cluster's earlier ones; nothing if it is gone.
+    pub(super) fn activate(&mut self, generation: &Generation) -> Option<Step> {
+        self.get(generation)?;
+        let earlier: Vec<IndexName> = self
+            .of(&generation.cluster)
+            .filter(|held| held.generation.number < generation.number)
+            .map(|held| held.generation.target.clone())
+            .collect();
+        let mut removed: Vec<Held> = earlier.iter().filter_map(|target| self.held.remove(target)).collect();
+        removed.retain(|held| !held.contents.is_empty());
+        let held = self.held.get_mut(&generation.target)?;
+        let was_live = std::mem::replace(&mut held.generation.live, true);
+        let before = removed.iter().find(|held| held.generation.live).map(|held| &held.contents);
+        let changes = if was_live { Vec::new() } else { held.contents.changes_since(before) };
+        tracing::info!(cluster = %generation.cluster, number = generation.number, documents = held.contents.len(), "queries are answered from this generation");
+        Some(Step { changes, removed: removed.into_iter().map(|held| held.contents).collect() })
+    }
+
+    /// Writes one document, or deletes it.
+    pub(super) fn write(&mut self, write: &Write, draft: Option<Draft>) -> (Verdict, Option<Change>) {
+        let Some(held) = self.held.get_mut(&write.index) else {
+            return (Verdict::IndexMissing(format!("{} is not there", write.index)), None);
+        };
+        match draft {
+            Some(draft) => held.contents.index(&write.id, draft),
+            None => held.contents.delete(&write.id, write.version),
+        }
+    }
+
+    /// What a query finds, by cluster.
+    pub(super) fn select(&self, query: &Query, filter: &Filter) -> Vec<Selected> {
+        let is_asked = |cluster: &ClusterName| query.clusters.is_empty() || query.clusters.contains(cluster);
+        let live = self.held.values().filter(|held| held.generation.live && is_asked(&held.generation.cluster));
+        let tables = live.filter_map(|held| held.contents.table(&query.resource));
+        tables.map(|table| table.select(filter, query.limit)).collect()
+    }
+
+    /// Every document of a generation, as of now.
+    pub(super) fn freeze(&self, generation: &Generation) -> Option<Vec<Arc<Chunk>>> {
+        Some(self.get(generation)?.contents.freeze())
+    }
+
+    pub(super) fn checkpoints(&self, cluster: &ClusterName) -> Option<Checkpoints> {
+        self.checkpoints.get(cluster).cloned()
+    }
+
+    pub(super) fn save_checkpoints(&mut self, checkpoints: &[Checkpoints]) {
+        for of_cluster in checkpoints {
+            self.checkpoints.insert(of_cluster.cluster.clone(), of_cluster.clone());
+        }
+    }
+
+    pub(super) fn drop_generation(&mut self, generation: &Generation) -> Step {
+        if self.get(generation).is_none() {
+            return Step::default();
+        }
+        self.held.remove(&generation.target).map(Held::end).unwrap_or_default()
+    }
+
+    pub(super) fn drop_cluster(&mut self, cluster: &ClusterName) -> Step {
+        self.checkpoints.remove(cluster);
+        let targets: Vec<IndexName> = self.of(cluster).map(|held| held.generation.target.clone()).collect();
+        let mut step = Step::default();
+        for held in targets.iter().filter_map(|target| self.held.remove(target)) {
+            let ended = held.end();
+            step.changes.extend(ended.changes);
+            step.removed.extend(ended.removed);
+        }
+        step
+    }
+}
+
+impl Held {
+    fn end(self) -> Step {
+        let changes = if self.generation.live { Contents::default().changes_since(Some(&self.contents)) } else { Vec::new() };
+        Step { changes, removed: vec![self.contents] }
+    }
+}
+
+impl Identity {
+    /// Whether documents of this one belong where those of another are. A UID that is not known on either side is no difference.
+    fn fits(&self, other: &Self) -> bool {
+        let same_cluster = self.uid.is_none() || other.uid.is_none() || self.uid == other.uid;
+        same_cluster && self.projection == other.projection
+    }
+}

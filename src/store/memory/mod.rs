@@ -1,0 +1,311 @@
+//! The embedded engine: documents in this process, and nowhere else.
+//!
+//! It answers like OpenSearch does – the same objects, in the same order, through the same generations and versions – and forgets everything
+//! with its process. Reading and packing happen before anything is locked; a write holds the lock for some hundred documents at a time, and
+//! a page of an answer is read from a frozen view without it.
+
+mod codec;
+mod contents;
+mod document;
+mod draft;
+mod filter;
+mod generations;
+mod log;
+mod order;
+mod table;
+mod terms;
+mod view;
+
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
+};
+
+use async_trait::async_trait;
+
+use self::{
+    codec::{Codec, Packer, Unpacker},
+    contents::Change,
+    document::{Document, Place},
+    draft::{Draft, DraftError, draft},
+    filter::Filter,
+    generations::{Generations, Identity},
+    log::Log,
+    view::{View, Views},
+};
+use super::{Checkpoints, Extent, Generation, Store, StoreError, Visit};
+use crate::{
+    bulk::{Verdict, Write},
+    model::ClusterName,
+    query::{Cursor, Hit, Page, Query},
+};
+
+pub use self::log::{Event, EventKind, TooOld, Watch, WatchError};
+
+/// Writes for which the lock is held at once: queries wait for about a millisecond.
+const WRITES_AT_ONCE: usize = 200;
+
+/// Documents in memory. Clones, and what [`Memory::shaped`] makes, share them.
+#[derive(Clone)]
+pub struct Memory {
+    shared: Arc<Shared>,
+    projection: Arc<str>,
+}
+
+struct Shared {
+    generations: RwLock<Generations>,
+    codec: Codec,
+    views: Views,
+    log: Arc<Log>,
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Memory {
+    /// Without any document.
+    pub fn new() -> Self {
+        let shared =
+            Shared { generations: RwLock::default(), codec: Codec::default(), views: Views::new(), log: Arc::new(Log::new(1)) };
+        Self { shared: Arc::new(shared), projection: "".into() }
+    }
+
+    /// The same store for documents of another shape. `projection` changes with whatever changes the document of an object: generations
+    /// of another one are not written to any more, and answer queries until the next is complete.
+    #[must_use]
+    pub fn shaped(&self, projection: &str) -> Self {
+        Self { shared: Arc::clone(&self.shared), projection: projection.into() }
+    }
+
+    /// One page of an answer, and the number of the last change that it shows: a watch from there misses nothing.
+    pub async fn list(&self, query: &Query, from: Option<&Cursor>) -> Result<(Page, u64), StoreError> {
+        let (shared, query, from) = (Arc::clone(&self.shared), query.clone(), from.cloned());
+        blocking(move || shared.page(&query, from.as_ref())).await?
+    }
+
+    /// Follows the changes of what a query selects, from the one after `after`: a number that [`Memory::list`] or a watch has given.
+    pub fn watch(&self, query: &Query, after: u64) -> Result<Watch, WatchError> {
+        Watch::new(Arc::clone(&self.shared.log), query, after)
+    }
+
+    /// How many documents there are, in all generations.
+    pub fn len(&self) -> usize {
+        self.shared.read().document_count()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Runs what takes the processor for a while where it does not keep others from running.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, StoreError> {
+    tokio::task::spawn_blocking(work).await.map_err(|error| StoreError::Embedded(error.to_string()))
+}
+
+impl Shared {
+    fn read(&self) -> RwLockReadGuard<'_, Generations> {
+        self.generations.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock(&self) -> RwLockWriteGuard<'_, Generations> {
+        self.generations.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self, writes: &[Write]) -> Vec<Verdict> {
+        let mut packer = Packer::new();
+        let mut verdicts = Vec::with_capacity(writes.len());
+        for some in writes.chunks(WRITES_AT_ONCE) {
+            let drafts: Vec<Result<Option<Draft>, DraftError>> = some
+                .iter()
+                .map(|write| write.body.as_ref().map(|body| draft(write, body, &self.codec, &mut packer)).transpose())
+                .collect();
+            self.apply(some, drafts, &mut verdicts);
+        }
+        verdicts
+    }
+
+    fn apply(&self, writes: &[Write], drafts: Vec<Result<Option<Draft>, DraftError>>, verdicts: &mut Vec<Verdict>) {
+        let (mut made, mut seen) = (Vec::new(), Vec::new());
+        let mut generations = self.lock();
+        for (write, draft) in writes.iter().zip(drafts) {
+            let (verdict, change) = match draft {
+                Ok(draft) => generations.write(write, draft),
+                Err(error) => (Verdict::Rejected(error.to_string()), None),
+            };
+            verdicts.push(verdict);
+            let Some(change) = change else { continue };
+            if generations.is_live(&write.index) {
+                seen.push(change);
+            } else {
+                made.push(change);
+            }
+        }
+        // Within the lock, so that the log has the order of the writes.
+        self.log.append(&seen);
+        drop(generations);
+        self.codec.learn(made.iter().chain(&seen).filter_map(|change| change.after.as_ref()));
+        self.retire(&seen);
+    }
+
+    fn retire(&self, changes: &[Change]) {
+        let retired = changes.iter().filter_map(|change| change.before.as_ref());
+        self.views.retire(retired.map(|document| document.footprint()).sum());
+    }
+
+    /// Tells followers and views of changes that were made while `generations` was locked, and unlocks it.
+    fn publish(&self, generations: RwLockWriteGuard<'_, Generations>, changes: &[Change]) {
+        self.log.append(changes);
+        drop(generations);
+        self.retire(changes);
+    }
+
+    fn page(&self, query: &Query, from: Option<&Cursor>) -> Result<(Page, u64), StoreError> {
+        match from {
+            None => self.first_page(query),
+            Some(cursor) => self.next_page(query, cursor),
+        }
+    }
+
+    fn first_page(&self, query: &Query) -> Result<(Page, u64), StoreError> {
+        let filter = Filter::new(query).map_err(|error| StoreError::Invalid(error.to_string()))?;
+        let (selected, sequence) = {
+            let generations = self.read();
+            (generations.select(query, &filter), self.log.sequence())
+        };
+        let view = Arc::new(View::new(selected, query.sort.clone(), sequence));
+        let (documents, more) = view.page(None, query.limit);
+        let next = documents.last().filter(|_| more).map(|last| {
+            let after = last.place().to_cursor();
+            Cursor { snapshot: self.views.keep(Arc::clone(&view)), after }
+        });
+        let remaining = next.as_ref().map(|_| (view.count - documents.len()) as u64);
+        Ok((Page { items: hits(&documents)?, next, remaining }, sequence))
+    }
+
+    fn next_page(&self, query: &Query, cursor: &Cursor) -> Result<(Page, u64), StoreError> {
+        let view = self.views.find(cursor).ok_or(StoreError::Expired)?;
+        let after = Place::from_cursor(&cursor.after).ok_or(StoreError::Expired)?;
+        let (documents, more) = view.page(Some(&after), query.limit);
+        let next = documents.last().filter(|_| more).map(|last| {
+            let after = last.place().to_cursor();
+            Cursor { snapshot: cursor.snapshot.clone(), after }
+        });
+        if next.is_none() {
+            self.views.close(cursor);
+        }
+        Ok((Page { items: hits(&documents)?, next, remaining: None }, view.sequence))
+    }
+}
+
+fn hits(documents: &[Arc<Document>]) -> Result<Vec<Hit>, StoreError> {
+    let mut unpacker = Unpacker::new();
+    documents.iter().map(|document| hit(document, &mut unpacker)).collect()
+}
+
+fn hit(document: &Document, unpacker: &mut Unpacker) -> Result<Hit, StoreError> {
+    let failed = |reason: String| StoreError::Embedded(format!("document {} cannot be read: {reason}", document.id()));
+    let bytes = document.object(unpacker).map_err(|error| failed(error.to_string()))?;
+    let json = String::from_utf8(bytes).map_err(|error| failed(error.to_string()))?;
+    let object = serde_json::value::RawValue::from_string(json).map_err(|error| failed(error.to_string()))?;
+    Ok(Hit { cluster: document.origin.cluster.clone(), object })
+}
+
+#[async_trait]
+impl Store for Memory {
+    async fn prepare(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn lost(&self, generations: &[Generation]) -> Result<BTreeSet<ClusterName>, StoreError> {
+        let held = self.shared.read();
+        Ok(generations.iter().filter(|wanted| !held.is_as(wanted)).map(|wanted| wanted.cluster.clone()).collect())
+    }
+
+    async fn open(&self, cluster: &ClusterName, uid: Option<&str>, above: u64) -> Result<Generation, StoreError> {
+        let identity = Identity { uid: uid.map(str::to_owned), projection: Arc::clone(&self.projection) };
+        Ok(self.shared.lock().open(cluster, identity, above))
+    }
+
+    async fn activate(&self, generation: &Generation) -> Result<(), StoreError> {
+        let (shared, generation) = (Arc::clone(&self.shared), generation.clone());
+        let activated = blocking(move || {
+            let mut generations = shared.lock();
+            let activated = generations.activate(&generation)?;
+            shared.publish(generations, &activated.changes);
+            Some(activated.removed)
+        });
+        match activated.await? {
+            Some(_removed) => Ok(()),
+            None => Err(StoreError::Embedded("the generation is gone".to_owned())),
+        }
+    }
+
+    async fn generations(&self) -> Result<Vec<Generation>, StoreError> {
+        Ok(self.shared.read().all())
+    }
+
+    async fn write(&self, writes: &[Write]) -> Result<Vec<Verdict>, StoreError> {
+        let (shared, writes) = (Arc::clone(&self.shared), writes.to_vec());
+        blocking(move || shared.write(&writes)).await
+    }
+
+    async fn visit_versions(&self, generation: &Generation, extent: &Extent, visit: Visit<'_>) -> Result<(), StoreError> {
+        let Some(chunks) = self.shared.read().freeze(generation) else {
+            return Err(StoreError::Embedded("the generation is gone".to_owned()));
+        };
+        let is_wanted = |document: &Document| match extent {
+            Extent::Kind(kind) => document.is_of(kind),
+            Extent::Outside(kinds) => !kinds.iter().any(|kind| document.is_of(kind)),
+        };
+        for entry in chunks.iter().flat_map(|chunk| chunk.iter()).filter(|entry| is_wanted(&entry.document)) {
+            visit(&entry.document.id(), entry.document.version);
+        }
+        Ok(())
+    }
+
+    /// None: whatever is a document is kept.
+    async fn rejected(&self, _generation: &Generation, _extent: &Extent) -> Result<Vec<Arc<str>>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    async fn checkpoints(&self, cluster: &ClusterName) -> Result<Option<Checkpoints>, StoreError> {
+        Ok(self.shared.read().checkpoints(cluster))
+    }
+
+    async fn save_checkpoints(&self, checkpoints: &[Checkpoints]) -> Result<(), StoreError> {
+        self.shared.lock().save_checkpoints(checkpoints);
+        Ok(())
+    }
+
+    async fn drop_generation(&self, generation: &Generation) -> Result<(), StoreError> {
+        let (shared, generation) = (Arc::clone(&self.shared), generation.clone());
+        blocking(move || {
+            let mut generations = shared.lock();
+            let dropped = generations.drop_generation(&generation);
+            shared.publish(generations, &dropped.changes);
+        })
+        .await
+    }
+
+    async fn drop_cluster(&self, cluster: &ClusterName) -> Result<(), StoreError> {
+        let (shared, cluster) = (Arc::clone(&self.shared), cluster.clone());
+        blocking(move || {
+            let mut generations = shared.lock();
+            let dropped = generations.drop_cluster(&cluster);
+            shared.publish(generations, &dropped.changes);
+        })
+        .await
+    }
+
+    async fn search(&self, query: &Query, from: Option<&Cursor>) -> Result<Page, StoreError> {
+        self.list(query, from).await.map(|(page, _)| page)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,210 @@
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::*;
+use crate::{
+    model::{Gvk, Object, Projection, Projector, Resource, Version},
+    query::{ResourceName, Selectable},
+    store::{Checkpoint, KindExtent},
+};
+
+fn cluster(name: &str) -> ClusterName {
+    name.parse().unwrap()
+}
+
+fn pods() -> Resource {
+    Resource { gvk: Gvk::new("", "v1", "Pod"), plural: "pods".into(), namespaced: true }
+}
+
+fn query(labels: &str) -> Query {
+    let selectable = Selectable::of(&pods().gvk, &[]);
+    Query { labels: labels.parse().unwrap(), ..Query::all_of(ResourceName::new("", "pods"), selectable, 2) }
+}
+
+/// A pod `number` with a label, at a version; deleted without one.
+fn write(generation: &Generation, number: usize, version: u64, app: Option<&str>) -> Write {
+    let metadata = json!({
+        "name": format!("pod-{number:04}"), "namespace": "web", "uid": format!("uid-{number}"), "resourceVersion": version.to_string(),
+        "labels": { "app": app.unwrap_or_default() }, "annotations": { "note": "the same in every pod, so that packing has something to do" },
+    });
+    let object = json!({ "metadata": metadata, "spec": { "nodeName": "n1" } }).to_string();
+    let projector = Projector::new(&generation.cluster, &pods(), &Projection::default(), &[]);
+    let document = projector.document(&Object::parse(&object).unwrap(), &object, "2026-01-01T00:00:00Z").unwrap();
+    Write { index: generation.target.clone(), id: document.id, version: document.version, body: app.map(|_| document.body) }
+}
+
+async fn live(memory: &Memory, name: &str) -> Generation {
+    let generation = memory.open(&cluster(name), None, 0).await.unwrap();
+    memory.activate(&generation).await.unwrap();
+    generation
+}
+
+async fn count(memory: &Memory, labels: &str) -> usize {
+    let everything = Query { limit: 9_000, ..query(labels) };
+    memory.search(&everything, None).await.unwrap().items.len()
+}
+
+#[tokio::test]
+async fn a_generation_is_seen_when_it_is_live_and_takes_the_place_of_the_one_before() {
+    let memory = Memory::new();
+    let first = memory.open(&cluster("a"), Some("uid"), 0).await.unwrap();
+    assert_eq!((first.number, first.live, first.replaces), (1, false, false));
+    memory.write(&[write(&first, 1, 5, Some("web")), write(&first, 2, 6, Some("web"))]).await.unwrap();
+    assert_eq!(count(&memory, "").await, 0, "it is not live yet");
+    memory.activate(&first).await.unwrap();
+    assert_eq!(count(&memory, "").await, 2);
+    let same = memory.open(&cluster("a"), Some("uid"), 0).await.unwrap();
+    assert_eq!((&same.id, same.live), (&first.id, true));
+    for (shape, uid) in [("other", "uid"), ("", "another cluster")] {
+        let next = memory.shaped(shape).open(&cluster("a"), Some(uid), 0).await.unwrap();
+        assert_eq!((next.number, next.live, next.replaces), (2, false, true), "{shape} {uid}");
+        memory.drop_generation(&next).await.unwrap();
+    }
+    let next = memory.open(&cluster("a"), Some("uid"), first.number).await.unwrap();
+    memory.write(&[write(&next, 2, 7, Some("api"))]).await.unwrap();
+    assert_eq!(count(&memory, "").await, 2, "the old one answers as long as the new one is filled");
+    memory.activate(&next).await.unwrap();
+    assert_eq!((count(&memory, "").await, count(&memory, "app=api").await), (1, 1));
+    let verdicts = memory.write(&[write(&first, 3, 8, Some("web"))]).await.unwrap();
+    assert_eq!(verdicts[0].label(), "index_missing");
+    let lost = memory.lost(&[first, Generation { live: true, ..next }]).await.unwrap();
+    assert_eq!(lost, BTreeSet::from([cluster("a")]));
+}
+
+#[tokio::test]
+async fn what_was_deleted_does_not_come_back_by_an_older_write() {
+    let memory = Memory::new();
+    let generation = live(&memory, "a").await;
+    let labels = async |write| memory.write(&[write]).await.unwrap()[0].label();
+    assert_eq!(labels(write(&generation, 1, 5, Some("web"))).await, "indexed");
+    assert_eq!(labels(write(&generation, 1, 4, None)).await, "superseded");
+    assert_eq!(labels(write(&generation, 1, 7, None)).await, "deleted");
+    assert_eq!(labels(write(&generation, 1, 6, Some("web"))).await, "superseded");
+    assert_eq!(labels(write(&generation, 1, 6, None)).await, "superseded");
+    assert_eq!(labels(write(&generation, 1, 7, None)).await, "absent");
+    assert_eq!(labels(write(&generation, 1, 7, Some("web"))).await, "indexed");
+    assert_eq!(labels(write(&generation, 2, 9, None)).await, "absent");
+    assert_eq!(labels(write(&generation, 2, 8, Some("web"))).await, "superseded");
+}
+
+#[tokio::test(start_paused = true)]
+async fn deletions_are_remembered_for_a_while() {
+    let memory = Memory::new();
+    let generation = live(&memory, "a").await;
+    memory.write(&[write(&generation, 1, 7, None)]).await.unwrap();
+    tokio::time::advance(Duration::from_mins(15)).await;
+    assert_eq!(memory.write(&[write(&generation, 1, 6, Some("web"))]).await.unwrap()[0], Verdict::Indexed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_view_ends_when_nobody_asks_for_it_any_more() {
+    let memory = Memory::new();
+    let generation = live(&memory, "a").await;
+    let writes: Vec<Write> = (0..5).map(|number| write(&generation, number, 5, Some("web"))).collect();
+    memory.write(&writes).await.unwrap();
+    let first = memory.search(&query(""), None).await.unwrap();
+    let cursor = first.next.unwrap();
+    assert_eq!(first.remaining, Some(3));
+    for _ in 0..3 {
+        tokio::time::advance(Duration::from_mins(4)).await;
+        assert_eq!(memory.search(&query(""), Some(&cursor)).await.unwrap().items.len(), 2, "each page is time won");
+    }
+    tokio::time::advance(Duration::from_mins(5)).await;
+    assert!(matches!(memory.search(&query(""), Some(&cursor)).await, Err(StoreError::Expired)));
+    let of_another_process = Cursor { snapshot: format!("{:016x}-1", 7), ..cursor };
+    assert!(matches!(memory.search(&query(""), Some(&of_another_process)).await, Err(StoreError::Expired)));
+}
+
+#[tokio::test]
+async fn a_kind_with_many_objects_gets_a_dictionary_and_they_read_as_before() {
+    let memory = Memory::new();
+    let generation = live(&memory, "a").await;
+    let writes: Vec<Write> = (0..1_500).map(|number| write(&generation, number, 5, Some("web"))).collect();
+    memory.write(&writes).await.unwrap();
+    assert!(memory.shared.codec.dictionary(&ResourceName::new("", "pods")).is_some());
+    let everything = Query { limit: 2_000, ..query("") };
+    let page = memory.search(&everything, None).await.unwrap();
+    for (number, hit) in page.items.iter().enumerate() {
+        let object: serde_json::Value = serde_json::from_str(hit.object.get()).unwrap();
+        assert_eq!(object["metadata"]["name"], format!("pod-{number:04}"));
+        assert_eq!(object["metadata"]["annotations"]["resource.karmada.io/cached-from-cluster"], "a");
+    }
+    let sizes: Vec<usize> = {
+        let generations = memory.shared.read();
+        let chunks = generations.freeze(&generation).unwrap();
+        chunks.iter().flat_map(|chunk| chunk.iter()).map(|entry| entry.document.packed().len()).collect()
+    };
+    assert!(sizes[1_499] * 2 < sizes[0], "{} and {} bytes", sizes[0], sizes[1_499]);
+}
+
+#[tokio::test]
+async fn clusters_that_come_and_go_are_events_like_any_others() {
+    let memory = Memory::new();
+    let mut watch = memory.watch(&query("app=web"), 1).unwrap();
+    let generation = memory.open(&cluster("a"), None, 0).await.unwrap();
+    let writes =
+        [write(&generation, 1, 5, Some("web")), write(&generation, 2, 5, Some("api")), write(&generation, 3, 5, Some("web"))];
+    memory.write(&writes).await.unwrap();
+    memory.activate(&generation).await.unwrap();
+    let told = async |watch: &mut Watch| {
+        let events = watch.next().await.unwrap();
+        events.iter().map(|event| format!("{} {:?} {}", event.sequence, event.kind, event.object.cluster)).collect::<Vec<_>>()
+    };
+    assert_eq!(told(&mut watch).await, ["2 Added a", "4 Added a"]);
+    memory.write(&[write(&generation, 1, 6, Some("api")), write(&generation, 2, 6, Some("web"))]).await.unwrap();
+    assert_eq!(told(&mut watch).await, ["5 Deleted a", "6 Added a"]);
+    memory.write(&[write(&generation, 2, 6, Some("web")), write(&generation, 3, 6, Some("web"))]).await.unwrap();
+    assert_eq!(told(&mut watch).await, ["7 Modified a"], "a replay is no event");
+    memory.drop_cluster(&cluster("a")).await.unwrap();
+    assert_eq!(told(&mut watch).await, ["9 Deleted a", "10 Deleted a"]);
+    let resumed = memory.watch(&query("app=web"), 8).unwrap();
+    assert_eq!(told(&mut { resumed }).await, ["9 Deleted a", "10 Deleted a"]);
+    assert_eq!(memory.watch(&query(""), 11).err(), Some(WatchError::TooOld(TooOld { after: 11 })));
+    assert_eq!(memory.watch(&query(""), 0).err(), Some(WatchError::TooOld(TooOld { after: 0 })));
+}
+
+#[tokio::test]
+async fn a_watch_that_falls_behind_the_log_has_to_list_again() {
+    let memory = Memory::new();
+    let generation = live(&memory, "a").await;
+    let mut watch = memory.watch(&query(""), 1).unwrap();
+    for round in 0..340 {
+        let writes: Vec<Write> = (0..200).map(|number| write(&generation, number, 5 + round, Some("web"))).collect();
+        memory.write(&writes).await.unwrap();
+    }
+    assert!(matches!(watch.next().await, Err(StoreError::Expired)));
+    let (_, now) = memory.list(&query(""), None).await.unwrap();
+    assert!(memory.watch(&query(""), now - 1_000).is_ok());
+}
+
+#[tokio::test]
+async fn extents_and_checkpoints_are_as_they_were_written() {
+    let memory = Memory::new();
+    let generation = live(&memory, "a").await;
+    memory.write(&[write(&generation, 1, 5, Some("web"))]).await.unwrap();
+    let visit = async |extent: Extent| {
+        let mut visited = Vec::new();
+        let mut note = |id: &str, version: Version| visited.push(format!("{id}@{version}"));
+        memory.visit_versions(&generation, &extent, &mut note).await.unwrap();
+        visited
+    };
+    let kind = |namespace: Option<&str>| KindExtent {
+        api_version: "v1".to_owned(),
+        kind: "Pod".to_owned(),
+        namespace: namespace.map(|name| name.parse().unwrap()),
+    };
+    assert_eq!(visit(Extent::Kind(kind(None))).await, ["v1/Pod/uid-1@5"]);
+    assert_eq!(visit(Extent::Kind(kind(Some("other")))).await, Vec::<String>::new());
+    assert_eq!(visit(Extent::Outside(vec![kind(Some("other"))])).await, ["v1/Pod/uid-1@5"]);
+    assert_eq!(visit(Extent::Outside(vec![kind(Some("web"))])).await, Vec::<String>::new());
+
+    let checkpoint = Checkpoint { plan: "all".to_owned(), version: "5".parse().unwrap(), objects: 1 };
+    let units = [("v1/pods".to_owned(), checkpoint)].into();
+    let saved = Checkpoints { cluster: cluster("a"), generation: 1, index: generation.id.clone(), units };
+    memory.save_checkpoints(std::slice::from_ref(&saved)).await.unwrap();
+    assert_eq!(memory.checkpoints(&cluster("a")).await.unwrap(), Some(saved));
+    memory.drop_cluster(&cluster("a")).await.unwrap();
+    assert_eq!(memory.checkpoints(&cluster("a")).await.unwrap(), None);
+    assert!(memory.is_empty() && memory.generations().await.unwrap().is_empty());
+}

@@ -1,0 +1,223 @@
+//! Frozen views: what a query's answer is made of, page after page, whatever is written meanwhile.
+
+use std::{
+    cmp::Ordering,
+    collections::{BTreeMap, BinaryHeap},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use roaring::RoaringBitmap;
+use tokio::time::Instant;
+
+use super::{
+    document::{Document, Place},
+    order::{Chunk, Entry, seek},
+    table::Selected,
+};
+use crate::query::{Cursor, Sort};
+
+/// How long a view outlives its last page, as a point in time of OpenSearch does.
+const KEEP_ALIVE: Duration = Duration::from_mins(5);
+/// Views at one time. The one that was not asked for the longest goes first.
+const VIEWS: usize = 1_024;
+/// What views may keep of documents that are replaced or deleted already; beyond it the oldest views end.
+const RETAINED_BYTES: u64 = 64 << 20;
+
+/// Documents in order, as they were at one moment.
+pub(super) struct View {
+    parts: Vec<Part>,
+    sorts: Vec<Sort>,
+    /// How many documents there are in all.
+    pub(super) count: usize,
+    /// Number of the last change that it shows.
+    pub(super) sequence: u64,
+}
+
+/// Those of one cluster.
+struct Part {
+    chunks: Vec<Arc<Chunk>>,
+    positions: Option<RoaringBitmap>,
+}
+
+impl View {
+    pub(super) fn new(selected: Vec<Selected>, sorts: Vec<Sort>, sequence: u64) -> Self {
+        let count = selected.iter().map(|selected| selected.count).sum();
+        let is_standard = sorts == Sort::standard();
+        let part = |selected: Selected| {
+            let part = Part { chunks: selected.chunks, positions: selected.positions };
+            if is_standard { part } else { part.sorted(&sorts) }
+        };
+        let parts = selected.into_iter().filter(|selected| selected.count > 0).map(part).collect();
+        Self { parts, sorts, count, sequence }
+    }
+
+    /// The next documents after a place, `limit` at most, and whether there are more.
+    pub(super) fn page(&self, after: Option<&Place<'_>>, limit: usize) -> (Vec<Arc<Document>>, bool) {
+        let mut runs: Vec<Run<'_>> = self.parts.iter().map(|part| part.run(after, &self.sorts)).collect();
+        let mut heads = BinaryHeap::new();
+        for (number, run) in runs.iter_mut().enumerate() {
+            heads.extend(run.next().map(|document| Head { document, run: number, sorts: &self.sorts }));
+        }
+        let mut page = Vec::with_capacity(limit.min(self.count));
+        while let Some(Head { document, run, .. }) = heads.pop() {
+            if page.len() == limit {
+                return (page, true);
+            }
+            page.push(Arc::clone(document));
+            heads.extend(runs[run].next().map(|document| Head { document, run, sorts: &self.sorts }));
+        }
+        (page, false)
+    }
+}
+
+impl Part {
+    /// The same in another order.
+    fn sorted(self, sorts: &[Sort]) -> Self {
+        let is_in = |entry: &&Entry| self.positions.as_ref().is_none_or(|positions| positions.contains(entry.position));
+        let mut chunk: Chunk = self.chunks.iter().flat_map(|chunk| chunk.iter()).filter(is_in).cloned().collect();
+        chunk.sort_by(|left, right| left.document.place().compare(&right.document.place(), sorts));
+        Self { chunks: vec![Arc::new(chunk)], positions: None }
+    }
+
+    fn run(&self, after: Option<&Place<'_>>, sorts: &[Sort]) -> Run<'_> {
+        let (chunk, entry) = after.map_or((0, 0), |after| seek(&self.chunks, after, sorts));
+        Run { part: self, chunk, entry }
+    }
+}
+
+/// A part that is read.
+struct Run<'v> {
+    part: &'v Part,
+    chunk: usize,
+    entry: usize,
+}
+
+impl<'v> Iterator for Run<'v> {
+    type Item = &'v Arc<Document>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let Part { chunks, positions } = self.part;
+        loop {
+            let chunk = chunks.get(self.chunk)?;
+            let Some(entry) = chunk.get(self.entry) else {
+                (self.chunk, self.entry) = (self.chunk + 1, 0);
+                continue;
+            };
+            self.entry += 1;
+            if positions.as_ref().is_none_or(|positions| positions.contains(entry.position)) {
+                return Some(&entry.document);
+            }
+        }
+    }
+}
+
+/// The next document of a run. The greatest is the one that comes first.
+struct Head<'v> {
+    document: &'v Arc<Document>,
+    run: usize,
+    sorts: &'v [Sort],
+}
+
+impl Ord for Head<'_> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        other.document.place().compare(&self.document.place(), self.sorts)
+    }
+}
+
+impl PartialOrd for Head<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Head<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Head<'_> {}
+
+/// The views that further pages are read from.
+pub(super) struct Views {
+    /// What cursors of this process begin with: those of another one are not mistaken for ours.
+    run: u64,
+    open: Mutex<Open>,
+}
+
+#[derive(Default)]
+struct Open {
+    views: BTreeMap<u64, Kept>,
+    last: u64,
+    /// Bytes of documents that were replaced or deleted since the start.
+    retired: u64,
+}
+
+struct Kept {
+    view: Arc<View>,
+    used: Instant,
+    /// [`Open::retired`] when it was opened.
+    retired: u64,
+}
+
+impl Views {
+    pub(super) fn new() -> Self {
+        Self { run: rand::random(), open: Mutex::default() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps a view; the text that a cursor names it by.
+    pub(super) fn keep(&self, view: Arc<View>) -> String {
+        let mut open = self.lock();
+        open.expire();
+        while open.views.len() >= VIEWS {
+            let Some(oldest) = open.views.iter().min_by_key(|(_, kept)| kept.used).map(|(number, _)| *number) else { break };
+            open.views.remove(&oldest);
+        }
+        open.last += 1;
+        let (number, retired) = (open.last, open.retired);
+        open.views.insert(number, Kept { view, used: Instant::now(), retired });
+        format!("{:016x}-{number}", self.run)
+    }
+
+    /// The view of a cursor, if it is still there.
+    pub(super) fn find(&self, cursor: &Cursor) -> Option<Arc<View>> {
+        let mut open = self.lock();
+        open.expire();
+        let kept = open.views.get_mut(&self.number(cursor)?)?;
+        kept.used = Instant::now();
+        Some(Arc::clone(&kept.view))
+    }
+
+    /// Ends the view of a cursor.
+    pub(super) fn close(&self, cursor: &Cursor) {
+        if let Some(number) = self.number(cursor) {
+            self.lock().views.remove(&number);
+        }
+    }
+
+    /// Says that documents of so many bytes are kept by nothing but views from now on.
+    pub(super) fn retire(&self, bytes: usize) {
+        let mut open = self.lock();
+        open.retired += bytes as u64;
+        if !open.views.is_empty() {
+            open.expire();
+        }
+    }
+
+    fn number(&self, cursor: &Cursor) -> Option<u64> {
+        let (run, number) = cursor.snapshot.split_once('-')?;
+        (u64::from_str_radix(run, 16) == Ok(self.run)).then(|| number.parse().ok()).flatten()
+    }
+}
+
+impl Open {
+    fn expire(&mut self) {
+        let retired = self.retired;
+        self.views.retain(|_, kept| kept.used.elapsed() < KEEP_ALIVE && retired - kept.retired <= RETAINED_BYTES);
+    }
+}

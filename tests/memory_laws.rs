@@ -1,0 +1,377 @@
+//! The laws of the embedded store: whatever is written in whatever order, it answers what a naive model and `Query::matches` say, pages
+//! show one moment, and a watch leads from one answer to the next.
+
+#![allow(clippy::unwrap_used, reason = "a failing helper of a test fails the test")]
+
+use std::{
+    borrow::Cow,
+    cmp::Ordering,
+    collections::{BTreeMap, BTreeSet},
+};
+
+use fleetdex::{
+    bulk::{Verdict, Write},
+    model::{ClusterName, FieldPath, FieldType, Gvk, Object, Projection, Projector, Resource, SelectableField},
+    query::{Page, Query, ResourceName, Searchable, Selectable, Sort, SortKey},
+    store::{
+        Generation, Store,
+        memory::{Event, EventKind, Memory, Watch},
+    },
+};
+use proptest::{collection, prelude::*, sample::select, strategy::ValueTree as _};
+use serde_json::json;
+
+const CLUSTERS: [&str; 2] = ["a", "b"];
+
+/// One version of one object. What it is called follows from `number`, as a UID never changes its name.
+#[derive(Clone, Debug)]
+struct Widget {
+    cluster: usize,
+    number: u8,
+    labels: BTreeMap<String, String>,
+    fields: BTreeMap<String, String>,
+}
+
+#[derive(Clone, Debug)]
+struct Step {
+    widget: Widget,
+    version: u64,
+    is_deleted: bool,
+}
+
+impl Widget {
+    fn plural(&self) -> &'static str {
+        if self.number.is_multiple_of(5) { "gadgets" } else { "widgets" }
+    }
+
+    fn created(&self) -> String {
+        format!("2026-01-0{}T00:00:00Z", 1 + self.number % 3)
+    }
+
+    fn uid(&self) -> String {
+        if self.number.is_multiple_of(2) {
+            format!("u{}", self.number)
+        } else {
+            format!("00000000-0000-4000-a000-0000000000{:02x}", self.number)
+        }
+    }
+}
+
+impl Searchable for Widget {
+    fn cluster(&self) -> &str {
+        CLUSTERS[self.cluster]
+    }
+
+    fn resource(&self) -> &ResourceName {
+        static NAMES: std::sync::LazyLock<[ResourceName; 2]> =
+            std::sync::LazyLock::new(|| ["widgets", "gadgets"].map(|plural| ResourceName::new("example.com", plural)));
+        &NAMES[usize::from(self.plural() == "gadgets")]
+    }
+
+    fn namespace(&self) -> &str {
+        ["", "a", "a-b", "b"][usize::from(self.number % 4)]
+    }
+
+    fn name(&self) -> &str {
+        ["a", "b", "ab"][usize::from(self.number % 3)]
+    }
+
+    fn label(&self, key: &str) -> Option<&str> {
+        self.labels.get(key).map(String::as_str)
+    }
+
+    fn field(&self, path: &str) -> Option<Cow<'_, str>> {
+        self.fields.get(path).filter(|value| !value.is_empty()).map(Cow::from)
+    }
+}
+
+fn fields() -> Vec<SelectableField> {
+    let field = |path: &str, kind| SelectableField { path: FieldPath::new(path), sources: vec![FieldPath::new(path)], kind };
+    vec![
+        field("spec.text", FieldType::Text),
+        field("spec.count", FieldType::Number),
+        field("spec.on", FieldType::Flag),
+        field("spec.maybe", FieldType::Optional),
+    ]
+}
+
+fn projector(cluster: usize, plural: &str) -> Projector {
+    let kind = if plural == "widgets" { "Widget" } else { "Gadget" };
+    let resource = Resource { gvk: Gvk::new("example.com", "v1", kind), plural: plural.into(), namespaced: true };
+    Projector::new(&CLUSTERS[cluster].parse().unwrap(), &resource, &Projection::default(), &fields())
+}
+
+/// The write of a step, through the code that really makes documents.
+fn write(step: &Step, generation: &Generation) -> Write {
+    let widget = &step.widget;
+    let mut metadata = json!({
+        "name": widget.name(), "uid": widget.uid(), "resourceVersion": step.version.to_string(),
+        "creationTimestamp": widget.created(), "labels": widget.labels,
+    });
+    if !widget.namespace().is_empty() {
+        metadata["namespace"] = widget.namespace().into();
+    }
+    let mut spec = json!({});
+    for (path, value) in &widget.fields {
+        spec[path.trim_start_matches("spec.")] = value.as_str().into();
+    }
+    let object = json!({ "apiVersion": "example.com/v1", "kind": "Widget", "metadata": metadata, "spec": spec }).to_string();
+    let projector = projector(widget.cluster, widget.plural());
+    let document = projector.document(&Object::parse(&object).unwrap(), &object, "2026-01-01T00:00:00Z").unwrap();
+    let body = (!step.is_deleted).then_some(document.body);
+    Write { index: generation.target.clone(), id: document.id, version: document.version, body }
+}
+
+/// What should be stored: the newest version of each object, deletions included.
+#[derive(Clone, Default)]
+struct Model(BTreeMap<(usize, u8), (u64, Option<Widget>)>);
+
+impl Model {
+    fn apply(&mut self, step: &Step) -> bool {
+        let key = (step.widget.cluster, step.widget.number);
+        let is_older = self.0.get(&key).is_some_and(|(version, _)| *version > step.version);
+        if !is_older {
+            self.0.insert(key, (step.version, (!step.is_deleted).then(|| step.widget.clone())));
+        }
+        !is_older
+    }
+
+    fn answer(&self, query: &Query) -> Vec<String> {
+        let mut found: Vec<&Widget> =
+            self.0.values().filter_map(|(_, widget)| widget.as_ref()).filter(|widget| query.matches(*widget)).collect();
+        found.sort_by(|left, right| compare(left, right, &query.sort));
+        found.into_iter().map(|widget| format!("{}/{}", widget.cluster(), widget.uid())).collect()
+    }
+}
+
+fn compare(left: &Widget, right: &Widget, sorts: &[Sort]) -> Ordering {
+    let key = |sort: &Sort| {
+        let order = match sort.key {
+            SortKey::Namespace => left.namespace().cmp(right.namespace()),
+            SortKey::Name => left.name().cmp(right.name()),
+            SortKey::Cluster => left.cluster().cmp(right.cluster()),
+            SortKey::CreationTimestamp => left.created().cmp(&right.created()),
+        };
+        if sort.descending { order.reverse() } else { order }
+    };
+    let by_keys = sorts.iter().map(key).fold(Ordering::Equal, Ordering::then);
+    by_keys.then_with(|| left.cluster().cmp(right.cluster())).then_with(|| left.uid().cmp(&right.uid()))
+}
+
+/// A store with a live generation for each cluster.
+struct Filled {
+    memory: Memory,
+    generations: Vec<Generation>,
+    model: Model,
+}
+
+impl Filled {
+    async fn new() -> Self {
+        let memory = Memory::new();
+        let mut generations = Vec::new();
+        for cluster in CLUSTERS {
+            let generation = memory.open(&cluster.parse().unwrap(), Some("uid"), 0).await.unwrap();
+            memory.activate(&generation).await.unwrap();
+            generations.push(generation);
+        }
+        Self { memory, generations, model: Model::default() }
+    }
+
+    async fn write(&mut self, steps: &[Step]) {
+        let writes: Vec<Write> = steps.iter().map(|step| write(step, &self.generations[step.widget.cluster])).collect();
+        let verdicts = self.memory.write(&writes).await.unwrap();
+        for (step, verdict) in steps.iter().zip(verdicts) {
+            let is_applied = self.model.apply(step);
+            let is_stored = matches!(verdict, Verdict::Indexed | Verdict::Deleted | Verdict::Absent);
+            assert!(is_stored == is_applied && (is_applied || verdict == Verdict::Superseded), "{step:?}: {verdict:?}");
+        }
+    }
+
+    async fn first(&self, query: &Query) -> (Page, u64) {
+        self.memory.list(query, None).await.unwrap()
+    }
+
+    /// The rest of an answer.
+    async fn rest(&self, query: &Query, first: Page) -> Vec<String> {
+        let mut answer = names(&first);
+        let mut next = first.next;
+        while let Some(cursor) = next {
+            let page = self.memory.search(query, Some(&cursor)).await.unwrap();
+            answer.extend(names(&page));
+            next = page.next;
+        }
+        answer
+    }
+}
+
+fn names(page: &Page) -> Vec<String> {
+    page.items.iter().map(|hit| format!("{}/{}", hit.cluster, uid(hit.object.get()))).collect()
+}
+
+fn uid(object: &str) -> String {
+    let object: serde_json::Value = serde_json::from_str(object).unwrap();
+    object["metadata"]["uid"].as_str().unwrap().to_owned()
+}
+
+/// Applies the events of a watch up to a change to an answer.
+async fn follow(watch: &mut Watch, until: u64, answer: &mut BTreeSet<String>) {
+    while watch.sequence() < until {
+        let waited = tokio::time::timeout(std::time::Duration::ZERO, watch.next()).await;
+        // The last changes may all be of what is not selected.
+        let Ok(events) = waited else { break };
+        for Event { kind, object, sequence } in events.unwrap() {
+            assert!(sequence <= until);
+            let name = format!("{}/{}", object.cluster, uid(object.object.get()));
+            let was_there = match kind {
+                EventKind::Deleted => answer.remove(&name),
+                EventKind::Added | EventKind::Modified => !answer.insert(name.clone()),
+            };
+            assert_eq!(was_there, kind != EventKind::Added, "{kind:?} {name}");
+        }
+    }
+}
+
+fn steps(count: std::ops::Range<usize>) -> impl Strategy<Value = Vec<Step>> {
+    let label_values = select(vec!["", "web", "db", "1", "2", "010"]).prop_map(String::from);
+    let field_values = select(vec!["", "a", "b", "0", "1", "false", "true", "x,y=z"]).prop_map(String::from);
+    let paths = select(vec!["spec.text", "spec.count", "spec.on", "spec.maybe"]).prop_map(String::from);
+    let keys = select(vec!["app", "x.io/n"]).prop_map(String::from);
+    let step = (
+        0..CLUSTERS.len(),
+        0_u8..40,
+        collection::btree_map(keys, label_values, 0..3),
+        collection::btree_map(paths, field_values, 0..4),
+        1_u64..30,
+        proptest::bool::weighted(0.2),
+    );
+    let step = step.prop_map(|(cluster, number, labels, fields, version, is_deleted)| Step {
+        widget: Widget { cluster, number, labels, fields },
+        version,
+        is_deleted,
+    });
+    collection::vec(step, count).prop_map(|mut steps| {
+        // The same version of an object is always the same object.
+        let mut known: BTreeMap<(usize, u8, u64), (Widget, bool)> = BTreeMap::new();
+        for step in &mut steps {
+            let key = (step.widget.cluster, step.widget.number, step.version);
+            let (widget, is_deleted) = known.entry(key).or_insert_with(|| (step.widget.clone(), step.is_deleted)).clone();
+            (step.widget, step.is_deleted) = (widget, is_deleted);
+        }
+        steps
+    })
+}
+
+fn query() -> impl Strategy<Value = Query> {
+    let labels =
+        ["app", "!app", "app=web", "app!=web", "app in (web,,db)", "app notin (web,)", "x.io/n>1", "x.io/n<2", "x.io/n>9"];
+    let fields = [
+        "metadata.name=a",
+        "metadata.name!=a",
+        "metadata.name",
+        "!metadata.name",
+        "metadata.name in (,a)",
+        "metadata.name notin (,a)",
+        "metadata.namespace",
+        "!metadata.namespace",
+        "metadata.namespace in (,a)",
+        "metadata.namespace notin (,a)",
+        "spec.text",
+        "!spec.text",
+        "spec.text in (a,)",
+        "spec.text!=b",
+        "spec.count=0",
+        "spec.count!=",
+        "spec.on=false",
+        "spec.maybe",
+        "!spec.maybe",
+        r"spec.maybe in (,a,x\,y\=z)",
+        "spec.maybe notin (,b)",
+        "spec.maybe!=a",
+    ];
+    let clusters = collection::vec(select(CLUSTERS.to_vec()), 0..2);
+    let namespaces = collection::vec(select(vec!["a", "b"]), 0..2);
+    let names = collection::vec(select(vec!["a", "ab"]), 0..2);
+    let keys = select(vec![SortKey::Namespace, SortKey::Name, SortKey::Cluster, SortKey::CreationTimestamp]);
+    let other = collection::vec((keys, any::<bool>()).prop_map(|(key, descending)| Sort { key, descending }), 0..3);
+    let sort = prop_oneof![Just(Sort::standard()), other];
+    let selectors = (collection::vec(select(labels.to_vec()), 0..2), collection::vec(select(fields.to_vec()), 0..2));
+    (selectors, clusters, namespaces, names, sort, 1_usize..8).prop_map(
+        |((labels, fields), clusters, namespaces, names, sort, limit)| {
+            let selectable = Selectable::of(&Gvk::new("example.com", "v1", "Widget"), &self::fields());
+            Query {
+                clusters: clusters.iter().map(|name| name.parse::<ClusterName>().unwrap()).collect(),
+                namespaces: namespaces.iter().map(|name| name.parse().unwrap()).collect(),
+                names: names.into_iter().map(String::from).collect(),
+                labels: labels.join(",").parse().unwrap(),
+                fields: fields.join(",").parse().unwrap(),
+                sort,
+                ..Query::all_of(ResourceName::new("example.com", "widgets"), selectable, limit)
+            }
+        },
+    )
+}
+
+fn run<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(future)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn an_answer_is_what_the_query_matches_of_the_newest_versions(steps in steps(0..120), queries in collection::vec(query(), 1..8)) {
+        run(async {
+            let mut store = Filled::new().await;
+            for batch in steps.chunks(7) {
+                store.write(batch).await;
+            }
+            for query in &queries {
+                let (first, _) = store.first(query).await;
+                let expected = store.model.answer(query);
+                let remaining = first.next.as_ref().map(|_| (expected.len() - first.items.len()) as u64);
+                assert_eq!(first.remaining, remaining);
+                assert_eq!(store.rest(query, first).await, expected, "{query:?}");
+            }
+        });
+    }
+
+    #[test]
+    fn pages_show_the_moment_of_the_first_and_a_watch_leads_on_from_it(
+        before in steps(20..100), after in steps(0..100), query in query(),
+    ) {
+        run(async {
+            let mut store = Filled::new().await;
+            store.write(&before).await;
+            let at_first = store.model.answer(&query);
+            let (first, sequence) = store.first(&query).await;
+            let mut watch = store.memory.watch(&query, sequence).unwrap();
+            for batch in after.chunks(9) {
+                store.write(batch).await;
+            }
+            assert_eq!(store.rest(&query, first).await, at_first);
+            let mut followed = at_first.into_iter().collect();
+            let (_, now) = store.first(&query).await;
+            follow(&mut watch, now, &mut followed).await;
+            let mut expected = store.model.answer(&query);
+            expected.sort();
+            assert_eq!(followed.into_iter().collect::<Vec<_>>(), expected);
+        });
+    }
+}
+
+/// How often the generators do what they are for; a law that is never exercised says nothing.
+#[test]
+fn a_good_part_of_the_generated_queries_finds_some_objects_and_not_others() {
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    let mut selective = 0;
+    for _ in 0..200 {
+        let query = query().new_tree(&mut runner).unwrap().current();
+        let mut model = Model::default();
+        for step in steps(100..101).new_tree(&mut runner).unwrap().current() {
+            model.apply(&step);
+        }
+        let found = model.answer(&query).len();
+        selective += usize::from(found > 1 && found < 30);
+    }
+    assert!(selective > 60, "only {selective} of 200 queries are selective");
+}
