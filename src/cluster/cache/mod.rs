@@ -38,6 +38,7 @@ mod objects;
 mod options;
 mod queue;
 mod reader;
+mod watch;
 
 use std::{
     any::{Any, TypeId},
@@ -50,7 +51,7 @@ use std::{
 use jiff::{SignedDuration, Timestamp};
 use kube::Client;
 use serde::de::DeserializeOwned;
-use tokio::sync::{OnceCell, watch};
+use tokio::sync::{OnceCell, watch as channel};
 use tokio_util::task::AbortOnDropHandle;
 
 use self::informer::Informer;
@@ -61,6 +62,7 @@ pub use self::{
     options::{Options, PROVIDER_ID, Restriction},
     queue::{Queue, Request},
     reader::{ClusterClient, ReadError, Reader},
+    watch::{Watch, WatchError},
 };
 use super::{
     events::Events,
@@ -85,23 +87,6 @@ pub struct ClusterNotConnected {
     pub cluster: ClusterName,
 }
 
-/// A watch could not be registered.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum WatchError {
-    /// A watch needs a name.
-    #[error("a watch needs a name, by which it is registered once")]
-    NameMissing,
-    /// A watch needs a kind.
-    #[error("watch {name:?} has no kinds: add them with Watch::kind")]
-    KindsMissing {
-        /// Its name.
-        name: String,
-    },
-    /// The member is not connected.
-    #[error(transparent)]
-    NotConnected(#[from] ClusterNotConnected),
-}
-
 /// No key for client certificates.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CertificateKeyError {
@@ -124,7 +109,7 @@ pub trait Connections: Send + Sync + 'static {
     /// Events from now on; see [`Clusters::events`].
     fn events(&self, probe_failure: &[Duration]) -> Events;
     /// A number that grows with every change.
-    fn changed(&self) -> watch::Receiver<u64>;
+    fn changed(&self) -> channel::Receiver<u64>;
 }
 
 impl Connections for Clusters {
@@ -144,46 +129,8 @@ impl Connections for Clusters {
         Self::events(self, probe_failure)
     }
 
-    fn changed(&self) -> watch::Receiver<u64> {
+    fn changed(&self) -> channel::Receiver<u64> {
         Self::changed(self)
-    }
-}
-
-/// What is watched in a member under one name. Changes go to a [`Queue`].
-#[derive(Clone)]
-pub struct Watch {
-    name: Arc<str>,
-    kinds: Vec<StartWatch>,
-}
-
-/// Adds a watch of one kind to what is cached of a connection.
-type StartWatch = Arc<dyn Fn(&mut Live, &Context<'_>, &Queue) + Send + Sync>;
-
-impl Watch {
-    /// A watch of nothing yet.
-    pub fn new(name: impl Into<Arc<str>>) -> Self {
-        Self { name: name.into(), kinds: Vec::new() }
-    }
-
-    /// Every change of a kind.
-    #[must_use]
-    pub fn kind<K: Kind>(self) -> Self {
-        self.kind_where::<K>(|_| true)
-    }
-
-    /// The changes of a kind that `predicate` holds for.
-    #[must_use]
-    pub fn kind_where<K: Kind>(mut self, predicate: impl Fn(&Change<K>) -> bool + Send + Sync + 'static) -> Self {
-        let predicate = Arc::new(predicate);
-        self.kinds.push(Arc::new(move |live, context, queue| {
-            let (cluster, queue, predicate) = (context.cluster.clone(), queue.clone(), predicate.clone());
-            live.informer::<K>(context).add_sink(Arc::new(move |change| {
-                if predicate(change) {
-                    queue.add(informer::request(&cluster, &**change.object()));
-                }
-            }));
-        }));
-        self
     }
 }
 
@@ -297,7 +244,7 @@ impl ClusterCache {
             return Ok(());
         }
         let context = Context { cluster, options: &self.shared.options };
-        start(watch, member.be_connected(&connection, &context), &context, queue);
+        watch.start(member.be_connected(&connection, &context), &context, queue);
         member.watches.insert(watch.name.clone(), (watch.clone(), queue.clone()));
         Ok(())
     }
@@ -379,20 +326,14 @@ impl Member {
         self.live.get_or_insert_with(|| {
             let mut live = Live::new(connection, context.options);
             for (watch, queue) in self.watches.values() {
-                start(watch, &mut live, context, queue);
+                watch.start(&mut live, context, queue);
             }
             live
         })
     }
 }
 
-fn start(watch: &Watch, live: &mut Live, context: &Context<'_>, queue: &Queue) {
-    for kind in &watch.kinds {
-        kind(live, context, queue);
-    }
-}
-
-async fn follow(shared: Arc<Shared>, mut changed: watch::Receiver<u64>) {
+async fn follow(shared: Arc<Shared>, mut changed: channel::Receiver<u64>) {
     loop {
         changed.borrow_and_update();
         shared.catch_up();
