@@ -22,6 +22,7 @@ mod restart;
 mod run;
 mod scrape;
 mod simulated;
+mod takeover;
 
 use std::fs;
 use std::time::Duration;
@@ -77,6 +78,8 @@ enum Part {
     Outage,
     /// A hundred members: the latency of eighty beside twenty broken ones, and what a hundred cost when nothing happens.
     Fleet,
+    /// How soon the clusters of a replica that dies are read by the others.
+    Takeover,
 }
 
 impl Part {
@@ -193,6 +196,9 @@ async fn measure(fleet: &Fleet, arguments: &BenchArgs, figures: &mut Figures) ->
     }
     if arguments.wants(Part::Fleet) {
         fleet::measure(fleet, &sizes, figures).await?;
+    }
+    if arguments.wants(Part::Takeover) {
+        takeover::measure(fleet, figures).await?;
     }
     Ok(())
 }

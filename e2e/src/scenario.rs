@@ -1,6 +1,6 @@
 //! What scenarios are made of: fleets with an operator each, taken in turns, and registries to try them with.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
@@ -177,6 +177,18 @@ pub async fn start_operator(fleet: &Fleet, more_flags: &[&str]) -> Result<Operat
     })?;
     operator.wait_ready(PATIENCE).await?;
     Ok(operator)
+}
+
+/// The clusters that a replica reads.
+pub async fn clusters_read_by(replica: &Operator) -> Result<BTreeSet<String>> {
+    let metrics = replica.metrics().await?;
+    let mut read = BTreeSet::new();
+    for line in metrics.lines().filter(|line| line.starts_with("fleetdex_units{") && !line.ends_with(" 0")) {
+        let (_, rest) = line.split_once("cluster=\"").with_context(|| format!("no cluster in {line}"))?;
+        let (cluster, _) = rest.split_once('"').with_context(|| format!("no end of the cluster in {line}"))?;
+        read.insert(cluster.to_owned());
+    }
+    Ok(read)
 }
 
 /// Probes and reconnects every second: faults are noticed soon, and healed soon. Members may be registered under several names.

@@ -6,14 +6,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::ensure;
 use e2e::churn::{Churn, Running};
 use e2e::fleet::{Fleet, OpenSearchKind, Options, Registration, unique};
 use e2e::objects::Objects;
 use e2e::operator::Operator;
 use e2e::oracle::Oracle;
 use e2e::poll::{always, eventually};
-use e2e::scenario::{PATIENCE, Registry, SECRETS, prepare, register, start_operator, until_equal};
+use e2e::scenario::{PATIENCE, Registry, SECRETS, clusters_read_by, prepare, register, start_operator, until_equal};
 use serde_json::json;
 
 /// Members, each of which is registered under two names.
@@ -85,7 +85,7 @@ impl Scene {
             let mut counts = Vec::new();
             let mut all = BTreeSet::new();
             for replica in replicas {
-                let read = reads(replica).await?;
+                let read = clusters_read_by(replica).await?;
                 counts.push(read.len());
                 all.extend(read);
             }
@@ -96,18 +96,6 @@ impl Scene {
         .await
         .unwrap()
     }
-}
-
-/// The clusters that a replica reads.
-async fn reads(replica: &Operator) -> Result<BTreeSet<String>> {
-    let metrics = replica.metrics().await?;
-    let mut read = BTreeSet::new();
-    for line in metrics.lines().filter(|line| line.starts_with("fleetdex_units{") && !line.ends_with(" 0")) {
-        let (_, rest) = line.split_once("cluster=\"").with_context(|| format!("no cluster in {line}"))?;
-        let (cluster, _) = rest.split_once('"').with_context(|| format!("no end of the cluster in {line}"))?;
-        read.insert(cluster.to_owned());
-    }
-    Ok(read)
 }
 
 async fn stop(churns: Vec<Running>) {

@@ -1,0 +1,94 @@
+//! Three replicas that share some clusters: how long after one is killed the others read all of them.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use serde_json::json;
+
+use super::DEADLINE;
+use super::figures::{Figures, verdict};
+use crate::fleet::{Fleet, Registration};
+use crate::operator::{Operator, OperatorOptions};
+use crate::poll::eventually;
+use crate::scenario::clusters_read_by;
+
+/// The registry, the prefix of its indices, and what the names of its members begin with.
+const NAME: &str = "takeover";
+const NAMESPACE: &str = "default";
+const CLUSTERS: usize = 12;
+const REPLICAS: usize = 3;
+/// At most so long until what a dead replica read is read again.
+const SECONDS: f64 = 15.0;
+
+/// Measures it.
+pub async fn measure(fleet: &Fleet, figures: &mut Figures) -> Result<()> {
+    println!("{REPLICAS} replicas share {CLUSTERS} clusters; one is killed …");
+    let hub = fleet.control_plane().kubectl()?;
+    let names: Vec<String> = (0..CLUSTERS).map(|number| format!("{NAME}{number}")).collect();
+    for name in &names {
+        hub.apply(&Registration::new(fleet.member(1)?, name, NAMESPACE).manifest()).await?;
+    }
+    let registry = json!({
+        "apiVersion": "search.karmada.io/v1alpha1",
+        "kind": "ResourceRegistry",
+        "metadata": { "name": NAME },
+        "spec": {
+            "targetCluster": { "clusterNames": names },
+            "resourceSelectors": [{ "apiVersion": "v1", "kind": "Namespace" }],
+            "backendStore": { "openSearch": {
+                "addresses": [fleet.opensearch()?.url()], "indexPrefix": NAME, "numberOfReplicas": 0,
+            } },
+        },
+    });
+    hub.apply(&registry.to_string()).await?;
+    let mut replicas = (0..REPLICAS).map(|number| start(fleet, number)).collect::<Result<Vec<_>>>()?;
+    until_shared(&replicas).await?;
+    let dead = replicas.remove(0);
+    let lost = clusters_read_by(&dead).await?.len();
+    dead.kill();
+    let killed = Instant::now();
+    until_shared(&replicas).await?;
+    let seconds = killed.elapsed().as_secs_f64();
+    figures.set("takeover_seconds", seconds);
+    figures.set("takeover_clusters", lost as f64);
+    let text = format!(
+        "{seconds:.1} s for the {lost} clusters of the one that was killed; at most {SECONDS} s: {}",
+        verdict(seconds <= SECONDS)
+    );
+    figures.line("takeover by other replicas", text);
+
+    hub.run(&["delete", "resourceregistries", NAME]).await?;
+    for name in &names {
+        hub.run(&["delete", "clusters.cluster.karmada.io", name]).await?;
+    }
+    for replica in &replicas {
+        replica.terminate(Duration::from_secs(30)).await?;
+    }
+    Ok(())
+}
+
+fn start(fleet: &Fleet, number: usize) -> Result<Operator> {
+    let arguments = ["--allow-same-cluster".to_owned(), "--replicas".to_owned(), format!("--replica-name=replica-{number}")];
+    Operator::start(OperatorOptions {
+        kubeconfig: fleet.control_plane().kubeconfig(),
+        dir: fleet.dir().to_owned(),
+        arguments: arguments.into(),
+        ..OperatorOptions::default()
+    })
+}
+
+/// Waits until each cluster is read by exactly one of these.
+async fn until_shared(replicas: &[Operator]) -> Result<()> {
+    eventually("every cluster is read by one replica", DEADLINE, || async {
+        let mut read = Vec::new();
+        for replica in replicas {
+            read.extend(clusters_read_by(replica).await?);
+        }
+        let count = read.len();
+        read.sort_unstable();
+        read.dedup();
+        ensure!(count == CLUSTERS && read.len() == CLUSTERS, "{count} of {CLUSTERS}: {read:?}");
+        Ok(())
+    })
+    .await
+}
