@@ -6,12 +6,13 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
+use ahash::RandomState;
 use zstd::{
     dict::{DecoderDictionary, EncoderDictionary, from_continuous},
     zstd_safe::{CCtx, DCtx, compress_bound, get_error_name, get_frame_content_size},
 };
 
-use super::document::Document;
+use super::{document::Document, generations::Walk};
 use crate::query::ResourceName;
 
 /// How hard to pack. Of 1,000 bytes that level 3 leaves of a pod, level 19 takes another 20, in many times the time.
@@ -19,8 +20,8 @@ const LEVEL: i32 = 3;
 /// Documents after which the first dictionary of a kind is trained. Kinds with fewer are small anyhow.
 const FIRST_TRAINING: usize = 512;
 /// After so many times as many documents another one takes its place: the first ones of a list are of one namespace, and say little about the
-/// others.
-const TRAINING_FACTOR: usize = 8;
+/// others. What is packed by then is packed again, so that in all each document is packed about twice.
+const TRAINING_FACTOR: usize = 2;
 /// Documents that a dictionary is trained on, out of all so far.
 const SAMPLES: usize = 1_024;
 /// The largest dictionary. Objects of a kind repeat the same few kilobytes, with names of which there are more.
@@ -29,7 +30,7 @@ const DICTIONARY_BYTES: usize = 112 << 10;
 const MAX_OBJECT_BYTES: usize = 64 << 20;
 
 /// An object, packed.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Debug)]
 pub(super) struct Packed {
     dictionary: Option<Arc<Dictionary>>,
     bytes: Box<[u8]>,
@@ -39,12 +40,6 @@ pub(super) struct Packed {
 pub(super) struct Dictionary {
     packing: EncoderDictionary<'static>,
     unpacking: DecoderDictionary<'static>,
-}
-
-impl PartialEq for Dictionary {
-    fn eq(&self, other: &Self) -> bool {
-        std::ptr::eq(self, other)
-    }
 }
 
 impl fmt::Debug for Dictionary {
@@ -58,9 +53,8 @@ impl Packed {
         self.bytes.len()
     }
 
-    /// What stands before the object.
-    pub(super) fn before(&self, length: u32) -> &[u8] {
-        self.bytes.get(..length as usize).unwrap_or_default()
+    pub(super) fn is_packed_with(&self, dictionary: &Arc<Dictionary>) -> bool {
+        self.dictionary.as_ref().is_some_and(|own| Arc::ptr_eq(own, dictionary))
     }
 }
 
@@ -68,6 +62,15 @@ impl Packed {
 #[derive(Default)]
 pub(super) struct Codec {
     kinds: Mutex<BTreeMap<ResourceName, Kind>>,
+    hasher: RandomState,
+}
+
+/// Documents of one kind that are packed again, because there is a better dictionary.
+pub(super) struct Repacking {
+    pub(super) resource: ResourceName,
+    pub(super) dictionary: Arc<Dictionary>,
+    /// How far it is.
+    pub(super) walk: Walk,
 }
 
 /// How far the dictionary of a kind is.
@@ -77,11 +80,13 @@ struct Kind {
     samples: Vec<Weak<Document>>,
     seen: usize,
     next_training: usize,
+    /// How far packing with the dictionary again is; nothing if it is done, or if somebody is at it.
+    walk: Option<Walk>,
 }
 
 impl Default for Kind {
     fn default() -> Self {
-        Self { dictionary: None, samples: Vec::new(), seen: 0, next_training: FIRST_TRAINING }
+        Self { dictionary: None, samples: Vec::new(), seen: 0, next_training: FIRST_TRAINING, walk: None }
     }
 }
 
@@ -112,6 +117,29 @@ impl Codec {
         self.lock().get(resource)?.dictionary.clone()
     }
 
+    /// Tells objects apart: two that are different have the same one by a chance of one in 2⁶⁴, which nobody outside can better.
+    pub(super) fn fingerprint(&self, object: &[u8]) -> u64 {
+        self.hasher.hash_one(object)
+    }
+
+    /// What is to be packed again, to be handed back with [`put_back`](Self::put_back) unless it is done.
+    pub(super) fn take_repacking(&self) -> Option<Repacking> {
+        self.lock().iter_mut().find_map(|(resource, kind)| {
+            let dictionary = Arc::clone(kind.dictionary.as_ref()?);
+            Some(Repacking { resource: resource.clone(), dictionary, walk: kind.walk.take()? })
+        })
+    }
+
+    pub(super) fn put_back(&self, repacking: Repacking) {
+        let Repacking { resource, dictionary, walk } = repacking;
+        let mut kinds = self.lock();
+        let kind = kinds.get_mut(&resource);
+        // With a newer dictionary all begins anew.
+        if let Some(kind) = kind.filter(|kind| kind.dictionary.as_ref().is_some_and(|newest| Arc::ptr_eq(newest, &dictionary))) {
+            kind.walk = Some(walk);
+        }
+    }
+
     /// Learns from new documents.
     pub(super) fn learn<'d>(&self, documents: impl Iterator<Item = &'d Arc<Document>>) {
         let mut complete = Vec::new();
@@ -130,7 +158,9 @@ impl Codec {
             match train(&samples) {
                 Ok(dictionary) => {
                     tracing::debug!(resource = %resource.plural, samples = samples.len(), "trained a dictionary");
-                    self.lock().entry(resource).or_default().dictionary = Some(Arc::new(dictionary));
+                    let mut kinds = self.lock();
+                    let kind = kinds.entry(resource).or_default();
+                    (kind.dictionary, kind.walk) = (Some(Arc::new(dictionary)), Some(Walk::default()));
                 }
                 Err(error) => tracing::debug!(resource = %resource.plural, %error, "nothing to train a dictionary on"),
             }
@@ -162,8 +192,8 @@ impl Packer {
         Self { context: CCtx::create(), buffer: Vec::new() }
     }
 
-    /// Packs an object, with something before it that stays as it is.
-    pub(super) fn pack(&mut self, dictionary: Option<Arc<Dictionary>>, before: &[u8], object: &[u8]) -> io::Result<Packed> {
+    /// Packs an object.
+    pub(super) fn pack(&mut self, dictionary: Option<Arc<Dictionary>>, object: &[u8]) -> io::Result<Packed> {
         self.buffer.clear();
         self.buffer.reserve(compress_bound(object.len()));
         let packed = match &dictionary {
@@ -171,7 +201,7 @@ impl Packer {
             None => self.context.compress(&mut self.buffer, object, LEVEL),
         };
         packed.map_err(failure)?;
-        Ok(Packed { dictionary, bytes: [before, &self.buffer].concat().into() })
+        Ok(Packed { dictionary, bytes: self.buffer.as_slice().into() })
     }
 }
 
@@ -185,9 +215,9 @@ impl Unpacker {
         Self { context: DCtx::create() }
     }
 
-    /// The object that has so many bytes before it.
-    pub(super) fn unpack(&mut self, packed: &Packed, before: u32) -> io::Result<Vec<u8>> {
-        let bytes = packed.bytes.get(before as usize..).unwrap_or_default();
+    /// The object.
+    pub(super) fn unpack(&mut self, packed: &Packed) -> io::Result<Vec<u8>> {
+        let bytes = &*packed.bytes;
         let told = get_frame_content_size(bytes).ok().flatten();
         let length = told.and_then(|length| usize::try_from(length).ok()).filter(|length| *length <= MAX_OBJECT_BYTES);
         let length = length.ok_or_else(|| io::Error::other("a packed object does not tell its length"))?;

@@ -51,7 +51,7 @@ pub(super) struct Contents {
 impl Contents {
     /// Stores a document unless a newer version of it is here, or was.
     pub(super) fn index(&mut self, id: &str, draft: Draft) -> (Verdict, Option<Change>) {
-        let version = draft.content.parts.version;
+        let version = draft.content.version;
         let found = self.find(id);
         let before = found.and_then(|address| self.at(address)).cloned();
         let newest = before.as_ref().map(|document| document.version).or_else(|| self.tombstones.get(id));
@@ -60,7 +60,7 @@ impl Contents {
         }
         // A replay: nothing to do, and nothing to tell.
         if let Some(before) = &before
-            && before.equals(version, &draft.content.parts.packed)
+            && before.equals(version, draft.content.fingerprint)
         {
             return (Verdict::Indexed, None);
         }
@@ -113,7 +113,7 @@ impl Contents {
             let id = entry.document.id();
             let old = before.and_then(|before| before.at(before.find(&id)?)).cloned();
             let document = &entry.document;
-            let is_other = old.as_ref().is_none_or(|old| !old.equals(document.version, document.packed()));
+            let is_other = old.as_ref().is_none_or(|old| !old.equals(document.version, document.fingerprint));
             if is_other {
                 changes.push(Change { before: old, after: Some(Arc::clone(&entry.document)) });
             }
@@ -142,7 +142,7 @@ impl Contents {
             Some(table) => *table,
             None => {
                 let table = u32::try_from(self.tables.len()).ok()?;
-                self.tables.push(Table::default());
+                self.tables.push(Table::new(Arc::clone(&origin.vocabulary)));
                 self.by_resource.insert(origin.resource.clone(), table);
                 table
             }

@@ -1,12 +1,18 @@
 //! One stored object: what it is found and ordered by, and its JSON, packed.
 
-use std::{borrow::Cow, cmp::Ordering, io, sync::Arc};
+use std::{
+    borrow::Cow,
+    cmp::Ordering,
+    io,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use serde_json::{Value, json};
 
 use super::{
-    codec::{Packed, Unpacker},
-    terms::Term,
+    codec::{Dictionary, Packed, Packer, Unpacker},
+    draft::Content,
+    terms::{Vocabulary, read_numbers, write_numbers},
 };
 use crate::{
     model::{ClusterName, Version},
@@ -27,20 +33,25 @@ pub(super) struct Origin {
     pub(super) kind: Box<str>,
     /// What the ids begin with: `<apiVersion>/<kind>/`.
     pub(super) id_prefix: Box<str>,
+    /// What the numbers of their terms stand for.
+    pub(super) vocabulary: Arc<Vocabulary>,
 }
 
-/// One version of one object. Never changes: the next version is another document.
+/// One version of one object. Never changes, other than in how it is packed: the next version is another document.
 #[derive(Debug)]
 pub(super) struct Document {
     pub(super) origin: Arc<Origin>,
     pub(super) version: Version,
     pub(super) identity: Identity,
-    /// Bytes of namespace and name, which stand before the object in the same piece of memory.
+    /// Tells one object from another. See [`Codec::fingerprint`](super::codec::Codec::fingerprint).
+    pub(super) fingerprint: u64,
+    /// Namespace and name, and then the numbers of the terms: one piece of memory instead of two.
+    head: Box<[u8]>,
+    /// Bytes of namespace and name.
     path_len: u32,
     /// Seconds since 1970, which is all that API servers tell; 0 where it is not known.
     created: u32,
-    pub(super) terms: Box<[Arc<Term>]>,
-    packed: Packed,
+    packed: Mutex<Packed>,
 }
 
 /// A document's id and UID. Almost always both follow from 16 bytes.
@@ -72,26 +83,26 @@ pub(super) struct Place<'a> {
     pub(super) api_version: &'a str,
 }
 
-/// What a document is made of, besides what its table gives it.
-pub(super) struct Parts {
-    pub(super) version: Version,
-    pub(super) identity: Identity,
-    /// Bytes of the [`path`] that stands before the object.
-    pub(super) path_len: u32,
-    /// Seconds since 1970.
-    pub(super) created: Option<u32>,
-    pub(super) packed: Packed,
-}
-
 /// Namespace and name as documents keep them.
 pub(super) fn path(namespace: &str, name: &str) -> String {
     format!("{namespace}{SEPARATOR}{name}")
 }
 
 impl Document {
-    pub(super) fn new(origin: Arc<Origin>, parts: Parts, terms: Box<[Arc<Term>]>) -> Self {
-        let Parts { version, identity, path_len, created, packed } = parts;
-        Self { origin, version, identity, path_len, created: created.unwrap_or_default(), terms, packed }
+    pub(super) fn new(origin: Arc<Origin>, content: Content) -> Self {
+        let Content { version, identity, path, created, fingerprint, packed, terms } = content;
+        let mut numbers = origin.vocabulary.learn(terms.iter().map(|(key, value)| (&**key, &**value)));
+        numbers.sort_unstable();
+        let path_len = u32::try_from(path.len()).unwrap_or_default();
+        let mut head = path.into_bytes();
+        write_numbers(&numbers, &mut head);
+        let (head, created) = (head.into(), created.unwrap_or_default());
+        Self { origin, version, identity, fingerprint, head, path_len, created, packed: Mutex::new(packed) }
+    }
+
+    /// The numbers of its terms, in ascending order.
+    pub(super) fn terms(&self) -> impl Iterator<Item = u32> + '_ {
+        read_numbers(self.head.get(self.path_len as usize..).unwrap_or_default())
     }
 
     pub(super) fn namespace(&self) -> &str {
@@ -103,7 +114,7 @@ impl Document {
     }
 
     fn split(&self) -> (&str, &str) {
-        let path = str::from_utf8(self.packed.before(self.path_len)).unwrap_or_default();
+        let path = self.head.get(..self.path_len as usize).and_then(|path| str::from_utf8(path).ok()).unwrap_or_default();
         path.split_once(SEPARATOR).unwrap_or(("", path))
     }
 
@@ -146,21 +157,43 @@ impl Document {
 
     /// About how many bytes it takes.
     pub(super) fn footprint(&self) -> usize {
-        size_of::<Self>() + self.packed.len() + size_of_val(&*self.terms)
+        size_of::<Self>() + self.head.len() + self.packed().len()
     }
 
     /// The object as JSON.
     pub(super) fn object(&self, unpacker: &mut Unpacker) -> io::Result<Vec<u8>> {
-        unpacker.unpack(&self.packed, self.path_len)
+        unpacker.unpack(&self.packed())
+    }
+
+    /// Packs it with another dictionary, if it is not packed with that one already.
+    pub(super) fn pack_again(
+        &self,
+        dictionary: &Arc<Dictionary>,
+        packer: &mut Packer,
+        unpacker: &mut Unpacker,
+    ) -> io::Result<()> {
+        if self.packed().is_packed_with(dictionary) {
+            return Ok(());
+        }
+        let packed = packer.pack(Some(Arc::clone(dictionary)), &self.object(unpacker)?)?;
+        *self.packed() = packed;
+        Ok(())
     }
 
     /// Whether two documents of one id are the same.
-    pub(super) fn equals(&self, version: Version, packed: &Packed) -> bool {
-        self.version == version && self.packed == *packed
+    pub(super) fn equals(&self, version: Version, fingerprint: u64) -> bool {
+        self.version == version && self.fingerprint == fingerprint
     }
 
-    pub(super) fn packed(&self) -> &Packed {
-        &self.packed
+    /// Held while it is unpacked, by which only those wait who read the same object.
+    pub(super) fn packed(&self) -> MutexGuard<'_, Packed> {
+        self.packed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Document {
+    fn drop(&mut self) {
+        self.origin.vocabulary.forget(self.terms());
     }
 }
 

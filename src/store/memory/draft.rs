@@ -1,17 +1,21 @@
 //! Writes on their way into the store: read and packed before anything is locked.
 
-use std::{borrow::Cow, io};
+use std::{borrow::Cow, io, sync::Arc};
 
 use k8s_openapi::jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
-    codec::{Codec, Packer},
-    document::{Identity, Origin, Parts, path},
-    terms::{NAMESPACE, label_key},
+    codec::{Codec, Packed, Packer},
+    document::{Identity, Origin, path},
+    terms::{NAMESPACE, Vocabulary, label_key},
 };
-use crate::{bulk::Write, model::restore, query::ResourceName};
+use crate::{
+    bulk::Write,
+    model::{Version, restore},
+    query::ResourceName,
+};
 
 /// A document that cannot be kept, because it is none.
 #[derive(Debug, thiserror::Error)]
@@ -28,9 +32,16 @@ pub(super) struct Draft {
     pub(super) content: Content,
 }
 
-/// What it is made of.
+/// What a document is made of, besides its origin.
 pub(super) struct Content {
-    pub(super) parts: Parts,
+    pub(super) version: Version,
+    pub(super) identity: Identity,
+    /// Namespace and name, joined by [`path`].
+    pub(super) path: String,
+    /// Seconds since 1970.
+    pub(super) created: Option<u32>,
+    pub(super) fingerprint: u64,
+    pub(super) packed: Packed,
     /// Keys and values of its terms.
     pub(super) terms: Vec<(Cow<'static, str>, String)>,
 }
@@ -73,7 +84,13 @@ struct Metadata<'a> {
 }
 
 /// Reads and packs the document of a write.
-pub(super) fn draft(write: &Write, body: &[u8], codec: &Codec, packer: &mut Packer) -> Result<Draft, DraftError> {
+pub(super) fn draft(
+    write: &Write,
+    body: &[u8],
+    codec: &Codec,
+    vocabulary: &Arc<Vocabulary>,
+    packer: &mut Packer,
+) -> Result<Draft, DraftError> {
     let source: &RawValue = serde_json::from_slice(body)?;
     let head: Head<'_> = serde_json::from_str(source.get())?;
     let (cluster, object) = restore(source)?;
@@ -81,18 +98,19 @@ pub(super) fn draft(write: &Write, body: &[u8], codec: &Codec, packer: &mut Pack
     let Metadata { name, namespace, uid, created } = head.metadata;
     let resource = ResourceName::new(&group, &resource);
     let id_prefix = format!("{}/{}/", head.api_version, head.kind).into_boxed_str();
-    let path = path(&namespace, &name);
-    let packed = packer.pack(codec.dictionary(&resource), path.as_bytes(), object.get().as_bytes())?;
-    let parts = Parts {
+    let object = object.get().as_bytes();
+    let content = Content {
         version: write.version,
         identity: Identity::new(&write.id, &uid, &id_prefix),
-        path_len: u32::try_from(path.len()).unwrap_or_default(),
+        path: path(&namespace, &name),
         created: created.and_then(|text| text.parse::<Timestamp>().ok()).and_then(|time| time.as_second().try_into().ok()),
-        packed,
+        fingerprint: codec.fingerprint(object),
+        packed: packer.pack(codec.dictionary(&resource), object)?,
+        terms: terms(&namespace, labels, fields),
     };
     let (api_version, kind) = (head.api_version.into(), head.kind.into());
-    let origin = Origin { cluster, resource, api_version, kind, id_prefix };
-    Ok(Draft { origin, content: Content { parts, terms: terms(&namespace, labels, fields) } })
+    let origin = Origin { cluster, resource, api_version, kind, id_prefix, vocabulary: Arc::clone(vocabulary) };
+    Ok(Draft { origin, content })
 }
 
 /// Neither a label's key nor a field's path has a `=`.

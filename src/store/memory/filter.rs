@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{
     document::Document,
-    terms::{NAMESPACE, label_key},
+    terms::{NAMESPACE, Term, label_key},
 };
 use crate::{
     model::number::parse_integer,
@@ -78,9 +78,14 @@ impl Filter {
 
     /// Whether all of it holds for a document.
     pub(super) fn matches(&self, document: &Document) -> bool {
+        if self.conditions.is_empty() {
+            return true;
+        }
+        let words = document.origin.vocabulary.read();
+        let terms: Vec<&Term> = document.terms().filter_map(|number| words.term(number)).collect();
         self.conditions.iter().all(|condition| {
-            let holds = condition.test.holds(document) != condition.negated;
-            holds || condition.or_else.as_ref().is_some_and(|test| test.holds(document))
+            let holds = condition.test.holds(document, &terms) != condition.negated;
+            holds || condition.or_else.as_ref().is_some_and(|test| test.holds(document, &terms))
         })
     }
 
@@ -143,9 +148,8 @@ fn values_test<'v>(key: &str, values: impl Iterator<Item = &'v String>) -> Test 
 }
 
 impl Test {
-    fn holds(&self, document: &Document) -> bool {
-        let any =
-            |key: &str, holds: &dyn Fn(&str) -> bool| document.terms.iter().any(|term| term.key() == key && holds(term.value()));
+    fn holds(&self, document: &Document, terms: &[&Term]) -> bool {
+        let any = |key: &str, holds: &dyn Fn(&str) -> bool| terms.iter().any(|term| term.key() == key && holds(term.value()));
         match self {
             Self::Value { key, values } => any(key, &|value| values.contains(value)),
             Self::Key(key) => any(key, &|_| true),

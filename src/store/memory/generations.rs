@@ -4,15 +4,16 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
     contents::{Change, Contents},
+    document::Document,
     draft::Draft,
     filter::Filter,
-    order::Chunk,
+    order::{Chunk, Entry},
     table::Selected,
 };
 use crate::{
     bulk::{Verdict, Write},
     model::{ClusterName, IndexName, IndexPrefix},
-    query::Query,
+    query::{Query, ResourceName},
     store::{Checkpoints, Generation},
 };
 
@@ -36,6 +37,15 @@ pub(super) struct Step {
     pub(super) changes: Vec<Change>,
     /// Documents that are gone; to be dropped when nothing is locked any more.
     pub(super) removed: Vec<Contents>,
+}
+
+/// How far somebody is who goes through the documents of a kind, a few at a time.
+#[derive(Default)]
+pub(super) struct Walk {
+    /// The generation; nothing: the first.
+    target: Option<IndexName>,
+    /// The next position in it.
+    position: u32,
 }
 
 /// All generations, by the alias that they are written to.
@@ -151,6 +161,24 @@ impl Generations {
     /// Every document of a generation, as of now.
     pub(super) fn freeze(&self, generation: &Generation) -> Option<Vec<Arc<Chunk>>> {
         Some(self.get(generation)?.contents.freeze())
+    }
+
+    /// The next documents of a kind on a walk through all generations, `limit` at most; none at its end.
+    pub(super) fn next_documents(&self, resource: &ResourceName, walk: &mut Walk, limit: usize) -> Vec<Arc<Document>> {
+        let is_left = |target: &IndexName| walk.target.as_ref().is_none_or(|current| target >= current);
+        let left: Vec<(&IndexName, &Held)> = self.held.iter().filter(|(target, _)| is_left(target)).collect();
+        for (target, held) in left {
+            if walk.target.as_ref() != Some(target) {
+                *walk = Walk { target: Some(target.clone()), position: 0 };
+            }
+            let Some(table) = held.contents.table(resource) else { continue };
+            let entries: Vec<Entry> = table.from(walk.position).take(limit).collect();
+            if let Some(last) = entries.last() {
+                walk.position = last.position.saturating_add(1);
+                return entries.into_iter().map(|entry| entry.document).collect();
+            }
+        }
+        Vec::new()
     }
 
     pub(super) fn checkpoints(&self, cluster: &ClusterName) -> Option<Checkpoints> {

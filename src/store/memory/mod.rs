@@ -12,6 +12,7 @@ mod filter;
 mod generations;
 mod log;
 mod order;
+mod repacking;
 mod table;
 mod terms;
 mod view;
@@ -31,6 +32,7 @@ use self::{
     filter::Filter,
     generations::{Generations, Identity},
     log::Log,
+    terms::Vocabulary,
     view::{View, Views},
 };
 use super::{Checkpoints, Extent, Generation, Store, StoreError, Visit};
@@ -55,6 +57,7 @@ pub struct Memory {
 struct Shared {
     generations: RwLock<Generations>,
     codec: Codec,
+    vocabulary: Arc<Vocabulary>,
     views: Views,
     log: Arc<Log>,
 }
@@ -68,8 +71,13 @@ impl Default for Memory {
 impl Memory {
     /// Without any document.
     pub fn new() -> Self {
-        let shared =
-            Shared { generations: RwLock::default(), codec: Codec::default(), views: Views::new(), log: Arc::new(Log::new(1)) };
+        let shared = Shared {
+            generations: RwLock::default(),
+            codec: Codec::default(),
+            vocabulary: Arc::default(),
+            views: Views::new(),
+            log: Arc::new(Log::new(1)),
+        };
         Self { shared: Arc::new(shared), projection: "".into() }
     }
 
@@ -122,9 +130,13 @@ impl Shared {
         for some in writes.chunks(WRITES_AT_ONCE) {
             let drafts: Vec<Result<Option<Draft>, DraftError>> = some
                 .iter()
-                .map(|write| write.body.as_ref().map(|body| draft(write, body, &self.codec, &mut packer)).transpose())
+                .map(|write| {
+                    let body = write.body.as_ref();
+                    body.map(|body| draft(write, body, &self.codec, &self.vocabulary, &mut packer)).transpose()
+                })
                 .collect();
             self.apply(some, drafts, &mut verdicts);
+            self.pack_again(some.len(), &mut packer);
         }
         verdicts
     }

@@ -11,13 +11,12 @@ use super::{
     draft::Content,
     filter::{Condition, Filter, Test, is_over, is_under},
     order::{Chunk, Entry, Order},
-    terms::Terms,
+    terms::{Postings, Vocabulary},
 };
 
 /// How much longer it takes to find a document and put it in order than to pass one over in the order.
 const SORTING_COST: usize = 8;
 
-#[derive(Default)]
 pub(super) struct Table {
     documents: Vec<Option<Arc<Document>>>,
     /// Positions that nothing has.
@@ -25,7 +24,8 @@ pub(super) struct Table {
     used: RoaringBitmap,
     order: Order,
     names: HashTable<u32>,
-    terms: Terms,
+    postings: Postings,
+    vocabulary: Arc<Vocabulary>,
     hasher: RandomState,
 }
 
@@ -38,6 +38,20 @@ pub(super) struct Selected {
 }
 
 impl Table {
+    /// Without any document.
+    pub(super) fn new(vocabulary: Arc<Vocabulary>) -> Self {
+        Self {
+            documents: Vec::new(),
+            free: Vec::new(),
+            used: RoaringBitmap::new(),
+            order: Order::default(),
+            names: HashTable::new(),
+            postings: Postings::default(),
+            vocabulary,
+            hasher: RandomState::default(),
+        }
+    }
+
     pub(super) fn len(&self) -> usize {
         self.documents.len() - self.free.len()
     }
@@ -52,9 +66,9 @@ impl Table {
             // Four thousand million objects of one kind in one cluster do not fit into any memory.
             return u32::MAX;
         };
-        let Content { parts, terms } = content;
-        let terms = terms.iter().map(|(key, value)| self.terms.add(key, value, position)).collect();
-        self.place(position, Document::new(origin, parts, terms));
+        let document = Document::new(origin, content);
+        self.postings.add(&self.vocabulary.read(), document.terms(), position);
+        self.place(position, document);
         position
     }
 
@@ -76,9 +90,7 @@ impl Table {
     /// Takes a document out.
     pub(super) fn remove(&mut self, position: u32) -> Option<Arc<Document>> {
         let document = Arc::clone(self.get(position)?);
-        for term in &document.terms {
-            self.terms.remove(term, position);
-        }
+        self.postings.remove(&self.vocabulary.read(), document.terms(), position);
         let hash = self.hasher.hash_one(document.name());
         if let Ok(entry) = self.names.find_entry(hash, |other| *other == position) {
             entry.remove();
@@ -93,6 +105,12 @@ impl Table {
     /// Every document, in order.
     pub(super) fn freeze(&self) -> Vec<Arc<Chunk>> {
         self.order.freeze()
+    }
+
+    /// The documents from a position on.
+    pub(super) fn from(&self, position: u32) -> impl Iterator<Item = Entry> + '_ {
+        let end = u32::try_from(self.documents.len()).unwrap_or(u32::MAX);
+        (position..end).filter_map(|position| Some(Entry { position, document: Arc::clone(self.get(position)?) }))
     }
 
     /// The documents for which a filter holds. `limit`: how many of them are asked for first.
@@ -141,13 +159,17 @@ impl Table {
     }
 
     fn with(&self, test: &Test) -> RoaringBitmap {
+        let with_value_that =
+            |key: &str, holds: &dyn Fn(&str) -> bool| self.postings.with_value_that(&self.vocabulary.read(), key, holds);
         match test {
-            Test::Value { key, values } => self.terms.with_value(key, values.iter().map(String::as_str)),
-            Test::Key(key) => self.terms.with_value_that(key, |_| true),
+            Test::Value { key, values } => {
+                self.postings.with_value(&self.vocabulary.read(), key, values.iter().map(String::as_str))
+            }
+            Test::Key(key) => with_value_that(key, &|_| true),
             Test::NotEmpty(key) if key == "metadata.name" => self.used.clone(),
-            Test::NotEmpty(key) => self.terms.with_value_that(key, |value| !value.is_empty()),
-            Test::Over(key, bound) => self.terms.with_value_that(key, |value| is_over(value, *bound)),
-            Test::Under(key, bound) => self.terms.with_value_that(key, |value| is_under(value, *bound)),
+            Test::NotEmpty(key) => with_value_that(key, &|value| !value.is_empty()),
+            Test::Over(key, bound) => with_value_that(key, &|value| is_over(value, *bound)),
+            Test::Under(key, bound) => with_value_that(key, &|value| is_under(value, *bound)),
             Test::Name(names) => names.iter().flat_map(|name| self.named(name)).collect(),
             Test::Nothing => RoaringBitmap::new(),
         }

@@ -1,12 +1,13 @@
 //! Terms: what documents are found by, and the positions of the documents that have them.
 
 use std::{
-    borrow::{Borrow, Cow},
-    hash::{Hash, Hasher},
-    sync::Arc,
+    borrow::Cow,
+    fmt,
+    sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
 };
 
-use ahash::AHashMap;
+use ahash::{AHashMap, RandomState};
+use hashbrown::HashTable;
 use roaring::RoaringBitmap;
 
 /// What the keys of labels begin with, so that no label is taken for a field: no field path has a blank.
@@ -19,50 +20,157 @@ pub(super) fn label_key(label: &str) -> Cow<'static, str> {
     Cow::Owned(format!("{LABEL}{label}"))
 }
 
-/// A key and a value that a document has.
-#[derive(Debug, PartialEq, Eq)]
+/// A key and a value that documents have.
 pub(super) struct Term {
     /// Key and value.
     text: Box<str>,
-    key_len: usize,
+    key_len: u32,
+    /// How many documents have it.
+    users: u32,
 }
 
 impl Term {
-    fn new(key: &str, value: &str) -> Self {
-        Self { text: format!("{key}{value}").into(), key_len: key.len() }
-    }
-
     pub(super) fn key(&self) -> &str {
-        &self.text[..self.key_len]
+        &self.text[..self.key_len as usize]
     }
 
     pub(super) fn value(&self) -> &str {
-        &self.text[self.key_len..]
+        &self.text[self.key_len as usize..]
     }
 }
 
-/// A term that is looked up by its value.
-struct ByValue(Arc<Term>);
+/// The terms of all documents, each with a number. A number stands for the same term as long as any document has it, stored or only kept by
+/// a view or by the log.
+///
+/// Its lock is the innermost one: whoever holds it neither takes another one nor drops a document.
+#[derive(Default)]
+pub(super) struct Vocabulary {
+    words: RwLock<Words>,
+}
 
-impl Borrow<str> for ByValue {
-    fn borrow(&self) -> &str {
-        self.0.value()
+/// A vocabulary that is read.
+#[derive(Default)]
+pub(super) struct Words {
+    terms: Vec<Term>,
+    /// Numbers that nothing has.
+    free: Vec<u32>,
+    numbers: HashTable<u32>,
+    hasher: RandomState,
+}
+
+impl fmt::Debug for Vocabulary {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("Vocabulary")
     }
 }
 
-impl Hash for ByValue {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.0.value().hash(state);
-    }
-}
-
-impl PartialEq for ByValue {
+impl PartialEq for Vocabulary {
     fn eq(&self, other: &Self) -> bool {
-        self.0.value() == other.0.value()
+        std::ptr::eq(self, other)
     }
 }
 
-impl Eq for ByValue {}
+impl Eq for Vocabulary {}
+
+impl Vocabulary {
+    pub(super) fn read(&self) -> RwLockReadGuard<'_, Words> {
+        self.words.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock(&self) -> RwLockWriteGuard<'_, Words> {
+        self.words.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The numbers of a new document's terms, which it has to [forget](Self::forget).
+    pub(super) fn learn<'t>(&self, terms: impl Iterator<Item = (&'t str, &'t str)>) -> Vec<u32> {
+        let mut words = self.lock();
+        terms.map(|(key, value)| words.learn(key, value)).collect()
+    }
+
+    /// Says that a document with those terms is gone.
+    pub(super) fn forget(&self, numbers: impl Iterator<Item = u32>) {
+        let mut words = self.lock();
+        numbers.for_each(|number| words.forget(number));
+    }
+}
+
+impl Words {
+    pub(super) fn term(&self, number: u32) -> Option<&Term> {
+        self.terms.get(number as usize)
+    }
+
+    /// The number of a term that a document has.
+    fn number(&self, key: &str, value: &str) -> Option<u32> {
+        let is_it = |number: &u32| self.term(*number).is_some_and(|term| term.key() == key && term.value() == value);
+        self.numbers.find(self.hasher.hash_one((key, value)), is_it).copied()
+    }
+
+    fn learn(&mut self, key: &str, value: &str) -> u32 {
+        if let Some(number) = self.number(key, value) {
+            self.terms[number as usize].users += 1;
+            return number;
+        }
+        // Four thousand million terms, or bytes of one key, do not fit into any memory or request.
+        let key_len = u32::try_from(key.len()).unwrap_or_default();
+        let term = Term { text: format!("{key}{value}").into(), key_len, users: 1 };
+        let number = self.free.pop().unwrap_or(u32::try_from(self.terms.len()).unwrap_or(u32::MAX));
+        match self.terms.get_mut(number as usize) {
+            Some(slot) => *slot = term,
+            None => self.terms.push(term),
+        }
+        let Self { terms, numbers, hasher, .. } = self;
+        numbers.insert_unique(hasher.hash_one((key, value)), number, |other| hash_of_term(terms, hasher, *other));
+        number
+    }
+
+    fn forget(&mut self, number: u32) {
+        let Some(term) = self.terms.get_mut(number as usize) else { return };
+        term.users -= 1;
+        if term.users > 0 {
+            return;
+        }
+        let hash = hash_of_term(&self.terms, &self.hasher, number);
+        if let Ok(entry) = self.numbers.find_entry(hash, |other| *other == number) {
+            entry.remove();
+        }
+        self.terms[number as usize].text = Box::default();
+        self.terms[number as usize].key_len = 0;
+        self.free.push(number);
+    }
+}
+
+fn hash_of_term(terms: &[Term], hasher: &RandomState, number: u32) -> u64 {
+    terms.get(number as usize).map_or(0, |term| hasher.hash_one((term.key(), term.value())))
+}
+
+/// Adds ascending numbers to some bytes, each as what it is more than the one before, in seven bits for each byte.
+pub(super) fn write_numbers(numbers: &[u32], bytes: &mut Vec<u8>) {
+    let mut last = 0;
+    for number in numbers {
+        let mut rest = number - last;
+        while rest >= 0x80 {
+            bytes.push(rest.to_le_bytes()[0] | 0x80);
+            rest >>= 7;
+        }
+        bytes.push(rest.to_le_bytes()[0]);
+        last = *number;
+    }
+}
+
+/// The numbers that [`write_numbers`] has written.
+pub(super) fn read_numbers(bytes: &[u8]) -> impl Iterator<Item = u32> + '_ {
+    let (mut number, mut shift, mut more) = (0, 0, 0);
+    bytes.iter().filter_map(move |byte| {
+        more |= u32::from(byte & 0x7f) << shift;
+        shift += 7;
+        if byte & 0x80 != 0 {
+            return None;
+        }
+        number += more;
+        (shift, more) = (0, 0);
+        Some(number)
+    })
+}
 
 /// The positions of documents. Many terms have but one.
 enum Positions {
@@ -102,58 +210,53 @@ impl Positions {
     }
 }
 
-/// Every term of a table, by key and value.
+/// The positions of a table's documents, by the keys and the numbers of their terms.
 #[derive(Default)]
-pub(super) struct Terms {
-    by_key: AHashMap<Box<str>, AHashMap<ByValue, Positions>>,
+pub(super) struct Postings {
+    by_key: AHashMap<Box<str>, AHashMap<u32, Positions>>,
 }
 
-impl Terms {
-    /// Says that the document at a position has a term.
-    pub(super) fn add(&mut self, key: &str, value: &str, position: u32) -> Arc<Term> {
-        if !self.by_key.contains_key(key) {
-            self.by_key.insert(key.into(), AHashMap::new());
-        }
-        // It has just been put there.
-        let Some(values) = self.by_key.get_mut(key) else { return Arc::new(Term::new(key, value)) };
-        if let Some((ByValue(term), _)) = values.get_key_value(value) {
-            let term = Arc::clone(term);
-            if let Some(positions) = values.get_mut(value) {
-                positions.insert(position);
+impl Postings {
+    /// Says that the document at a position has some terms.
+    pub(super) fn add(&mut self, words: &Words, numbers: impl Iterator<Item = u32>, position: u32) {
+        for number in numbers {
+            let Some(term) = words.term(number) else { continue };
+            if !self.by_key.contains_key(term.key()) {
+                self.by_key.insert(term.key().into(), AHashMap::new());
             }
-            return term;
+            let Some(terms) = self.by_key.get_mut(term.key()) else { continue };
+            terms.entry(number).or_insert(Positions::One(position)).insert(position);
         }
-        let term = Arc::new(Term::new(key, value));
-        values.insert(ByValue(Arc::clone(&term)), Positions::One(position));
-        term
     }
 
     /// Takes that back. What nothing has any more is forgotten.
-    pub(super) fn remove(&mut self, term: &Term, position: u32) {
-        let Some(values) = self.by_key.get_mut(term.key()) else { return };
-        let Some(positions) = values.get_mut(term.value()) else { return };
-        if positions.remove(position) {
-            values.remove(term.value());
-        }
-        if values.is_empty() {
-            self.by_key.remove(term.key());
+    pub(super) fn remove(&mut self, words: &Words, numbers: impl Iterator<Item = u32>, position: u32) {
+        for number in numbers {
+            let Some(term) = words.term(number) else { continue };
+            let Some(terms) = self.by_key.get_mut(term.key()) else { continue };
+            if terms.get_mut(&number).is_some_and(|positions| positions.remove(position)) {
+                terms.remove(&number);
+            }
+            if terms.is_empty() {
+                self.by_key.remove(term.key());
+            }
         }
     }
 
     /// The positions of documents that have one of some values.
-    pub(super) fn with_value<'v>(&self, key: &str, values: impl Iterator<Item = &'v str>) -> RoaringBitmap {
+    pub(super) fn with_value<'v>(&self, words: &Words, key: &str, values: impl Iterator<Item = &'v str>) -> RoaringBitmap {
         let mut found = RoaringBitmap::new();
-        if let Some(known) = self.by_key.get(key) {
-            values.filter_map(|value| known.get(value)).for_each(|positions| positions.add_to(&mut found));
-        }
+        let Some(terms) = self.by_key.get(key) else { return found };
+        let numbers = values.filter_map(|value| words.number(key, value));
+        numbers.filter_map(|number| terms.get(&number)).for_each(|positions| positions.add_to(&mut found));
         found
     }
 
     /// The positions of documents that have a value of which this holds.
-    pub(super) fn with_value_that(&self, key: &str, holds: impl Fn(&str) -> bool) -> RoaringBitmap {
+    pub(super) fn with_value_that(&self, words: &Words, key: &str, holds: impl Fn(&str) -> bool) -> RoaringBitmap {
         let mut found = RoaringBitmap::new();
-        for (ByValue(term), positions) in self.by_key.get(key).into_iter().flatten() {
-            if holds(term.value()) {
+        for (number, positions) in self.by_key.get(key).into_iter().flatten() {
+            if words.term(*number).is_some_and(|term| holds(term.value())) {
                 positions.add_to(&mut found);
             }
         }
@@ -167,15 +270,41 @@ mod tests {
 
     #[test]
     fn terms_that_nothing_has_any_more_are_forgotten() {
-        let mut terms = Terms::default();
-        let first = terms.add("label app", "web", 1);
-        let again = terms.add("label app", "web", 2);
-        assert!(Arc::ptr_eq(&first, &again));
-        let of = |terms: &Terms| terms.with_value("label app", ["web", "db"].into_iter()).iter().collect::<Vec<_>>();
-        assert_eq!(of(&terms), [1, 2]);
-        terms.remove(&first, 1);
-        assert_eq!(of(&terms), [2]);
-        terms.remove(&first, 2);
-        assert!(terms.by_key.is_empty());
+        let vocabulary = Vocabulary::default();
+        let mut postings = Postings::default();
+        let web = [("label app", "web")];
+        let first = vocabulary.learn(web.into_iter());
+        let again = vocabulary.learn(web.into_iter());
+        assert_eq!(first, again);
+        postings.add(&vocabulary.read(), first.iter().copied(), 1);
+        postings.add(&vocabulary.read(), first.iter().copied(), 2);
+        let of = |postings: &Postings| {
+            let values = ["web", "db"].into_iter();
+            postings.with_value(&vocabulary.read(), "label app", values).iter().collect::<Vec<_>>()
+        };
+        assert_eq!(of(&postings), [1, 2]);
+        postings.remove(&vocabulary.read(), first.iter().copied(), 1);
+        vocabulary.forget(first.iter().copied());
+        assert_eq!(of(&postings), [2]);
+        postings.remove(&vocabulary.read(), first.iter().copied(), 2);
+        vocabulary.forget(first.iter().copied());
+        assert!(postings.by_key.is_empty() && vocabulary.read().numbers.is_empty());
+        assert_eq!(vocabulary.learn([("label app", "db")].into_iter()), first, "a number that is free is used again");
+    }
+
+    #[test]
+    fn keys_and_values_that_make_the_same_text_are_different_terms() {
+        let vocabulary = Vocabulary::default();
+        let numbers = vocabulary.learn([("label a", "bc"), ("label ab", "c")].into_iter());
+        assert_ne!(numbers[0], numbers[1]);
+    }
+
+    #[test]
+    fn numbers_are_read_as_they_were_written() {
+        for numbers in [&[][..], &[0], &[0, 0, 127, 128, 16_383, 16_384, u32::MAX - 1, u32::MAX]] {
+            let mut bytes = Vec::new();
+            write_numbers(numbers, &mut bytes);
+            assert_eq!(read_numbers(&bytes).collect::<Vec<_>>(), numbers);
+        }
     }
 }
