@@ -91,11 +91,9 @@ pub(super) fn path(namespace: &str, name: &str) -> String {
 impl Document {
     pub(super) fn new(origin: Arc<Origin>, content: Content) -> Self {
         let Content { version, identity, path, created, fingerprint, packed, terms } = content;
-        let mut numbers = origin.vocabulary.learn(terms.iter().map(|(key, value)| (&**key, &**value)));
-        numbers.sort_unstable();
         let path_len = u32::try_from(path.len()).unwrap_or_default();
         let mut head = path.into_bytes();
-        write_numbers(&numbers, &mut head);
+        write_numbers(&terms.take(), &mut head);
         let (head, created) = (head.into(), created.unwrap_or_default());
         Self { origin, version, identity, fingerprint, head, path_len, created, packed: Mutex::new(packed) }
     }

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use super::{
     codec::{Codec, Packed, Packer},
     document::{Identity, Origin, path},
-    terms::{NAMESPACE, Vocabulary, label_key},
+    terms::{Learned, NAMESPACE, Vocabulary, label_key},
 };
 use crate::{
     bulk::Write,
@@ -42,8 +42,7 @@ pub(super) struct Content {
     pub(super) created: Option<u32>,
     pub(super) fingerprint: u64,
     pub(super) packed: Packed,
-    /// Keys and values of its terms.
-    pub(super) terms: Vec<(Cow<'static, str>, String)>,
+    pub(super) terms: Learned,
 }
 
 /// The parts of a document that are looked at.
@@ -99,6 +98,10 @@ pub(super) fn draft(
     let resource = ResourceName::new(&group, &resource);
     let id_prefix = format!("{}/{}/", head.api_version, head.kind).into_boxed_str();
     let object = object.get().as_bytes();
+    // Now, and not when it is stored, so that no text is left between what stays in memory.
+    let terms = terms(&namespace, labels, fields);
+    let learned = vocabulary.learn(terms.iter().map(|(key, value)| (&**key, &**value)));
+    drop(terms);
     let content = Content {
         version: write.version,
         identity: Identity::new(&write.id, &uid, &id_prefix),
@@ -106,7 +109,7 @@ pub(super) fn draft(
         created: created.and_then(|text| text.parse::<Timestamp>().ok()).and_then(|time| time.as_second().try_into().ok()),
         fingerprint: codec.fingerprint(object),
         packed: packer.pack(codec.dictionary(&resource), object)?,
-        terms: terms(&namespace, labels, fields),
+        terms: learned,
     };
     let (api_version, kind) = (head.api_version.into(), head.kind.into());
     let origin = Origin { cluster, resource, api_version, kind, id_prefix, vocabulary: Arc::clone(vocabulary) };

@@ -3,7 +3,7 @@
 use std::{
     borrow::Cow,
     fmt,
-    sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
+    sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
 };
 
 use ahash::{AHashMap, RandomState};
@@ -81,16 +81,39 @@ impl Vocabulary {
         self.words.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The numbers of a new document's terms, which it has to [forget](Self::forget).
-    pub(super) fn learn<'t>(&self, terms: impl Iterator<Item = (&'t str, &'t str)>) -> Vec<u32> {
+    /// The numbers of a new document's terms.
+    pub(super) fn learn<'t>(self: &Arc<Self>, terms: impl Iterator<Item = (&'t str, &'t str)>) -> Learned {
         let mut words = self.lock();
-        terms.map(|(key, value)| words.learn(key, value)).collect()
+        let mut numbers: Vec<u32> = terms.map(|(key, value)| words.learn(key, value)).collect();
+        numbers.sort_unstable();
+        Learned { vocabulary: Arc::clone(self), numbers }
     }
 
     /// Says that a document with those terms is gone.
     pub(super) fn forget(&self, numbers: impl Iterator<Item = u32>) {
         let mut words = self.lock();
         numbers.for_each(|number| words.forget(number));
+    }
+}
+
+/// Numbers of terms, in ascending order. Forgotten when dropped, unless a document has taken them: it may be superseded before it is stored.
+pub(super) struct Learned {
+    vocabulary: Arc<Vocabulary>,
+    numbers: Vec<u32>,
+}
+
+impl Learned {
+    /// For a document, which has to [forget](Vocabulary::forget) them.
+    pub(super) fn take(mut self) -> Vec<u32> {
+        std::mem::take(&mut self.numbers)
+    }
+}
+
+impl Drop for Learned {
+    fn drop(&mut self) {
+        if !self.numbers.is_empty() {
+            self.vocabulary.forget(self.numbers.drain(..));
+        }
     }
 }
 
@@ -173,39 +196,64 @@ pub(super) fn read_numbers(bytes: &[u8]) -> impl Iterator<Item = u32> + '_ {
 }
 
 /// The positions of documents. Many terms have but one.
+#[derive(Clone, Copy)]
 enum Positions {
     One(u32),
-    Many(Box<RoaringBitmap>),
+    /// The number of a set.
+    Many(u32),
 }
 
-impl Positions {
-    fn insert(&mut self, position: u32) {
-        match self {
-            Self::One(only) if *only == position => {}
-            Self::One(only) => *self = Self::Many(Box::new(RoaringBitmap::from_iter([*only, position]))),
-            Self::Many(positions) => {
-                positions.insert(position);
+/// Sets of positions, by numbers: half the size of pointers, in maps of which most entries have none.
+#[derive(Default)]
+struct Sets {
+    sets: Vec<RoaringBitmap>,
+    /// Numbers that nothing has.
+    free: Vec<u32>,
+}
+
+impl Sets {
+    fn insert(&mut self, positions: &mut Positions, position: u32) {
+        match *positions {
+            Positions::One(only) if only == position => {}
+            Positions::One(only) => *positions = Positions::Many(self.add([only, position].into())),
+            Positions::Many(number) => {
+                self.sets[number as usize].insert(position);
             }
         }
+    }
+
+    fn add(&mut self, set: RoaringBitmap) -> u32 {
+        if let Some(number) = self.free.pop() {
+            self.sets[number as usize] = set;
+            return number;
+        }
+        self.sets.push(set);
+        // Fewer than there are terms, whose numbers are as large.
+        u32::try_from(self.sets.len() - 1).unwrap_or(u32::MAX)
     }
 
     /// Whether none is left.
-    fn remove(&mut self, position: u32) -> bool {
-        match self {
-            Self::One(only) => *only == position,
-            Self::Many(positions) => {
-                positions.remove(position);
-                positions.is_empty()
-            }
+    fn remove(&mut self, positions: Positions, position: u32) -> bool {
+        let number = match positions {
+            Positions::One(only) => return only == position,
+            Positions::Many(number) => number,
+        };
+        let set = &mut self.sets[number as usize];
+        set.remove(position);
+        if !set.is_empty() {
+            return false;
         }
+        *set = RoaringBitmap::new();
+        self.free.push(number);
+        true
     }
 
-    fn add_to(&self, all: &mut RoaringBitmap) {
-        match self {
-            Self::One(only) => {
-                all.insert(*only);
+    fn add_to(&self, positions: Positions, all: &mut RoaringBitmap) {
+        match positions {
+            Positions::One(only) => {
+                all.insert(only);
             }
-            Self::Many(positions) => *all |= &**positions,
+            Positions::Many(number) => *all |= &self.sets[number as usize],
         }
     }
 }
@@ -214,6 +262,7 @@ impl Positions {
 #[derive(Default)]
 pub(super) struct Postings {
     by_key: AHashMap<Box<str>, AHashMap<u32, Positions>>,
+    sets: Sets,
 }
 
 impl Postings {
@@ -225,7 +274,7 @@ impl Postings {
                 self.by_key.insert(term.key().into(), AHashMap::new());
             }
             let Some(terms) = self.by_key.get_mut(term.key()) else { continue };
-            terms.entry(number).or_insert(Positions::One(position)).insert(position);
+            self.sets.insert(terms.entry(number).or_insert(Positions::One(position)), position);
         }
     }
 
@@ -234,7 +283,7 @@ impl Postings {
         for number in numbers {
             let Some(term) = words.term(number) else { continue };
             let Some(terms) = self.by_key.get_mut(term.key()) else { continue };
-            if terms.get_mut(&number).is_some_and(|positions| positions.remove(position)) {
+            if terms.get(&number).is_some_and(|positions| self.sets.remove(*positions, position)) {
                 terms.remove(&number);
             }
             if terms.is_empty() {
@@ -248,7 +297,7 @@ impl Postings {
         let mut found = RoaringBitmap::new();
         let Some(terms) = self.by_key.get(key) else { return found };
         let numbers = values.filter_map(|value| words.number(key, value));
-        numbers.filter_map(|number| terms.get(&number)).for_each(|positions| positions.add_to(&mut found));
+        numbers.filter_map(|number| terms.get(&number)).for_each(|positions| self.sets.add_to(*positions, &mut found));
         found
     }
 
@@ -257,7 +306,7 @@ impl Postings {
         let mut found = RoaringBitmap::new();
         for (number, positions) in self.by_key.get(key).into_iter().flatten() {
             if words.term(*number).is_some_and(|term| holds(term.value())) {
-                positions.add_to(&mut found);
+                self.sets.add_to(*positions, &mut found);
             }
         }
         found
@@ -270,11 +319,11 @@ mod tests {
 
     #[test]
     fn terms_that_nothing_has_any_more_are_forgotten() {
-        let vocabulary = Vocabulary::default();
+        let vocabulary = Arc::new(Vocabulary::default());
         let mut postings = Postings::default();
         let web = [("label app", "web")];
-        let first = vocabulary.learn(web.into_iter());
-        let again = vocabulary.learn(web.into_iter());
+        let first = vocabulary.learn(web.into_iter()).take();
+        let again = vocabulary.learn(web.into_iter()).take();
         assert_eq!(first, again);
         postings.add(&vocabulary.read(), first.iter().copied(), 1);
         postings.add(&vocabulary.read(), first.iter().copied(), 2);
@@ -289,13 +338,16 @@ mod tests {
         postings.remove(&vocabulary.read(), first.iter().copied(), 2);
         vocabulary.forget(first.iter().copied());
         assert!(postings.by_key.is_empty() && vocabulary.read().numbers.is_empty());
-        assert_eq!(vocabulary.learn([("label app", "db")].into_iter()), first, "a number that is free is used again");
+        let other = vocabulary.learn([("label app", "db")].into_iter());
+        assert_eq!(other.numbers, first, "a number that is free is used again");
+        drop(other);
+        assert!(vocabulary.read().numbers.is_empty(), "no document has taken it");
     }
 
     #[test]
     fn keys_and_values_that_make_the_same_text_are_different_terms() {
-        let vocabulary = Vocabulary::default();
-        let numbers = vocabulary.learn([("label a", "bc"), ("label ab", "c")].into_iter());
+        let vocabulary = Arc::new(Vocabulary::default());
+        let numbers = vocabulary.learn([("label a", "bc"), ("label ab", "c")].into_iter()).take();
         assert_ne!(numbers[0], numbers[1]);
     }
 
