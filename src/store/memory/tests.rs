@@ -139,6 +139,26 @@ async fn a_kind_with_many_objects_gets_a_dictionary_and_they_read_as_before() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn the_log_knows_the_labels_of_what_is_gone_when_others_are_in_use() {
+    let memory = Memory::new();
+    let generation = live(&memory, "a").await;
+    memory.write(&[write(&generation, 1, 5, Some("web"))]).await.unwrap();
+    memory.write(&[write(&generation, 1, 6, None)]).await.unwrap();
+    memory.write(&[write(&generation, 2, 7, Some("api"))]).await.unwrap();
+    let kinds = async |labels: &str| {
+        let mut watch = memory.watch(&query(labels), 1).unwrap();
+        let mut kinds: Vec<EventKind> = Vec::new();
+        while watch.sequence() < 4 {
+            let Ok(events) = tokio::time::timeout(Duration::from_millis(200), watch.next()).await else { break };
+            kinds.extend(events.unwrap().iter().map(|event| event.kind));
+        }
+        kinds
+    };
+    assert_eq!(kinds("app=web").await, [EventKind::Added, EventKind::Deleted]);
+    assert_eq!(kinds("app=api").await, [EventKind::Added]);
+}
+
 #[tokio::test]
 async fn clusters_that_come_and_go_are_events_like_any_others() {
     let memory = Memory::new();
