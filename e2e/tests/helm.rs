@@ -50,11 +50,12 @@ async fn the_charts_service_account_may_run_the_operator_and_nothing_more() {
     hub.create_namespace(SECRETS).await.unwrap();
     let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("../helm/fleetdex").display().to_string();
     let secrets = format!("secrets[0].namespace={SECRETS}");
-    let install =
-        ["install", "fleetdex", &chart, "-n", NAMESPACE, "--create-namespace", "--set", &secrets, "--set", "clusterStatus=true"];
-    let notes = helm(control_plane, &install).await;
+    let values = ["--set", &secrets, "--set", "clusterStatus=true", "--set", "replicas=2"];
+    let install = ["install", "fleetdex", &chart, "-n", NAMESPACE, "--create-namespace"];
+    let notes = helm(control_plane, &[&install[..], &values].concat()).await;
     let manifest = helm(control_plane, &["get", "manifest", "fleetdex", "-n", NAMESPACE]).await;
     assert!(manifest.contains("name: FLEETDEX_LEAVE_CLUSTER_STATUS\n              value: \"false\""), "{manifest}");
+    assert!(manifest.contains("name: FLEETDEX_REPLICAS\n              value: \"true\""), "{manifest}");
     assert!(notes.contains("kubectl get resourceregistries"), "{notes}");
     eventually("the CRDs are served", PATIENCE, || async {
         hub.get("apis/cluster.karmada.io/v1alpha1/clusters").await?;
@@ -68,7 +69,10 @@ async fn the_charts_service_account_may_run_the_operator_and_nothing_more() {
         kubeconfig: kubeconfig.clone(),
         dir: fleet.dir().to_owned(),
         arguments: flags(),
-        environment: Vec::new(),
+        // As the chart has them for several replicas.
+        environment: [("REPLICAS", "true"), ("REPLICA_NAME", "fleetdex-0"), ("REPLICA_NAMESPACE", NAMESPACE)]
+            .map(|(name, value)| (format!("FLEETDEX_{name}"), value.to_owned()))
+            .into(),
     })
     .unwrap();
     operator.wait_ready(PATIENCE).await.unwrap();
@@ -110,6 +114,11 @@ async fn the_charts_service_account_may_run_the_operator_and_nothing_more() {
     .await
     .unwrap();
     assert_eq!(indices(&opensearch, "fleetdex").await.unwrap(), [""; 0]);
+    let report = format!("api/v1/namespaces/{NAMESPACE}/configmaps/fleetdex-replica-fleetdex-0");
+    assert!(hub.find(&report).await.unwrap().is_some(), "the replica made no report of its share");
+    assert!(operator.terminate(PATIENCE).await.unwrap().success());
+    let lease = format!("apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/fleetdex-replica-fleetdex-0");
+    assert!(hub.find(&lease).await.unwrap().is_none(), "a replica that left in good order left its Lease behind");
     let log = fs::read_to_string(operator.process().log()).unwrap();
     let refused: Vec<&str> = log.lines().filter(|line| line.contains("orbidden")).collect();
     assert!(refused.is_empty(), "the operator wanted more than the chart allows:\n{}", refused.join("\n"));
