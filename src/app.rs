@@ -27,7 +27,7 @@ use crate::{
         karmada,
         plan::{Plan, Stream},
     },
-    replicas::{self, ReplicaName, Replicas, Share},
+    replicas::{self, ReplicaName, Replicas},
     server::{Catalog, Entry, Followed, Server, ServerArgs, Telemetry, listen::Listener},
     store::memory::Memory,
     telemetry::{
@@ -267,13 +267,13 @@ async fn owner(hub: &Client) -> String {
 struct CatalogWriter(watch::Sender<Arc<Catalog>>);
 
 impl Publish for CatalogWriter {
-    fn publish(&self, plan: &Plan, fleet: &Fleet, members: &BTreeMap<ClusterName, MemberState>, share: &Share) {
-        self.0.send_replace(Arc::new(catalog(plan, fleet, members, share)));
+    fn publish(&self, plan: &Plan, fleet: &Fleet, members: &BTreeMap<ClusterName, MemberState>) {
+        self.0.send_replace(Arc::new(catalog(plan, fleet, members)));
     }
 }
 
 /// What can be asked for.
-pub(crate) fn catalog(plan: &Plan, fleet: &Fleet, members: &BTreeMap<ClusterName, MemberState>, share: &Share) -> Catalog {
+pub(crate) fn catalog(plan: &Plan, fleet: &Fleet, members: &BTreeMap<ClusterName, MemberState>) -> Catalog {
     let mut catalog = Catalog::default();
     for name in plan.registries.keys() {
         catalog.add_registry(name);
@@ -303,6 +303,7 @@ pub(crate) fn catalog(plan: &Plan, fleet: &Fleet, members: &BTreeMap<ClusterName
         catalog.add_stale(name.clone(), format!("disconnected since {} ({})", member.since, member.message));
     }
     for stream in plan.units.keys() {
+        let share = fleet.share_of(&stream.store);
         let why_not = || match share.other_reader(&stream.unit.cluster) {
             Some(replica) => format!("replica {replica} follows it; verify there"),
             None => why_not_followed(members.get(&stream.unit.cluster)),

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     affinity::{ClusterAffinity, ClusterFieldSelector, requirements},
-    schema::{self, VALIDATIONS, rules},
+    schema::{self, rules},
 };
 
 /// The groups that have the kind.
@@ -263,17 +263,12 @@ const BOUND_NEEDED: &str = "!(self.operator in ['Gt', 'Lt']) || (has(self.values
 const SELECTORS: usize = 64;
 
 fn cluster_selectors(generator: &mut SchemaGenerator) -> Schema {
-    let mut schema = schema::list_of::<ClusterSelector>(generator, SELECTORS);
     let empty = "name at least one selection of clusters, such as {clusterNames: [member1]}; {} selects all";
-    schema.insert(VALIDATIONS.to_owned(), rules(&[("size(self) > 0", empty)]));
-    schema
+    schema::some_of::<ClusterSelector>(generator, SELECTORS, empty)
 }
 
 fn resource_selectors(generator: &mut SchemaGenerator) -> Schema {
-    let mut schema = schema::list_of::<CachedResource>(generator, SELECTORS);
-    let empty = "name at least one resource, such as {apiVersion: v1, kind: Pod}";
-    schema.insert(VALIDATIONS.to_owned(), rules(&[("size(self) > 0", empty)]));
-    schema
+    schema::some_of::<CachedResource>(generator, SELECTORS, schema::RESOURCES_NEEDED)
 }
 
 fn field_selector(generator: &mut SchemaGenerator) -> Schema {

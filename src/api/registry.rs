@@ -371,10 +371,7 @@ const INDEXING_RULES: &[(&str, &str)] =
 const SELECTORS: usize = 128;
 
 fn resource_selectors(generator: &mut SchemaGenerator) -> Schema {
-    let mut schema = schema::list_of::<ResourceSelector>(generator, SELECTORS);
-    let empty = "name at least one resource, such as {apiVersion: v1, kind: Pod}";
-    schema.insert(VALIDATIONS.to_owned(), rules(&[("size(self) > 0", empty)]));
-    schema
+    schema::some_of::<ResourceSelector>(generator, SELECTORS, schema::RESOURCES_NEEDED)
 }
 
 fn excluded_selectors(generator: &mut SchemaGenerator) -> Schema {

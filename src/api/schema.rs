@@ -120,6 +120,16 @@ pub fn list_of<T: JsonSchema>(generator: &mut SchemaGenerator, most: usize) -> S
     json_schema!({"type": "array", "maxItems": most, "items": items})
 }
 
+/// The same for a list that needs at least one item; `empty` says what to do.
+pub fn some_of<T: JsonSchema>(generator: &mut SchemaGenerator, most: usize, empty: &str) -> Schema {
+    let mut schema = list_of::<T>(generator, most);
+    schema.insert(VALIDATIONS.to_owned(), rules(&[("size(self) > 0", empty)]));
+    schema
+}
+
+/// What to do about a list of resources without any.
+pub const RESOURCES_NEEDED: &str = "name at least one resource, such as {apiVersion: v1, kind: Pod}";
+
 /// A list of texts, each of which keeps the rules.
 fn texts(most: usize, longest: usize, item_rules: &[(&str, &str)]) -> Schema {
     let items = json!({"type": "string", "maxLength": longest, VALIDATIONS: rules(item_rules)});

@@ -200,7 +200,7 @@ impl Local {
         let registry = RegistryView { name: REGISTRY.to_owned(), uid: REGISTRY.to_owned(), created: None, spec };
         self.fleet.follow(&[registry], &[], members, &Share::Whole).await;
         if let Some(plan) = self.fleet.plan() {
-            let mut catalog = catalog(plan, &self.fleet, members, &Share::Whole);
+            let mut catalog = catalog(plan, &self.fleet, members);
             catalog.set_local();
             self.publish.send_replace(Arc::new(catalog));
         }

@@ -32,9 +32,13 @@ struct Renewals {
 }
 
 impl Renewals {
+    fn is_recent(self) -> bool {
+        self.last.elapsed() < CALM
+    }
+
     /// How long the next one waits.
     fn delay(self) -> Duration {
-        if self.last.elapsed() >= CALM {
+        if !self.is_recent() {
             return Duration::ZERO;
         }
         MIN_RENEWAL_DELAY.saturating_mul(2_u32.saturating_pow(self.in_a_row - 1)).min(MAX_RENEWAL_DELAY)
@@ -162,7 +166,7 @@ impl Pipeline {
         tracing::warn!(cluster = %generation.cluster, index = %generation.index, reason, "the cluster's history went back; a new generation is made");
         let mut generations = lock(&self.0.generations);
         generations.above.insert(generation.cluster.clone(), generation.number);
-        let before = generations.renewals.get(&generation.cluster).filter(|renewals| renewals.last.elapsed() < CALM);
+        let before = generations.renewals.get(&generation.cluster).filter(|renewals| renewals.is_recent());
         let in_a_row = before.map_or(0, |renewals| renewals.in_a_row).saturating_add(1);
         generations.renewals.insert(generation.cluster.clone(), Renewals { in_a_row, last: Instant::now() });
         drop(generations);

@@ -82,7 +82,7 @@ const CHECK: &str = "custom resources";
 /// What the outside may see of the plan that runs.
 pub trait Publish: Send + Sync {
     /// A plan has been applied, or the state of a member has changed.
-    fn publish(&self, plan: &Plan, fleet: &Fleet, members: &BTreeMap<ClusterName, MemberState>, share: &Share);
+    fn publish(&self, plan: &Plan, fleet: &Fleet, members: &BTreeMap<ClusterName, MemberState>);
 }
 
 /// What the controller needs.
@@ -131,7 +131,7 @@ struct Reconciler {
     recorder: Arc<Recorder>,
     state: Mutex<State>,
     /// What the other replicas know of their shares; read by the leader alone.
-    reports: StdMutex<BTreeMap<ReplicaName, Report>>,
+    reports: StdMutex<Arc<BTreeMap<ReplicaName, Report>>>,
 }
 
 struct State {
@@ -374,7 +374,7 @@ impl Reconciler {
         state.fleet.know_all_members(members.unread.is_empty());
         state.fleet.follow(&live, &view(leaving), &members.states, share).await;
         if let Some(plan) = state.fleet.plan() {
-            self.context.publish.publish(plan, &state.fleet, &members.states, share);
+            self.context.publish.publish(plan, &state.fleet, &members.states);
         }
     }
 
@@ -412,8 +412,8 @@ impl Reconciler {
 
     fn take_reports(&self, read: BTreeMap<ReplicaName, Report>) {
         let mut reports = lock(&self.reports);
-        if *reports != read {
-            *reports = read;
+        if **reports != read {
+            *reports = Arc::new(read);
             drop(reports);
             self.context.changed.notify_one();
         }
@@ -473,11 +473,9 @@ impl Reconciler {
         let store_plan = registry_plan.store.as_ref().and_then(|store| applied.stores.get(store));
         let access = store_plan.and_then(|plan| plan.config.as_ref()).map_or(Access::Embedded, access);
         let now = Timestamp::now();
-        let share = &self.context.replicas.share();
-        let reports = lock(&self.reports).clone();
-        // What is held in memory is read by every replica.
-        let is_shared = store_plan.is_some_and(|plan| !plan.is_embedded());
-        let of_other = |cluster: &ClusterName| share.other_reader(cluster).filter(|_| is_shared).map(|name| reports.get(name));
+        let share = registry_plan.store.as_ref().map_or(Share::Whole, |store| fleet.share_of(store));
+        let reports = Arc::clone(&lock(&self.reports));
+        let of_other = |cluster: &ClusterName| share.other_reader(cluster).map(|name| reports.get(name));
         let health = |cluster: &ClusterName| match of_other(cluster) {
             Some(report) => report.and_then(|report| report.health.get(cluster.as_str()).cloned()),
             None => member_health(members, cluster),

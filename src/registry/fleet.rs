@@ -237,6 +237,11 @@ impl Fleet {
         self.applied.as_ref().map(|applied| &applied.plan)
     }
 
+    /// Which clusters are read here for a store, as last applied.
+    pub fn share_of(&self, store: &StoreName) -> Share {
+        self.applied.as_ref().map_or(Share::Whole, |applied| applied.share_of(store))
+    }
+
     /// Lets queries be answered from the generations that have become complete. To be called now and then, too: what is not complete
     /// is waited for only so long.
     pub fn look_after(&mut self) {
