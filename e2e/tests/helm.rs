@@ -115,7 +115,12 @@ async fn the_charts_service_account_may_run_the_operator_and_nothing_more() {
     .unwrap();
     assert_eq!(indices(&opensearch, "fleetdex").await.unwrap(), [""; 0]);
     let report = format!("api/v1/namespaces/{NAMESPACE}/configmaps/fleetdex-replica-fleetdex-0");
-    assert!(hub.find(&report).await.unwrap().is_some(), "the replica made no report of its share");
+    eventually("the replica reports its share", PATIENCE, || async {
+        anyhow::ensure!(hub.find(&report).await?.is_some(), "there is no report");
+        Ok(())
+    })
+    .await
+    .unwrap();
     assert!(operator.terminate(PATIENCE).await.unwrap().success());
     let lease = format!("apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/fleetdex-replica-fleetdex-0");
     assert!(hub.find(&lease).await.unwrap().is_none(), "a replica that left in good order left its Lease behind");
