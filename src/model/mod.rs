@@ -10,7 +10,9 @@ mod json;
 mod names;
 pub mod number;
 mod object;
+mod order;
 mod projection;
+mod quantity;
 mod resource;
 mod version;
 
@@ -20,7 +22,9 @@ pub use fields::{FieldPath, FieldType, SelectableField};
 pub use index_name::{IndexName, IndexPrefix, InvalidPrefix};
 pub use names::{ClusterName, InvalidName, Namespace, StoreName};
 pub use object::{Object, ObjectError};
+pub use order::{sort_field, sort_value, sorted_value};
 pub use projection::{InvalidPath, Projection};
+pub use quantity::Quantity;
 pub use resource::{Gvk, Resource, Scope, Unit};
 pub use version::{InvalidVersion, Version};
 

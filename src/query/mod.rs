@@ -6,15 +6,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     model::{ClusterName, MAX_FIELD_VALUE_BYTES, Namespace, Resource},
-    selector::{FieldSelector, LabelSelector},
+    selector::{FieldSelector, InvalidRequirement, LabelSelector},
 };
 
+pub mod aggregate;
+pub mod composite;
 pub mod continue_token;
 pub mod dsl;
 mod selectable;
 mod terms;
 
-pub use selectable::{Selectable, UnsupportedField};
+pub use aggregate::{Group, GroupKey, Groups};
+pub use selectable::{Ordered, Selectable, UnsupportedField};
 pub use terms::{field_term, label_number_term, label_term};
 
 /// A query that cannot be answered as asked. An HTTP server answers 400.
@@ -23,6 +26,9 @@ pub enum QueryError {
     /// The kind has no such selectable field.
     #[error(transparent)]
     UnsupportedField(#[from] UnsupportedField),
+    /// No label can have this key.
+    #[error(transparent)]
+    Label(InvalidRequirement),
     /// Documents hold only the first bytes of a longer value.
     #[error("the value of field {path:?} is {bytes} bytes long, and a field selector compares at most {MAX_FIELD_VALUE_BYTES}")]
     ValueTooLong {

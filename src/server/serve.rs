@@ -15,11 +15,12 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    aggregate,
     auth::{TOKEN_FILE_VARIABLE, TokenFile, TokenFileError, TokenVerifier, default_token_file},
     catalog::Catalog,
     discovery, list,
     listen::{ListenError, Listener},
-    request::{self, ApiRequest, ListRequest},
+    request::{self, AggregateRequest, ApiRequest, ListRequest},
     status::{ApiError, RETRY_AFTER_SECONDS},
     target::target,
     verify,
@@ -146,18 +147,30 @@ async fn answer(api: &Api, head: &Parts) -> Result<Response, ApiError> {
         ApiRequest::Own(which) => Ok(document(discovery::own(&which)?)),
         ApiRequest::Fleet(which) => Ok(document(discovery::fleet(&catalog, &which)?)),
         ApiRequest::List(list) => answer_list(&catalog, &list).await,
+        ApiRequest::Aggregate(counts) => answer_counts(&catalog, &counts).await,
         ApiRequest::Verify(clusters) => Ok(json(StatusCode::OK, verify::answer(&catalog, &clusters)?)),
     }
 }
 
 async fn answer_list(catalog: &Catalog, wanted: &ListRequest) -> Result<Response, ApiError> {
     let found = target(catalog, wanted)?;
-    let warnings: Vec<HeaderValue> = found.warnings.iter().filter_map(|text| warning(text)).collect();
-    let mut response = json(StatusCode::OK, list::answer(found, wanted).await?);
-    for value in warnings {
+    let warnings = found.warnings.clone();
+    let response = json(StatusCode::OK, list::answer(found, wanted).await?);
+    Ok(with_warnings(response, &warnings))
+}
+
+async fn answer_counts(catalog: &Catalog, wanted: &AggregateRequest) -> Result<Response, ApiError> {
+    let found = target(catalog, &wanted.list)?;
+    let warnings = found.warnings.clone();
+    let groups = aggregate::count(found, wanted).await?;
+    Ok(with_warnings(json(StatusCode::OK, aggregate::answer(&groups, wanted)), &warnings))
+}
+
+fn with_warnings(mut response: Response, warnings: &[String]) -> Response {
+    for value in warnings.iter().filter_map(|text| warning(text)) {
         response.headers_mut().append(header::WARNING, value);
     }
-    Ok(response)
+    response
 }
 
 /// `299 - "text"`, as Kubernetes sends warnings. Characters that a header cannot carry become `?`.
