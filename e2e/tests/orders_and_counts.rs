@@ -31,12 +31,15 @@ struct Widget {
 
 impl Widget {
     fn new(number: usize) -> Self {
-        let mut random = fastrand::Rng::with_seed(number as u64);
-        let mut pick = |values: &[&str]| random.choice(values).map(|value| (*value).to_owned()).filter(|value| !value.is_empty());
+        let mut state = number;
+        let mut pick = |values: &[&str]| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            Some(values[(state >> 33) % values.len()].to_owned()).filter(|value| !value.is_empty())
+        };
         let label_values = ["", "web", "api", "db", "web-2"];
         // What begins alike sorts around it.
-        let labels = ["app", "app-x", "application", "tier"].into_iter().filter_map(|key| Some((key, pick(&label_values)?)));
-        let labels: BTreeMap<&str, String> = labels.collect();
+        let keys = ["app", "app-x", "application", "tier"].into_iter();
+        let labels: BTreeMap<&str, String> = keys.filter_map(|key| Some((key, pick(&label_values)?))).collect();
         let values: [&[&str]; 4] = [
             &["", "red", "blue", "10", "9", "=x"],
             &["", "0", "7", "10", "-3", "9000000000"],
@@ -73,8 +76,7 @@ impl Searchable for Widget {
     }
 
     fn resource(&self) -> &ResourceName {
-        static NAME: std::sync::LazyLock<ResourceName> =
-            std::sync::LazyLock::new(|| ResourceName::new("example.com", "widgets"));
+        static NAME: std::sync::LazyLock<ResourceName> = std::sync::LazyLock::new(|| ResourceName::new("example.com", "widgets"));
         &NAME
     }
 
