@@ -8,6 +8,7 @@
 
 pub mod aggregate;
 pub mod auth;
+pub mod caller;
 pub mod catalog;
 pub mod discovery;
 pub mod list;
@@ -25,6 +26,7 @@ pub(crate) mod fake;
 #[cfg(test)]
 mod tests;
 
+pub use caller::Caller;
 pub use catalog::{Catalog, Entry};
 pub use serve::{DEFAULT_ADDRESS, Server, ServerArgs, ServerError, Telemetry};
 pub use verify::Followed;
