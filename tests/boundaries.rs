@@ -9,7 +9,7 @@ use std::{
 };
 
 /// Pure modules: a folder or a file under `src`, without `.rs`.
-const PURE: [&str; 29] = [
+const PURE: [&str; 33] = [
     "api",
     "bulk",
     "cluster/cache/objects",
@@ -28,7 +28,11 @@ const PURE: [&str; 29] = [
     "registry/selection",
     "replicas/share",
     "selector",
+    "server/caller",
     "server/discovery",
+    "server/front/attributes",
+    "server/front/identity",
+    "server/own",
     "server/report",
     "server/request",
     "server/status",

@@ -131,7 +131,7 @@ fn check_cluster(catalog: &Catalog, registered: &Registered, cluster: Option<&Cl
 }
 
 /// The clusters that hold the resource, of those that were asked for.
-fn asked_clusters(registered: &Registered, request: &ListRequest) -> BTreeSet<ClusterName> {
+pub(super) fn asked_clusters(registered: &Registered, request: &ListRequest) -> BTreeSet<ClusterName> {
     let held = holdings(registered, request).flat_map(|(_, holding)| &holding.clusters);
     held.filter(|name| request.clusters.is_empty() || request.clusters.contains(name)).cloned().collect()
 }
