@@ -12,7 +12,7 @@ use std::{
 use fleetdex::{
     bulk::{Verdict, Write},
     model::{ClusterName, FieldPath, FieldType, Gvk, Object, Projection, Projector, Resource, SelectableField},
-    query::{Page, Query, ResourceName, Searchable, Selectable, Sort, SortKey},
+    query::{Grant, Page, Permitted, Query, ResourceName, Searchable, Selectable, Sort, SortKey},
     store::{
         Generation, Store,
         memory::{Event, EventKind, Memory, Watch},
@@ -261,6 +261,16 @@ fn steps(count: std::ops::Range<usize>) -> impl Strategy<Value = Vec<Step>> {
     })
 }
 
+fn permitted() -> impl Strategy<Value = Permitted> {
+    let clusters = prop::option::weighted(0.7, collection::vec(select(CLUSTERS.to_vec()), 0..3));
+    let namespaces = prop::option::weighted(0.7, collection::vec(select(vec!["a", "b"]), 0..3));
+    let grant = (clusters, namespaces).prop_map(|(clusters, namespaces)| Grant {
+        clusters: clusters.map(|names| names.iter().map(|name| name.parse().unwrap()).collect()),
+        namespaces: namespaces.map(|names| names.iter().map(|name| name.parse().unwrap()).collect()),
+    });
+    prop_oneof![3 => Just(Permitted::Everything), 1 => collection::vec(grant, 0..4).prop_map(Permitted::Only)]
+}
+
 fn query() -> impl Strategy<Value = Query> {
     let labels =
         ["app", "!app", "app=web", "app!=web", "app in (web,,db)", "app notin (web,)", "x.io/n>1", "x.io/n<2", "x.io/n>9"];
@@ -295,8 +305,8 @@ fn query() -> impl Strategy<Value = Query> {
     let other = collection::vec((keys, any::<bool>()).prop_map(|(key, descending)| Sort { key, descending }), 0..3);
     let sort = prop_oneof![Just(Sort::standard()), other];
     let selectors = (collection::vec(select(labels.to_vec()), 0..2), collection::vec(select(fields.to_vec()), 0..2));
-    (selectors, clusters, namespaces, names, sort, 1_usize..8).prop_map(
-        |((labels, fields), clusters, namespaces, names, sort, limit)| {
+    (selectors, clusters, namespaces, names, sort, 1_usize..8, permitted()).prop_map(
+        |((labels, fields), clusters, namespaces, names, sort, limit, permitted)| {
             let selectable = Selectable::of(&Gvk::new("example.com", "v1", "Widget"), &self::fields());
             Query {
                 clusters: clusters.iter().map(|name| name.parse::<ClusterName>().unwrap()).collect(),
@@ -305,6 +315,7 @@ fn query() -> impl Strategy<Value = Query> {
                 labels: labels.join(",").parse().unwrap(),
                 fields: fields.join(",").parse().unwrap(),
                 sort,
+                permitted,
                 ..Query::all_of(ResourceName::new("example.com", "widgets"), selectable, limit)
             }
         },

@@ -11,9 +11,11 @@ use crate::{
 
 pub mod continue_token;
 pub mod dsl;
+mod permitted;
 mod selectable;
 mod terms;
 
+pub use permitted::{Grant, InCluster, Permitted};
 pub use selectable::{Selectable, UnsupportedField};
 pub use terms::{field_term, label_number_term, label_term};
 
@@ -76,6 +78,8 @@ pub struct Query {
     pub namespaces: Vec<Namespace>,
     /// Only these names; empty: all.
     pub names: Vec<String>,
+    /// What of it the caller may see.
+    pub permitted: Permitted,
     /// Label selector; empty: all.
     pub labels: LabelSelector,
     /// Field selector; empty: all.
@@ -112,6 +116,7 @@ impl Query {
             clusters: Vec::new(),
             namespaces: Vec::new(),
             names: Vec::new(),
+            permitted: Permitted::Everything,
             labels: LabelSelector::default(),
             fields: FieldSelector::default(),
             selectable,
@@ -137,6 +142,7 @@ impl Query {
             && allows(&self.clusters, |cluster| cluster.as_str() == object.cluster())
             && allows(&self.namespaces, |namespace| namespace.as_str() == object.namespace())
             && allows(&self.names, |name| name == object.name())
+            && self.permitted.allows(object.cluster(), object.namespace())
             && self.labels.matches(|key| object.label(key))
             && self.fields.matches(|label| self.reads(object, label))
     }

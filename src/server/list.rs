@@ -15,7 +15,10 @@ use tokio::time::timeout;
 
 use super::{request::ListRequest, status::ApiError, target::Target};
 use crate::{
-    query::{Cursor, Hit, Page, Query, continue_token},
+    query::{
+        Cursor, Hit, Page, Query,
+        continue_token::{self, TokenError},
+    },
     store::Store,
 };
 
@@ -28,7 +31,7 @@ const CHUNK_BYTES: usize = 64 * 1024;
 pub async fn answer(target: Target, request: &ListRequest) -> Result<Body, ApiError> {
     let token = request.continue_token.as_deref();
     let from = token.map(|text| continue_token::decode(text, &target.query)).transpose();
-    let cursor = from.map_err(|error| ApiError::bad_request(format!("parameter continue: {error}")))?;
+    let cursor = from.map_err(refused_token)?;
     let mut pages = Pages { store: target.store, query: target.query };
     let first = if target.nothing_to_ask { Page::default() } else { pages.read(cursor.as_ref()).await? };
     let one_page = request.limit.is_some();
@@ -42,6 +45,13 @@ pub async fn answer(target: Target, request: &ListRequest) -> Result<Body, ApiEr
     pages.query.limit = super::target::PAGE;
     let list = Unsent { head: Some(head), hits: first.items.into_iter(), first_item: true, next, pages };
     Ok(Body::from_stream(list.chunks()))
+}
+
+fn refused_token(error: TokenError) -> ApiError {
+    match error {
+        TokenError::OtherPermission => ApiError::PermissionChanged,
+        error => ApiError::bad_request(format!("parameter continue: {error}")),
+    }
 }
 
 /// `resourceVersion` is absent: there is none that a watch over the fleet could start from yet.

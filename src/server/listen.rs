@@ -1,7 +1,6 @@
 //! Accepts HTTP/1 connections with bounds on what one peer may hold, and stops gracefully.
 //!
-//! Every port of the process is served from here. Bounds: connections, size and number of headers, time to send them. Request
-//! bodies are never read by our handlers, so they need no bound.
+//! Every port of the process is served from here. Bounds: connections, size and number of headers, time to send them.
 
 use std::{convert::Infallible, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -113,7 +112,8 @@ async fn serve_connection(stream: TcpStream, place: OwnedSemaphorePermit, router
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)
         .max_buf_size(MAX_HEAD_BYTES)
-        .serve_connection(TokioIo::new(stream), service);
+        .serve_connection(TokioIo::new(stream), service)
+        .with_upgrades();
     let mut connection = std::pin::pin!(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,

@@ -7,6 +7,7 @@
 //! Only loopback addresses are served: whoever can read the token file may read everything.
 
 pub mod auth;
+pub mod caller;
 pub mod catalog;
 pub mod discovery;
 pub mod list;
@@ -24,6 +25,7 @@ pub(crate) mod fake;
 #[cfg(test)]
 mod tests;
 
+pub use caller::Caller;
 pub use catalog::{Catalog, Entry};
 pub use serve::{DEFAULT_ADDRESS, Server, ServerArgs, ServerError, Telemetry};
 pub use verify::Followed;

@@ -6,7 +6,7 @@ use axum::{
     Router,
     body::Body,
     extract::{Request, State},
-    http::{HeaderMap, HeaderValue, StatusCode, header, request::Parts},
+    http::{HeaderMap, HeaderValue, StatusCode, header},
     response::Response,
 };
 use clap::Args;
@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     auth::{TOKEN_FILE_VARIABLE, TokenFile, TokenFileError, TokenVerifier, default_token_file},
+    caller::Caller,
     catalog::Catalog,
     discovery, list,
     listen::{ListenError, Listener},
@@ -24,7 +25,10 @@ use super::{
     target::target,
     verify,
 };
-use crate::telemetry::{Metrics, Readiness, admin};
+use crate::{
+    query::Permitted,
+    telemetry::{Metrics, Readiness, admin},
+};
 
 /// The flag that sets the address, for error messages.
 const ADDRESS_FLAG: &str = "--api-address";
@@ -117,11 +121,11 @@ pub fn router(api: Api, readiness: Readiness) -> Router {
 
 async fn handle(State(api): State<Api>, request: Request) -> Response {
     let started = Instant::now();
-    let (head, _unread_body) = request.into_parts();
-    let response = match answer(&api, &head).await {
+    let path = request.uri().path().to_owned();
+    let response = match admit(&api, request).await {
         Ok(response) => response,
         Err(error) => {
-            tracing::debug!(path = head.uri.path(), code = error.code(), %error, "request refused");
+            tracing::debug!(path, code = error.code(), %error, "request refused");
             refusal(&error)
         }
     };
@@ -129,17 +133,23 @@ async fn handle(State(api): State<Api>, request: Request) -> Response {
     response
 }
 
-async fn answer(api: &Api, head: &Parts) -> Result<Response, ApiError> {
-    let authorization = head.headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-    if !api.verifier.accepts(authorization) {
+/// Finds out who asks; what proves it goes no further.
+async fn admit(api: &Api, mut request: Request) -> Result<Response, ApiError> {
+    let authorization = request.headers_mut().remove(header::AUTHORIZATION);
+    if !api.verifier.accepts(authorization.as_ref().and_then(|value| value.to_str().ok())) {
         return Err(ApiError::Unauthorized);
     }
-    let wanted = request::parse(head.uri.path(), head.uri.query())?;
+    answer(api, &Caller::local(), request).await
+}
+
+/// Answers one request of somebody who is known. The whole request arrives here, with its body and the means to upgrade the connection.
+async fn answer(api: &Api, _caller: &Caller, request: Request) -> Result<Response, ApiError> {
+    let wanted = request::parse(request.uri().path(), request.uri().query())?;
     let allowed = wanted.method();
-    if head.method.as_str() != allowed {
-        return Err(ApiError::MethodNotAllowed { method: head.method.to_string(), allowed });
+    if request.method().as_str() != allowed {
+        return Err(ApiError::MethodNotAllowed { method: request.method().to_string(), allowed });
     }
-    check_accept(&head.headers)?;
+    check_accept(request.headers())?;
     let catalog = Arc::clone(&api.catalog.borrow());
     match wanted {
         ApiRequest::Version => Ok(document(discovery::version()?)),
@@ -151,7 +161,7 @@ async fn answer(api: &Api, head: &Parts) -> Result<Response, ApiError> {
 }
 
 async fn answer_list(catalog: &Catalog, wanted: &ListRequest) -> Result<Response, ApiError> {
-    let found = target(catalog, wanted)?;
+    let found = target(catalog, wanted, Permitted::Everything)?;
     let warnings: Vec<HeaderValue> = found.warnings.iter().filter_map(|text| warning(text)).collect();
     let mut response = json(StatusCode::OK, list::answer(found, wanted).await?);
     for value in warnings {

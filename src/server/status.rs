@@ -51,6 +51,9 @@ pub enum ApiError {
     /// A continue token whose snapshot is gone.
     #[error("the continue token has expired; start the list again without it")]
     Expired,
+    /// A continue token of somebody who might see something else.
+    #[error("what you may see has changed since the first page; start the list again without the continue token")]
+    PermissionChanged,
     /// The store is overloaded.
     #[error("{0}; try again")]
     Busy(String),
@@ -96,7 +99,7 @@ impl ApiError {
             Self::NoSuchPath { .. } | Self::NotRegistered { .. } | Self::NoSuchCluster(_) => (404, "NotFound"),
             Self::MethodNotAllowed { .. } => (405, "MethodNotAllowed"),
             Self::NotAcceptable(_) => (406, "NotAcceptable"),
-            Self::Expired => (410, "Expired"),
+            Self::Expired | Self::PermissionChanged => (410, "Expired"),
             Self::Busy(_) => (429, "TooManyRequests"),
             Self::Internal(_) => (500, "InternalError"),
             Self::Unavailable(_) => (503, "ServiceUnavailable"),

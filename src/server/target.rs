@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     model::{ClusterName, Gvk, StoreName},
-    query::{Query, ResourceName, Sort},
+    query::{Permitted, Query, ResourceName, Sort},
     store::Store,
 };
 
@@ -37,8 +37,8 @@ pub struct Target {
     pub nothing_to_ask: bool,
 }
 
-/// Finds the store that answers a list.
-pub fn target(catalog: &Catalog, request: &ListRequest) -> Result<Target, ApiError> {
+/// Finds the store that answers a list. Whoever may see less than everything gets an answer of nothing more than that.
+pub fn target(catalog: &Catalog, request: &ListRequest, permitted: Permitted) -> Result<Target, ApiError> {
     let native = &request.native;
     let name = ResourceName::new(&native.group, &native.plural);
     let registered = catalog.find(&name).ok_or_else(|| not_selected(catalog, &name))?;
@@ -54,6 +54,7 @@ pub fn target(catalog: &Catalog, request: &ListRequest) -> Result<Target, ApiErr
         resource: name,
         namespaces: request.namespaces.clone(),
         names: request.names.clone(),
+        permitted,
         labels: request.labels.clone(),
         fields: request.fields.clone(),
         selectable: registered.selectable(holding),
