@@ -10,6 +10,7 @@ mod json;
 mod names;
 pub mod number;
 mod object;
+mod printer_column;
 mod projection;
 mod resource;
 mod version;
@@ -18,8 +19,10 @@ pub use document::{CLUSTER_ANNOTATION, Document, FieldValues, MAX_FIELD_VALUE_BY
 pub use fallback::{Shape, fallback};
 pub use fields::{FieldPath, FieldType, SelectableField};
 pub use index_name::{IndexName, IndexPrefix, InvalidPrefix};
+pub(crate) use json::Text as JsonText;
 pub use names::{ClusterName, InvalidName, Namespace, StoreName};
 pub use object::{Object, ObjectError};
+pub use printer_column::PrinterColumn;
 pub use projection::{InvalidPath, Projection};
 pub use resource::{Gvk, Resource, Scope, Unit};
 pub use version::{InvalidVersion, Version};
