@@ -6,6 +6,7 @@
 //!
 //! Only loopback addresses are served: whoever can read the token file may read everything.
 
+pub mod aggregate;
 pub mod auth;
 pub mod caller;
 pub mod catalog;

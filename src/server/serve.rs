@@ -16,6 +16,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    aggregate,
     auth::{TOKEN_FILE_VARIABLE, TokenFile, TokenFileError, TokenVerifier, default_token_file},
     caller::Caller,
     catalog::Catalog,
@@ -25,7 +26,7 @@ use super::{
     list,
     listen::{ListenError, Listener},
     representation::{Endpoint, Representation},
-    request::{self, ApiRequest, ListRequest},
+    request::{self, AggregateRequest, ApiRequest, ListRequest},
     status::{ApiError, RETRY_AFTER_SECONDS},
     target::target,
     verify,
@@ -177,6 +178,10 @@ async fn answer(api: &Api, _caller: &Caller, request: Request) -> Result<Respons
             let representation = represented(&request, Endpoint::List)?;
             answer_list(&catalog, &list, representation).await
         }
+        ApiRequest::Aggregate(counts) => {
+            represented(&request, Endpoint::Document)?;
+            answer_counts(&catalog, &counts).await
+        }
         ApiRequest::Verify(clusters) => Ok(json(StatusCode::OK, verify::answer(&catalog, &clusters)?)),
     }
 }
@@ -187,12 +192,23 @@ fn represented(request: &Request, endpoint: Endpoint) -> Result<Representation, 
 
 async fn answer_list(catalog: &Catalog, wanted: &ListRequest, representation: Representation) -> Result<Response, ApiError> {
     let found = target(catalog, wanted, Permitted::Everything)?;
-    let warnings: Vec<HeaderValue> = found.warnings.iter().filter_map(|text| warning(text)).collect();
-    let mut response = tagged(list::answer(found, wanted, representation).await?);
-    for value in warnings {
+    let warnings = found.warnings.clone();
+    let response = tagged(list::answer(found, wanted, representation).await?);
+    Ok(with_warnings(response, &warnings))
+}
+
+async fn answer_counts(catalog: &Catalog, wanted: &AggregateRequest) -> Result<Response, ApiError> {
+    let found = target(catalog, &wanted.list, Permitted::Everything)?;
+    let warnings = found.warnings.clone();
+    let groups = aggregate::count(found, wanted).await?;
+    Ok(with_warnings(json(StatusCode::OK, aggregate::answer(&groups, wanted)), &warnings))
+}
+
+fn with_warnings(mut response: Response, warnings: &[String]) -> Response {
+    for value in warnings.iter().filter_map(|text| warning(text)) {
         response.headers_mut().append(header::WARNING, value);
     }
-    Ok(response)
+    response
 }
 
 /// `299 - "text"`, as Kubernetes sends warnings. Characters that a header cannot carry become `?`.

@@ -21,7 +21,7 @@ use super::{
     verify::Followed,
 };
 use crate::{
-    query::Cursor,
+    query::{Cursor, Group, GroupKey, Groups},
     store::StoreError,
     sync::audit::fake::World,
     telemetry::{Metrics, Readiness},
@@ -115,6 +115,26 @@ async fn path_and_parameters_become_the_query() {
     assert_eq!(query.names, ["p-1"]);
     assert_eq!(query.labels.to_string(), "!canary");
     assert_eq!(query.fields.to_string(), "status.phase!=Running");
+}
+
+#[tokio::test]
+async fn counts_are_an_aggregate_of_groups() {
+    let group = |values: [Option<&str>; 2], count| Group { values: values.map(|value| value.map(str::to_owned)).to_vec(), count };
+    let groups = vec![group([Some("member1"), Some("web")], 3), group([Some("member2"), None], 1)];
+    let main = Prepared::counting(Groups { groups, total: 6, others: 2 });
+    let app = app(catalog(main.clone()));
+    let counts = "/apis/search.fleetdex.io/v1alpha1/aggregate";
+    let (code, answer) = fetch(&app, &format!("{counts}/api/v1/pods?by=cluster,label:app&top=2&labelSelector=a")).await;
+    assert_eq!(code, 200);
+    insta::assert_snapshot!(answer, @r#"{"kind":"Aggregate","apiVersion":"search.fleetdex.io/v1alpha1","metadata":{},"by":["cluster","label:app"],"total":6,"others":2,"items":[{"values":["member1","web"],"count":3},{"values":["member2",null],"count":1}]}"#);
+    let asked = vec![GroupKey::Cluster, GroupKey::Label("app".to_owned())];
+    assert_eq!(*main.counted.lock().unwrap(), [(asked, 2)]);
+    assert_eq!(main.asked()[0].0.labels.to_string(), "a");
+    assert_eq!(
+        refusal(&app, &format!("{counts}/api/v1/pods?by=spec.color")).await,
+        "400 BadRequest: parameter by: field label not supported: spec.color; these are: metadata.name, metadata.namespace, spec.host, spec.hostNetwork, spec.nodeName, spec.restartPolicy, spec.schedulerName, spec.serviceAccountName, status.nominatedNodeName, status.phase, status.podIP, status.podIPs"
+    );
+    assert!(refusal(&app, &format!("{counts}/api/v1/secrets")).await.starts_with("404 NotFound: no ResourceRegistry"));
 }
 
 #[tokio::test]
