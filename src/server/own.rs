@@ -2,11 +2,15 @@
 //!
 //! The resources of these groups are paths to objects of other groups, so their schemas say no more than that they are objects.
 
-use serde_json::{Value, json};
+use serde_json::{
+    Value, json,
+    value::{RawValue, to_raw_value},
+};
 
 use super::{
     discovery::OWN_RESOURCES,
-    request::{GROUPS, VERSION},
+    request::{GROUPS, OpenApi, VERSION},
+    status::ApiError,
 };
 
 /// How clients ask for discovery in one document.
@@ -51,8 +55,18 @@ fn resource(group: &str, plural: &str, kind: &str, verbs: &[&str]) -> Value {
     })
 }
 
+/// One of the `OpenAPI` documents.
+pub fn open_api(which: OpenApi) -> Result<Box<RawValue>, ApiError> {
+    let document = match which {
+        OpenApi::V2 => open_api_v2(),
+        OpenApi::Index => open_api_index(),
+        OpenApi::V3(group) => open_api_v3(group),
+    };
+    to_raw_value(&document).map_err(|error| ApiError::Internal(format!("cannot encode the OpenAPI document: {error}")))
+}
+
 /// Where the `OpenAPI` 3 document of each group version is.
-pub fn open_api_index() -> Value {
+fn open_api_index() -> Value {
     let paths = GROUPS.map(|group| {
         let path = format!("apis/{group}/{VERSION}");
         let place = format!("/openapi/v3/{path}?hash={}", env!("CARGO_PKG_VERSION"));
@@ -62,7 +76,7 @@ pub fn open_api_index() -> Value {
 }
 
 /// The `OpenAPI` 3 document of a group's only version.
-pub fn open_api_v3(group: &str) -> Value {
+fn open_api_v3(group: &str) -> Value {
     json!({
         "openapi": "3.0.0",
         "info": info(),
@@ -76,7 +90,7 @@ pub fn open_api_v3(group: &str) -> Value {
 }
 
 /// The Swagger 2 document of all groups.
-pub fn open_api_v2() -> Value {
+fn open_api_v2() -> Value {
     json!({ "swagger": "2.0", "info": info(), "paths": {}, "definitions": schemas(&GROUPS) })
 }
 

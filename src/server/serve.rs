@@ -6,9 +6,10 @@ use axum::{
     Router,
     body::Body,
     extract::{Request, State},
-    http::{HeaderMap, HeaderValue, StatusCode, header},
+    http::{HeaderValue, Method, StatusCode, header},
     response::Response,
 };
+use bytes::Bytes;
 use clap::Args;
 use serde_json::value::RawValue;
 use tokio::sync::watch;
@@ -19,7 +20,9 @@ use super::{
     auth::{TOKEN_FILE_VARIABLE, TokenFile, TokenFileError, TokenVerifier, default_token_file},
     caller::Caller,
     catalog::Catalog,
+    compression::{self, Compressible},
     discovery,
+    etag::{self, Known},
     front::{
         Entrance, Front,
         attributes::Attributes,
@@ -29,7 +32,8 @@ use super::{
     listen::{ListenError, Listener},
     own,
     permission::permission,
-    request::{self, AggregateRequest, ApiRequest, ListRequest, OpenApi, OwnDiscovery, path_segments},
+    representation::{Endpoint, Representation},
+    request::{self, AggregateRequest, ApiRequest, ListRequest, OwnDiscovery, path_segments},
     status::{ApiError, RETRY_AFTER_SECONDS},
     target::{Target, target},
     verify,
@@ -156,12 +160,13 @@ pub struct Api {
 
 /// The query API, with open health endpoints.
 pub fn router(api: Api, readiness: Readiness) -> Router {
-    Router::new().fallback(handle).with_state(api).merge(admin::health(readiness))
+    Router::new().fallback(handle).with_state(api).layer(compression::layer()).merge(admin::health(readiness))
 }
 
 async fn handle(State(api): State<Api>, request: Request) -> Response {
     let started = Instant::now();
     let path = request.uri().path().to_owned();
+    let known = Known::of(request.headers());
     let response = match admit(&api, request).await {
         Ok(response) => response,
         Err(error) => {
@@ -169,7 +174,18 @@ async fn handle(State(api): State<Api>, request: Request) -> Response {
             refusal(&error)
         }
     };
+    let response = unless_known(&known, response);
     api.metrics.query_answered(response.status().as_u16(), started.elapsed().as_secs_f64());
+    response
+}
+
+/// An answer that the client has already is not sent again.
+fn unless_known(known: &Known, mut response: Response) -> Response {
+    if response.headers().get(header::ETAG).is_some_and(|tag| known.has(tag)) {
+        *response.status_mut() = StatusCode::NOT_MODIFIED;
+        response.headers_mut().remove(header::CONTENT_TYPE);
+        *response.body_mut() = Body::empty();
+    }
     response
 }
 
@@ -204,29 +220,43 @@ fn token_holder(verifier: &TokenVerifier, request: &mut Request) -> Result<Calle
 async fn answer(api: &Api, caller: &Caller, request: Request) -> Result<Response, ApiError> {
     let wanted = request::parse(request.uri().path(), request.uri().query())?;
     let allowed = wanted.method();
-    if request.method().as_str() != allowed {
+    // The answer to HEAD is that to GET, of which only the head is sent.
+    let method = if request.method() == Method::HEAD { "GET" } else { request.method().as_str() };
+    if method != allowed {
         return Err(ApiError::MethodNotAllowed { method: request.method().to_string(), allowed });
-    }
-    let accepted = accepted(request.headers());
-    if !matches!(wanted, ApiRequest::Own(_)) {
-        check_accept(&accepted)?;
     }
     let catalog = Arc::clone(&api.catalog.borrow());
     match wanted {
-        ApiRequest::Version => Ok(document(discovery::version()?)),
-        ApiRequest::Own(OwnDiscovery::Groups) if own::wants_aggregated(&accepted) => Ok(aggregated_discovery()),
-        ApiRequest::Own(which) => Ok(document(discovery::own(&which)?)),
-        ApiRequest::OpenApi(which) => Ok(json(StatusCode::OK, Body::from(open_api(which).to_string()))),
-        ApiRequest::Fleet(which) => Ok(document(discovery::fleet(&catalog, &which)?)),
-        ApiRequest::List(list) => answer_list(api, caller, &catalog, &list).await,
-        ApiRequest::Aggregate(counts) => answer_counts(api, caller, &catalog, &counts).await,
+        ApiRequest::Version => document(&discovery::version()?, represented(&request, Endpoint::Document)?),
+        ApiRequest::Own(OwnDiscovery::Groups) if wants_aggregated(&request) => Ok(aggregated_discovery()),
+        ApiRequest::Own(which) => document(&discovery::own(&which)?, represented(&request, Endpoint::Document)?),
+        ApiRequest::OpenApi(which) => document(&own::open_api(which)?, represented(&request, Endpoint::Document)?),
+        ApiRequest::Fleet(which) => document(&discovery::fleet(&catalog, &which)?, represented(&request, Endpoint::Document)?),
+        ApiRequest::List(list) => {
+            let representation = represented(&request, Endpoint::List)?;
+            answer_list(api, caller, &catalog, &list, representation).await
+        }
+        ApiRequest::Aggregate(counts) => {
+            represented(&request, Endpoint::Document)?;
+            answer_counts(api, caller, &catalog, &counts).await
+        }
         ApiRequest::Verify(clusters) => Ok(json(StatusCode::OK, verify::answer(&catalog, &clusters)?)),
     }
 }
 
-async fn answer_list(api: &Api, caller: &Caller, catalog: &Catalog, wanted: &ListRequest) -> Result<Response, ApiError> {
+fn represented(request: &Request, endpoint: Endpoint) -> Result<Representation, ApiError> {
+    Representation::negotiate(endpoint, request.headers(), request.uri().query())
+}
+
+async fn answer_list(
+    api: &Api,
+    caller: &Caller,
+    catalog: &Catalog,
+    wanted: &ListRequest,
+    representation: Representation,
+) -> Result<Response, ApiError> {
     let (found, warnings) = permitted_target(api, caller, catalog, wanted).await?;
-    let response = json(StatusCode::OK, list::answer(found, wanted).await?);
+    let response = tagged(list::answer(found, wanted, representation).await?);
     Ok(with_warnings(response, &warnings))
 }
 
@@ -263,43 +293,34 @@ fn warning(text: &str) -> Option<HeaderValue> {
     HeaderValue::from_str(&format!("299 - \"{quoted}\"")).ok()
 }
 
-fn open_api(which: OpenApi) -> serde_json::Value {
-    match which {
-        OpenApi::V2 => own::open_api_v2(),
-        OpenApi::Index => own::open_api_index(),
-        OpenApi::V3(group) => own::open_api_v3(group),
-    }
+fn wants_aggregated(request: &Request) -> bool {
+    let ranges = request.headers().get_all(header::ACCEPT).iter().map(|value| value.to_str().unwrap_or_default());
+    own::wants_aggregated(&ranges.collect::<Vec<_>>().join(","))
 }
 
 fn aggregated_discovery() -> Response {
     let mut response = json(StatusCode::OK, Body::from(own::aggregated().to_string()));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(own::AGGREGATED_TYPE));
+    response.headers_mut().insert(header::VARY, HeaderValue::from_static("accept"));
     response
 }
 
-/// Everything that the client accepts, in one line.
-fn accepted(headers: &HeaderMap) -> String {
-    let ranges = headers.get_all(header::ACCEPT).iter().map(|value| value.to_str().unwrap_or_default());
-    ranges.collect::<Vec<_>>().join(",")
+/// A document that is no object, as the client wants to read it.
+fn document(json_text: &RawValue, representation: Representation) -> Result<Response, ApiError> {
+    let bytes = Bytes::from(representation.document(json_text)?);
+    let tag = Some(etag::of(&bytes));
+    Ok(tagged(list::Answer { body: Body::from(bytes), media_type: representation.encoding.media_type(), tag }))
 }
 
-/// Only plain JSON is served; clients that prefer a Table or protobuf name JSON as well.
-fn check_accept(accepted: &str) -> Result<(), ApiError> {
-    if accepted.trim().is_empty() || accepted.split(',').any(is_plain_json) {
-        return Ok(());
+fn tagged(answer: list::Answer) -> Response {
+    let mut response = json(StatusCode::OK, answer.body);
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(answer.media_type));
+    response.headers_mut().insert(header::VARY, HeaderValue::from_static("accept"));
+    if let Some(tag) = answer.tag {
+        response.headers_mut().insert(header::ETAG, tag);
     }
-    Err(ApiError::NotAcceptable(accepted.to_owned()))
-}
-
-fn is_plain_json(range: &str) -> bool {
-    let mut parts = range.split(';').map(str::trim);
-    let is_json = parts.next().is_some_and(|media| matches!(media, "*/*" | "application/*" | "application/json"));
-    is_json && parts.all(|parameter| !parameter.starts_with("as="))
-}
-
-fn document(json_text: Box<RawValue>) -> Response {
-    let text: Box<str> = json_text.into();
-    json(StatusCode::OK, Body::from(String::from(text)))
+    response.extensions_mut().insert(Compressible);
+    response
 }
 
 fn refusal(error: &ApiError) -> Response {

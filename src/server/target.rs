@@ -2,16 +2,19 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
+use jiff::Timestamp;
 use kube::core::Version;
 
 use super::{
     catalog::{Catalog, Holding, Registered, qualified},
+    representation::{Layout, Representation},
     request::{Engine, ListRequest},
     status::ApiError,
+    table::Table,
 };
 use crate::{
-    model::{ClusterName, Gvk, StoreName},
-    query::{Permitted, Query, ResourceName, Sort},
+    model::{ClusterName, Gvk, PrinterColumn, StoreName},
+    query::{InCluster, Permitted, Query, ResourceName, Sort},
     store::Store,
 };
 
@@ -31,10 +34,20 @@ pub struct Target {
     pub query: Query,
     /// The kind of the objects, in the version that the path names.
     pub kind: Gvk,
+    /// The columns of the kind, if it is a custom resource and they are known.
+    pub columns: Option<Arc<[PrinterColumn]>>,
     /// What the client should know about the answer.
     pub warnings: Vec<String>,
     /// None of the clusters asked for holds the resource: the answer is an empty list.
     pub nothing_to_ask: bool,
+}
+
+impl Target {
+    /// How its objects are shown.
+    pub fn layout(&self, representation: Representation) -> Layout {
+        let table = || Table::of(&self.kind, self.columns.as_deref());
+        Layout::new(representation, self.kind.clone(), table, Timestamp::now())
+    }
 }
 
 /// Finds the store that answers a list. Whoever may see less than everything gets an answer of nothing more than that.
@@ -63,12 +76,14 @@ pub fn target(catalog: &Catalog, request: &ListRequest, permitted: Permitted) ->
         clusters,
     };
     query.check().map_err(|error| ApiError::bad_request(format!("parameter fieldSelector: {error}")))?;
+    let warnings = warnings(catalog, registered, request, holding, &query.permitted);
     Ok(Target {
         store: Arc::clone(store),
         nothing_to_ask: query.clusters.is_empty() && !request.clusters.is_empty(),
         query,
         kind: Gvk::new(&native.group, &native.version, &registered.kind),
-        warnings: warnings(catalog, registered, request, holding),
+        columns: registered.columns(&native.version),
+        warnings,
     })
 }
 
@@ -170,11 +185,16 @@ fn choose<'r>(
 }
 
 /// Objects keep the `apiVersion` that their cluster serves: one sentence for each version other than the one asked for.
-fn other_versions(registered: &Registered, request: &ListRequest, holding: &Holding) -> Vec<String> {
+fn other_versions(
+    registered: &Registered,
+    request: &ListRequest,
+    holding: &Holding,
+    answers: impl Fn(&ClusterName) -> bool,
+) -> Vec<String> {
     let asked = &request.native.version;
     let mut sentences = Vec::new();
     for (version, clusters) in holding.versions.iter().filter(|(version, _)| ***version != **asked) {
-        let names = clusters.iter().filter(|name| request.clusters.is_empty() || request.clusters.contains(name));
+        let names = clusters.iter().filter(|name| answers(name));
         let names: Vec<&str> = names.map(ClusterName::as_str).collect();
         let shown = names.iter().take(MAX_NAMES).copied().collect::<Vec<_>>().join(", ");
         let whose = match names.len() {
@@ -188,14 +208,22 @@ fn other_versions(registered: &Registered, request: &ListRequest, holding: &Hold
     sentences
 }
 
-fn warnings(catalog: &Catalog, registered: &Registered, request: &ListRequest, holding: &Holding) -> Vec<String> {
-    let mut warnings = other_versions(registered, request, holding);
+/// Of clusters that the caller may not see nothing is told either.
+fn warnings(
+    catalog: &Catalog,
+    registered: &Registered,
+    request: &ListRequest,
+    holding: &Holding,
+    permitted: &Permitted,
+) -> Vec<String> {
+    let is_asked = |name: &ClusterName| request.clusters.is_empty() || request.clusters.contains(name);
+    let answers = |name: &ClusterName| is_asked(name) && permitted.in_cluster(name) != InCluster::Nothing;
+    let mut warnings = other_versions(registered, request, holding, answers);
     let missing = request.clusters.iter().filter(|name| !holding.clusters.contains(*name));
     for name in missing {
         warnings.push(format!("no ResourceRegistry selects {} of cluster {name}", qualified(&registered.name)));
     }
-    let answering = holding.clusters.iter().filter(|name| request.clusters.is_empty() || request.clusters.contains(name));
-    for name in answering {
+    for name in holding.clusters.iter().filter(|name| answers(name)) {
         if let Some(since) = catalog.stale(name) {
             warnings.push(format!("cluster {name} is {since}"));
         }

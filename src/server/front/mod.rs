@@ -20,6 +20,8 @@ pub mod trust_watch;
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tls_tests;
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -39,7 +41,7 @@ use self::{
     trust::Trust,
 };
 use super::{caller::Caller, status::ApiError};
-use crate::{cluster::Clusters, telemetry::Readiness};
+use crate::{cluster::Clusters, model::ClusterName, telemetry::Readiness};
 
 /// The flags of the front. Without a Service and without a certificate there is none.
 #[derive(Args, Clone, Debug)]
@@ -139,7 +141,8 @@ pub async fn start(
     let keeper = Keeper::start(args, control_plane.clone(), readiness.clone()).await?;
     let tls = tls::config(keeper.certificate()).map_err(KeeperError::Tls)?;
     let (sender, trust) = watch::channel(Arc::new(Trust::new(args.requestheader_allow_any_name)));
-    let reviews = Reviews::new(control_plane.clone(), Some(clusters), args.api_audiences.clone());
+    let members = move |name: &ClusterName| clusters.connection(name).map(|connection| connection.client);
+    let reviews = Reviews::new(control_plane.clone(), Arc::new(members), args.api_audiences.clone());
     let front = Front::new(trust, reviews, args.authorization);
     tasks.spawn(trust_watch::follow(control_plane, sender, readiness.clone(), cancel.clone()));
     tasks.spawn(keeper.run(cancel.clone()));

@@ -19,7 +19,6 @@ use tokio::{sync::Semaphore, time::timeout};
 
 use super::{attributes::Attributes, expiring::Expiring};
 use crate::{
-    cluster::Clusters,
     model::{ClusterName, causes},
     server::caller::Caller,
 };
@@ -79,13 +78,16 @@ pub enum Place<'a> {
     Member(&'a ClusterName),
 }
 
+/// Gives the client of a member that is connected.
+pub type Members = Arc<dyn Fn(&ClusterName) -> Option<Client> + Send + Sync>;
+
 /// Asks and remembers. Clones share what they remember.
 #[derive(Clone)]
 pub struct Reviews(Arc<Inner>);
 
 struct Inner {
     control_plane: Client,
-    members: Option<Arc<Clusters>>,
+    members: Members,
     audiences: Vec<String>,
     under_way: Semaphore,
     decisions: Mutex<Expiring<[u8; 32], Decision>>,
@@ -93,8 +95,8 @@ struct Inner {
 }
 
 impl Reviews {
-    /// Asks the control plane, and members if they are given. Tokens have to be meant for one of the audiences, if there are any.
-    pub fn new(control_plane: Client, members: Option<Arc<Clusters>>, audiences: Vec<String>) -> Self {
+    /// Asks the control plane and members. Tokens have to be meant for one of the audiences, if there are any.
+    pub fn new(control_plane: Client, members: Members, audiences: Vec<String>) -> Self {
         Self(Arc::new(Inner {
             control_plane,
             members,
@@ -158,9 +160,8 @@ impl Reviews {
 
     fn client(&self, place: Place<'_>) -> Result<Client, ReviewError> {
         let Place::Member(name) = place else { return Ok(self.0.control_plane.clone()) };
-        let connection = self.0.members.as_ref().and_then(|members| members.connection(name));
         let disconnected = || ReviewError::Failed { place: place_name(place), reason: "it is not connected".to_owned() };
-        connection.map(|connection| connection.client).ok_or_else(disconnected)
+        (self.0.members)(name).ok_or_else(disconnected)
     }
 
     /// Asks again when the API server says that it was only busy.

@@ -28,6 +28,7 @@ use super::{
     trust::Trust,
 };
 use crate::{
+    model::ClusterName,
     query::{Grant, Group, Groups, Permitted},
     server::{
         fake::{Prepared, catalog},
@@ -159,8 +160,8 @@ fn fits(rule: &str, words: &[String]) -> bool {
     rule.len() == words.len() && rule.iter().zip(words).all(|(wanted, word)| *wanted == "*" || wanted == word)
 }
 
-struct World {
-    app: Router,
+pub(super) struct World {
+    pub(super) app: Router,
     control_plane: Arc<ControlPlane>,
     trust: watch::Sender<Arc<Trust>>,
     client_authority: Authority,
@@ -172,11 +173,21 @@ struct World {
 const OUTER: [&str; 2] = ["* get search.fleetdex.io/search/v1  *", "* get search.fleetdex.io/clusters  *"];
 
 impl World {
-    fn new(rules: &[&'static str]) -> Self {
+    pub(super) fn new(rules: &[&'static str]) -> Self {
         Self::over(Prepared::counting(held(&[("member1", "web", 3), ("member2", "web", 1), ("member1", "db", 1)])), rules, false)
     }
 
     fn over(store: Arc<Prepared>, rules: &[&'static str], allows_any_name: bool) -> Self {
+        Self::with_members(store, rules, allows_any_name, None)
+    }
+
+    /// With members, their rights decide.
+    fn with_members(
+        store: Arc<Prepared>,
+        rules: &[&'static str],
+        allows_any_name: bool,
+        members: Option<BTreeMap<&'static str, Arc<ControlPlane>>>,
+    ) -> Self {
         let control_plane = Arc::new(ControlPlane {
             tokens: BTreeMap::from([("alices", "alice"), ("bobs", "bob"), ("locals", "fleetdex:local")]),
             rules: Mutex::new(rules.to_vec()),
@@ -184,8 +195,10 @@ impl World {
         });
         let (client_authority, front_authority) = (Authority::new("client-ca"), Authority::new("front-ca"));
         let (trust, reader) = watch::channel(Arc::new(Trust::new(allows_any_name)));
-        let reviews = Reviews::new(control_plane.client(), None, Vec::new());
-        let gate = Gate::Front(Front::new(reader, reviews, Mode::ControlPlane));
+        let mode = if members.is_some() { Mode::Members } else { Mode::ControlPlane };
+        let client = move |name: &ClusterName| members.as_ref()?.get(name.as_str()).map(ControlPlane::client);
+        let reviews = Reviews::new(control_plane.client(), Arc::new(client), Vec::new());
+        let gate = Gate::Front(Front::new(reader, reviews, mode));
         let (_sender, receiver) = watch::channel(Arc::new(catalog(store.clone())));
         let limits = Limits::new(&LimitArgs::default());
         let api = Api { catalog: receiver, metrics: Arc::new(Metrics::new()), gate, limits };
@@ -213,7 +226,7 @@ impl World {
         self.trust.send_replace(Arc::new(next));
     }
 
-    fn front_proxy(&self) -> Identity {
+    pub(super) fn front_proxy(&self) -> Identity {
         self.front_authority.client("front-proxy-client", &[])
     }
 
@@ -501,6 +514,8 @@ async fn clusters_can_be_denied_by_name() {
         "* get search.fleetdex.io/clusters  member1",
         "bob get search.fleetdex.io/clusters  member2",
         "* list /pods  ",
+        "* get search.fleetdex.io/search/apps  *",
+        "* list apps/deployments  ",
     ];
     let world = World::new(&rules);
     assert_eq!(world.ask_as("alices", &format!("{SEARCH}/api/v1/pods")).await.0, 200);
@@ -511,6 +526,61 @@ async fn clusters_can_be_denied_by_name() {
     let path = "/apis/search.fleetdex.io/v1alpha1/clusters/member2/api/v1/pods";
     assert_eq!(reason(world.ask_as("alices", path).await), denied);
     assert_eq!(world.ask_as("bobs", path).await.0, 200);
+    for (token, told) in [("alices", 0), ("bobs", 1)] {
+        let request = Request::get(format!("{SEARCH}/apis/apps/v1beta1/deployments"));
+        let request = request.header("authorization", format!("Bearer {token}")).body(Body::empty()).unwrap();
+        let response = world.app.clone().oneshot(request).await.unwrap();
+        assert_eq!(response.headers().get_all("warning").iter().count(), told, "what is told of member2");
+    }
+}
+
+/// A member whose own authorization says this.
+fn member(rules: &[&'static str]) -> Arc<ControlPlane> {
+    Arc::new(ControlPlane { rules: Mutex::new(rules.to_vec()), ..ControlPlane::default() })
+}
+
+#[tokio::test]
+async fn where_members_decide_nobody_sees_more_than_each_of_them_shows() {
+    let store =
+        Prepared::counting(held(&[("member1", "web", 3), ("member1", "db", 1), ("member2", "web", 1), ("member2", "db", 1)]));
+    let members = [
+        ("member1", member(&["alice list /pods  ", "bob list /pods web "])),
+        ("member2", member(&["alice list /pods web ", "bob list /pods web "])),
+    ];
+    let mut rules = OUTER.to_vec();
+    // What the control plane would allow does not count.
+    rules.push("carol list /pods  ");
+    let world = World::with_members(store, &rules, false, Some(members.into()));
+    let path = format!("{SEARCH}/api/v1/pods");
+    let grant = |clusters: &[&str], namespaces: Option<&[&str]>| Grant {
+        clusters: Some(clusters.iter().map(|name| name.parse().unwrap()).collect()),
+        namespaces: namespaces.map(|names| names.iter().map(|name| name.parse().unwrap()).collect()),
+    };
+    assert_eq!(world.ask_as("alices", &path).await.0, 200);
+    assert_eq!(world.permitted(), Permitted::Only(vec![grant(&["member1"], None), grant(&["member2"], Some(&["web"]))]));
+    assert_eq!(world.ask_as("bobs", &path).await.0, 200);
+    assert_eq!(world.permitted(), Permitted::Only(vec![grant(&["member1", "member2"], Some(&["web"]))]));
+    let carol = world.client_authority.client("carol", &[]);
+    let refused = reason(world.ask(Some(&carol), &[], &path).await);
+    assert!(refused.starts_with(r#"403 Forbidden: pods is forbidden: User "carol" cannot list"#), "{refused}");
+}
+
+#[tokio::test]
+async fn a_member_that_cannot_be_asked_shows_nothing_and_a_warning_says_so() {
+    let broken = member(&["alice list /pods  "]);
+    *broken.refuses.lock().unwrap() = true;
+    for member2 in [Some(("member2", broken)), None] {
+        let members = [("member1", member(&["alice list /pods  "]))].into_iter().chain(member2).collect();
+        let store = Prepared::counting(held(&[("member1", "web", 1), ("member2", "web", 1)]));
+        let world = World::with_members(store, &OUTER, false, Some(members));
+        let request = Request::get(format!("{SEARCH}/api/v1/pods")).header("authorization", "Bearer alices");
+        let response = world.app.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+        assert_eq!(response.status(), StatusCode::OK);
+        let warning = response.headers()["warning"].to_str().unwrap();
+        assert!(warning.contains("cluster member2 is left out, because it cannot be asked what you may see"), "{warning}");
+        let only = Grant { clusters: Some(vec!["member1".parse().unwrap()]), namespaces: None };
+        assert_eq!(world.permitted(), Permitted::Only(vec![only]));
+    }
 }
 
 #[tokio::test]
@@ -533,63 +603,4 @@ async fn questions_with_ten_thousand_bytes_of_the_callers_choice_are_not_remembe
     let asked = world.control_plane.count();
     world.ask_as("alices", &path).await;
     assert_eq!(world.control_plane.count(), asked + 1);
-}
-
-#[tokio::test]
-async fn over_tls_a_certificate_is_asked_for_and_both_versions_of_http_are_served() {
-    use super::{certificate::Authority as Serving, certificate::ServingCertificate, tls};
-    use crate::server::listen::Listener;
-    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-
-    let world = World::new(&["* * *"]);
-    let serving = Serving::make(None).unwrap();
-    let certificate = ServingCertificate::new(serving.sign(&["fleetdex.search.svc".to_owned()]).unwrap());
-    let listener = Listener::bind("127.0.0.1:0".parse().unwrap(), "--test").await.unwrap();
-    let (address, cancel) = (listener.address(), tokio_util::sync::CancellationToken::new());
-    let local = Router::new().fallback(async || "local");
-    let server = listener.serve_secured(world.app.clone(), local, tls::config(certificate).unwrap(), cancel.clone());
-    let server = tokio::spawn(server);
-
-    let connect = async |identity: Option<Identity>, protocol: &[u8]| {
-        let mut roots = rustls::RootCertStore::empty();
-        roots.add(CertificateDer::from_pem_slice(serving.certificates.as_bytes()).unwrap()).unwrap();
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let builder = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
-        let builder = builder.with_root_certificates(roots);
-        let mut config = match identity {
-            Some(identity) => builder.with_client_auth_cert(vec![identity.certificate], identity.key).unwrap(),
-            None => builder.with_no_client_auth(),
-        };
-        config.alpn_protocols = vec![protocol.to_vec()];
-        let stream = tokio::net::TcpStream::connect(address).await.unwrap();
-        let connector = tokio_rustls::TlsConnector::from(Arc::new(config));
-        connector.connect("fleetdex.search.svc".try_into().unwrap(), stream).await.unwrap()
-    };
-    let head = "GET /version HTTP/1.1\r\nhost: x\r\nx-remote-user: alice\r\nconnection: close\r\n\r\n";
-    for (identity, expected) in [(Some(world.front_proxy()), "HTTP/1.1 200"), (None, "HTTP/1.1 401")] {
-        let mut stream = connect(identity, b"http/1.1").await;
-        stream.write_all(head.as_bytes()).await.unwrap();
-        let mut answer = String::new();
-        let _closed = stream.read_to_string(&mut answer).await;
-        assert!(answer.starts_with(expected), "{answer}");
-    }
-    let stream = connect(Some(world.front_proxy()), tls::HTTP_2).await;
-    assert_eq!(stream.get_ref().1.alpn_protocol(), Some(tls::HTTP_2));
-    let io = hyper_util::rt::TokioIo::new(stream);
-    let (mut sender, connection) =
-        hyper::client::conn::http2::handshake::<_, _, Body>(hyper_util::rt::TokioExecutor::new(), io).await.unwrap();
-    let connection = tokio::spawn(connection);
-    let request =
-        Request::get("https://fleetdex.search.svc/version").header("x-remote-user", "alice").body(Body::empty()).unwrap();
-    assert_eq!(sender.send_request(request).await.unwrap().status(), 200);
-    drop(sender);
-    connection.await.unwrap().unwrap();
-
-    let mut plain = tokio::net::TcpStream::connect(address).await.unwrap();
-    plain.write_all(b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await.unwrap();
-    let mut answer = String::new();
-    plain.read_to_string(&mut answer).await.unwrap();
-    assert!(answer.ends_with("local"), "{answer}");
-    cancel.cancel();
-    server.await.unwrap();
 }
