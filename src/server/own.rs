@@ -77,16 +77,36 @@ fn open_api_index() -> Value {
 
 /// The `OpenAPI` 3 document of a group's only version.
 fn open_api_v3(group: &str) -> Value {
-    json!({
-        "openapi": "3.0.0",
-        "info": info(),
-        "paths": { format!("/apis/{group}/{VERSION}/"): { "get": {
-            "description": "get available resources",
-            "operationId": format!("get{}APIResources", identifier(group)),
-            "responses": { "200": { "description": "OK" } },
-        } } },
-        "components": { "schemas": schemas(&[group]) },
-    })
+    let mut paths = serde_json::Map::new();
+    let discovery = json!({
+        "description": "get available resources",
+        "operationId": format!("get{}APIResources", identifier(group)),
+        "responses": { "200": { "description": "OK" } },
+    });
+    paths.insert(format!("/apis/{group}/{VERSION}/"), json!({ "get": discovery }));
+    for (plural, kind, verbs) in OWN_RESOURCES {
+        let (path, operation) = operation(group, plural, kind, verbs);
+        paths.insert(path, operation);
+    }
+    json!({ "openapi": "3.0.0", "info": info(), "paths": paths, "components": { "schemas": schemas(&[group]) } })
+}
+
+/// kubectl finds the kind of a resource by what its paths say of it.
+fn operation(group: &str, plural: &str, kind: &str, verbs: &[&str]) -> (String, Value) {
+    let is_created = verbs.contains(&"create");
+    let operation = json!({
+        "description": format!("what {plural} leads to"),
+        "operationId": format!("{}{}{kind}", if is_created { "create" } else { "get" }, identifier(group)),
+        "responses": { "200": { "description": "OK" } },
+        "x-kubernetes-action": if is_created { "post" } else { "get" },
+        "x-kubernetes-group-version-kind": { "group": group, "version": VERSION, "kind": kind },
+    });
+    let path = format!("/apis/{group}/{VERSION}/{plural}");
+    if is_created {
+        return (path, json!({ "post": operation }));
+    }
+    let name = json!({ "name": "name", "in": "path", "required": true, "schema": { "type": "string", "uniqueItems": true } });
+    (format!("{path}/{{name}}"), json!({ "get": operation, "parameters": [name] }))
 }
 
 /// The Swagger 2 document of all groups.
