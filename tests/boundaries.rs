@@ -9,7 +9,7 @@ use std::{
 };
 
 /// Pure modules: a folder or a file under `src`, without `.rs`.
-const PURE: [&str; 29] = [
+const PURE: [&str; 31] = [
     "api",
     "bulk",
     "cluster/cache/objects",
@@ -28,7 +28,9 @@ const PURE: [&str; 29] = [
     "registry/selection",
     "replicas/share",
     "selector",
+    "server/clusterpedia",
     "server/discovery",
+    "server/options",
     "server/report",
     "server/request",
     "server/status",

@@ -33,7 +33,7 @@ impl fmt::Display for FieldPath {
 }
 
 /// What the apiserver compares where the field is absent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum FieldType {
     /// Text; absent reads `""`.
     Text,
@@ -61,13 +61,12 @@ impl FieldType {
         matches!(self, Self::Number | Self::Optional)
     }
 
-    /// What a document that has no value to sort by reads, if it reads anything: such values are left out of documents. Text and flags that
-    /// are absent come first, as a missing value does.
+    /// What a document that has no value to sort by reads, if it reads anything: empty text is left out of documents, and comes first as a
+    /// missing value does.
     pub const fn reads_without_sort_value(self) -> Option<&'static str> {
         match self {
             Self::Text => Some(""),
-            Self::Flag => Some("false"),
-            Self::Number | Self::Optional => None,
+            Self::Flag | Self::Number | Self::Optional => None,
         }
     }
 }

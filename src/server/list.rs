@@ -35,7 +35,8 @@ pub async fn answer(target: Target, request: &ListRequest) -> Result<Body, ApiEr
     let mut pages = Pages { store: target.store, query: target.query };
     let first = if target.nothing_to_ask { Page::default() } else { pages.read(cursor.as_ref()).await? };
     let one_page = request.limit.is_some();
-    let metadata = if one_page { page_metadata(&first, &pages.query) } else { json!({}) };
+    let metadata =
+        if one_page { page_metadata(&first, &pages.query, request.options.without_remaining_count) } else { json!({}) };
     let head = format!(
         r#"{{"kind":{kind},"apiVersion":{version},"metadata":{metadata},"items":["#,
         kind = json!(format!("{}List", target.kind.kind)),
@@ -55,10 +56,10 @@ fn refused_token(error: TokenError) -> ApiError {
 }
 
 /// `resourceVersion` is absent: there is none that a watch over the fleet could start from yet.
-fn page_metadata(page: &Page, query: &Query) -> serde_json::Value {
+fn page_metadata(page: &Page, query: &Query, without_count: bool) -> serde_json::Value {
     let Some(cursor) = &page.next else { return json!({}) };
     let token = continue_token::encode(cursor, query);
-    match page.remaining {
+    match page.remaining.filter(|_| !without_count) {
         Some(remaining) => json!({ "continue": token, "remainingItemCount": remaining }),
         None => json!({ "continue": token }),
     }

@@ -21,6 +21,7 @@ use super::{
     catalog::Catalog,
     discovery, list,
     listen::{ListenError, Listener},
+    owners,
     request::{self, AggregateRequest, ApiRequest, ListRequest},
     status::{ApiError, RETRY_AFTER_SECONDS},
     target::target,
@@ -163,14 +164,16 @@ async fn answer(api: &Api, _caller: &Caller, request: Request) -> Result<Respons
 }
 
 async fn answer_list(catalog: &Catalog, wanted: &ListRequest) -> Result<Response, ApiError> {
-    let found = target(catalog, wanted, Permitted::Everything)?;
+    let mut found = target(catalog, wanted, Permitted::Everything)?;
+    owners::resolve(&mut found, &wanted.options.owner).await?;
     let warnings = found.warnings.clone();
     let response = json(StatusCode::OK, list::answer(found, wanted).await?);
     Ok(with_warnings(response, &warnings))
 }
 
 async fn answer_counts(catalog: &Catalog, wanted: &AggregateRequest) -> Result<Response, ApiError> {
-    let found = target(catalog, &wanted.list, Permitted::Everything)?;
+    let mut found = target(catalog, &wanted.list, Permitted::Everything)?;
+    owners::resolve(&mut found, &wanted.list.options.owner).await?;
     let warnings = found.warnings.clone();
     let groups = aggregate::count(found, wanted).await?;
     Ok(with_warnings(json(StatusCode::OK, aggregate::answer(&groups, wanted)), &warnings))

@@ -6,12 +6,13 @@ use kube::core::Version;
 
 use super::{
     catalog::{Catalog, Holding, Registered, qualified},
+    options::OrderBy,
     request::{Engine, ListRequest},
     status::ApiError,
 };
 use crate::{
     model::{ClusterName, Gvk, StoreName},
-    query::{Permitted, Query, ResourceName, Sort},
+    query::{Ordered, Permitted, Query, ResourceName, Selectable, Sort, SortKey},
     store::Store,
 };
 
@@ -58,7 +59,10 @@ pub fn target(catalog: &Catalog, request: &ListRequest, permitted: Permitted) ->
         labels: request.labels.clone(),
         fields: request.fields.clone(),
         selectable: registered.selectable(holding),
-        sort: Sort::standard(),
+        sort: sort(&registered.selectable(holding), &request.options.order_by)?,
+        since: request.options.since,
+        before: request.options.before,
+        owners: None,
         limit: request.limit.map_or(PAGE, |limit| limit.get().min(PAGE)),
         clusters,
     };
@@ -70,6 +74,34 @@ pub fn target(catalog: &Catalog, request: &ListRequest, permitted: Permitted) ->
         kind: Gvk::new(&native.group, &native.version, &registered.kind),
         warnings: warnings(catalog, registered, request, holding),
     })
+}
+
+/// The order that was asked for, or the standard one.
+fn sort(selectable: &Selectable, order: &[OrderBy]) -> Result<Vec<Sort>, ApiError> {
+    if order.is_empty() {
+        return Ok(Sort::standard());
+    }
+    let mut sorts = Vec::with_capacity(order.len());
+    for by in order {
+        let key = match by.field.as_str() {
+            "cluster" => SortKey::Cluster,
+            "namespace" => SortKey::Namespace,
+            "name" => SortKey::Name,
+            "metadata.creationTimestamp" | "created_at" => SortKey::CreationTimestamp,
+            field => match selectable.ordered(field) {
+                Ok(Ordered::Always(_)) => continue,
+                Ok(Ordered::Name) => SortKey::Name,
+                Ok(Ordered::Namespace) => SortKey::Namespace,
+                Ok(Ordered::Field(path, kind)) => SortKey::Field(path, kind),
+                Err(error) => {
+                    let more = "cluster and metadata.creationTimestamp too; fieldPaths of a ResourceRegistry add others";
+                    return Err(ApiError::bad_request(format!("parameter orderBy: {error}; {more}")));
+                }
+            },
+        };
+        sorts.push(Sort { key, descending: by.descending });
+    }
+    Ok(sorts)
 }
 
 fn not_selected(catalog: &Catalog, name: &ResourceName) -> ApiError {
