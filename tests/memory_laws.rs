@@ -274,7 +274,7 @@ async fn follow(watch: &mut Watch, until: u64, answer: &mut BTreeSet<String>) {
 
 fn steps(count: std::ops::Range<usize>) -> impl Strategy<Value = Vec<Step>> {
     let label_values = select(vec!["", "web", "db", "1", "2", "010"]).prop_map(String::from);
-    let field_values = select(vec!["", "a", "b", "0", "1", "false", "true", "x,y=z"]).prop_map(String::from);
+    let field_values = select(vec!["", "a", "b", "0", "1", "500m", "false", "true", "x,y=z"]).prop_map(String::from);
     let paths = select(vec!["spec.text", "spec.count", "spec.on", "spec.maybe"]).prop_map(String::from);
     let keys = select(vec!["app", "x.io/n"]).prop_map(String::from);
     let step = (
@@ -338,6 +338,10 @@ fn query() -> impl Strategy<Value = Query> {
         r"spec.maybe in (,a,x\,y\=z)",
         "spec.maybe notin (,b)",
         "spec.maybe!=a",
+        "spec.count>0",
+        "spec.count<=0",
+        "spec.maybe<1",
+        "spec.maybe>=0.5",
     ];
     let clusters = collection::vec(select(CLUSTERS.to_vec()), 0..2);
     let namespaces = collection::vec(select(vec!["a", "b"]), 0..2);

@@ -107,8 +107,9 @@ fn document(object: &Object) -> BTreeMap<&'static str, Vec<String>> {
     }
     for (path, value) in &stored {
         add("search.fields", field_term(path, value));
-        if let Some(number) = number::parse_integer(value) {
-            add("search.numbers", number::field_term(path, Quantity::from(number)));
+        let holds_numbers = fields().iter().any(|field| field.path.as_str() == path && field.kind.holds_numbers());
+        if let Some(number) = Quantity::parse(value).filter(|_| holds_numbers) {
+            add("search.numbers", number::field_term(path, number));
         }
     }
     document
@@ -169,7 +170,7 @@ fn only_entry(object: &Value) -> (&str, &Value) {
 fn object() -> impl Strategy<Value = Object> {
     let words = || select(vec!["a", "b"]).prop_map(String::from);
     let label_values = select(vec!["", "web", "db", "1", "2", "010"]).prop_map(String::from);
-    let field_values = select(vec!["", "a", "b", "0", "1", "false", "true", "x,y=z"]).prop_map(String::from);
+    let field_values = select(vec!["", "a", "b", "0", "1", "500m", "false", "true", "x,y=z"]).prop_map(String::from);
     let paths = select(vec!["spec.text", "spec.count", "spec.on", "spec.maybe", "spec.other"]).prop_map(String::from);
     let plural = select(vec!["widgets", "widgets", "widgets", "gadgets"]);
     let owners = || collection::vec(select(vec!["u1", "u2"]).prop_map(String::from), 0..2);
@@ -245,6 +246,12 @@ fn query() -> impl Strategy<Value = Query> {
         "spec.maybe in (,a,x\\,y\\=z)",
         "spec.maybe notin (,b)",
         "spec.maybe!=a",
+        "spec.count>0",
+        "spec.count>=1",
+        "spec.count<=0",
+        "spec.maybe<1",
+        "spec.maybe>=0.5",
+        "spec.maybe>-1,spec.maybe<=500m",
         "spec.other=x\\,y\\=z",
         "spec.other!=",
     ]);

@@ -303,6 +303,10 @@ async fn check_orders(stores: &Stores) -> Result<()> {
         let all = Query { sort, limit: 333, ..query("", "")? };
         let some = Query { since: Some(START + 10_000), before: Some(START + 20_001), ..query("app", "")? };
         seen += stores.pages(&all).await?;
+        for selector in ["spec.maybe>9", "spec.maybe>=1.5,spec.maybe<2Gi", "spec.count<0", "spec.count<=7", "spec.maybe<1"] {
+            let compared = query("", selector)?;
+            ensure!(stores.pages(&Query { sort: all.sort.clone(), ..compared }).await? > 0, "{selector} selects nothing");
+        }
         seen += stores.pages(&Query { sort: all.sort, limit: 7, ..some }).await?;
     }
     ensure!(seen > 6 * OBJECTS, "only {seen} objects were seen");

@@ -20,9 +20,20 @@ impl FieldPath {
         &self.0
     }
 
-    /// The names of the path, outermost first.
+    /// The names of the path, outermost first; those in `['…']` may have dots.
     pub fn segments(&self) -> impl Iterator<Item = &str> {
-        self.0.split('.')
+        let mut rest = Some(&*self.0);
+        std::iter::from_fn(move || {
+            let text = rest?;
+            if let Some((key, after)) = text.strip_prefix("['").and_then(|inner| inner.split_once("']")) {
+                rest = (!after.is_empty()).then(|| after.strip_prefix('.').unwrap_or(after));
+                return Some(key);
+            }
+            let end = text.find('.').into_iter().chain(text.find("['").filter(|start| *start > 0)).min();
+            let (name, after) = end.map_or((text, None), |end| (&text[..end], Some(&text[end..])));
+            rest = after.map(|after| after.strip_prefix('.').unwrap_or(after));
+            Some(name)
+        })
     }
 }
 
@@ -81,4 +92,21 @@ pub struct SelectableField {
     pub sources: Vec<FieldPath>,
     /// How an absent value reads.
     pub kind: FieldType,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_in_brackets_may_have_dots() {
+        let segments = |path: &str| FieldPath::new(path).segments().map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(segments("status.phase"), ["status", "phase"]);
+        assert_eq!(segments("metadata.annotations['a.b/c']"), ["metadata", "annotations", "a.b/c"]);
+        assert_eq!(segments("spec['x.y'].z['q']"), ["spec", "x.y", "z", "q"]);
+        assert_eq!(segments("['a.b']c"), ["a.b", "c"]);
+        for odd in ["spec['x", "a..b", "", ".", "[']", "a.['b"] {
+            assert!(!segments(odd).is_empty(), "{odd:?}");
+        }
+    }
 }

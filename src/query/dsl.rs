@@ -9,8 +9,8 @@ use super::{
     owners::MAX_OWNERS,
 };
 use crate::{
-    model::sort_field,
-    selector::{FieldRequirement, FieldTest, LabelRequirement, LabelTest},
+    model::{Quantity, number, sort_field},
+    selector::{Comparison, FieldRequirement, FieldTest, LabelRequirement, LabelTest},
 };
 
 /// Clauses of one `bool` query that OpenSearch takes (`indices.query.bool.max_clause_count`).
@@ -223,6 +223,10 @@ impl Clauses {
             return Ok(());
         };
         let field = StoredField { path: path.as_str(), always_stored: query.selectable.is_always_stored(&path) };
+        if let FieldTest::Compares(comparison, bound) = test {
+            self.filter.push(field.compares(*comparison, *bound));
+            return Ok(());
+        }
         let asks_for_empty = !field.has_term_for_empty() && test.values().contains("");
         let named: Vec<&String> = test.values().iter().filter(|value| !(asks_for_empty && value.is_empty())).collect();
         match (test, asks_for_empty, named.is_empty()) {
@@ -234,6 +238,7 @@ impl Clauses {
                 let either = json!({ "bool": { "should": [empty, field.reads_one_of(&named)?], "minimum_should_match": 1 } });
                 self.filter.push(either);
             }
+            (FieldTest::Compares(..), ..) => {}
             (FieldTest::NotIn(_), true, true) => self.filter.push(field.is_not_empty()),
             (FieldTest::NotIn(_), true, false) => {
                 self.filter.push(field.is_not_empty());
@@ -280,6 +285,19 @@ impl StoredField<'_> {
             return any_of(self.path, values.iter().map(ToString::to_string).collect());
         }
         any_of("search.fields", values.iter().map(|value| field_term(self.path, value)).collect())
+    }
+
+    fn compares(&self, comparison: Comparison, bound: Quantity) -> Value {
+        let bound = number::field_term(self.path, bound);
+        // '>' follows '=' in ASCII: all numbers of the field lie between these.
+        let (least, beyond) = (format!("{}=", self.path), format!("{}>", self.path));
+        let bounds = match comparison {
+            Comparison::Above => json!({ "gt": bound, "lt": beyond }),
+            Comparison::From => json!({ "gte": bound, "lt": beyond }),
+            Comparison::Below => json!({ "gt": least, "lt": bound }),
+            Comparison::UpTo => json!({ "gt": least, "lte": bound }),
+        };
+        range("search.numbers", &bounds)
     }
 
     fn is_not_empty(&self) -> Value {

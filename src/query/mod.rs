@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     model::{ClusterName, FieldPath, FieldType, MAX_FIELD_VALUE_BYTES, Namespace, Resource},
-    selector::{FieldSelector, InvalidRequirement, LabelSelector},
+    selector::{FieldSelector, FieldTest, InvalidRequirement, LabelSelector},
 };
 
 pub mod aggregate;
@@ -30,6 +30,9 @@ pub enum QueryError {
     /// The kind has no such selectable field.
     #[error(transparent)]
     UnsupportedField(#[from] UnsupportedField),
+    /// The field holds text, or is a flag.
+    #[error("field {0:?} holds no numbers, and '>', '>=', '<' and '<=' compare numbers and quantities")]
+    NotNumeric(String),
     /// No label can have this key.
     #[error(transparent)]
     Label(InvalidRequirement),
@@ -151,7 +154,11 @@ impl Query {
     /// Whether the query can be answered: every field is selectable, no value too long.
     pub fn check(&self) -> Result<(), QueryError> {
         for requirement in self.fields.requirements() {
-            self.selectable.stored_path(requirement.path.as_str())?;
+            let stored = self.selectable.stored_path(requirement.path.as_str())?;
+            let holds_numbers = stored.is_some_and(|path| self.selectable.holds_numbers(&path));
+            if matches!(requirement.test, FieldTest::Compares(..)) && !holds_numbers {
+                return Err(QueryError::NotNumeric(requirement.path.to_string()));
+            }
             if let Some(value) = requirement.test.values().iter().find(|value| value.len() > MAX_FIELD_VALUE_BYTES) {
                 return Err(QueryError::ValueTooLong { path: requirement.path.to_string(), bytes: value.len() });
             }

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     model::{ClusterName, Gvk, StoreName},
-    query::{Ordered, Permitted, Query, ResourceName, Selectable, Sort, SortKey},
+    query::{Ordered, Permitted, Query, QueryError, ResourceName, Selectable, Sort, SortKey, UnsupportedField},
     store::Store,
 };
 
@@ -34,6 +34,8 @@ pub struct Target {
     pub kind: Gvk,
     /// What the client should know about the answer.
     pub warnings: Vec<String>,
+    /// Its name.
+    pub store_name: StoreName,
     /// None of the clusters asked for holds the resource: the answer is an empty list.
     pub nothing_to_ask: bool,
 }
@@ -59,16 +61,18 @@ pub fn target(catalog: &Catalog, request: &ListRequest, permitted: Permitted) ->
         labels: request.labels.clone(),
         fields: request.fields.clone(),
         selectable: registered.selectable(holding),
-        sort: sort(&registered.selectable(holding), &request.options.order_by)?,
+        sort: sort(&registered.selectable(holding), &request.options.order_by)
+            .map_err(|error| refused("orderBy", &error.into(), store_name))?,
         since: request.options.since,
         before: request.options.before,
         owners: None,
         limit: request.limit.map_or(PAGE, |limit| limit.get().min(PAGE)),
         clusters,
     };
-    query.check().map_err(|error| ApiError::bad_request(format!("parameter fieldSelector: {error}")))?;
+    query.check().map_err(|error| refused("fieldSelector", &error, store_name))?;
     Ok(Target {
         store: Arc::clone(store),
+        store_name: store_name.clone(),
         nothing_to_ask: query.clusters.is_empty() && !request.clusters.is_empty(),
         query,
         kind: Gvk::new(&native.group, &native.version, &registered.kind),
@@ -76,8 +80,19 @@ pub fn target(catalog: &Catalog, request: &ListRequest, permitted: Permitted) ->
     })
 }
 
+/// A parameter that the store cannot answer, and what would change that.
+pub fn refused(parameter: &str, error: &QueryError, store: &StoreName) -> ApiError {
+    let remedy = match error {
+        QueryError::UnsupportedField(_) if *store != StoreName::embedded() => {
+            "; spec.backendStore.openSearch.fieldPaths of a ResourceRegistry makes others selectable"
+        }
+        _ => "",
+    };
+    ApiError::bad_request(format!("parameter {parameter}: {error}{remedy}"))
+}
+
 /// The order that was asked for, or the standard one.
-fn sort(selectable: &Selectable, order: &[OrderBy]) -> Result<Vec<Sort>, ApiError> {
+fn sort(selectable: &Selectable, order: &[OrderBy]) -> Result<Vec<Sort>, UnsupportedField> {
     if order.is_empty() {
         return Ok(Sort::standard());
     }
@@ -88,15 +103,11 @@ fn sort(selectable: &Selectable, order: &[OrderBy]) -> Result<Vec<Sort>, ApiErro
             "namespace" => SortKey::Namespace,
             "name" => SortKey::Name,
             "metadata.creationTimestamp" | "created_at" => SortKey::CreationTimestamp,
-            field => match selectable.ordered(field) {
-                Ok(Ordered::Always(_)) => continue,
-                Ok(Ordered::Name) => SortKey::Name,
-                Ok(Ordered::Namespace) => SortKey::Namespace,
-                Ok(Ordered::Field(path, kind)) => SortKey::Field(path, kind),
-                Err(error) => {
-                    let more = "cluster and metadata.creationTimestamp too; fieldPaths of a ResourceRegistry add others";
-                    return Err(ApiError::bad_request(format!("parameter orderBy: {error}; {more}")));
-                }
+            field => match selectable.ordered(field)? {
+                Ordered::Always(_) => continue,
+                Ordered::Name => SortKey::Name,
+                Ordered::Namespace => SortKey::Namespace,
+                Ordered::Field(path, kind) => SortKey::Field(path, kind),
             },
         };
         sorts.push(Sort { key, descending: by.descending });

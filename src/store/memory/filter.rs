@@ -7,9 +7,9 @@ use super::{
     terms::{NAMESPACE, OWNER, Term, label_key},
 };
 use crate::{
-    model::{ClusterName, number::parse_integer},
+    model::{ClusterName, Quantity, number::parse_integer},
     query::{InCluster, Owners, Permitted, Query, QueryError, Selectable, dsl::MAX_LIMIT},
-    selector::{FieldRequirement, FieldTest, LabelRequirement, LabelTest},
+    selector::{Comparison, FieldRequirement, FieldTest, LabelRequirement, LabelTest},
 };
 
 /// A query's conditions on the documents of its resource, all of which have to hold.
@@ -48,6 +48,8 @@ pub(super) enum Test {
     Under(String, i64),
     /// A name of these.
     Name(BTreeSet<String>),
+    /// A key with a number or a quantity that compares like this.
+    Compares(String, Comparison, Quantity),
     /// Created in these seconds, the second bound left out.
     Created(Option<i64>, Option<i64>),
     /// None has.
@@ -156,6 +158,10 @@ impl Filter {
             return Ok(());
         };
         let key = path.as_str();
+        if let FieldTest::Compares(comparison, bound) = test {
+            self.require(Test::Compares(key.to_owned(), *comparison, *bound));
+            return Ok(());
+        }
         let is_own = matches!(key, "metadata.name" | NAMESPACE);
         let has_term_for_empty = selectable.is_always_stored(&path) && !is_own;
         let asks_for_empty = !has_term_for_empty && test.values().contains("");
@@ -164,6 +170,7 @@ impl Filter {
         match (test, asks_for_empty) {
             (FieldTest::In(_), false) => self.require(named),
             (FieldTest::NotIn(_), false) => self.refuse(named),
+            (FieldTest::Compares(..), _) => {}
             (FieldTest::In(_), true) => {
                 self.conditions.push(Condition { test: not_empty(), negated: true, or_else: Some(named) });
             }
@@ -196,6 +203,7 @@ impl Test {
             Self::Over(key, bound) => any(key, &|value| is_over(value, *bound)),
             Self::Under(key, bound) => any(key, &|value| is_under(value, *bound)),
             Self::Name(names) => names.contains(document.name()),
+            Self::Compares(key, comparison, bound) => any(key, &|value| compares(value, *comparison, *bound)),
             Self::Created(since, before) => document.is_created_in(*since, *before),
             Self::Nothing => false,
         }
@@ -204,6 +212,10 @@ impl Test {
 
 pub(super) fn is_over(value: &str, bound: i64) -> bool {
     parse_integer(value).is_some_and(|number| number > bound)
+}
+
+pub(super) fn compares(value: &str, comparison: Comparison, bound: Quantity) -> bool {
+    Quantity::parse(value).is_some_and(|number| comparison.holds(number, bound))
 }
 
 pub(super) fn is_under(value: &str, bound: i64) -> bool {

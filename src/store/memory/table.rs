@@ -9,7 +9,7 @@ use roaring::RoaringBitmap;
 use super::{
     document::{Document, Origin},
     draft::Content,
-    filter::{Condition, Filter, Test, is_over, is_under},
+    filter::{Condition, Filter, Test, compares, is_over, is_under},
     order::{Chunk, Entry, Order},
     terms::{OWNER, Postings, Vocabulary},
 };
@@ -198,6 +198,7 @@ impl Table {
             Test::Over(key, bound) => with_value_that(key, &|value| is_over(value, *bound)),
             Test::Under(key, bound) => with_value_that(key, &|value| is_under(value, *bound)),
             Test::Name(names) => names.iter().flat_map(|name| self.named(name)).collect(),
+            Test::Compares(key, comparison, bound) => with_value_that(key, &|value| compares(value, *comparison, *bound)),
             Test::Created(since, before) => {
                 let is_in = |position: &u32| self.get(*position).is_some_and(|document| document.is_created_in(*since, *before));
                 self.used.iter().filter(is_in).collect()
