@@ -5,6 +5,8 @@
 mod document;
 mod fallback;
 mod fields;
+mod fleet_object;
+mod fleet_version;
 mod index_name;
 mod json;
 mod names;
@@ -14,11 +16,14 @@ mod order;
 mod projection;
 mod quantity;
 mod resource;
+mod spans;
 mod version;
 
 pub use document::{CLUSTER_ANNOTATION, Document, FieldValues, MAX_FIELD_VALUE_BYTES, Projector, restore};
 pub use fallback::{Shape, fallback};
 pub use fields::{FieldPath, FieldType, SelectableField};
+pub use fleet_object::{OWN_VERSION_ANNOTATION, with_fleet_version, with_own_version};
+pub use fleet_version::{FleetVersion, InvalidFleetVersion, Run};
 pub use index_name::{IndexName, IndexPrefix, InvalidPrefix};
 pub use names::{ClusterName, InvalidName, Namespace, StoreName};
 pub use object::{Object, ObjectError};
