@@ -25,6 +25,7 @@ use super::{
     etag::{self, Known},
     list,
     listen::{ListenError, Listener},
+    owners,
     representation::{Endpoint, Representation},
     request::{self, AggregateRequest, ApiRequest, ListRequest},
     status::{ApiError, RETRY_AFTER_SECONDS},
@@ -191,14 +192,16 @@ fn represented(request: &Request, endpoint: Endpoint) -> Result<Representation, 
 }
 
 async fn answer_list(catalog: &Catalog, wanted: &ListRequest, representation: Representation) -> Result<Response, ApiError> {
-    let found = target(catalog, wanted, Permitted::Everything)?;
+    let mut found = target(catalog, wanted, Permitted::Everything)?;
+    owners::resolve(&mut found, &wanted.options.owner).await?;
     let warnings = found.warnings.clone();
     let response = tagged(list::answer(found, wanted, representation).await?);
     Ok(with_warnings(response, &warnings))
 }
 
 async fn answer_counts(catalog: &Catalog, wanted: &AggregateRequest) -> Result<Response, ApiError> {
-    let found = target(catalog, &wanted.list, Permitted::Everything)?;
+    let mut found = target(catalog, &wanted.list, Permitted::Everything)?;
+    owners::resolve(&mut found, &wanted.list.options.owner).await?;
     let warnings = found.warnings.clone();
     let groups = aggregate::count(found, wanted).await?;
     Ok(with_warnings(json(StatusCode::OK, aggregate::answer(&groups, wanted)), &warnings))
