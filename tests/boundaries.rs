@@ -9,7 +9,7 @@ use std::{
 };
 
 /// Pure modules: a folder or a file under `src`, without `.rs`.
-const PURE: [&str; 34] = [
+const PURE: [&str; 36] = [
     "api",
     "bulk",
     "cluster/cache/objects",
@@ -29,9 +29,11 @@ const PURE: [&str; 34] = [
     "replicas/share",
     "selector",
     "server/caller",
+    "server/clusterpedia",
     "server/discovery",
     "server/front/attributes",
     "server/front/identity",
+    "server/options",
     "server/own",
     "server/report",
     "server/representation",

@@ -9,17 +9,16 @@ use tokio::time::timeout;
 use super::{
     request::{AggregateRequest, GROUPS, VERSION},
     status::ApiError,
-    target::Target,
+    target::{Target, refused},
 };
-use crate::query::{GroupKey, Groups, QueryError, aggregate::grouped};
+use crate::query::{GroupKey, Groups, aggregate::grouped};
 
 /// How long the store may take for all groups: some dozen pages of the largest answer.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Counts what a list would show.
 pub async fn count(target: Target, request: &AggregateRequest) -> Result<Groups, ApiError> {
-    let refused = |error: QueryError| ApiError::bad_request(format!("parameter by: {error}"));
-    grouped(&target.query, &request.by).map_err(refused)?;
+    grouped(&target.query, &request.by).map_err(|error| refused("by", &error, &target.store_name))?;
     if target.nothing_to_ask {
         return Ok(Groups::default());
     }

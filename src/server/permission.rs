@@ -17,7 +17,6 @@ use super::{
 use crate::{
     model::{ClusterName, Namespace},
     query::{GroupKey, Permitted, Query, ResourceName},
-    selector::{FieldSelector, LabelSelector},
 };
 
 /// How long the store may take to tell which namespaces hold objects.
@@ -65,8 +64,9 @@ impl Holders for StoredNamespaces<'_> {
         if found.nothing_to_ask {
             return Ok(BTreeMap::new());
         }
-        // Of all objects, so that the answer to a question without rights tells nothing about what selectors match.
-        let everything = Query { labels: LabelSelector::default(), fields: FieldSelector::default(), ..found.query };
+        // Of all objects, so that a refusal tells nothing about which of them selectors match.
+        let Query { resource, selectable, limit, clusters, namespaces, .. } = found.query;
+        let everything = Query { clusters, namespaces, ..Query::all_of(resource, selectable, limit) };
         let keys = [GroupKey::Cluster, GroupKey::Namespace];
         let asked = timeout(TIMEOUT, found.store.aggregate(&everything, &keys, usize::MAX)).await;
         let groups = asked.map_err(|_| ApiError::Timeout(TIMEOUT.as_secs()))??;

@@ -26,11 +26,12 @@ use super::{
     front::{
         Entrance, Front,
         attributes::Attributes,
+        identity::{IdentityHeaders, impersonates},
         limits::{LimitArgs, Limits},
     },
     list,
     listen::{ListenError, Listener},
-    own,
+    own, owners,
     permission::permission,
     representation::{Endpoint, Representation},
     request::{self, AggregateRequest, ApiRequest, ListRequest, OwnDiscovery, path_segments},
@@ -191,10 +192,14 @@ fn unless_known(known: &Known, mut response: Response) -> Response {
 
 /// Finds out who asks and whether they may; what proves it goes no further.
 async fn admit(api: &Api, mut request: Request) -> Result<Response, ApiError> {
+    let impersonates = impersonates(request.headers());
     let caller = match &api.gate {
         Gate::Token(verifier) => token_holder(verifier, &mut request)?,
         Gate::Front(front) => front.caller(&mut request).await?,
     };
+    if impersonates {
+        return Err(ApiError::bad_request("this server impersonates nobody; ask by way of the control plane"));
+    }
     let (place, request) = api.limits.admit(request)?;
     place.hold(checked(api, &caller, request)).await
 }
@@ -208,12 +213,10 @@ async fn checked(api: &Api, caller: &Caller, request: Request) -> Result<Respons
 }
 
 fn token_holder(verifier: &TokenVerifier, request: &mut Request) -> Result<Caller, ApiError> {
-    let authorization = request.headers_mut().remove(header::AUTHORIZATION);
-    if verifier.accepts(authorization.as_ref().and_then(|value| value.to_str().ok())) {
-        Ok(Caller::local())
-    } else {
-        Err(ApiError::Unauthorized)
-    }
+    let authorization = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let is_holder = verifier.accepts(authorization);
+    IdentityHeaders::default().remove_from(request.headers_mut());
+    if is_holder { Ok(Caller::local()) } else { Err(ApiError::Unauthorized) }
 }
 
 /// Answers one request of somebody who is known. The whole request arrives here, with its body and the means to upgrade the connection.
@@ -274,7 +277,8 @@ async fn permitted_target(
     wanted: &ListRequest,
 ) -> Result<(Target, Vec<String>), ApiError> {
     let permission = permission(&api.gate, caller, catalog, wanted).await?;
-    let found = target(catalog, wanted, permission.permitted)?;
+    let mut found = target(catalog, wanted, permission.permitted)?;
+    owners::resolve(&mut found, &wanted.options.owner).await?;
     let warnings = permission.warnings.iter().chain(&found.warnings).cloned().collect();
     Ok((found, warnings))
 }

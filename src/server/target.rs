@@ -7,6 +7,7 @@ use kube::core::Version;
 
 use super::{
     catalog::{Catalog, Holding, Registered, qualified},
+    options::OrderBy,
     representation::{Layout, Representation},
     request::{Engine, ListRequest},
     status::ApiError,
@@ -14,7 +15,7 @@ use super::{
 };
 use crate::{
     model::{ClusterName, Gvk, PrinterColumn, StoreName},
-    query::{InCluster, Permitted, Query, ResourceName, Sort},
+    query::{InCluster, Ordered, Permitted, Query, QueryError, ResourceName, Selectable, Sort, SortKey, UnsupportedField},
     store::Store,
 };
 
@@ -38,6 +39,8 @@ pub struct Target {
     pub columns: Option<Arc<[PrinterColumn]>>,
     /// What the client should know about the answer.
     pub warnings: Vec<String>,
+    /// Its name.
+    pub store_name: StoreName,
     /// None of the clusters asked for holds the resource: the answer is an empty list.
     pub nothing_to_ask: bool,
 }
@@ -71,20 +74,60 @@ pub fn target(catalog: &Catalog, request: &ListRequest, permitted: Permitted) ->
         labels: request.labels.clone(),
         fields: request.fields.clone(),
         selectable: registered.selectable(holding),
-        sort: Sort::standard(),
+        sort: sort(&registered.selectable(holding), &request.options.order_by)
+            .map_err(|error| refused("orderBy", &error.into(), store_name))?,
+        since: request.options.since,
+        before: request.options.before,
+        owners: None,
         limit: request.limit.map_or(PAGE, |limit| limit.get().min(PAGE)),
         clusters,
     };
-    query.check().map_err(|error| ApiError::bad_request(format!("parameter fieldSelector: {error}")))?;
+    query.check().map_err(|error| refused("fieldSelector", &error, store_name))?;
     let warnings = warnings(catalog, registered, request, holding, &query.permitted);
     Ok(Target {
         store: Arc::clone(store),
+        store_name: store_name.clone(),
         nothing_to_ask: query.clusters.is_empty() && !request.clusters.is_empty(),
         query,
         kind: Gvk::new(&native.group, &native.version, &registered.kind),
         columns: registered.columns(&native.version),
         warnings,
     })
+}
+
+/// A parameter that the store cannot answer, and what would change that.
+pub fn refused(parameter: &str, error: &QueryError, store: &StoreName) -> ApiError {
+    let remedy = match error {
+        QueryError::UnsupportedField(_) if *store != StoreName::embedded() => {
+            "; spec.backendStore.openSearch.fieldPaths of a ResourceRegistry makes others selectable"
+        }
+        _ => "",
+    };
+    ApiError::bad_request(format!("parameter {parameter}: {error}{remedy}"))
+}
+
+/// The order that was asked for, or the standard one.
+fn sort(selectable: &Selectable, order: &[OrderBy]) -> Result<Vec<Sort>, UnsupportedField> {
+    if order.is_empty() {
+        return Ok(Sort::standard());
+    }
+    let mut sorts = Vec::with_capacity(order.len());
+    for by in order {
+        let key = match by.field.as_str() {
+            "cluster" => SortKey::Cluster,
+            "namespace" => SortKey::Namespace,
+            "name" => SortKey::Name,
+            "metadata.creationTimestamp" | "created_at" => SortKey::CreationTimestamp,
+            field => match selectable.ordered(field)? {
+                Ordered::Always(_) => continue,
+                Ordered::Name => SortKey::Name,
+                Ordered::Namespace => SortKey::Namespace,
+                Ordered::Field(path, kind) => SortKey::Field(path, kind),
+            },
+        };
+        sorts.push(Sort { key, descending: by.descending });
+    }
+    Ok(sorts)
 }
 
 fn not_selected(catalog: &Catalog, name: &ResourceName) -> ApiError {

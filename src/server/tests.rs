@@ -135,7 +135,7 @@ async fn counts_are_an_aggregate_of_groups() {
     assert_eq!(main.asked()[0].0.labels.to_string(), "a");
     assert_eq!(
         refusal(&app, &format!("{counts}/api/v1/pods?by=spec.color")).await,
-        "400 BadRequest: parameter by: field label not supported: spec.color; these are: metadata.name, metadata.namespace, spec.host, spec.hostNetwork, spec.nodeName, spec.restartPolicy, spec.schedulerName, spec.serviceAccountName, status.nominatedNodeName, status.phase, status.podIP, status.podIPs"
+        "400 BadRequest: parameter by: field label not supported: spec.color; these are: metadata.name, metadata.namespace, spec.host, spec.hostNetwork, spec.nodeName, spec.restartPolicy, spec.schedulerName, spec.serviceAccountName, status.nominatedNodeName, status.phase, status.podIP, status.podIPs; spec.backendStore.openSearch.fieldPaths of a ResourceRegistry makes others selectable"
     );
     assert!(refusal(&app, &format!("{counts}/api/v1/secrets")).await.starts_with("404 NotFound: no ResourceRegistry"));
 }
@@ -207,7 +207,7 @@ async fn selectors_that_make_no_sense_are_refused_with_what_and_where() {
     }
     insta::assert_snapshot!(messages.join("\n"), @r#"
     400 BadRequest: parameter labelSelector: "a in (b": at character 8: found end of text, expected a value, ',' or ')'
-    400 BadRequest: parameter fieldSelector: field label not supported: spec.color; these are: metadata.name, metadata.namespace, spec.host, spec.hostNetwork, spec.nodeName, spec.restartPolicy, spec.schedulerName, spec.serviceAccountName, status.nominatedNodeName, status.phase, status.podIP, status.podIPs
+    400 BadRequest: parameter fieldSelector: field label not supported: spec.color; these are: metadata.name, metadata.namespace, spec.host, spec.hostNetwork, spec.nodeName, spec.restartPolicy, spec.schedulerName, spec.serviceAccountName, status.nominatedNodeName, status.phase, status.podIP, status.podIPs; spec.backendStore.openSearch.fieldPaths of a ResourceRegistry makes others selectable
     400 BadRequest: parameter namespaces: nodes live in no namespace
     "#);
 }

@@ -13,8 +13,9 @@ use crate::server::caller::Caller;
 
 /// The header names by which identities arrive unless the control plane says otherwise. They are removed whatever it says.
 const STANDARD: [&str; 3] = ["x-remote-user", "x-remote-uid", "x-remote-group"];
-/// What the standard headers of further attributes begin with.
-const STANDARD_EXTRA: &str = "x-remote-extra-";
+/// What the names of further headers begin with that say who asks: attributes, and the wish to be taken for somebody else, which an API server
+/// that a request is handed on to would take for ours.
+const STANDARD_PREFIXES: [&str; 2] = ["x-remote-extra-", "impersonate-"];
 /// The extra attribute that names a certificate.
 const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
 
@@ -63,7 +64,7 @@ impl IdentityHeaders {
         let configured = self.username.iter().chain(&self.uid).chain(&self.group).map(|name| name.to_ascii_lowercase());
         let exact: Vec<String> = configured.chain(STANDARD.map(str::to_owned)).collect();
         let configured = self.extra_prefixes.iter().map(|prefix| prefix.to_ascii_lowercase()).filter(|prefix| !prefix.is_empty());
-        let prefixes: Vec<String> = configured.chain([STANDARD_EXTRA.to_owned()]).collect();
+        let prefixes: Vec<String> = configured.chain(STANDARD_PREFIXES.map(str::to_owned)).collect();
         let is_identity = |name: &HeaderName| {
             let text = name.as_str();
             *name == AUTHORIZATION
@@ -75,6 +76,11 @@ impl IdentityHeaders {
             headers.remove(name);
         }
     }
+}
+
+/// Whether a request wants to be taken for somebody else's. The API server in front sees to that and takes these headers out.
+pub fn impersonates(headers: &HeaderMap) -> bool {
+    headers.keys().any(|name| name.as_str().starts_with("impersonate-"))
 }
 
 fn first(headers: &HeaderMap, names: &[String]) -> Option<String> {
@@ -178,6 +184,8 @@ mod tests {
             ("x-remote-uid", "a"),
             ("x-remote-group", "a"),
             ("x-remote-extra-scopes", "a"),
+            ("impersonate-user", "a"),
+            ("impersonate-extra-scopes", "a"),
             ("accept", "application/json"),
         ]);
         names.remove_from(&mut sent);

@@ -115,3 +115,111 @@ fn read(secret: &Secret) -> Option<Authority> {
 fn is_conflict(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 409)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        convert::Infallible,
+        sync::{Arc, Mutex},
+    };
+
+    use http::{Method, Request, Response};
+    use http_body_util::BodyExt as _;
+    use kube::client::Body;
+    use serde_json::{Value, json};
+    use tokio::sync::Barrier;
+    use tower::service_fn;
+
+    use super::*;
+
+    /// A control plane with room for one Secret.
+    struct Holder {
+        secret: Mutex<Option<Value>>,
+        /// The first requests wait for each other, so that both replicas find nothing.
+        first: Barrier,
+        reads: Mutex<usize>,
+    }
+
+    impl Holder {
+        async fn answer(&self, request: Request<Body>) -> (u16, Value) {
+            let (head, body) = request.into_parts();
+            let sent: Option<Value> = serde_json::from_slice(&body.collect().await.unwrap().to_bytes()).ok();
+            if head.method == Method::GET {
+                let found = self.secret.lock().unwrap().clone();
+                let number = {
+                    let mut reads = self.reads.lock().unwrap();
+                    *reads += 1;
+                    *reads
+                };
+                if number <= 2 {
+                    self.first.wait().await;
+                }
+                return found.map_or_else(|| status(404, "NotFound"), |secret| (200, secret));
+            }
+            let mut held = self.secret.lock().unwrap();
+            let version = |secret: &Value| secret["metadata"]["resourceVersion"].as_str().map_or(0, |text| text.parse().unwrap());
+            let current: u64 = held.as_ref().map_or(0, version);
+            let mut sent = sent.unwrap();
+            let is_new = head.method == Method::POST;
+            if is_new != held.is_none() || (!is_new && version(&sent) != current) {
+                return status(409, "Conflict");
+            }
+            sent["metadata"]["resourceVersion"] = json!((current + 1).to_string());
+            *held = Some(sent.clone());
+            (201, sent)
+        }
+    }
+
+    fn status(code: u16, reason: &str) -> (u16, Value) {
+        let status = json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": code, "reason": reason, "message": reason });
+        (code, status)
+    }
+
+    fn holder(secret: Option<Value>) -> (Arc<Holder>, Client) {
+        let holder = Arc::new(Holder { secret: Mutex::new(secret), first: Barrier::new(2), reads: Mutex::new(0) });
+        let held = Arc::clone(&holder);
+        let service = service_fn(move |request| {
+            let holder = Arc::clone(&held);
+            async move {
+                let (code, answer) = holder.answer(request).await;
+                let body = Body::from(answer.to_string().into_bytes());
+                Ok::<_, Infallible>(Response::builder().status(code).body(body).unwrap())
+            }
+        });
+        (holder, Client::new(service, "search"))
+    }
+
+    /// What two replicas that begin at the same time use.
+    async fn of_two_replicas(client: &Client) -> (Authority, Authority) {
+        let replica = || SharedAuthority::new(client.clone(), "search", "fleetdex-serving");
+        let (one, other) = (replica(), replica());
+        let (one, other) = tokio::join!(one.current(), other.current());
+        (one.unwrap(), other.unwrap())
+    }
+
+    #[tokio::test]
+    async fn replicas_that_begin_together_use_the_authority_of_the_first_that_wrote_it() {
+        let empty =
+            json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "fleetdex-serving", "resourceVersion": "7" } });
+        for secret in [None, Some(empty)] {
+            let (holder, client) = holder(secret);
+            let (one, other) = of_two_replicas(&client).await;
+            assert_eq!(one, other);
+            let later = SharedAuthority::new(client, "search", "fleetdex-serving").current().await.unwrap();
+            assert_eq!(later, one);
+            let held = holder.secret.lock().unwrap().clone().unwrap();
+            assert!(held["data"]["ca.key"].is_string() && held["data"]["ca.crt"].is_string());
+        }
+    }
+
+    #[tokio::test]
+    async fn an_authority_that_is_broken_is_replaced_and_its_certificate_still_counts() {
+        let old = Authority::make(None).unwrap();
+        let data = json!({ "ca.crt": ByteString(old.certificates.clone().into_bytes()), "ca.key": ByteString(b"lost".to_vec()) });
+        let secret = json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "fleetdex-serving", "resourceVersion": "1" }, "data": data });
+        let (_holder, client) = holder(Some(secret));
+        let (one, other) = of_two_replicas(&client).await;
+        assert_eq!(one, other);
+        assert!(one.is_good() && one.certificates.ends_with(&old.certificates));
+    }
+}

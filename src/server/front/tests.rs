@@ -429,6 +429,17 @@ async fn nobody_else_is_taken_for_the_local_caller() {
 }
 
 #[tokio::test]
+async fn whoever_wants_to_be_somebody_else_is_refused_instead_of_being_taken_for_itself() {
+    let world = World::new(&["* * *"]);
+    let headers = [("authorization", "Bearer alices"), ("impersonate-user", "bob")];
+    assert_eq!(
+        reason(world.ask(None, &headers, "/version").await),
+        "400 BadRequest: this server impersonates nobody; ask by way of the control plane"
+    );
+    assert_eq!(reason(world.ask(None, &headers[1..], "/version").await), UNAUTHORIZED);
+}
+
+#[tokio::test]
 async fn members_of_system_masters_need_no_review_and_health_needs_nobody() {
     let world = World::new(&[]);
     let headers = [("x-remote-user", "admin"), ("x-remote-group", "system:masters")];
