@@ -7,12 +7,13 @@ use std::{
     sync::Arc,
 };
 
+use jiff::Timestamp;
 use kube::core::Version;
 
 use super::verify::Followed;
 use crate::{
     cluster::discovery::Served,
-    model::{ClusterName, Gvk, SelectableField, StoreName},
+    model::{ClusterName, Gvk, PrinterColumn, SelectableField, StoreName},
     query::{ResourceName, Selectable},
     store::Store,
 };
@@ -37,7 +38,7 @@ pub struct Entry<'e> {
 pub struct Catalog {
     resources: BTreeMap<ResourceName, Registered>,
     stores: BTreeMap<StoreName, Arc<dyn Store>>,
-    stale: BTreeMap<ClusterName, String>,
+    stale: BTreeMap<ClusterName, (Timestamp, String)>,
     registries: BTreeSet<String>,
     is_local: bool,
     followed: Vec<Followed>,
@@ -61,6 +62,8 @@ pub struct Registered {
     pub versions: Vec<Arc<str>>,
     /// Who holds it.
     pub holdings: BTreeMap<StoreName, Holding>,
+    /// What the first cluster that knows it says of the columns of each version.
+    columns: BTreeMap<Arc<str>, Arc<[PrinterColumn]>>,
 }
 
 /// What one store holds of a resource.
@@ -95,10 +98,10 @@ impl Catalog {
         self.is_local
     }
 
-    /// Says that the answers for a cluster may be old. `since` completes the sentence "cluster member2 is …", for example
+    /// Says that the answers for a cluster are as of some time. `text` completes the sentence "cluster member2 is …", for example
     /// "disconnected since 2026-02-03T10:00:00Z".
-    pub fn add_stale(&mut self, cluster: ClusterName, since: impl Into<String>) {
-        self.stale.insert(cluster, since.into());
+    pub fn add_stale(&mut self, cluster: ClusterName, since: Timestamp, text: impl Into<String>) {
+        self.stale.insert(cluster, (since, text.into()));
     }
 
     /// Names a stream, for verification.
@@ -123,10 +126,18 @@ impl Catalog {
             namespaced: resource.namespaced,
             versions: Vec::new(),
             holdings: BTreeMap::new(),
+            columns: BTreeMap::new(),
         });
         registered.short_names.extend(entry.served.short_names.iter().cloned());
         registered.add_version(&resource.gvk.version);
         registered.holdings.entry(entry.store.clone()).or_default().add(entry);
+    }
+
+    /// Says how a custom resource is to be shown, if it is registered. Where clusters disagree, the first one counts.
+    pub fn add_columns(&mut self, name: &ResourceName, version: &Arc<str>, columns: &Arc<[PrinterColumn]>) {
+        if let Some(registered) = self.resources.get_mut(name) {
+            registered.columns.entry(Arc::clone(version)).or_insert_with(|| Arc::clone(columns));
+        }
     }
 
     /// The resource of this name.
@@ -146,7 +157,12 @@ impl Catalog {
 
     /// How the answers for a cluster are old, if they are.
     pub fn stale(&self, cluster: &ClusterName) -> Option<&str> {
-        self.stale.get(cluster).map(String::as_str)
+        self.stale.get(cluster).map(|(_, text)| text.as_str())
+    }
+
+    /// As of when the answers for a cluster are, if that is not now.
+    pub fn stale_since(&self, cluster: &ClusterName) -> Option<Timestamp> {
+        self.stale.get(cluster).map(|(since, _)| *since)
     }
 
     /// The registries that exist, sorted.
@@ -200,6 +216,12 @@ impl Registered {
     /// Whether some store holds it for this cluster.
     pub fn is_held_for(&self, cluster: &ClusterName) -> bool {
         self.holdings.values().any(|holding| holding.clusters.contains(cluster))
+    }
+
+    /// The columns of a version, or else of the best version that has any; `None` if nobody knows them.
+    pub fn columns(&self, version: &str) -> Option<Arc<[PrinterColumn]>> {
+        let best = || self.versions.iter().find_map(|version| self.columns.get(version));
+        self.columns.get(version).or_else(best).cloned()
     }
 
     /// What field selectors may name in one store.

@@ -1,18 +1,24 @@
 //! Which store answers a list, and what it is asked. Needs nothing but the catalog.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
+use jiff::Timestamp;
 use kube::core::Version;
 
 use super::{
     catalog::{Catalog, Holding, Registered, qualified},
     options::OrderBy,
+    representation::{Layout, Representation},
     request::{Engine, ListRequest},
     status::ApiError,
+    table::Table,
 };
 use crate::{
-    model::{ClusterName, Gvk, StoreName},
-    query::{Ordered, Permitted, Query, QueryError, ResourceName, Selectable, Sort, SortKey, UnsupportedField},
+    model::{ClusterName, Gvk, PrinterColumn, StoreName},
+    query::{Ordered, Permitted, Query, QueryError, ResourceName, Selectable, Sort, SortKey, UnsupportedField, dsl},
     store::Store,
 };
 
@@ -21,6 +27,8 @@ use crate::{
 pub const PAGE: usize = 1_000;
 /// Clusters that one warning names.
 const MAX_NAMES: usize = 5;
+/// Clusters in `metadata.asOf`.
+const MAX_AS_OF: usize = 100;
 /// Warnings in one answer; further clusters are only counted.
 const MAX_WARNINGS: usize = 10;
 
@@ -32,12 +40,24 @@ pub struct Target {
     pub query: Query,
     /// The kind of the objects, in the version that the path names.
     pub kind: Gvk,
+    /// The columns of the kind, if it is a custom resource and they are known.
+    pub columns: Option<Arc<[PrinterColumn]>>,
+    /// Of clusters whose objects are not those of this moment: since when. The first ones, if they are very many.
+    pub as_of: BTreeMap<ClusterName, Timestamp>,
     /// What the client should know about the answer.
     pub warnings: Vec<String>,
     /// Its name.
     pub store_name: StoreName,
     /// None of the clusters asked for holds the resource: the answer is an empty list.
     pub nothing_to_ask: bool,
+}
+
+impl Target {
+    /// How its objects are shown.
+    pub fn layout(&self, representation: Representation) -> Layout {
+        let table = || Table::of(&self.kind, self.columns.as_deref());
+        Layout::new(representation, self.kind.clone(), table, Timestamp::now())
+    }
 }
 
 /// Finds the store that answers a list. Whoever may see less than everything gets an answer of nothing more than that.
@@ -53,6 +73,7 @@ pub fn target(catalog: &Catalog, request: &ListRequest, permitted: Permitted) ->
     let store =
         catalog.store(store_name).ok_or_else(|| ApiError::Unavailable(format!("store {store_name} is not connected yet")))?;
     let clusters: Vec<ClusterName> = request.clusters.iter().filter(|name| asked.contains(*name)).cloned().collect();
+    let selectable = registered.selectable(holding);
     let query = Query {
         resource: name,
         namespaces: request.namespaces.clone(),
@@ -60,9 +81,8 @@ pub fn target(catalog: &Catalog, request: &ListRequest, permitted: Permitted) ->
         permitted,
         labels: request.labels.clone(),
         fields: request.fields.clone(),
-        selectable: registered.selectable(holding),
-        sort: sort(&registered.selectable(holding), &request.options.order_by)
-            .map_err(|error| refused("orderBy", &error.into(), store_name))?,
+        sort: sort(&selectable, &request.options.order_by).map_err(|error| refused("orderBy", &error.into(), store_name))?,
+        selectable,
         since: request.options.since,
         before: request.options.before,
         owners: None,
@@ -70,12 +90,16 @@ pub fn target(catalog: &Catalog, request: &ListRequest, permitted: Permitted) ->
         clusters,
     };
     query.check().map_err(|error| refused("fieldSelector", &error, store_name))?;
+    // What is too large for OpenSearch is refused whichever store answers: a question should not depend on where it is kept.
+    dsl::query_clause(&query).map_err(|error| ApiError::bad_request(error.to_string()))?;
     Ok(Target {
         store: Arc::clone(store),
         store_name: store_name.clone(),
         nothing_to_ask: query.clusters.is_empty() && !request.clusters.is_empty(),
         query,
         kind: Gvk::new(&native.group, &native.version, &registered.kind),
+        columns: registered.columns(&native.version),
+        as_of: as_of(catalog, request, holding),
         warnings: warnings(catalog, registered, request, holding),
     })
 }
@@ -229,6 +253,11 @@ fn other_versions(registered: &Registered, request: &ListRequest, holding: &Hold
         sentences.push(format!("{} of {whose} are in version {version}, not {asked}", qualified(&registered.name)));
     }
     sentences
+}
+
+fn as_of(catalog: &Catalog, request: &ListRequest, holding: &Holding) -> BTreeMap<ClusterName, Timestamp> {
+    let answering = holding.clusters.iter().filter(|name| request.clusters.is_empty() || request.clusters.contains(name));
+    answering.filter_map(|name| Some((name.clone(), catalog.stale_since(name)?))).take(MAX_AS_OF).collect()
 }
 
 fn warnings(catalog: &Catalog, registered: &Registered, request: &ListRequest, holding: &Holding) -> Vec<String> {
