@@ -2,8 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use axum::body::Body;
-use serde_json::{Value, json};
+use serde_json::{Value, json, value::RawValue};
 use tokio::time::timeout;
 
 use super::{
@@ -28,9 +27,9 @@ pub async fn count(target: Target, request: &AggregateRequest) -> Result<Groups,
 }
 
 /// The answer as JSON.
-pub fn answer(groups: &Groups, request: &AggregateRequest) -> Body {
+pub fn answer(groups: &Groups, request: &AggregateRequest) -> Result<Box<RawValue>, ApiError> {
     let items: Vec<Value> = groups.groups.iter().map(|group| json!({ "values": group.values, "count": group.count })).collect();
-    let answer = json!({
+    raw(&json!({
         "kind": "Aggregate",
         "apiVersion": format!("{}/{VERSION}", GROUPS[0]),
         "metadata": {},
@@ -38,8 +37,12 @@ pub fn answer(groups: &Groups, request: &AggregateRequest) -> Body {
         "total": groups.total,
         "others": groups.others,
         "items": items,
-    });
-    Body::from(format!("{answer}\n"))
+    }))
+}
+
+/// A document that is made here.
+pub fn raw(document: &Value) -> Result<Box<RawValue>, ApiError> {
+    serde_json::value::to_raw_value(document).map_err(|error| ApiError::Internal(error.to_string()))
 }
 
 /// A key as requests name it.

@@ -57,8 +57,11 @@ pub async fn answer(target: Target, request: &ListRequest, representation: Repre
     let mut pages = Pages { store: target.store, query: target.query };
     let first = if target.nothing_to_ask { Page::default() } else { pages.read(cursor.as_ref()).await? };
     let one_page = request.limit.is_some();
-    let metadata =
+    let mut metadata =
         if one_page { page_metadata(&first, &pages.query, request.options.without_remaining_count) } else { json!({}) };
+    if !target.as_of.is_empty() {
+        metadata["asOf"] = json!(target.as_of);
+    }
     let sheet = layout.sheet(&metadata);
     let media_type = sheet.media_type();
     let next = if one_page { None } else { first.next };

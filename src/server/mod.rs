@@ -14,6 +14,7 @@ pub mod clusterpedia;
 mod compression;
 pub mod discovery;
 mod etag;
+pub mod explain;
 pub mod front;
 pub mod list;
 pub mod listen;

@@ -23,6 +23,7 @@ use super::{
     compression::{self, Compressible},
     discovery,
     etag::{self, Known},
+    explain,
     front::{
         Entrance, Front,
         attributes::Attributes,
@@ -33,7 +34,7 @@ use super::{
     listen::{ListenError, Listener},
     own, owners,
     permission::permission,
-    representation::{Endpoint, Representation},
+    representation::{Endpoint, Form, MetaVersion, Representation},
     request::{self, AggregateRequest, ApiRequest, ListRequest, OwnDiscovery, path_segments},
     status::{ApiError, RETRY_AFTER_SECONDS},
     target::{Target, target},
@@ -240,8 +241,8 @@ async fn answer(api: &Api, caller: &Caller, request: Request) -> Result<Response
             answer_list(api, caller, &catalog, &list, representation).await
         }
         ApiRequest::Aggregate(counts) => {
-            represented(&request, Endpoint::Document)?;
-            answer_counts(api, caller, &catalog, &counts).await
+            let representation = represented(&request, Endpoint::Document)?;
+            answer_counts(api, caller, &catalog, &counts, representation).await
         }
         ApiRequest::Verify(clusters) => Ok(json(StatusCode::OK, verify::answer(&catalog, &clusters)?)),
     }
@@ -256,17 +257,32 @@ async fn answer_list(
     caller: &Caller,
     catalog: &Catalog,
     wanted: &ListRequest,
-    representation: Representation,
+    mut representation: Representation,
 ) -> Result<Response, ApiError> {
     let (found, warnings) = permitted_target(api, caller, catalog, wanted).await?;
-    let response = tagged(list::answer(found, wanted, representation).await?);
-    Ok(with_warnings(response, &warnings))
+    if wanted.options.explain {
+        let explained = explain::list(&found, wanted).await?;
+        return Ok(with_warnings(document(&explained, representation)?, &warnings));
+    }
+    if wanted.options.only_metadata && representation.form == Form::Whole {
+        representation.form = Form::Metadata(MetaVersion::V1);
+    }
+    Ok(with_warnings(tagged(list::answer(found, wanted, representation).await?), &warnings))
 }
 
-async fn answer_counts(api: &Api, caller: &Caller, catalog: &Catalog, wanted: &AggregateRequest) -> Result<Response, ApiError> {
+async fn answer_counts(
+    api: &Api,
+    caller: &Caller,
+    catalog: &Catalog,
+    wanted: &AggregateRequest,
+    representation: Representation,
+) -> Result<Response, ApiError> {
     let (found, warnings) = permitted_target(api, caller, catalog, &wanted.list).await?;
-    let groups = aggregate::count(found, wanted).await?;
-    Ok(with_warnings(json(StatusCode::OK, aggregate::answer(&groups, wanted)), &warnings))
+    let answer = match wanted.list.options.explain {
+        true => explain::counts(&found, wanted).await?,
+        false => aggregate::answer(&aggregate::count(found, wanted).await?, wanted)?,
+    };
+    Ok(with_warnings(document(&answer, representation)?, &warnings))
 }
 
 /// Which store answers a caller, restricted to what that caller may see, and what the caller should know about it.

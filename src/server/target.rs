@@ -1,6 +1,9 @@
 //! Which store answers a list, and what it is asked. Needs nothing but the catalog.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use jiff::Timestamp;
 use kube::core::Version;
@@ -15,7 +18,7 @@ use super::{
 };
 use crate::{
     model::{ClusterName, Gvk, PrinterColumn, StoreName},
-    query::{InCluster, Ordered, Permitted, Query, QueryError, ResourceName, Selectable, Sort, SortKey, UnsupportedField},
+    query::{InCluster, Ordered, Permitted, Query, QueryError, ResourceName, Selectable, Sort, SortKey, UnsupportedField, dsl},
     store::Store,
 };
 
@@ -24,6 +27,8 @@ use crate::{
 pub const PAGE: usize = 1_000;
 /// Clusters that one warning names.
 const MAX_NAMES: usize = 5;
+/// Clusters in `metadata.asOf`.
+const MAX_AS_OF: usize = 100;
 /// Warnings in one answer; further clusters are only counted.
 const MAX_WARNINGS: usize = 10;
 
@@ -37,6 +42,8 @@ pub struct Target {
     pub kind: Gvk,
     /// The columns of the kind, if it is a custom resource and they are known.
     pub columns: Option<Arc<[PrinterColumn]>>,
+    /// Of clusters whose objects are not those of this moment: since when. The first ones, if they are very many.
+    pub as_of: BTreeMap<ClusterName, Timestamp>,
     /// What the client should know about the answer.
     pub warnings: Vec<String>,
     /// Its name.
@@ -66,6 +73,7 @@ pub fn target(catalog: &Catalog, request: &ListRequest, permitted: Permitted) ->
     let store =
         catalog.store(store_name).ok_or_else(|| ApiError::Unavailable(format!("store {store_name} is not connected yet")))?;
     let clusters: Vec<ClusterName> = request.clusters.iter().filter(|name| asked.contains(*name)).cloned().collect();
+    let selectable = registered.selectable(holding);
     let query = Query {
         resource: name,
         namespaces: request.namespaces.clone(),
@@ -73,9 +81,8 @@ pub fn target(catalog: &Catalog, request: &ListRequest, permitted: Permitted) ->
         permitted,
         labels: request.labels.clone(),
         fields: request.fields.clone(),
-        selectable: registered.selectable(holding),
-        sort: sort(&registered.selectable(holding), &request.options.order_by)
-            .map_err(|error| refused("orderBy", &error.into(), store_name))?,
+        sort: sort(&selectable, &request.options.order_by).map_err(|error| refused("orderBy", &error.into(), store_name))?,
+        selectable,
         since: request.options.since,
         before: request.options.before,
         owners: None,
@@ -83,7 +90,13 @@ pub fn target(catalog: &Catalog, request: &ListRequest, permitted: Permitted) ->
         clusters,
     };
     query.check().map_err(|error| refused("fieldSelector", &error, store_name))?;
-    let warnings = warnings(catalog, registered, request, holding, &query.permitted);
+    // What is too large for OpenSearch is refused whichever store answers: a question should not depend on where it is kept.
+    dsl::query_clause(&query).map_err(|error| ApiError::bad_request(error.to_string()))?;
+    let is_asked = |name: &ClusterName| request.clusters.is_empty() || request.clusters.contains(name);
+    // Of clusters that the caller may not see nothing is told either.
+    let answers = |name: &ClusterName| is_asked(name) && query.permitted.in_cluster(name) != InCluster::Nothing;
+    let as_of = as_of(catalog, holding, answers);
+    let warnings = warnings(catalog, registered, request, holding, answers);
     Ok(Target {
         store: Arc::clone(store),
         store_name: store_name.clone(),
@@ -91,6 +104,7 @@ pub fn target(catalog: &Catalog, request: &ListRequest, permitted: Permitted) ->
         query,
         kind: Gvk::new(&native.group, &native.version, &registered.kind),
         columns: registered.columns(&native.version),
+        as_of,
         warnings,
     })
 }
@@ -251,16 +265,18 @@ fn other_versions(
     sentences
 }
 
-/// Of clusters that the caller may not see nothing is told either.
+fn as_of(catalog: &Catalog, holding: &Holding, answers: impl Fn(&ClusterName) -> bool) -> BTreeMap<ClusterName, Timestamp> {
+    let answering = holding.clusters.iter().filter(|name| answers(name));
+    answering.filter_map(|name| Some((name.clone(), catalog.stale_since(name)?))).take(MAX_AS_OF).collect()
+}
+
 fn warnings(
     catalog: &Catalog,
     registered: &Registered,
     request: &ListRequest,
     holding: &Holding,
-    permitted: &Permitted,
+    answers: impl Fn(&ClusterName) -> bool + Copy,
 ) -> Vec<String> {
-    let is_asked = |name: &ClusterName| request.clusters.is_empty() || request.clusters.contains(name);
-    let answers = |name: &ClusterName| is_asked(name) && permitted.in_cluster(name) != InCluster::Nothing;
     let mut warnings = other_versions(registered, request, holding, answers);
     let missing = request.clusters.iter().filter(|name| !holding.clusters.contains(*name));
     for name in missing {
