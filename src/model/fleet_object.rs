@@ -168,7 +168,8 @@ mod tests {
     fn what_a_client_writes_gets_its_own_version_back() {
         let back = |json: &str| with_own_version(&raw(json));
         let edited = "{\n  \"metadata\": {\n    \"annotations\": {\n      \"a\": \"b\",\n      \"fleetdex.io/resource-version\": \"7\"\n    },\n    \"resourceVersion\": \"99\"\n  }\n}";
-        let expected = "{\n  \"metadata\": {\n    \"annotations\": {\n      \"a\": \"b\"\n    },\n    \"resourceVersion\": \"7\"\n  }\n}";
+        let expected =
+            "{\n  \"metadata\": {\n    \"annotations\": {\n      \"a\": \"b\"\n    },\n    \"resourceVersion\": \"7\"\n  }\n}";
         assert_eq!(back(edited), expected);
         let unconditional = r#"{"metadata":{"annotations":{"fleetdex.io/resource-version":"7"},"name":"a"}}"#;
         assert_eq!(back(unconditional), r#"{"metadata":{"name":"a"}}"#);
@@ -179,7 +180,8 @@ mod tests {
 
     /// JSON texts with blanks where they may stand, and keys that look like ours where they are not ours.
     fn values() -> impl Strategy<Value = String> {
-        let leaves = select(vec!["null", "true", "-1.5e3", "\"\"", "\"a\\\"}{\\\\\"", "\"ü\\u00e9\"", "[]", "{}"]).prop_map(String::from);
+        let leaves =
+            select(vec!["null", "true", "-1.5e3", "\"\"", "\"a\\\"}{\\\\\"", "\"ü\\u00e9\"", "[]", "{}"]).prop_map(String::from);
         leaves.prop_recursive(3, 24, 4, |inner| {
             prop_oneof![
                 collection::vec(inner.clone(), 0..4).prop_map(|items| format!("[ {} ]", items.join(" , "))),
@@ -200,18 +202,22 @@ mod tests {
     }
 
     fn objects() -> impl Strategy<Value = String> {
-        let annotations = collection::vec((select(vec!["a", "x.io/y", "\\u0061b"]).prop_map(String::from), Just("\"v\"".to_owned())), 1..3);
-        let metadata = (collection::vec((select(vec!["name", "uid", "labels"]).prop_map(String::from), values()), 0..3), proptest::option::of(annotations), 0..4_usize);
-        (metadata, collection::vec((keys().prop_filter("the one", |key| key != "metadata"), values()), 0..4), 0..4_usize).prop_map(
-            |((mut metadata, annotations, place), mut members, position)| {
+        let annotations =
+            collection::vec((select(vec!["a", "x.io/y", "\\u0061b"]).prop_map(String::from), Just("\"v\"".to_owned())), 1..3);
+        let metadata = (
+            collection::vec((select(vec!["name", "uid", "labels"]).prop_map(String::from), values()), 0..3),
+            proptest::option::of(annotations),
+            0..4_usize,
+        );
+        (metadata, collection::vec((keys().prop_filter("the one", |key| key != "metadata"), values()), 0..4), 0..4_usize)
+            .prop_map(|((mut metadata, annotations, place), mut members, position)| {
                 metadata.insert(place.min(metadata.len()), ("resourceVersion".to_owned(), "\"7\"".to_owned()));
                 if let Some(annotations) = annotations {
                     metadata.insert(position.min(metadata.len()), ("annotations".to_owned(), object(&annotations)));
                 }
                 members.insert(position.min(members.len()), ("metadata".to_owned(), object(&metadata)));
                 object(&members)
-            },
-        )
+            })
     }
 
     proptest! {

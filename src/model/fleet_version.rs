@@ -20,7 +20,9 @@ pub struct FleetVersion(NonZeroU64);
 
 /// The text is no version of a fleet, whoever may have made it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is no resourceVersion of the fleet: those are positive decimal integers, as lists and watches over the fleet give them")]
+#[error(
+    "{text:?} is no resourceVersion of the fleet: those are positive decimal integers, as lists and watches over the fleet give them"
+)]
 pub struct InvalidFleetVersion {
     /// The text.
     pub text: String,
@@ -97,12 +99,16 @@ mod tests {
         for text in ["", "0", "00", "-1", "+1", "1.0", "0x1", " 1", "１", "18446744073709551616", "abc"] {
             assert!(text.parse::<FleetVersion>().is_err(), "{text:?}");
         }
-        assert_eq!("18446744073709551615".parse::<FleetVersion>().map(|version| version.to_string()).as_deref(), Ok("18446744073709551615"));
+        assert_eq!(
+            "18446744073709551615".parse::<FleetVersion>().map(|version| version.to_string()).as_deref(),
+            Ok("18446744073709551615")
+        );
     }
 
     #[test]
     fn the_tag_of_a_replica_is_its_ordinal() {
-        let tags = ["fleetdex-0", "fleetdex-3", "fleetdex-255", "fleetdex-256", "fleetdex-03", "fleetdex", "a-b", "7"].map(Run::tag_of);
+        let tags =
+            ["fleetdex-0", "fleetdex-3", "fleetdex-255", "fleetdex-256", "fleetdex-03", "fleetdex", "a-b", "7"].map(Run::tag_of);
         assert_eq!(tags, [Some(0), Some(3), Some(255), None, None, None, None, None]);
     }
 

@@ -14,18 +14,31 @@ use crate::{
     cluster::discovery::Served,
     model::{ClusterName, Gvk, IndexPrefix, Resource, StoreName, Version},
     query::{Cursor, Hit, Page, Query},
-    store::{Checkpoints, Extent, Generation, Store, StoreError, Visit},
+    store::{Checkpoints, Extent, Generation, Store, StoreError, Visit, changes::Log},
 };
 
 /// Answers with what was prepared, page by page, and remembers what it was asked.
-#[derive(Default)]
 pub(crate) struct Prepared {
     /// Never answers.
     hangs: bool,
     pages: Mutex<VecDeque<Result<Page, StoreError>>>,
     asked: Mutex<Vec<(Query, Option<Cursor>)>>,
+    /// Nothing changes.
+    pub(crate) log: Arc<Log>,
     /// What is stored of any unit, by id.
     pub(crate) documents: Mutex<BTreeMap<String, Version>>,
+}
+
+impl Default for Prepared {
+    fn default() -> Self {
+        Self {
+            hangs: false,
+            pages: Mutex::default(),
+            asked: Mutex::default(),
+            log: Log::of_a_test(),
+            documents: Mutex::default(),
+        }
+    }
 }
 
 #[async_trait]
@@ -85,6 +98,14 @@ impl Store for Prepared {
         }
         self.asked.lock().unwrap().push((query.clone(), from.cloned()));
         self.pages.lock().unwrap().pop_front().unwrap_or_else(|| Ok(Page::default()))
+    }
+
+    async fn first_page(&self, query: &Query) -> Result<(Page, u64), StoreError> {
+        Ok((self.search(query, None).await?, self.log.newest()))
+    }
+
+    async fn changes(&self) -> Result<Arc<Log>, StoreError> {
+        Ok(Arc::clone(&self.log))
     }
 }
 

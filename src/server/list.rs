@@ -13,8 +13,9 @@ use futures::{Stream, stream::try_unfold};
 use serde_json::json;
 use tokio::time::timeout;
 
-use super::{request::ListRequest, status::ApiError, target::Target};
+use super::{moment, request::ListRequest, status::ApiError, target::Target};
 use crate::{
+    model::FleetVersion,
     query::{
         Cursor, Hit, Page, Query,
         continue_token::{self, TokenError},
@@ -29,13 +30,17 @@ const CHUNK_BYTES: usize = 64 * 1024;
 
 /// Asks the store for the first page, and makes a body of it and what follows.
 pub async fn answer(target: Target, request: &ListRequest) -> Result<Body, ApiError> {
-    let token = request.continue_token.as_deref();
-    let from = token.map(|text| continue_token::decode(text, &target.query)).transpose();
+    let token = request.continue_token.as_deref().map(split_token).transpose()?;
+    let from = token.map(|(text, _)| continue_token::decode(text, &target.query)).transpose();
     let cursor = from.map_err(refused_token)?;
     let mut pages = Pages { store: target.store, query: target.query };
-    let first = if target.nothing_to_ask { Page::default() } else { pages.read(cursor.as_ref()).await? };
+    let (first, version) = match (&cursor, token) {
+        _ if target.nothing_to_ask => (Page::default(), moment::now(&*pages.store).await?),
+        (Some(cursor), Some((_, version))) => (pages.read(Some(cursor)).await?, version),
+        _ => moment::first_page(&*pages.store, &pages.query, &request.follow, PAGE_TIMEOUT).await?,
+    };
     let one_page = request.limit.is_some();
-    let metadata = if one_page { page_metadata(&first, &pages.query) } else { json!({}) };
+    let metadata = page_metadata(&first, version, &pages.query, one_page);
     let head = format!(
         r#"{{"kind":{kind},"apiVersion":{version},"metadata":{metadata},"items":["#,
         kind = json!(format!("{}List", target.kind.kind)),
@@ -54,14 +59,23 @@ fn refused_token(error: TokenError) -> ApiError {
     }
 }
 
-/// `resourceVersion` is absent: there is none that a watch over the fleet could start from yet.
-fn page_metadata(page: &Page, query: &Query) -> serde_json::Value {
-    let Some(cursor) = &page.next else { return json!({}) };
-    let token = continue_token::encode(cursor, query);
-    match page.remaining {
-        Some(remaining) => json!({ "continue": token, "remainingItemCount": remaining }),
-        None => json!({ "continue": token }),
+/// Our tokens carry the version that the first page showed, as all further ones do.
+fn split_token(token: &str) -> Result<(&str, FleetVersion), ApiError> {
+    let malformed =
+        || ApiError::bad_request("parameter continue: the continue token is malformed; start the list again without it");
+    let (text, version) = token.split_once('.').ok_or_else(malformed)?;
+    Ok((text, version.parse().map_err(|_| malformed())?))
+}
+
+fn page_metadata(page: &Page, version: FleetVersion, query: &Query, one_page: bool) -> serde_json::Value {
+    let mut metadata = json!({ "resourceVersion": version.to_string() });
+    if let Some(cursor) = page.next.as_ref().filter(|_| one_page) {
+        metadata["continue"] = format!("{}.{version}", continue_token::encode(cursor, query)).into();
+        if let Some(remaining) = page.remaining {
+            metadata["remainingItemCount"] = remaining.into();
+        }
     }
+    metadata
 }
 
 struct Pages {

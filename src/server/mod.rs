@@ -10,8 +10,10 @@ pub mod auth;
 pub mod caller;
 pub mod catalog;
 pub mod discovery;
+pub mod follow;
 pub mod list;
 pub mod listen;
+pub mod moment;
 pub mod percent;
 pub mod report;
 pub mod request;
@@ -19,6 +21,7 @@ pub mod serve;
 pub mod status;
 pub mod target;
 pub mod verify;
+pub mod watching;
 
 #[cfg(test)]
 pub(crate) mod fake;

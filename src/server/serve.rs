@@ -24,6 +24,7 @@ use super::{
     status::{ApiError, RETRY_AFTER_SECONDS},
     target::target,
     verify,
+    watching::{self, Lasting},
 };
 use crate::{
     query::Permitted,
@@ -155,6 +156,7 @@ async fn answer(api: &Api, _caller: &Caller, request: Request) -> Result<Respons
         ApiRequest::Version => Ok(document(discovery::version()?)),
         ApiRequest::Own(which) => Ok(document(discovery::own(&which)?)),
         ApiRequest::Fleet(which) => Ok(document(discovery::fleet(&catalog, &which)?)),
+        ApiRequest::List(list) if list.follow.watch => answer_watch(api, &catalog, &list).await,
         ApiRequest::List(list) => answer_list(&catalog, &list).await,
         ApiRequest::Verify(clusters) => Ok(json(StatusCode::OK, verify::answer(&catalog, &clusters)?)),
     }
@@ -164,6 +166,16 @@ async fn answer_list(catalog: &Catalog, wanted: &ListRequest) -> Result<Response
     let found = target(catalog, wanted, Permitted::Everything)?;
     let warnings: Vec<HeaderValue> = found.warnings.iter().filter_map(|text| warning(text)).collect();
     let mut response = json(StatusCode::OK, list::answer(found, wanted).await?);
+    for value in warnings {
+        response.headers_mut().append(header::WARNING, value);
+    }
+    Ok(response)
+}
+
+async fn answer_watch(api: &Api, catalog: &Catalog, wanted: &ListRequest) -> Result<Response, ApiError> {
+    let found = target(catalog, wanted, Permitted::Everything)?;
+    let warnings: Vec<HeaderValue> = found.warnings.iter().filter_map(|text| warning(text)).collect();
+    let mut response = json(StatusCode::OK, watching::answer(found, wanted, Lasting::Short, api.catalog.clone()).await?);
     for value in warnings {
         response.headers_mut().append(header::WARNING, value);
     }

@@ -11,11 +11,13 @@ use roaring::RoaringBitmap;
 use tokio::time::Instant;
 
 use super::{
-    document::{Document, Place},
     order::{Chunk, Entry, seek},
     table::Selected,
 };
-use crate::query::{Cursor, Sort};
+use crate::{
+    query::{Cursor, Sort},
+    store::document::{Document, Place},
+};
 
 /// How long a view outlives its last page, as a point in time of OpenSearch does.
 const KEEP_ALIVE: Duration = Duration::from_mins(5);
