@@ -12,7 +12,7 @@ use std::{
 use fleetdex::{
     bulk::{Verdict, Write},
     model::{ClusterName, FieldPath, FieldType, Gvk, Object, Projection, Projector, Resource, SelectableField},
-    query::{Grant, Page, Permitted, Query, ResourceName, Searchable, Selectable, Sort, SortKey},
+    query::{Grant, GroupKey, Groups, Page, Permitted, Query, ResourceName, Searchable, Selectable, Sort, SortKey, aggregate},
     store::{
         Generation, Store,
         memory::{Event, EventKind, Memory, Watch},
@@ -134,6 +134,10 @@ impl Model {
             self.0.insert(key, (step.version, (!step.is_deleted).then(|| step.widget.clone())));
         }
         !is_older
+    }
+
+    fn counts(&self, query: &Query, by: &[GroupKey], top: usize) -> Groups {
+        aggregate::aggregate(self.0.values().filter_map(|(_, widget)| widget.as_ref()), query, by, top).unwrap()
     }
 
     fn answer(&self, query: &Query) -> Vec<String> {
@@ -322,6 +326,14 @@ fn query() -> impl Strategy<Value = Query> {
     )
 }
 
+fn group_keys() -> impl Strategy<Value = Vec<GroupKey>> {
+    let field = |path: &str| GroupKey::Field(FieldPath::new(path));
+    let label = |key: &str| GroupKey::Label(key.to_owned());
+    let mut keys = vec![GroupKey::Cluster, GroupKey::Namespace, label("app"), label("x.io/n"), field("metadata.name")];
+    keys.extend(["spec.text", "spec.count", "spec.on", "spec.maybe"].map(field));
+    collection::vec(select(keys), 0..4)
+}
+
 fn run<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(future)
 }
@@ -343,6 +355,18 @@ proptest! {
                 assert_eq!(first.remaining, remaining);
                 assert_eq!(store.rest(query, first).await, expected, "{query:?}");
             }
+        });
+    }
+
+    #[test]
+    fn counts_are_those_of_the_objects_that_the_query_matches(
+        steps in steps(0..120), query in query(), by in group_keys(), top in 1_usize..6,
+    ) {
+        run(async {
+            let mut store = Filled::new().await;
+            store.write(&steps).await;
+            let found = store.memory.aggregate(&query, &by, top).await.unwrap();
+            assert_eq!(found, store.model.counts(&query, &by, top), "{query:?} by {by:?}");
         });
     }
 

@@ -5,7 +5,7 @@
 use std::{borrow::Cow, collections::BTreeMap};
 
 use fleetdex::{
-    model::{FieldPath, FieldType, Gvk, SelectableField, number},
+    model::{FieldPath, FieldType, Gvk, Quantity, SelectableField, number},
     query::{Grant, Permitted, Query, ResourceName, Searchable, Selectable, dsl, field_term, label_number_term, label_term},
 };
 use proptest::{collection, prelude::*, sample::select, strategy::ValueTree as _};
@@ -89,7 +89,7 @@ fn document(object: &Object) -> BTreeMap<&'static str, Vec<String>> {
     for (path, value) in &stored {
         add("search.fields", field_term(path, value));
         if let Some(number) = number::parse_integer(value) {
-            add("search.numbers", number::field_term(path, number));
+            add("search.numbers", number::field_term(path, Quantity::from(number)));
         }
     }
     document

@@ -10,6 +10,7 @@ pub mod demo;
 pub mod fleet;
 pub mod generate;
 pub mod http;
+pub mod informer;
 pub mod java;
 pub mod kubectl;
 pub mod load;

@@ -6,17 +6,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     model::{ClusterName, MAX_FIELD_VALUE_BYTES, Namespace, Resource},
-    selector::{FieldSelector, LabelSelector},
+    selector::{FieldSelector, InvalidRequirement, LabelSelector},
 };
 
+pub mod aggregate;
+pub mod composite;
 pub mod continue_token;
 pub mod dsl;
 mod permitted;
 mod selectable;
 mod terms;
 
+pub use aggregate::{Group, GroupKey, Groups};
 pub use permitted::{Grant, InCluster, Permitted};
-pub use selectable::{Selectable, UnsupportedField};
+pub use selectable::{Ordered, Selectable, UnsupportedField};
 pub use terms::{field_term, label_number_term, label_term};
 
 /// A query that cannot be answered as asked. An HTTP server answers 400.
@@ -25,6 +28,9 @@ pub enum QueryError {
     /// The kind has no such selectable field.
     #[error(transparent)]
     UnsupportedField(#[from] UnsupportedField),
+    /// No label can have this key.
+    #[error(transparent)]
+    Label(InvalidRequirement),
     /// Documents hold only the first bytes of a longer value.
     #[error("the value of field {path:?} is {bytes} bytes long, and a field selector compares at most {MAX_FIELD_VALUE_BYTES}")]
     ValueTooLong {

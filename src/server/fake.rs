@@ -13,7 +13,7 @@ use crate::{
     bulk::{Verdict, Write},
     cluster::discovery::Served,
     model::{ClusterName, Gvk, IndexPrefix, Resource, StoreName, Version},
-    query::{Cursor, Hit, Page, Query},
+    query::{Cursor, GroupKey, Groups, Hit, Page, Query},
     store::{Checkpoints, Extent, Generation, Store, StoreError, Visit, changes::Log},
 };
 
@@ -25,6 +25,9 @@ pub(crate) struct Prepared {
     asked: Mutex<Vec<(Query, Option<Cursor>)>>,
     /// Nothing changes.
     pub(crate) log: Arc<Log>,
+    /// The answer to every aggregation, and what was asked.
+    pub(crate) groups: Groups,
+    pub(crate) counted: Mutex<Vec<(Vec<GroupKey>, usize)>>,
     /// What is stored of any unit, by id.
     pub(crate) documents: Mutex<BTreeMap<String, Version>>,
 }
@@ -36,6 +39,8 @@ impl Default for Prepared {
             pages: Mutex::default(),
             asked: Mutex::default(),
             log: Log::of_a_test(),
+            groups: Groups::default(),
+            counted: Mutex::default(),
             documents: Mutex::default(),
         }
     }
@@ -107,11 +112,21 @@ impl Store for Prepared {
     async fn changes(&self) -> Result<Arc<Log>, StoreError> {
         Ok(Arc::clone(&self.log))
     }
+
+    async fn aggregate(&self, query: &Query, by: &[GroupKey], top: usize) -> Result<Groups, StoreError> {
+        self.asked.lock().unwrap().push((query.clone(), None));
+        self.counted.lock().unwrap().push((by.to_vec(), top));
+        Ok(self.groups.clone())
+    }
 }
 
 impl Prepared {
     pub(crate) fn with(pages: Vec<Result<Page, StoreError>>) -> Arc<Self> {
         Arc::new(Self { pages: Mutex::new(pages.into()), ..Self::default() })
+    }
+
+    pub(crate) fn counting(groups: Groups) -> Arc<Self> {
+        Arc::new(Self { groups, ..Self::default() })
     }
 
     pub(crate) fn hanging() -> Arc<Self> {

@@ -8,6 +8,7 @@ use std::{sync::Arc, time::Duration};
 use axum::body::Body;
 use bytes::Bytes;
 use futures::{Stream, stream::unfold};
+use jiff::Timestamp;
 use serde_json::{json, value::RawValue};
 use tokio::{
     sync::watch,
@@ -18,12 +19,13 @@ use super::{
     catalog::Catalog,
     follow::{Follow, Since},
     moment::{log_of, number, reach},
+    representation::{Layout, Representation},
     request::ListRequest,
     status::ApiError,
     target::{PAGE, Target},
 };
 use crate::{
-    model::{FleetVersion, Gvk, with_fleet_version},
+    model::{ClusterName, FleetVersion, with_fleet_version},
     query::{Cursor, Hit, Query},
     store::{
         Store, StoreError,
@@ -60,10 +62,13 @@ impl Lasting {
 pub async fn answer(
     target: Target,
     request: &ListRequest,
+    representation: Representation,
     lasting: Lasting,
     catalog: watch::Receiver<Arc<Catalog>>,
 ) -> Result<Body, ApiError> {
     let follow = &request.follow;
+    // Each event is one line.
+    let layout = target.layout(Representation { pretty: false, ..representation });
     // Clusters that come later are watched from then on.
     let query = Query { clusters: request.clusters.clone(), limit: PAGE, ..target.query };
     check_replicas(&catalog.borrow(), &query)?;
@@ -75,7 +80,8 @@ pub async fn answer(
     let watching = Watching {
         store: target.store,
         query,
-        kind: target.kind,
+        layout,
+        has_columns: false,
         watch,
         catalog,
         initial: from.initial,
@@ -95,7 +101,7 @@ fn refused(error: WatchError) -> ApiError {
 
 /// Every replica tells the changes of the clusters that it reads itself, and no others.
 fn check_replicas(catalog: &Catalog, query: &Query) -> Result<(), ApiError> {
-    let is_asked = |cluster: &crate::model::ClusterName| query.clusters.is_empty() || query.clusters.contains(cluster);
+    let is_asked = |cluster: &ClusterName| query.clusters.is_empty() || query.clusters.contains(cluster);
     match catalog.read_elsewhere().find(|(cluster, _)| is_asked(cluster)) {
         None => Ok(()),
         Some((cluster, replica)) => Err(ApiError::bad_request(format!(
@@ -141,7 +147,9 @@ async fn begin(store: &dyn Store, log: &Log, query: &Query, follow: &Follow) -> 
 struct Watching {
     store: Arc<dyn Store>,
     query: Query,
-    kind: Gvk,
+    layout: Layout,
+    /// Whether the columns of a Table have been told: only the first event names them.
+    has_columns: bool,
     watch: Watch,
     catalog: watch::Receiver<Arc<Catalog>>,
     initial: Option<Initial>,
@@ -173,7 +181,7 @@ impl Watching {
             Ok(next) => next,
             Err(error) => {
                 tracing::debug!(%error, resource = %self.query.resource.plural, "a watch ends");
-                Next::End(line("ERROR", &json!(error.status()).to_string()))
+                Next::End(line("ERROR", json!(error.status()).to_string().as_bytes()))
             }
         }
     }
@@ -198,7 +206,8 @@ impl Watching {
                     return Ok(Next::Lines(self.bookmark(self.watch.version(), false)));
                 }
                 events = self.watch.next() => {
-                    return Ok(Next::Lines(self.event_lines(&events.map_err(ended)?)));
+                    let lines = self.event_lines(&events.map_err(ended)?)?;
+                    return Ok(Next::Lines(lines));
                 }
             }
         }
@@ -208,7 +217,7 @@ impl Watching {
     async fn initial_lines(&mut self, initial: &mut Initial) -> Result<Vec<u8>, ApiError> {
         let mut lines = Vec::new();
         for hit in initial.hits.by_ref() {
-            lines.extend(self.event_line(EventKind::Added, &hit, initial.version));
+            lines.extend(self.event_line(EventKind::Added, hit, initial.version)?);
         }
         match initial.next.take() {
             Some(cursor) => {
@@ -227,25 +236,27 @@ impl Watching {
         Ok(lines)
     }
 
-    fn event_lines(&self, events: &[Event]) -> Vec<u8> {
+    fn event_lines(&mut self, events: &[Event]) -> Result<Vec<u8>, ApiError> {
+        self.layout.set_now(Timestamp::now());
         let mut lines = Vec::new();
         for event in events {
-            lines.extend(self.event_line(event.kind, &event.object, self.watch.version_of(event)));
+            let version = self.watch.version_of(event);
+            lines.extend(self.event_line(event.kind, event.object.clone(), version)?);
         }
-        lines
+        Ok(lines)
     }
 
-    fn event_line(&self, kind: EventKind, hit: &Hit, version: FleetVersion) -> Vec<u8> {
+    fn event_line(&mut self, kind: EventKind, hit: Hit, version: FleetVersion) -> Result<Vec<u8>, ApiError> {
         let name = match kind {
             EventKind::Added => "ADDED",
             EventKind::Modified => "MODIFIED",
             EventKind::Deleted => "DELETED",
         };
-        line(name, &self.object(&hit.object, version))
-    }
-
-    fn object(&self, object: &RawValue, version: FleetVersion) -> String {
-        with_fleet_version(object, version)
+        let unreadable = |error: serde_json::Error| ApiError::Internal(format!("an object is malformed: {error}"));
+        let object = RawValue::from_string(with_fleet_version(&hit.object, version)).map_err(unreadable)?;
+        let with_columns = !std::mem::replace(&mut self.has_columns, true);
+        let shown = self.layout.object(&Hit { object, ..hit }, with_columns)?;
+        Ok(line(name, shown.trim_ascii_end()))
     }
 
     fn bookmark(&self, version: FleetVersion, ends_initial_events: bool) -> Vec<u8> {
@@ -253,8 +264,7 @@ impl Watching {
         if ends_initial_events {
             metadata["annotations"] = json!({ INITIAL_EVENTS_END: "true" });
         }
-        let object = json!({ "kind": self.kind.kind, "apiVersion": self.kind.api_version(), "metadata": metadata });
-        line("BOOKMARK", &object.to_string())
+        line("BOOKMARK", &self.layout.bookmark(&metadata))
     }
 
     /// Before the end, so that a client goes on from as far as possible.
@@ -278,8 +288,9 @@ fn ended(error: StoreError) -> ApiError {
     }
 }
 
-fn line(kind: &str, object: &str) -> Vec<u8> {
-    format!("{{\"type\":\"{kind}\",\"object\":{object}}}\n").into_bytes()
+fn line(kind: &str, object: &[u8]) -> Vec<u8> {
+    let head = format!("{{\"type\":\"{kind}\",\"object\":");
+    [head.as_bytes(), object, b"}\n"].concat()
 }
 
 #[cfg(test)]

@@ -6,10 +6,11 @@ use serde_json::Value;
 use super::*;
 use crate::{
     bulk::Write,
-    model::{Object, Projection, Projector, Resource},
+    model::{Gvk, Object, Projection, Projector, Resource},
     query::Permitted,
     server::{
         fake,
+        representation::{Form, IncludeObject, MetaVersion},
         request::{self, ApiRequest},
         target::target,
     },
@@ -57,10 +58,14 @@ impl Fleet {
     }
 
     async fn watch(&self, query: &str) -> Result<Lines, ApiError> {
+        self.watch_as(query, Representation::PLAIN).await
+    }
+
+    async fn watch_as(&self, query: &str, representation: Representation) -> Result<Lines, ApiError> {
         let catalog = self.catalog.subscribe();
         let ApiRequest::List(request) = request::parse(PODS, Some(query))? else { panic!("{query} is no list") };
         let found = target(&catalog.borrow(), &request, Permitted::Everything)?;
-        let body = answer(found, &request, Lasting::Short, catalog).await?;
+        let body = answer(found, &request, representation, Lasting::Short, catalog).await?;
         Ok(Lines { chunks: Box::pin(body.into_data_stream().map(Result::unwrap)), left: Vec::new() })
     }
 
@@ -234,4 +239,22 @@ async fn a_watch_that_would_miss_the_clusters_of_another_replica_is_refused() {
     let error = fleet.watch("watch=true").await.err().unwrap();
     assert!(error.code() == 400 && error.to_string().contains("fleetdex-1"), "{error}");
     assert!(fleet.watch("watch=true&clusters=member1").await.is_ok());
+}
+
+#[tokio::test]
+async fn events_are_rows_of_a_table_where_the_client_asks_for_that_and_only_the_first_names_the_columns() {
+    let fleet = Fleet::new().await;
+    fleet.write("a", 5, Some("web")).await;
+    let form = Form::Table(MetaVersion::V1, IncludeObject::Metadata);
+    let mut lines = fleet.watch_as("watch=true", Representation { form, pretty: true, ..Representation::PLAIN }).await.unwrap();
+    let first = lines.next().await.unwrap();
+    assert_eq!(
+        (&first["object"]["kind"], &first["object"]["columnDefinitions"][0]["name"]),
+        (&json!("Table"), &json!("Cluster"))
+    );
+    fleet.write("a", 6, Some("web")).await;
+    let second = lines.next().await.unwrap();
+    assert_eq!((&second["type"], &second["object"]["columnDefinitions"]), (&json!("MODIFIED"), &Value::Null));
+    let version = &second["object"]["rows"][0]["object"]["metadata"]["resourceVersion"];
+    assert_eq!((version, &second["object"]["rows"][0]["cells"][0]), (&json!(fleet.version().to_string()), &json!("member1")));
 }

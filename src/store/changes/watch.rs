@@ -66,7 +66,11 @@ impl Watch {
             let key = (document.origin.cluster.clone(), document.id().into_owned());
             let of = |document: &Option<Arc<Document>>| document.clone().filter(|document| self.selects(document));
             let before = of(&change.before);
-            let object = objects.entry(key).or_insert_with(|| Summary { first: sequence, was_selected: before.is_some(), ..Summary::default() });
+            let object = objects.entry(key).or_insert_with(|| Summary {
+                first: sequence,
+                was_selected: before.is_some(),
+                ..Summary::default()
+            });
             // An answer may have shown any of the states.
             object.last_selected = object.now.take().or(before).or(object.last_selected.take());
             object.now = of(&change.after);

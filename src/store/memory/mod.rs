@@ -4,6 +4,7 @@
 //! with its process. Reading and packing happen before anything is locked; a write holds the lock for some hundred documents at a time, and
 //! a page of an answer is read from a frozen view without it.
 
+mod aggregate;
 mod contents;
 mod generations;
 mod order;
@@ -19,6 +20,7 @@ use std::{
 use async_trait::async_trait;
 
 use self::{
+    aggregate::Counter,
     generations::{Generations, Identity},
     view::{View, Views},
 };
@@ -34,7 +36,7 @@ use super::{
 use crate::{
     bulk::{Verdict, Write},
     model::ClusterName,
-    query::{Cursor, Hit, Page, Query},
+    query::{Cursor, GroupKey, Groups, Hit, Page, Query, QueryError, aggregate::grouped},
 };
 
 pub use super::changes::{Event, EventKind, TooOld, Watch, WatchError};
@@ -206,6 +208,13 @@ impl Shared {
         Ok((Page { items: hits(&documents)?, next, remaining }, sequence))
     }
 
+    fn count(&self, query: &Query, by: &[GroupKey], top: usize) -> Result<Groups, QueryError> {
+        let filter = Filter::new(query)?;
+        let keys = grouped(query, by)?;
+        let selected = self.read().select(query, &filter);
+        Counter::new(&keys).count(&selected, top)
+    }
+
     fn next_page(&self, query: &Query, cursor: &Cursor) -> Result<(Page, u64), StoreError> {
         let view = self.views.find(cursor).ok_or(StoreError::Expired)?;
         let after = Place::from_cursor(&cursor.after).ok_or(StoreError::Expired)?;
@@ -323,6 +332,12 @@ impl Store for Memory {
 
     async fn changes(&self) -> Result<Arc<Log>, StoreError> {
         Ok(Arc::clone(&self.shared.log))
+    }
+
+    async fn aggregate(&self, query: &Query, by: &[GroupKey], top: usize) -> Result<Groups, StoreError> {
+        let (shared, query, by) = (Arc::clone(&self.shared), query.clone(), by.to_vec());
+        let counted = blocking(move || shared.count(&query, &by, top)).await?;
+        counted.map_err(|error| StoreError::Invalid(error.to_string()))
     }
 }
 

@@ -19,7 +19,7 @@ use crate::{
     bulk::{self, Encoded, Verdict, Write},
     model::{ClusterName, FieldPath, IndexPrefix, restore},
     query::{
-        Cursor, Hit, Page, Query,
+        Cursor, GroupKey, Groups, Hit, Page, Query,
         dsl::{self, Paging, Snapshot},
     },
     store::{
@@ -73,6 +73,7 @@ pub(super) struct SearchAnswer {
     pub(super) pit_id: Option<String>,
     #[serde(default)]
     pub(super) hits: Hits,
+    pub(super) aggregations: Option<Value>,
 }
 
 #[derive(Deserialize)]
@@ -82,14 +83,14 @@ pub(super) struct Shards {
 
 #[derive(Deserialize, Default)]
 pub(super) struct Hits {
-    total: Option<Total>,
+    pub(super) total: Option<Total>,
     #[serde(default)]
     pub(super) hits: Vec<RawHit>,
 }
 
 #[derive(Deserialize)]
-struct Total {
-    value: u64,
+pub(super) struct Total {
+    pub(super) value: u64,
 }
 
 #[derive(Deserialize)]
@@ -174,7 +175,7 @@ impl Engine {
     }
 
     /// Where a query looks: the aliases of its clusters, or the alias over all.
-    fn target(&self, query: &Query) -> String {
+    pub(super) fn target(&self, query: &Query) -> String {
         if query.clusters.is_empty() {
             return self.options.prefix.as_str().to_owned();
         }
@@ -317,6 +318,10 @@ impl Store for Engine {
 
     async fn changes(&self) -> Result<Arc<Log>, StoreError> {
         Ok(self.feed.follow().await)
+    }
+
+    async fn aggregate(&self, query: &Query, by: &[GroupKey], top: usize) -> Result<Groups, StoreError> {
+        self.count_groups(query, by, top).await
     }
 }
 
