@@ -9,7 +9,7 @@ use std::{
 };
 
 /// Pure modules: a folder or a file under `src`, without `.rs`.
-const PURE: [&str; 30] = [
+const PURE: [&str; 31] = [
     "api",
     "bulk",
     "cluster/cache/objects",
@@ -29,6 +29,7 @@ const PURE: [&str; 30] = [
     "replicas/share",
     "selector",
     "server/discovery",
+    "server/follow",
     "server/report",
     "server/representation",
     "server/request",

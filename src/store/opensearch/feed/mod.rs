@@ -7,6 +7,9 @@
 //! Guarantee: whoever has the first page of an answer and follows the log from its number has seen every change, or is told that the log does
 //! not know. Whatever is uncertain ends in the latter.
 
+mod batch;
+mod swap;
+
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
@@ -21,15 +24,16 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{packing::Packing, refresh::Refresher};
 use crate::{
-    bulk::{Verdict, Write},
+    bulk::Write,
     model::{ClusterName, IndexName},
-    query::ResourceName,
     store::{
         Generation,
-        changes::{Bounds, Change, Flight, Log, Sequence},
-        document::Document,
+        changes::{Bounds, Change, Log, Sequence},
     },
 };
+
+pub(super) use batch::{Batch, Before};
+pub(super) use swap::Swap;
 
 /// What the log keeps. Documents of 2 kB packed, twice for each change: some 4,000 changes, or the last seconds of a fleet that changes as fast
 /// as one OpenSearch can be written; minutes of any other.
@@ -85,31 +89,9 @@ struct State {
     /// Steps under way that change what queries are answered from.
     swaps: usize,
     /// What was stored before writes of unknown outcome.
-    unsettled: HashMap<Key, Option<Arc<Document>>>,
+    unsettled: HashMap<Key, Before>,
     /// When a write was last left in the dark that was not told.
     dark: Option<Instant>,
-}
-
-/// Writes under way.
-pub(super) struct Batch {
-    feed: Feed,
-    /// Positions of those whose outcome is to be told.
-    pub(super) told: Vec<usize>,
-    packing: Arc<Packing>,
-    settled: bool,
-    _flight: Flight,
-}
-
-/// What is read of an object before it is written.
-pub(super) type Before = Option<Arc<Document>>;
-
-impl Drop for Batch {
-    /// Nobody knows what became of it, and nobody will try it again.
-    fn drop(&mut self) {
-        if !self.settled && !self.told.is_empty() {
-            self.feed.0.log.restart();
-        }
-    }
 }
 
 impl Feed {
@@ -168,12 +150,13 @@ impl Feed {
     /// A batch is about to be written.
     pub(super) fn begin(&self, writes: &[Write]) -> Batch {
         let state = self.0.lock();
-        let is_told =
-            |write: &Write| state.live.values().any(|live| *live == write.index) || state.joining.contains_key(&write.index);
         let mut told = Vec::new();
         if *self.0.phase.borrow() != Phase::Asleep {
-            let of_target: BTreeMap<&IndexName, bool> = writes.iter().map(|write| (&write.index, is_told(write))).collect();
-            told = (0..writes.len()).filter(|position| of_target.get(&writes[*position].index) == Some(&true)).collect();
+            let targets: BTreeSet<&IndexName> = writes.iter().map(|write| &write.index).collect();
+            let is_told =
+                |target: &&IndexName| state.joining.contains_key(*target) || state.live.values().any(|live| live == *target);
+            let told_targets: BTreeSet<&IndexName> = targets.into_iter().filter(is_told).collect();
+            told = (0..writes.len()).filter(|position| told_targets.contains(&writes[*position].index)).collect();
         }
         let packing = Arc::clone(&state.packing);
         Batch { feed: self.clone(), told, packing, settled: false, _flight: self.0.log.under_way().start() }
@@ -188,41 +171,16 @@ impl Feed {
     pub(super) fn note_live(&self, cluster: &ClusterName, target: &IndexName) {
         self.0.lock().live.insert(cluster.clone(), target.clone());
     }
-
-    /// A step begins that changes what queries of a cluster are answered from: from `new` on, or from nothing. Nothing if nobody is interested.
-    pub(super) fn begin_swap(&self, cluster: &ClusterName, new: Option<&IndexName>) -> Option<Swap> {
-        let mut state = self.0.lock();
-        if *self.0.phase.borrow() == Phase::Asleep {
-            return None;
-        }
-        state.swaps += 1;
-        if let Some(new) = new {
-            state.joining.insert(new.clone(), Vec::new());
-        }
-        let old = state.live.get(cluster).cloned();
-        let is_uncertain = state.unsettled.keys().any(|(target, _)| Some(target) == old.as_ref());
-        let packing = Arc::clone(&state.packing);
-        let known = self.0.log.open_gap();
-        let (cluster, new) = (cluster.clone(), new.cloned());
-        Some(Swap { feed: self.clone(), cluster, old, new, known, packing, is_known: !is_uncertain, is_done: false })
-    }
-
-    /// Says what queries of a cluster are answered from, where nobody had to be told.
-    pub(super) fn end_untold(&self, cluster: &ClusterName, new: Option<&IndexName>) {
-        let mut state = self.0.lock();
-        state.set_live(cluster, new);
-        // Somebody has become interested since the step began.
-        if *self.0.phase.borrow() != Phase::Asleep {
-            self.0.log.restart();
-        }
-    }
 }
 
 impl State {
     fn set_live(&mut self, cluster: &ClusterName, target: Option<&IndexName>) {
-        match target {
-            Some(target) => drop(self.live.insert(cluster.clone(), target.clone())),
-            None => drop(self.live.remove(cluster)),
+        let earlier = match target {
+            Some(target) => self.live.insert(cluster.clone(), target.clone()),
+            None => self.live.remove(cluster),
+        };
+        if let Some(earlier) = earlier.filter(|earlier| Some(earlier) != target) {
+            self.unsettled.retain(|(of, _), _| *of != earlier);
         }
     }
 }
@@ -303,75 +261,6 @@ async fn keep(shared: Weak<Shared>) {
     }
 }
 
-impl Batch {
-    /// The batch was answered. `before` is what was stored of those whose outcome is to be told, in their order.
-    pub(super) async fn settle(mut self, writes: &[Write], verdicts: &[Verdict], before: Vec<Before>) {
-        self.settled = true;
-        if self.told.is_empty() {
-            if verdicts.iter().any(is_uncertain) {
-                self.feed.note_dark();
-            }
-            return;
-        }
-        let indexed = |position: &usize| matches!(verdicts.get(*position), Some(Verdict::Indexed));
-        let written: Vec<Write> =
-            self.told.iter().filter(|position| indexed(position)).map(|position| writes[*position].clone()).collect();
-        let mut packed = self.packing.pack(written).await.into_iter();
-        let mut changes = Vec::new();
-        let mut state = self.feed.0.lock();
-        for (position, before) in self.told.iter().zip(before) {
-            let Some((write, verdict)) = writes.get(*position).zip(verdicts.get(*position)) else { continue };
-            let key = (write.index.clone(), Arc::clone(&write.id));
-            match verdict {
-                Verdict::Indexed => {
-                    let before = state.unsettled.remove(&key).unwrap_or(before);
-                    changes.push((key.0, Change { before, after: packed.next().flatten() }));
-                }
-                Verdict::Deleted | Verdict::Absent => {
-                    let before = state.unsettled.remove(&key).unwrap_or(before);
-                    changes.push((key.0, Change { before, after: None }));
-                }
-                Verdict::Superseded | Verdict::IndexMissing(_) => drop(state.unsettled.remove(&key)),
-                // Not applied, and another shape of it comes.
-                Verdict::Rejected(_) => {}
-                Verdict::Retry(_) | Verdict::Blocked(_) => drop(state.unsettled.entry(key).or_insert(before)),
-            }
-        }
-        changes.retain(|(_, change)| change.before.is_some() || change.after.is_some());
-        self.feed.append(&mut state, changes);
-    }
-
-    /// No answer came: some of it may have been applied. All of it will be tried again.
-    pub(super) fn fail(mut self, writes: &[Write], before: Vec<Before>) {
-        self.settled = true;
-        if self.told.is_empty() {
-            return self.feed.note_dark();
-        }
-        let mut state = self.feed.0.lock();
-        for (position, before) in self.told.iter().zip(before) {
-            let Some(write) = writes.get(*position) else { continue };
-            state.unsettled.entry((write.index.clone(), Arc::clone(&write.id))).or_insert(before);
-        }
-        if state.unsettled.len() > UNSETTLED {
-            state.unsettled.clear();
-            self.feed.0.log.restart();
-        }
-    }
-
-    /// Nothing was sent.
-    pub(super) fn cancel(mut self) {
-        self.settled = true;
-    }
-
-    pub(super) fn packing(&self) -> &Arc<Packing> {
-        &self.packing
-    }
-}
-
-fn is_uncertain(verdict: &Verdict) -> bool {
-    matches!(verdict, Verdict::Retry(_))
-}
-
 impl Feed {
     fn note_dark(&self) {
         self.0.lock().dark = Some(Instant::now());
@@ -392,71 +281,5 @@ impl Feed {
             self.0.log.restart();
         }
         self.0.log.append(&seen);
-    }
-}
-
-/// A step that changes what queries of a cluster are answered from.
-pub(super) struct Swap {
-    feed: Feed,
-    cluster: ClusterName,
-    /// What they were answered from, as far as that is known.
-    pub(super) old: Option<IndexName>,
-    new: Option<IndexName>,
-    /// The resources that somebody watches: those whose differences are to be told.
-    pub(super) known: BTreeSet<ResourceName>,
-    packing: Arc<Packing>,
-    /// Whether everything that changes will have been told.
-    is_known: bool,
-    is_done: bool,
-}
-
-impl Swap {
-    /// Waits until everything that was written before is settled.
-    pub(super) async fn settled(&mut self) {
-        let under_way = self.feed.0.log.under_way();
-        self.is_known &= timeout(LONGEST_FLIGHT, under_way.earlier_end()).await.is_ok();
-    }
-
-    pub(super) fn packing(&self) -> &Arc<Packing> {
-        &self.packing
-    }
-
-    pub(super) fn log(&self) -> &Log {
-        &self.feed.0.log
-    }
-
-    /// Not everything that changes can be told: who follows will have to list again.
-    pub(super) fn give_up(&mut self) {
-        self.is_known = false;
-    }
-
-    /// The step is done: queries are answered from what is new.
-    pub(super) fn finish(mut self) {
-        let mut state = self.feed.0.lock();
-        state.set_live(&self.cluster, self.new.as_ref());
-        let kept = self.end(&mut state);
-        if self.is_known {
-            self.feed.0.log.append(&kept);
-        } else {
-            self.feed.0.log.restart();
-        }
-        drop(state);
-        self.is_done = true;
-    }
-
-    fn end(&self, state: &mut State) -> Vec<Change> {
-        state.swaps -= 1;
-        self.new.as_ref().and_then(|new| state.joining.remove(new)).unwrap_or_default()
-    }
-}
-
-impl Drop for Swap {
-    /// What was told has not come about.
-    fn drop(&mut self) {
-        if !self.is_done {
-            let mut state = self.feed.0.lock();
-            self.end(&mut state);
-            self.feed.0.log.restart();
-        }
     }
 }
