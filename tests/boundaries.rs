@@ -9,7 +9,7 @@ use std::{
 };
 
 /// Pure modules: a folder or a file under `src`, without `.rs`.
-const PURE: [&str; 36] = [
+const PURE: [&str; 37] = [
     "api",
     "bulk",
     "cluster/cache/objects",
@@ -31,6 +31,7 @@ const PURE: [&str; 36] = [
     "server/caller",
     "server/clusterpedia",
     "server/discovery",
+    "server/follow",
     "server/front/attributes",
     "server/front/identity",
     "server/options",

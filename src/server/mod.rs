@@ -15,9 +15,11 @@ mod compression;
 pub mod discovery;
 mod etag;
 pub mod explain;
+pub mod follow;
 pub mod front;
 pub mod list;
 pub mod listen;
+pub mod moment;
 pub mod options;
 pub mod own;
 pub mod owners;
@@ -31,6 +33,7 @@ pub mod status;
 pub mod table;
 pub mod target;
 pub mod verify;
+pub mod watching;
 
 #[cfg(test)]
 pub(crate) mod fake;

@@ -48,7 +48,11 @@ pub async fn permission(gate: &Gate, caller: &Caller, catalog: &Catalog, request
 
 /// What a list is for somebody who may see it.
 fn verb(request: &ListRequest) -> &'static str {
-    if request.native.name.is_some() { "get" } else { "list" }
+    match (request.follow.watch, &request.native.name) {
+        (true, _) => "watch",
+        (false, Some(_)) => "get",
+        (false, None) => "list",
+    }
 }
 
 /// The namespaces that hold the resource in the store that would answer.

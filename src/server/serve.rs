@@ -39,6 +39,7 @@ use super::{
     status::{ApiError, RETRY_AFTER_SECONDS},
     target::{Target, target},
     verify,
+    watching::{self, Lasting},
 };
 use crate::telemetry::{Metrics, Readiness, admin};
 
@@ -236,6 +237,10 @@ async fn answer(api: &Api, caller: &Caller, request: Request) -> Result<Response
         ApiRequest::Own(which) => document(&discovery::own(&which)?, represented(&request, Endpoint::Document)?),
         ApiRequest::OpenApi(which) => document(&own::open_api(which)?, represented(&request, Endpoint::Document)?),
         ApiRequest::Fleet(which) => document(&discovery::fleet(&catalog, &which)?, represented(&request, Endpoint::Document)?),
+        ApiRequest::List(list) if list.follow.watch => {
+            let representation = represented(&request, Endpoint::Watch)?;
+            answer_watch(api, caller, &catalog, &list, representation).await
+        }
         ApiRequest::List(list) => {
             let representation = represented(&request, Endpoint::List)?;
             answer_list(api, caller, &catalog, &list, representation).await
@@ -304,6 +309,18 @@ fn with_warnings(mut response: Response, warnings: &[String]) -> Response {
         response.headers_mut().append(header::WARNING, value);
     }
     response
+}
+
+async fn answer_watch(
+    api: &Api,
+    caller: &Caller,
+    catalog: &Catalog,
+    wanted: &ListRequest,
+    representation: Representation,
+) -> Result<Response, ApiError> {
+    let (found, warnings) = permitted_target(api, caller, catalog, wanted).await?;
+    let body = watching::answer(found, wanted, representation, Lasting::Short, api.catalog.clone()).await?;
+    Ok(with_warnings(json(StatusCode::OK, body), &warnings))
 }
 
 /// `299 - "text"`, as Kubernetes sends warnings. Characters that a header cannot carry become `?`.
