@@ -16,8 +16,9 @@ use super::{
     auth::TokenVerifier,
     catalog::Catalog,
     fake::{Prepared, add, catalog, cluster, cursor, page, pods, store},
+    front::limits::{LimitArgs, Limits},
     report::Line,
-    serve::{Api, router},
+    serve::{Api, Gate, router},
     verify::Followed,
 };
 use crate::{
@@ -32,7 +33,9 @@ const SEARCH: &str = "/apis/search.fleetdex.io/v1alpha1/search";
 
 fn app(catalog: Catalog) -> Router {
     let (_sender, receiver) = watch::channel(Arc::new(catalog));
-    let api = Api { catalog: receiver, metrics: Arc::new(Metrics::new()), verifier: TokenVerifier::new("secret") };
+    let gate = Gate::Token(TokenVerifier::new("secret"));
+    let limits = Limits::new(&LimitArgs::default());
+    let api = Api { catalog: receiver, metrics: Arc::new(Metrics::new()), gate, limits };
     router(api, Readiness::new())
 }
 
@@ -631,8 +634,16 @@ async fn the_servers_own_groups_are_discoverable() {
     insta::assert_snapshot!(documents.join("\n"), @r#"
     {"apiVersion":"v1","kind":"APIGroupList","groups":[{"apiVersion":"v1","kind":"APIGroup","name":"search.fleetdex.io","preferredVersion":{"groupVersion":"search.fleetdex.io/v1alpha1","version":"v1alpha1"},"versions":[{"groupVersion":"search.fleetdex.io/v1alpha1","version":"v1alpha1"}]},{"apiVersion":"v1","kind":"APIGroup","name":"search.karmada.io","preferredVersion":{"groupVersion":"search.karmada.io/v1alpha1","version":"v1alpha1"},"versions":[{"groupVersion":"search.karmada.io/v1alpha1","version":"v1alpha1"}]}]}
     {"apiVersion":"v1","kind":"APIGroup","name":"search.karmada.io","preferredVersion":{"groupVersion":"search.karmada.io/v1alpha1","version":"v1alpha1"},"versions":[{"groupVersion":"search.karmada.io/v1alpha1","version":"v1alpha1"}]}
-    {"apiVersion":"v1","kind":"APIResourceList","groupVersion":"search.fleetdex.io/v1alpha1","resources":[{"kind":"Cluster","name":"clusters","namespaced":false,"singularName":"cluster","verbs":[]},{"kind":"Proxying","name":"proxying","namespaced":false,"singularName":"proxying","verbs":[]},{"kind":"Search","name":"search","namespaced":false,"singularName":"search","verbs":[]},{"kind":"Verification","name":"verify","namespaced":false,"singularName":"verification","verbs":["create"]}]}
+    {"apiVersion":"v1","kind":"APIResourceList","groupVersion":"search.fleetdex.io/v1alpha1","resources":[{"kind":"Aggregate","name":"aggregate","namespaced":false,"singularName":"aggregate","verbs":[]},{"kind":"Cluster","name":"clusters","namespaced":false,"singularName":"cluster","verbs":[]},{"kind":"Proxying","name":"proxying","namespaced":false,"singularName":"proxying","verbs":[]},{"kind":"Search","name":"search","namespaced":false,"singularName":"search","verbs":[]},{"kind":"Verification","name":"verify","namespaced":false,"singularName":"verification","verbs":["create"]}]}
     "#);
+    let mut wanting = get("/apis");
+    wanting.headers_mut().insert("accept", super::own::AGGREGATED_TYPE.parse().unwrap());
+    let together = send(&app, wanting).await;
+    assert_eq!(together.headers()["content-type"], super::own::AGGREGATED_TYPE);
+    assert_eq!(body(together).await["kind"], "APIGroupDiscoveryList");
+    for path in ["/openapi/v2", "/openapi/v3", "/openapi/v3/apis/search.fleetdex.io/v1alpha1?hash=a"] {
+        assert_eq!(fetch(&app, path).await.0, 200, "{path}");
+    }
     let (_, version) = fetch(&app, "/version").await;
     assert_eq!(version["gitVersion"], concat!("v", env!("CARGO_PKG_VERSION")));
 }
