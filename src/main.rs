@@ -33,6 +33,8 @@ enum Command {
     },
     /// Ask the fleet, as kubectl asks a cluster
     Get(cli::get::Args),
+    /// Count objects of the fleet, in groups
+    Count(cli::count::Args),
     /// Check that what is stored is as the objects of the clusters, and repair what is not
     Verify(cli::verify::Args),
     /// Print the OpenSearch request that answers a query
@@ -67,6 +69,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
             tokio::runtime::Runtime::new()?.block_on(local::run(local))?;
         }
         Command::Get(args) => return Ok(tokio::runtime::Runtime::new()?.block_on(cli::get::run(&args))),
+        Command::Count(args) => return Ok(tokio::runtime::Runtime::new()?.block_on(cli::count::run(&args))),
         Command::Verify(args) => return Ok(tokio::runtime::Runtime::new()?.block_on(cli::verify::run(&args))),
         Command::Explain(args) => cli::explain::run(&args)?,
         Command::Crd => cli::crd::run(&mut std::io::stdout().lock())?,

@@ -10,8 +10,8 @@ use clap::ValueEnum;
 use serde_json::json;
 
 use super::{
-    ServerFlags, aligned,
-    api::{Api, ApiError},
+    aligned,
+    api::{Api, ApiError, Place},
 };
 use crate::{
     model::causes,
@@ -37,7 +37,7 @@ pub struct Args {
 
     /// Whom to ask.
     #[command(flatten)]
-    pub server: ServerFlags,
+    pub server: Place,
 }
 
 /// How a report is shown.
@@ -122,7 +122,7 @@ async fn verify(args: &Args, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
 fn tell(error: &VerifyError, err: &mut dyn Write) {
     let text = match error {
         // As kubectl prints it.
-        VerifyError::Api(refused @ ApiError::Refused(_)) => refused.to_string(),
+        VerifyError::Api(refused) if refused.is_refusal() => refused.to_string(),
         other => format!("error: {}", causes(other)),
     };
     // Nothing more can be done where standard error is closed, too.
@@ -131,7 +131,7 @@ fn tell(error: &VerifyError, err: &mut dyn Write) {
 
 /// Every row, sorted. How far it is, is told meanwhile.
 async fn ask(args: &Args, err: &mut dyn Write) -> Result<Vec<Row>, VerifyError> {
-    let api = Api::new(&args.server)?;
+    let api = Api::new(&args.server).await?;
     let mut rows = Vec::new();
     let mut told = Ok(());
     api.verify(&args.clusters, |line| match line {

@@ -59,13 +59,9 @@ impl Running {
         words.extend(line);
         let args = Command::parse_from(words).args;
         let (mut out, mut err) = (Vec::new(), Vec::new());
-        let found = match get(&args, "2026-02-03T10:00:00Z".parse().unwrap(), &mut out, &mut err).await {
-            Ok(found) => found,
-            Err(error) => {
-                writeln!(err, "{}", explanation(&error)).unwrap();
-                false
-            }
-        };
+        let mut console = Console { out: &mut out, err: &mut err, has_colours: false };
+        let result = get(&args, "2026-02-03T10:00:00Z".parse().unwrap(), &mut console).await;
+        let found = console.end(result);
         (found, String::from_utf8(out).unwrap(), String::from_utf8(err).unwrap())
     }
 }
@@ -128,9 +124,6 @@ async fn json_and_yaml_are_lists_of_whole_objects() {
     let (_, yaml, _) = running.get(&["pods", "-o", "yaml"]).await;
     insta::assert_snapshot!(yaml, @r#"
     apiVersion: v1
-    kind: List
-    metadata:
-      resourceVersion: ""
     items:
     - apiVersion: v1
       kind: Pod
@@ -147,6 +140,9 @@ async fn json_and_yaml_are_lists_of_whole_objects() {
         - name: a
       status:
         phase: Pending
+    kind: List
+    metadata:
+      resourceVersion: ""
     "#);
     let read_back: serde_json::Value = serde_saphyr::from_str(&yaml).unwrap();
     assert_eq!(read_back, list);
