@@ -10,14 +10,18 @@ pub mod aggregate;
 pub mod auth;
 pub mod caller;
 pub mod catalog;
+mod compression;
 pub mod discovery;
+mod etag;
 pub mod list;
 pub mod listen;
 pub mod percent;
 pub mod report;
+pub mod representation;
 pub mod request;
 pub mod serve;
 pub mod status;
+pub mod table;
 pub mod target;
 pub mod verify;
 

@@ -46,7 +46,7 @@ pub enum ApiError {
         allowed: &'static str,
     },
     /// No media type that the client accepts is served.
-    #[error("none of the accepted media types ({0}) is served; accept application/json")]
+    #[error("none of the accepted media types ({0}) is served here; accept application/json or application/yaml")]
     NotAcceptable(String),
     /// A continue token whose snapshot is gone.
     #[error("the continue token has expired; start the list again without it")]

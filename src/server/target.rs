@@ -2,15 +2,18 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
+use jiff::Timestamp;
 use kube::core::Version;
 
 use super::{
     catalog::{Catalog, Holding, Registered, qualified},
+    representation::{Layout, Representation},
     request::{Engine, ListRequest},
     status::ApiError,
+    table::Table,
 };
 use crate::{
-    model::{ClusterName, Gvk, StoreName},
+    model::{ClusterName, Gvk, PrinterColumn, StoreName},
     query::{Permitted, Query, ResourceName, Sort},
     store::Store,
 };
@@ -31,10 +34,20 @@ pub struct Target {
     pub query: Query,
     /// The kind of the objects, in the version that the path names.
     pub kind: Gvk,
+    /// The columns of the kind, if it is a custom resource and they are known.
+    pub columns: Option<Arc<[PrinterColumn]>>,
     /// What the client should know about the answer.
     pub warnings: Vec<String>,
     /// None of the clusters asked for holds the resource: the answer is an empty list.
     pub nothing_to_ask: bool,
+}
+
+impl Target {
+    /// How its objects are shown.
+    pub fn layout(&self, representation: Representation) -> Layout {
+        let table = || Table::of(&self.kind, self.columns.as_deref());
+        Layout::new(representation, self.kind.clone(), table, Timestamp::now())
+    }
 }
 
 /// Finds the store that answers a list. Whoever may see less than everything gets an answer of nothing more than that.
@@ -68,6 +81,7 @@ pub fn target(catalog: &Catalog, request: &ListRequest, permitted: Permitted) ->
         nothing_to_ask: query.clusters.is_empty() && !request.clusters.is_empty(),
         query,
         kind: Gvk::new(&native.group, &native.version, &registered.kind),
+        columns: registered.columns(&native.version),
         warnings: warnings(catalog, registered, request, holding),
     })
 }
