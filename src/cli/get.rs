@@ -1,13 +1,8 @@
 //! `fleetdex get`: objects of the whole fleet, asked of a running server and shown as kubectl shows them.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    process::ExitCode,
-};
+use std::{collections::BTreeSet, process::ExitCode};
 
-use jiff::Timestamp;
-use serde_json::value::RawValue;
-
+mod follow;
 mod format;
 mod identity;
 mod list;
@@ -25,14 +20,14 @@ pub use printer::OutputError;
 use self::{
     order::Key,
     printer::{Layout, Printer},
-    resolve::Held,
     targets::{Target, targets},
 };
 use super::{
     QueryArgs,
-    api::{Api, Place},
+    api::{Api, Item, Place, Shape, TableColumn},
     console::{self, CommandError, Console},
     json_path::Path,
+    pages::{Pages, Warnings, namespace, tell_missing, unlimited},
 };
 
 /// Objects asked for at a time.
@@ -83,39 +78,58 @@ pub struct ShownArgs {
     #[arg(long, env = "FLEETDEX_IGNORE_NOT_FOUND")]
     pub ignore_not_found: bool,
 
+    /// Then show every change until stopped
+    #[arg(short, long, env = "FLEETDEX_WATCH")]
+    pub watch: bool,
+
+    /// Show changes only, not what there is
+    #[arg(long, env = "FLEETDEX_WATCH_ONLY")]
+    pub watch_only: bool,
+
+    /// Tell with --watch or --watch-only what happened: ADDED, MODIFIED or DELETED
+    #[arg(long, env = "FLEETDEX_OUTPUT_WATCH_EVENTS")]
+    pub output_watch_events: bool,
+
     /// Objects to ask for at a time; 0: as many as the server gives
     #[arg(long, value_name = "N", default_value_t = PAGE, env = "FLEETDEX_CHUNK_SIZE")]
     pub chunk_size: usize,
 }
 
-/// Everything, unless a limit is given: pages keep memory bounded here.
-fn unlimited(limit: clap::Arg) -> clap::Arg {
-    limit
-        .default_value("0")
-        .hide_default_value(true)
-        .value_parser(clap::value_parser!(usize))
-        .help("At most this many objects; 0: all")
+impl ShownArgs {
+    fn follows(&self) -> bool {
+        self.watch || self.watch_only
+    }
 }
 
 /// Asks, shows, and tells how it went: failure if the server refused or a name was not found.
 pub async fn run(args: &Args) -> ExitCode {
-    console::run(async |console: &mut Console<'_>| get(args, Timestamp::now(), console).await).await
+    console::run(async |console: &mut Console<'_>| get(args, console).await).await
 }
 
 /// Whether everything that was named was found.
-async fn get(args: &Args, now: Timestamp, console: &mut Console<'_>) -> Result<bool, CommandError> {
+async fn get(args: &Args, console: &mut Console<'_>) -> Result<bool, CommandError> {
     let api = Api::new(&args.server).await?;
     let held = api.held().await?;
     let targets = targets(&args.query.resource, &args.query.names, &held)?;
     let namespace = namespace(&args.query, &api)?;
-    let mut printer = Printer::new(layout(args, &targets, namespace.as_deref(), now));
+    let mut printer = Printer::new(layout(args, &targets, namespace.as_deref()));
+    if args.shown.follows() {
+        let [target] = targets.as_slice() else {
+            return Err(CommandError::Usage("one resource can be watched at a time".to_owned()));
+        };
+        if args.shown.sort_by.is_some() {
+            console.warn("changes are shown as they come: --sort-by is about what there is at the beginning")?;
+        }
+        printer.begin(&target.held);
+        return follow::follow(&api, args, target, namespace.as_deref(), &mut printer, console).await;
+    }
     let mut is_complete = true;
-    let mut warned = BTreeSet::new();
+    let mut warnings = Warnings::default();
     for target in &targets {
         printer.begin(&target.held);
-        let mut fetch = Fetch { api: &api, args, target, namespace: namespace.as_deref(), warned: &mut warned };
-        let found = fetch.show(&mut printer, console).await?;
-        is_complete &= tell_missing(args, target, &found, console)?;
+        let pages = Pages::new(&api, &args.query, target, namespace.as_deref(), shape(args)).in_chunks(args.shown.chunk_size);
+        let shown = show(pages, args, target, &mut printer, &mut warnings, console).await?;
+        is_complete &= args.shown.ignore_not_found || tell_missing(target, &shown.found, console)?;
     }
     let nothing = printer.is_empty();
     if nothing && args.shown.ignore_not_found && targets.iter().any(|target| !target.names.is_empty()) {
@@ -131,7 +145,16 @@ async fn get(args: &Args, now: Timestamp, console: &mut Console<'_>) -> Result<b
     Ok(is_complete)
 }
 
-fn layout(args: &Args, targets: &[Target], namespace: Option<&str>, now: Timestamp) -> Layout {
+/// Tables come from the server: it knows the columns of every kind.
+fn shape(args: &Args) -> Shape {
+    match (&args.shown.output, &args.shown.sort_by) {
+        (Format::Table | Format::Wide, None) => Shape::Table,
+        (Format::Table | Format::Wide, Some(_)) => Shape::TableWithObjects,
+        _ => Shape::Objects,
+    }
+}
+
+fn layout(args: &Args, targets: &[Target], namespace: Option<&str>) -> Layout {
     let is_namespaced = targets.iter().any(|target| target.held.resource.namespaced);
     Layout {
         format: args.shown.output.clone(),
@@ -140,8 +163,8 @@ fn layout(args: &Args, targets: &[Target], namespace: Option<&str>, now: Timesta
         with_headers: !args.shown.no_headers,
         with_labels: args.shown.show_labels,
         label_columns: args.shown.label_columns.clone(),
-        is_single: is_single(args, targets, namespace),
-        now,
+        is_bare: args.shown.follows() || is_single(args, targets, namespace),
+        with_events: args.shown.follows() && args.shown.output_watch_events,
     }
 }
 
@@ -151,96 +174,47 @@ fn is_single(args: &Args, targets: &[Target], namespace: Option<&str>) -> bool {
     names.len() == 1 && args.query.clusters.len() == 1 && (namespace.is_some() || !held.resource.namespaced)
 }
 
-/// The namespace to look in, by kubectl's habit; nothing for all.
-fn namespace(query: &QueryArgs, api: &Api) -> Result<Option<String>, CommandError> {
-    if query.all_namespaces {
-        return Ok(None);
-    }
-    let given = query.namespace()?.map(String::from);
-    Ok(Some(given.unwrap_or_else(|| api.default_namespace().to_owned())))
+/// What a list told beside its objects.
+#[derive(Default)]
+struct Shown {
+    /// The names that came along of those that were asked for.
+    found: BTreeSet<String>,
+    /// Where a watch can go on.
+    version: String,
+    columns: Vec<TableColumn>,
 }
 
-fn tell_missing(args: &Args, target: &Target, found: &BTreeSet<String>, console: &mut Console<'_>) -> Result<bool, CommandError> {
-    if args.shown.ignore_not_found {
-        return Ok(true);
-    }
-    let absent: Vec<&String> = target.names.iter().filter(|name| !found.contains(*name)).collect();
-    for name in &absent {
-        writeln!(console.err, "Error from server (NotFound): {} {name:?} not found", target.held.qualified_plural())?;
-    }
-    Ok(absent.is_empty())
-}
-
-/// The parameters of a list, except those of paging.
-pub(super) fn parameters(query: &QueryArgs, names: &[String]) -> Vec<(&'static str, String)> {
-    let all = [
-        ("labelSelector", query.selector.clone()),
-        ("fieldSelector", query.field_selector.clone()),
-        ("clusters", query.clusters.join(",")),
-        ("names", names.join(",")),
-    ];
-    all.into_iter().filter(|(_, value)| !value.is_empty()).collect()
-}
-
-/// The pages of one resource.
-struct Fetch<'f> {
-    api: &'f Api,
-    args: &'f Args,
-    target: &'f Target,
-    namespace: Option<&'f str>,
-    warned: &'f mut BTreeSet<String>,
-}
-
-impl Fetch<'_> {
-    /// Shows every page, and tells which names came along of those that were asked for.
-    async fn show(&mut self, printer: &mut Printer, console: &mut Console<'_>) -> Result<BTreeSet<String>, CommandError> {
-        let Target { held, names } = self.target;
-        let path = path(held, self.namespace);
-        let mut parameters: BTreeMap<&str, String> = parameters(&self.args.query, names).into_iter().collect();
-        let mut left = Some(self.args.query.limit).filter(|limit| *limit > 0).unwrap_or(usize::MAX);
-        let mut found = BTreeSet::new();
-        let mut kept: Vec<(Key, Box<RawValue>)> = Vec::new();
-        loop {
-            let limit = left.min(Some(self.args.shown.chunk_size).filter(|size| *size > 0).unwrap_or(usize::MAX));
-            if limit < usize::MAX {
-                parameters.insert("limit", limit.to_string());
-            }
-            let pairs: Vec<(&str, String)> = parameters.iter().map(|(key, value)| (*key, value.clone())).collect();
-            let page = self.api.list(&path, &pairs).await?;
-            self.warn(page.warnings, console)?;
-            left = left.saturating_sub(page.items.len());
-            for object in page.items {
-                if !names.is_empty() {
-                    found.insert(Identity::of(&object)?.name);
-                }
-                match &self.args.shown.sort_by {
-                    Some(path) => kept.push((Key::of(&object, path)?, object)),
-                    None => printer.add(&object, console.out)?,
-                }
-            }
-            printer.flush(console.out)?;
-            let Some(token) = page.metadata.continue_.filter(|token| !token.is_empty() && left > 0) else { break };
-            parameters.insert("continue", token);
+/// Shows every page of one resource.
+async fn show(
+    mut pages: Pages<'_>,
+    args: &Args,
+    target: &Target,
+    printer: &mut Printer,
+    warnings: &mut Warnings,
+    console: &mut Console<'_>,
+) -> Result<Shown, CommandError> {
+    let mut shown = Shown::default();
+    let mut kept: Vec<(Key, Item)> = Vec::new();
+    while let Some(page) = pages.next(warnings, console).await? {
+        shown.columns = page.columns;
+        if shown.version.is_empty() {
+            shown.version = page.version.unwrap_or_default();
         }
-        kept.sort_by(|(left, _), (right, _)| left.compare(right));
-        for (_, object) in kept {
-            printer.add(&object, console.out)?;
+        for item in page.items {
+            if !target.names.is_empty() {
+                shown.found.insert(Identity::of(&item.object)?.name);
+            }
+            match &args.shown.sort_by {
+                Some(path) => kept.push((Key::of(&item.object, path)?, item)),
+                None => printer.add(&item, &shown.columns, console.out)?,
+            }
         }
         printer.flush(console.out)?;
-        Ok(found)
     }
-
-    fn warn(&mut self, warnings: Vec<String>, console: &mut Console<'_>) -> Result<(), CommandError> {
-        for warning in warnings {
-            if self.warned.insert(warning.clone()) {
-                console.warn(&warning)?;
-            }
-        }
-        Ok(())
+    kept.sort_by(|(left, _), (right, _)| left.compare(right));
+    for (_, item) in kept {
+        printer.add(&item, &shown.columns, console.out)?;
     }
-}
-
-/// The collection's path; without the namespace where the resource has none.
-pub(super) fn path(held: &Held, namespace: Option<&str>) -> String {
-    held.path(namespace.filter(|_| held.resource.namespaced))
+    printer.flush(console.out)?;
+    Ok(shown)
 }

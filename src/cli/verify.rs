@@ -12,6 +12,7 @@ use serde_json::json;
 use super::{
     aligned,
     api::{Api, ApiError, Place},
+    completion,
 };
 use crate::{
     model::causes,
@@ -28,7 +29,7 @@ const UNKNOWN: &str = "-";
 )]
 pub struct Args {
     /// Only these clusters (repeatable, or separated by commas)
-    #[arg(long = "cluster", value_name = "CLUSTER", value_delimiter = ',', env = "FLEETDEX_CLUSTER")]
+    #[arg(long = "cluster", value_name = "CLUSTER", value_delimiter = ',', env = "FLEETDEX_CLUSTER", add = completion::clusters())]
     pub clusters: Vec<String>,
 
     /// How to show it

@@ -116,6 +116,11 @@ fn refusal(status: &Status) -> String {
 }
 
 impl ApiError {
+    /// What a server said in the middle of an answer.
+    pub(super) fn refused(status: Status) -> Self {
+        Self::Refused { status: Box::new(status), remedy: None }
+    }
+
     /// The server's own refusal, which is shown as kubectl shows it.
     pub fn is_refusal(&self) -> bool {
         matches!(self, Self::Refused { .. })

@@ -3,15 +3,22 @@
 mod error;
 mod place;
 mod transport;
+mod watch;
+
+use std::collections::BTreeMap;
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use http::{HeaderMap, Method, header};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{APIGroupList, APIResourceList, APIVersions, ListMeta};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use serde_json::value::RawValue;
+use serde_json::{Value, value::RawValue};
 
-use self::transport::{Answer, Call, Transport};
-pub use self::{error::ApiError, place::Place};
+use self::transport::{Call, Transport};
+pub use self::{
+    error::ApiError,
+    place::Place,
+    watch::{Event, Watch},
+};
 use super::get::resolve::Held;
 use crate::server::{
     percent,
@@ -21,20 +28,117 @@ use crate::server::{
 
 /// Discovery documents asked for at a time.
 const DISCOVERIES_AT_ONCE: usize = 8;
-/// What every answer is asked for as.
+/// What answers are asked for as.
 const JSON: &str = "application/json";
+/// What kubectl asks for.
+const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
+
+/// What a list is asked for as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// Whole objects.
+    Objects,
+    /// A row of cells for each object, with its metadata.
+    Table,
+    /// A row of cells for each object, with the object.
+    TableWithObjects,
+}
+
+impl Shape {
+    fn parameters<'p>(self, parameters: &BTreeMap<&'p str, String>) -> Vec<(&'p str, String)> {
+        let mut pairs: Vec<(&str, String)> = parameters.iter().map(|(key, value)| (*key, value.clone())).collect();
+        pairs.extend((self == Self::TableWithObjects).then(|| ("includeObject", "Object".to_owned())));
+        pairs
+    }
+}
 
 /// One page of a list.
-#[derive(Debug, Deserialize)]
-pub struct ListPage {
-    /// `continue`, above all.
-    #[serde(default)]
-    pub metadata: ListMeta,
+#[derive(Debug)]
+pub struct Page {
+    /// Where to go on.
+    pub next: Option<String>,
+    /// Where a watch can go on.
+    pub version: Option<String>,
+    /// The columns, of a Table.
+    pub columns: Vec<TableColumn>,
     /// The objects.
-    pub items: Vec<Box<RawValue>>,
+    pub items: Vec<Item>,
     /// What the server warned of.
-    #[serde(skip)]
     pub warnings: Vec<String>,
+}
+
+/// An object of a page.
+#[derive(Debug)]
+pub struct Item {
+    /// It, or only its metadata.
+    pub object: Box<RawValue>,
+    /// Its row, in a Table.
+    pub cells: Vec<Value>,
+}
+
+/// A column of a Table.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct TableColumn {
+    /// Its title.
+    pub name: String,
+    /// Columns above 0 are for wide tables.
+    #[serde(default)]
+    pub priority: i32,
+}
+
+#[derive(Deserialize)]
+struct RawList {
+    #[serde(default)]
+    metadata: ListMeta,
+    items: Vec<Box<RawValue>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RawTable {
+    #[serde(default)]
+    metadata: ListMeta,
+    #[serde(default)]
+    column_definitions: Option<Vec<TableColumn>>,
+    rows: Vec<RawRow>,
+}
+
+#[derive(Deserialize)]
+struct RawRow {
+    cells: Vec<Value>,
+    object: Box<RawValue>,
+}
+
+impl From<RawList> for Page {
+    fn from(list: RawList) -> Self {
+        let items = list.items.into_iter().map(|object| Item { object, cells: Vec::new() }).collect();
+        let ListMeta { continue_, resource_version, .. } = list.metadata;
+        Self {
+            next: non_empty(continue_),
+            version: non_empty(resource_version),
+            columns: Vec::new(),
+            items,
+            warnings: Vec::new(),
+        }
+    }
+}
+
+impl From<RawTable> for Page {
+    fn from(table: RawTable) -> Self {
+        let items = table.rows.into_iter().map(|RawRow { cells, object }| Item { object, cells }).collect();
+        let ListMeta { continue_, resource_version, .. } = table.metadata;
+        Self {
+            next: non_empty(continue_),
+            version: non_empty(resource_version),
+            columns: table.column_definitions.unwrap_or_default(),
+            items,
+            warnings: Vec::new(),
+        }
+    }
+}
+
+fn non_empty(text: Option<String>) -> Option<String> {
+    text.filter(|text| !text.is_empty())
 }
 
 /// How many objects there are.
@@ -100,34 +204,57 @@ impl Api {
     }
 
     /// One page of a list; `path` is the collection's native path.
-    pub async fn list(&self, path: &str, parameters: &[(&str, String)]) -> Result<ListPage, ApiError> {
-        let (mut page, headers): (ListPage, HeaderMap) = self.get(&below("search", path, parameters)).await?;
+    pub async fn list(&self, path: &str, parameters: &BTreeMap<&'static str, String>, shape: Shape) -> Result<Page, ApiError> {
+        let path = below("search", path, &shape.parameters(parameters));
+        let (mut page, headers): (Page, HeaderMap) = match shape {
+            Shape::Objects => self.get_as::<RawList>(&path, JSON).await.map(|(list, headers)| (list.into(), headers))?,
+            Shape::Table | Shape::TableWithObjects => {
+                self.get_as::<RawTable>(&path, TABLE).await.map(|(table, headers)| (table.into(), headers))?
+            }
+        };
         page.warnings = warnings(&headers);
         Ok(page)
     }
 
+    /// What happens to the objects of a list from the version among the parameters on.
+    pub async fn watch(
+        &self,
+        native: &str,
+        parameters: &BTreeMap<&'static str, String>,
+        shape: Shape,
+    ) -> Result<Watch, ApiError> {
+        let mut pairs = shape.parameters(parameters);
+        pairs.extend(["watch", "allowWatchBookmarks"].map(|flag| (flag, "true".to_owned())));
+        let path = path(&below("search", native, &pairs));
+        let accept = if shape == Shape::Objects { JSON } else { TABLE };
+        let answer = self.transport.send(&Call { method: Method::GET, path: &path, accept }).await?;
+        Ok(Watch::new(answer, path, shape))
+    }
+
+    /// How the server would answer a list.
+    pub async fn explanation(&self, path: &str, parameters: &[(&str, String)]) -> Result<(Value, Vec<String>), ApiError> {
+        let (explanation, headers) = self.get_as(&below("search", path, parameters), JSON).await?;
+        Ok((explanation, warnings(&headers)))
+    }
+
     /// How many objects a list would show.
     pub async fn count(&self, path: &str, parameters: &[(&str, String)]) -> Result<Counts, ApiError> {
-        let (mut counts, headers): (Counts, HeaderMap) = self.get(&below("aggregate", path, parameters)).await?;
+        let (mut counts, headers): (Counts, HeaderMap) = self.get_as(&below("aggregate", path, parameters), JSON).await?;
         counts.warnings = warnings(&headers);
         Ok(counts)
     }
 
     async fn fleet<T: DeserializeOwned>(&self, path: &str) -> Result<T, ApiError> {
-        Ok(self.get(&format!("proxying/karmada/proxy/{path}")).await?.0)
+        Ok(self.get_as(&format!("proxying/karmada/proxy/{path}"), JSON).await?.0)
     }
 
-    async fn get<T: DeserializeOwned>(&self, below_group: &str) -> Result<(T, HeaderMap), ApiError> {
+    async fn get_as<T: DeserializeOwned>(&self, below_group: &str, accept: &'static str) -> Result<(T, HeaderMap), ApiError> {
         let path = path(below_group);
-        let mut answer = self.send(Method::GET, &path).await?;
+        let mut answer = self.transport.send(&Call { method: Method::GET, path: &path, accept }).await?;
         let code = answer.code.as_u16();
         let headers = std::mem::take(&mut answer.headers);
         let body = answer.bytes().await?;
         Ok((serde_json::from_slice(&body).map_err(|error| garbled(&path, code, &error))?, headers))
-    }
-
-    async fn send(&self, method: Method, path: &str) -> Result<Answer, ApiError> {
-        self.transport.send(&Call { method, path, accept: JSON }).await
     }
 
     /// Verifies these clusters, or all; `take` is given every line but the last. It may take hours, so only silence is bounded.
@@ -135,7 +262,7 @@ impl Api {
         let parameter =
             if clusters.is_empty() { String::new() } else { format!("?clusters={}", percent::encode(&clusters.join(","))) };
         let path = path(&format!("verify{parameter}"));
-        let mut answer = self.send(Method::POST, &path).await?;
+        let mut answer = self.transport.send(&Call { method: Method::POST, path: &path, accept: JSON }).await?;
         let code = answer.code.as_u16();
         let mut unread: Vec<u8> = Vec::new();
         while let Some(piece) = answer.next().await? {

@@ -91,6 +91,12 @@ impl FromArgMatches for Place {
 }
 
 impl Place {
+    /// Where a command without any flag looks. Nothing if the environment is at odds with itself.
+    pub fn of_environment() -> Option<Self> {
+        let command = <Self as clap::Args>::augment_args(Command::new("fleetdex"));
+        Self::from_arg_matches(&command.try_get_matches_from(["fleetdex"]).ok()?).ok()
+    }
+
     fn choose(words: Words, by_flag: Named, by_variable: Named, usual_token_file: &Path) -> Result<Self, clap::Error> {
         let is_direct = match (by_flag, by_variable) {
             (Named { direct: true, apiserver: true }, _) => {
