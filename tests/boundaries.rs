@@ -9,9 +9,10 @@ use std::{
 };
 
 /// Pure modules: a folder or a file under `src`, without `.rs`.
-const PURE: [&str; 32] = [
+const PURE: [&str; 33] = [
     "api",
     "bulk",
+    "cli/json_path",
     "cluster/cache/objects",
     "cluster/discovery",
     "cluster/state",

@@ -33,7 +33,7 @@ pub struct Args {
     pub top: Option<usize>,
 
     /// How to show it
-    #[arg(short, long, value_enum, default_value_t, env = "FLEETDEX_OUTPUT")]
+    #[arg(short, long, value_enum, default_value_t, env = "FLEETDEX_COUNT_OUTPUT")]
     pub output: Format,
 
     /// Leave the line of titles out

@@ -20,6 +20,7 @@ pub use printer::OutputError;
 use self::{
     order::Key,
     printer::{Layout, Printer},
+    resolve::Held,
     targets::{Target, targets},
 };
 use super::{
@@ -41,6 +42,10 @@ pub struct Args {
     #[command(flatten)]
     pub query: QueryArgs,
 
+    /// What to look for beyond what kubectl knows.
+    #[command(flatten)]
+    pub beyond: BeyondArgs,
+
     /// How to show it.
     #[command(flatten)]
     pub shown: ShownArgs,
@@ -48,6 +53,38 @@ pub struct Args {
     /// Whom to ask.
     #[command(flatten)]
     pub server: Place,
+}
+
+/// What kubectl cannot ask an apiserver for.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct BeyondArgs {
+    /// Only objects that this one owns, directly or through others, such as deployment/web; it is found by its name
+    #[arg(long, value_name = "TYPE/NAME", env = "FLEETDEX_OWNER")]
+    pub owner: Option<String>,
+
+    /// Let the index order by these fields, such as 'spec.nodeName,metadata.creationTimestamp desc'
+    #[arg(long, value_name = "FIELDS", env = "FLEETDEX_ORDER_BY", conflicts_with = "sort_by")]
+    pub order_by: Option<String>,
+}
+
+impl BeyondArgs {
+    /// The parameters of a list.
+    fn parameters(&self, held: &[Held]) -> Result<Vec<(&'static str, String)>, CommandError> {
+        let mut parameters: Vec<(&str, String)> = self.order_by.iter().map(|order| ("orderBy", order.clone())).collect();
+        if let Some(owner) = &self.owner {
+            let owners = targets(owner, &[], held)?;
+            let [Target { held, names }] = owners.as_slice() else { return Err(not_one_owner(owner)) };
+            let [name] = names.as_slice() else { return Err(not_one_owner(owner)) };
+            parameters.push(("ownerName", name.clone()));
+            parameters.push(("ownerGR", held.qualified_plural()));
+            parameters.push(("ownerSeniority", "any".to_owned()));
+        }
+        Ok(parameters)
+    }
+}
+
+fn not_one_owner(owner: &str) -> CommandError {
+    CommandError::Usage(format!("--owner {owner:?}: expected TYPE/NAME, such as deployment/web"))
 }
 
 /// How objects are shown.
@@ -110,10 +147,14 @@ pub async fn run(args: &Args) -> ExitCode {
 async fn get(args: &Args, console: &mut Console<'_>) -> Result<bool, CommandError> {
     let api = Api::new(&args.server).await?;
     let held = api.held().await?;
+    let beyond = args.beyond.parameters(&held)?;
     let targets = targets(&args.query.resource, &args.query.names, &held)?;
     let namespace = namespace(&args.query, &api)?;
     let mut printer = Printer::new(layout(args, &targets, namespace.as_deref()));
     if args.shown.follows() {
+        if !beyond.is_empty() {
+            return Err(CommandError::Usage("--owner and --order-by cannot be watched".to_owned()));
+        }
         let [target] = targets.as_slice() else {
             return Err(CommandError::Usage("one resource can be watched at a time".to_owned()));
         };
@@ -127,7 +168,9 @@ async fn get(args: &Args, console: &mut Console<'_>) -> Result<bool, CommandErro
     let mut warnings = Warnings::default();
     for target in &targets {
         printer.begin(&target.held);
-        let pages = Pages::new(&api, &args.query, target, namespace.as_deref(), shape(args)).in_chunks(args.shown.chunk_size);
+        let pages = Pages::new(&api, &args.query, target, namespace.as_deref(), shape(args))
+            .in_chunks(args.shown.chunk_size)
+            .with(&beyond);
         let shown = show(pages, args, target, &mut printer, &mut warnings, console).await?;
         is_complete &= args.shown.ignore_not_found || tell_missing(target, &shown.found, console)?;
     }

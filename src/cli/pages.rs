@@ -33,6 +33,12 @@ impl<'p> Pages<'p> {
         Self { chunk: Some(size).filter(|size| *size > 0).unwrap_or(usize::MAX), ..self }
     }
 
+    /// The same with further parameters.
+    pub(super) fn with(mut self, parameters: &[(&'static str, String)]) -> Self {
+        self.parameters.extend(parameters.iter().cloned());
+        self
+    }
+
     /// The next page; nothing after the last one.
     pub(super) async fn next(
         &mut self,
