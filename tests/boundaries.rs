@@ -31,6 +31,7 @@ const PURE: [&str; 33] = [
     "selector",
     "server/clusterpedia",
     "server/discovery",
+    "server/follow",
     "server/options",
     "server/report",
     "server/representation",

@@ -7,6 +7,7 @@ use std::num::NonZeroUsize;
 
 use super::{
     clusterpedia,
+    follow::Follow,
     options::Options,
     percent::{decode_query, decode_segment},
     status::ApiError,
@@ -26,7 +27,7 @@ pub const VERSION: &str = "v1alpha1";
 /// flag of watches.
 const IGNORED: [&str; 4] = ["pretty", "timeout", "timeoutSeconds", "allowWatchBookmarks"];
 /// Parts of the API that do not exist yet. Their empty value means "not given", as in Kubernetes.
-const LATER: [&str; 5] = ["resourceVersion", "resourceVersionMatch", "sendInitialEvents", "includeObject", "shardSelector"];
+const LATER: [&str; 2] = ["includeObject", "shardSelector"];
 
 /// Groups in an answer unless more or fewer are asked for.
 const DEFAULT_TOP: usize = 1_000;
@@ -117,6 +118,8 @@ pub struct ListRequest {
     pub engine: Option<Engine>,
     /// What goes beyond Kubernetes.
     pub options: Options,
+    /// From which version on, and whether changes follow.
+    pub follow: Follow,
 }
 
 /// Counts of the objects that a list would show.
@@ -262,6 +265,7 @@ impl ListRequest {
         }
         self.read_labels(&parameters)?;
         self.options.check().map_err(ApiError::bad_request)?;
+        self.follow.check(self.continue_token.is_some())?;
         Ok(self)
     }
 
@@ -281,6 +285,9 @@ impl ListRequest {
 
     fn set(&mut self, key: &str, value: &str) -> Result<(), ApiError> {
         let refused = |problem: String| ApiError::bad_request(format!("parameter {key}: {problem}"));
+        if self.follow.set(key, value).map_err(refused)? {
+            return Ok(());
+        }
         match key {
             "labelSelector" => self.labels = value.parse().map_err(|error| refused(format!("{value:?}: {error}")))?,
             "fieldSelector" => self.fields = value.parse().map_err(|error| refused(format!("{value:?}: {error}")))?,
@@ -291,8 +298,6 @@ impl ListRequest {
             "names" => words(value, &mut self.names).map_err(refused)?,
             "store" if value.is_empty() => {}
             "store" => self.store = Some(value.parse().map_err(|error| refused(format!("{error}")))?),
-            "watch" if matches!(value, "" | "0" | "false") => {}
-            "watch" => return Err(not_yet("parameter watch")),
             ignored if IGNORED.contains(&ignored) => {}
             later if LATER.contains(&later) => {
                 if !value.is_empty() {
@@ -548,6 +553,7 @@ mod tests {
         assert_eq!(found.namespaces, ["a".parse().unwrap()]);
         assert_eq!(found.names, ["x", "y"]);
         assert_eq!(found.store, Some("main".parse().unwrap()));
+        assert_eq!(found.follow, Follow { timeout_seconds: Some(30), ..Follow::default() });
     }
 
     #[test]
@@ -562,9 +568,10 @@ mod tests {
     fn what_is_not_understood_is_refused_by_name() {
         let pods = format!("{SEARCH}/api/v1/pods");
         let refused = [
-            "watch=true",
-            "resourceVersion=0",
+            "watch=yes",
+            "resourceVersion=newest",
             "sendInitialEvents=true",
+            "resourceVersion=7&continue=abc",
             "orderBy=name down",
             "color=red",
             "limit=-1",
@@ -576,9 +583,10 @@ mod tests {
         ];
         let messages: Vec<String> = refused.iter().map(|query| message(&pods, query)).collect();
         insta::assert_snapshot!(messages.join("\n"), @r#"
-        400 parameter watch is not supported yet
-        400 parameter resourceVersion is not supported yet
-        400 parameter sendInitialEvents is not supported yet
+        400 parameter watch: "yes" is neither true nor false
+        400 parameter resourceVersion: "newest" is no resourceVersion of the fleet: those are positive decimal integers, as lists and watches over the fleet give them
+        400 parameter sendInitialEvents means nothing without watch=true
+        400 parameter resourceVersion: further pages show what the first one showed; leave it out with continue
         400 parameter orderBy: "name down" is neither `field`, `field asc` nor `field desc`
         400 parameter "color" is unknown; known are labelSelector, fieldSelector, limit, continue, clusters, namespaces, names, store, orderBy, ownerUID, ownerName, ownerGR, ownerSeniority, since, before, onlyMetadata, withRemainingCount, withContinue, explain
         400 parameter limit: "-1" is no whole number from 0 up

@@ -31,6 +31,7 @@ use super::{
     status::{ApiError, RETRY_AFTER_SECONDS},
     target::target,
     verify,
+    watching::{self, Lasting},
 };
 use crate::{
     query::Permitted,
@@ -175,6 +176,10 @@ async fn answer(api: &Api, _caller: &Caller, request: Request) -> Result<Respons
         ApiRequest::Version => document(&discovery::version()?, represented(&request, Endpoint::Document)?),
         ApiRequest::Own(which) => document(&discovery::own(&which)?, represented(&request, Endpoint::Document)?),
         ApiRequest::Fleet(which) => document(&discovery::fleet(&catalog, &which)?, represented(&request, Endpoint::Document)?),
+        ApiRequest::List(list) if list.follow.watch => {
+            let representation = represented(&request, Endpoint::Watch)?;
+            answer_watch(api, &catalog, &list, representation).await
+        }
         ApiRequest::List(list) => {
             let representation = represented(&request, Endpoint::List)?;
             answer_list(&catalog, &list, representation).await
@@ -225,6 +230,18 @@ fn with_warnings(mut response: Response, warnings: &[String]) -> Response {
         response.headers_mut().append(header::WARNING, value);
     }
     response
+}
+
+async fn answer_watch(
+    api: &Api,
+    catalog: &Catalog,
+    wanted: &ListRequest,
+    representation: Representation,
+) -> Result<Response, ApiError> {
+    let found = target(catalog, wanted, Permitted::Everything)?;
+    let warnings = found.warnings.clone();
+    let body = watching::answer(found, wanted, representation, Lasting::Short, api.catalog.clone()).await?;
+    Ok(with_warnings(json(StatusCode::OK, body), &warnings))
 }
 
 /// `299 - "text"`, as Kubernetes sends warnings. Characters that a header cannot carry become `?`.

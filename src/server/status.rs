@@ -2,7 +2,7 @@
 //!
 //! Source of codes and reasons: <https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/status/>
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Status, StatusDetails};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Status, StatusCause, StatusDetails};
 
 use crate::{model::ClusterName, store::StoreError};
 
@@ -54,6 +54,12 @@ pub enum ApiError {
     /// A continue token of somebody who might see something else.
     #[error("what you may see has changed since the first page; start the list again without the continue token")]
     PermissionChanged,
+    /// A version that the log does not hold any more, or never held.
+    #[error("too old resource version: {0}; list again, and go on from there")]
+    VersionExpired(String),
+    /// A version that answers do not show yet.
+    #[error("Too large resource version: the index does not show it yet; try again")]
+    VersionNotReached,
     /// The store is overloaded.
     #[error("{0}; try again")]
     Busy(String),
@@ -99,11 +105,11 @@ impl ApiError {
             Self::NoSuchPath { .. } | Self::NotRegistered { .. } | Self::NoSuchCluster(_) => (404, "NotFound"),
             Self::MethodNotAllowed { .. } => (405, "MethodNotAllowed"),
             Self::NotAcceptable(_) => (406, "NotAcceptable"),
-            Self::Expired | Self::PermissionChanged => (410, "Expired"),
+            Self::Expired | Self::PermissionChanged | Self::VersionExpired(_) => (410, "Expired"),
             Self::Busy(_) => (429, "TooManyRequests"),
             Self::Internal(_) => (500, "InternalError"),
             Self::Unavailable(_) => (503, "ServiceUnavailable"),
-            Self::Timeout(_) => (504, "Timeout"),
+            Self::Timeout(_) | Self::VersionNotReached => (504, "Timeout"),
         }
     }
 
@@ -118,6 +124,15 @@ impl ApiError {
                 group: Some("search.fleetdex.io".to_owned()),
                 kind: Some("clusters".to_owned()),
                 name: Some(cluster.to_string()),
+                ..StatusDetails::default()
+            }),
+            Self::VersionNotReached => Some(StatusDetails {
+                causes: Some(vec![StatusCause {
+                    reason: Some("ResourceVersionTooLarge".to_owned()),
+                    message: Some("Too large resource version".to_owned()),
+                    field: None,
+                }]),
+                retry_after_seconds: Some(RETRY_AFTER_SECONDS),
                 ..StatusDetails::default()
             }),
             Self::Busy(_) => Some(StatusDetails { retry_after_seconds: Some(RETRY_AFTER_SECONDS), ..StatusDetails::default() }),
