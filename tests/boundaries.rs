@@ -12,6 +12,7 @@ use std::{
 const PURE: [&str; 37] = [
     "api",
     "bulk",
+    "cli/json_path",
     "cluster/cache/objects",
     "cluster/discovery",
     "cluster/state",

@@ -46,12 +46,12 @@ pub async fn permission(gate: &Gate, caller: &Caller, catalog: &Catalog, request
     front.authorizer().permission(caller, &wanted, &StoredNamespaces { catalog, request }).await
 }
 
-/// What a list is for somebody who may see it.
+/// What a list or watch is for somebody who may see it.
 fn verb(request: &ListRequest) -> &'static str {
-    match (request.follow.watch, &request.native.name) {
-        (true, _) => "watch",
-        (false, Some(_)) => "get",
-        (false, None) => "list",
+    match request.native.name {
+        _ if request.follow.watch => "watch",
+        Some(_) => "get",
+        None => "list",
     }
 }
 
