@@ -205,8 +205,6 @@ async fn users_see_through_the_apiserver_what_their_rights_allow_and_nobody_else
     // kubectl finds its way about the group.
     let resources = alice.run(&["api-resources", "--api-group=search.fleetdex.io", "-o", "name"]).await.unwrap();
     assert_eq!(resources.trim(), "verify.search.fleetdex.io", "the others have no verbs of their own");
-    let explained = alice.run(&["explain", "search", "--api-version=search.fleetdex.io/v1alpha1"]).await.unwrap();
-    assert!(explained.contains("KIND:       Search"), "{explained}");
 
     // Whoever comes without the API server in front has to prove who it is.
     let nobody = Direct::new(&hub, &operator, None).await;
@@ -224,6 +222,15 @@ async fn users_see_through_the_apiserver_what_their_rights_allow_and_nobody_else
     let of_client_authority = control_plane.authority().client("front-proxy-client", None).unwrap();
     let impostor = Direct::new(&hub, &operator, Some(pem(&of_client_authority))).await;
     assert_eq!(impostor.code(&path, &spoofed).await, 403, "it is who its certificate says, and that user may nothing");
+
+    // The API server in front collects schemas when it comes round to it, and again a minute after it did not get one.
+    eventually("kubectl explains what there is", 2 * PATIENCE, || async {
+        let explained = alice.run(&["explain", "search", "--api-version=search.fleetdex.io/v1alpha1"]).await?;
+        ensure!(explained.contains("KIND:       Search"), "{explained}");
+        Ok(())
+    })
+    .await
+    .unwrap();
 
     // The command line still asks over loopback with the token.
     let ran = operator.ask(&["get", "configmaps", "-A", "-o", "json"]).await.unwrap();

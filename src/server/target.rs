@@ -92,8 +92,11 @@ pub fn target(catalog: &Catalog, request: &ListRequest, permitted: Permitted) ->
     query.check().map_err(|error| refused("fieldSelector", &error, store_name))?;
     // What is too large for OpenSearch is refused whichever store answers: a question should not depend on where it is kept.
     dsl::query_clause(&query).map_err(|error| ApiError::bad_request(error.to_string()))?;
-    let warnings = warnings(catalog, registered, request, holding, &query.permitted);
-    let as_of = as_of(catalog, request, holding, &query.permitted);
+    let is_asked = |name: &ClusterName| request.clusters.is_empty() || request.clusters.contains(name);
+    // Of clusters that the caller may not see nothing is told either.
+    let answers = |name: &ClusterName| is_asked(name) && query.permitted.in_cluster(name) != InCluster::Nothing;
+    let as_of = as_of(catalog, holding, answers);
+    let warnings = warnings(catalog, registered, request, holding, answers);
     Ok(Target {
         store: Arc::clone(store),
         store_name: store_name.clone(),
@@ -262,23 +265,18 @@ fn other_versions(
     sentences
 }
 
-fn as_of(catalog: &Catalog, request: &ListRequest, holding: &Holding, permitted: &Permitted) -> BTreeMap<ClusterName, Timestamp> {
-    let is_asked = |name: &ClusterName| request.clusters.is_empty() || request.clusters.contains(name);
-    let answers = |name: &&ClusterName| is_asked(name) && permitted.in_cluster(name) != InCluster::Nothing;
-    let answering = holding.clusters.iter().filter(answers);
+fn as_of(catalog: &Catalog, holding: &Holding, answers: impl Fn(&ClusterName) -> bool) -> BTreeMap<ClusterName, Timestamp> {
+    let answering = holding.clusters.iter().filter(|name| answers(name));
     answering.filter_map(|name| Some((name.clone(), catalog.stale_since(name)?))).take(MAX_AS_OF).collect()
 }
 
-/// Of clusters that the caller may not see nothing is told either.
 fn warnings(
     catalog: &Catalog,
     registered: &Registered,
     request: &ListRequest,
     holding: &Holding,
-    permitted: &Permitted,
+    answers: impl Fn(&ClusterName) -> bool + Copy,
 ) -> Vec<String> {
-    let is_asked = |name: &ClusterName| request.clusters.is_empty() || request.clusters.contains(name);
-    let answers = |name: &ClusterName| is_asked(name) && permitted.in_cluster(name) != InCluster::Nothing;
     let mut warnings = other_versions(registered, request, holding, answers);
     let missing = request.clusters.iter().filter(|name| !holding.clusters.contains(*name));
     for name in missing {
