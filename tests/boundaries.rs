@@ -9,7 +9,7 @@ use std::{
 };
 
 /// Pure modules: a folder or a file under `src`, without `.rs`.
-const PURE: [&str; 30] = [
+const PURE: [&str; 37] = [
     "api",
     "bulk",
     "cluster/cache/objects",
@@ -28,7 +28,14 @@ const PURE: [&str; 30] = [
     "registry/selection",
     "replicas/share",
     "selector",
+    "server/caller",
+    "server/clusterpedia",
     "server/discovery",
+    "server/follow",
+    "server/front/attributes",
+    "server/front/identity",
+    "server/options",
+    "server/own",
     "server/report",
     "server/representation",
     "server/request",

@@ -7,6 +7,7 @@ use std::{
     sync::Arc,
 };
 
+use jiff::Timestamp;
 use kube::core::Version;
 
 use super::verify::Followed;
@@ -37,11 +38,12 @@ pub struct Entry<'e> {
 pub struct Catalog {
     resources: BTreeMap<ResourceName, Registered>,
     stores: BTreeMap<StoreName, Arc<dyn Store>>,
-    stale: BTreeMap<ClusterName, String>,
+    stale: BTreeMap<ClusterName, (Timestamp, String)>,
     registries: BTreeSet<String>,
     is_local: bool,
     followed: Vec<Followed>,
     uncertain: Vec<(ClusterName, StoreName)>,
+    elsewhere: BTreeMap<ClusterName, String>,
 }
 
 /// A resource that some registry selects in some cluster.
@@ -97,10 +99,10 @@ impl Catalog {
         self.is_local
     }
 
-    /// Says that the answers for a cluster may be old. `since` completes the sentence "cluster member2 is …", for example
+    /// Says that the answers for a cluster are as of some time. `text` completes the sentence "cluster member2 is …", for example
     /// "disconnected since 2026-02-03T10:00:00Z".
-    pub fn add_stale(&mut self, cluster: ClusterName, since: impl Into<String>) {
-        self.stale.insert(cluster, since.into());
+    pub fn add_stale(&mut self, cluster: ClusterName, since: Timestamp, text: impl Into<String>) {
+        self.stale.insert(cluster, (since, text.into()));
     }
 
     /// Names a stream, for verification.
@@ -111,6 +113,16 @@ impl Catalog {
     /// Says that not everything of a cluster that should be in a store may be followed.
     pub fn add_uncertain(&mut self, cluster: ClusterName, store: StoreName) {
         self.uncertain.push((cluster, store));
+    }
+
+    /// Says that another replica, of this name, reads a cluster.
+    pub fn add_elsewhere(&mut self, cluster: ClusterName, replica: String) {
+        self.elsewhere.insert(cluster, replica);
+    }
+
+    /// The clusters that other replicas read, and their names.
+    pub fn read_elsewhere(&self) -> impl Iterator<Item = (&ClusterName, &str)> {
+        self.elsewhere.iter().map(|(cluster, replica)| (cluster, replica.as_str()))
     }
 
     /// Registers one resource of one cluster. Kind, singular and scope are the first one's, where clusters disagree.
@@ -156,7 +168,12 @@ impl Catalog {
 
     /// How the answers for a cluster are old, if they are.
     pub fn stale(&self, cluster: &ClusterName) -> Option<&str> {
-        self.stale.get(cluster).map(String::as_str)
+        self.stale.get(cluster).map(|(_, text)| text.as_str())
+    }
+
+    /// As of when the answers for a cluster are, if that is not now.
+    pub fn stale_since(&self, cluster: &ClusterName) -> Option<Timestamp> {
+        self.stale.get(cluster).map(|(since, _)| *since)
     }
 
     /// The registries that exist, sorted.
@@ -194,6 +211,7 @@ impl fmt::Debug for Catalog {
             .field("stale", &self.stale)
             .field("registries", &self.registries)
             .field("is_local", &self.is_local)
+            .field("elsewhere", &self.elsewhere)
             .field("followed", &self.followed.len())
             .field("uncertain", &self.uncertain)
             .finish()

@@ -69,13 +69,13 @@ impl Members {
         Ok(members)
     }
 
-    /// Requests for objects that all of them have answered so far.
+    /// Requests for pods that all of them have answered so far.
     pub async fn requests(&self) -> Result<u64> {
         let client = http::client(None)?;
         let mut requests = 0;
         for url in &self.urls {
             let totals: Value = client.get(format!("{url}/churn")).send().await?.error_for_status()?.json().await?;
-            requests += totals["requests"].as_u64().context("a member that does not count its requests")?;
+            requests += totals["podRequests"].as_u64().context("a member that does not count its requests")?;
         }
         Ok(requests)
     }

@@ -70,7 +70,7 @@ impl Server {
         let Some(target) = target else { return Ok(discovery::respond(&self.lock().etcd, &request)) };
         let is_known = {
             let mut state = self.lock();
-            state.requests += 1;
+            state.pod_requests += u64::from(&*target.resource.plural == "pods");
             state.etcd.tables().any(|(_, table)| target.is_beside(&table.resource))
         };
         if !is_known {

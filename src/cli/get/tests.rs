@@ -9,6 +9,7 @@ use super::*;
 use crate::{
     model::CLUSTER_ANNOTATION,
     query::{Hit, Page},
+    server::front::limits::LimitArgs,
     server::{
         Catalog, Server, ServerArgs, ServerError, Telemetry,
         fake::{Prepared, catalog, cluster, cursor},
@@ -42,13 +43,17 @@ impl Running {
         // The HTTP client wants a provider even though nothing here is encrypted; another test may have been first.
         let _first = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let folder = tempfile::tempdir().unwrap();
-        let args = ServerArgs { api_address: "127.0.0.1:0".parse().unwrap(), token_file: folder.path().join("fleetdex/token") };
-        let server = Server::bind(&args).await.unwrap();
+        let args = ServerArgs {
+            api_address: "127.0.0.1:0".parse().unwrap(),
+            token_file: folder.path().join("fleetdex/token"),
+            limits: LimitArgs::default(),
+        };
+        let server = Server::bind(&args, false).await.unwrap();
         let address = format!("http://{}", server.address());
         let (_sender, reader) = watch::channel(Arc::new(catalog));
         let telemetry = Telemetry { metrics: Arc::new(Metrics::new()), readiness: Readiness::new() };
         let cancel = CancellationToken::new();
-        let task = tokio::spawn(server.run(reader, telemetry, cancel.clone()));
+        let task = tokio::spawn(server.run(reader, telemetry, None, cancel.clone()));
         Self { store, folder, server: address, cancel, task }
     }
 
@@ -265,7 +270,7 @@ async fn a_name_that_is_nowhere_is_a_failure_that_names_it() {
 async fn refusals_and_warnings_go_to_standard_error() {
     let store = Prepared::with(vec![Err(StoreError::Expired)]);
     let mut stale = catalog(store.clone());
-    stale.add_stale(cluster("member1"), "disconnected since noon");
+    stale.add_stale(cluster("member1"), Timestamp::UNIX_EPOCH, "disconnected since noon");
     let running = Running::over(stale, store).await;
     let (found, _, expired) = running.get(&["pods"]).await;
     assert!(!found);
@@ -302,8 +307,12 @@ async fn a_server_that_is_gone_leaves_no_token_and_an_error_that_helps() {
 async fn only_loopback_addresses_are_served() {
     let folder = tempfile::tempdir().unwrap();
     for address in ["0.0.0.0:0", "192.0.2.1:0", "[::]:0"] {
-        let args = ServerArgs { api_address: address.parse().unwrap(), token_file: folder.path().join("token") };
-        let error = Server::bind(&args).await.unwrap_err();
+        let args = ServerArgs {
+            api_address: address.parse().unwrap(),
+            token_file: folder.path().join("token"),
+            limits: LimitArgs::default(),
+        };
+        let error = Server::bind(&args, false).await.unwrap_err();
         assert!(matches!(error, ServerError::NotLoopback(_)), "{error}");
         assert!(error.to_string().contains("--api-address"));
     }

@@ -3,18 +3,15 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
-    contents::{Change, Contents},
-    document::Document,
-    draft::Draft,
-    filter::Filter,
+    contents::Contents,
     order::{Chunk, Entry},
     table::Selected,
 };
 use crate::{
     bulk::{Verdict, Write},
     model::{ClusterName, IndexName, IndexPrefix},
-    query::{Query, ResourceName},
-    store::{Checkpoints, Generation},
+    query::{Owners, Query, Relatives, ResourceName},
+    store::{Checkpoints, Generation, changes::Change, codec::Walk, document::Document, draft::Draft, filter::Filter},
 };
 
 /// Whose documents a generation holds, and in what shape.
@@ -37,15 +34,6 @@ pub(super) struct Step {
     pub(super) changes: Vec<Change>,
     /// Documents that are gone; to be dropped when nothing is locked any more.
     pub(super) removed: Vec<Contents>,
-}
-
-/// How far somebody is who goes through the documents of a kind, a few at a time.
-#[derive(Default)]
-pub(super) struct Walk {
-    /// The generation; nothing: the first.
-    target: Option<IndexName>,
-    /// The next position in it.
-    position: u32,
 }
 
 /// All generations, by the alias that they are written to.
@@ -159,6 +147,21 @@ impl Generations {
             Some(held.contents.table(&query.resource)?.select(&permitted, query.limit))
         };
         live.filter_map(select).collect()
+    }
+
+    /// Objects of any kind, by names or owners.
+    pub(super) fn relatives(&self, asked: &Relatives) -> Owners {
+        let mut found = Owners::default();
+        let is_asked = |cluster: &ClusterName| asked.clusters.is_empty() || asked.clusters.contains(cluster);
+        for held in self.held.values().filter(|held| held.generation.live && is_asked(&held.generation.cluster)) {
+            let cluster = &held.generation.cluster;
+            for table in held.contents.tables() {
+                for document in table.relatives(asked, cluster) {
+                    found.insert(Some(cluster.clone()), &document.uid());
+                }
+            }
+        }
+        found
     }
 
     /// Every document of a generation, as of now.

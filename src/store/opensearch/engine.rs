@@ -10,17 +10,23 @@ use serde_json::{Value, json, value::RawValue};
 
 use super::{
     client::{Call, Client, parse},
+    feed::Feed,
+    refresh::Refresher,
     template::{IndexSettings, index_template, state_template},
     transport::OpenSearchService,
 };
 use crate::{
     bulk::{self, Encoded, Verdict, Write},
-    model::{ClusterName, FieldPath, IndexPrefix, restore},
+    model::{ClusterName, FieldPath, IndexPrefix, InvalidName, restore},
     query::{
-        Cursor, GroupKey, Groups, Hit, Page, Query,
+        Cursor, GroupKey, Groups, Hit, Owners, Page, Query, QueryError, Relatives,
         dsl::{self, Paging, Snapshot},
+        owners::MAX_OWNERS,
     },
-    store::{Checkpoints, Extent, Generation, Store, StoreError, Visit},
+    store::{
+        Checkpoints, Extent, Generation, Store, StoreError, Visit,
+        changes::{Log, Sequence},
+    },
 };
 
 /// A bulk of 2 MiB takes tens of milliseconds; a node that collects garbage or merges may take much longer.
@@ -52,6 +58,7 @@ pub struct EngineOptions {
 pub struct Engine {
     pub(super) client: Client,
     pub(super) options: EngineOptions,
+    pub(super) feed: Feed,
 }
 
 #[derive(Deserialize)]
@@ -94,7 +101,7 @@ pub(super) struct RawHit {
     #[serde(rename = "_version")]
     pub(super) version: Option<u64>,
     #[serde(rename = "_source")]
-    source: Option<Box<RawValue>>,
+    pub(super) source: Option<Box<RawValue>>,
     #[serde(default)]
     pub(super) sort: Vec<Value>,
 }
@@ -102,7 +109,14 @@ pub(super) struct RawHit {
 impl Engine {
     /// An engine over a service.
     pub fn new(service: OpenSearchService, options: EngineOptions) -> Self {
-        Self { client: Client::new(service, options.address.clone()), options }
+        Self::feeding(service, options, Feed::new(Sequence::default()))
+    }
+
+    /// An engine that tells what it writes to a log that there is already.
+    pub fn feeding(service: OpenSearchService, options: EngineOptions, feed: Feed) -> Self {
+        let client = Client::new(service, options.address.clone());
+        feed.refresh_with(Refresher { client: client.clone(), alias: options.prefix.all() });
+        Self { client, options, feed }
     }
 
     pub(super) async fn send(
@@ -150,12 +164,23 @@ impl Engine {
         Ok(answer)
     }
 
+    async fn write_batch(&self, writes: &[Write]) -> Result<Vec<Verdict>, StoreError> {
+        let operation = "a bulk request";
+        let path = "/_bulk?filter_path=errors,items.*.status,items.*.error".to_owned();
+        let Encoded { body, items } = bulk::encode(writes);
+        let answer = self.client.call(Call { operation, method: Method::POST, path, body, timeout: BULK_TIMEOUT }).await?;
+        let mut verdicts = bulk::read_response(&answer, items)
+            .map_err(|error| StoreError::Garbled { operation: operation.to_owned(), reason: error.to_string() })?;
+        verdicts.truncate(writes.len());
+        Ok(verdicts)
+    }
+
     /// Where a query looks: the aliases of its clusters, or the alias over all.
-    pub(super) fn target(&self, query: &Query) -> String {
-        if query.clusters.is_empty() {
+    pub(super) fn target(&self, clusters: &[ClusterName]) -> String {
+        if clusters.is_empty() {
             return self.options.prefix.as_str().to_owned();
         }
-        query.clusters.iter().map(|cluster| self.options.prefix.cluster_alias(cluster).to_string()).collect::<Vec<_>>().join(",")
+        clusters.iter().map(|cluster| self.options.prefix.cluster_alias(cluster).to_string()).collect::<Vec<_>>().join(",")
     }
 
     /// One page and, with it, one object more, which tells whether another page follows.
@@ -183,23 +208,29 @@ impl Engine {
         }
     }
 
-    async fn first_page(&self, query: &Query) -> Result<Page, StoreError> {
-        let target = self.target(query);
+    async fn search_first(&self, query: &Query) -> Result<Page, StoreError> {
+        let target = self.target(&query.clusters);
         let path = format!("/{target}/_search?ignore_unavailable=true&allow_no_indices=true");
         let answer = self.page(query, &path, None, &[], false).await?;
         if answer.hits.hits.len() <= query.limit {
-            return read_page(answer, query.limit, None);
+            return read_page(answer, query.limit, None, None);
         }
         // Only an answer of several pages needs a frozen view.
         let pit = self.open_pit(&target, true).await?;
         let answer = self.page(query, "/_search", Some(&pit), &[], true).await?;
-        self.finish_page(answer, query.limit, pit).await
+        self.finish_page(answer, query.limit, pit, None).await
     }
 
     /// The page, and the view closed if it was the last one.
-    async fn finish_page(&self, answer: SearchAnswer, limit: usize, pit: String) -> Result<Page, StoreError> {
+    async fn finish_page(
+        &self,
+        answer: SearchAnswer,
+        limit: usize,
+        pit: String,
+        left_before: Option<u64>,
+    ) -> Result<Page, StoreError> {
         let pit = answer.pit_id.clone().unwrap_or(pit);
-        let page = read_page(answer, limit, Some(&pit))?;
+        let page = read_page(answer, limit, Some(&pit), left_before)?;
         if page.next.is_none() {
             self.close_pit(&pit).await;
         }
@@ -235,14 +266,24 @@ impl Store for Engine {
     }
 
     async fn write(&self, writes: &[Write]) -> Result<Vec<Verdict>, StoreError> {
-        let operation = "a bulk request";
-        let path = "/_bulk?filter_path=errors,items.*.status,items.*.error".to_owned();
-        let Encoded { body, items } = bulk::encode(writes);
-        let answer = self.client.call(Call { operation, method: Method::POST, path, body, timeout: BULK_TIMEOUT }).await?;
-        let mut verdicts = bulk::read_response(&answer, items)
-            .map_err(|error| StoreError::Garbled { operation: operation.to_owned(), reason: error.to_string() })?;
-        verdicts.truncate(writes.len());
-        Ok(verdicts)
+        let batch = self.feed.begin(writes);
+        let before = match self.read_before(writes, &batch).await {
+            Ok(before) => before,
+            Err(error) => {
+                batch.cancel();
+                return Err(error);
+            }
+        };
+        match self.write_batch(writes).await {
+            Ok(verdicts) => {
+                batch.settle(writes, &verdicts, before).await;
+                Ok(verdicts)
+            }
+            Err(error) => {
+                batch.fail(writes, before);
+                Err(error)
+            }
+        }
     }
 
     async fn visit_versions(&self, generation: &Generation, extent: &Extent, visit: Visit<'_>) -> Result<(), StoreError> {
@@ -271,9 +312,26 @@ impl Store for Engine {
     }
 
     async fn search(&self, query: &Query, from: Option<&Cursor>) -> Result<Page, StoreError> {
-        let Some(cursor) = from else { return self.first_page(query).await };
+        let Some(cursor) = from else { return self.search_first(query).await };
         let answer = self.page(query, "/_search", Some(&cursor.snapshot), &cursor.after, false).await?;
-        self.finish_page(answer, query.limit, cursor.snapshot.clone()).await
+        self.finish_page(answer, query.limit, cursor.snapshot.clone(), cursor.remaining).await
+    }
+
+    async fn relatives(&self, asked: &Relatives) -> Result<Owners, StoreError> {
+        let body = dsl::relatives_body(asked).map_err(|error| StoreError::Invalid(error.to_string()))?;
+        let path = format!("/{}/_search?ignore_unavailable=true&allow_no_indices=true", self.target(&asked.clusters));
+        let answer = self.run_search(path, &body).await?;
+        read_relatives(&answer)
+    }
+
+    async fn first_page(&self, query: &Query) -> Result<(Page, u64), StoreError> {
+        // Before the search, which may show more.
+        let moment = self.feed.moment().await;
+        Ok((self.search_first(query).await?, moment))
+    }
+
+    async fn changes(&self) -> Result<Arc<Log>, StoreError> {
+        Ok(self.feed.follow().await)
     }
 
     async fn aggregate(&self, query: &Query, by: &[GroupKey], top: usize) -> Result<Groups, StoreError> {
@@ -281,16 +339,38 @@ impl Store for Engine {
     }
 }
 
-/// The objects of a page. `snapshot` is the view that further pages are read from.
-fn read_page(mut answer: SearchAnswer, limit: usize, snapshot: Option<&str>) -> Result<Page, StoreError> {
+/// The objects of a page. `snapshot` is the view that further pages are read from, `left_before` how many objects were left before this page,
+/// where that has been counted.
+fn read_page(
+    mut answer: SearchAnswer,
+    limit: usize,
+    snapshot: Option<&str>,
+    left_before: Option<u64>,
+) -> Result<Page, StoreError> {
     let mut hits = std::mem::take(&mut answer.hits.hits);
     let more = hits.len() > limit;
     hits.truncate(limit);
     let after = hits.last().map(|hit| hit.sort.clone()).unwrap_or_default();
     let items = hits.into_iter().map(read_hit).collect::<Result<Vec<_>, StoreError>>()?;
-    let next = snapshot.filter(|_| more).map(|snapshot| Cursor { snapshot: snapshot.to_owned(), after });
-    let remaining = answer.hits.total.map(|total| total.value.saturating_sub(items.len() as u64));
-    Ok(Page { remaining: remaining.filter(|_| next.is_some()), items, next })
+    let left_before = left_before.or_else(|| answer.hits.total.map(|total| total.value));
+    let remaining = left_before.map(|left| left.saturating_sub(items.len() as u64)).filter(|_| more && snapshot.is_some());
+    let next = snapshot.filter(|_| more).map(|snapshot| Cursor { snapshot: snapshot.to_owned(), after, remaining });
+    Ok(Page { items, next, remaining })
+}
+
+fn read_relatives(answer: &SearchAnswer) -> Result<Owners, StoreError> {
+    let found = answer.hits.total.as_ref().map_or(0, |total| total.value);
+    if found > MAX_OWNERS as u64 {
+        let error = QueryError::TooLarge { what: "owners", found: MAX_OWNERS + 1, limit: MAX_OWNERS };
+        return Err(StoreError::Invalid(error.to_string()));
+    }
+    let mut owners = Owners::default();
+    for hit in &answer.hits.hits {
+        let [Value::String(cluster), Value::String(uid), ..] = hit.sort.as_slice() else { continue };
+        let garbled = |error: InvalidName| StoreError::Garbled { operation: "a search".to_owned(), reason: error.to_string() };
+        owners.insert(Some(cluster.parse().map_err(garbled)?), uid);
+    }
+    Ok(owners)
 }
 
 fn read_hit(hit: RawHit) -> Result<Hit, StoreError> {
