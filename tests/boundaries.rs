@@ -9,7 +9,7 @@ use std::{
 };
 
 /// Pure modules: a folder or a file under `src`, without `.rs`.
-const PURE: [&str; 31] = [
+const PURE: [&str; 33] = [
     "api",
     "bulk",
     "cluster/cache/objects",
@@ -28,8 +28,10 @@ const PURE: [&str; 31] = [
     "registry/selection",
     "replicas/share",
     "selector",
+    "server/clusterpedia",
     "server/discovery",
     "server/follow",
+    "server/options",
     "server/report",
     "server/representation",
     "server/request",

@@ -8,7 +8,7 @@ use rand::{RngExt, SeedableRng, rngs::StdRng};
 use super::*;
 use crate::{
     model::{ClusterName, IndexPrefix, Version},
-    query::{Cursor, GroupKey, Groups, Page, Query},
+    query::{Cursor, GroupKey, Groups, Owners, Page, Query, Relatives},
     store::{Checkpoints, Extent, Visit, changes::Log},
     sync::progress::Progress,
     telemetry::Metrics,
@@ -144,6 +144,10 @@ impl Store for Flaky {
 
     async fn changes(&self) -> Result<Arc<Log>, StoreError> {
         Ok(Log::of_a_test())
+    }
+
+    async fn relatives(&self, _: &Relatives) -> Result<Owners, StoreError> {
+        Ok(Owners::default())
     }
 
     async fn aggregate(&self, _: &Query, _: &[GroupKey], _: usize) -> Result<Groups, StoreError> {

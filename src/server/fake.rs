@@ -13,7 +13,7 @@ use crate::{
     bulk::{Verdict, Write},
     cluster::discovery::Served,
     model::{ClusterName, Gvk, IndexPrefix, Resource, StoreName, Version},
-    query::{Cursor, GroupKey, Groups, Hit, Page, Query},
+    query::{Cursor, GroupKey, Groups, Hit, Owners, Page, Query, Relatives},
     store::{Checkpoints, Extent, Generation, Store, StoreError, Visit, changes::Log},
 };
 
@@ -27,6 +27,9 @@ pub(crate) struct Prepared {
     pub(crate) log: Arc<Log>,
     /// The answer to every aggregation, and what was asked.
     pub(crate) groups: Groups,
+    /// The answers to owner searches, and what was asked.
+    pub(crate) relatives: Mutex<VecDeque<Owners>>,
+    pub(crate) searched: Mutex<Vec<Relatives>>,
     pub(crate) counted: Mutex<Vec<(Vec<GroupKey>, usize)>>,
     /// What is stored of any unit, by id.
     pub(crate) documents: Mutex<BTreeMap<String, Version>>,
@@ -40,6 +43,8 @@ impl Default for Prepared {
             asked: Mutex::default(),
             log: Log::of_a_test(),
             groups: Groups::default(),
+            relatives: Mutex::default(),
+            searched: Mutex::default(),
             counted: Mutex::default(),
             documents: Mutex::default(),
         }
@@ -113,6 +118,11 @@ impl Store for Prepared {
         Ok(Arc::clone(&self.log))
     }
 
+    async fn relatives(&self, asked: &Relatives) -> Result<Owners, StoreError> {
+        self.searched.lock().unwrap().push(asked.clone());
+        Ok(self.relatives.lock().unwrap().pop_front().unwrap_or_default())
+    }
+
     async fn aggregate(&self, query: &Query, by: &[GroupKey], top: usize) -> Result<Groups, StoreError> {
         self.asked.lock().unwrap().push((query.clone(), None));
         self.counted.lock().unwrap().push((by.to_vec(), top));
@@ -139,7 +149,7 @@ impl Prepared {
 }
 
 pub(crate) fn cursor(position: u32) -> Cursor {
-    Cursor { snapshot: "view".to_owned(), after: vec![json!(position)] }
+    Cursor { snapshot: "view".to_owned(), after: vec![json!(position)], remaining: None }
 }
 
 pub(crate) fn page(names: &[&str], next: Option<Cursor>, remaining: Option<u64>) -> Page {

@@ -6,7 +6,9 @@
 use std::num::NonZeroUsize;
 
 use super::{
+    clusterpedia,
     follow::Follow,
+    options::Options,
     percent::{decode_query, decode_segment},
     status::ApiError,
 };
@@ -25,18 +27,7 @@ pub const VERSION: &str = "v1alpha1";
 /// flag of watches.
 const IGNORED: [&str; 4] = ["pretty", "timeout", "timeoutSeconds", "allowWatchBookmarks"];
 /// Parts of the API that do not exist yet. Their empty value means "not given", as in Kubernetes.
-const LATER: [&str; 10] = [
-    "includeObject",
-    "orderBy",
-    "ownerUID",
-    "ownerName",
-    "ownerSeniority",
-    "since",
-    "before",
-    "onlyMetadata",
-    "withRemainingCount",
-    "shardSelector",
-];
+const LATER: [&str; 2] = ["includeObject", "shardSelector"];
 
 /// Groups in an answer unless more or fewer are asked for.
 const DEFAULT_TOP: usize = 1_000;
@@ -127,6 +118,8 @@ pub struct ListRequest {
     pub engine: Option<Engine>,
     /// From which version on, and whether changes follow.
     pub follow: Follow,
+    /// What goes beyond Kubernetes.
+    pub options: Options,
 }
 
 /// Counts of the objects that a list would show.
@@ -267,11 +260,42 @@ impl ListRequest {
     }
 
     fn with(mut self, parameters: Vec<(String, String)>) -> Result<Self, ApiError> {
-        for (key, value) in parameters {
-            self.set(&key, &value)?;
+        for (key, value) in &parameters {
+            self.set(key, value)?;
         }
+        self.read_labels(&parameters)?;
+        self.options.check().map_err(ApiError::bad_request)?;
         self.follow.check(self.continue_token.is_some())?;
+        self.check_watch()?;
         Ok(self)
+    }
+
+    /// Takes the parameters that stand as pseudo-labels in the label selector; those of the URL win.
+    fn read_labels(&mut self, parameters: &[(String, String)]) -> Result<(), ApiError> {
+        let refused = |problem: String| ApiError::bad_request(format!("parameter labelSelector: {problem}"));
+        let (labels, pseudos) = clusterpedia::take(std::mem::take(&mut self.labels)).map_err(refused)?;
+        self.labels = labels;
+        for pseudo in pseudos {
+            let is_given = parameters.iter().any(|(key, value)| key == pseudo.parameter && !value.is_empty());
+            if !is_given {
+                self.set(pseudo.parameter, &pseudo.value)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What a watch cannot do.
+    fn check_watch(&self) -> Result<(), ApiError> {
+        let Options { order_by, owner, explain, .. } = &self.options;
+        let problem = match self.follow.watch {
+            false => return Ok(()),
+            true if !owner.names.is_empty() => "parameter ownerName: owners are looked up once, so a watch cannot follow them",
+            true if !owner.uids.is_empty() => "parameter ownerUID: owners are looked up once, so a watch cannot follow them",
+            true if !order_by.is_empty() => "parameter orderBy: a watch tells changes in the order in which they come",
+            true if *explain => "parameter explain: only lists and counts are explained",
+            true => return Ok(()),
+        };
+        Err(ApiError::bad_request(problem))
     }
 
     fn set(&mut self, key: &str, value: &str) -> Result<(), ApiError> {
@@ -295,7 +319,11 @@ impl ListRequest {
                     return Err(not_yet(&format!("parameter {later}")));
                 }
             }
-            unknown => return Err(unknown_parameter(unknown)),
+            other => {
+                if !self.options.set(other, value).map_err(refused)? {
+                    return Err(unknown_parameter(other));
+                }
+            }
         }
         Ok(())
     }
@@ -307,17 +335,27 @@ impl AggregateRequest {
     }
 
     fn with(mut self, parameters: Vec<(String, String)>) -> Result<Self, ApiError> {
-        for (key, value) in parameters {
+        for (key, value) in &parameters {
             let refused = |problem: String| ApiError::bad_request(format!("parameter {key}: {problem}"));
             match key.as_str() {
-                "by" => self.by = group_keys(&value).map_err(refused)?,
-                "top" => self.top = top(&value).map_err(refused)?,
+                "by" => self.by = group_keys(value).map_err(refused)?,
+                "top" => self.top = top(value).map_err(refused)?,
                 "limit" | "continue" if !value.is_empty() => {
                     return Err(refused("counts come in one answer; use top for fewer groups".to_owned()));
                 }
-                _ => self.list.set(&key, &value)?,
+                "orderBy" | "onlyMetadata" | "withRemainingCount" | "withContinue" if !value.is_empty() => {
+                    return Err(refused("it means nothing for counts".to_owned()));
+                }
+                _ => self.list.set(key, value)?,
             }
         }
+        if self.list.follow.is_versioned() {
+            return Err(ApiError::bad_request(
+                "counts are those of now: leave out watch, resourceVersion and what goes with them",
+            ));
+        }
+        self.list.read_labels(&parameters)?;
+        self.list.options.check().map_err(ApiError::bad_request)?;
         Ok(self)
     }
 }
@@ -356,7 +394,8 @@ fn top(value: &str) -> Result<usize, String> {
 
 fn unknown_parameter(key: &str) -> ApiError {
     ApiError::bad_request(format!(
-        "parameter {key:?} is unknown; known are labelSelector, fieldSelector, limit, continue, clusters, namespaces, names, store"
+        "parameter {key:?} is unknown; known are labelSelector, fieldSelector, limit, continue, clusters, namespaces, names, store, {}",
+        Options::KNOWN.join(", ")
     ))
 }
 
@@ -553,7 +592,8 @@ mod tests {
             "resourceVersion=newest",
             "sendInitialEvents=true",
             "resourceVersion=7&continue=abc",
-            "orderBy=name",
+            "watch=true&ownerName=web",
+            "orderBy=name down",
             "color=red",
             "limit=-1",
             "limit=ten",
@@ -568,8 +608,9 @@ mod tests {
         400 parameter resourceVersion: "newest" is no resourceVersion of the fleet: those are positive decimal integers, as lists and watches over the fleet give them
         400 parameter sendInitialEvents means nothing without watch=true
         400 parameter resourceVersion: further pages show what the first one showed; leave it out with continue
-        400 parameter orderBy is not supported yet
-        400 parameter "color" is unknown; known are labelSelector, fieldSelector, limit, continue, clusters, namespaces, names, store
+        400 parameter ownerName: owners are looked up once, so a watch cannot follow them
+        400 parameter orderBy: "name down" is neither `field`, `field asc` nor `field desc`
+        400 parameter "color" is unknown; known are labelSelector, fieldSelector, limit, continue, clusters, namespaces, names, store, orderBy, ownerUID, ownerName, ownerGR, ownerSeniority, since, before, onlyMetadata, withRemainingCount, withContinue, explain
         400 parameter limit: "-1" is no whole number from 0 up
         400 parameter limit: "ten" is no whole number from 0 up
         400 parameter "limit" is given twice

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     bulk::{Verdict, Write},
     model::{ClusterName, IndexName, Namespace, Version},
-    query::{Cursor, GroupKey, Groups, Page, Query},
+    query::{Cursor, GroupKey, Groups, Owners, Page, Query, Relatives},
 };
 
 #[cfg(test)]
@@ -156,6 +156,10 @@ pub trait Store: Send + Sync {
 
     /// The log of the changes of its answers, kept from now on at the latest, and as long as somebody asks for it now and then.
     async fn changes(&self) -> Result<Arc<Log>, StoreError>;
+
+    /// Finds objects of any kind by what owner searches go by; refused if they are more than
+    /// [`MAX_OWNERS`](crate::query::owners::MAX_OWNERS).
+    async fn relatives(&self, asked: &Relatives) -> Result<Owners, StoreError>;
 
     /// Counts the objects of a query in groups, exactly. `top`: how many of the largest groups are told.
     async fn aggregate(&self, query: &Query, by: &[GroupKey], top: usize) -> Result<Groups, StoreError>;
