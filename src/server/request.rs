@@ -116,10 +116,10 @@ pub struct ListRequest {
     pub store: Option<StoreName>,
     /// The kind of store that the path names.
     pub engine: Option<Engine>,
-    /// From which version on, and whether changes follow.
-    pub follow: Follow,
     /// What goes beyond Kubernetes.
     pub options: Options,
+    /// From which version on, and whether changes follow.
+    pub follow: Follow,
 }
 
 /// Counts of the objects that a list would show.
