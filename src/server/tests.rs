@@ -482,7 +482,8 @@ async fn a_table_or_yaml_is_sent_to_who_wants_it() {
     application/yaml
     kind: NodeList
     apiVersion: v1
-    metadata: {}
+    metadata:
+      resourceVersion: "720856573542400256"
     items:
     - metadata:
         name: a
