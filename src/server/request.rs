@@ -507,6 +507,14 @@ impl NativePath {
                 return Err(ApiError::bad_request(problem));
             }
         };
+        // As an API server has it: no object can have such a name.
+        for segment in namespace.into_iter().chain(name.as_deref()) {
+            if matches!(segment, "." | "..") || segment.contains(['/', '%']) {
+                return Err(ApiError::bad_request(format!(
+                    "path: {segment:?} is no name: it is '.' or '..', or has a '/' or a '%'"
+                )));
+            }
+        }
         let parsed_namespace = namespace.map(str::parse).transpose();
         Ok(Self {
             group: group.to_owned(),
