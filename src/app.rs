@@ -313,6 +313,9 @@ pub(crate) fn catalog(plan: &Plan, fleet: &Fleet, members: &BTreeMap<ClusterName
             catalog.add(Entry { served, cluster: &unit.cluster, store: &route.store, fields, any_path: false });
         }
     }
+    for (name, version, columns) in members.values().flat_map(|member| member.columns.iter()) {
+        catalog.add_columns(name, version, columns);
+    }
     for (name, member) in members.iter().filter(|(_, member)| member.connection.is_none() && !is_left_to_another(member)) {
         catalog.add_stale(name.clone(), member.since, format!("disconnected since {} ({})", member.since, member.message));
     }

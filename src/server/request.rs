@@ -284,6 +284,7 @@ impl ListRequest {
         self.read_labels(&parameters)?;
         self.options.check().map_err(ApiError::bad_request)?;
         self.follow.check(self.continue_token.is_some())?;
+        self.check_watch()?;
         Ok(self)
     }
 
@@ -299,6 +300,20 @@ impl ListRequest {
             }
         }
         Ok(())
+    }
+
+    /// What a watch cannot do.
+    fn check_watch(&self) -> Result<(), ApiError> {
+        let Options { order_by, owner, explain, .. } = &self.options;
+        let problem = match self.follow.watch {
+            false => return Ok(()),
+            true if !owner.names.is_empty() => "parameter ownerName: owners are looked up once, so a watch cannot follow them",
+            true if !owner.uids.is_empty() => "parameter ownerUID: owners are looked up once, so a watch cannot follow them",
+            true if !order_by.is_empty() => "parameter orderBy: a watch tells changes in the order in which they come",
+            true if *explain => "parameter explain: only lists and counts are explained",
+            true => return Ok(()),
+        };
+        Err(ApiError::bad_request(problem))
     }
 
     fn set(&mut self, key: &str, value: &str) -> Result<(), ApiError> {
@@ -351,6 +366,11 @@ impl AggregateRequest {
                 }
                 _ => self.list.set(key, value)?,
             }
+        }
+        if self.list.follow.is_versioned() {
+            return Err(ApiError::bad_request(
+                "counts are those of now: leave out watch, resourceVersion and what goes with them",
+            ));
         }
         self.list.read_labels(&parameters)?;
         self.list.options.check().map_err(ApiError::bad_request)?;
@@ -487,6 +507,14 @@ impl NativePath {
                 return Err(ApiError::bad_request(problem));
             }
         };
+        // As an API server has it: no object can have such a name.
+        for segment in namespace.into_iter().chain(name.as_deref()) {
+            if matches!(segment, "." | "..") || segment.contains(['/', '%']) {
+                return Err(ApiError::bad_request(format!(
+                    "path: {segment:?} is no name: it is '.' or '..', or has a '/' or a '%'"
+                )));
+            }
+        }
         let parsed_namespace = namespace.map(str::parse).transpose();
         Ok(Self {
             group: group.to_owned(),
@@ -590,6 +618,7 @@ mod tests {
             "resourceVersion=newest",
             "sendInitialEvents=true",
             "resourceVersion=7&continue=abc",
+            "watch=true&ownerName=web",
             "orderBy=name down",
             "color=red",
             "limit=-1",
@@ -605,6 +634,7 @@ mod tests {
         400 parameter resourceVersion: "newest" is no resourceVersion of the fleet: those are positive decimal integers, as lists and watches over the fleet give them
         400 parameter sendInitialEvents means nothing without watch=true
         400 parameter resourceVersion: further pages show what the first one showed; leave it out with continue
+        400 parameter ownerName: owners are looked up once, so a watch cannot follow them
         400 parameter orderBy: "name down" is neither `field`, `field asc` nor `field desc`
         400 parameter "color" is unknown; known are labelSelector, fieldSelector, limit, continue, clusters, namespaces, names, store, orderBy, ownerUID, ownerName, ownerGR, ownerSeniority, since, before, onlyMetadata, withRemainingCount, withContinue, explain
         400 parameter limit: "-1" is no whole number from 0 up

@@ -316,9 +316,12 @@ async fn answer_watch(
     caller: &Caller,
     catalog: &Catalog,
     wanted: &ListRequest,
-    representation: Representation,
+    mut representation: Representation,
 ) -> Result<Response, ApiError> {
     let (found, warnings) = permitted_target(api, caller, catalog, wanted).await?;
+    if wanted.options.only_metadata && representation.form == Form::Whole {
+        representation.form = Form::Metadata(MetaVersion::V1);
+    }
     let body = watching::answer(found, wanted, representation, Lasting::Short, api.catalog.clone()).await?;
     Ok(with_warnings(json(StatusCode::OK, body), &warnings))
 }
