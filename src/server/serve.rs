@@ -180,7 +180,7 @@ async fn answer(api: &Api, _caller: &Caller, request: Request) -> Result<Respons
             answer_list(&catalog, &list, representation).await
         }
         ApiRequest::Aggregate(counts) => {
-            let representation = represented(&request, Endpoint::Document)?;
+            let representation = represented(&request, Endpoint::Counts)?;
             answer_counts(&catalog, &counts, representation).await
         }
         ApiRequest::Verify(clusters) => Ok(json(StatusCode::OK, verify::answer(&catalog, &clusters)?)),
@@ -215,7 +215,7 @@ async fn answer_counts(
     let warnings = found.warnings.clone();
     let answer = match wanted.list.options.explain {
         true => explain::counts(&found, wanted).await?,
-        false => aggregate::answer(&aggregate::count(found, wanted).await?, wanted)?,
+        false => aggregate::answer(&aggregate::count(found, wanted).await?, wanted, representation.form)?,
     };
     Ok(with_warnings(document(&answer, representation)?, &warnings))
 }
