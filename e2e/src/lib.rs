@@ -14,6 +14,7 @@ pub mod informer;
 pub mod java;
 pub mod kubectl;
 pub mod load;
+pub mod local;
 pub mod objects;
 pub mod opensearch;
 pub mod operator;

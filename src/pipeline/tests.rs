@@ -9,7 +9,7 @@ use super::*;
 use crate::{
     model::{ClusterName, IndexPrefix, Version},
     query::{Cursor, GroupKey, Groups, Owners, Page, Query, Relatives},
-    store::{Checkpoints, Extent, Visit},
+    store::{Checkpoints, Extent, Visit, changes::Log},
     sync::progress::Progress,
     telemetry::Metrics,
 };
@@ -140,6 +140,14 @@ impl Store for Flaky {
 
     async fn relatives(&self, _: &Relatives) -> Result<Owners, StoreError> {
         Ok(Owners::default())
+    }
+
+    async fn first_page(&self, _: &Query) -> Result<(Page, u64), StoreError> {
+        Ok((Page::default(), 1))
+    }
+
+    async fn changes(&self) -> Result<Arc<Log>, StoreError> {
+        Ok(Log::of_a_test())
     }
 
     async fn aggregate(&self, _: &Query, _: &[GroupKey], _: usize) -> Result<Groups, StoreError> {

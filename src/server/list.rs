@@ -15,13 +15,14 @@ use serde_json::json;
 use tokio::time::timeout;
 
 use super::{
-    etag,
+    etag, moment,
     representation::{Representation, Sheet},
     request::ListRequest,
     status::ApiError,
     target::Target,
 };
 use crate::{
+    model::FleetVersion,
     query::{
         Cursor, Hit, Page, Query,
         continue_token::{self, TokenError},
@@ -50,15 +51,18 @@ pub struct Answer {
 
 /// Asks the store for the first page, and makes an answer of it and what follows.
 pub async fn answer(target: Target, request: &ListRequest, representation: Representation) -> Result<Answer, ApiError> {
-    let token = request.continue_token.as_deref();
-    let from = token.map(|text| continue_token::decode(text, &target.query)).transpose();
+    let token = request.continue_token.as_deref().map(split_token).transpose()?;
+    let from = token.map(|(text, _)| continue_token::decode(text, &target.query)).transpose();
     let cursor = from.map_err(refused_token)?;
     let layout = target.layout(representation);
     let mut pages = Pages { store: target.store, query: target.query };
-    let first = if target.nothing_to_ask { Page::default() } else { pages.read(cursor.as_ref()).await? };
+    let (first, version) = match (&cursor, token) {
+        _ if target.nothing_to_ask => (Page::default(), moment::now(&*pages.store).await?),
+        (Some(cursor), Some((_, version))) => (pages.read(Some(cursor)).await?, version),
+        _ => moment::first_page(&*pages.store, &pages.query, &request.follow, PAGE_TIMEOUT).await?,
+    };
     let one_page = request.limit.is_some();
-    let mut metadata =
-        if one_page { page_metadata(&first, &pages.query, request.options.without_remaining_count) } else { json!({}) };
+    let mut metadata = page_metadata(&first, version, &pages.query, one_page, request.options.without_remaining_count);
     if !target.as_of.is_empty() {
         metadata["asOf"] = json!(target.as_of);
     }
@@ -82,14 +86,23 @@ fn refused_token(error: TokenError) -> ApiError {
     }
 }
 
-/// `resourceVersion` is absent: there is none that a watch over the fleet could start from yet.
-fn page_metadata(page: &Page, query: &Query, without_count: bool) -> serde_json::Value {
-    let Some(cursor) = &page.next else { return json!({}) };
-    let token = continue_token::encode(cursor, query);
-    match page.remaining.filter(|_| !without_count) {
-        Some(remaining) => json!({ "continue": token, "remainingItemCount": remaining }),
-        None => json!({ "continue": token }),
+/// Our tokens carry the version that the first page showed, as all further ones do.
+fn split_token(token: &str) -> Result<(&str, FleetVersion), ApiError> {
+    let malformed =
+        || ApiError::bad_request("parameter continue: the continue token is malformed; start the list again without it");
+    let (text, version) = token.split_once('.').ok_or_else(malformed)?;
+    Ok((text, version.parse().map_err(|_| malformed())?))
+}
+
+fn page_metadata(page: &Page, version: FleetVersion, query: &Query, one_page: bool, without_count: bool) -> serde_json::Value {
+    let mut metadata = json!({ "resourceVersion": version.to_string() });
+    if let Some(cursor) = page.next.as_ref().filter(|_| one_page) {
+        metadata["continue"] = format!("{}.{version}", continue_token::encode(cursor, query)).into();
+        if let Some(remaining) = page.remaining.filter(|_| !without_count) {
+            metadata["remainingItemCount"] = remaining.into();
+        }
     }
+    metadata
 }
 
 struct Pages {

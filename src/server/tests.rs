@@ -16,8 +16,9 @@ use super::{
     auth::TokenVerifier,
     catalog::Catalog,
     fake::{Prepared, add, catalog, cluster, cursor, page, pods, store},
+    front::limits::{LimitArgs, Limits},
     report::Line,
-    serve::{Api, router},
+    serve::{Api, Gate, router},
     verify::Followed,
 };
 use crate::{
@@ -32,7 +33,9 @@ const SEARCH: &str = "/apis/search.fleetdex.io/v1alpha1/search";
 
 fn app(catalog: Catalog) -> Router {
     let (_sender, receiver) = watch::channel(Arc::new(catalog));
-    let api = Api { catalog: receiver, metrics: Arc::new(Metrics::new()), verifier: TokenVerifier::new("secret") };
+    let gate = Gate::Token(TokenVerifier::new("secret"));
+    let limits = Limits::new(&LimitArgs::default());
+    let api = Api { catalog: receiver, metrics: Arc::new(Metrics::new()), gate, limits };
     router(api, Readiness::new())
 }
 
@@ -71,7 +74,7 @@ async fn a_list_without_a_limit_is_everything_that_the_store_has() {
     ]);
     let (code, list) = fetch(&app(catalog(main.clone())), &format!("{SEARCH}/api/v1/pods")).await;
     assert_eq!(code, 200);
-    insta::assert_snapshot!(list, @r#"{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[{"metadata":{"name":"a"}},{"metadata":{"name":"b"}},{"metadata":{"name":"c"}},{"metadata":{"name":"d"}}]}"#);
+    insta::assert_snapshot!(list, @r#"{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"720856573542400256"},"items":[{"metadata":{"name":"a"}},{"metadata":{"name":"b"}},{"metadata":{"name":"c"}},{"metadata":{"name":"d"}}]}"#);
     let cursors: Vec<Option<Cursor>> = main.asked().into_iter().map(|(_, from)| from).collect();
     assert_eq!(cursors, [None, Some(cursor(2)), Some(cursor(3))]);
 }
@@ -87,7 +90,12 @@ async fn a_limit_gives_one_page_and_the_token_for_the_next() {
     assert_eq!(first["metadata"]["remainingItemCount"], 7);
     let token = first["metadata"]["continue"].as_str().unwrap();
     let (code, second) = fetch(&app, &format!("{path}&continue={token}")).await;
-    assert_eq!((code, &second["metadata"]), (200, &json!({})));
+    let version = &first["metadata"]["resourceVersion"];
+    assert_eq!(
+        (code, &second["metadata"]),
+        (200, &json!({ "resourceVersion": version })),
+        "every page shows the moment of the first"
+    );
     let (last_query, last_cursor) = main.asked().pop().unwrap();
     assert_eq!(last_cursor, Some(cursor(1)));
     assert_eq!(last_query.limit, 1);
@@ -500,7 +508,8 @@ async fn a_table_or_yaml_is_sent_to_who_wants_it() {
     application/yaml
     kind: NodeList
     apiVersion: v1
-    metadata: {}
+    metadata:
+      resourceVersion: "720856573542400256"
     items:
     - metadata:
         name: a
@@ -652,8 +661,16 @@ async fn the_servers_own_groups_are_discoverable() {
     insta::assert_snapshot!(documents.join("\n"), @r#"
     {"apiVersion":"v1","kind":"APIGroupList","groups":[{"apiVersion":"v1","kind":"APIGroup","name":"search.fleetdex.io","preferredVersion":{"groupVersion":"search.fleetdex.io/v1alpha1","version":"v1alpha1"},"versions":[{"groupVersion":"search.fleetdex.io/v1alpha1","version":"v1alpha1"}]},{"apiVersion":"v1","kind":"APIGroup","name":"search.karmada.io","preferredVersion":{"groupVersion":"search.karmada.io/v1alpha1","version":"v1alpha1"},"versions":[{"groupVersion":"search.karmada.io/v1alpha1","version":"v1alpha1"}]}]}
     {"apiVersion":"v1","kind":"APIGroup","name":"search.karmada.io","preferredVersion":{"groupVersion":"search.karmada.io/v1alpha1","version":"v1alpha1"},"versions":[{"groupVersion":"search.karmada.io/v1alpha1","version":"v1alpha1"}]}
-    {"apiVersion":"v1","kind":"APIResourceList","groupVersion":"search.fleetdex.io/v1alpha1","resources":[{"kind":"Cluster","name":"clusters","namespaced":false,"singularName":"cluster","verbs":[]},{"kind":"Proxying","name":"proxying","namespaced":false,"singularName":"proxying","verbs":[]},{"kind":"Search","name":"search","namespaced":false,"singularName":"search","verbs":[]},{"kind":"Verification","name":"verify","namespaced":false,"singularName":"verification","verbs":["create"]}]}
+    {"apiVersion":"v1","kind":"APIResourceList","groupVersion":"search.fleetdex.io/v1alpha1","resources":[{"kind":"Aggregate","name":"aggregate","namespaced":false,"singularName":"aggregate","verbs":[]},{"kind":"Cluster","name":"clusters","namespaced":false,"singularName":"cluster","verbs":[]},{"kind":"Proxying","name":"proxying","namespaced":false,"singularName":"proxying","verbs":[]},{"kind":"Search","name":"search","namespaced":false,"singularName":"search","verbs":[]},{"kind":"Verification","name":"verify","namespaced":false,"singularName":"verification","verbs":["create"]}]}
     "#);
+    let mut wanting = get("/apis");
+    wanting.headers_mut().insert("accept", super::own::AGGREGATED_TYPE.parse().unwrap());
+    let together = send(&app, wanting).await;
+    assert_eq!(together.headers()["content-type"], super::own::AGGREGATED_TYPE);
+    assert_eq!(body(together).await["kind"], "APIGroupDiscoveryList");
+    for path in ["/openapi/v2", "/openapi/v3", "/openapi/v3/apis/search.fleetdex.io/v1alpha1?hash=a"] {
+        assert_eq!(fetch(&app, path).await.0, 200, "{path}");
+    }
     let (_, version) = fetch(&app, "/version").await;
     assert_eq!(version["gitVersion"], concat!("v", env!("CARGO_PKG_VERSION")));
 }
