@@ -1,16 +1,17 @@
 use std::fs;
 
 use clap::Parser;
+use jiff::Timestamp;
 use serde_json::{json, value::to_raw_value};
 
 use super::*;
 use crate::{
     cli::fake::{Running, hit, two_pods},
     query::{Hit, Page},
-    server::front::limits::LimitArgs,
     server::{
         Server, ServerArgs, ServerError,
         fake::{Prepared, catalog, cluster, cursor},
+        front::limits::LimitArgs,
     },
     store::StoreError,
 };
