@@ -1,6 +1,6 @@
 //! `fleetdex explain`: the OpenSearch request behind a query, without asking anyone, or as the server makes it.
 
-use std::{io::Write as _, process::ExitCode};
+use std::process::ExitCode;
 
 use serde_json::Value;
 
