@@ -9,7 +9,7 @@ use std::{
 };
 
 /// Pure modules: a folder or a file under `src`, without `.rs`.
-const PURE: [&str; 33] = [
+const PURE: &[&str] = &[
     "api",
     "bulk",
     "cli/json_path",
@@ -29,10 +29,14 @@ const PURE: [&str; 33] = [
     "registry/selection",
     "replicas/share",
     "selector",
+    "server/caller",
     "server/clusterpedia",
     "server/discovery",
     "server/follow",
+    "server/front/attributes",
+    "server/front/identity",
     "server/options",
+    "server/own",
     "server/report",
     "server/representation",
     "server/request",

@@ -58,6 +58,8 @@ struct Request {
     /// Other parameters.
     #[serde(default)]
     with: BTreeMap<String, String>,
+    /// Follow `continue` to the end: so many pages there are, whose names come together.
+    pages: Option<usize>,
     /// The status code, unless it is 200.
     status: Option<u16>,
     /// The names of the items, in order.
@@ -217,7 +219,10 @@ impl Bench {
         let mut parameters: Vec<(String, String)> =
             selectors.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value.clone()?))).collect();
         parameters.extend(request.with.clone());
-        let (status, answer) = self.ask(engine, path, &parameters).await?;
+        let (status, mut answer) = self.ask(engine, path, &parameters).await?;
+        if let Some(pages) = request.pages {
+            self.follow(engine, path, &parameters, pages, &mut answer).await.with_context(|| format!("{path} {parameters:?}"))?;
+        }
         let found = match difference {
             Some(Difference { status: expected, names, .. }) => {
                 compare_status(*expected, status, &answer).and_then(|()| compare_names(names.as_ref(), &answer))
@@ -225,6 +230,33 @@ impl Bench {
             None => compare(request, engine, status, &answer),
         };
         found.with_context(|| format!("{}: {engine:?} on {path} with {parameters:?}", file.about))
+    }
+}
+
+impl Bench {
+    /// Adds the items of all further pages.
+    async fn follow(
+        &self,
+        engine: Engine,
+        path: &str,
+        parameters: &[(String, String)],
+        pages: usize,
+        answer: &mut Value,
+    ) -> Result<()> {
+        let mut found = 1;
+        let mut token = answer["metadata"]["continue"].as_str().map(str::to_owned);
+        while let Some(text) = token.filter(|text| !text.is_empty()) {
+            let next = [parameters, &[("continue".to_owned(), text)]].concat();
+            let (status, page) = self.ask(engine, path, &next).await?;
+            ensure!(status == 200, "{engine:?}: page {found}: {page}");
+            if let Some(all) = answer["items"].as_array_mut() {
+                all.extend(items(&page).cloned());
+            }
+            token = page["metadata"]["continue"].as_str().map(str::to_owned);
+            found += 1;
+        }
+        ensure!(found == pages, "{engine:?} has {found} pages, not {pages}");
+        Ok(())
     }
 }
 

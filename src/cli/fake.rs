@@ -13,6 +13,7 @@ use crate::{
     server::{
         Catalog, Server, ServerArgs, Telemetry,
         fake::{Prepared, catalog, cluster},
+        front::limits::LimitArgs,
     },
     store::StoreError,
     telemetry::{Metrics, Readiness},
@@ -37,13 +38,17 @@ impl Running {
         // The HTTP client wants a provider even though nothing here is encrypted; another test may have been first.
         let _first = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let folder = tempfile::tempdir().unwrap();
-        let args = ServerArgs { api_address: "127.0.0.1:0".parse().unwrap(), token_file: folder.path().join("fleetdex/token") };
-        let server = Server::bind(&args).await.unwrap();
+        let args = ServerArgs {
+            api_address: "127.0.0.1:0".parse().unwrap(),
+            token_file: folder.path().join("fleetdex/token"),
+            limits: LimitArgs::default(),
+        };
+        let server = Server::bind(&args, false).await.unwrap();
         let address = format!("http://{}", server.address());
         let (_sender, reader) = watch::channel(Arc::new(catalog));
         let telemetry = Telemetry { metrics: Arc::new(Metrics::new()), readiness: Readiness::new() };
         let cancel = CancellationToken::new();
-        let task = tokio::spawn(server.run(reader, telemetry, cancel.clone()));
+        let task = tokio::spawn(server.run(reader, telemetry, None, cancel.clone()));
         Self { store, folder, server: address, cancel, task }
     }
 

@@ -82,7 +82,7 @@ pub struct LocalArgs {
 pub async fn run(args: LocalArgs) -> anyhow::Result<()> {
     let cancel = stop_on_signal()?;
     let members = members(&args).await?;
-    let server = Server::bind(&args.server).await?;
+    let server = Server::bind(&args.server, false).await?;
     let address = server.address();
     let metrics = Arc::new(Metrics::new());
     let clusters =
@@ -96,7 +96,7 @@ pub async fn run(args: LocalArgs) -> anyhow::Result<()> {
 
     let mut tasks = JoinSet::new();
     let ports = CancellationToken::new();
-    tasks.spawn(server.run(catalog_reader, Telemetry { metrics, readiness: Readiness::new() }, ports.clone()));
+    tasks.spawn(server.run(catalog_reader, Telemetry { metrics, readiness: Readiness::new() }, None, ports.clone()));
     let local = Local { names: names(&args), backend: backend(&args), fleet, clusters, changed, publish };
     let (clusters, fleet) = tokio::select! {
         stopped = local.run(&args, address.to_string(), cancel.clone()) => stopped,

@@ -92,6 +92,11 @@ impl Follow {
         }
     }
 
+    /// Whether anything else than what there is now is asked for.
+    pub fn is_versioned(&self) -> bool {
+        self.watch || self.matching.is_some() || self.initial_events.is_some() || matches!(self.since, Since::Version(_))
+    }
+
     /// Whether a watch begins with what there is.
     pub fn begins_with_state(&self) -> bool {
         self.initial_events.unwrap_or(!matches!(self.since, Since::Version(_)))

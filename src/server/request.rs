@@ -41,6 +41,8 @@ pub enum ApiRequest {
     Version,
     /// What the server itself serves.
     Own(OwnDiscovery),
+    /// What the schemas of the server's own groups are.
+    OpenApi(OpenApi),
     /// What is registered, as an apiserver would tell it.
     Fleet(FleetDiscovery),
     /// Objects.
@@ -57,7 +59,7 @@ impl ApiRequest {
         match self {
             // It repairs what it finds.
             Self::Verify(_) => "POST",
-            Self::Version | Self::Own(_) | Self::Fleet(_) | Self::List(_) | Self::Aggregate(_) => "GET",
+            Self::Version | Self::Own(_) | Self::OpenApi(_) | Self::Fleet(_) | Self::List(_) | Self::Aggregate(_) => "GET",
         }
     }
 }
@@ -71,6 +73,17 @@ pub enum OwnDiscovery {
     Group(&'static str),
     /// `/apis/<group>/v1alpha1`
     Resources(&'static str),
+}
+
+/// `OpenAPI` documents of the server's own groups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenApi {
+    /// `/openapi/v2`
+    V2,
+    /// `/openapi/v3`
+    Index,
+    /// `/openapi/v3/apis/<group>/v1alpha1`
+    V3(&'static str),
 }
 
 /// Discovery of what is registered, below `proxying/karmada/proxy`.
@@ -172,6 +185,9 @@ pub fn parse(path: &str, query: Option<&str>) -> Result<ApiRequest, ApiError> {
     let no_such_path = || ApiError::NoSuchPath { path: path.to_owned() };
     let request = match segments.as_slice() {
         ["version"] => ApiRequest::Version,
+        ["openapi", "v2"] => ApiRequest::OpenApi(OpenApi::V2),
+        ["openapi", "v3"] => ApiRequest::OpenApi(OpenApi::Index),
+        ["openapi", "v3", "apis", group, VERSION] => ApiRequest::OpenApi(OpenApi::V3(own_group(group).ok_or_else(no_such_path)?)),
         ["apis"] => ApiRequest::Own(OwnDiscovery::Groups),
         ["apis", group] => ApiRequest::Own(OwnDiscovery::Group(own_group(group).ok_or_else(no_such_path)?)),
         ["apis", group, VERSION] => ApiRequest::Own(OwnDiscovery::Resources(own_group(group).ok_or_else(no_such_path)?)),
@@ -182,6 +198,8 @@ pub fn parse(path: &str, query: Option<&str>) -> Result<ApiRequest, ApiError> {
         ApiRequest::List(list) => Ok(ApiRequest::List(Box::new(list.with(parameters)?))),
         ApiRequest::Aggregate(counts) => Ok(ApiRequest::Aggregate(Box::new(counts.with(parameters)?))),
         ApiRequest::Verify(_) => clusters_to_verify(&parameters).map(ApiRequest::Verify),
+        // Clients bring what they found in the index, such as a hash.
+        ApiRequest::OpenApi(_) => Ok(request),
         discovery => {
             refuse_parameters(&parameters)?;
             Ok(discovery)
@@ -193,8 +211,8 @@ fn own_group(group: &str) -> Option<&'static str> {
     GROUPS.into_iter().find(|own| *own == group)
 }
 
-/// Empty segments are refused: they are a variable that a script forgot to set.
-fn path_segments(path: &str) -> Result<Vec<String>, ApiError> {
+/// The decoded segments of a path. Empty ones are refused: they are a variable that a script forgot to set.
+pub(super) fn path_segments(path: &str) -> Result<Vec<String>, ApiError> {
     let mut segments = Vec::new();
     for segment in path.trim_matches('/').split('/') {
         let decoded = decode_segment(segment).map_err(|error| ApiError::bad_request(format!("path: {error}")))?;
@@ -266,6 +284,7 @@ impl ListRequest {
         self.read_labels(&parameters)?;
         self.options.check().map_err(ApiError::bad_request)?;
         self.follow.check(self.continue_token.is_some())?;
+        self.check_watch()?;
         Ok(self)
     }
 
@@ -281,6 +300,20 @@ impl ListRequest {
             }
         }
         Ok(())
+    }
+
+    /// What a watch cannot do.
+    fn check_watch(&self) -> Result<(), ApiError> {
+        let Options { order_by, owner, explain, .. } = &self.options;
+        let problem = match self.follow.watch {
+            false => return Ok(()),
+            true if !owner.names.is_empty() => "parameter ownerName: owners are looked up once, so a watch cannot follow them",
+            true if !owner.uids.is_empty() => "parameter ownerUID: owners are looked up once, so a watch cannot follow them",
+            true if !order_by.is_empty() => "parameter orderBy: a watch tells changes in the order in which they come",
+            true if *explain => "parameter explain: only lists and counts are explained",
+            true => return Ok(()),
+        };
+        Err(ApiError::bad_request(problem))
     }
 
     fn set(&mut self, key: &str, value: &str) -> Result<(), ApiError> {
@@ -333,6 +366,11 @@ impl AggregateRequest {
                 }
                 _ => self.list.set(key, value)?,
             }
+        }
+        if self.list.follow.is_versioned() {
+            return Err(ApiError::bad_request(
+                "counts are those of now: leave out watch, resourceVersion and what goes with them",
+            ));
         }
         self.list.read_labels(&parameters)?;
         self.list.options.check().map_err(ApiError::bad_request)?;
@@ -469,6 +507,14 @@ impl NativePath {
                 return Err(ApiError::bad_request(problem));
             }
         };
+        // As an API server has it: no object can have such a name.
+        for segment in namespace.into_iter().chain(name.as_deref()) {
+            if matches!(segment, "." | "..") || segment.contains(['/', '%']) {
+                return Err(ApiError::bad_request(format!(
+                    "path: {segment:?} is no name: it is '.' or '..', or has a '/' or a '%'"
+                )));
+            }
+        }
         let parsed_namespace = namespace.map(str::parse).transpose();
         Ok(Self {
             group: group.to_owned(),
@@ -572,6 +618,7 @@ mod tests {
             "resourceVersion=newest",
             "sendInitialEvents=true",
             "resourceVersion=7&continue=abc",
+            "watch=true&ownerName=web",
             "orderBy=name down",
             "color=red",
             "limit=-1",
@@ -587,6 +634,7 @@ mod tests {
         400 parameter resourceVersion: "newest" is no resourceVersion of the fleet: those are positive decimal integers, as lists and watches over the fleet give them
         400 parameter sendInitialEvents means nothing without watch=true
         400 parameter resourceVersion: further pages show what the first one showed; leave it out with continue
+        400 parameter ownerName: owners are looked up once, so a watch cannot follow them
         400 parameter orderBy: "name down" is neither `field`, `field asc` nor `field desc`
         400 parameter "color" is unknown; known are labelSelector, fieldSelector, limit, continue, clusters, namespaces, names, store, orderBy, ownerUID, ownerName, ownerGR, ownerSeniority, since, before, onlyMetadata, withRemainingCount, withContinue, explain
         400 parameter limit: "-1" is no whole number from 0 up

@@ -1,6 +1,7 @@
 use std::fs;
 
 use clap::Parser;
+use jiff::Timestamp;
 use serde_json::{json, value::to_raw_value};
 
 use super::*;
@@ -10,6 +11,7 @@ use crate::{
     server::{
         Server, ServerArgs, ServerError,
         fake::{Prepared, catalog, cluster, cursor},
+        front::limits::LimitArgs,
     },
     store::StoreError,
 };
@@ -239,8 +241,12 @@ async fn a_server_that_is_gone_leaves_no_token_and_an_error_that_helps() {
 async fn only_loopback_addresses_are_served() {
     let folder = tempfile::tempdir().unwrap();
     for address in ["0.0.0.0:0", "192.0.2.1:0", "[::]:0"] {
-        let args = ServerArgs { api_address: address.parse().unwrap(), token_file: folder.path().join("token") };
-        let error = Server::bind(&args).await.unwrap_err();
+        let args = ServerArgs {
+            api_address: address.parse().unwrap(),
+            token_file: folder.path().join("token"),
+            limits: LimitArgs::default(),
+        };
+        let error = Server::bind(&args, false).await.unwrap_err();
         assert!(matches!(error, ServerError::NotLoopback(_)), "{error}");
         assert!(error.to_string().contains("--api-address"));
     }
