@@ -246,7 +246,7 @@ async fn answer(api: &Api, caller: &Caller, request: Request) -> Result<Response
             answer_list(api, caller, &catalog, &list, representation).await
         }
         ApiRequest::Aggregate(counts) => {
-            let representation = represented(&request, Endpoint::Document)?;
+            let representation = represented(&request, Endpoint::Counts)?;
             answer_counts(api, caller, &catalog, &counts, representation).await
         }
         ApiRequest::Verify(clusters) => Ok(json(StatusCode::OK, verify::answer(&catalog, &clusters)?)),
@@ -285,7 +285,7 @@ async fn answer_counts(
     let (found, warnings) = permitted_target(api, caller, catalog, &wanted.list).await?;
     let answer = match wanted.list.options.explain {
         true => explain::counts(&found, wanted).await?,
-        false => aggregate::answer(&aggregate::count(found, wanted).await?, wanted)?,
+        false => aggregate::answer(&aggregate::count(found, wanted).await?, wanted, representation.form)?,
     };
     Ok(with_warnings(document(&answer, representation)?, &warnings))
 }

@@ -290,6 +290,14 @@ async fn counts_are_an_aggregate_of_groups() {
     let (code, answer) = fetch(&app, &format!("{counts}/api/v1/pods?by=cluster,label:app&top=2&labelSelector=a")).await;
     assert_eq!(code, 200);
     insta::assert_snapshot!(answer, @r#"{"kind":"Aggregate","apiVersion":"search.fleetdex.io/v1alpha1","metadata":{},"by":["cluster","label:app"],"total":6,"others":2,"items":[{"values":["member1","web"],"count":3},{"values":["member2",null],"count":1}]}"#);
+    let table = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
+    let uri = format!("{counts}/api/v1/pods?by=cluster,label:app");
+    let request = Request::get(uri).header("authorization", "Bearer secret").header("accept", table).body(Body::empty());
+    let shown = body(send(&app, request.unwrap()).await).await;
+    let columns: Vec<&str> = shown["columnDefinitions"].as_array().unwrap().iter().filter_map(|c| c["name"].as_str()).collect();
+    assert_eq!((&shown["kind"], columns), (&json!("Table"), vec!["Cluster", "app", "Count"]));
+    assert_eq!(shown["rows"][1]["cells"], json!(["member2", "<none>", 1]));
+    main.counted.lock().unwrap().pop();
     let asked = vec![GroupKey::Cluster, GroupKey::Label("app".to_owned())];
     assert_eq!(*main.counted.lock().unwrap(), [(asked, 2)]);
     assert_eq!(main.asked()[0].0.labels.to_string(), "a");

@@ -65,11 +65,16 @@ impl Limits {
         }
     }
 
-    /// Takes a place for a request, whose body is bounded from now on.
+    /// Takes a place for a request, whose body is bounded from now on. What tells only what there is needs none: by that the API server in
+    /// front finds out whether this one lives, and a full house is no reason to take it for dead.
     pub fn admit(&self, request: Request) -> Result<(Place, Request), ApiError> {
         let lasts = lasts(&request);
         let places = if lasts { &self.long } else { &self.short };
-        let permit = Arc::clone(places).try_acquire_owned().map_err(|_| ApiError::TooManyRequests)?;
+        let permit = if tells_what_there_is(request.uri().path()) {
+            None
+        } else {
+            Some(Arc::clone(places).try_acquire_owned().map_err(|_| ApiError::TooManyRequests)?)
+        };
         let request_timeout = (!lasts).then_some(self.request_timeout);
         Ok((Place { permit, request_timeout }, bounded(request)?))
     }
@@ -78,7 +83,7 @@ impl Limits {
 /// The place of a request that is under way.
 #[derive(Debug)]
 pub struct Place {
-    permit: OwnedSemaphorePermit,
+    permit: Option<OwnedSemaphorePermit>,
     request_timeout: Option<Duration>,
 }
 
@@ -105,6 +110,16 @@ fn lasts(request: &Request) -> bool {
         || (last == "verify" && request.method() == Method::POST)
 }
 
+/// Discovery of the server's own groups, their schemas, and the version.
+fn tells_what_there_is(path: &str) -> bool {
+    let mut segments = path.trim_matches('/').split('/');
+    match segments.next() {
+        Some("apis") => segments.count() <= 2,
+        Some("openapi" | "version") => true,
+        _ => false,
+    }
+}
+
 fn bounded(request: Request) -> Result<Request, ApiError> {
     if request.body().size_hint().lower() > MAX_BODY_BYTES as u64 {
         return Err(ApiError::TooLarge(MAX_BODY_BYTES));
@@ -115,7 +130,7 @@ fn bounded(request: Request) -> Result<Request, ApiError> {
 /// A body that takes a place until it ends.
 struct Counted {
     body: Body,
-    _permit: OwnedSemaphorePermit,
+    _permit: Option<OwnedSemaphorePermit>,
 }
 
 impl http_body::Body for Counted {
@@ -172,6 +187,10 @@ mod tests {
         assert_eq!(answer(&limits, "/a", ok()).await.unwrap_err(), ApiError::TooManyRequests);
         let watch = answer(&limits, "/a?watch=true", ok()).await.unwrap();
         assert_eq!(answer(&limits, "/a?watch=true", ok()).await.unwrap_err(), ApiError::TooManyRequests);
+        for path in ["/apis", "/apis/search.fleetdex.io/v1alpha1", "/openapi/v3", "/version"] {
+            assert!(answer(&limits, path, ok()).await.is_ok(), "{path} has to be answered in any case");
+        }
+        assert!(answer(&limits, "/apis/search.fleetdex.io/v1alpha1/search", ok()).await.is_err());
         drop((first, watch));
         assert!(answer(&limits, "/a", ok()).await.is_ok());
     }

@@ -498,6 +498,18 @@ async fn rights_in_some_namespaces_restrict_the_query_to_them() {
 }
 
 #[tokio::test]
+async fn a_watch_needs_the_right_to_watch() {
+    let mut rules = OUTER.to_vec();
+    rules.extend(["alice list /pods  ", "alice get /pods web a"]);
+    let world = World::new(&rules);
+    assert_eq!(
+        reason(world.ask_as("alices", &format!("{SEARCH}/api/v1/pods?watch=true")).await),
+        r#"403 Forbidden: pods is forbidden: User "alice" cannot watch resource "pods" in API group "" at the cluster scope"#
+    );
+    assert_eq!(world.ask_as("alices", &format!("{SEARCH}/api/v1/namespaces/web/pods/a")).await.0, 200);
+}
+
+#[tokio::test]
 async fn namespaces_that_were_named_and_may_not_be_seen_are_left_out_with_a_warning() {
     let mut rules = OUTER.to_vec();
     rules.push("alice list /pods web ");
