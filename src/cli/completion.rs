@@ -169,18 +169,13 @@ async fn values(api: &Api, by: &str) -> Result<Vec<String>, ApiError> {
 
 #[cfg(test)]
 mod tests {
-    use clap::{Arg, Subcommand};
+    use clap::{Arg, Args as _};
 
     use super::*;
 
-    #[derive(Subcommand)]
-    enum Commands {
-        /// Prints a script
-        Completion(Args),
-    }
-
     fn command() -> Command {
-        Commands::augment_subcommands(Command::new("fleetdex")).subcommand(
+        let completion = Args::augment_args(Command::new("completion"));
+        Command::new("fleetdex").subcommand(completion).subcommand(
             Command::new("get")
                 .about("Gets")
                 .arg(Arg::new("resource"))

@@ -292,15 +292,16 @@ impl ListRequest {
     /// What a watch cannot do.
     fn check_watch(&self) -> Result<(), ApiError> {
         let Options { order_by, owner, explain, .. } = &self.options;
-        let problem = match self.follow.watch {
-            false => return Ok(()),
-            true if !owner.names.is_empty() => "parameter ownerName: owners are looked up once, so a watch cannot follow them",
-            true if !owner.uids.is_empty() => "parameter ownerUID: owners are looked up once, so a watch cannot follow them",
-            true if !order_by.is_empty() => "parameter orderBy: a watch tells changes in the order in which they come",
-            true if *explain => "parameter explain: only lists and counts are explained",
-            true => return Ok(()),
-        };
-        Err(ApiError::bad_request(problem))
+        let problems = [
+            (!owner.names.is_empty(), "parameter ownerName: owners are looked up once, so a watch cannot follow them"),
+            (!owner.uids.is_empty(), "parameter ownerUID: owners are looked up once, so a watch cannot follow them"),
+            (!order_by.is_empty(), "parameter orderBy: a watch tells changes in the order in which they come"),
+            (*explain, "parameter explain: only lists and counts are explained"),
+        ];
+        match problems.into_iter().find(|(is_asked, _)| *is_asked && self.follow.watch) {
+            None => Ok(()),
+            Some((_, problem)) => Err(ApiError::bad_request(problem)),
+        }
     }
 
     fn set(&mut self, key: &str, value: &str) -> Result<(), ApiError> {

@@ -1,14 +1,17 @@
 //! The objects whose tables are compared.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use e2e::objects::Objects;
+use e2e::poll::eventually;
+use e2e::scenario::PATIENCE;
 use fleetdex::kinds;
 use fleetdex::model::Scope;
 use rcgen::{CertificateParams, KeyPair};
 use serde_json::{Value, json};
 
+const CUSTOM: &str = "apis/example.com/";
 const CERTIFICATES: &str = "apis/certificates.k8s.io/v1/certificatesigningrequests";
 
 /// Every object of the files, in their order.
@@ -20,25 +23,38 @@ pub fn all() -> Result<Vec<Value>> {
 
 /// Creates them, writes their statuses, and deletes those that are to be seen being deleted.
 pub async fn create(member: &Objects) -> Result<()> {
+    let mut refused = Vec::new();
     for object in all()? {
-        let path = path(&object)?;
-        // A custom kind is served a moment after it was defined.
-        e2e::poll::eventually(&path, e2e::scenario::PATIENCE, || member.apply(&path, &object)).await?;
-        if object["status"].is_object() {
-            member.merge(&format!("{path}/status"), &json!({ "status": object["status"] })).await?;
-        }
-        if object["metadata"]["labels"]["delete"] == "me" {
-            member.delete(&path).await?;
+        if let Err(error) = create_one(member, &object).await {
+            refused.push(format!("{error:#}"));
         }
     }
+    ensure!(refused.is_empty(), "{}", refused.join("\n"));
     request_certificates(member).await
+}
+
+async fn create_one(member: &Objects, object: &Value) -> Result<()> {
+    let path = path(object)?;
+    if path.starts_with(CUSTOM) {
+        // A custom kind is served a moment after it was defined.
+        eventually(&path, PATIENCE, || member.apply(&path, object)).await?;
+    } else {
+        member.apply(&path, object).await?;
+    }
+    if object["status"].is_object() {
+        member.merge(&format!("{path}/status"), &json!({ "status": object["status"] })).await?;
+    }
+    if object["metadata"]["labels"]["delete"] == "me" {
+        member.delete(&path).await?;
+    }
+    Ok(())
 }
 
 /// Where an object lies.
 fn path(object: &Value) -> Result<String> {
     let (api_version, kind) = (text(&object["apiVersion"]), text(&object["kind"]));
     let (name, namespace) = (text(&object["metadata"]["name"]), text(&object["metadata"]["namespace"]));
-    if api_version.starts_with("example.com") {
+    if api_version.starts_with("example.com/") {
         let in_namespace = if namespace.is_empty() { String::new() } else { format!("namespaces/{namespace}/") };
         return Ok(format!("apis/{api_version}/{in_namespace}{}s/{name}", kind.to_lowercase()));
     }

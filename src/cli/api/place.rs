@@ -10,7 +10,7 @@ use crate::server::auth::{TOKEN_FILE_VARIABLE, default_token_file};
 const DEFAULT_SERVER: &str = "http://127.0.0.1:8443";
 
 /// The rule, as `--help` tells it.
-const RULE: &str = "Which server is asked: --server or --token-file lead to a server on this machine, --kubeconfig or --context to the apiserver of a \
+const RULE: &str = "The server to ask; http://127.0.0.1:8443 unless said otherwise. --server or --token-file lead to a server on this machine, --kubeconfig or --context to the apiserver of a \
      kubeconfig; flags count before their variables; with neither, a token file that is there leads to the server on this machine, and \
      otherwise the kubeconfig's apiserver is asked, as kubectl asks it.";
 
@@ -38,7 +38,7 @@ pub enum Place {
 #[command(next_help_heading = "Where the server is")]
 struct Words {
     /// The server to ask; http://127.0.0.1:8443 unless said otherwise
-    #[arg(long, value_name = "URL", env = "FLEETDEX_SERVER")]
+    #[arg(long, value_name = "URL", env = "FLEETDEX_SERVER", long_help = RULE)]
     server: Option<String>,
 
     /// The file that the server wrote its token to
@@ -63,11 +63,11 @@ struct Named {
 
 impl clap::Args for Place {
     fn augment_args(command: Command) -> Command {
-        Words::augment_args(command).after_help(RULE)
+        Words::augment_args(command)
     }
 
     fn augment_args_for_update(command: Command) -> Command {
-        Words::augment_args_for_update(command).after_help(RULE)
+        Words::augment_args_for_update(command)
     }
 }
 

@@ -257,10 +257,10 @@ async fn only_loopback_addresses_are_served() {
 async fn labels_titles_and_order_are_shown_as_kubectl_shows_them() {
     let labelled = |name: &str, labels: serde_json::Value, created: &str| {
         let object = json!({
-            "apiVersion": "v1", "kind": "ConfigMap",
+            "apiVersion": "v1", "kind": "Pod",
             "metadata": { "name": name, "namespace": "default", "labels": labels, "creationTimestamp": created,
                           "annotations": { crate::model::CLUSTER_ANNOTATION: "member1" } },
-            "data": { "a": "b" },
+            "spec": { "containers": [{ "name": "a" }] }, "status": { "phase": "Pending" }, "data": { "a": "b" },
         });
         Hit { cluster: cluster("member1"), object: to_raw_value(&object).unwrap() }
     };
@@ -273,21 +273,21 @@ async fn labels_titles_and_order_are_shown_as_kubectl_shows_them() {
     };
     let running = Running::with(vec![page(), page(), page(), page()]).await;
     let columns = "custom-columns=NAME:.metadata.name,TIER:.metadata.labels.tier,DATA:.data";
-    let (_, custom, err) = running.get(&["cm", "-o", columns, "--sort-by", "metadata.name"]).await;
+    let (_, custom, err) = running.get(&["po", "-o", columns, "--sort-by", "metadata.name"]).await;
     insta::assert_snapshot!(custom, @r"
     NAME     TIER     DATA
     web-9    <none>   map[a:b]
     web-10   front    map[a:b]
     ");
     assert_eq!(err, "");
-    let (_, bare, _) = running.get(&["cm", "-o", columns, "--no-headers", "--sort-by={.metadata.creationTimestamp}"]).await;
+    let (_, bare, _) = running.get(&["po", "-o", columns, "--no-headers", "--sort-by={.metadata.creationTimestamp}"]).await;
     assert_eq!(bare, "web-9    <none>   map[a:b]\nweb-10   front    map[a:b]\n");
     let (_, table, _) =
-        running.get(&["cm", "-L", "app.kubernetes.io/name,tier", "--show-labels", "--sort-by=.metadata.name"]).await;
+        running.get(&["po", "-L", "app.kubernetes.io/name,tier", "--show-labels", "--sort-by=.metadata.name"]).await;
     let shown: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
-    assert_eq!(shown[0], ["CLUSTER", "NAME", "DATA", "AGE", "NAME", "TIER", "LABELS"]);
-    assert_eq!([shown[1][1], shown[1][4], shown[1][6]], ["web-9", "<none>", "<none>"]);
-    assert_eq!([shown[2][1], shown[2][4], shown[2][6]], ["web-10", "web", "app.kubernetes.io/name=web,tier=front"]);
+    assert_eq!(shown[0], ["CLUSTER", "NAME", "READY", "STATUS", "RESTARTS", "AGE", "NAME", "TIER", "LABELS"]);
+    assert_eq!([shown[1][1], shown[1][6], shown[1][8]], ["web-9", "<none>", "<none>"]);
+    assert_eq!([shown[2][1], shown[2][6], shown[2][8]], ["web-10", "web", "app.kubernetes.io/name=web,tier=front"]);
 }
 
 #[tokio::test]
