@@ -182,8 +182,8 @@ pub fn parse(path: &str, query: Option<&str>) -> Result<ApiRequest, ApiError> {
         _ => return Err(no_such_path()),
     };
     match request {
-        ApiRequest::List(list) => Ok(ApiRequest::List(Box::new(list.with(parameters)?))),
-        ApiRequest::Aggregate(counts) => Ok(ApiRequest::Aggregate(Box::new(counts.with(parameters)?))),
+        ApiRequest::List(list) => Ok(ApiRequest::List(Box::new(list.with(&parameters)?))),
+        ApiRequest::Aggregate(counts) => Ok(ApiRequest::Aggregate(Box::new(counts.with(&parameters)?))),
         ApiRequest::Verify(_) => clusters_to_verify(&parameters).map(ApiRequest::Verify),
         // Clients bring what they found in the index, such as a hash.
         ApiRequest::OpenApi(_) => Ok(request),
@@ -264,11 +264,11 @@ impl ListRequest {
         ApiRequest::List(Box::new(self))
     }
 
-    fn with(mut self, parameters: Vec<(String, String)>) -> Result<Self, ApiError> {
-        for (key, value) in &parameters {
+    fn with(mut self, parameters: &[(String, String)]) -> Result<Self, ApiError> {
+        for (key, value) in parameters {
             self.set(key, value)?;
         }
-        self.read_labels(&parameters)?;
+        self.read_labels(parameters)?;
         self.options.check().map_err(ApiError::bad_request)?;
         self.follow.check(self.continue_token.is_some())?;
         self.check_watch()?;

@@ -29,8 +29,8 @@ impl AggregateRequest {
         Ok(Self { list: ListRequest::of(path, segments, None)?, by: Vec::new(), top: DEFAULT_TOP })
     }
 
-    pub(super) fn with(mut self, parameters: Vec<(String, String)>) -> Result<Self, ApiError> {
-        for (key, value) in &parameters {
+    pub(super) fn with(mut self, parameters: &[(String, String)]) -> Result<Self, ApiError> {
+        for (key, value) in parameters {
             let refused = |problem: String| ApiError::bad_request(format!("parameter {key}: {problem}"));
             match key.as_str() {
                 "by" => self.by = group_keys(value).map_err(refused)?,
@@ -49,7 +49,7 @@ impl AggregateRequest {
                 "counts are those of now: leave out watch, resourceVersion and what goes with them",
             ));
         }
-        self.list.read_labels(&parameters)?;
+        self.list.read_labels(parameters)?;
         let Options { order_by, only_metadata, without_remaining_count, .. } = &self.list.options;
         // As pseudo-labels, for the parameters are refused above.
         if self.list.limit.is_some() || !order_by.is_empty() || *only_metadata || *without_remaining_count {
