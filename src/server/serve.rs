@@ -283,9 +283,10 @@ async fn answer_counts(
     representation: Representation,
 ) -> Result<Response, ApiError> {
     let (found, warnings) = permitted_target(api, caller, catalog, &wanted.list).await?;
-    let answer = match wanted.list.options.explain {
-        true => explain::counts(&found, wanted).await?,
-        false => aggregate::answer(&aggregate::count(found, wanted).await?, wanted, representation.form)?,
+    let answer = if wanted.list.options.explain {
+        explain::counts(&found, wanted).await?
+    } else {
+        aggregate::answer(&aggregate::count(found, wanted).await?, wanted, representation.form)?
     };
     Ok(with_warnings(document(&answer, representation)?, &warnings))
 }
