@@ -9,7 +9,7 @@ use std::{
 };
 
 /// Pure modules: a folder or a file under `src`, without `.rs`.
-const PURE: [&str; 29] = [
+const PURE: [&str; 31] = [
     "api",
     "bulk",
     "cluster/cache/objects",
@@ -29,6 +29,8 @@ const PURE: [&str; 29] = [
     "replicas/share",
     "selector",
     "server/discovery",
+    "server/proxying/body",
+    "server/proxying/request",
     "server/report",
     "server/request",
     "server/status",

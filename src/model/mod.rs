@@ -12,6 +12,7 @@ pub mod number;
 mod object;
 mod projection;
 mod resource;
+pub mod told;
 mod version;
 
 pub use document::{CLUSTER_ANNOTATION, Document, FieldValues, MAX_FIELD_VALUE_BYTES, Projector, restore};

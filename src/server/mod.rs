@@ -13,6 +13,7 @@ pub mod discovery;
 pub mod list;
 pub mod listen;
 pub mod percent;
+pub mod proxying;
 pub mod report;
 pub mod request;
 pub mod serve;
