@@ -164,7 +164,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     // The ports stay open until everything is written, so that a drain can be watched.
     let ports = CancellationToken::new();
     tasks.spawn(admin.serve(admin::router(Arc::clone(&metrics), readiness.clone()), ports.clone()));
-    tasks.spawn(server.run(catalog_reader, Telemetry { metrics, readiness }, ports.clone()));
+    tasks.spawn(server.run(catalog_reader, Arc::clone(&clusters), Telemetry { metrics, readiness }, ports.clone()));
     tokio::select! {
         () = controller::run(context, owner, cancel.clone()) => {}
         Some(ended) = tasks.join_next() => {

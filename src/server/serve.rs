@@ -20,12 +20,16 @@ use super::{
     catalog::Catalog,
     discovery, list,
     listen::{ListenError, Listener},
+    proxying::{self, Members},
     request::{self, ApiRequest, ListRequest},
     status::{ApiError, RETRY_AFTER_SECONDS},
     target::target,
     verify,
 };
-use crate::telemetry::{Metrics, Readiness, admin};
+use crate::{
+    cluster::Clusters,
+    telemetry::{Metrics, Readiness, admin},
+};
 
 /// The flag that sets the address, for error messages.
 const ADDRESS_FLAG: &str = "--api-address";
@@ -83,11 +87,19 @@ impl Server {
     }
 
     /// Answers until cancelled, then removes the token file.
-    pub async fn run(self, catalog: watch::Receiver<Arc<Catalog>>, telemetry: Telemetry, cancel: CancellationToken) {
+    pub async fn run(
+        self,
+        catalog: watch::Receiver<Arc<Catalog>>,
+        clusters: Arc<Clusters>,
+        telemetry: Telemetry,
+        cancel: CancellationToken,
+    ) {
         let Telemetry { metrics, readiness } = telemetry;
-        let api = Api { catalog, metrics, verifier: self.token_file.verifier() };
+        let members = Arc::new(Members::new(clusters, cancel.clone()));
+        let api = Api { catalog, metrics, verifier: self.token_file.verifier(), members: Arc::clone(&members) };
         tracing::info!(address = %self.address(), token_file = %self.token_file.path().display(), "serving the query API");
         self.listener.serve(router(api, readiness), cancel).await;
+        members.stopped().await;
     }
 }
 
@@ -109,6 +121,8 @@ pub struct Api {
     pub metrics: Arc<Metrics>,
     /// Who may ask.
     pub verifier: TokenVerifier,
+    /// Where requests about single objects go on to.
+    pub members: Arc<Members>,
 }
 
 /// The query API, with open health endpoints.
@@ -140,7 +154,10 @@ async fn admit(api: &Api, mut request: Request) -> Result<Response, ApiError> {
 }
 
 /// Answers one request of somebody who is known. The whole request arrives here, with its body and the means to upgrade the connection.
-async fn answer(api: &Api, _caller: &Caller, request: Request) -> Result<Response, ApiError> {
+async fn answer(api: &Api, caller: &Caller, request: Request) -> Result<Response, ApiError> {
+    if let Some(inner) = proxying::request::below(request.uri().path()).map(str::to_owned) {
+        return proxying::answer(api, caller, &inner, request).await;
+    }
     let wanted = request::parse(request.uri().path(), request.uri().query())?;
     let allowed = wanted.method();
     if request.method().as_str() != allowed {
@@ -151,13 +168,12 @@ async fn answer(api: &Api, _caller: &Caller, request: Request) -> Result<Respons
     match wanted {
         ApiRequest::Version => Ok(document(discovery::version()?)),
         ApiRequest::Own(which) => Ok(document(discovery::own(&which)?)),
-        ApiRequest::Fleet(which) => Ok(document(discovery::fleet(&catalog, &which)?)),
         ApiRequest::List(list) => answer_list(&catalog, &list).await,
         ApiRequest::Verify(clusters) => Ok(json(StatusCode::OK, verify::answer(&catalog, &clusters)?)),
     }
 }
 
-async fn answer_list(catalog: &Catalog, wanted: &ListRequest) -> Result<Response, ApiError> {
+pub(super) async fn answer_list(catalog: &Catalog, wanted: &ListRequest) -> Result<Response, ApiError> {
     let found = target(catalog, wanted)?;
     let warnings: Vec<HeaderValue> = found.warnings.iter().filter_map(|text| warning(text)).collect();
     let mut response = json(StatusCode::OK, list::answer(found, wanted).await?);
@@ -168,14 +184,14 @@ async fn answer_list(catalog: &Catalog, wanted: &ListRequest) -> Result<Response
 }
 
 /// `299 - "text"`, as Kubernetes sends warnings. Characters that a header cannot carry become `?`.
-fn warning(text: &str) -> Option<HeaderValue> {
+pub(super) fn warning(text: &str) -> Option<HeaderValue> {
     let plain = |letter: char| if letter.is_ascii_graphic() || letter == ' ' { letter } else { '?' };
     let quoted = text.chars().map(plain).collect::<String>().replace('\\', r"\\").replace('"', r#"\""#);
     HeaderValue::from_str(&format!("299 - \"{quoted}\"")).ok()
 }
 
 /// Only plain JSON is served; clients that prefer a Table or protobuf name JSON as well.
-fn check_accept(headers: &HeaderMap) -> Result<(), ApiError> {
+pub(super) fn check_accept(headers: &HeaderMap) -> Result<(), ApiError> {
     let ranges = headers.get_all(header::ACCEPT).iter().map(|value| value.to_str().unwrap_or_default());
     let accepted = ranges.collect::<Vec<_>>().join(",");
     if accepted.trim().is_empty() || accepted.split(',').any(is_plain_json) {
@@ -190,7 +206,7 @@ fn is_plain_json(range: &str) -> bool {
     is_json && parts.all(|parameter| !parameter.starts_with("as="))
 }
 
-fn document(json_text: Box<RawValue>) -> Response {
+pub(super) fn document(json_text: Box<RawValue>) -> Response {
     let text: Box<str> = json_text.into();
     json(StatusCode::OK, Body::from(String::from(text)))
 }
@@ -209,7 +225,7 @@ fn refusal(error: &ApiError) -> Response {
     response
 }
 
-fn json(code: StatusCode, body: Body) -> Response {
+pub(super) fn json(code: StatusCode, body: Body) -> Response {
     let mut response = Response::new(body);
     *response.status_mut() = code;
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));

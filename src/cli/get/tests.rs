@@ -11,7 +11,7 @@ use crate::{
     query::{Hit, Page},
     server::{
         Catalog, Server, ServerArgs, ServerError, Telemetry,
-        fake::{Prepared, catalog, cluster, cursor},
+        fake::{Prepared, catalog, cluster, cursor, no_clusters},
     },
     store::StoreError,
     telemetry::{Metrics, Readiness},
@@ -48,7 +48,7 @@ impl Running {
         let (_sender, reader) = watch::channel(Arc::new(catalog));
         let telemetry = Telemetry { metrics: Arc::new(Metrics::new()), readiness: Readiness::new() };
         let cancel = CancellationToken::new();
-        let task = tokio::spawn(server.run(reader, telemetry, cancel.clone()));
+        let task = tokio::spawn(server.run(reader, no_clusters(), telemetry, cancel.clone()));
         Self { store, folder, server: address, cancel, task }
     }
 

@@ -6,7 +6,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::{
-    server::{Catalog, Followed, Server, ServerArgs, Telemetry, fake::store},
+    server::{
+        Catalog, Followed, Server, ServerArgs, Telemetry,
+        fake::{no_clusters, store},
+    },
     sync::audit::fake::World,
     telemetry::{Metrics, Readiness},
 };
@@ -117,7 +120,7 @@ async fn a_running_server_is_asked_and_what_it_refuses_is_told() {
     let (catalogs, reader) = watch::channel(Arc::new(catalog));
     let telemetry = Telemetry { metrics: Arc::new(Metrics::new()), readiness: Readiness::new() };
     let cancel = CancellationToken::new();
-    let task = tokio::spawn(server.run(reader, telemetry, cancel.clone()));
+    let task = tokio::spawn(server.run(reader, no_clusters(), telemetry, cancel.clone()));
 
     let (code, table, err) = run_against(&address, &token_file, &["--cluster", "member1"]).await;
     assert_eq!((code, err.as_str()), (0, ""));

@@ -1,0 +1,73 @@
+//! Which member holds an object of a name: the index knows.
+
+use std::num::NonZeroUsize;
+
+use tokio::time::{Duration, timeout};
+
+use super::{
+    super::{
+        catalog::{Catalog, Registered},
+        request::{ListRequest, NativePath},
+        status::ApiError,
+        target::target,
+    },
+    request::ResourceInfo,
+};
+use crate::{
+    model::ClusterName,
+    query::{Hit, ResourceName},
+};
+
+/// How long a store may take to find a name.
+const LOCATE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Clusters of one name that are looked up: a message names no more, and nobody chooses from a longer list by reading it.
+const MAX_FOUND: usize = 20;
+
+/// The resource as it is registered.
+pub fn registered<'c>(catalog: &'c Catalog, info: &ResourceInfo) -> Option<&'c Registered> {
+    catalog.find(&ResourceName::new(&info.group, &info.plural))
+}
+
+/// The objects of the name that `info` has, each of another cluster, of the clusters that were chosen or of all if none was.
+pub async fn locate(catalog: &Catalog, info: &ResourceInfo, chosen: &[ClusterName]) -> Result<Vec<Hit>, ApiError> {
+    let stores = registered(catalog, info).map(|registered| registered.holdings.keys().cloned().collect::<Vec<_>>());
+    let mut found: Vec<Hit> = Vec::new();
+    for store in stores.unwrap_or_default() {
+        let wanted = target(catalog, &ListRequest { store: Some(store), ..question(info, chosen) })?;
+        if wanted.nothing_to_ask {
+            continue;
+        }
+        let answered = timeout(LOCATE_TIMEOUT, wanted.store.search(&wanted.query, None)).await;
+        let page = answered.map_err(|_| ApiError::Timeout(LOCATE_TIMEOUT.as_secs()))??;
+        for hit in page.items {
+            if !found.iter().any(|known| known.cluster == hit.cluster) {
+                found.push(hit);
+            }
+        }
+    }
+    found.sort_by(|left, right| left.cluster.cmp(&right.cluster));
+    Ok(found)
+}
+
+/// Whether the resource can be asked of the clusters: the error that a list of it would give, if not.
+pub fn check(catalog: &Catalog, info: &ResourceInfo, chosen: &[ClusterName]) -> Result<(), ApiError> {
+    let path_cluster = chosen.first().filter(|_| chosen.len() == 1).cloned();
+    target(catalog, &ListRequest { path_cluster, ..question(info, chosen) }).map(drop)
+}
+
+fn question(info: &ResourceInfo, chosen: &[ClusterName]) -> ListRequest {
+    ListRequest {
+        native: NativePath {
+            group: info.group.clone(),
+            version: info.version.clone(),
+            plural: info.plural.clone(),
+            namespace: info.namespace.clone(),
+            name: info.name.clone(),
+        },
+        clusters: chosen.to_vec(),
+        namespaces: info.namespace.iter().cloned().collect(),
+        names: info.name.iter().cloned().collect(),
+        limit: NonZeroUsize::new(MAX_FOUND),
+        ..ListRequest::default()
+    }
+}
