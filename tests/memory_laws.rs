@@ -12,7 +12,7 @@ use std::{
 use fleetdex::{
     bulk::{Verdict, Write},
     model::{ClusterName, FieldPath, FieldType, Gvk, Object, Projection, Projector, Resource, SelectableField},
-    query::{Page, Query, ResourceName, Searchable, Selectable, Sort, SortKey},
+    query::{Grant, GroupKey, Groups, Page, Permitted, Query, ResourceName, Searchable, Selectable, Sort, SortKey, aggregate},
     store::{
         Generation, Store,
         memory::{Event, EventKind, Memory, Watch},
@@ -134,6 +134,10 @@ impl Model {
             self.0.insert(key, (step.version, (!step.is_deleted).then(|| step.widget.clone())));
         }
         !is_older
+    }
+
+    fn counts(&self, query: &Query, by: &[GroupKey], top: usize) -> Groups {
+        aggregate::aggregate(self.0.values().filter_map(|(_, widget)| widget.as_ref()), query, by, top).unwrap()
     }
 
     fn answer(&self, query: &Query) -> Vec<String> {
@@ -261,6 +265,16 @@ fn steps(count: std::ops::Range<usize>) -> impl Strategy<Value = Vec<Step>> {
     })
 }
 
+fn permitted() -> impl Strategy<Value = Permitted> {
+    let clusters = prop::option::weighted(0.7, collection::vec(select(CLUSTERS.to_vec()), 0..3));
+    let namespaces = prop::option::weighted(0.7, collection::vec(select(vec!["a", "b"]), 0..3));
+    let grant = (clusters, namespaces).prop_map(|(clusters, namespaces)| Grant {
+        clusters: clusters.map(|names| names.iter().map(|name| name.parse().unwrap()).collect()),
+        namespaces: namespaces.map(|names| names.iter().map(|name| name.parse().unwrap()).collect()),
+    });
+    prop_oneof![3 => Just(Permitted::Everything), 1 => collection::vec(grant, 0..4).prop_map(Permitted::Only)]
+}
+
 fn query() -> impl Strategy<Value = Query> {
     let labels =
         ["app", "!app", "app=web", "app!=web", "app in (web,,db)", "app notin (web,)", "x.io/n>1", "x.io/n<2", "x.io/n>9"];
@@ -295,8 +309,8 @@ fn query() -> impl Strategy<Value = Query> {
     let other = collection::vec((keys, any::<bool>()).prop_map(|(key, descending)| Sort { key, descending }), 0..3);
     let sort = prop_oneof![Just(Sort::standard()), other];
     let selectors = (collection::vec(select(labels.to_vec()), 0..2), collection::vec(select(fields.to_vec()), 0..2));
-    (selectors, clusters, namespaces, names, sort, 1_usize..8).prop_map(
-        |((labels, fields), clusters, namespaces, names, sort, limit)| {
+    (selectors, clusters, namespaces, names, sort, 1_usize..8, permitted()).prop_map(
+        |((labels, fields), clusters, namespaces, names, sort, limit, permitted)| {
             let selectable = Selectable::of(&Gvk::new("example.com", "v1", "Widget"), &self::fields());
             Query {
                 clusters: clusters.iter().map(|name| name.parse::<ClusterName>().unwrap()).collect(),
@@ -305,10 +319,19 @@ fn query() -> impl Strategy<Value = Query> {
                 labels: labels.join(",").parse().unwrap(),
                 fields: fields.join(",").parse().unwrap(),
                 sort,
+                permitted,
                 ..Query::all_of(ResourceName::new("example.com", "widgets"), selectable, limit)
             }
         },
     )
+}
+
+fn group_keys() -> impl Strategy<Value = Vec<GroupKey>> {
+    let field = |path: &str| GroupKey::Field(FieldPath::new(path));
+    let label = |key: &str| GroupKey::Label(key.to_owned());
+    let mut keys = vec![GroupKey::Cluster, GroupKey::Namespace, label("app"), label("x.io/n"), field("metadata.name")];
+    keys.extend(["spec.text", "spec.count", "spec.on", "spec.maybe"].map(field));
+    collection::vec(select(keys), 0..4)
 }
 
 fn run<T>(future: impl Future<Output = T>) -> T {
@@ -332,6 +355,18 @@ proptest! {
                 assert_eq!(first.remaining, remaining);
                 assert_eq!(store.rest(query, first).await, expected, "{query:?}");
             }
+        });
+    }
+
+    #[test]
+    fn counts_are_those_of_the_objects_that_the_query_matches(
+        steps in steps(0..120), query in query(), by in group_keys(), top in 1_usize..6,
+    ) {
+        run(async {
+            let mut store = Filled::new().await;
+            store.write(&steps).await;
+            let found = store.memory.aggregate(&query, &by, top).await.unwrap();
+            assert_eq!(found, store.model.counts(&query, &by, top), "{query:?} by {by:?}");
         });
     }
 

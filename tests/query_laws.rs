@@ -5,8 +5,8 @@
 use std::{borrow::Cow, collections::BTreeMap};
 
 use fleetdex::{
-    model::{FieldPath, FieldType, Gvk, SelectableField, number},
-    query::{Query, ResourceName, Searchable, Selectable, dsl, field_term, label_number_term, label_term},
+    model::{FieldPath, FieldType, Gvk, Quantity, SelectableField, number},
+    query::{Grant, Permitted, Query, ResourceName, Searchable, Selectable, dsl, field_term, label_number_term, label_term},
 };
 use proptest::{collection, prelude::*, sample::select, strategy::ValueTree as _};
 use serde_json::Value;
@@ -89,7 +89,7 @@ fn document(object: &Object) -> BTreeMap<&'static str, Vec<String>> {
     for (path, value) in &stored {
         add("search.fields", field_term(path, value));
         if let Some(number) = number::parse_integer(value) {
-            add("search.numbers", number::field_term(path, number));
+            add("search.numbers", number::field_term(path, Quantity::from(number)));
         }
     }
     document
@@ -167,6 +167,15 @@ fn object() -> impl Strategy<Value = Object> {
         })
 }
 
+fn permitted() -> impl Strategy<Value = Permitted> {
+    let some = || prop::option::weighted(0.7, collection::vec(select(vec!["a", "b"]), 0..3));
+    let grant = (some(), some()).prop_map(|(clusters, namespaces)| Grant {
+        clusters: clusters.map(|names| names.iter().map(|name| name.parse().unwrap()).collect()),
+        namespaces: namespaces.map(|names| names.iter().map(|name| name.parse().unwrap()).collect()),
+    });
+    prop_oneof![3 => Just(Permitted::Everything), 1 => collection::vec(grant, 0..4).prop_map(Permitted::Only)]
+}
+
 fn query() -> impl Strategy<Value = Query> {
     let label_terms = select(vec![
         "app",
@@ -205,8 +214,9 @@ fn query() -> impl Strategy<Value = Query> {
         "spec.other!=",
     ]);
     let names = || collection::vec(select(vec!["a", "b"]), 0..2);
-    (collection::vec(label_terms, 0..3), collection::vec(field_terms, 0..3), names(), names(), names()).prop_map(
-        |(labels, fields, clusters, namespaces, names)| Query {
+    (collection::vec(label_terms, 0..3), collection::vec(field_terms, 0..3), names(), names(), names(), permitted()).prop_map(
+        |(labels, fields, clusters, namespaces, names, permitted)| Query {
+            permitted,
             clusters: clusters.iter().map(|name| name.parse().unwrap()).collect(),
             namespaces: namespaces.iter().map(|name| name.parse().unwrap()).collect(),
             names: names.into_iter().map(String::from).collect(),

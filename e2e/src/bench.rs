@@ -13,10 +13,12 @@ mod first_sync;
 mod fleet;
 mod latency;
 mod limits;
+mod members;
 mod memory;
 mod outage;
 mod patches;
 mod pinning;
+mod queries;
 mod raw;
 mod restart;
 mod run;
@@ -78,6 +80,8 @@ enum Part {
     Outage,
     /// A hundred members: the latency of eighty beside twenty broken ones, and what a hundred cost when nothing happens.
     Fleet,
+    /// Selectors over ten clusters beside the bare search and beside lists of the members; all objects, page by page.
+    Queries,
     /// How soon the clusters of a replica that dies are read by the others.
     Takeover,
 }
@@ -100,6 +104,8 @@ struct Sizes {
     churn: Duration,
     latency: Duration,
     outage: Duration,
+    /// How often a question is asked.
+    questions: usize,
     /// Members of a fleet, of which a fifth is broken for a while.
     members: usize,
     /// Until what was used for a moment is given back, and what should not happen would have happened.
@@ -116,6 +122,7 @@ impl Sizes {
         churn: Duration::from_secs(30),
         latency: Duration::from_secs(30),
         outage: Duration::from_mins(1),
+        questions: 400,
         members: 100,
         quiet: Duration::from_secs(15),
     };
@@ -128,6 +135,7 @@ impl Sizes {
         churn: Duration::from_secs(5),
         latency: Duration::from_secs(5),
         outage: Duration::from_secs(10),
+        questions: 40,
         members: 20,
         quiet: Duration::from_secs(3),
     };
@@ -196,6 +204,11 @@ async fn measure(fleet: &Fleet, arguments: &BenchArgs, figures: &mut Figures) ->
     }
     if arguments.wants(Part::Fleet) {
         fleet::measure(fleet, &sizes, figures).await?;
+    }
+    if arguments.wants(Part::Queries) {
+        for objects in [sizes.pods, sizes.objects] {
+            queries::measure(fleet, objects, &sizes, figures).await?;
+        }
     }
     if arguments.wants(Part::Takeover) {
         takeover::measure(fleet, figures).await?;

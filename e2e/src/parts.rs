@@ -234,6 +234,14 @@ fn go_build(module: &str, package: &str, link_flags: &str, folder: &Path) -> Res
     Ok(Made::Program(program))
 }
 
+/// Builds the client-go informer of `parts/kubernetes/informer` into a folder. Every time, because its source is ours and changes: with the
+/// API server in the Go build cache it takes two seconds.
+pub fn build_informer(folder: &Path) -> Result<PathBuf> {
+    match go_build("kubernetes", "./informer", "-s -w", folder)? {
+        Made::Program(program) | Made::Folder(program) => Ok(program),
+    }
+}
+
 fn unpack_opensearch(version: &str, folder: &Path) -> Result<Made> {
     let server = format!("org.opensearch.distribution.integ-test-zip:opensearch:{version}:zip");
     maven(folder, "unpack", &server, folder)?;

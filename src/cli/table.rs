@@ -2,14 +2,13 @@
 //!
 //! Objects come from the index, so everything is read defensively: what is absent shows as kubectl shows it.
 
-mod age;
 mod pod;
 mod workload;
 
 use jiff::Timestamp;
 use serde_json::Value;
 
-pub use age::human_duration;
+pub use crate::server::table::human_duration;
 
 /// What stands for nothing.
 pub(crate) const NONE: &str = "<none>";

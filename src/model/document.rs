@@ -7,9 +7,10 @@ use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
 use super::{
-    ClusterName, FieldPath, FieldType, Object, ObjectError, Projection, Resource, SelectableField, Version, hex,
+    ClusterName, FieldPath, FieldType, Object, ObjectError, Projection, Quantity, Resource, SelectableField, Version, hex,
     json::{PathTree, RawMembers, write_key, write_text},
     number,
+    order::{sort_field, sort_value, sorted_value},
     told::REDACTED_ANNOTATION,
 };
 
@@ -174,6 +175,7 @@ impl Projector {
         out.extend_from_slice(&self.head);
         write_label_terms(&mut out, object);
         self.write_field_terms(&mut out, object, values);
+        self.write_sort_values(&mut out, values);
         write_list(&mut out, "owners", object.metadata.owners.iter().map(|uid| Cow::Borrowed(&**uid)));
         write_key(&mut out, "indexedAt");
         write_text(&mut out, indexed_at);
@@ -213,10 +215,33 @@ impl Projector {
             .labels()
             .filter_map(|(key, value)| number::parse_integer(value).map(|number| Cow::Owned(number::label_term(key, number))));
         let fields = values.0.iter().filter_map(|(field, value)| {
-            let number = number::parse_integer(value)?;
-            Some(Cow::Owned(number::field_term(self.fields[*field].path.as_str(), number)))
+            let field = &self.fields[*field];
+            let quantity = field.kind.holds_numbers().then(|| Quantity::parse(value)).flatten()?;
+            Some(Cow::Owned(number::field_term(field.path.as_str(), quantity)))
         });
         write_list(out, "numbers", labels.chain(fields));
+    }
+
+    /// The least value of each field, for ordering and grouping.
+    fn write_sort_values(&self, out: &mut Vec<u8>, values: &FieldValues<'_>) {
+        let mut any = false;
+        for (position, field) in self.fields.iter().enumerate() {
+            let own = values.0.iter().filter(|(of, _)| *of == position);
+            let Some(least) = own.map(|(_, value)| sort_value(field.kind, value)).min() else { continue };
+            if field.kind.reads_without_sort_value() == Some(sorted_value(&least)) {
+                continue;
+            }
+            if !any {
+                write_key(out, "sort");
+                out.push(b'{');
+                any = true;
+            }
+            write_key(out, &sort_field(&field.path));
+            write_text(out, &least);
+        }
+        if any {
+            out.push(b'}');
+        }
     }
 }
 

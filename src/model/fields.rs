@@ -2,8 +2,11 @@
 
 use std::{fmt, sync::Arc};
 
+use serde::{Deserialize, Serialize};
+
 /// A dotted path to a field, such as `status.phase`.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct FieldPath(Arc<str>);
 
 impl FieldPath {
@@ -50,6 +53,21 @@ impl FieldType {
             Self::Text | Self::Optional => "",
             Self::Number => "0",
             Self::Flag => "false",
+        }
+    }
+
+    /// Whether its values can be compared as numbers and quantities.
+    pub const fn holds_numbers(self) -> bool {
+        matches!(self, Self::Number | Self::Optional)
+    }
+
+    /// What a document that has no value to sort by reads, if it reads anything: such values are left out of documents. Text and flags that
+    /// are absent come first, as a missing value does.
+    pub const fn reads_without_sort_value(self) -> Option<&'static str> {
+        match self {
+            Self::Text => Some(""),
+            Self::Flag => Some("false"),
+            Self::Number | Self::Optional => None,
         }
     }
 }

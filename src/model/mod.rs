@@ -5,23 +5,35 @@
 mod document;
 mod fallback;
 mod fields;
+mod fleet_object;
+mod fleet_version;
 mod index_name;
 mod json;
 mod names;
 pub mod number;
 mod object;
+mod order;
+mod printer_column;
 mod projection;
+mod quantity;
 mod resource;
+mod spans;
 pub mod told;
 mod version;
 
 pub use document::{CLUSTER_ANNOTATION, Document, FieldValues, MAX_FIELD_VALUE_BYTES, Projector, restore};
 pub use fallback::{Shape, fallback};
 pub use fields::{FieldPath, FieldType, SelectableField};
+pub use fleet_object::{OWN_VERSION_ANNOTATION, with_fleet_version, with_own_version};
+pub use fleet_version::{FleetVersion, InvalidFleetVersion, Run};
 pub use index_name::{IndexName, IndexPrefix, InvalidPrefix};
+pub(crate) use json::Text as JsonText;
 pub use names::{ClusterName, InvalidName, Namespace, StoreName};
 pub use object::{Object, ObjectError};
+pub use order::{sort_field, sort_value, sorted_value};
+pub use printer_column::PrinterColumn;
 pub use projection::{InvalidPath, Projection};
+pub use quantity::Quantity;
 pub use resource::{Gvk, Resource, Scope, Unit};
 pub use version::{InvalidVersion, Version};
 

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use super::Quantity;
+
 /// The fixed-width text of a number: the order of these texts is the order of the numbers.
 pub fn ordered(number: i64) -> String {
     let shifted = number.cast_unsigned() ^ (1 << 63);
@@ -19,8 +21,8 @@ pub fn label_term(key: &str, number: i64) -> String {
 }
 
 /// The term in `search.numbers` for a field's number.
-pub fn field_term(path: &str, number: i64) -> String {
-    format!("{path}={}", ordered(number))
+pub fn field_term(path: &str, number: Quantity) -> String {
+    format!("{path}={}", number.ordered())
 }
 
 /// The largest prefix of `text` that has at most `limit` bytes.

@@ -18,17 +18,23 @@ pub enum TokenError {
         "the continue token belongs to another query; send the parameters of the first page with it, or start again without it"
     )]
     OtherQuery,
+    /// The caller may see more or less than when the first page was asked for, or is somebody else. An HTTP server answers 410, upon which
+    /// clients list again.
+    #[error("what you may see has changed since the first page; start the list again without the continue token")]
+    OtherPermission,
 }
 
 #[derive(Serialize, Deserialize)]
 struct Token {
     query: String,
+    permitted: String,
     cursor: Cursor,
 }
 
 /// The token that continues the query after the cursor. Clients must not look into it.
 pub fn encode(cursor: &Cursor, query: &Query) -> String {
-    let token = serde_json::json!({ "query": fingerprint(query), "cursor": cursor });
+    let token =
+        serde_json::json!({ "query": fingerprint(query), "permitted": hash(&query.permitted.canonical()), "cursor": cursor });
     URL_SAFE_NO_PAD.encode(token.to_string())
 }
 
@@ -36,7 +42,13 @@ pub fn encode(cursor: &Cursor, query: &Query) -> String {
 pub fn decode(text: &str, query: &Query) -> Result<Cursor, TokenError> {
     let json = URL_SAFE_NO_PAD.decode(text).map_err(|_| TokenError::Malformed)?;
     let token: Token = serde_json::from_slice(&json).map_err(|_| TokenError::Malformed)?;
-    if token.query == fingerprint(query) { Ok(token.cursor) } else { Err(TokenError::OtherQuery) }
+    if token.query != fingerprint(query) {
+        return Err(TokenError::OtherQuery);
+    }
+    if token.permitted != hash(&query.permitted.canonical()) {
+        return Err(TokenError::OtherPermission);
+    }
+    Ok(token.cursor)
 }
 
 /// The same for queries that ask for the same in the same order.
@@ -55,7 +67,11 @@ fn fingerprint(query: &Query) -> String {
         query.fields.to_string(),
         query.sort,
     ]);
-    URL_SAFE_NO_PAD.encode(&Sha256::digest(parts.to_string())[..16])
+    hash(&parts.to_string())
+}
+
+fn hash(text: &str) -> String {
+    URL_SAFE_NO_PAD.encode(&Sha256::digest(text)[..16])
 }
 
 #[cfg(test)]
@@ -65,7 +81,7 @@ mod tests {
     use super::*;
     use crate::{
         model::Gvk,
-        query::{ResourceName, Selectable},
+        query::{Grant, Permitted, ResourceName, Selectable},
     };
 
     fn query(labels: &str) -> Query {
@@ -89,6 +105,20 @@ mod tests {
         let other_namespace = Query { namespaces: vec!["web".parse().unwrap()], ..query("a=b") };
         for other in [query("a=c"), descending, other_namespace] {
             assert_eq!(decode(&token, &other), Err(TokenError::OtherQuery));
+        }
+    }
+
+    #[test]
+    fn a_token_continues_only_for_those_who_may_see_the_same() {
+        let namespaces = |names: &[&str]| {
+            let names = names.iter().map(|name| name.parse().unwrap()).collect();
+            Query { permitted: Permitted::Only(vec![Grant::of_namespaces(names)]), ..query("a=b") }
+        };
+        let cursor = Cursor { snapshot: "view".to_owned(), after: Vec::new() };
+        let token = encode(&cursor, &namespaces(&["web", "db"]));
+        assert_eq!(decode(&token, &namespaces(&["db", "web"])), Ok(cursor));
+        for other in [namespaces(&["web"]), namespaces(&["web", "db", "x"]), query("a=b")] {
+            assert_eq!(decode(&token, &other), Err(TokenError::OtherPermission));
         }
     }
 

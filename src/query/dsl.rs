@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use super::{Query, QueryError, Sort, SortKey, field_term, label_number_term, label_term};
+use super::{Grant, Permitted, Query, QueryError, Sort, SortKey, field_term, label_number_term, label_term};
 use crate::selector::{FieldRequirement, FieldTest, LabelRequirement, LabelTest};
 
 /// Clauses of one `bool` query that OpenSearch takes (`indices.query.bool.max_clause_count`).
@@ -69,6 +69,7 @@ pub fn query_clause(query: &Query) -> Result<Value, QueryError> {
     clauses.one_of("cluster", query.clusters.iter().map(ToString::to_string).collect())?;
     clauses.one_of("metadata.namespace", query.namespaces.iter().map(ToString::to_string).collect())?;
     clauses.one_of("metadata.name", query.names.clone())?;
+    clauses.permission(&query.permitted)?;
     for requirement in query.labels.requirements() {
         clauses.label(requirement)?;
     }
@@ -90,6 +91,36 @@ impl Clauses {
     fn one_of(&mut self, field: &str, values: Vec<String>) -> Result<(), QueryError> {
         if !values.is_empty() {
             self.filter.push(any_of(field, values)?);
+        }
+        Ok(())
+    }
+
+    fn permission(&mut self, permitted: &Permitted) -> Result<(), QueryError> {
+        let Permitted::Only(grants) = permitted else { return Ok(()) };
+        let covering: Vec<&Grant> = grants.iter().filter(|grant| !grant.is_empty()).collect();
+        let mut alternatives = Vec::new();
+        for grant in covering {
+            let mut parts = Self::default();
+            parts.one_of("cluster", grant.clusters.iter().flatten().map(ToString::to_string).collect())?;
+            parts.one_of("metadata.namespace", grant.namespaces.iter().flatten().map(ToString::to_string).collect())?;
+            if parts.filter.is_empty() {
+                return Ok(());
+            }
+            alternatives.push(parts.filter);
+        }
+        // OpenSearch counts the clauses of alternatives, too.
+        let found = alternatives.iter().map(Vec::len).sum();
+        if found > MAX_CLAUSES {
+            return Err(QueryError::TooLarge { what: "permissions", found, limit: MAX_CLAUSES });
+        }
+        match alternatives.pop() {
+            None => self.filter.push(json!({ "match_none": {} })),
+            Some(only) if alternatives.is_empty() => self.filter.extend(only),
+            Some(last) => {
+                alternatives.push(last);
+                let should: Vec<Value> = alternatives.into_iter().map(|parts| json!({ "bool": { "filter": parts } })).collect();
+                self.filter.push(json!({ "bool": { "should": should, "minimum_should_match": 1 } }));
+            }
         }
         Ok(())
     }
@@ -275,6 +306,21 @@ mod tests {
         let filter = list("filter").into_iter().skip(2).map(|value| format!("filter {value}"));
         let must_not = list("must_not").into_iter().map(|value| format!("must_not {value}"));
         filter.chain(must_not).collect::<Vec<_>>().join("\n")
+    }
+
+    #[test]
+    fn what_the_caller_may_see_is_part_of_the_query() {
+        let grant = |clusters: &[&str], namespaces: Option<&[&str]>| Grant {
+            clusters: Some(clusters.iter().map(|name| name.parse().unwrap()).collect())
+                .filter(|names: &Vec<_>| !names.is_empty()),
+            namespaces: namespaces.map(|names| names.iter().map(|name| name.parse().unwrap()).collect()),
+        };
+        let seen = |grants: Vec<Grant>| clauses(&Query { permitted: Permitted::Only(grants), ..query("pods", "", "") });
+        insta::assert_snapshot!(seen(vec![grant(&[], Some(&["web", "db"]))]), @r#"filter {"terms":{"metadata.namespace":["web","db"]}}"#);
+        insta::assert_snapshot!(seen(vec![grant(&["a"], Some(&["web"])), grant(&["b"], None)]), @r#"filter {"bool":{"should":[{"bool":{"filter":[{"term":{"cluster":"a"}},{"term":{"metadata.namespace":"web"}}]}},{"bool":{"filter":[{"term":{"cluster":"b"}}]}}],"minimum_should_match":1}}"#);
+        insta::assert_snapshot!(seen(vec![grant(&["a"], Some(&[]))]), @r#"filter {"match_none":{}}"#);
+        insta::assert_snapshot!(seen(Vec::new()), @r#"filter {"match_none":{}}"#);
+        insta::assert_snapshot!(seen(vec![grant(&["a"], Some(&["web"])), grant(&[], None)]), @"");
     }
 
     #[test]

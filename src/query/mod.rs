@@ -6,15 +6,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     model::{ClusterName, MAX_FIELD_VALUE_BYTES, Namespace, Resource},
-    selector::{FieldSelector, LabelSelector},
+    selector::{FieldSelector, InvalidRequirement, LabelSelector},
 };
 
+pub mod aggregate;
+pub mod composite;
 pub mod continue_token;
 pub mod dsl;
+mod permitted;
 mod selectable;
 mod terms;
 
-pub use selectable::{Selectable, UnsupportedField};
+pub use aggregate::{Group, GroupKey, Groups};
+pub use permitted::{Grant, InCluster, Permitted};
+pub use selectable::{Ordered, Selectable, UnsupportedField};
 pub use terms::{field_term, label_number_term, label_term};
 
 /// A query that cannot be answered as asked. An HTTP server answers 400.
@@ -23,6 +28,9 @@ pub enum QueryError {
     /// The kind has no such selectable field.
     #[error(transparent)]
     UnsupportedField(#[from] UnsupportedField),
+    /// No label can have this key.
+    #[error(transparent)]
+    Label(InvalidRequirement),
     /// Documents hold only the first bytes of a longer value.
     #[error("the value of field {path:?} is {bytes} bytes long, and a field selector compares at most {MAX_FIELD_VALUE_BYTES}")]
     ValueTooLong {
@@ -76,6 +84,8 @@ pub struct Query {
     pub namespaces: Vec<Namespace>,
     /// Only these names; empty: all.
     pub names: Vec<String>,
+    /// What of it the caller may see.
+    pub permitted: Permitted,
     /// Label selector; empty: all.
     pub labels: LabelSelector,
     /// Field selector; empty: all.
@@ -112,6 +122,7 @@ impl Query {
             clusters: Vec::new(),
             namespaces: Vec::new(),
             names: Vec::new(),
+            permitted: Permitted::Everything,
             labels: LabelSelector::default(),
             fields: FieldSelector::default(),
             selectable,
@@ -137,6 +148,7 @@ impl Query {
             && allows(&self.clusters, |cluster| cluster.as_str() == object.cluster())
             && allows(&self.namespaces, |namespace| namespace.as_str() == object.namespace())
             && allows(&self.names, |name| name == object.name())
+            && self.permitted.allows(object.cluster(), object.namespace())
             && self.labels.matches(|key| object.label(key))
             && self.fields.matches(|label| self.reads(object, label))
     }

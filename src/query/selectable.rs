@@ -36,6 +36,19 @@ pub struct Selectable {
     open: bool,
 }
 
+/// What objects are ordered or grouped by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ordered {
+    /// The same for all of them.
+    Always(&'static str),
+    /// `metadata.name`
+    Name,
+    /// `metadata.namespace`
+    Namespace,
+    /// A selectable field in `search.sort`.
+    Field(FieldPath, FieldType),
+}
+
 impl Selectable {
     /// What the apiserver supports for a built-in kind, or `metadata.name` and `metadata.namespace` for another one, and the given fields:
     /// `selectableFields` of a custom resource definition, `fieldPaths` of a registry.
@@ -65,6 +78,19 @@ impl Selectable {
                 let supported = self.labels.keys().cloned().collect();
                 Err(UnsupportedField { label: label.to_owned(), supported })
             }
+        }
+    }
+
+    /// What objects are ordered and grouped by when a client names this field; refused where documents hold no single value of it.
+    pub fn ordered(&self, label: &str) -> Result<Ordered, UnsupportedField> {
+        let Some(path) = self.stored_path(label)? else { return Ok(Ordered::Always("")) };
+        match path.as_str() {
+            "metadata.name" => Ok(Ordered::Name),
+            "metadata.namespace" => Ok(Ordered::Namespace),
+            _ => match self.types.get(&path) {
+                Some(kind) => Ok(Ordered::Field(path, *kind)),
+                None => Err(UnsupportedField { label: label.to_owned(), supported: self.labels.keys().cloned().collect() }),
+            },
         }
     }
 

@@ -12,7 +12,7 @@ use kube::core::Version;
 use super::verify::Followed;
 use crate::{
     cluster::discovery::{Offers, Served},
-    model::{ClusterName, Gvk, SelectableField, StoreName},
+    model::{ClusterName, Gvk, PrinterColumn, SelectableField, StoreName},
     query::{ResourceName, Selectable},
     store::Store,
 };
@@ -63,6 +63,8 @@ pub struct Registered {
     pub offers: Offers,
     /// Who holds it.
     pub holdings: BTreeMap<StoreName, Holding>,
+    /// What the first cluster that knows it says of the columns of each version.
+    columns: BTreeMap<Arc<str>, Arc<[PrinterColumn]>>,
 }
 
 /// What one store holds of a resource.
@@ -126,11 +128,19 @@ impl Catalog {
             versions: Vec::new(),
             offers: Offers::default(),
             holdings: BTreeMap::new(),
+            columns: BTreeMap::new(),
         });
         registered.short_names.extend(entry.served.short_names.iter().cloned());
         registered.add_version(&resource.gvk.version);
         registered.add_offers(&entry.served.offers);
         registered.holdings.entry(entry.store.clone()).or_default().add(entry);
+    }
+
+    /// Says how a custom resource is to be shown, if it is registered. Where clusters disagree, the first one counts.
+    pub fn add_columns(&mut self, name: &ResourceName, version: &Arc<str>, columns: &Arc<[PrinterColumn]>) {
+        if let Some(registered) = self.resources.get_mut(name) {
+            registered.columns.entry(Arc::clone(version)).or_insert_with(|| Arc::clone(columns));
+        }
     }
 
     /// The resource of this name.
@@ -204,6 +214,12 @@ impl Registered {
     /// Whether some store holds it for this cluster.
     pub fn is_held_for(&self, cluster: &ClusterName) -> bool {
         self.holdings.values().any(|holding| holding.clusters.contains(cluster))
+    }
+
+    /// The columns of a version, or else of the best version that has any; `None` if nobody knows them.
+    pub fn columns(&self, version: &str) -> Option<Arc<[PrinterColumn]>> {
+        let best = || self.versions.iter().find_map(|version| self.columns.get(version));
+        self.columns.get(version).or_else(best).cloned()
     }
 
     /// What field selectors may name in one store.

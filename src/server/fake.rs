@@ -19,7 +19,7 @@ use crate::{
         source::Loader,
     },
     model::{ClusterName, Gvk, IndexPrefix, Resource, StoreName, Version},
-    query::{Cursor, Hit, Page, Query},
+    query::{Cursor, GroupKey, Groups, Hit, Page, Query},
     store::{Checkpoints, Extent, Generation, Store, StoreError, Visit},
 };
 
@@ -30,6 +30,9 @@ pub(crate) struct Prepared {
     hangs: bool,
     pages: Mutex<VecDeque<Result<Page, StoreError>>>,
     asked: Mutex<Vec<(Query, Option<Cursor>)>>,
+    /// The answer to every aggregation, and what was asked.
+    pub(crate) groups: Groups,
+    pub(crate) counted: Mutex<Vec<(Vec<GroupKey>, usize)>>,
     /// What is stored of any unit, by id.
     pub(crate) documents: Mutex<BTreeMap<String, Version>>,
 }
@@ -92,11 +95,21 @@ impl Store for Prepared {
         self.asked.lock().unwrap().push((query.clone(), from.cloned()));
         self.pages.lock().unwrap().pop_front().unwrap_or_else(|| Ok(Page::default()))
     }
+
+    async fn aggregate(&self, query: &Query, by: &[GroupKey], top: usize) -> Result<Groups, StoreError> {
+        self.asked.lock().unwrap().push((query.clone(), None));
+        self.counted.lock().unwrap().push((by.to_vec(), top));
+        Ok(self.groups.clone())
+    }
 }
 
 impl Prepared {
     pub(crate) fn with(pages: Vec<Result<Page, StoreError>>) -> Arc<Self> {
         Arc::new(Self { pages: Mutex::new(pages.into()), ..Self::default() })
+    }
+
+    pub(crate) fn counting(groups: Groups) -> Arc<Self> {
+        Arc::new(Self { groups, ..Self::default() })
     }
 
     pub(crate) fn hanging() -> Arc<Self> {

@@ -1,4 +1,5 @@
-//! The answer to a list: stored objects, spliced as they are into `<Kind>List`.
+//! The answer to a list: stored objects, spliced as they are into `<Kind>List`, or shown as another
+//! [representation](super::representation) wants it.
 //!
 //! With a limit the answer is one page and a token for the next. Without one it is everything: pages are read from the store
 //! one after another, as fast as the client takes them, so that one request never holds more than one page of
@@ -7,15 +8,24 @@
 
 use std::{sync::Arc, time::Duration, vec};
 
-use axum::body::Body;
-use bytes::{BufMut, Bytes, BytesMut};
+use axum::{body::Body, http::HeaderValue};
+use bytes::Bytes;
 use futures::{Stream, stream::try_unfold};
 use serde_json::json;
 use tokio::time::timeout;
 
-use super::{request::ListRequest, status::ApiError, target::Target};
+use super::{
+    etag,
+    representation::{Representation, Sheet},
+    request::ListRequest,
+    status::ApiError,
+    target::Target,
+};
 use crate::{
-    query::{Cursor, Hit, Page, Query, continue_token},
+    query::{
+        Cursor, Hit, Page, Query,
+        continue_token::{self, TokenError},
+    },
     store::Store,
 };
 
@@ -23,25 +33,49 @@ use crate::{
 const PAGE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Bytes that are collected before they are sent: few writes, little memory.
 const CHUNK_BYTES: usize = 64 * 1024;
+/// Objects of an answer that is made as a whole before it is sent, so that it can have a hash: bounds what hashing costs a request that
+/// nobody repeats, to about half a millisecond.
+const TAGGED_BYTES: usize = 512 * 1024;
 
-/// Asks the store for the first page, and makes a body of it and what follows.
-pub async fn answer(target: Target, request: &ListRequest) -> Result<Body, ApiError> {
+/// The answer to a list.
+#[derive(Debug)]
+pub struct Answer {
+    /// Its bytes, or what makes them.
+    pub body: Body,
+    /// Their media type.
+    pub media_type: &'static str,
+    /// The hash of an answer that is in memory as a whole.
+    pub tag: Option<HeaderValue>,
+}
+
+/// Asks the store for the first page, and makes an answer of it and what follows.
+pub async fn answer(target: Target, request: &ListRequest, representation: Representation) -> Result<Answer, ApiError> {
     let token = request.continue_token.as_deref();
     let from = token.map(|text| continue_token::decode(text, &target.query)).transpose();
-    let cursor = from.map_err(|error| ApiError::bad_request(format!("parameter continue: {error}")))?;
+    let cursor = from.map_err(refused_token)?;
+    let layout = target.layout(representation);
     let mut pages = Pages { store: target.store, query: target.query };
     let first = if target.nothing_to_ask { Page::default() } else { pages.read(cursor.as_ref()).await? };
     let one_page = request.limit.is_some();
     let metadata = if one_page { page_metadata(&first, &pages.query) } else { json!({}) };
-    let head = format!(
-        r#"{{"kind":{kind},"apiVersion":{version},"metadata":{metadata},"items":["#,
-        kind = json!(format!("{}List", target.kind.kind)),
-        version = json!(target.kind.api_version()),
-    );
+    let sheet = layout.sheet(&metadata);
+    let media_type = sheet.media_type();
     let next = if one_page { None } else { first.next };
+    let is_small = next.is_none() && first.items.iter().map(|hit| hit.object.get().len()).sum::<usize>() <= TAGGED_BYTES;
     pages.query.limit = super::target::PAGE;
-    let list = Unsent { head: Some(head), hits: first.items.into_iter(), first_item: true, next, pages };
-    Ok(Body::from_stream(list.chunks()))
+    let list = Unsent { sheet, hits: first.items.into_iter(), next, pages };
+    if is_small {
+        let bytes = list.whole()?;
+        return Ok(Answer { tag: Some(etag::of(&bytes)), body: Body::from(bytes), media_type });
+    }
+    Ok(Answer { body: Body::from_stream(list.chunks()), media_type, tag: None })
+}
+
+fn refused_token(error: TokenError) -> ApiError {
+    match error {
+        TokenError::OtherPermission => ApiError::PermissionChanged,
+        error => ApiError::bad_request(format!("parameter continue: {error}")),
+    }
 }
 
 /// `resourceVersion` is absent: there is none that a watch over the fleet could start from yet.
@@ -68,15 +102,23 @@ impl Pages {
 
 /// What of a list is still to be sent.
 struct Unsent {
-    /// Everything before the first item, until it is sent.
-    head: Option<String>,
+    sheet: Sheet,
     hits: vec::IntoIter<Hit>,
-    first_item: bool,
     next: Option<Cursor>,
     pages: Pages,
 }
 
 impl Unsent {
+    /// All of a list whose only page is here.
+    fn whole(mut self) -> Result<Bytes, ApiError> {
+        let mut bytes = Vec::new();
+        for hit in self.hits {
+            self.sheet.write(&mut bytes, &hit)?;
+        }
+        self.sheet.finish(&mut bytes)?;
+        Ok(bytes.into())
+    }
+
     fn chunks(self) -> impl Stream<Item = Result<Bytes, ApiError>> {
         try_unfold(Some(self), async |state| {
             let Some(mut list) = state else { return Ok(None) };
@@ -87,22 +129,15 @@ impl Unsent {
 
     /// The next bytes, and whether they are the last.
     async fn chunk(&mut self) -> Result<(Bytes, bool), ApiError> {
-        let mut chunk = BytesMut::new();
-        if let Some(head) = self.head.take() {
-            chunk.put(head.as_bytes());
-        }
+        let mut chunk = Vec::with_capacity(CHUNK_BYTES);
         while chunk.len() < CHUNK_BYTES {
             let Some(hit) = self.next_hit().await? else {
-                chunk.put_slice(b"]}\n");
-                return Ok((chunk.freeze(), true));
+                self.sheet.finish(&mut chunk)?;
+                return Ok((chunk.into(), true));
             };
-            if !self.first_item {
-                chunk.put_u8(b',');
-            }
-            self.first_item = false;
-            chunk.put(hit.object.get().as_bytes());
+            self.sheet.write(&mut chunk, &hit)?;
         }
-        Ok((chunk.freeze(), false))
+        Ok((chunk.into(), false))
     }
 
     async fn next_hit(&mut self) -> Result<Option<Hit>, ApiError> {

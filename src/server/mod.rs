@@ -6,18 +6,23 @@
 //!
 //! Only loopback addresses are served: whoever can read the token file may read everything.
 
+pub mod aggregate;
 pub mod auth;
 pub mod caller;
 pub mod catalog;
+mod compression;
 pub mod discovery;
+mod etag;
 pub mod list;
 pub mod listen;
 pub mod percent;
 pub mod proxying;
 pub mod report;
+pub mod representation;
 pub mod request;
 pub mod serve;
 pub mod status;
+pub mod table;
 pub mod target;
 pub mod verify;
 

@@ -10,8 +10,9 @@ use super::{
     status::ApiError,
 };
 use crate::{
-    model::{ClusterName, Namespace, StoreName},
-    selector::{FieldSelector, LabelSelector},
+    model::{ClusterName, FieldPath, Namespace, StoreName},
+    query::{GroupKey, aggregate::MAX_KEYS},
+    selector::{FieldSelector, LabelRequirement, LabelSelector, LabelTest},
 };
 
 /// Our API group, and Karmada's, whose clients find the same paths below it.
@@ -39,6 +40,11 @@ const LATER: [&str; 13] = [
     "shardSelector",
 ];
 
+/// Groups in an answer unless more or fewer are asked for.
+const DEFAULT_TOP: usize = 1_000;
+/// Groups in an answer at most: a few megabytes.
+const MAX_TOP: usize = 10_000;
+
 /// What a request asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ApiRequest {
@@ -48,6 +54,8 @@ pub enum ApiRequest {
     Own(OwnDiscovery),
     /// Objects.
     List(Box<ListRequest>),
+    /// How many objects there are.
+    Aggregate(Box<AggregateRequest>),
     /// Whether the documents of these clusters, or of all if it is empty, are as their objects.
     Verify(Vec<ClusterName>),
 }
@@ -58,7 +66,7 @@ impl ApiRequest {
         match self {
             // It repairs what it finds.
             Self::Verify(_) => "POST",
-            Self::Version | Self::Own(_) | Self::List(_) => "GET",
+            Self::Version | Self::Own(_) | Self::List(_) | Self::Aggregate(_) => "GET",
         }
     }
 }
@@ -121,6 +129,17 @@ pub struct ListRequest {
     pub rewrites_version: bool,
 }
 
+/// Counts of the objects that a list would show.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AggregateRequest {
+    /// Which objects.
+    pub list: ListRequest,
+    /// What they are grouped by; empty: they are one group.
+    pub by: Vec<GroupKey>,
+    /// How many of the largest groups are told.
+    pub top: usize,
+}
+
 /// A kind of store, as Karmada's paths name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Engine {
@@ -168,6 +187,7 @@ pub fn parse(path: &str, query: Option<&str>) -> Result<ApiRequest, ApiError> {
     };
     match request {
         ApiRequest::List(list) => Ok(ApiRequest::List(Box::new(list.with(parameters)?))),
+        ApiRequest::Aggregate(counts) => Ok(ApiRequest::Aggregate(Box::new(counts.with(parameters)?))),
         ApiRequest::Verify(_) => clusters_to_verify(&parameters).map(ApiRequest::Verify),
         discovery => {
             refuse_parameters(&parameters)?;
@@ -204,7 +224,7 @@ fn below_group(path: &str, rest: &[&str]) -> Result<ApiRequest, ApiError> {
             Ok(ListRequest::of(path, native, Some(name))?.boxed())
         }
         ["verify"] => Ok(ApiRequest::Verify(Vec::new())),
-        ["aggregate", ..] => Err(not_yet("aggregate")),
+        ["aggregate", native @ ..] => Ok(ApiRequest::Aggregate(Box::new(AggregateRequest::of(path, native)?))),
         _ => Err(ApiError::NoSuchPath { path: path.to_owned() }),
     }
 }
@@ -275,6 +295,59 @@ impl ListRequest {
             unknown => return Err(unknown_parameter(unknown)),
         }
         Ok(())
+    }
+}
+
+impl AggregateRequest {
+    fn of(path: &str, segments: &[&str]) -> Result<Self, ApiError> {
+        Ok(Self { list: ListRequest::of(path, segments, None)?, by: Vec::new(), top: DEFAULT_TOP })
+    }
+
+    fn with(mut self, parameters: Vec<(String, String)>) -> Result<Self, ApiError> {
+        for (key, value) in parameters {
+            let refused = |problem: String| ApiError::bad_request(format!("parameter {key}: {problem}"));
+            match key.as_str() {
+                "by" => self.by = group_keys(&value).map_err(refused)?,
+                "top" => self.top = top(&value).map_err(refused)?,
+                "limit" | "continue" if !value.is_empty() => {
+                    return Err(refused("counts come in one answer; use top for fewer groups".to_owned()));
+                }
+                _ => self.list.set(&key, &value)?,
+            }
+        }
+        Ok(self)
+    }
+}
+
+fn group_keys(value: &str) -> Result<Vec<GroupKey>, String> {
+    let mut keys = Vec::new();
+    for word in value.split(',').filter(|_| !value.is_empty()) {
+        let key = match (word, word.strip_prefix("label:")) {
+            ("", _) => return Err(format!("{value:?} has an empty item")),
+            ("cluster", _) => GroupKey::Cluster,
+            ("namespace" | "metadata.namespace", _) => GroupKey::Namespace,
+            (_, Some(label)) => {
+                LabelRequirement::new(label, LabelTest::Exists).map_err(|error| error.to_string())?;
+                GroupKey::Label(label.to_owned())
+            }
+            (path, None) => GroupKey::Field(FieldPath::new(path)),
+        };
+        if keys.contains(&key) {
+            return Err(format!("{word} is given twice"));
+        }
+        keys.push(key);
+    }
+    if keys.len() > MAX_KEYS {
+        return Err(format!("{} keys, and at most {MAX_KEYS} are possible", keys.len()));
+    }
+    Ok(keys)
+}
+
+fn top(value: &str) -> Result<usize, String> {
+    match value.parse() {
+        _ if value.is_empty() => Ok(DEFAULT_TOP),
+        Ok(number) if (1..=MAX_TOP).contains(&number) => Ok(number),
+        _ => Err(format!("{value:?} is no whole number from 1 to {MAX_TOP}")),
     }
 }
 
@@ -514,7 +587,7 @@ mod tests {
             format!("{base}/search/api/v1/namespaces/web/pods/p/log"),
             format!("{base}/search/api/v1/namespaces//pods"),
             format!("{base}/clusters/member1"),
-            format!("{base}/aggregate/api/v1/pods"),
+            format!("{base}/aggregate"),
             format!("{base}/verify/member1"),
             format!("{base}/proxying/karmada"),
             format!("{base}/%70roxying/karmada/proxy/api/v1/pods"),
@@ -531,10 +604,36 @@ mod tests {
         400 path "/apis/search.fleetdex.io/v1alpha1/search/api/v1/namespaces/web/pods/p/log": subresource "log" is not in the index, only objects are
         400 path "/apis/search.fleetdex.io/v1alpha1/search/api/v1/namespaces//pods" has an empty segment
         404 the server has nothing at /apis/search.fleetdex.io/v1alpha1/clusters/member1
-        400 aggregate is not supported yet
+        400 path "/apis/search.fleetdex.io/v1alpha1/aggregate" names no resource; it must end with a path such as api/v1/pods or apis/apps/v1/namespaces/default/deployments
         404 the server has nothing at /apis/search.fleetdex.io/v1alpha1/verify/member1
         404 the server has nothing at /apis/search.fleetdex.io/v1alpha1/proxying/karmada
         404 the server has nothing at /apis/search.fleetdex.io/v1alpha1/%70roxying/karmada/proxy/api/v1/pods
+        "#);
+    }
+
+    #[test]
+    fn counts_take_what_they_are_grouped_by_and_the_filters_of_lists() {
+        let path = "/apis/search.fleetdex.io/v1alpha1/aggregate/api/v1/pods";
+        let counts = |query: &str| match parse(path, Some(query)) {
+            Ok(ApiRequest::Aggregate(request)) => *request,
+            other => panic!("{query} is {other:?}"),
+        };
+        let found = counts("by=cluster,namespace,label:x.io/app,status.phase&top=5&labelSelector=a%3Db");
+        let label = GroupKey::Label("x.io/app".to_owned());
+        let phase = GroupKey::Field(FieldPath::new("status.phase"));
+        assert_eq!(found.by, [GroupKey::Cluster, GroupKey::Namespace, label, phase]);
+        assert_eq!((found.top, found.list.labels.to_string().as_str()), (5, "a=b"));
+        assert_eq!((counts("").by, counts("by=&top=").top), (Vec::new(), 1_000));
+        let refused = ["by=cluster,,a", "by=label:-", "by=cluster,cluster", "by=a,b,c,d,e", "top=0", "top=10001", "limit=5"];
+        let messages: Vec<String> = refused.iter().map(|query| message(path, query)).collect();
+        insta::assert_snapshot!(messages.join("\n"), @r#"
+        400 parameter by: "cluster,,a" has an empty item
+        400 parameter by: label key "-" is invalid: must consist of letters, digits, '-', '_' or '.', and start and end with a letter or digit
+        400 parameter by: cluster is given twice
+        400 parameter by: 5 keys, and at most 4 are possible
+        400 parameter top: "0" is no whole number from 1 to 10000
+        400 parameter top: "10001" is no whole number from 1 to 10000
+        400 parameter limit: counts come in one answer; use top for fewer groups
         "#);
     }
 

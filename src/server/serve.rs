@@ -6,28 +6,35 @@ use axum::{
     Router,
     body::Body,
     extract::{Request, State},
-    http::{HeaderMap, HeaderValue, StatusCode, header},
+    http::{HeaderValue, Method, StatusCode, header},
     response::Response,
 };
+use bytes::Bytes;
 use clap::Args;
 use serde_json::value::RawValue;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    aggregate,
     auth::{TOKEN_FILE_VARIABLE, TokenFile, TokenFileError, TokenVerifier, default_token_file},
     caller::Caller,
     catalog::Catalog,
-    discovery, list,
+    compression::{self, Compressible},
+    discovery,
+    etag::{self, Known},
+    list,
     listen::{ListenError, Listener},
     proxying::{self, Members},
-    request::{self, ApiRequest, ListRequest},
+    representation::{Endpoint, Representation},
+    request::{self, AggregateRequest, ApiRequest, ListRequest},
     status::{ApiError, RETRY_AFTER_SECONDS},
     target::target,
     verify,
 };
 use crate::{
     cluster::Clusters,
+    query::Permitted,
     telemetry::{Metrics, Readiness, admin},
 };
 
@@ -127,12 +134,13 @@ pub struct Api {
 
 /// The query API, with open health endpoints.
 pub fn router(api: Api, readiness: Readiness) -> Router {
-    Router::new().fallback(handle).with_state(api).merge(admin::health(readiness))
+    Router::new().fallback(handle).with_state(api).layer(compression::layer()).merge(admin::health(readiness))
 }
 
 async fn handle(State(api): State<Api>, request: Request) -> Response {
     let started = Instant::now();
     let path = request.uri().path().to_owned();
+    let known = Known::of(request.headers());
     let response = match admit(&api, request).await {
         Ok(response) => response,
         Err(error) => {
@@ -140,7 +148,18 @@ async fn handle(State(api): State<Api>, request: Request) -> Response {
             refusal(&error)
         }
     };
+    let response = unless_known(&known, response);
     api.metrics.query_answered(response.status().as_u16(), started.elapsed().as_secs_f64());
+    response
+}
+
+/// An answer that the client has already is not sent again.
+fn unless_known(known: &Known, mut response: Response) -> Response {
+    if response.headers().get(header::ETAG).is_some_and(|tag| known.has(tag)) {
+        *response.status_mut() = StatusCode::NOT_MODIFIED;
+        response.headers_mut().remove(header::CONTENT_TYPE);
+        *response.body_mut() = Body::empty();
+    }
     response
 }
 
@@ -160,55 +179,75 @@ async fn answer(api: &Api, caller: &Caller, request: Request) -> Result<Response
     }
     let wanted = request::parse(request.uri().path(), request.uri().query())?;
     let allowed = wanted.method();
-    if request.method().as_str() != allowed {
+    // The answer to HEAD is that to GET, of which only the head is sent.
+    let method = if request.method() == Method::HEAD { "GET" } else { request.method().as_str() };
+    if method != allowed {
         return Err(ApiError::MethodNotAllowed { method: request.method().to_string(), allowed });
     }
-    check_accept(request.headers())?;
     let catalog = Arc::clone(&api.catalog.borrow());
     match wanted {
-        ApiRequest::Version => Ok(document(discovery::version()?)),
-        ApiRequest::Own(which) => Ok(document(discovery::own(&which)?)),
-        ApiRequest::List(list) => answer_list(&catalog, &list).await,
+        ApiRequest::Version => document(&discovery::version()?, represented(&request, Endpoint::Document)?),
+        ApiRequest::Own(which) => document(&discovery::own(&which)?, represented(&request, Endpoint::Document)?),
+        ApiRequest::List(list) => {
+            let representation = represented(&request, Endpoint::List)?;
+            answer_list(&catalog, &list, representation).await
+        }
+        ApiRequest::Aggregate(counts) => {
+            represented(&request, Endpoint::Document)?;
+            answer_counts(&catalog, &counts).await
+        }
         ApiRequest::Verify(clusters) => Ok(json(StatusCode::OK, verify::answer(&catalog, &clusters)?)),
     }
 }
 
-pub(super) async fn answer_list(catalog: &Catalog, wanted: &ListRequest) -> Result<Response, ApiError> {
-    let found = target(catalog, wanted)?;
-    let warnings: Vec<HeaderValue> = found.warnings.iter().filter_map(|text| warning(text)).collect();
-    let mut response = json(StatusCode::OK, list::answer(found, wanted).await?);
-    for value in warnings {
+fn represented(request: &Request, endpoint: Endpoint) -> Result<Representation, ApiError> {
+    Representation::negotiate(endpoint, request.headers(), request.uri().query())
+}
+
+pub(super) async fn answer_list(catalog: &Catalog, wanted: &ListRequest, representation: Representation) -> Result<Response, ApiError> {
+    let found = target(catalog, wanted, Permitted::Everything)?;
+    let warnings = found.warnings.clone();
+    let response = tagged(list::answer(found, wanted, representation).await?);
+    Ok(with_warnings(response, &warnings))
+}
+
+async fn answer_counts(catalog: &Catalog, wanted: &AggregateRequest) -> Result<Response, ApiError> {
+    let found = target(catalog, &wanted.list, Permitted::Everything)?;
+    let warnings = found.warnings.clone();
+    let groups = aggregate::count(found, wanted).await?;
+    Ok(with_warnings(json(StatusCode::OK, aggregate::answer(&groups, wanted)), &warnings))
+}
+
+pub(super) fn with_warnings(mut response: Response, warnings: &[String]) -> Response {
+    for value in warnings.iter().filter_map(|text| warning(text)) {
         response.headers_mut().append(header::WARNING, value);
     }
-    Ok(response)
+    response
 }
 
 /// `299 - "text"`, as Kubernetes sends warnings. Characters that a header cannot carry become `?`.
-pub(super) fn warning(text: &str) -> Option<HeaderValue> {
+fn warning(text: &str) -> Option<HeaderValue> {
     let plain = |letter: char| if letter.is_ascii_graphic() || letter == ' ' { letter } else { '?' };
     let quoted = text.chars().map(plain).collect::<String>().replace('\\', r"\\").replace('"', r#"\""#);
     HeaderValue::from_str(&format!("299 - \"{quoted}\"")).ok()
 }
 
-/// Only plain JSON is served; clients that prefer a Table or protobuf name JSON as well.
-pub(super) fn check_accept(headers: &HeaderMap) -> Result<(), ApiError> {
-    let ranges = headers.get_all(header::ACCEPT).iter().map(|value| value.to_str().unwrap_or_default());
-    let accepted = ranges.collect::<Vec<_>>().join(",");
-    if accepted.trim().is_empty() || accepted.split(',').any(is_plain_json) {
-        return Ok(());
+/// A document that is no object, as the client wants to read it.
+pub(super) fn document(json_text: &RawValue, representation: Representation) -> Result<Response, ApiError> {
+    let bytes = Bytes::from(representation.document(json_text)?);
+    let tag = Some(etag::of(&bytes));
+    Ok(tagged(list::Answer { body: Body::from(bytes), media_type: representation.encoding.media_type(), tag }))
+}
+
+pub(super) fn tagged(answer: list::Answer) -> Response {
+    let mut response = json(StatusCode::OK, answer.body);
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(answer.media_type));
+    response.headers_mut().insert(header::VARY, HeaderValue::from_static("accept"));
+    if let Some(tag) = answer.tag {
+        response.headers_mut().insert(header::ETAG, tag);
     }
-    Err(ApiError::NotAcceptable(accepted))
-}
-
-fn is_plain_json(range: &str) -> bool {
-    let mut parts = range.split(';').map(str::trim);
-    let is_json = parts.next().is_some_and(|media| matches!(media, "*/*" | "application/*" | "application/json"));
-    is_json && parts.all(|parameter| !parameter.starts_with("as="))
-}
-
-pub(super) fn document(json_text: Box<RawValue>) -> Response {
-    let text: Box<str> = json_text.into();
-    json(StatusCode::OK, Body::from(String::from(text)))
+    response.extensions_mut().insert(Compressible);
+    response
 }
 
 fn refusal(error: &ApiError) -> Response {

@@ -99,11 +99,14 @@ pub enum ApiError {
         allowed: &'static str,
     },
     /// No media type that the client accepts is served.
-    #[error("none of the accepted media types ({0}) is served; accept application/json")]
+    #[error("none of the accepted media types ({0}) is served here; accept application/json or application/yaml")]
     NotAcceptable(String),
     /// A continue token whose snapshot is gone.
     #[error("the continue token has expired; start the list again without it")]
     Expired,
+    /// A continue token of somebody who might see something else.
+    #[error("what you may see has changed since the first page; start the list again without the continue token")]
+    PermissionChanged,
     /// The store is overloaded.
     #[error("{0}; try again")]
     Busy(String),
@@ -152,7 +155,7 @@ impl ApiError {
             Self::MethodNotAllowed { .. } | Self::NotServed(_) => (405, "MethodNotAllowed"),
             Self::NotAcceptable(_) => (406, "NotAcceptable"),
             Self::Ambiguous { .. } | Self::Conflict { .. } => (409, "Conflict"),
-            Self::Expired => (410, "Expired"),
+            Self::Expired | Self::PermissionChanged => (410, "Expired"),
             Self::TooLarge(_) => (413, "RequestEntityTooLarge"),
             Self::UnsupportedMediaType(_) => (415, "UnsupportedMediaType"),
             Self::Busy(_) => (429, "TooManyRequests"),

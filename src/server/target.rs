@@ -2,16 +2,19 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
+use jiff::Timestamp;
 use kube::core::Version;
 
 use super::{
     catalog::{Catalog, Holding, Registered, qualified},
+    representation::{Layout, Representation},
     request::{Engine, ListRequest},
     status::ApiError,
+    table::Table,
 };
 use crate::{
-    model::{ClusterName, Gvk, StoreName},
-    query::{Query, ResourceName, Sort},
+    model::{ClusterName, Gvk, PrinterColumn, StoreName},
+    query::{Permitted, Query, ResourceName, Sort},
     store::Store,
 };
 
@@ -31,14 +34,24 @@ pub struct Target {
     pub query: Query,
     /// The kind of the objects, in the version that the path names.
     pub kind: Gvk,
+    /// The columns of the kind, if it is a custom resource and they are known.
+    pub columns: Option<Arc<[PrinterColumn]>>,
     /// What the client should know about the answer.
     pub warnings: Vec<String>,
     /// None of the clusters asked for holds the resource: the answer is an empty list.
     pub nothing_to_ask: bool,
 }
 
-/// Finds the store that answers a list.
-pub fn target(catalog: &Catalog, request: &ListRequest) -> Result<Target, ApiError> {
+impl Target {
+    /// How its objects are shown.
+    pub fn layout(&self, representation: Representation) -> Layout {
+        let table = || Table::of(&self.kind, self.columns.as_deref());
+        Layout::new(representation, self.kind.clone(), table, Timestamp::now())
+    }
+}
+
+/// Finds the store that answers a list. Whoever may see less than everything gets an answer of nothing more than that.
+pub fn target(catalog: &Catalog, request: &ListRequest, permitted: Permitted) -> Result<Target, ApiError> {
     let native = &request.native;
     let name = ResourceName::new(&native.group, &native.plural);
     let registered = catalog.find(&name).ok_or_else(|| not_selected(catalog, &name))?;
@@ -54,6 +67,7 @@ pub fn target(catalog: &Catalog, request: &ListRequest) -> Result<Target, ApiErr
         resource: name,
         namespaces: request.namespaces.clone(),
         names: request.names.clone(),
+        permitted,
         labels: request.labels.clone(),
         fields: request.fields.clone(),
         selectable: registered.selectable(holding),
@@ -67,6 +81,7 @@ pub fn target(catalog: &Catalog, request: &ListRequest) -> Result<Target, ApiErr
         nothing_to_ask: query.clusters.is_empty() && !request.clusters.is_empty(),
         query,
         kind: Gvk::new(&native.group, &native.version, &registered.kind),
+        columns: registered.columns(&native.version),
         warnings: warnings(catalog, registered, request, holding),
     })
 }

@@ -23,7 +23,7 @@ use super::{
     verify::Followed,
 };
 use crate::{
-    query::Cursor,
+    query::{Cursor, Group, GroupKey, Groups},
     store::StoreError,
     sync::audit::fake::World,
     telemetry::{Metrics, Readiness},
@@ -118,6 +118,26 @@ async fn path_and_parameters_become_the_query() {
     assert_eq!(query.names, ["p-1"]);
     assert_eq!(query.labels.to_string(), "!canary");
     assert_eq!(query.fields.to_string(), "status.phase!=Running");
+}
+
+#[tokio::test]
+async fn counts_are_an_aggregate_of_groups() {
+    let group = |values: [Option<&str>; 2], count| Group { values: values.map(|value| value.map(str::to_owned)).to_vec(), count };
+    let groups = vec![group([Some("member1"), Some("web")], 3), group([Some("member2"), None], 1)];
+    let main = Prepared::counting(Groups { groups, total: 6, others: 2 });
+    let app = app(catalog(main.clone()));
+    let counts = "/apis/search.fleetdex.io/v1alpha1/aggregate";
+    let (code, answer) = fetch(&app, &format!("{counts}/api/v1/pods?by=cluster,label:app&top=2&labelSelector=a")).await;
+    assert_eq!(code, 200);
+    insta::assert_snapshot!(answer, @r#"{"kind":"Aggregate","apiVersion":"search.fleetdex.io/v1alpha1","metadata":{},"by":["cluster","label:app"],"total":6,"others":2,"items":[{"values":["member1","web"],"count":3},{"values":["member2",null],"count":1}]}"#);
+    let asked = vec![GroupKey::Cluster, GroupKey::Label("app".to_owned())];
+    assert_eq!(*main.counted.lock().unwrap(), [(asked, 2)]);
+    assert_eq!(main.asked()[0].0.labels.to_string(), "a");
+    assert_eq!(
+        refusal(&app, &format!("{counts}/api/v1/pods?by=spec.color")).await,
+        "400 BadRequest: parameter by: field label not supported: spec.color; these are: metadata.name, metadata.namespace, spec.host, spec.hostNetwork, spec.nodeName, spec.restartPolicy, spec.schedulerName, spec.serviceAccountName, status.nominatedNodeName, status.phase, status.podIP, status.podIPs"
+    );
+    assert!(refusal(&app, &format!("{counts}/api/v1/secrets")).await.starts_with("404 NotFound: no ResourceRegistry"));
 }
 
 #[tokio::test]
@@ -299,7 +319,79 @@ async fn methods_and_media_types_that_are_not_served_are_statuses_too() {
     assert_eq!(accept(kubectl).await, 200);
     assert_eq!(accept("*/*").await, 200);
     assert_eq!(accept("application/vnd.kubernetes.protobuf").await, 406);
-    assert_eq!(accept("application/json;as=Table;v=v1;g=meta.k8s.io").await, 406);
+    assert_eq!(accept("application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io").await, 406);
+}
+
+#[tokio::test]
+async fn a_table_or_yaml_is_sent_to_who_wants_it() {
+    let fetch_as = async |media: &str| {
+        let main = Prepared::with(vec![Ok(page(&["a"], Some(cursor(1)), None)), Ok(page(&["b"], None, None))]);
+        let mut request = get(&format!("{SEARCH}/api/v1/nodes"));
+        request.headers_mut().insert("accept", media.parse().unwrap());
+        let response = send(&app(catalog(main)), request).await;
+        let media_type = response.headers()["content-type"].to_str().unwrap().to_owned();
+        let bytes = response.into_body().collect().await.unwrap().to_bytes();
+        format!("{media_type}\n{}", String::from_utf8(bytes.to_vec()).unwrap())
+    };
+    let table = fetch_as("application/json;as=Table;v=v1;g=meta.k8s.io,application/json").await;
+    assert!(table.starts_with("application/json\n{\"kind\":\"Table\",\"apiVersion\":\"meta.k8s.io/v1\""), "{table}");
+    assert!(table.contains(r#"["member1","b","Unknown","<none>","<unknown>""#), "{table}");
+    insta::assert_snapshot!(fetch_as("application/yaml").await, @r#"
+    application/yaml
+    kind: NodeList
+    apiVersion: v1
+    metadata: {}
+    items:
+    - metadata:
+        name: a
+    - metadata:
+        name: b
+    "#);
+}
+
+#[tokio::test]
+async fn an_answer_that_the_client_has_already_is_not_sent_again() {
+    let main = Prepared::with((0..4).map(|_| Ok(page(&["a"], None, None))).chain([Ok(page(&["b"], None, None))]).collect());
+    let app = app(catalog(main));
+    let ask = async |path: &str, method: &str, known: &str| {
+        let mut request = get(path);
+        *request.method_mut() = method.parse().unwrap();
+        request.headers_mut().insert("if-none-match", known.parse().unwrap());
+        let response = send(&app, request).await;
+        let tag = response.headers()["etag"].to_str().unwrap().to_owned();
+        (response.status().as_u16(), tag, response.into_body().collect().await.unwrap().to_bytes().len())
+    };
+    let pods = format!("{SEARCH}/api/v1/pods");
+    let (code, tag, length) = ask(&pods, "GET", "").await;
+    assert!(code == 200 && length > 0 && tag.starts_with("W/\""), "{code} {tag} {length}");
+    assert_eq!(ask(&pods, "GET", &tag).await, (304, tag.clone(), 0));
+    assert_eq!(ask(&pods, "HEAD", &tag).await, (304, tag.clone(), 0));
+    assert_eq!(ask(&pods, "GET", "W/\"other\"").await, (200, tag.clone(), length));
+    assert_ne!(ask(&pods, "GET", &tag).await.1, tag, "the objects are others now");
+    let (code, tag, _) = ask("/apis", "GET", "").await;
+    assert_eq!((code, ask("/apis", "GET", &tag).await.0), (200, 304));
+}
+
+#[tokio::test]
+async fn large_answers_are_compressed_for_those_who_can_read_it() {
+    let names: Vec<String> = (0..5_000).map(|number| format!("a-rather-long-name-of-a-pod-{number}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let ask = async |count: usize, accepted: &str| {
+        let main = Prepared::with(vec![Ok(page(&names[..count], None, None))]);
+        let mut request = get(&format!("{SEARCH}/api/v1/pods"));
+        request.headers_mut().insert("accept-encoding", accepted.parse().unwrap());
+        let response = send(&app(catalog(main)), request).await;
+        let encoding = response.headers().get("content-encoding").map(|value| value.to_str().unwrap().to_owned());
+        (encoding, response.into_body().collect().await.unwrap().to_bytes())
+    };
+    let (encoding, plain) = ask(5_000, "identity").await;
+    assert!(encoding.is_none() && plain.len() > 128 * 1024);
+    let (encoding, packed) = ask(5_000, "gzip, deflate, br").await;
+    assert!(encoding.as_deref() == Some("gzip") && packed.len() < plain.len() / 4, "{encoding:?} {}", packed.len());
+    let mut unpacked = Vec::new();
+    std::io::Read::read_to_end(&mut flate2::read::GzDecoder::new(&packed[..]), &mut unpacked).unwrap();
+    assert_eq!(unpacked, plain);
+    assert_eq!(ask(10, "gzip").await.0, None);
 }
 
 /// The config maps of member1, as the plan has them in the store `main`.

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     bulk::{Verdict, Write},
     model::{ClusterName, IndexName, Namespace, Version},
-    query::{Cursor, Page, Query},
+    query::{Cursor, GroupKey, Groups, Page, Query},
 };
 
 #[cfg(test)]
@@ -143,4 +143,7 @@ pub trait Store: Send + Sync {
 
     /// Answers one page of a query; `from` is the cursor of the page before.
     async fn search(&self, query: &Query, from: Option<&Cursor>) -> Result<Page, StoreError>;
+
+    /// Counts the objects of a query in groups, exactly. `top`: how many of the largest groups are told.
+    async fn aggregate(&self, query: &Query, by: &[GroupKey], top: usize) -> Result<Groups, StoreError>;
 }

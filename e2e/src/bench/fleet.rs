@@ -1,29 +1,21 @@
 //! A hundred members, all served by one simulated process: whether twenty broken ones disturb the others, and what a hundred of thirty
 //! kinds each cost while nothing happens.
 
-use std::fs;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use serde_json::{Value, json};
+use anyhow::{Result, ensure};
 
 use super::broken::Broken;
 use super::figures::{Figures, verdict};
+use super::members::{Extent, Members};
 use super::scrape::Scrape;
 use super::{DEADLINE, Sizes};
-use crate::fleet::process::{Process, Start};
-use crate::fleet::{Fleet, unique};
-use crate::http;
-use crate::kubectl::Kubectl;
-use crate::operator::{Operator, OperatorOptions, built_program};
+use crate::fleet::Fleet;
+use crate::operator::{Operator, OperatorOptions};
 use crate::poll::eventually;
 
-/// The registry, the prefix of its indices, and the label of its members.
+/// What everything of this part is called.
 const NAME: &str = "fleet";
-const NAMESPACE: &str = "default";
 /// Pods of each member.
 const PODS: usize = 50;
 /// Kinds of each member that are watched while nothing happens.
@@ -36,20 +28,11 @@ const SLOWER: f64 = 1.1;
 const IDLE_CORES: f64 = 0.05;
 const BYTES_PER_WATCH: f64 = 60e3;
 
-/// The members, and the control plane that they are registered with.
-struct Members {
-    process: Process,
-    ready_file: PathBuf,
-    hub: Kubectl,
-    opensearch: String,
-    urls: Vec<String>,
-}
-
 /// Measures all of it.
 pub async fn measure(fleet: &Fleet, sizes: &Sizes, figures: &mut Figures) -> Result<()> {
     let (all, broken) = (sizes.members, sizes.members / 5);
     println!("a fleet of {all} members, {broken} of them broken …");
-    let members = Members::start(fleet, all).await?;
+    let members = Members::start(fleet, Extent { name: NAME, members: all, kinds: KINDS, pods: PODS }).await?;
     let whole = all - broken;
     members.register(&members.urls[..whole], 0).await?;
     members.apply_registry(1).await?;
@@ -66,7 +49,7 @@ pub async fn measure(fleet: &Fleet, sizes: &Sizes, figures: &mut Figures) -> Res
     let beside = latency(&operator, sizes).await?;
     report_latency(alone, beside, whole, broken, figures);
     members.set_rate(whole, 0).await?;
-    members.remove_registry().await?;
+    members.remove_registries().await?;
     operator.terminate(Duration::from_secs(30)).await?;
 
     idle(fleet, &members, sizes, figures).await?;
@@ -149,124 +132,6 @@ async fn idle(fleet: &Fleet, members: &Members, sizes: &Sizes, figures: &mut Fig
     let text = format!("{:.1} kB; at most {:.0} kB: {}", bytes / 1e3, BYTES_PER_WATCH / 1e3, verdict(bytes <= BYTES_PER_WATCH));
     println!("  memory per watch: {text}");
     figures.line("memory per watch", text);
-    members.remove_registry().await?;
+    members.remove_registries().await?;
     operator.terminate(Duration::from_secs(30)).await.map(drop)
-}
-
-impl Members {
-    async fn start(fleet: &Fleet, count: usize) -> Result<Self> {
-        let name = unique("members");
-        let ready_file = fleet.dir().join(format!("{name}.ready"));
-        let start = Start {
-            program: built_program("apiserver")?,
-            arguments: vec![
-                format!("--clusters={count}"),
-                format!("--kinds={KINDS}"),
-                format!("--objects={PODS}"),
-                format!("--ready-file={}", ready_file.display()),
-            ],
-            folder: fleet.dir().to_owned(),
-            ..Start::default()
-        };
-        let process = Process::new(&name, start, fleet.dir().join(format!("{name}.log")), fleet.process_group());
-        process.spawn()?;
-        let hub = fleet.control_plane().kubectl()?;
-        let opensearch = fleet.opensearch()?.url().to_owned();
-        let mut members = Self { process, ready_file, hub, opensearch, urls: Vec::new() };
-        members.urls = eventually("the simulated API servers answer", DEADLINE, || async { members.addresses() }).await?;
-        Ok(members)
-    }
-
-    fn addresses(&self) -> Result<Vec<String>> {
-        self.process.check_running()?;
-        let lines = fs::read_to_string(&self.ready_file).context("no addresses yet")?;
-        let url = |line: &str| {
-            let ready: Value = serde_json::from_str(line).context("a line of the simulated API servers")?;
-            ready["url"].as_str().map(str::to_owned).context("a line without a URL")
-        };
-        lines.lines().map(url).collect()
-    }
-
-    /// Registers members at these addresses, numbered from `first` on.
-    async fn register(&self, urls: &[String], first: usize) -> Result<()> {
-        let items: Vec<Value> = (first..).zip(urls).flat_map(|(number, url)| registration(number, url)).collect();
-        self.hub.apply(&json!({ "apiVersion": "v1", "kind": "List", "items": items }).to_string()).await.map(drop)
-    }
-
-    /// Asks for so many kinds of every member: pods, and others of which there are no objects.
-    async fn apply_registry(&self, kinds: usize) -> Result<()> {
-        let others = (1..kinds).map(|number| json!({ "apiVersion": "bench.example.com/v1", "kind": format!("Kind{number}") }));
-        let selectors: Vec<Value> = std::iter::once(json!({ "apiVersion": "v1", "kind": "Pod" })).chain(others).collect();
-        let registry = json!({
-            "apiVersion": "search.karmada.io/v1alpha1",
-            "kind": "ResourceRegistry",
-            "metadata": { "name": NAME },
-            "spec": {
-                "targetCluster": { "labelSelector": { "matchLabels": { "bench": NAME } } },
-                "resourceSelectors": selectors,
-                "backendStore": { "openSearch": { "addresses": [self.opensearch], "indexPrefix": NAME, "numberOfReplicas": 0 } },
-            },
-        });
-        self.hub.apply(&registry.to_string()).await.map(drop)
-    }
-
-    async fn until_watching(&self, operator: &Operator, streams: usize) -> Result<()> {
-        eventually("all streams are watching", DEADLINE, || async {
-            self.process.check_running()?;
-            let watching = operator.count_of("fleetdex_units", r#"phase="watching""#).await?;
-            ensure!(watching >= streams as f64, "{watching} of {streams}");
-            Ok(())
-        })
-        .await
-    }
-
-    /// Lets so many members change so often per second.
-    async fn set_rate(&self, members: usize, rate: u32) -> Result<()> {
-        let client = http::client(None)?;
-        for url in &self.urls[..members] {
-            let request = client.post(format!("{url}/churn?rate={rate}")).timeout(Duration::from_secs(5));
-            request.send().await.and_then(reqwest::Response::error_for_status).context("setting the rate of a member")?;
-        }
-        Ok(())
-    }
-
-    /// Deletes the registry with its documents.
-    async fn remove_registry(&self) -> Result<()> {
-        self.hub.run(&["delete", "resourceregistries", NAME, "--wait=false"]).await?;
-        eventually("the registry is gone", DEADLINE, || async {
-            let names = self.hub.run(&["get", "resourceregistries", "-o", "name"]).await?;
-            ensure!(names.trim().is_empty(), "still there: {names}");
-            Ok(())
-        })
-        .await
-    }
-
-    async fn forget(self) -> Result<()> {
-        let label = format!("bench={NAME}");
-        self.hub.run(&["delete", "clusters.cluster.karmada.io", "-l", &label]).await?;
-        self.hub.run(&["delete", "secrets", "-n", NAMESPACE, "-l", &label]).await.map(drop)
-    }
-}
-
-fn registration(number: usize, url: &str) -> [Value; 2] {
-    let name = format!("fleet{number}");
-    let labels = json!({ "bench": NAME });
-    [
-        json!({
-            "apiVersion": "v1", "kind": "Secret",
-            "metadata": { "name": name, "namespace": NAMESPACE, "labels": labels },
-            // Nobody looks at it, but there has to be one.
-            "data": { "token": STANDARD.encode(NAME) },
-        }),
-        json!({
-            "apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster",
-            "metadata": { "name": name, "labels": labels },
-            "spec": {
-                "syncMode": "Push",
-                "apiEndpoint": url,
-                "insecureSkipTLSVerification": true,
-                "secretRef": { "namespace": NAMESPACE, "name": name },
-            },
-        }),
-    ]
 }

@@ -69,6 +69,8 @@ pub struct Totals {
     pub pods: usize,
     /// The newest revision.
     pub revision: u64,
+    /// Requests for pods, lists and watches included.
+    pub pod_requests: u64,
 }
 
 impl Churn {
@@ -105,11 +107,11 @@ impl Churn {
     pub fn totals(&self) -> Totals {
         let state = self.server.lock();
         let pods = state.etcd.table(&"pods".into()).map_or(0, super::store::Table::live);
-        let revision = state.etcd.revision();
+        let (revision, pod_requests) = (state.etcd.revision(), state.pod_requests);
         drop(state);
         let progress = self.progress();
         let milliseconds = u64::try_from(progress.since.elapsed().as_millis()).unwrap_or(u64::MAX);
-        Totals { milliseconds, writes_at_this_rate: progress.done, pods, revision, ..progress.totals.clone() }
+        Totals { milliseconds, writes_at_this_rate: progress.done, pods, revision, pod_requests, ..progress.totals.clone() }
     }
 
     /// Writes at the rate that is set, until it is dropped.

@@ -68,7 +68,11 @@ impl Server {
             None => {}
         }
         let Some(target) = target else { return Ok(discovery::respond(&self.lock().etcd, &request)) };
-        let is_known = self.lock().etcd.tables().any(|(_, table)| target.is_beside(&table.resource));
+        let is_known = {
+            let mut state = self.lock();
+            state.pod_requests += u64::from(&*target.resource.plural == "pods");
+            state.etcd.tables().any(|(_, table)| target.is_beside(&table.resource))
+        };
         if !is_known {
             return Ok(plain(404, "404 page not found\n"));
         }

@@ -33,6 +33,8 @@ pub(super) struct State {
     identities: StdRng,
     /// Another number after each restart: what began before it breaks off.
     pub(super) run: u64,
+    /// Requests for pods so far.
+    pub(super) pod_requests: u64,
     started: Instant,
 }
 
@@ -46,6 +48,7 @@ impl State {
             identities: StdRng::seed_from_u64(options.seed ^ 0x1de7_717e),
             options,
             run: 0,
+            pod_requests: 0,
             started: Instant::now(),
         };
         state.create_namespaces();

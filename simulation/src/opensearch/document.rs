@@ -52,7 +52,7 @@ pub(super) struct Analysis {
 /// Analyses a document. What it adds to the mapping is not among its terms: add it and analyse again, until it adds nothing.
 pub(super) fn analyse(mapping: &Mapping, id: &str, source: &[u8]) -> Result<Analysis, Refusal> {
     let members = parse(source)?;
-    let mut walk = Walk { id, terms: Terms::new(), ignored: Vec::new() };
+    let mut walk = Walk { id, mapping, terms: Terms::new(), ignored: Vec::new() };
     if let Some(key) = members.keys().find(|key| ["_id", "_index", "_source", "_version", "_routing"].contains(&key.as_str())) {
         let reason = format!(
             "Field [{key}] is a metadata field and cannot be added inside a document. Use the index API request parameters."
@@ -83,6 +83,7 @@ fn parse(source: &[u8]) -> Result<Map<String, Value>, Refusal> {
 
 struct Walk<'d> {
     id: &'d str,
+    mapping: &'d Mapping,
     terms: Terms,
     ignored: Vec<Arc<str>>,
 }
@@ -99,7 +100,7 @@ impl Walk<'_> {
             check_key(key)?;
             let (name, below) = key.split_once('.').map_or((key.as_str(), None), |(name, below)| (name, Some(below)));
             match (object.children.get(name), below) {
-                (None, _) => unmapped(object, dynamic, key, value, added)?,
+                (None, _) => unmapped(self.mapping, object, dynamic, (key, value), added)?,
                 (Some(node), None) => self.node(node, dynamic, (name, false), value, added)?,
                 // A name with a dot is a path.
                 (Some(node), Some(below)) => {
@@ -246,7 +247,13 @@ impl Walk<'_> {
     }
 }
 
-fn unmapped(object: &Object, dynamic: Dynamic, key: &str, value: &Value, added: &mut Map<String, Value>) -> Result<(), Refusal> {
+fn unmapped(
+    mapping: &Mapping,
+    object: &Object,
+    dynamic: Dynamic,
+    (key, value): (&str, &Value),
+    added: &mut Map<String, Value>,
+) -> Result<(), Refusal> {
     match dynamic {
         Dynamic::False => {}
         Dynamic::Strict => {
@@ -255,7 +262,9 @@ fn unmapped(object: &Object, dynamic: Dynamic, key: &str, value: &Value, added: 
             return Err(Refusal::new(400, "strict_dynamic_mapping_exception", reason));
         }
         Dynamic::True => {
-            if let Some(definition) = dynamic_definition(value) {
+            let path = if object.path.is_empty() { key.to_owned() } else { format!("{}.{key}", object.path) };
+            let templated = if value.is_null() { None } else { mapping.templated(&path) };
+            if let Some(definition) = templated.or_else(|| dynamic_definition(value)) {
                 let (name, definition) = nested(key, definition);
                 added.insert(name.to_owned(), definition);
             }

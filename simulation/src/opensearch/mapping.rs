@@ -69,7 +69,7 @@ pub(super) struct Mapping {
     root: Object,
 }
 
-const ROOT_PARAMETERS: [&str; 5] = ["dynamic", "properties", "_meta", "enabled", "date_detection"];
+const ROOT_PARAMETERS: [&str; 6] = ["dynamic", "dynamic_templates", "properties", "_meta", "enabled", "date_detection"];
 
 impl Mapping {
     /// A mapping from its definition.
@@ -118,6 +118,17 @@ impl Mapping {
     /// The mapping as answers show it.
     pub fn definition(&self) -> Value {
         Value::Object(self.definition.clone())
+    }
+
+    /// What a template gives to a new field at a path. Only `path_match` with a star at its end is known here.
+    pub fn templated(&self, path: &str) -> Option<Value> {
+        let templates = self.definition.get("dynamic_templates").and_then(Value::as_array);
+        let mut templates = templates.into_iter().flatten().filter_map(Value::as_object).flat_map(Map::values);
+        templates.find_map(|template| {
+            let pattern = template.get("path_match").and_then(Value::as_str)?;
+            let fits = pattern.strip_suffix('*').is_some_and(|prefix| path.starts_with(prefix));
+            fits.then(|| template.get("mapping").cloned()).flatten()
+        })
     }
 
     /// The document's own object.

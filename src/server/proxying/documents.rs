@@ -16,12 +16,13 @@ use axum::{
 };
 use http::{HeaderValue, Method, StatusCode, header, request::Parts};
 use k8s_openapi::apimachinery::pkg::version::Info;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value, json, value::to_raw_value};
 use tokio::time::Instant;
 
 use super::{
     super::{
         discovery,
+        representation::{Endpoint, Representation},
         request::{FleetDiscovery, parameters, refuse_parameters},
         serve,
         status::ApiError,
@@ -106,12 +107,11 @@ pub(super) async fn answer(
         refuse_parameters(&parameters(request.uri.query().unwrap_or_default())?)?;
         if matches!(which, FleetDiscovery::CoreVersions | FleetDiscovery::Groups) && wants_aggregated(request) {
             let document = discovery::aggregated(scope.catalog, *which == FleetDiscovery::CoreVersions)?;
-            let mut response = serve::document(document);
+            let mut response = serve::document(&document, Representation::PLAIN)?;
             response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(AGGREGATED));
             return Ok(response);
         }
-        serve::check_accept(&request.headers)?;
-        Ok(serve::document(discovery::fleet(scope.catalog, which)?))
+        serve::document(&discovery::fleet(scope.catalog, which)?, represented(request)?)
     };
     match *path.as_slice() {
         [] => Ok(value(&roots())),
@@ -120,7 +120,7 @@ pub(super) async fn answer(
         ["apis", group] => fleet(&FleetDiscovery::Group(group.to_owned())),
         ["api", version] => fleet(&FleetDiscovery::Resources { group: String::new(), version: version.to_owned() }),
         ["apis", group, version] => fleet(&FleetDiscovery::Resources { group: group.to_owned(), version: version.to_owned() }),
-        ["version"] => version(scope, cluster),
+        ["version"] => version(scope, cluster, represented(request)?),
         [health] if HEALTH.contains(&health) => Ok(text("ok")),
         ["openapi", "v3"] => Ok(value(&open_api_index(scope))),
         ["openapi", "v2"] => {
@@ -158,6 +158,10 @@ fn wants_aggregated(request: &Parts) -> bool {
     })
 }
 
+fn represented(request: &Parts) -> Result<Representation, ApiError> {
+    Representation::negotiate(Endpoint::Document, &request.headers, request.uri.query())
+}
+
 fn roots() -> Value {
     json!({ "paths": ["/api", "/apis", "/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"] })
 }
@@ -173,12 +177,14 @@ fn text(content: &'static str) -> Response {
 }
 
 /// The oldest version of the members: clients do what a server of that version can do.
-fn version(scope: &Scope<'_>, cluster: Option<&ClusterName>) -> Result<Response, ApiError> {
+fn version(scope: &Scope<'_>, cluster: Option<&ClusterName>, representation: Representation) -> Result<Response, ApiError> {
     let states = scope.members().forwarder.clients.states();
     let members = states.iter().filter(|(name, _)| cluster.is_none_or(|only| only == *name));
     let versions = members.filter_map(|(_, state)| state.kubernetes_version.as_deref());
     let oldest = versions.filter_map(|text| Some((numbers(text)?, text))).min();
-    let Some(((major, minor, _), git_version)) = oldest else { return Ok(serve::document(discovery::version()?)) };
+    let Some(((major, minor, _), git_version)) = oldest else {
+        return serve::document(&discovery::version()?, representation);
+    };
     let info = Info {
         major: major.to_string(),
         minor: minor.to_string(),
@@ -186,8 +192,8 @@ fn version(scope: &Scope<'_>, cluster: Option<&ClusterName>) -> Result<Response,
         platform: format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH),
         ..Info::default()
     };
-    let document = serde_json::to_value(&info).map_err(|error| ApiError::Internal(format!("the version: {error}")))?;
-    Ok(value(&document))
+    let document = to_raw_value(&info).map_err(|error| ApiError::Internal(format!("the version: {error}")))?;
+    serve::document(&document, representation)
 }
 
 /// The numbers of `v1.36.3+more`.

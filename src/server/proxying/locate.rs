@@ -9,13 +9,13 @@ use super::{
         catalog::{Catalog, Registered},
         request::{ListRequest, NativePath},
         status::ApiError,
-        target::target,
+        target::{Target, target},
     },
     request::ResourceInfo,
 };
 use crate::{
     model::ClusterName,
-    query::{Hit, ResourceName},
+    query::{Hit, Permitted, ResourceName},
 };
 
 /// How long a store may take to find a name.
@@ -33,7 +33,7 @@ pub async fn locate(catalog: &Catalog, info: &ResourceInfo, chosen: &[ClusterNam
     let stores = registered(catalog, info).map(|registered| registered.holdings.keys().cloned().collect::<Vec<_>>());
     let mut found: Vec<Hit> = Vec::new();
     for store in stores.unwrap_or_default() {
-        let wanted = target(catalog, &ListRequest { store: Some(store), ..question(info, chosen) })?;
+        let wanted = target(catalog, &ListRequest { store: Some(store), ..question(info, chosen) }, Permitted::Everything)?;
         if wanted.nothing_to_ask {
             continue;
         }
@@ -49,10 +49,10 @@ pub async fn locate(catalog: &Catalog, info: &ResourceInfo, chosen: &[ClusterNam
     Ok(found)
 }
 
-/// Whether the resource can be asked of the clusters: the error that a list of it would give, if not.
-pub fn check(catalog: &Catalog, info: &ResourceInfo, chosen: &[ClusterName]) -> Result<(), ApiError> {
+/// What a list of the resource in the clusters would be: an error if there could be none.
+pub fn check(catalog: &Catalog, info: &ResourceInfo, chosen: &[ClusterName]) -> Result<Target, ApiError> {
     let path_cluster = chosen.first().filter(|_| chosen.len() == 1).cloned();
-    target(catalog, &ListRequest { path_cluster, ..question(info, chosen) }).map(drop)
+    target(catalog, &ListRequest { path_cluster, ..question(info, chosen) }, Permitted::Everything)
 }
 
 fn question(info: &ResourceInfo, chosen: &[ClusterName]) -> ListRequest {

@@ -20,6 +20,7 @@ use std::sync::Arc;
 
 use axum::{body::Body, extract::Request, response::Response};
 use http::{HeaderValue, Method, StatusCode, header};
+use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
 use self::{
@@ -33,9 +34,11 @@ use super::{
     caller::Caller,
     catalog::{Catalog, qualified},
     percent::decode_query,
+    representation::{Endpoint, Form, Representation},
     request::list_of_fleet,
     serve::{self, Api},
     status::ApiError,
+    target::Target,
 };
 use crate::{
     cluster::Clusters,
@@ -112,111 +115,128 @@ impl Scope<'_> {
     }
 
     async fn resource(&self, cluster: Option<ClusterName>, info: &ResourceInfo, request: Request) -> Result<Response, ApiError> {
-        let path = request.uri().path().to_owned();
         if matches!(info.verb, Verb::List | Verb::Watch) {
-            serve::check_accept(request.headers())?;
-            let list = list_of_fleet(&path, &info.segments(), cluster, request.uri().query())?;
-            return serve::answer_list(self.catalog, &list).await;
+            let representation = Representation::negotiate(Endpoint::List, request.headers(), request.uri().query())?;
+            let list = list_of_fleet(request.uri().path(), &info.segments(), cluster, request.uri().query())?;
+            return serve::answer_list(self.catalog, &list, representation).await;
         }
         let (chosen, query) = chosen(cluster, info, request.uri().query())?;
-        locate::check(self.catalog, info, &chosen)?;
+        let target = locate::check(self.catalog, info, &chosen)?;
+        let onward = Onward { scope: self, info, target, query };
         match (info.verb, chosen.as_slice()) {
             (Verb::DeleteCollection, _) => Err(ApiError::NotServed(format!(
                 "deleting {} of many clusters at once is not served; delete them by name, or ask the cluster itself",
                 qualified(&ResourceName::new(&info.group, &info.plural))
             ))),
-            (Verb::Create, [one]) if info.name.is_none() => {
-                let to = self.destination(one.clone(), info, &query);
-                self.forward(to, info, request, None).await
-            }
+            (Verb::Create, [one]) if info.name.is_none() => onward.send(one, request, None).await,
             (Verb::Create, _) if info.name.is_none() => {
                 Err(ApiError::NotServed(format!("an object is created in one cluster: {HOW_TO_CHOOSE}")))
             }
-            _ => self.named(info, &chosen, &query, request).await,
+            // No need for it to be in the index, which may not have heard of it yet.
+            (Verb::Get, [one]) if info.subresource.is_some() => onward.send(one, request, None).await,
+            (verb, [one]) if verb != Verb::Get => onward.send(one, request, None).await,
+            _ => onward.to_holder(&chosen, request).await,
         }
     }
+}
 
-    /// What concerns one object.
-    async fn named(
-        &self,
-        info: &ResourceInfo,
-        chosen: &[ClusterName],
-        query: &str,
-        request: Request,
-    ) -> Result<Response, ApiError> {
-        let found = match chosen {
-            // No need to be in the index, which may not have heard of it yet.
-            [one] if info.verb != Verb::Get || info.subresource.is_some() => {
-                let to = self.destination(one.clone(), info, query);
-                return self.forward(to, info, request, None).await;
-            }
-            _ => locate::locate(self.catalog, info, chosen).await?,
-        };
+/// A request about one object, on its way to a member.
+struct Onward<'o> {
+    scope: &'o Scope<'o>,
+    info: &'o ResourceInfo,
+    target: Target,
+    query: String,
+}
+
+impl Onward<'_> {
+    /// Sends the request to the one cluster that has the object.
+    async fn to_holder(&self, chosen: &[ClusterName], request: Request) -> Result<Response, ApiError> {
+        let found = locate::locate(self.scope.catalog, self.info, chosen).await?;
+        let (group, plural) = (self.info.group.clone(), self.info.plural.clone());
+        let name = self.info.name.clone().unwrap_or_default();
         match (found.as_slice(), chosen) {
-            ([hit], _) => {
-                let to = self.destination(hit.cluster.clone(), info, query);
-                self.forward(to, info, request, Some(hit)).await
+            ([hit], _) => self.send(&hit.cluster, request, Some(hit)).await,
+            ([], [one]) => self.send(one, request, None).await,
+            ([], _) => Err(ApiError::NoSuchObject { group, plural, name }),
+            (several, _) => {
+                let clusters = several.iter().map(|hit| hit.cluster.clone()).collect();
+                Err(ApiError::Ambiguous { group, plural, name, clusters, remedy: HOW_TO_CHOOSE.to_owned() })
             }
-            ([], [one]) => {
-                let to = self.destination(one.clone(), info, query);
-                self.forward(to, info, request, None).await
-            }
-            ([], _) => Err(ApiError::NoSuchObject {
-                group: info.group.clone(),
-                plural: info.plural.clone(),
-                name: info.name.clone().unwrap_or_default(),
-            }),
-            (several, _) => Err(ApiError::Ambiguous {
-                group: info.group.clone(),
-                plural: info.plural.clone(),
-                name: info.name.clone().unwrap_or_default(),
-                clusters: several.iter().map(|hit| hit.cluster.clone()).collect(),
-                remedy: HOW_TO_CHOOSE.to_owned(),
-            }),
         }
     }
 
-    fn destination(&self, cluster: ClusterName, info: &ResourceInfo, query: &str) -> Destination {
-        let mark = if query.is_empty() { "" } else { "?" };
-        let who = impersonation(self.caller, self.catalog.is_local());
-        Destination { cluster, who, uri: format!("{}{mark}{query}", info.path()) }
-    }
-
-    /// Sends a request on; `indexed` is what the index holds of the object.
-    async fn forward(
-        &self,
-        to: Destination,
-        info: &ResourceInfo,
-        request: Request,
-        indexed: Option<&Hit>,
-    ) -> Result<Response, ApiError> {
-        let forwarder = &self.members().forwarder;
-        let query = to.uri.split_once('?').map_or("", |(_, query)| query);
-        let manner = Manner::of(info, request.headers(), query);
+    /// Sends the request to a cluster; `indexed` is what the index holds of the object.
+    async fn send(&self, cluster: &ClusterName, request: Request, indexed: Option<&Hit>) -> Result<Response, ApiError> {
+        let forwarder = &self.scope.members().forwarder;
+        let mark = if self.query.is_empty() { "" } else { "?" };
+        let who = impersonation(self.scope.caller, self.scope.catalog.is_local());
+        let to = Destination { cluster: cluster.clone(), who, uri: format!("{}{mark}{}", self.info.path(), self.query) };
+        let manner = Manner::of(self.info, request.headers(), &self.query);
         if manner == Manner::Session {
             return Ok(forwarder.session(&to, request).await?);
         }
         let (head, body) = request.into_parts();
         let body = axum::body::to_bytes(body, MAX_BODY).await;
-        let body =
-            body.map_err(|error| ApiError::TooLarge(format!("the body is cut short, or over {MAX_BODY} bytes: {error}")))?;
+        let body = body.map_err(|error| ApiError::TooLarge(format!("the body is cut short, or over {MAX_BODY} bytes: {error}")))?;
         if let Manner::Stream { endless } = manner {
             let accept = head.headers.get(header::ACCEPT).cloned().unwrap_or(HeaderValue::from_static("*/*"));
             let headers = headers::to_member(&head.headers, &accept);
             return Ok(forwarder.stream(&to, &head.method, headers, body, endless).await?);
         }
-        serve::check_accept(&head.headers)?;
+        let endpoint = if self.info.subresource.is_none() { Endpoint::Object } else { Endpoint::Document };
+        let representation = Representation::negotiate(endpoint, &head.headers, head.uri.query())?;
         let media_type = head.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-        let kind = body_kind(&head.method, info, media_type);
-        let body = body::rewrite(kind, media_type, &body, &|_| None).map_err(|error| refused_body(info, error))?;
+        let kind = body_kind(&head.method, self.info, media_type);
+        let body = body::rewrite(kind, media_type, &body, &|_| None).map_err(|error| refused_body(self.info, error))?;
         let asked = forwarder.ask(&to, &head.method, headers::to_member(&head.headers, &JSON), body.into()).await;
         match (asked, indexed) {
-            (Ok(answer), _) => told(&to.cluster, answer),
-            (Err(error), Some(hit)) if info.verb == Verb::Get && info.subresource.is_none() && error.is_unreachable() => {
-                from_index(hit, &error)
-            }
+            (Ok(answer), _) => self.told(cluster, answer, representation),
+            (Err(error), Some(hit)) if self.is_plain_get() && error.is_unreachable() => self.from_index(hit, &error, representation),
             (Err(error), _) => Err(error.into()),
         }
+    }
+
+    fn is_plain_get(&self) -> bool {
+        self.info.verb == Verb::Get && self.info.subresource.is_none()
+    }
+
+    /// A member's answer as the caller is told it.
+    fn told(&self, cluster: &ClusterName, answer: Answer, representation: Representation) -> Result<Response, ApiError> {
+        if !answer.status.is_success() || !answer.is_json() || answer.body.is_empty() {
+            return Ok(answer.into_response());
+        }
+        let garbled = |error: &dyn std::fmt::Display| ApiError::Unavailable(format!("cluster {cluster} answers no JSON: {error}"));
+        let text = std::str::from_utf8(&answer.body).map_err(|error| garbled(&error))?;
+        let object = tell(text, &Told { cluster, version: None, from_index: None }).map_err(|error| garbled(&error))?;
+        let mut headers = answer.headers.clone();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(representation.encoding.media_type()));
+        let body = self.laid_out(cluster, object, representation)?.into();
+        Ok(Answer { status: answer.status, headers, body }.into_response())
+    }
+
+    /// The next best answer, marked as such.
+    fn from_index(&self, hit: &Hit, why: &ForwardError, representation: Representation) -> Result<Response, ApiError> {
+        let why = why.to_string();
+        let told = Told { cluster: &hit.cluster, version: None, from_index: Some(&why) };
+        let object = tell(hit.object.get(), &told).map_err(|error| ApiError::Internal(format!("an object of the index: {error}")))?;
+        let body = Body::from(self.laid_out(&hit.cluster, object, representation)?);
+        let mut response = serve::json(StatusCode::OK, body);
+        let media_type = HeaderValue::from_static(representation.encoding.media_type());
+        response.headers_mut().insert(header::CONTENT_TYPE, media_type);
+        Ok(serve::with_warnings(response, &[format!("{why}; this is the object as it was last seen")]))
+    }
+
+    /// An object as the client wants to see it. What is of another kind than the resource, such as a `Status`, is shown as it is.
+    fn laid_out(&self, cluster: &ClusterName, object: Box<RawValue>, representation: Representation) -> Result<Vec<u8>, ApiError> {
+        #[derive(serde::Deserialize)]
+        struct Typed {
+            kind: Option<String>,
+        }
+        let kind = serde_json::from_str::<Typed>(object.get()).ok().and_then(|typed| typed.kind);
+        if self.info.subresource.is_some() || kind.as_deref() != Some(&*self.target.kind.kind) {
+            return Representation { form: Form::Whole, ..representation }.document(&object);
+        }
+        self.target.layout(representation).object(&Hit { cluster: cluster.clone(), object }, true)
     }
 }
 
@@ -285,31 +305,6 @@ fn refused_body(info: &ResourceInfo, error: BodyError) -> ApiError {
             problem: error.to_string(),
         },
     }
-}
-
-/// A member's answer as the caller is told it.
-fn told(cluster: &ClusterName, answer: Answer) -> Result<Response, ApiError> {
-    if !answer.status.is_success() || !answer.is_json() || answer.body.is_empty() {
-        return Ok(answer.into_response());
-    }
-    let garbled = |error: &dyn std::fmt::Display| ApiError::Unavailable(format!("cluster {cluster} answers no JSON: {error}"));
-    let text = std::str::from_utf8(&answer.body).map_err(|error| garbled(&error))?;
-    let object = tell(text, &Told { cluster, version: None, from_index: None }).map_err(|error| garbled(&error))?;
-    let text: Box<str> = object.into();
-    Ok(Answer { body: String::from(text).into(), ..answer }.into_response())
-}
-
-/// The next best answer, marked as such.
-fn from_index(hit: &Hit, why: &ForwardError) -> Result<Response, ApiError> {
-    let why = why.to_string();
-    let told = Told { cluster: &hit.cluster, version: None, from_index: Some(&why) };
-    let object = tell(hit.object.get(), &told).map_err(|error| ApiError::Internal(format!("an object of the index: {error}")))?;
-    let text: Box<str> = object.into();
-    let mut response = serve::json(StatusCode::OK, Body::from(String::from(text)));
-    if let Some(value) = serve::warning(&format!("{why}; this is the object as it was last seen")) {
-        response.headers_mut().append(header::WARNING, value);
-    }
-    Ok(response)
 }
 
 #[cfg(test)]

@@ -1,25 +1,27 @@
 //! What a query asks of terms: the same as its translation for OpenSearch (`query::dsl`) asks of keywords.
 
-use std::collections::BTreeSet;
+use std::{borrow::Cow, collections::BTreeSet};
 
 use super::{
     document::Document,
     terms::{NAMESPACE, Term, label_key},
 };
 use crate::{
-    model::number::parse_integer,
-    query::{Query, QueryError, Selectable, dsl::MAX_LIMIT},
+    model::{ClusterName, number::parse_integer},
+    query::{InCluster, Permitted, Query, QueryError, Selectable, dsl::MAX_LIMIT},
     selector::{FieldRequirement, FieldTest, LabelRequirement, LabelTest},
 };
 
 /// A query's conditions on the documents of its resource, all of which have to hold.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Filter {
     conditions: Vec<Condition>,
+    /// What the caller may see differs between clusters.
+    permitted: Permitted,
 }
 
 /// One condition.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Condition {
     /// What a document has to have, or must not have.
     pub(super) test: Test,
@@ -30,7 +32,7 @@ pub(super) struct Condition {
 }
 
 /// Whether a document has a term.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Test {
     /// A key with one of some values.
     Value { key: String, values: BTreeSet<String> },
@@ -55,7 +57,7 @@ impl Filter {
             return Err(QueryError::TooLarge { what: "objects in one page", found: query.limit, limit: MAX_LIMIT });
         }
         query.check()?;
-        let mut filter = Self::default();
+        let mut filter = Self { permitted: query.permitted.clone(), ..Self::default() };
         if !query.namespaces.is_empty() {
             let values = query.namespaces.iter().map(ToString::to_string).collect();
             filter.require(Test::Value { key: NAMESPACE.to_owned(), values });
@@ -72,12 +74,27 @@ impl Filter {
         Ok(filter)
     }
 
+    /// The conditions on the documents of one cluster; nothing if none of them may be seen.
+    pub(super) fn in_cluster(&self, cluster: &ClusterName) -> Option<Cow<'_, Self>> {
+        let namespaces = match self.permitted.in_cluster(cluster) {
+            InCluster::Nothing => return None,
+            InCluster::Everything => return Some(Cow::Borrowed(self)),
+            InCluster::Namespaces(names) => names.into_iter().map(str::to_owned).collect(),
+        };
+        let mut narrowed = self.clone();
+        narrowed.require(Test::Value { key: NAMESPACE.to_owned(), values: namespaces });
+        Some(Cow::Owned(narrowed))
+    }
+
     pub(super) fn conditions(&self) -> &[Condition] {
         &self.conditions
     }
 
     /// Whether all of it holds for a document.
     pub(super) fn matches(&self, document: &Document) -> bool {
+        if !self.permitted.allows(document.origin.cluster.as_str(), document.namespace()) {
+            return false;
+        }
         if self.conditions.is_empty() {
             return true;
         }

@@ -154,8 +154,11 @@ impl Generations {
     pub(super) fn select(&self, query: &Query, filter: &Filter) -> Vec<Selected> {
         let is_asked = |cluster: &ClusterName| query.clusters.is_empty() || query.clusters.contains(cluster);
         let live = self.held.values().filter(|held| held.generation.live && is_asked(&held.generation.cluster));
-        let tables = live.filter_map(|held| held.contents.table(&query.resource));
-        tables.map(|table| table.select(filter, query.limit)).collect()
+        let select = |held: &Held| {
+            let permitted = filter.in_cluster(&held.generation.cluster)?;
+            Some(held.contents.table(&query.resource)?.select(&permitted, query.limit))
+        };
+        live.filter_map(select).collect()
     }
 
     /// Every document of a generation, as of now.

@@ -4,6 +4,7 @@
 //! with its process. Reading and packing happen before anything is locked; a write holds the lock for some hundred documents at a time, and
 //! a page of an answer is read from a frozen view without it.
 
+mod aggregate;
 mod codec;
 mod contents;
 mod document;
@@ -25,6 +26,7 @@ use std::{
 use async_trait::async_trait;
 
 use self::{
+    aggregate::Counter,
     codec::{Codec, Packer, Unpacker},
     contents::Change,
     document::{Document, Place},
@@ -39,7 +41,7 @@ use super::{Checkpoints, Extent, Generation, Store, StoreError, Visit};
 use crate::{
     bulk::{Verdict, Write},
     model::ClusterName,
-    query::{Cursor, Hit, Page, Query},
+    query::{Cursor, GroupKey, Groups, Hit, Page, Query, QueryError, aggregate::grouped},
 };
 
 pub use self::log::{Event, EventKind, TooOld, Watch, WatchError};
@@ -199,6 +201,13 @@ impl Shared {
         Ok((Page { items: hits(&documents)?, next, remaining }, sequence))
     }
 
+    fn count(&self, query: &Query, by: &[GroupKey], top: usize) -> Result<Groups, QueryError> {
+        let filter = Filter::new(query)?;
+        let keys = grouped(query, by)?;
+        let selected = self.read().select(query, &filter);
+        Counter::new(&keys).count(&selected, top)
+    }
+
     fn next_page(&self, query: &Query, cursor: &Cursor) -> Result<(Page, u64), StoreError> {
         let view = self.views.find(cursor).ok_or(StoreError::Expired)?;
         let after = Place::from_cursor(&cursor.after).ok_or(StoreError::Expired)?;
@@ -316,6 +325,12 @@ impl Store for Memory {
 
     async fn search(&self, query: &Query, from: Option<&Cursor>) -> Result<Page, StoreError> {
         self.list(query, from).await.map(|(page, _)| page)
+    }
+
+    async fn aggregate(&self, query: &Query, by: &[GroupKey], top: usize) -> Result<Groups, StoreError> {
+        let (shared, query, by) = (Arc::clone(&self.shared), query.clone(), by.to_vec());
+        let counted = blocking(move || shared.count(&query, &by, top)).await?;
+        counted.map_err(|error| StoreError::Invalid(error.to_string()))
     }
 }
 

@@ -17,7 +17,7 @@ use crate::{
     bulk::{self, Encoded, Verdict, Write},
     model::{ClusterName, FieldPath, IndexPrefix, restore},
     query::{
-        Cursor, Hit, Page, Query,
+        Cursor, GroupKey, Groups, Hit, Page, Query,
         dsl::{self, Paging, Snapshot},
     },
     store::{Checkpoints, Extent, Generation, Store, StoreError, Visit},
@@ -67,6 +67,7 @@ pub(super) struct SearchAnswer {
     pub(super) pit_id: Option<String>,
     #[serde(default)]
     pub(super) hits: Hits,
+    pub(super) aggregations: Option<Value>,
 }
 
 #[derive(Deserialize)]
@@ -76,14 +77,14 @@ pub(super) struct Shards {
 
 #[derive(Deserialize, Default)]
 pub(super) struct Hits {
-    total: Option<Total>,
+    pub(super) total: Option<Total>,
     #[serde(default)]
     pub(super) hits: Vec<RawHit>,
 }
 
 #[derive(Deserialize)]
-struct Total {
-    value: u64,
+pub(super) struct Total {
+    pub(super) value: u64,
 }
 
 #[derive(Deserialize)]
@@ -150,7 +151,7 @@ impl Engine {
     }
 
     /// Where a query looks: the aliases of its clusters, or the alias over all.
-    fn target(&self, query: &Query) -> String {
+    pub(super) fn target(&self, query: &Query) -> String {
         if query.clusters.is_empty() {
             return self.options.prefix.as_str().to_owned();
         }
@@ -273,6 +274,10 @@ impl Store for Engine {
         let Some(cursor) = from else { return self.first_page(query).await };
         let answer = self.page(query, "/_search", Some(&cursor.snapshot), &cursor.after, false).await?;
         self.finish_page(answer, query.limit, cursor.snapshot.clone()).await
+    }
+
+    async fn aggregate(&self, query: &Query, by: &[GroupKey], top: usize) -> Result<Groups, StoreError> {
+        self.count_groups(query, by, top).await
     }
 }
 

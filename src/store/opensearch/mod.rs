@@ -1,5 +1,6 @@
 //! The OpenSearch engine: one index per cluster and generation behind an alias, external versions, PIT reads.
 
+mod aggregate;
 mod checkpoints;
 mod client;
 mod engine;

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use crate::model::{FieldPath, IndexPrefix, MAX_FIELD_VALUE_BYTES};
 
 /// Grows with every change of the mapping that older indices do not have.
-pub const MAPPING_VERSION: u32 = 1;
+pub const MAPPING_VERSION: u32 = 2;
 
 /// Settings of the indices, as a registry may set them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,6 +71,11 @@ pub fn mappings(fields: &[FieldPath]) -> Value {
     let date = || json!({ "type": "date", "ignore_malformed": true });
     let mut mapping = json!({
         "dynamic": false,
+        // Only ever sorted and grouped by, and never looked for.
+        "dynamic_templates": [{ "sort": {
+            "path_match": "search.sort.*",
+            "mapping": { "type": "keyword", "ignore_above": 2 * MAX_FIELD_VALUE_BYTES, "index": false },
+        } }],
         "properties": {
             "apiVersion": keyword(),
             "kind": keyword(),
@@ -84,6 +89,8 @@ pub fn mappings(fields: &[FieldPath]) -> Value {
                     "labelKeys": { "type": "keyword" },
                     "fields": { "type": "keyword", "ignore_above": 8191 },
                     "numbers": { "type": "keyword", "ignore_above": 8191 },
+                    // The fields of the kinds that there are, custom ones included: few, and one level.
+                    "sort": { "type": "object", "dynamic": true },
                     "owners": keyword(),
                     "rejected": { "type": "keyword", "ignore_above": 8191 },
                     "indexedAt": { "type": "date" },

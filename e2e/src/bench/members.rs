@@ -1,0 +1,199 @@
+//! Many members, all served by one simulated process, and the registries of them.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+use super::DEADLINE;
+use crate::fleet::process::{Process, Start};
+use crate::fleet::{Fleet, unique};
+use crate::http;
+use crate::kubectl::Kubectl;
+use crate::operator::{Operator, built_program};
+use crate::poll::eventually;
+
+const NAMESPACE: &str = "default";
+
+/// How many members there are, and what each of them has.
+#[derive(Debug, Clone, Copy)]
+pub struct Extent {
+    /// The registry, the prefix of its indices, and the label of the members.
+    pub name: &'static str,
+    /// How many there are.
+    pub members: usize,
+    /// Kinds of each, besides the usual ones.
+    pub kinds: usize,
+    /// Pods of each.
+    pub pods: usize,
+}
+
+/// The members, and the control plane that they are registered with.
+#[derive(Debug)]
+pub struct Members {
+    extent: Extent,
+    process: Process,
+    ready_file: PathBuf,
+    hub: Kubectl,
+    opensearch: String,
+    /// Their addresses.
+    pub urls: Vec<String>,
+}
+
+impl Members {
+    /// Starts them; none is registered.
+    pub async fn start(fleet: &Fleet, extent: Extent) -> Result<Self> {
+        let name = unique("members");
+        let ready_file = fleet.dir().join(format!("{name}.ready"));
+        let start = Start {
+            program: built_program("apiserver")?,
+            arguments: vec![
+                format!("--clusters={}", extent.members),
+                format!("--kinds={}", extent.kinds),
+                format!("--objects={}", extent.pods),
+                format!("--ready-file={}", ready_file.display()),
+            ],
+            folder: fleet.dir().to_owned(),
+            ..Start::default()
+        };
+        let process = Process::new(&name, start, fleet.dir().join(format!("{name}.log")), fleet.process_group());
+        process.spawn()?;
+        let hub = fleet.control_plane().kubectl()?;
+        let opensearch = fleet.opensearch()?.url().to_owned();
+        let mut members = Self { extent, process, ready_file, hub, opensearch, urls: Vec::new() };
+        members.urls = eventually("the simulated API servers answer", DEADLINE, || async { members.addresses() }).await?;
+        Ok(members)
+    }
+
+    /// Requests for pods that all of them have answered so far.
+    pub async fn requests(&self) -> Result<u64> {
+        let client = http::client(None)?;
+        let mut requests = 0;
+        for url in &self.urls {
+            let totals: Value = client.get(format!("{url}/churn")).send().await?.error_for_status()?.json().await?;
+            requests += totals["podRequests"].as_u64().context("a member that does not count its requests")?;
+        }
+        Ok(requests)
+    }
+
+    fn addresses(&self) -> Result<Vec<String>> {
+        self.process.check_running()?;
+        let lines = fs::read_to_string(&self.ready_file).context("no addresses yet")?;
+        let url = |line: &str| {
+            let ready: Value = serde_json::from_str(line).context("a line of the simulated API servers")?;
+            ready["url"].as_str().map(str::to_owned).context("a line without a URL")
+        };
+        lines.lines().map(url).collect()
+    }
+
+    /// Registers members at these addresses, numbered from `first` on.
+    pub async fn register(&self, urls: &[String], first: usize) -> Result<()> {
+        let items: Vec<Value> =
+            (first..).zip(urls).flat_map(|(number, url)| registration(self.extent.name, number, url)).collect();
+        self.hub.apply(&json!({ "apiVersion": "v1", "kind": "List", "items": items }).to_string()).await.map(drop)
+    }
+
+    /// Asks for so many kinds of every member: pods, and others of which there are no objects.
+    pub async fn apply_registry(&self, kinds: usize) -> Result<()> {
+        let others = (1..kinds).map(|number| json!({ "apiVersion": "bench.example.com/v1", "kind": format!("Kind{number}") }));
+        let selectors: Vec<Value> = std::iter::once(json!({ "apiVersion": "v1", "kind": "Pod" })).chain(others).collect();
+        let store = json!({ "openSearch": {
+            "addresses": [self.opensearch], "indexPrefix": self.extent.name, "numberOfReplicas": 0,
+        } });
+        self.apply(self.extent.name, &selectors, Some(store)).await
+    }
+
+    /// Asks for the pods of every member in the embedded store, too.
+    pub async fn apply_embedded_registry(&self) -> Result<()> {
+        let pods = [json!({ "apiVersion": "v1", "kind": "Pod" })];
+        self.apply(&format!("{}-embedded", self.extent.name), &pods, None).await
+    }
+
+    /// Deletes that registry.
+    pub async fn remove_embedded_registry(&self) -> Result<()> {
+        let name = format!("{}-embedded", self.extent.name);
+        self.hub.run(&["delete", "resourceregistries", &name, "--timeout=60s"]).await.map(drop)
+    }
+
+    async fn apply(&self, name: &str, selectors: &[Value], store: Option<Value>) -> Result<()> {
+        let mut registry = json!({
+            "apiVersion": "search.karmada.io/v1alpha1",
+            "kind": "ResourceRegistry",
+            "metadata": { "name": name },
+            "spec": {
+                "targetCluster": { "labelSelector": { "matchLabels": { "bench": self.extent.name } } },
+                "resourceSelectors": selectors,
+            },
+        });
+        if let Some(store) = store {
+            registry["spec"]["backendStore"] = store;
+        }
+        self.hub.apply(&registry.to_string()).await.map(drop)
+    }
+
+    /// Waits until so many streams have had their first list.
+    pub async fn until_watching(&self, operator: &Operator, streams: usize) -> Result<()> {
+        eventually("all streams are watching", DEADLINE, || async {
+            self.process.check_running()?;
+            let watching = operator.count_of("fleetdex_units", r#"phase="watching""#).await?;
+            ensure!(watching >= streams as f64, "{watching} of {streams}");
+            Ok(())
+        })
+        .await
+    }
+
+    /// Lets so many members change so often per second.
+    pub async fn set_rate(&self, members: usize, rate: u32) -> Result<()> {
+        let client = http::client(None)?;
+        for url in &self.urls[..members] {
+            let request = client.post(format!("{url}/churn?rate={rate}")).timeout(Duration::from_secs(5));
+            request.send().await.and_then(reqwest::Response::error_for_status).context("setting the rate of a member")?;
+        }
+        Ok(())
+    }
+
+    /// Deletes the registries with their documents.
+    pub async fn remove_registries(&self) -> Result<()> {
+        self.hub.run(&["delete", "resourceregistries", "--all", "--wait=false"]).await?;
+        eventually("the registries are gone", DEADLINE, || async {
+            let names = self.hub.run(&["get", "resourceregistries", "-o", "name"]).await?;
+            ensure!(names.trim().is_empty(), "still there: {names}");
+            Ok(())
+        })
+        .await
+    }
+
+    /// Removes what they were registered with.
+    pub async fn forget(self) -> Result<()> {
+        let label = format!("bench={}", self.extent.name);
+        self.hub.run(&["delete", "clusters.cluster.karmada.io", "-l", &label]).await?;
+        self.hub.run(&["delete", "secrets", "-n", NAMESPACE, "-l", &label]).await.map(drop)
+    }
+}
+
+fn registration(name: &str, number: usize, url: &str) -> [Value; 2] {
+    let label = json!({ "bench": name });
+    let cluster = format!("{name}{number}");
+    [
+        json!({
+            "apiVersion": "v1", "kind": "Secret",
+            "metadata": { "name": cluster, "namespace": NAMESPACE, "labels": label },
+            // Nobody looks at it, but there has to be one.
+            "data": { "token": STANDARD.encode(name) },
+        }),
+        json!({
+            "apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster",
+            "metadata": { "name": cluster, "labels": label },
+            "spec": {
+                "syncMode": "Push",
+                "apiEndpoint": url,
+                "insecureSkipTLSVerification": true,
+                "secretRef": { "namespace": NAMESPACE, "name": cluster },
+            },
+        }),
+    ]
+}

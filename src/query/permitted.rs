@@ -1,0 +1,155 @@
+//! What of a store's documents an answer may hold, whatever is asked for.
+
+use std::collections::BTreeSet;
+
+use crate::model::{ClusterName, Namespace};
+
+/// What the caller may see of a resource. Part of the query, so that pages and counts are those of what may be seen.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Permitted {
+    /// Every object.
+    #[default]
+    Everything,
+    /// What at least one of these covers; nothing at all if there are none.
+    Only(Vec<Grant>),
+}
+
+/// Some namespaces of some clusters. An object without a namespace is covered only by a grant for all namespaces.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Grant {
+    /// These clusters; `None`: all.
+    pub clusters: Option<Vec<ClusterName>>,
+    /// These namespaces; `None`: all, and objects that have none.
+    pub namespaces: Option<Vec<Namespace>>,
+}
+
+/// What of one cluster may be seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum InCluster<'p> {
+    /// Everything.
+    Everything,
+    /// The objects of these namespaces, of which there is at least one.
+    Namespaces(BTreeSet<&'p str>),
+    /// Nothing.
+    Nothing,
+}
+
+impl Permitted {
+    /// Whether an object may be seen. The namespace is empty where it has none.
+    pub fn allows(&self, cluster: &str, namespace: &str) -> bool {
+        match self {
+            Self::Everything => true,
+            Self::Only(grants) => grants.iter().any(|grant| grant.covers(cluster, namespace)),
+        }
+    }
+
+    /// What of a cluster may be seen.
+    pub fn in_cluster(&self, cluster: &ClusterName) -> InCluster<'_> {
+        let Self::Only(grants) = self else { return InCluster::Everything };
+        let mut together = BTreeSet::new();
+        for grant in grants.iter().filter(|grant| grant.covers_cluster(cluster.as_str())) {
+            match &grant.namespaces {
+                None => return InCluster::Everything,
+                Some(namespaces) => together.extend(namespaces.iter().map(Namespace::as_str)),
+            }
+        }
+        if together.is_empty() { InCluster::Nothing } else { InCluster::Namespaces(together) }
+    }
+
+    /// The same text for permissions that are written alike but for their order.
+    pub(super) fn canonical(&self) -> String {
+        let Self::Only(grants) = self else { return "everything".to_owned() };
+        let mut texts: Vec<String> = grants.iter().map(Grant::canonical).collect();
+        texts.sort_unstable();
+        texts.join(";")
+    }
+}
+
+impl Grant {
+    /// Some namespaces in all clusters.
+    pub fn of_namespaces(namespaces: Vec<Namespace>) -> Self {
+        Self { clusters: None, namespaces: Some(namespaces) }
+    }
+
+    /// Whether it covers nothing, because a list of it is empty.
+    pub fn is_empty(&self) -> bool {
+        self.clusters.as_ref().is_some_and(Vec::is_empty) || self.namespaces.as_ref().is_some_and(Vec::is_empty)
+    }
+
+    fn covers(&self, cluster: &str, namespace: &str) -> bool {
+        let covers_namespace = |names: &Vec<Namespace>| names.iter().any(|name| name.as_str() == namespace);
+        self.covers_cluster(cluster) && self.namespaces.as_ref().is_none_or(covers_namespace)
+    }
+
+    fn covers_cluster(&self, cluster: &str) -> bool {
+        self.clusters.as_ref().is_none_or(|names| names.iter().any(|name| name.as_str() == cluster))
+    }
+
+    fn canonical(&self) -> String {
+        let sorted = |mut names: Vec<&str>| {
+            names.sort_unstable();
+            names.dedup();
+            names.join(",")
+        };
+        let clusters = self.clusters.as_ref().map(|names| sorted(names.iter().map(ClusterName::as_str).collect()));
+        let namespaces = self.namespaces.as_ref().map(|names| sorted(names.iter().map(Namespace::as_str).collect()));
+        // No name holds an asterisk.
+        format!("{} {}", clusters.as_deref().unwrap_or("*"), namespaces.as_deref().unwrap_or("*"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cluster(name: &str) -> ClusterName {
+        name.parse().unwrap()
+    }
+
+    fn grant(clusters: Option<&[&str]>, namespaces: Option<&[&str]>) -> Grant {
+        Grant {
+            clusters: clusters.map(|names| names.iter().map(|name| name.parse().unwrap()).collect()),
+            namespaces: namespaces.map(|names| names.iter().map(|name| name.parse().unwrap()).collect()),
+        }
+    }
+
+    #[test]
+    fn a_grant_of_namespaces_covers_no_object_without_one() {
+        let web = Permitted::Only(vec![Grant::of_namespaces(vec!["web".parse().unwrap()])]);
+        assert!(web.allows("a", "web") && !web.allows("a", "db") && !web.allows("a", ""));
+        assert!(Permitted::Everything.allows("a", ""));
+        assert!(!Permitted::Only(Vec::new()).allows("a", "web"));
+    }
+
+    #[test]
+    fn grants_add_up_for_each_cluster() {
+        let permitted = Permitted::Only(vec![
+            grant(Some(&["a", "b"]), Some(&["web"])),
+            grant(Some(&["b"]), Some(&["db"])),
+            grant(Some(&["c"]), None),
+            grant(Some(&["d"]), Some(&[])),
+        ]);
+        assert_eq!(permitted.in_cluster(&cluster("a")), InCluster::Namespaces(["web"].into()));
+        assert_eq!(permitted.in_cluster(&cluster("b")), InCluster::Namespaces(["db", "web"].into()));
+        assert_eq!(permitted.in_cluster(&cluster("c")), InCluster::Everything);
+        assert_eq!(permitted.in_cluster(&cluster("d")), InCluster::Nothing);
+        assert_eq!(permitted.in_cluster(&cluster("e")), InCluster::Nothing);
+    }
+
+    #[test]
+    fn order_makes_no_other_permission_but_anything_else_does() {
+        let text = |grants: Vec<Grant>| Permitted::Only(grants).canonical();
+        let (one, two) = (grant(Some(&["a", "b"]), None), grant(None, Some(&["web", "db"])));
+        assert_eq!(text(vec![one.clone(), two.clone()]), text(vec![two.clone(), grant(Some(&["b", "a"]), None)]));
+        let others = [
+            Permitted::Everything.canonical(),
+            text(Vec::new()),
+            text(vec![one.clone()]),
+            text(vec![two]),
+            text(vec![grant(None, None)]),
+            text(vec![grant(Some(&[]), None)]),
+        ];
+        let different: BTreeSet<&String> = others.iter().collect();
+        assert_eq!(different.len(), others.len(), "{others:?}");
+    }
+}

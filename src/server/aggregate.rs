@@ -1,0 +1,54 @@
+//! Counts: which groups are asked for, and the answer.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::body::Body;
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use super::{
+    request::{AggregateRequest, GROUPS, VERSION},
+    status::ApiError,
+    target::Target,
+};
+use crate::query::{GroupKey, Groups, QueryError, aggregate::grouped};
+
+/// How long the store may take for all groups: some dozen pages of the largest answer.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Counts what a list would show.
+pub async fn count(target: Target, request: &AggregateRequest) -> Result<Groups, ApiError> {
+    let refused = |error: QueryError| ApiError::bad_request(format!("parameter by: {error}"));
+    grouped(&target.query, &request.by).map_err(refused)?;
+    if target.nothing_to_ask {
+        return Ok(Groups::default());
+    }
+    let store = Arc::clone(&target.store);
+    let counted = timeout(TIMEOUT, store.aggregate(&target.query, &request.by, request.top)).await;
+    Ok(counted.map_err(|_| ApiError::Timeout(TIMEOUT.as_secs()))??)
+}
+
+/// The answer as JSON.
+pub fn answer(groups: &Groups, request: &AggregateRequest) -> Body {
+    let items: Vec<Value> = groups.groups.iter().map(|group| json!({ "values": group.values, "count": group.count })).collect();
+    let answer = json!({
+        "kind": "Aggregate",
+        "apiVersion": format!("{}/{VERSION}", GROUPS[0]),
+        "metadata": {},
+        "by": request.by.iter().map(name).collect::<Vec<String>>(),
+        "total": groups.total,
+        "others": groups.others,
+        "items": items,
+    });
+    Body::from(format!("{answer}\n"))
+}
+
+/// A key as requests name it.
+pub fn name(key: &GroupKey) -> String {
+    match key {
+        GroupKey::Cluster => "cluster".to_owned(),
+        GroupKey::Namespace => "metadata.namespace".to_owned(),
+        GroupKey::Label(label) => format!("label:{label}"),
+        GroupKey::Field(path) => path.to_string(),
+    }
+}

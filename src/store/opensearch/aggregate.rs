@@ -1,0 +1,119 @@
+//! Counting in groups: pages of `composite` aggregations, all of one moment.
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::engine::{Engine, PIT_KEEP_ALIVE, SearchAnswer};
+use crate::{
+    query::{
+        GroupKey, Groups, Query, QueryError,
+        aggregate::Tally,
+        composite::{Composite, PAGE, composites},
+    },
+    store::StoreError,
+};
+
+/// Pages of one answer at most: ten for as many groups as an answer may have, and room for buckets of other labels.
+const MAX_PAGES: usize = 50;
+
+#[derive(Deserialize)]
+struct Aggregations {
+    groups: Buckets,
+}
+
+#[derive(Deserialize)]
+struct Buckets {
+    buckets: Vec<Bucket>,
+    after_key: Option<Value>,
+}
+
+#[derive(Deserialize)]
+struct Bucket {
+    key: Map<String, Value>,
+    doc_count: u64,
+}
+
+fn invalid(error: &QueryError) -> StoreError {
+    StoreError::Invalid(error.to_string())
+}
+
+impl Engine {
+    pub(super) async fn count_groups(&self, query: &Query, by: &[GroupKey], top: usize) -> Result<Groups, StoreError> {
+        let requests = composites(query, by).map_err(|error| invalid(&error))?;
+        if let [only] = requests.as_slice() {
+            let mut tally = Tally::default();
+            let path = format!("/{}/_search?ignore_unavailable=true&allow_no_indices=true", self.target(query));
+            if self.count_page(only, &path, None, None, &mut tally).await?.is_none() {
+                return Ok(tally.largest(top));
+            }
+        }
+        // Only what takes several requests needs a frozen view.
+        let pit = self.open_pit(&self.target(query), true).await?;
+        let counted = self.count_all(&requests, &pit).await;
+        self.close_pit(&pit).await;
+        Ok(counted?.largest(top))
+    }
+
+    async fn count_all(&self, requests: &[Composite], pit: &str) -> Result<Tally, StoreError> {
+        let mut tally = Tally::default();
+        let mut pages = 0;
+        for request in requests {
+            let mut after = None;
+            loop {
+                after = self.count_page(request, "/_search", Some(pit), after.as_ref(), &mut tally).await?;
+                pages += 1;
+                if after.is_none() {
+                    break;
+                }
+                if pages == MAX_PAGES {
+                    let error = QueryError::TooLarge { what: "groups", found: pages * PAGE, limit: pages * PAGE };
+                    return Err(invalid(&error));
+                }
+            }
+        }
+        Ok(tally)
+    }
+
+    /// Counts the buckets after another one. Gives the last of them, unless there are no more.
+    async fn count_page(
+        &self,
+        request: &Composite,
+        path: &str,
+        pit: Option<&str>,
+        after: Option<&Value>,
+        tally: &mut Tally,
+    ) -> Result<Option<Value>, StoreError> {
+        let mut body = request.body(after).map_err(|error| invalid(&error))?;
+        if let Some(id) = pit {
+            body["pit"] = json!({ "id": id, "keep_alive": PIT_KEEP_ALIVE });
+        }
+        let answer = self.run_search(path.to_owned(), &body).await?;
+        if let Some(values) = request.only_group() {
+            let total = answer.hits.total.map_or(0, |total| total.value);
+            if total > 0 {
+                tally.add(values, total).map_err(|error| invalid(&error))?;
+            }
+            return Ok(None);
+        }
+        let Some(page) = buckets(answer)? else { return Ok(None) };
+        let is_last = page.buckets.len() < PAGE;
+        for bucket in page.buckets {
+            if request.is_over(&bucket.key) {
+                return Ok(None);
+            }
+            if let Some((values, count)) = request.read(&bucket.key, bucket.doc_count) {
+                tally.add(values, count).map_err(|error| invalid(&error))?;
+            }
+        }
+        Ok(page.after_key.filter(|_| !is_last))
+    }
+}
+
+/// The buckets of an answer; nothing where no index was asked.
+fn buckets(answer: SearchAnswer) -> Result<Option<Buckets>, StoreError> {
+    let Some(found) = answer.aggregations else { return Ok(None) };
+    let read: Result<Aggregations, _> = serde_json::from_value(found);
+    let garbled =
+        |error: serde_json::Error| StoreError::Garbled { operation: "an aggregation".to_owned(), reason: error.to_string() };
+    read.map(|aggregations| Some(aggregations.groups)).map_err(garbled)
+}
