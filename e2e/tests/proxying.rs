@@ -320,7 +320,7 @@ fn catalog_of_pods(cluster: &ClusterName) -> Catalog {
         preferred: true,
         offers: Arc::default(),
     };
-    catalog.add(Entry { served: &served, cluster, store: &store, fields: &[], any_path: false, columns: None });
+    catalog.add(Entry { served: &served, cluster, store: &store, fields: &[], any_path: false });
     catalog
 }
 

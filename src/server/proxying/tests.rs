@@ -58,13 +58,13 @@ async fn a_get_is_answered_by_the_member_as_the_caller_and_nothing_that_the_call
         ("authorization", "Bearer secret"),
         ("cookie", "a=b"),
     ];
-    let sent = send(&api, &format!("GET {POD}?pretty=true&resourceVersion=720000000000000001"), &hostile, "").await.unwrap();
+    let sent = send(&api, &format!("GET {POD}?timeout=5s&resourceVersion=720000000000000001"), &hostile, "").await.unwrap();
     assert_eq!(
         sent.body.trim_end(),
         r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"p","namespace":"web","resourceVersion":"7","annotations":{"resource.karmada.io/cached-from-cluster":"member2","fleetdex.io/resource-version":"7"}},"spec":{"x":1.5}}"#
     );
     let seen = fleet.seen().pop().unwrap();
-    assert_eq!(seen.line, format!("GET {POD}?pretty=true"));
+    assert_eq!(seen.line, format!("GET {POD}?timeout=5s"));
     let mut headers = seen.headers.clone();
     for of_http in ["host", "user-agent", "accept-encoding"] {
         headers.remove(of_http);
