@@ -300,7 +300,7 @@ pub(crate) fn catalog(plan: &Plan, fleet: &Fleet, members: &BTreeMap<ClusterName
         }
     }
     for (name, member) in members.iter().filter(|(_, member)| member.connection.is_none() && !is_left_to_another(member)) {
-        catalog.add_stale(name.clone(), format!("disconnected since {} ({})", member.since, member.message));
+        catalog.add_stale(name.clone(), member.since, format!("disconnected since {} ({})", member.since, member.message));
     }
     for stream in plan.units.keys() {
         let share = fleet.share_of(&stream.store);

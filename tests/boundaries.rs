@@ -9,7 +9,7 @@ use std::{
 };
 
 /// Pure modules: a folder or a file under `src`, without `.rs`.
-const PURE: [&str; 32] = [
+const PURE: [&str; 34] = [
     "api",
     "bulk",
     "cluster/cache/objects",
@@ -28,7 +28,9 @@ const PURE: [&str; 32] = [
     "registry/selection",
     "replicas/share",
     "selector",
+    "server/clusterpedia",
     "server/discovery",
+    "server/options",
     "server/proxying/body",
     "server/proxying/request",
     "server/report",

@@ -11,8 +11,11 @@ use std::{
 
 use fleetdex::{
     bulk::{Verdict, Write},
-    model::{ClusterName, FieldPath, FieldType, Gvk, Object, Projection, Projector, Resource, SelectableField},
-    query::{Grant, GroupKey, Groups, Page, Permitted, Query, ResourceName, Searchable, Selectable, Sort, SortKey, aggregate},
+    model::{ClusterName, FieldPath, FieldType, Gvk, Object, Projection, Projector, Resource, SelectableField, sort_value},
+    query::{
+        Grant, GroupKey, Groups, Owners, Page, Permitted, Query, Relation, Relatives, ResourceName, Searchable, Selectable, Sort,
+        SortKey, aggregate,
+    },
     store::{
         Generation, Store,
         memory::{Event, EventKind, Memory, Watch},
@@ -44,16 +47,19 @@ impl Widget {
         if self.number.is_multiple_of(5) { "gadgets" } else { "widgets" }
     }
 
-    fn created(&self) -> String {
-        format!("2026-01-0{}T00:00:00Z", 1 + self.number % 3)
+    /// Some have no time.
+    fn day(&self) -> Option<u8> {
+        (!self.number.is_multiple_of(11)).then_some(1 + self.number % 3)
     }
 
-    fn uid(&self) -> String {
-        if self.number.is_multiple_of(2) {
-            format!("u{}", self.number)
-        } else {
-            format!("00000000-0000-4000-a000-0000000000{:02x}", self.number)
-        }
+    fn uid_of(number: u8) -> String {
+        if number.is_multiple_of(2) { format!("u{number}") } else { format!("00000000-0000-4000-a000-0000000000{number:02x}") }
+    }
+
+    /// One or two others, of any kind.
+    fn owner_uids(&self) -> Vec<String> {
+        let numbers = [self.number / 2, self.number / 3];
+        numbers[..usize::from(self.number % 3)].iter().map(|number| Self::uid_of(*number)).collect()
     }
 }
 
@@ -74,6 +80,19 @@ impl Searchable for Widget {
 
     fn name(&self) -> &str {
         ["a", "b", "ab"][usize::from(self.number % 3)]
+    }
+
+    fn created(&self) -> Option<i64> {
+        // The first of January 2026 is day 20454.
+        self.day().map(|day| (20_453 + i64::from(day)) * 86_400_000)
+    }
+
+    fn uid(&self) -> Cow<'_, str> {
+        Self::uid_of(self.number).into()
+    }
+
+    fn owners(&self) -> Vec<Cow<'_, str>> {
+        self.owner_uids().into_iter().map(Cow::from).collect()
     }
 
     fn label(&self, key: &str) -> Option<&str> {
@@ -106,8 +125,15 @@ fn write(step: &Step, generation: &Generation) -> Write {
     let widget = &step.widget;
     let mut metadata = json!({
         "name": widget.name(), "uid": widget.uid(), "resourceVersion": step.version.to_string(),
-        "creationTimestamp": widget.created(), "labels": widget.labels,
+        "labels": widget.labels,
     });
+    if let Some(day) = widget.day() {
+        metadata["creationTimestamp"] = format!("2026-01-0{day}T00:00:00Z").into();
+    }
+    let owners: Vec<_> = widget.owners().iter().map(|uid| json!({ "kind": "Widget", "uid": uid })).collect();
+    if !owners.is_empty() {
+        metadata["ownerReferences"] = owners.into();
+    }
     if !widget.namespace().is_empty() {
         metadata["namespace"] = widget.namespace().into();
     }
@@ -140,6 +166,10 @@ impl Model {
         aggregate::aggregate(self.0.values().filter_map(|(_, widget)| widget.as_ref()), query, by, top).unwrap()
     }
 
+    fn relatives(&self, asked: &Relatives) -> Owners {
+        asked.among(self.0.values().filter_map(|(_, widget)| widget.as_ref()))
+    }
+
     fn answer(&self, query: &Query) -> Vec<String> {
         let mut found: Vec<&Widget> =
             self.0.values().filter_map(|(_, widget)| widget.as_ref()).filter(|widget| query.matches(*widget)).collect();
@@ -148,13 +178,20 @@ impl Model {
     }
 }
 
+/// As the order of a query is defined: what a field reads, numbers before texts, and before both what has no value.
+fn sort_text(widget: &Widget, path: &FieldPath, kind: FieldType) -> Option<String> {
+    let absent = (kind != FieldType::Optional).then(|| Cow::from(kind.absent()));
+    widget.field(path.as_str()).or(absent).map(|value| sort_value(kind, &value))
+}
+
 fn compare(left: &Widget, right: &Widget, sorts: &[Sort]) -> Ordering {
     let key = |sort: &Sort| {
-        let order = match sort.key {
+        let order = match &sort.key {
             SortKey::Namespace => left.namespace().cmp(right.namespace()),
             SortKey::Name => left.name().cmp(right.name()),
             SortKey::Cluster => left.cluster().cmp(right.cluster()),
             SortKey::CreationTimestamp => left.created().cmp(&right.created()),
+            SortKey::Field(path, kind) => sort_text(left, path, *kind).cmp(&sort_text(right, path, *kind)),
         };
         if sort.descending { order.reverse() } else { order }
     };
@@ -237,7 +274,7 @@ async fn follow(watch: &mut Watch, until: u64, answer: &mut BTreeSet<String>) {
 
 fn steps(count: std::ops::Range<usize>) -> impl Strategy<Value = Vec<Step>> {
     let label_values = select(vec!["", "web", "db", "1", "2", "010"]).prop_map(String::from);
-    let field_values = select(vec!["", "a", "b", "0", "1", "false", "true", "x,y=z"]).prop_map(String::from);
+    let field_values = select(vec!["", "a", "b", "0", "1", "500m", "false", "true", "x,y=z"]).prop_map(String::from);
     let paths = select(vec!["spec.text", "spec.count", "spec.on", "spec.maybe"]).prop_map(String::from);
     let keys = select(vec!["app", "x.io/n"]).prop_map(String::from);
     let step = (
@@ -301,16 +338,24 @@ fn query() -> impl Strategy<Value = Query> {
         r"spec.maybe in (,a,x\,y\=z)",
         "spec.maybe notin (,b)",
         "spec.maybe!=a",
+        "spec.count>0",
+        "spec.count<=0",
+        "spec.maybe<1",
+        "spec.maybe>=0.5",
     ];
     let clusters = collection::vec(select(CLUSTERS.to_vec()), 0..2);
     let namespaces = collection::vec(select(vec!["a", "b"]), 0..2);
     let names = collection::vec(select(vec!["a", "ab"]), 0..2);
-    let keys = select(vec![SortKey::Namespace, SortKey::Name, SortKey::Cluster, SortKey::CreationTimestamp]);
+    let mut keys = vec![SortKey::Namespace, SortKey::Name, SortKey::Cluster, SortKey::CreationTimestamp];
+    keys.extend(self::fields().into_iter().map(|field| SortKey::Field(field.path, field.kind)));
+    let keys = select(keys);
     let other = collection::vec((keys, any::<bool>()).prop_map(|(key, descending)| Sort { key, descending }), 0..3);
     let sort = prop_oneof![Just(Sort::standard()), other];
     let selectors = (collection::vec(select(labels.to_vec()), 0..2), collection::vec(select(fields.to_vec()), 0..2));
-    (selectors, clusters, namespaces, names, sort, 1_usize..8, permitted()).prop_map(
-        |((labels, fields), clusters, namespaces, names, sort, limit, permitted)| {
+    let day = || proptest::option::weighted(0.2, (20_453 * 86_400_000 - 1_i64)..20_457 * 86_400_000);
+    let extra = (day(), day(), proptest::option::weighted(0.2, owners()));
+    (selectors, clusters, namespaces, names, sort, 1_usize..8, permitted(), extra).prop_map(
+        |((labels, fields), clusters, namespaces, names, sort, limit, permitted, (since, before, owners))| {
             let selectable = Selectable::of(&Gvk::new("example.com", "v1", "Widget"), &self::fields());
             Query {
                 clusters: clusters.iter().map(|name| name.parse::<ClusterName>().unwrap()).collect(),
@@ -320,10 +365,42 @@ fn query() -> impl Strategy<Value = Query> {
                 fields: fields.join(",").parse().unwrap(),
                 sort,
                 permitted,
+                since,
+                before,
+                owners,
                 ..Query::all_of(ResourceName::new("example.com", "widgets"), selectable, limit)
             }
         },
     )
+}
+
+fn owners() -> impl Strategy<Value = Owners> {
+    let cluster = proptest::option::of(select(CLUSTERS.to_vec()));
+    collection::vec((cluster, 0_u8..20), 0..6).prop_map(|all| {
+        let mut owners = Owners::default();
+        for (cluster, number) in all {
+            owners.insert(cluster.map(|name| name.parse().unwrap()), &Widget::uid_of(number));
+        }
+        owners
+    })
+}
+
+fn relatives() -> impl Strategy<Value = Relatives> {
+    let resource = select(vec![None, Some("widgets"), Some("gadgets")]);
+    let names = collection::vec(select(vec!["a", "b", "ab", "x"]).prop_map(String::from), 1..3);
+    let named = (resource, names).prop_map(|(plural, names)| {
+        let resource = plural.map(|plural| ResourceName::new("example.com", plural));
+        Relation::Named { resource, names }
+    });
+    let relation = prop_oneof![named, owners().prop_map(Relation::OwnedBy)];
+    let clusters = collection::vec(select(CLUSTERS.to_vec()), 0..2);
+    let namespaces = collection::vec(select(vec!["a", "b"]), 0..2);
+    (relation, clusters, namespaces, permitted()).prop_map(|(relation, clusters, namespaces, permitted)| Relatives {
+        clusters: clusters.iter().map(|name| name.parse().unwrap()).collect(),
+        namespaces: namespaces.iter().map(|name| name.parse().unwrap()).collect(),
+        permitted,
+        relation,
+    })
 }
 
 fn group_keys() -> impl Strategy<Value = Vec<GroupKey>> {
@@ -354,6 +431,17 @@ proptest! {
                 let remaining = first.next.as_ref().map(|_| (expected.len() - first.items.len()) as u64);
                 assert_eq!(first.remaining, remaining);
                 assert_eq!(store.rest(query, first).await, expected, "{query:?}");
+            }
+        });
+    }
+
+    #[test]
+    fn relatives_are_found_among_all_kinds(steps in steps(0..120), asked in collection::vec(relatives(), 1..6)) {
+        run(async {
+            let mut store = Filled::new().await;
+            store.write(&steps).await;
+            for asked in &asked {
+                assert_eq!(store.memory.relatives(asked).await.unwrap(), store.model.relatives(asked), "{asked:?}");
             }
         });
     }

@@ -6,7 +6,9 @@ use std::{borrow::Cow, collections::BTreeMap};
 
 use fleetdex::{
     model::{FieldPath, FieldType, Gvk, Quantity, SelectableField, number},
-    query::{Grant, Permitted, Query, ResourceName, Searchable, Selectable, dsl, field_term, label_number_term, label_term},
+    query::{
+        Grant, Owners, Permitted, Query, ResourceName, Searchable, Selectable, dsl, field_term, label_number_term, label_term,
+    },
 };
 use proptest::{collection, prelude::*, sample::select, strategy::ValueTree as _};
 use serde_json::Value;
@@ -19,6 +21,9 @@ struct Object {
     name: String,
     labels: BTreeMap<String, String>,
     fields: BTreeMap<String, String>,
+    /// In milliseconds since 1970.
+    created: Option<i64>,
+    owners: Vec<String>,
 }
 
 impl Searchable for Object {
@@ -36,6 +41,18 @@ impl Searchable for Object {
 
     fn name(&self) -> &str {
         &self.name
+    }
+
+    fn created(&self) -> Option<i64> {
+        self.created
+    }
+
+    fn uid(&self) -> Cow<'_, str> {
+        "uid".into()
+    }
+
+    fn owners(&self) -> Vec<Cow<'_, str>> {
+        self.owners.iter().map(Cow::from).collect()
     }
 
     fn label(&self, key: &str) -> Option<&str> {
@@ -72,6 +89,8 @@ fn document(object: &Object) -> BTreeMap<&'static str, Vec<String>> {
     if let Some(namespace) = &object.namespace {
         add("metadata.namespace", namespace.clone());
     }
+    object.created.iter().for_each(|created| add("metadata.creationTimestamp", created.to_string()));
+    object.owners.iter().for_each(|uid| add("search.owners", uid.clone()));
     for (key, value) in &object.labels {
         add("search.labelKeys", key.clone());
         add("search.labels", label_term(key, value));
@@ -88,8 +107,9 @@ fn document(object: &Object) -> BTreeMap<&'static str, Vec<String>> {
     }
     for (path, value) in &stored {
         add("search.fields", field_term(path, value));
-        if let Some(number) = number::parse_integer(value) {
-            add("search.numbers", number::field_term(path, Quantity::from(number)));
+        let holds_numbers = fields().iter().any(|field| field.path.as_str() == path && field.kind.holds_numbers());
+        if let Some(number) = Quantity::parse(value).filter(|_| holds_numbers) {
+            add("search.numbers", number::field_term(path, number));
         }
     }
     document
@@ -128,6 +148,10 @@ fn answers(clause: &Value, document: &BTreeMap<&str, Vec<String>>) -> bool {
 }
 
 fn within(keyword: &str, name: &str, bound: &Value) -> bool {
+    if let Some(bound) = bound.as_i64() {
+        let moment: i64 = keyword.parse().unwrap();
+        return if name == "gte" { moment >= bound } else { moment < bound };
+    }
     let bound = bound.as_str().unwrap();
     match name {
         "gt" => keyword > bound,
@@ -146,24 +170,26 @@ fn only_entry(object: &Value) -> (&str, &Value) {
 fn object() -> impl Strategy<Value = Object> {
     let words = || select(vec!["a", "b"]).prop_map(String::from);
     let label_values = select(vec!["", "web", "db", "1", "2", "010"]).prop_map(String::from);
-    let field_values = select(vec!["", "a", "b", "0", "1", "false", "true", "x,y=z"]).prop_map(String::from);
+    let field_values = select(vec!["", "a", "b", "0", "1", "500m", "false", "true", "x,y=z"]).prop_map(String::from);
     let paths = select(vec!["spec.text", "spec.count", "spec.on", "spec.maybe", "spec.other"]).prop_map(String::from);
     let plural = select(vec!["widgets", "widgets", "widgets", "gadgets"]);
+    let owners = || collection::vec(select(vec!["u1", "u2"]).prop_map(String::from), 0..2);
     (
-        words(),
-        plural,
-        proptest::option::of(words()),
-        words(),
+        (words(), plural, proptest::option::of(words()), words()),
         collection::btree_map(select(vec!["app", "x.io/n"]).prop_map(String::from), label_values, 0..3),
         collection::btree_map(paths, field_values, 0..4),
+        proptest::option::weighted(0.8, 0_i64..4),
+        owners(),
     )
-        .prop_map(|(cluster, plural, namespace, name, labels, fields)| Object {
+        .prop_map(|((cluster, plural, namespace, name), labels, fields, created, owners)| Object {
             cluster,
             resource: ResourceName::new("example.com", plural),
             namespace,
             name,
             labels,
             fields,
+            created,
+            owners,
         })
 }
 
@@ -174,6 +200,16 @@ fn permitted() -> impl Strategy<Value = Permitted> {
         namespaces: namespaces.map(|names| names.iter().map(|name| name.parse().unwrap()).collect()),
     });
     prop_oneof![3 => Just(Permitted::Everything), 1 => collection::vec(grant, 0..4).prop_map(Permitted::Only)]
+}
+
+fn owners() -> impl Strategy<Value = Option<Owners>> {
+    let owner = (select(vec![None, Some("a"), Some("b")]), select(vec!["u1", "u2", "u3"]));
+    let some = collection::vec(owner, 0..3).prop_map(|all| {
+        let mut owners = Owners::default();
+        all.into_iter().for_each(|(cluster, uid)| owners.insert(cluster.map(|name| name.parse().unwrap()), uid));
+        owners
+    });
+    proptest::option::weighted(0.1, some)
 }
 
 fn query() -> impl Strategy<Value = Query> {
@@ -210,13 +246,24 @@ fn query() -> impl Strategy<Value = Query> {
         "spec.maybe in (,a,x\\,y\\=z)",
         "spec.maybe notin (,b)",
         "spec.maybe!=a",
+        "spec.count>0",
+        "spec.count>=1",
+        "spec.count<=0",
+        "spec.maybe<1",
+        "spec.maybe>=0.5",
+        "spec.maybe>-1,spec.maybe<=500m",
         "spec.other=x\\,y\\=z",
         "spec.other!=",
     ]);
     let names = || collection::vec(select(vec!["a", "b"]), 0..2);
-    (collection::vec(label_terms, 0..3), collection::vec(field_terms, 0..3), names(), names(), names(), permitted()).prop_map(
-        |(labels, fields, clusters, namespaces, names, permitted)| Query {
+    let selectors = (collection::vec(label_terms, 0..3), collection::vec(field_terms, 0..3));
+    let bound = || proptest::option::weighted(0.1, 0_i64..4);
+    (selectors, names(), names(), names(), permitted(), (bound(), bound(), owners())).prop_map(
+        |((labels, fields), clusters, namespaces, names, permitted, (since, before, owners))| Query {
             permitted,
+            since,
+            before,
+            owners,
             clusters: clusters.iter().map(|name| name.parse().unwrap()).collect(),
             namespaces: namespaces.iter().map(|name| name.parse().unwrap()).collect(),
             names: names.into_iter().map(String::from).collect(),

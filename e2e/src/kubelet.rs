@@ -106,7 +106,11 @@ fn answer(stream: TcpStream, config: Arc<ServerConfig>) -> Result<()> {
     let mut tls = reader.into_inner();
     if path.starts_with("/containerLogs/") {
         let body = format!("log of {path}\n");
-        write!(tls, "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}", body.len())?;
+        write!(
+            tls,
+            "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+            body.len()
+        )?;
     } else if let Some(protocol) = header(&head, "upgrade") {
         session(&mut tls, &head, &protocol)?;
     } else {

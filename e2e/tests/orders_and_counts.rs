@@ -1,22 +1,28 @@
 //! Orders and counts: the real OpenSearch, the embedded store and the naive reading of a query agree on generated objects.
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use anyhow::{Result, ensure};
 use e2e::fleet::{Fleet, Options, unique};
 use e2e::http;
 use fleetdex::bulk::Write;
-use fleetdex::model::{FieldPath, FieldType, Gvk, Object, Projection, Projector, Resource, SelectableField};
-use fleetdex::query::{GroupKey, Groups, Query, ResourceName, Searchable, Selectable, aggregate};
+use fleetdex::model::{FieldPath, FieldType, Gvk, Object, Projection, Projector, Resource, SelectableField, sort_value};
+use fleetdex::query::{
+    Cursor, GroupKey, Groups, Owners, Permitted, Query, Relation, Relatives, ResourceName, Searchable, Selectable, Sort, SortKey,
+    aggregate,
+};
 use fleetdex::store::Store;
 use fleetdex::store::memory::Memory;
 use fleetdex::store::opensearch::{Engine, EngineOptions, IndexSettings, Settings, connect};
-use serde_json::json;
+use serde_json::{Value, json};
 
 const OBJECTS: usize = 3_000;
 const CLUSTERS: [&str; 3] = ["a", "b", "c"];
 const NAMESPACES: [&str; 4] = ["default", "shop", "shop-b", "web"];
+/// 2026-01-01, in milliseconds since 1970.
+const START: i64 = 1_767_225_600_000;
 const PATHS: [&str; 4] = ["spec.text", "spec.count", "spec.on", "spec.maybe"];
 
 /// An object, and what a query sees of it.
@@ -27,6 +33,7 @@ struct Widget {
     name: String,
     labels: BTreeMap<&'static str, String>,
     fields: BTreeMap<&'static str, String>,
+    owner: Option<String>,
 }
 
 impl Widget {
@@ -54,7 +61,13 @@ impl Widget {
             name: format!("w-{:04}", number * 7919 % OBJECTS),
             labels,
             fields,
+            owner: (number % 5 > 0).then(|| uid(number / 5)),
         }
+    }
+
+    /// Some have none.
+    fn time(&self) -> Option<String> {
+        (self.number % 7 > 0).then(|| format!("2026-01-01T00:00:{:02}Z", self.number % 60))
     }
 
     fn json(&self) -> String {
@@ -62,12 +75,22 @@ impl Widget {
         for (path, value) in &self.fields {
             spec[path.trim_start_matches("spec.")] = value.as_str().into();
         }
-        let metadata = json!({
-            "name": self.name, "namespace": self.namespace, "uid": format!("u{:05}", self.number), "resourceVersion": "1",
+        let mut metadata = json!({
+            "name": self.name, "namespace": self.namespace, "uid": uid(self.number), "resourceVersion": "1",
             "labels": self.labels,
         });
+        if let Some(time) = self.time() {
+            metadata["creationTimestamp"] = time.into();
+        }
+        if let Some(owner) = &self.owner {
+            metadata["ownerReferences"] = json!([{ "kind": "Widget", "uid": owner }]);
+        }
         json!({ "apiVersion": "example.com/v1", "kind": "Widget", "metadata": metadata, "spec": spec }).to_string()
     }
+}
+
+fn uid(number: usize) -> String {
+    format!("u{number:05}")
 }
 
 impl Searchable for Widget {
@@ -86,6 +109,19 @@ impl Searchable for Widget {
 
     fn name(&self) -> &str {
         &self.name
+    }
+
+    fn created(&self) -> Option<i64> {
+        let second = i64::try_from(self.number % 60).unwrap_or_default();
+        self.time().map(|_| START + second * 1_000)
+    }
+
+    fn uid(&self) -> Cow<'_, str> {
+        uid(self.number).into()
+    }
+
+    fn owners(&self) -> Vec<Cow<'_, str>> {
+        self.owner.iter().map(Cow::from).collect()
     }
 
     fn label(&self, key: &str) -> Option<&str> {
@@ -165,6 +201,34 @@ impl Stores {
         Ok(())
     }
 
+    /// All pages of a query, from both stores, in the order that it asks for.
+    async fn pages(&self, query: &Query) -> Result<usize> {
+        let mut expected: Vec<&Widget> = self.widgets.iter().filter(|widget| query.matches(*widget)).collect();
+        expected.sort_by(|left, right| compare(left, right, query));
+        let expected: Vec<String> = expected.into_iter().map(|widget| uid(widget.number)).collect();
+        let stores: [(&str, &dyn Store); 2] = [("the embedded store", &self.memory), ("OpenSearch", &self.opensearch)];
+        for (name, store) in stores {
+            let found = all_pages(store, query, expected.len()).await?;
+            let first = found.iter().zip(&expected).position(|(found, expected)| found != expected);
+            let asked = (&query.sort, query.since, query.before);
+            ensure!(
+                found == expected,
+                "{name} differs from item {first:?} on ({} of {}): {asked:?}",
+                found.len(),
+                expected.len()
+            );
+        }
+        Ok(expected.len())
+    }
+
+    async fn relatives(&self, asked: &Relatives) -> Result<usize> {
+        let expected = asked.among(&self.widgets);
+        let (memory, opensearch) = (self.memory.relatives(asked).await?, self.opensearch.relatives(asked).await?);
+        ensure!(memory == expected, "{asked:?}: the embedded store finds {memory:?}, not {expected:?}");
+        ensure!(opensearch == expected, "{asked:?}: OpenSearch finds {opensearch:?}, not {expected:?}");
+        Ok(expected.len())
+    }
+
     async fn counts(&self, query: &Query, by: &[GroupKey], top: usize) -> Result<Groups> {
         let expected = aggregate::aggregate(&self.widgets, query, by, top)?;
         let (memory, opensearch) =
@@ -175,13 +239,108 @@ impl Stores {
     }
 }
 
-#[tokio::test]
-async fn counts_are_the_same_everywhere() {
-    check_counts().await.unwrap();
+/// The uids of all pages; each page tells how many objects come after it.
+async fn all_pages(store: &dyn Store, query: &Query, count: usize) -> Result<Vec<String>> {
+    let mut found = Vec::new();
+    let mut cursor: Option<Cursor> = None;
+    loop {
+        let page = store.search(query, cursor.as_ref()).await?;
+        for hit in &page.items {
+            let object: Value = serde_json::from_str(hit.object.get())?;
+            found.push(object["metadata"]["uid"].as_str().unwrap_or_default().to_owned());
+        }
+        let Some(next) = page.next else { return Ok(found) };
+        ensure!(page.remaining == Some((count - found.len()) as u64), "{:?} remain after {}", page.remaining, found.len());
+        cursor = Some(next);
+    }
 }
 
-async fn check_counts() -> Result<()> {
-    let stores = Stores::filled().await?;
+/// As orders are defined: what has no value is the least.
+fn compare(left: &Widget, right: &Widget, query: &Query) -> Ordering {
+    let text = |widget: &Widget, path: &FieldPath, kind: FieldType| {
+        let absent = (kind != FieldType::Optional).then(|| Cow::from(kind.absent()));
+        widget.field(path.as_str()).or(absent).map(|value| sort_value(kind, &value))
+    };
+    let mut order = Ordering::Equal;
+    for sort in &query.sort {
+        let ascending = match &sort.key {
+            SortKey::Namespace => left.namespace.cmp(right.namespace),
+            SortKey::Name => left.name.cmp(&right.name),
+            SortKey::Cluster => left.cluster.cmp(right.cluster),
+            SortKey::CreationTimestamp => left.created().cmp(&right.created()),
+            SortKey::Field(path, kind) => text(left, path, *kind).cmp(&text(right, path, *kind)),
+        };
+        order = order.then(if sort.descending { ascending.reverse() } else { ascending });
+    }
+    order.then_with(|| left.cluster.cmp(right.cluster)).then_with(|| left.uid().cmp(&right.uid()))
+}
+
+#[tokio::test]
+async fn orders_owners_and_counts_are_the_same_everywhere() {
+    let stores = Stores::filled().await.unwrap();
+    check_orders(&stores).await.unwrap();
+    check_owners(&stores).await.unwrap();
+    check_counts(&stores).await.unwrap();
+}
+
+async fn check_orders(stores: &Stores) -> Result<()> {
+    let by = |path: &str, descending| {
+        let kind = fields().into_iter().find(|field| field.path.as_str() == path).map_or(FieldType::Text, |field| field.kind);
+        Sort { key: SortKey::Field(FieldPath::new(path), kind), descending }
+    };
+    let time = |descending| Sort { key: SortKey::CreationTimestamp, descending };
+    let orders = [
+        vec![by("spec.text", false)],
+        vec![by("spec.count", true)],
+        vec![by("spec.on", false), by("spec.count", false)],
+        vec![by("spec.maybe", true), time(false), by("spec.text", true)],
+        vec![by("spec.maybe", false)],
+        // No object has it, so that no index knows it.
+        vec![by("spec.absent", true), time(true)],
+    ];
+    let mut seen = 0;
+    for sort in orders {
+        let all = Query { sort, limit: 333, ..query("", "")? };
+        let some = Query { since: Some(START + 10_000), before: Some(START + 20_001), ..query("app", "")? };
+        seen += stores.pages(&all).await?;
+        for selector in ["spec.maybe>9", "spec.maybe>=1.5,spec.maybe<2Gi", "spec.count<0", "spec.count<=7", "spec.maybe<1"] {
+            let compared = query("", selector)?;
+            ensure!(stores.pages(&Query { sort: all.sort.clone(), ..compared }).await? > 0, "{selector} selects nothing");
+        }
+        seen += stores.pages(&Query { sort: all.sort, limit: 7, ..some }).await?;
+    }
+    ensure!(seen > 6 * OBJECTS, "only {seen} objects were seen");
+    Ok(())
+}
+
+async fn check_owners(stores: &Stores) -> Result<()> {
+    let mut owners = Owners::default();
+    (0..200).for_each(|number| owners.insert(None, &uid(number)));
+    owners.insert(Some("b".parse()?), &uid(301));
+    let named = |resource: Option<&str>| Relation::Named {
+        resource: resource.map(|plural| ResourceName::new("example.com", plural)),
+        names: vec!["w-0000".to_owned(), "w-0007".to_owned(), "nothing".to_owned()],
+    };
+    let relations =
+        [Relation::OwnedBy(owners.clone()), Relation::OwnedBy(Owners::default()), named(None), named(Some("widgets"))];
+    let mut seen = 0;
+    for relation in relations {
+        for (clusters, namespaces) in [(vec![], vec![]), (vec!["a".parse()?, "b".parse()?], vec!["shop".parse()?])] {
+            let permitted = Permitted::Everything;
+            seen += stores.relatives(&Relatives { clusters, namespaces, permitted, relation: relation.clone() }).await?;
+        }
+    }
+    let not_mine = named(Some("gadgets"));
+    let asked = Relatives { clusters: vec![], namespaces: vec![], permitted: Permitted::Everything, relation: not_mine };
+    ensure!(stores.relatives(&asked).await? == 0, "gadgets were found among widgets");
+    let owned = Query { owners: Some(owners), limit: 100, ..query("", "")? };
+    seen += stores.pages(&owned).await?;
+    ensure!(stores.pages(&Query { owners: Some(Owners::default()), ..owned }).await? == 0, "nobody owns something");
+    ensure!(seen > 1_000, "only {seen} objects were seen");
+    Ok(())
+}
+
+async fn check_counts(stores: &Stores) -> Result<()> {
     let label = |key: &str| GroupKey::Label(key.to_owned());
     let field = |path: &str| GroupKey::Field(FieldPath::new(path));
     let keys = [

@@ -219,7 +219,10 @@ async fn changes(world: &World, kubectl: &Kubectl) {
     kubectl.run(&["label", "configmap", "one", "tier=gold"]).await.unwrap();
     kubectl.run(&["annotate", "configmap", "one", "who=me"]).await.unwrap();
     let labelled = world.in_east(&path).await;
-    assert_eq!((&labelled["metadata"]["labels"]["tier"], &labelled["metadata"]["annotations"]["who"]), (&json!("gold"), &json!("me")));
+    assert_eq!(
+        (&labelled["metadata"]["labels"]["tier"], &labelled["metadata"]["annotations"]["who"]),
+        (&json!("gold"), &json!("me"))
+    );
 
     let edited = kubectl.clone().with("KUBE_EDITOR", &world.editor("s/a: old/a: new/"));
     edited.run(&["edit", "configmap", "one"]).await.unwrap();
@@ -232,7 +235,10 @@ async fn changes(world: &World, kubectl: &Kubectl) {
     assert_eq!(now.to_string(), expected.to_string(), "an edit changes what was edited");
 
     kubectl.run(&["patch", "configmap", "one", "--type=merge", "-p", r#"{"data":{"a":"merged"}}"#]).await.unwrap();
-    kubectl.run(&["patch", "configmap", "one", "--type=json", "-p", r#"[{"op":"replace","path":"/data/c","value":"j"}]"#]).await.unwrap();
+    kubectl
+        .run(&["patch", "configmap", "one", "--type=json", "-p", r#"[{"op":"replace","path":"/data/c","value":"j"}]"#])
+        .await
+        .unwrap();
     kubectl.run(&["patch", "deployment", "shop", "-p", r#"{"spec":{"minReadySeconds":7}}"#]).await.unwrap();
     kubectl.run(&["scale", "deployment", "shop", "--replicas=3"]).await.unwrap();
     kubectl.run(&["set", "image", "deployment/shop", "main=example.com/shop:2"]).await.unwrap();
@@ -270,7 +276,9 @@ async fn conflicts(world: &World, local: &Local, kubectl: &Kubectl) {
     let nowhere = kubectl.run(&["create", "configmap", "new", "--from-literal=a=b"]).await.unwrap_err().to_string();
     assert!(nowhere.contains("an object is created in one cluster"), "{nowhere}");
     west.run(&["create", "configmap", "new", "--from-literal=a=b"]).await.unwrap();
-    eventually("the index has the new object", PATIENCE, || async { kubectl.run(&["get", "configmap", "new"]).await }).await.unwrap();
+    eventually("the index has the new object", PATIENCE, || async { kubectl.run(&["get", "configmap", "new"]).await })
+        .await
+        .unwrap();
     kubectl.run(&["delete", "configmap", "new"]).await.unwrap();
     assert_eq!(world.west.find(&config_map_path("web", "new")).await.unwrap(), None);
     let all = kubectl.run(&["get", "--raw", &format!("{PROXY}/api/v1/namespaces/web/events")]).await.unwrap_err().to_string();
@@ -281,7 +289,10 @@ async fn keeps_secrets(world: &World, kubectl: &Kubectl) {
     let path = "api/v1/namespaces/web/secrets/key";
     let listed = kubectl.json(&["get", "secrets"]).await.unwrap();
     let redacted = listed["items"].as_array().unwrap().iter().find(|item| item["metadata"]["name"] == "key").unwrap().clone();
-    assert_eq!((&redacted["data"]["password"], &redacted["metadata"]["annotations"]["fleetdex.io/redacted"]), (&json!(""), &json!("$.data")));
+    assert_eq!(
+        (&redacted["data"]["password"], &redacted["metadata"]["annotations"]["fleetdex.io/redacted"]),
+        (&json!(""), &json!("$.data"))
+    );
     let file = world.folder.join("redacted.json");
     fs::write(&file, redacted.to_string()).unwrap();
     for command in [&["replace"][..], &["apply", "--server-side", "--force-conflicts"]] {
@@ -394,7 +405,8 @@ async fn logs_and_sessions_reach_a_kubelet_with_the_rights_of_the_user() {
     world.east.apply("apis/rbac.authorization.k8s.io/v1/namespaces/web/rolebindings/logs", &binding).await.unwrap();
     let cancel = CancellationToken::new();
     let kubeconfig = read_kubeconfig(Some(&world.kubeconfig)).await.unwrap();
-    let clusters = Clusters::new(Loader::without_control_plane(), Arc::new(Network::default()), Timing::default(), cancel.clone());
+    let clusters =
+        Clusters::new(Loader::without_control_plane(), Arc::new(Network::default()), Timing::default(), cancel.clone());
     clusters.set_members(contexts(&kubeconfig, Some(&world.kubeconfig), &[]).members);
     let (_sender, catalog) = watch::channel(Arc::new(catalog_of_pods(&"east".parse().unwrap())));
     let members = Arc::new(Members::new(Arc::new(clusters), cancel.clone()));

@@ -191,6 +191,18 @@ impl Searchable for Seen<'_, '_> {
         self.item.object.name()
     }
 
+    fn created(&self) -> Option<i64> {
+        None
+    }
+
+    fn uid(&self) -> Cow<'_, str> {
+        self.item.object.uid().into()
+    }
+
+    fn owners(&self) -> Vec<Cow<'_, str>> {
+        Vec::new()
+    }
+
     fn label(&self, key: &str) -> Option<&str> {
         self.item.object.label(key)
     }

@@ -47,13 +47,14 @@ pub fn addresses(_: &mut SchemaGenerator) -> Schema {
 
 /// A list of dotted paths.
 pub fn field_paths(_: &mut SchemaGenerator) -> Schema {
-    let path = r"self.matches('^[A-Za-z_][A-Za-z0-9_-]*(\\.[A-Za-z0-9_-]+)*$')";
+    // \x27 is the quote around a key.
+    let path = r"self.matches('^[A-Za-z_][A-Za-z0-9_-]*(\\.[A-Za-z0-9_-]+|\\[\\x27[A-Za-z0-9_./-]+\\x27\\])*$')";
     texts(
         64,
         256,
         &[(
             path,
-            "a field path is dotted, such as spec.template.spec.schedulerName, without a leading dot and without list indices",
+            "a field path is dotted, such as spec.template.spec.schedulerName or metadata.annotations['example.com/team'], without a leading dot and without list indices",
         )],
     )
 }

@@ -123,6 +123,9 @@ impl Projector {
     /// The values of an object's selectable fields.
     pub fn field_values<'a>(&self, object: &Object<'a>) -> FieldValues<'a> {
         let mut raw = Vec::new();
+        if let Some(tree) = self.tree.child("metadata") {
+            collect_metadata(tree, object, &mut raw);
+        }
         for (key, value) in &object.rest {
             if let Some(tree) = self.tree.child(&key.0) {
                 tree.collect(value, &mut raw);
@@ -249,6 +252,26 @@ impl FieldValues<'_> {
     /// The first value of a field, by its position in [`Projector::fields`].
     pub fn get(&self, field: usize) -> Option<&str> {
         self.0.iter().find(|(position, _)| *position == field).map(|(_, value)| &**value)
+    }
+}
+
+/// The values below `metadata`, most of which is parsed already.
+fn collect_metadata<'a>(tree: &PathTree, object: &Object<'a>, found: &mut Vec<(usize, Cow<'a, str>)>) {
+    let metadata = &object.metadata;
+    if let Some(annotations) = tree.child("annotations") {
+        for (key, value) in metadata.annotations.0.iter().filter(|(key, _)| key.0 != LAST_APPLIED) {
+            annotations.child(&key.0).into_iter().for_each(|tree| tree.collect(value, found));
+        }
+    }
+    let labels = tree.child("labels").into_iter().flat_map(|labels| {
+        metadata.labels.0.iter().filter_map(|(key, value)| Some((labels.child(&key.0)?.leaf()?, value.0.clone())))
+    });
+    found.extend(labels);
+    for (name, text) in [("uid", &metadata.uid), ("resourceVersion", &metadata.resource_version)] {
+        found.extend(tree.child(name).and_then(PathTree::leaf).map(|leaf| (leaf, text.0.clone())));
+    }
+    for (key, value) in &metadata.rest {
+        tree.child(&key.0).into_iter().for_each(|tree| tree.collect(value, found));
     }
 }
 
@@ -474,6 +497,28 @@ mod tests {
         assert_eq!(body["type"], "Opaque");
         assert_eq!(body["metadata"]["annotations"], json!({REDACTED_ANNOTATION: "$.data, $.stringData"}));
         assert!(!String::from_utf8_lossy(&document.body).contains("aHVudGVyMg"));
+    }
+
+    #[test]
+    fn fields_below_metadata_are_found_too() {
+        let object = json!({"metadata": {"name": "s", "uid": "u", "resourceVersion": "7", "generation": 3,
+            "labels": {"app": "web"}, "annotations": {"a.b/c": "x", LAST_APPLIED: "{}"}}});
+        let paths = [
+            "metadata.annotations['a.b/c']",
+            "metadata.labels.app",
+            "metadata.generation",
+            "metadata.uid",
+            "metadata.annotations['kubectl.kubernetes.io/last-applied-configuration']",
+        ];
+        let projection = Projection::new(&[], &paths.map(FieldPath::new)).unwrap();
+        let (_, body) = encode(&resource("x.io/v1", "Foo", "foos"), &projection, &[], &object);
+        let expected = ["metadata.annotations['a.b/c']=x", "metadata.labels.app=web", "metadata.generation=3", "metadata.uid=u"];
+        assert_eq!(body["search"]["fields"], json!(expected));
+        let number = number::field_term("metadata.generation", Quantity::from(3));
+        assert_eq!(body["search"]["numbers"], json!([number]));
+        let sorts = json!({"metadata/annotations['a/b//c']": "=x", "metadata/labels/app": "=web", "metadata/uid": "=u",
+            "metadata/generation": format!("#{}=3", Quantity::from(3).ordered())});
+        assert_eq!(body["search"]["sort"], sorts);
     }
 
     #[test]

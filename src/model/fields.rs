@@ -20,9 +20,20 @@ impl FieldPath {
         &self.0
     }
 
-    /// The names of the path, outermost first.
+    /// The names of the path, outermost first; those in `['…']` may have dots.
     pub fn segments(&self) -> impl Iterator<Item = &str> {
-        self.0.split('.')
+        let mut rest = Some(&*self.0);
+        std::iter::from_fn(move || {
+            let text = rest?;
+            if let Some((key, after)) = text.strip_prefix("['").and_then(|inner| inner.split_once("']")) {
+                rest = (!after.is_empty()).then(|| after.strip_prefix('.').unwrap_or(after));
+                return Some(key);
+            }
+            let end = text.find('.').into_iter().chain(text.find("['").filter(|start| *start > 0)).min();
+            let (name, after) = end.map_or((text, None), |end| (&text[..end], Some(&text[end..])));
+            rest = after.map(|after| after.strip_prefix('.').unwrap_or(after));
+            Some(name)
+        })
     }
 }
 
@@ -33,7 +44,7 @@ impl fmt::Display for FieldPath {
 }
 
 /// What the apiserver compares where the field is absent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum FieldType {
     /// Text; absent reads `""`.
     Text,
@@ -61,13 +72,12 @@ impl FieldType {
         matches!(self, Self::Number | Self::Optional)
     }
 
-    /// What a document that has no value to sort by reads, if it reads anything: such values are left out of documents. Text and flags that
-    /// are absent come first, as a missing value does.
+    /// What a document that has no value to sort by reads, if it reads anything: empty text is left out of documents, and comes first as a
+    /// missing value does.
     pub const fn reads_without_sort_value(self) -> Option<&'static str> {
         match self {
             Self::Text => Some(""),
-            Self::Flag => Some("false"),
-            Self::Number | Self::Optional => None,
+            Self::Flag | Self::Number | Self::Optional => None,
         }
     }
 }
@@ -82,4 +92,21 @@ pub struct SelectableField {
     pub sources: Vec<FieldPath>,
     /// How an absent value reads.
     pub kind: FieldType,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_in_brackets_may_have_dots() {
+        let segments = |path: &str| FieldPath::new(path).segments().map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(segments("status.phase"), ["status", "phase"]);
+        assert_eq!(segments("metadata.annotations['a.b/c']"), ["metadata", "annotations", "a.b/c"]);
+        assert_eq!(segments("spec['x.y'].z['q']"), ["spec", "x.y", "z", "q"]);
+        assert_eq!(segments("['a.b']c"), ["a.b", "c"]);
+        for odd in ["spec['x", "a..b", "", ".", "[']", "a.['b"] {
+            assert!(!segments(odd).is_empty(), "{odd:?}");
+        }
+    }
 }

@@ -130,6 +130,11 @@ impl PathTree {
         self.children.iter().find(|(child, _)| &**child == name).map(|(_, tree)| tree)
     }
 
+    /// The position of the path that ends here.
+    pub fn leaf(&self) -> Option<usize> {
+        self.leaf
+    }
+
     /// Collects the scalar values at the tree's paths below `value`, as text.
     pub fn collect<'a>(&self, value: &'a RawValue, found: &mut Vec<(usize, Cow<'a, str>)>) {
         let mut deserializer = serde_json::Deserializer::from_str(value.get());

@@ -2,6 +2,8 @@
 //!
 //! Source of the grammar: <https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/>
 
+use std::fmt;
+
 use super::number::ordered;
 
 /// Longer texts are no quantities: what an API server writes has far fewer digits.
@@ -47,6 +49,19 @@ impl Quantity {
             0 => ordered(whole),
             fraction => format!("{}.{fraction:09}", ordered(whole)),
         }
+    }
+}
+
+impl fmt::Display for Quantity {
+    /// As a decimal number, which is read as the same quantity.
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = if self.0 < 0 { "-" } else { "" };
+        let (whole, fraction) = (self.0.abs() / NANOS, self.0.abs() % NANOS);
+        if fraction == 0 {
+            return write!(out, "{sign}{whole}");
+        }
+        let digits = format!("{fraction:09}");
+        write!(out, "{sign}{whole}.{}", digits.trim_end_matches('0'))
     }
 }
 
@@ -145,6 +160,7 @@ mod tests {
         #[test]
         fn any_text_is_read_or_not_but_never_fails(text in "[-+.0-9eEkKMGi]{0,45}") {
             if let Some(quantity) = Quantity::parse(&text) {
+                prop_assert_eq!(Quantity::parse(&quantity.to_string()), Some(quantity));
                 prop_assert!(quantity.ordered().len() <= 30);
             }
         }

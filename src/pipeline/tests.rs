@@ -8,7 +8,7 @@ use rand::{RngExt, SeedableRng, rngs::StdRng};
 use super::*;
 use crate::{
     model::{ClusterName, IndexPrefix, Version},
-    query::{Cursor, GroupKey, Groups, Page, Query},
+    query::{Cursor, GroupKey, Groups, Owners, Page, Query, Relatives},
     store::{Checkpoints, Extent, Visit},
     sync::progress::Progress,
     telemetry::Metrics,
@@ -136,6 +136,10 @@ impl Store for Flaky {
 
     async fn search(&self, _: &Query, _: Option<&Cursor>) -> Result<Page, StoreError> {
         Ok(Page::default())
+    }
+
+    async fn relatives(&self, _: &Relatives) -> Result<Owners, StoreError> {
+        Ok(Owners::default())
     }
 
     async fn aggregate(&self, _: &Query, _: &[GroupKey], _: usize) -> Result<Groups, StoreError> {

@@ -4,8 +4,14 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use super::{Grant, Permitted, Query, QueryError, Sort, SortKey, field_term, label_number_term, label_term};
-use crate::selector::{FieldRequirement, FieldTest, LabelRequirement, LabelTest};
+use super::{
+    Grant, Owners, Permitted, Query, QueryError, Relation, Relatives, Sort, SortKey, field_term, label_number_term, label_term,
+    owners::MAX_OWNERS,
+};
+use crate::{
+    model::{Quantity, number, sort_field},
+    selector::{Comparison, FieldRequirement, FieldTest, LabelRequirement, LabelTest},
+};
 
 /// Clauses of one `bool` query that OpenSearch takes (`indices.query.bool.max_clause_count`).
 const MAX_CLAUSES: usize = 1024;
@@ -70,6 +76,10 @@ pub fn query_clause(query: &Query) -> Result<Value, QueryError> {
     clauses.one_of("metadata.namespace", query.namespaces.iter().map(ToString::to_string).collect())?;
     clauses.one_of("metadata.name", query.names.clone())?;
     clauses.permission(&query.permitted)?;
+    clauses.created(query);
+    if let Some(owners) = &query.owners {
+        clauses.owned(owners)?;
+    }
     for requirement in query.labels.requirements() {
         clauses.label(requirement)?;
     }
@@ -77,6 +87,36 @@ pub fn query_clause(query: &Query) -> Result<Value, QueryError> {
         clauses.field(query, requirement)?;
     }
     clauses.into_bool()
+}
+
+/// The body of the `_search` that finds relatives: cluster and UID of each are its sort values. One more than may be found tells that there are
+/// too many.
+pub fn relatives_body(asked: &Relatives) -> Result<Value, QueryError> {
+    let mut clauses = Clauses::default();
+    clauses.one_of("cluster", asked.clusters.iter().map(ToString::to_string).collect())?;
+    if !asked.namespaces.is_empty() {
+        let inside = any_of("metadata.namespace", asked.namespaces.iter().map(ToString::to_string).collect())?;
+        let outside = json!({ "bool": { "must_not": [{ "exists": { "field": "metadata.namespace" } }] } });
+        clauses.filter.push(json!({ "bool": { "should": [inside, outside], "minimum_should_match": 1 } }));
+    }
+    clauses.permission(&asked.permitted)?;
+    match &asked.relation {
+        Relation::Named { resource, names } => {
+            if let Some(resource) = resource {
+                clauses.filter.push(term("search.group", &resource.group));
+                clauses.filter.push(term("search.resource", &resource.plural));
+            }
+            clauses.filter.push(any_of("metadata.name", names.clone())?);
+        }
+        Relation::OwnedBy(owners) => clauses.owned(owners)?,
+    }
+    Ok(json!({
+        "size": MAX_OWNERS,
+        "track_total_hits": MAX_OWNERS + 1,
+        "_source": false,
+        "query": clauses.into_bool()?,
+        "sort": [{ "cluster": { "order": "asc" } }, { "metadata.uid": { "order": "asc" } }],
+    }))
 }
 
 /// What must and what must not match.
@@ -125,6 +165,35 @@ impl Clauses {
         Ok(())
     }
 
+    fn created(&mut self, query: &Query) {
+        let mut bounds = Map::new();
+        bounds.extend(query.since.map(|since| ("gte".to_owned(), since.into())));
+        bounds.extend(query.before.map(|before| ("lt".to_owned(), before.into())));
+        if !bounds.is_empty() {
+            self.filter.push(range("metadata.creationTimestamp", &bounds.into()));
+        }
+    }
+
+    fn owned(&mut self, owners: &Owners) -> Result<(), QueryError> {
+        let mut alternatives = Vec::new();
+        for (cluster, uids) in owners.by_cluster() {
+            let mut parts = Self::default();
+            parts.one_of("cluster", cluster.iter().map(ToString::to_string).collect())?;
+            parts.filter.push(any_of("search.owners", uids.iter().cloned().collect())?);
+            alternatives.push(json!({ "bool": { "filter": parts.filter } }));
+        }
+        // Each has a clause for its cluster and one for its owners.
+        if alternatives.len() > MAX_CLAUSES / 2 {
+            let (found, limit) = (alternatives.len(), MAX_CLAUSES / 2);
+            return Err(QueryError::TooLarge { what: "clusters with owners", found, limit });
+        }
+        self.filter.push(match alternatives.is_empty() {
+            true => json!({ "match_none": {} }),
+            false => json!({ "bool": { "should": alternatives, "minimum_should_match": 1 } }),
+        });
+        Ok(())
+    }
+
     fn label(&mut self, requirement: &LabelRequirement) -> Result<(), QueryError> {
         let key = requirement.key();
         let terms =
@@ -154,6 +223,10 @@ impl Clauses {
             return Ok(());
         };
         let field = StoredField { path: path.as_str(), always_stored: query.selectable.is_always_stored(&path) };
+        if let FieldTest::Compares(comparison, bound) = test {
+            self.filter.push(field.compares(*comparison, *bound));
+            return Ok(());
+        }
         let asks_for_empty = !field.has_term_for_empty() && test.values().contains("");
         let named: Vec<&String> = test.values().iter().filter(|value| !(asks_for_empty && value.is_empty())).collect();
         match (test, asks_for_empty, named.is_empty()) {
@@ -165,6 +238,7 @@ impl Clauses {
                 let either = json!({ "bool": { "should": [empty, field.reads_one_of(&named)?], "minimum_should_match": 1 } });
                 self.filter.push(either);
             }
+            (FieldTest::Compares(..), ..) => {}
             (FieldTest::NotIn(_), true, true) => self.filter.push(field.is_not_empty()),
             (FieldTest::NotIn(_), true, false) => {
                 self.filter.push(field.is_not_empty());
@@ -211,6 +285,19 @@ impl StoredField<'_> {
             return any_of(self.path, values.iter().map(ToString::to_string).collect());
         }
         any_of("search.fields", values.iter().map(|value| field_term(self.path, value)).collect())
+    }
+
+    fn compares(&self, comparison: Comparison, bound: Quantity) -> Value {
+        let bound = number::field_term(self.path, bound);
+        // '>' follows '=' in ASCII: all numbers of the field lie between these.
+        let (least, beyond) = (format!("{}=", self.path), format!("{}>", self.path));
+        let bounds = match comparison {
+            Comparison::Above => json!({ "gt": bound, "lt": beyond }),
+            Comparison::From => json!({ "gte": bound, "lt": beyond }),
+            Comparison::Below => json!({ "gt": least, "lt": bound }),
+            Comparison::UpTo => json!({ "gt": least, "lte": bound }),
+        };
+        range("search.numbers", &bounds)
     }
 
     fn is_not_empty(&self) -> Value {
@@ -261,7 +348,7 @@ fn sort_key(sort: &Sort) -> Value {
     // An object without a namespace sorts as if it were empty, one without a time as the oldest. Always said: left to its default,
     // OpenSearch loses objects without a time between pages.
     let missing = if sort.descending { "_last" } else { "_first" };
-    match sort.key {
+    match &sort.key {
         SortKey::Namespace => {
             json!({ "metadata.namespace": { "order": order, "missing": missing } })
         }
@@ -269,6 +356,11 @@ fn sort_key(sort: &Sort) -> Value {
         SortKey::Cluster => json!({ "cluster": { "order": order } }),
         SortKey::CreationTimestamp => {
             json!({ "metadata.creationTimestamp": { "order": order, "missing": missing } })
+        }
+        // An index has no such field before some object has a value of it.
+        SortKey::Field(path, _) => {
+            let field = format!("search.sort.{}", sort_field(path));
+            json!({ field: { "order": order, "missing": missing, "unmapped_type": "keyword" } })
         }
     }
 }

@@ -5,19 +5,21 @@ use std::{borrow::Cow, sync::Arc};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    model::{ClusterName, MAX_FIELD_VALUE_BYTES, Namespace, Resource},
-    selector::{FieldSelector, InvalidRequirement, LabelSelector},
+    model::{ClusterName, FieldPath, FieldType, MAX_FIELD_VALUE_BYTES, Namespace, Resource},
+    selector::{FieldSelector, FieldTest, InvalidRequirement, LabelSelector},
 };
 
 pub mod aggregate;
 pub mod composite;
 pub mod continue_token;
 pub mod dsl;
+pub mod owners;
 mod permitted;
 mod selectable;
 mod terms;
 
 pub use aggregate::{Group, GroupKey, Groups};
+pub use owners::{Owners, Relation, Relatives};
 pub use permitted::{Grant, InCluster, Permitted};
 pub use selectable::{Ordered, Selectable, UnsupportedField};
 pub use terms::{field_term, label_number_term, label_term};
@@ -28,6 +30,9 @@ pub enum QueryError {
     /// The kind has no such selectable field.
     #[error(transparent)]
     UnsupportedField(#[from] UnsupportedField),
+    /// The field holds text, or is a flag.
+    #[error("field {0:?} holds no numbers, and '>', '>=', '<' and '<=' compare numbers and quantities")]
+    NotNumeric(String),
     /// No label can have this key.
     #[error(transparent)]
     Label(InvalidRequirement),
@@ -86,6 +91,12 @@ pub struct Query {
     pub names: Vec<String>,
     /// What of it the caller may see.
     pub permitted: Permitted,
+    /// Created then or later, in milliseconds since 1970.
+    pub since: Option<i64>,
+    /// Created before that, in milliseconds since 1970.
+    pub before: Option<i64>,
+    /// Owned by one of these; absent: whoever owns it.
+    pub owners: Option<Owners>,
     /// Label selector; empty: all.
     pub labels: LabelSelector,
     /// Field selector; empty: all.
@@ -108,6 +119,12 @@ pub trait Searchable {
     fn namespace(&self) -> &str;
     /// `metadata.name`
     fn name(&self) -> &str;
+    /// `metadata.creationTimestamp`, in milliseconds since 1970.
+    fn created(&self) -> Option<i64>;
+    /// `metadata.uid`
+    fn uid(&self) -> Cow<'_, str>;
+    /// UIDs of its owner references.
+    fn owners(&self) -> Vec<Cow<'_, str>>;
     /// The value of a label.
     fn label(&self, key: &str) -> Option<&str>;
     /// What a selectable field other than `metadata.name` and `metadata.namespace` reads; nothing if it is absent.
@@ -123,6 +140,9 @@ impl Query {
             namespaces: Vec::new(),
             names: Vec::new(),
             permitted: Permitted::Everything,
+            since: None,
+            before: None,
+            owners: None,
             labels: LabelSelector::default(),
             fields: FieldSelector::default(),
             selectable,
@@ -134,7 +154,11 @@ impl Query {
     /// Whether the query can be answered: every field is selectable, no value too long.
     pub fn check(&self) -> Result<(), QueryError> {
         for requirement in self.fields.requirements() {
-            self.selectable.stored_path(requirement.path.as_str())?;
+            let stored = self.selectable.stored_path(requirement.path.as_str())?;
+            let holds_numbers = stored.is_some_and(|path| self.selectable.holds_numbers(&path));
+            if matches!(requirement.test, FieldTest::Compares(..)) && !holds_numbers {
+                return Err(QueryError::NotNumeric(requirement.path.to_string()));
+            }
             if let Some(value) = requirement.test.values().iter().find(|value| value.len() > MAX_FIELD_VALUE_BYTES) {
                 return Err(QueryError::ValueTooLong { path: requirement.path.to_string(), bytes: value.len() });
             }
@@ -149,6 +173,9 @@ impl Query {
             && allows(&self.namespaces, |namespace| namespace.as_str() == object.namespace())
             && allows(&self.names, |name| name == object.name())
             && self.permitted.allows(object.cluster(), object.namespace())
+            && self.since.is_none_or(|since| object.created().is_some_and(|created| created >= since))
+            && self.before.is_none_or(|before| object.created().is_some_and(|created| created < before))
+            && self.owners.as_ref().is_none_or(|owners| owners.own(object.cluster(), object.owners()))
             && self.labels.matches(|key| object.label(key))
             && self.fields.matches(|label| self.reads(object, label))
     }
@@ -177,7 +204,7 @@ pub struct Sort {
 }
 
 /// What answers can be ordered by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SortKey {
     /// `metadata.namespace`
     Namespace,
@@ -187,6 +214,8 @@ pub enum SortKey {
     Cluster,
     /// `metadata.creationTimestamp`
     CreationTimestamp,
+    /// A selectable field, by its least value: numbers before texts.
+    Field(FieldPath, FieldType),
 }
 
 impl Sort {
@@ -203,6 +232,9 @@ pub struct Cursor {
     pub snapshot: String,
     /// Sort values of the last object of the page before.
     pub after: Vec<serde_json::Value>,
+    /// How many objects come after that one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remaining: Option<u64>,
 }
 
 /// One page of an answer.

@@ -99,6 +99,12 @@ impl Selectable {
         self.types.get(path).is_some_and(|kind| *kind != FieldType::Optional)
     }
 
+    /// Whether its values can be compared as numbers. Of a field that is not known, that may be.
+    pub fn holds_numbers(&self, path: &FieldPath) -> bool {
+        let is_own = matches!(path.as_str(), "metadata.name" | "metadata.namespace");
+        !is_own && self.types.get(path).is_none_or(|kind| kind.holds_numbers())
+    }
+
     /// What a field reads where it is absent.
     pub fn absent(&self, path: &str) -> &'static str {
         self.types.get(&FieldPath::new(path)).map_or("", |kind| kind.absent())

@@ -9,6 +9,7 @@
 //! | `path notin (a,b)` | `path!=a,path!=b` |
 //! | `path` | `path!=`: it does not read empty |
 //! | `!path` | `path=`: it reads empty |
+//! | `path>5`, `path>=500m`, `path<2Gi`, `path<=-1` | it reads a number or a quantity above, from, below, up to that one |
 //!
 //! In a set, blanks around a value do not count, and `\(`, `\)` and a backslash before a blank are escapes too. None of these forms means
 //! something else to an apiserver: it knows no field label with a blank or a parenthesis, and refuses a term without `=`.
@@ -21,7 +22,7 @@ use std::{
 };
 
 use super::error::SelectorError;
-use crate::model::FieldPath;
+use crate::model::{FieldPath, Quantity};
 
 const BLANKS: [char; 4] = [' ', '\t', '\r', '\n'];
 const VALUE_ESCAPES: &str = r"'\,', '\=' and '\\'";
@@ -51,6 +52,42 @@ pub enum FieldTest {
     In(BTreeSet<String>),
     /// It reads none of these.
     NotIn(BTreeSet<String>),
+    /// It reads a number or a quantity that compares like this.
+    Compares(Comparison, Quantity),
+}
+
+/// How a number compares with a bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Comparison {
+    /// `>`
+    Above,
+    /// `>=`
+    From,
+    /// `<`
+    Below,
+    /// `<=`
+    UpTo,
+}
+
+impl Comparison {
+    /// Whether a number compares so with the bound.
+    pub fn holds(self, number: Quantity, bound: Quantity) -> bool {
+        match self {
+            Self::Above => number > bound,
+            Self::From => number >= bound,
+            Self::Below => number < bound,
+            Self::UpTo => number <= bound,
+        }
+    }
+
+    fn symbol(self) -> &'static str {
+        match self {
+            Self::Above => ">",
+            Self::From => ">=",
+            Self::Below => "<",
+            Self::UpTo => "<=",
+        }
+    }
 }
 
 impl FieldSelector {
@@ -72,11 +109,13 @@ impl FieldSelector {
         })
     }
 
-    /// The text that asks the same of an apiserver; nothing if that takes several requests, because a field may read one of several values.
+    /// The text that asks the same of an apiserver; nothing if that takes several requests, because a field may read one of several values, or
+    /// cannot be asked, because it compares numbers.
     pub fn to_kubernetes(&self) -> Option<String> {
         let asks_one = |requirement: &FieldRequirement| match &requirement.test {
             FieldTest::In(values) => values.len() == 1,
             FieldTest::NotIn(_) => true,
+            FieldTest::Compares(..) => false,
         };
         self.requirements.iter().all(asks_one).then(|| self.to_string())
     }
@@ -88,7 +127,7 @@ impl FromIterator<FieldRequirement> for FieldSelector {
         let mut excluded: BTreeMap<FieldPath, BTreeSet<String>> = BTreeMap::new();
         for requirement in requirements {
             match requirement.test {
-                FieldTest::In(_) => {
+                FieldTest::In(_) | FieldTest::Compares(..) => {
                     canonical.insert(requirement);
                 }
                 FieldTest::NotIn(values) => excluded.entry(requirement.path).or_default().extend(values),
@@ -105,13 +144,16 @@ impl FieldTest {
         match self {
             Self::In(values) => values.contains(read),
             Self::NotIn(values) => !values.contains(read),
+            Self::Compares(comparison, bound) => Quantity::parse(read).is_some_and(|number| comparison.holds(number, *bound)),
         }
     }
 
-    /// The values that are asked for or excluded.
+    /// The values that are asked for or excluded; none where numbers are compared.
     pub fn values(&self) -> &BTreeSet<String> {
+        static NONE: BTreeSet<String> = BTreeSet::new();
         match self {
             Self::In(values) | Self::NotIn(values) => values,
+            Self::Compares(..) => &NONE,
         }
     }
 }
@@ -138,6 +180,7 @@ impl fmt::Display for FieldRequirement {
                 write!(out, "{path} in ({})", escaped.join(","))
             }
             FieldTest::NotIn(values) => write_terms(out, path, "!=", values),
+            FieldTest::Compares(comparison, bound) => write!(out, "{path}{}{bound}", comparison.symbol()),
         }
     }
 }
@@ -201,6 +244,9 @@ impl<'a> Parser<'a> {
         if term.is_empty() {
             return Ok(None);
         }
+        if let Some(compared) = self.comparison(term, start)? {
+            return Ok(Some(compared));
+        }
         let Some((path, operator, escaped)) = split_operator(term) else {
             return self.existence(term, start).map(Some);
         };
@@ -211,6 +257,26 @@ impl<'a> Parser<'a> {
         let values = BTreeSet::from([value]);
         let test = if operator == "!=" { FieldTest::NotIn(values) } else { FieldTest::In(values) };
         Ok(Some(FieldRequirement { path: FieldPath::new(path), test }))
+    }
+
+    /// An apiserver knows no field label with `<` or `>`, so nothing that it accepts means something else here.
+    fn comparison(&self, term: &str, start: usize) -> Result<Option<FieldRequirement>, SelectorError> {
+        let Some(at) = term.find(['<', '>', '=', '!', '\\']).filter(|at| term[*at..].starts_with(['<', '>'])) else {
+            return Ok(None);
+        };
+        let operators = [(">=", Comparison::From), (">", Comparison::Above), ("<=", Comparison::UpTo), ("<", Comparison::Below)];
+        let (path, rest) = (term[..at].trim_matches(BLANKS), &term[at..]);
+        let found = operators.into_iter().find(|(symbol, _)| rest.starts_with(symbol));
+        let Some((symbol, comparison)) = found else { return Ok(None) };
+        let text = rest[symbol.len()..].trim_matches(BLANKS);
+        if path.is_empty() || !path.chars().all(is_path_character) {
+            return Err(self.unexpected(start, format!("'{term}'"), "a field before the comparison"));
+        }
+        let number = Quantity::parse(text).ok_or_else(|| {
+            let found = if text.is_empty() { "nothing".to_owned() } else { format!("'{text}'") };
+            self.unexpected(start + at + symbol.len(), found, "a number or a quantity such as 3, 0.5, 500m or 2Gi")
+        })?;
+        Ok(Some(FieldRequirement { path: FieldPath::new(path), test: FieldTest::Compares(comparison, number) }))
     }
 
     fn existence(&self, term: &str, start: usize) -> Result<FieldRequirement, SelectorError> {
@@ -435,6 +501,25 @@ mod tests {
         same("!spec.nodeName", "spec.nodeName=");
         same(" a , !b ", "a!=,b=");
         same("in in (in)", "in=in");
+    }
+
+    #[test]
+    fn numbers_and_quantities_are_compared() {
+        let same = |text: &str, expected: &str| assert_eq!(canonical(text).as_deref(), Ok(expected), "{text:?}");
+        same("spec.replicas>3,spec.replicas<=010", "spec.replicas>3,spec.replicas<=10");
+        same(" a >= 2Gi , b<-1.50", "a>=2147483648,b<-1.5");
+        same("a<500m", "a<0.5");
+        same("metadata.annotations['a.b/c']>1", "metadata.annotations['a.b/c']>1");
+        same("a=b>c", "a=b>c");
+        let refused = |text: &str| canonical(text).unwrap_err();
+        assert_eq!(refused("a>"), "at character 3: found nothing, expected a number or a quantity such as 3, 0.5, 500m or 2Gi");
+        assert_eq!(refused("x=y,a>=b"), "at character 8: found 'b', expected a number or a quantity such as 3, 0.5, 500m or 2Gi");
+        assert_eq!(refused(">5"), "at character 1: found '>5', expected a field before the comparison");
+        let matches = |text: &str| text.parse::<FieldSelector>().unwrap().matches(|path| (path == "a").then_some("1500m".into()));
+        assert!(matches("a>1,a>=1.5,a<2,a<=1500m"));
+        for refused in ["a>1.5", "a<1", "b>0", "b<=0"] {
+            assert!(!matches(refused), "{refused}");
+        }
     }
 
     #[test]

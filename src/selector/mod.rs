@@ -9,5 +9,5 @@ mod label;
 mod lexer;
 
 pub use error::{InvalidRequirement, SelectorError};
-pub use field::{FieldRequirement, FieldSelector, FieldTest};
+pub use field::{Comparison, FieldRequirement, FieldSelector, FieldTest};
 pub use label::{LabelRequirement, LabelSelector, LabelTest};

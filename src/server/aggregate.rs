@@ -2,24 +2,22 @@
 
 use std::{sync::Arc, time::Duration};
 
-use axum::body::Body;
-use serde_json::{Value, json};
+use serde_json::{Value, json, value::RawValue};
 use tokio::time::timeout;
 
 use super::{
     request::{AggregateRequest, GROUPS, VERSION},
     status::ApiError,
-    target::Target,
+    target::{Target, refused},
 };
-use crate::query::{GroupKey, Groups, QueryError, aggregate::grouped};
+use crate::query::{GroupKey, Groups, aggregate::grouped};
 
 /// How long the store may take for all groups: some dozen pages of the largest answer.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Counts what a list would show.
 pub async fn count(target: Target, request: &AggregateRequest) -> Result<Groups, ApiError> {
-    let refused = |error: QueryError| ApiError::bad_request(format!("parameter by: {error}"));
-    grouped(&target.query, &request.by).map_err(refused)?;
+    grouped(&target.query, &request.by).map_err(|error| refused("by", &error, &target.store_name))?;
     if target.nothing_to_ask {
         return Ok(Groups::default());
     }
@@ -29,9 +27,9 @@ pub async fn count(target: Target, request: &AggregateRequest) -> Result<Groups,
 }
 
 /// The answer as JSON.
-pub fn answer(groups: &Groups, request: &AggregateRequest) -> Body {
+pub fn answer(groups: &Groups, request: &AggregateRequest) -> Result<Box<RawValue>, ApiError> {
     let items: Vec<Value> = groups.groups.iter().map(|group| json!({ "values": group.values, "count": group.count })).collect();
-    let answer = json!({
+    raw(&json!({
         "kind": "Aggregate",
         "apiVersion": format!("{}/{VERSION}", GROUPS[0]),
         "metadata": {},
@@ -39,8 +37,12 @@ pub fn answer(groups: &Groups, request: &AggregateRequest) -> Body {
         "total": groups.total,
         "others": groups.others,
         "items": items,
-    });
-    Body::from(format!("{answer}\n"))
+    }))
+}
+
+/// A document that is made here.
+pub fn raw(document: &Value) -> Result<Box<RawValue>, ApiError> {
+    serde_json::value::to_raw_value(document).map_err(|error| ApiError::Internal(error.to_string()))
 }
 
 /// A key as requests name it.

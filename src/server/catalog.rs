@@ -7,6 +7,7 @@ use std::{
     sync::Arc,
 };
 
+use jiff::Timestamp;
 use kube::core::Version;
 
 use super::verify::Followed;
@@ -37,7 +38,7 @@ pub struct Entry<'e> {
 pub struct Catalog {
     resources: BTreeMap<ResourceName, Registered>,
     stores: BTreeMap<StoreName, Arc<dyn Store>>,
-    stale: BTreeMap<ClusterName, String>,
+    stale: BTreeMap<ClusterName, (Timestamp, String)>,
     registries: BTreeSet<String>,
     is_local: bool,
     followed: Vec<Followed>,
@@ -99,10 +100,10 @@ impl Catalog {
         self.is_local
     }
 
-    /// Says that the answers for a cluster may be old. `since` completes the sentence "cluster member2 is …", for example
+    /// Says that the answers for a cluster are as of some time. `text` completes the sentence "cluster member2 is …", for example
     /// "disconnected since 2026-02-03T10:00:00Z".
-    pub fn add_stale(&mut self, cluster: ClusterName, since: impl Into<String>) {
-        self.stale.insert(cluster, since.into());
+    pub fn add_stale(&mut self, cluster: ClusterName, since: Timestamp, text: impl Into<String>) {
+        self.stale.insert(cluster, (since, text.into()));
     }
 
     /// Names a stream, for verification.
@@ -160,7 +161,12 @@ impl Catalog {
 
     /// How the answers for a cluster are old, if they are.
     pub fn stale(&self, cluster: &ClusterName) -> Option<&str> {
-        self.stale.get(cluster).map(String::as_str)
+        self.stale.get(cluster).map(|(_, text)| text.as_str())
+    }
+
+    /// As of when the answers for a cluster are, if that is not now.
+    pub fn stale_since(&self, cluster: &ClusterName) -> Option<Timestamp> {
+        self.stale.get(cluster).map(|(since, _)| *since)
     }
 
     /// The registries that exist, sorted.

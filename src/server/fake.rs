@@ -19,7 +19,7 @@ use crate::{
         source::Loader,
     },
     model::{ClusterName, Gvk, IndexPrefix, Resource, StoreName, Version},
-    query::{Cursor, GroupKey, Groups, Hit, Page, Query},
+    query::{Cursor, GroupKey, Groups, Hit, Owners, Page, Query, Relatives},
     store::{Checkpoints, Extent, Generation, Store, StoreError, Visit},
 };
 
@@ -32,6 +32,9 @@ pub(crate) struct Prepared {
     asked: Mutex<Vec<(Query, Option<Cursor>)>>,
     /// The answer to every aggregation, and what was asked.
     pub(crate) groups: Groups,
+    /// The answers to owner searches, and what was asked.
+    pub(crate) relatives: Mutex<VecDeque<Owners>>,
+    pub(crate) searched: Mutex<Vec<Relatives>>,
     pub(crate) counted: Mutex<Vec<(Vec<GroupKey>, usize)>>,
     /// What is stored of any unit, by id.
     pub(crate) documents: Mutex<BTreeMap<String, Version>>,
@@ -96,6 +99,11 @@ impl Store for Prepared {
         self.pages.lock().unwrap().pop_front().unwrap_or_else(|| Ok(Page::default()))
     }
 
+    async fn relatives(&self, asked: &Relatives) -> Result<Owners, StoreError> {
+        self.searched.lock().unwrap().push(asked.clone());
+        Ok(self.relatives.lock().unwrap().pop_front().unwrap_or_default())
+    }
+
     async fn aggregate(&self, query: &Query, by: &[GroupKey], top: usize) -> Result<Groups, StoreError> {
         self.asked.lock().unwrap().push((query.clone(), None));
         self.counted.lock().unwrap().push((by.to_vec(), top));
@@ -122,7 +130,7 @@ impl Prepared {
 }
 
 pub(crate) fn cursor(position: u32) -> Cursor {
-    Cursor { snapshot: "view".to_owned(), after: vec![json!(position)] }
+    Cursor { snapshot: "view".to_owned(), after: vec![json!(position)], remaining: None }
 }
 
 pub(crate) fn page(names: &[&str], next: Option<Cursor>, remaining: Option<u64>) -> Page {

@@ -57,7 +57,11 @@ pub async fn answer(target: Target, request: &ListRequest, representation: Repre
     let mut pages = Pages { store: target.store, query: target.query };
     let first = if target.nothing_to_ask { Page::default() } else { pages.read(cursor.as_ref()).await? };
     let one_page = request.limit.is_some();
-    let metadata = if one_page { page_metadata(&first, &pages.query) } else { json!({}) };
+    let mut metadata =
+        if one_page { page_metadata(&first, &pages.query, request.options.without_remaining_count) } else { json!({}) };
+    if !target.as_of.is_empty() {
+        metadata["asOf"] = json!(target.as_of);
+    }
     let sheet = layout.sheet(&metadata);
     let media_type = sheet.media_type();
     let next = if one_page { None } else { first.next };
@@ -79,10 +83,10 @@ fn refused_token(error: TokenError) -> ApiError {
 }
 
 /// `resourceVersion` is absent: there is none that a watch over the fleet could start from yet.
-fn page_metadata(page: &Page, query: &Query) -> serde_json::Value {
+fn page_metadata(page: &Page, query: &Query, without_count: bool) -> serde_json::Value {
     let Some(cursor) = &page.next else { return json!({}) };
     let token = continue_token::encode(cursor, query);
-    match page.remaining {
+    match page.remaining.filter(|_| !without_count) {
         Some(remaining) => json!({ "continue": token, "remainingItemCount": remaining }),
         None => json!({ "continue": token }),
     }

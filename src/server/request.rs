@@ -6,6 +6,8 @@
 use std::num::NonZeroUsize;
 
 use super::{
+    clusterpedia,
+    options::Options,
     percent::{decode_query, decode_segment},
     status::ApiError,
 };
@@ -24,21 +26,7 @@ pub const VERSION: &str = "v1alpha1";
 /// flag of watches.
 const IGNORED: [&str; 4] = ["pretty", "timeout", "timeoutSeconds", "allowWatchBookmarks"];
 /// Parts of the API that do not exist yet. Their empty value means "not given", as in Kubernetes.
-const LATER: [&str; 13] = [
-    "resourceVersion",
-    "resourceVersionMatch",
-    "sendInitialEvents",
-    "includeObject",
-    "orderBy",
-    "ownerUID",
-    "ownerName",
-    "ownerSeniority",
-    "since",
-    "before",
-    "onlyMetadata",
-    "withRemainingCount",
-    "shardSelector",
-];
+const LATER: [&str; 5] = ["resourceVersion", "resourceVersionMatch", "sendInitialEvents", "includeObject", "shardSelector"];
 
 /// Groups in an answer unless more or fewer are asked for.
 const DEFAULT_TOP: usize = 1_000;
@@ -125,6 +113,8 @@ pub struct ListRequest {
     pub store: Option<StoreName>,
     /// The kind of store that the path names.
     pub engine: Option<Engine>,
+    /// What goes beyond Kubernetes.
+    pub options: Options,
     /// Whether objects have the fleet's resource version in place of their member's: below `proxying/`.
     pub rewrites_version: bool,
 }
@@ -266,10 +256,26 @@ impl ListRequest {
     }
 
     fn with(mut self, parameters: Vec<(String, String)>) -> Result<Self, ApiError> {
-        for (key, value) in parameters {
-            self.set(&key, &value)?;
+        for (key, value) in &parameters {
+            self.set(key, value)?;
         }
+        self.read_labels(&parameters)?;
+        self.options.check().map_err(ApiError::bad_request)?;
         Ok(self)
+    }
+
+    /// Takes the parameters that stand as pseudo-labels in the label selector; those of the URL win.
+    fn read_labels(&mut self, parameters: &[(String, String)]) -> Result<(), ApiError> {
+        let refused = |problem: String| ApiError::bad_request(format!("parameter labelSelector: {problem}"));
+        let (labels, pseudos) = clusterpedia::take(std::mem::take(&mut self.labels)).map_err(refused)?;
+        self.labels = labels;
+        for pseudo in pseudos {
+            let is_given = parameters.iter().any(|(key, value)| key == pseudo.parameter && !value.is_empty());
+            if !is_given {
+                self.set(pseudo.parameter, &pseudo.value)?;
+            }
+        }
+        Ok(())
     }
 
     fn set(&mut self, key: &str, value: &str) -> Result<(), ApiError> {
@@ -292,7 +298,11 @@ impl ListRequest {
                     return Err(not_yet(&format!("parameter {later}")));
                 }
             }
-            unknown => return Err(unknown_parameter(unknown)),
+            other => {
+                if !self.options.set(other, value).map_err(refused)? {
+                    return Err(unknown_parameter(other));
+                }
+            }
         }
         Ok(())
     }
@@ -304,17 +314,22 @@ impl AggregateRequest {
     }
 
     fn with(mut self, parameters: Vec<(String, String)>) -> Result<Self, ApiError> {
-        for (key, value) in parameters {
+        for (key, value) in &parameters {
             let refused = |problem: String| ApiError::bad_request(format!("parameter {key}: {problem}"));
             match key.as_str() {
-                "by" => self.by = group_keys(&value).map_err(refused)?,
-                "top" => self.top = top(&value).map_err(refused)?,
+                "by" => self.by = group_keys(value).map_err(refused)?,
+                "top" => self.top = top(value).map_err(refused)?,
                 "limit" | "continue" if !value.is_empty() => {
                     return Err(refused("counts come in one answer; use top for fewer groups".to_owned()));
                 }
-                _ => self.list.set(&key, &value)?,
+                "orderBy" | "onlyMetadata" | "withRemainingCount" | "withContinue" if !value.is_empty() => {
+                    return Err(refused("it means nothing for counts".to_owned()));
+                }
+                _ => self.list.set(key, value)?,
             }
         }
+        self.list.read_labels(&parameters)?;
+        self.list.options.check().map_err(ApiError::bad_request)?;
         Ok(self)
     }
 }
@@ -353,7 +368,8 @@ fn top(value: &str) -> Result<usize, String> {
 
 fn unknown_parameter(key: &str) -> ApiError {
     ApiError::bad_request(format!(
-        "parameter {key:?} is unknown; known are labelSelector, fieldSelector, limit, continue, clusters, namespaces, names, store"
+        "parameter {key:?} is unknown; known are labelSelector, fieldSelector, limit, continue, clusters, namespaces, names, store, {}",
+        Options::KNOWN.join(", ")
     ))
 }
 
@@ -548,7 +564,7 @@ mod tests {
             "watch=true",
             "resourceVersion=0",
             "sendInitialEvents=true",
-            "orderBy=name",
+            "orderBy=name down",
             "color=red",
             "limit=-1",
             "limit=ten",
@@ -562,8 +578,8 @@ mod tests {
         400 parameter watch is not supported yet
         400 parameter resourceVersion is not supported yet
         400 parameter sendInitialEvents is not supported yet
-        400 parameter orderBy is not supported yet
-        400 parameter "color" is unknown; known are labelSelector, fieldSelector, limit, continue, clusters, namespaces, names, store
+        400 parameter orderBy: "name down" is neither `field`, `field asc` nor `field desc`
+        400 parameter "color" is unknown; known are labelSelector, fieldSelector, limit, continue, clusters, namespaces, names, store, orderBy, ownerUID, ownerName, ownerGR, ownerSeniority, since, before, onlyMetadata, withRemainingCount, withContinue, explain
         400 parameter limit: "-1" is no whole number from 0 up
         400 parameter limit: "ten" is no whole number from 0 up
         400 parameter "limit" is given twice

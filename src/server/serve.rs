@@ -23,10 +23,11 @@ use super::{
     compression::{self, Compressible},
     discovery,
     etag::{self, Known},
-    list,
+    explain, list,
     listen::{ListenError, Listener},
+    owners,
     proxying::{self, Members},
-    representation::{Endpoint, Representation},
+    representation::{Endpoint, Form, MetaVersion, Representation},
     request::{self, AggregateRequest, ApiRequest, ListRequest},
     status::{ApiError, RETRY_AFTER_SECONDS},
     target::target,
@@ -193,8 +194,8 @@ async fn answer(api: &Api, caller: &Caller, request: Request) -> Result<Response
             answer_list(&catalog, &list, representation).await
         }
         ApiRequest::Aggregate(counts) => {
-            represented(&request, Endpoint::Document)?;
-            answer_counts(&catalog, &counts).await
+            let representation = represented(&request, Endpoint::Document)?;
+            answer_counts(&catalog, &counts, representation).await
         }
         ApiRequest::Verify(clusters) => Ok(json(StatusCode::OK, verify::answer(&catalog, &clusters)?)),
     }
@@ -204,18 +205,37 @@ fn represented(request: &Request, endpoint: Endpoint) -> Result<Representation, 
     Representation::negotiate(endpoint, request.headers(), request.uri().query())
 }
 
-pub(super) async fn answer_list(catalog: &Catalog, wanted: &ListRequest, representation: Representation) -> Result<Response, ApiError> {
-    let found = target(catalog, wanted, Permitted::Everything)?;
+pub(super) async fn answer_list(
+    catalog: &Catalog,
+    wanted: &ListRequest,
+    mut representation: Representation,
+) -> Result<Response, ApiError> {
+    let mut found = target(catalog, wanted, Permitted::Everything)?;
+    owners::resolve(&mut found, &wanted.options.owner).await?;
     let warnings = found.warnings.clone();
-    let response = tagged(list::answer(found, wanted, representation).await?);
-    Ok(with_warnings(response, &warnings))
+    if wanted.options.explain {
+        let explained = explain::list(&found, wanted).await?;
+        return Ok(with_warnings(document(&explained, representation)?, &warnings));
+    }
+    if wanted.options.only_metadata && representation.form == Form::Whole {
+        representation.form = Form::Metadata(MetaVersion::V1);
+    }
+    Ok(with_warnings(tagged(list::answer(found, wanted, representation).await?), &warnings))
 }
 
-async fn answer_counts(catalog: &Catalog, wanted: &AggregateRequest) -> Result<Response, ApiError> {
-    let found = target(catalog, &wanted.list, Permitted::Everything)?;
+async fn answer_counts(
+    catalog: &Catalog,
+    wanted: &AggregateRequest,
+    representation: Representation,
+) -> Result<Response, ApiError> {
+    let mut found = target(catalog, &wanted.list, Permitted::Everything)?;
+    owners::resolve(&mut found, &wanted.list.options.owner).await?;
     let warnings = found.warnings.clone();
-    let groups = aggregate::count(found, wanted).await?;
-    Ok(with_warnings(json(StatusCode::OK, aggregate::answer(&groups, wanted)), &warnings))
+    let answer = match wanted.list.options.explain {
+        true => explain::counts(&found, wanted).await?,
+        false => aggregate::answer(&aggregate::count(found, wanted).await?, wanted)?,
+    };
+    Ok(with_warnings(document(&answer, representation)?, &warnings))
 }
 
 pub(super) fn with_warnings(mut response: Response, warnings: &[String]) -> Response {

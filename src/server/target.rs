@@ -1,12 +1,16 @@
 //! Which store answers a list, and what it is asked. Needs nothing but the catalog.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use jiff::Timestamp;
 use kube::core::Version;
 
 use super::{
     catalog::{Catalog, Holding, Registered, qualified},
+    options::OrderBy,
     representation::{Layout, Representation},
     request::{Engine, ListRequest},
     status::ApiError,
@@ -14,7 +18,7 @@ use super::{
 };
 use crate::{
     model::{ClusterName, Gvk, PrinterColumn, StoreName},
-    query::{Permitted, Query, ResourceName, Sort},
+    query::{Ordered, Permitted, Query, QueryError, ResourceName, Selectable, Sort, SortKey, UnsupportedField, dsl},
     store::Store,
 };
 
@@ -23,6 +27,8 @@ use crate::{
 pub const PAGE: usize = 1_000;
 /// Clusters that one warning names.
 const MAX_NAMES: usize = 5;
+/// Clusters in `metadata.asOf`.
+const MAX_AS_OF: usize = 100;
 /// Warnings in one answer; further clusters are only counted.
 const MAX_WARNINGS: usize = 10;
 
@@ -36,8 +42,12 @@ pub struct Target {
     pub kind: Gvk,
     /// The columns of the kind, if it is a custom resource and they are known.
     pub columns: Option<Arc<[PrinterColumn]>>,
+    /// Of clusters whose objects are not those of this moment: since when. The first ones, if they are very many.
+    pub as_of: BTreeMap<ClusterName, Timestamp>,
     /// What the client should know about the answer.
     pub warnings: Vec<String>,
+    /// Its name.
+    pub store_name: StoreName,
     /// None of the clusters asked for holds the resource: the answer is an empty list.
     pub nothing_to_ask: bool,
 }
@@ -63,6 +73,7 @@ pub fn target(catalog: &Catalog, request: &ListRequest, permitted: Permitted) ->
     let store =
         catalog.store(store_name).ok_or_else(|| ApiError::Unavailable(format!("store {store_name} is not connected yet")))?;
     let clusters: Vec<ClusterName> = request.clusters.iter().filter(|name| asked.contains(*name)).cloned().collect();
+    let selectable = registered.selectable(holding);
     let query = Query {
         resource: name,
         namespaces: request.namespaces.clone(),
@@ -70,20 +81,62 @@ pub fn target(catalog: &Catalog, request: &ListRequest, permitted: Permitted) ->
         permitted,
         labels: request.labels.clone(),
         fields: request.fields.clone(),
-        selectable: registered.selectable(holding),
-        sort: Sort::standard(),
+        sort: sort(&selectable, &request.options.order_by).map_err(|error| refused("orderBy", &error.into(), store_name))?,
+        selectable,
+        since: request.options.since,
+        before: request.options.before,
+        owners: None,
         limit: request.limit.map_or(PAGE, |limit| limit.get().min(PAGE)),
         clusters,
     };
-    query.check().map_err(|error| ApiError::bad_request(format!("parameter fieldSelector: {error}")))?;
+    query.check().map_err(|error| refused("fieldSelector", &error, store_name))?;
+    // What is too large for OpenSearch is refused whichever store answers: a question should not depend on where it is kept.
+    dsl::query_clause(&query).map_err(|error| ApiError::bad_request(error.to_string()))?;
     Ok(Target {
         store: Arc::clone(store),
+        store_name: store_name.clone(),
         nothing_to_ask: query.clusters.is_empty() && !request.clusters.is_empty(),
         query,
         kind: Gvk::new(&native.group, &native.version, &registered.kind),
         columns: registered.columns(&native.version),
+        as_of: as_of(catalog, request, holding),
         warnings: warnings(catalog, registered, request, holding),
     })
+}
+
+/// A parameter that the store cannot answer, and what would change that.
+pub fn refused(parameter: &str, error: &QueryError, store: &StoreName) -> ApiError {
+    let remedy = match error {
+        QueryError::UnsupportedField(_) if *store != StoreName::embedded() => {
+            "; spec.backendStore.openSearch.fieldPaths of a ResourceRegistry makes others selectable"
+        }
+        _ => "",
+    };
+    ApiError::bad_request(format!("parameter {parameter}: {error}{remedy}"))
+}
+
+/// The order that was asked for, or the standard one.
+fn sort(selectable: &Selectable, order: &[OrderBy]) -> Result<Vec<Sort>, UnsupportedField> {
+    if order.is_empty() {
+        return Ok(Sort::standard());
+    }
+    let mut sorts = Vec::with_capacity(order.len());
+    for by in order {
+        let key = match by.field.as_str() {
+            "cluster" => SortKey::Cluster,
+            "namespace" => SortKey::Namespace,
+            "name" => SortKey::Name,
+            "metadata.creationTimestamp" | "created_at" => SortKey::CreationTimestamp,
+            field => match selectable.ordered(field)? {
+                Ordered::Always(_) => continue,
+                Ordered::Name => SortKey::Name,
+                Ordered::Namespace => SortKey::Namespace,
+                Ordered::Field(path, kind) => SortKey::Field(path, kind),
+            },
+        };
+        sorts.push(Sort { key, descending: by.descending });
+    }
+    Ok(sorts)
 }
 
 fn not_selected(catalog: &Catalog, name: &ResourceName) -> ApiError {
@@ -200,6 +253,11 @@ fn other_versions(registered: &Registered, request: &ListRequest, holding: &Hold
         sentences.push(format!("{} of {whose} are in version {version}, not {asked}", qualified(&registered.name)));
     }
     sentences
+}
+
+fn as_of(catalog: &Catalog, request: &ListRequest, holding: &Holding) -> BTreeMap<ClusterName, Timestamp> {
+    let answering = holding.clusters.iter().filter(|name| request.clusters.is_empty() || request.clusters.contains(name));
+    answering.filter_map(|name| Some((name.clone(), catalog.stale_since(name)?))).take(MAX_AS_OF).collect()
 }
 
 fn warnings(catalog: &Catalog, registered: &Registered, request: &ListRequest, holding: &Holding) -> Vec<String> {

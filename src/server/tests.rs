@@ -23,7 +23,8 @@ use super::{
     verify::Followed,
 };
 use crate::{
-    query::{Cursor, Group, GroupKey, Groups},
+    model::{FieldPath, FieldType},
+    query::{Cursor, Group, GroupKey, Groups, Owners, Relation, ResourceName, Sort, SortKey},
     store::StoreError,
     sync::audit::fake::World,
     telemetry::{Metrics, Readiness},
@@ -121,6 +122,142 @@ async fn path_and_parameters_become_the_query() {
 }
 
 #[tokio::test]
+async fn what_is_not_of_this_moment_says_of_which() {
+    let mut stale = catalog(Prepared::with(vec![]));
+    stale.add_stale(cluster("member2"), "2026-02-03T10:00:00Z".parse().unwrap(), "disconnected");
+    let app = app(stale);
+    let as_of = async |query: &str| fetch(&app, &format!("{SEARCH}/api/v1/pods{query}")).await.1["metadata"]["asOf"].clone();
+    assert_eq!(as_of("").await, json!({ "member2": "2026-02-03T10:00:00Z" }));
+    assert_eq!(as_of("?clusters=member1").await, Value::Null);
+}
+
+#[tokio::test]
+async fn an_order_and_times_reach_the_store() {
+    let main = Prepared::with(vec![]);
+    let app = app(catalog(main.clone()));
+    let query = "orderBy=spec.host+desc,created_at,status.podIPs&since=1970-01-01&before=1769860800";
+    assert_eq!(fetch(&app, &format!("{SEARCH}/api/v1/pods?{query}")).await.0, 200);
+    let asked = main.asked().pop().unwrap().0;
+    let node = SortKey::Field(FieldPath::new("spec.nodeName"), FieldType::Text);
+    let by = |key, descending| Sort { key, descending };
+    assert_eq!(asked.sort, [by(node, true), by(SortKey::CreationTimestamp, false)]);
+    assert_eq!((asked.since, asked.before), (Some(0), Some(1_769_860_800_000)));
+    let refused = refusal(&app, &format!("{SEARCH}/api/v1/pods?orderBy=spec.color")).await;
+    assert!(
+        refused.starts_with("400 BadRequest: parameter orderBy: field label not supported: spec.color; these are:"),
+        "{refused}"
+    );
+}
+
+#[tokio::test]
+async fn pseudo_labels_are_parameters_and_those_of_the_url_win() {
+    let main = Prepared::with(vec![]);
+    let app = app(catalog(main.clone()));
+    let labels = "labelSelector=a%3Db,search.clusterpedia.io/names+in+(x,y),search.clusterpedia.io/limit%3D7";
+    fetch(&app, &format!("{SEARCH}/api/v1/pods?{labels}&names=z")).await;
+    let asked = main.asked().pop().unwrap().0;
+    assert_eq!((asked.labels.to_string().as_str(), asked.names, asked.limit), ("a=b", vec!["z".to_owned()], 7));
+    let refused = refusal(&app, &format!("{SEARCH}/api/v1/pods?labelSelector=search.clusterpedia.io/x%3Dy")).await;
+    assert!(
+        refused.starts_with("400 BadRequest: parameter labelSelector: label search.clusterpedia.io/x is no option"),
+        "{refused}"
+    );
+}
+
+#[tokio::test]
+async fn owners_are_walked_down_to_the_generation_that_is_asked_for() {
+    let found = |uids: &[&str]| {
+        let mut owners = Owners::default();
+        uids.iter().for_each(|uid| owners.insert(Some(cluster("member1")), uid));
+        owners
+    };
+    let main = Prepared::with(vec![]);
+    *main.relatives.lock().unwrap() = vec![found(&["deployment"]), found(&["rs1", "rs2"])].into();
+    let app = app(catalog(main.clone()));
+    let query = "ownerName=web&ownerGR=deployments.apps&ownerSeniority=1&namespaces=shop";
+    assert_eq!(fetch(&app, &format!("{SEARCH}/api/v1/pods?{query}")).await.0, 200);
+    assert_eq!(main.asked().pop().unwrap().0.owners, Some(found(&["rs1", "rs2"])));
+    let relations: Vec<Relation> = main.searched.lock().unwrap().iter().map(|asked| asked.relation.clone()).collect();
+    let named = Relation::Named { resource: Some(ResourceName::new("apps", "deployments")), names: vec!["web".to_owned()] };
+    assert_eq!(relations, [named, Relation::OwnedBy(found(&["deployment"]))]);
+    assert_eq!(main.searched.lock().unwrap()[0].namespaces, ["shop".parse().unwrap()]);
+}
+
+#[tokio::test]
+async fn any_seniority_takes_every_generation_until_nothing_is_new() {
+    let found = |uid: &str| {
+        let mut owners = Owners::default();
+        owners.insert(None, uid);
+        owners
+    };
+    let main = Prepared::with(vec![]);
+    // One that owns itself in the end.
+    *main.relatives.lock().unwrap() = vec![found("b"), found("a"), found("c")].into();
+    fetch(&app(catalog(main.clone())), &format!("{SEARCH}/api/v1/pods?ownerUID=a&ownerSeniority=any")).await;
+    let owners = main.asked().pop().unwrap().0.owners.unwrap();
+    assert!(owners.own("member1", ["a"]) && owners.own("member1", ["b"]) && !owners.own("member1", ["c"]));
+}
+
+#[tokio::test]
+async fn an_explanation_tells_the_request_the_permission_and_the_cost_and_reads_no_object() {
+    let main = Prepared::counting(Groups { groups: Vec::new(), total: 2_500, others: 0 });
+    let app = app(catalog(main.clone()));
+    let (code, told) = fetch(&app, &format!("{SEARCH}/api/v1/pods?labelSelector=app+in+(a,b)&explain=true")).await;
+    assert_eq!(code, 200);
+    let estimate = json!({ "objects": 2_500, "pageSize": 1_000, "pages": 3, "requests": 1, "clauses": 3, "values": 4 });
+    assert_eq!((&told["kind"], &told["permitted"], &told["estimate"]), (&json!("Explanation"), &json!("everything"), &estimate));
+    assert_eq!(told["requests"][0]["query"]["bool"]["filter"][2], json!({ "terms": { "search.labels": ["app=a", "app=b"] } }));
+    let counts = "/apis/search.fleetdex.io/v1alpha1/aggregate/api/v1/pods?by=cluster,label:app&explain=true";
+    let (_, told) = fetch(&app, counts).await;
+    assert_eq!((&told["estimate"]["requests"], told["requests"].as_array().unwrap().len()), (&json!(2), 2));
+    assert!(main.counted.lock().unwrap().iter().all(|(by, _)| by.is_empty()), "only objects were counted");
+}
+
+#[tokio::test]
+async fn only_metadata_is_a_list_of_partial_objects() {
+    let main = Prepared::with(vec![Ok(page(&["a"], None, None))]);
+    let (_, list) = fetch(&app(catalog(main)), &format!("{SEARCH}/api/v1/pods?onlyMetadata=true")).await;
+    assert_eq!(
+        (list["kind"].as_str(), list["items"][0]["kind"].as_str()),
+        (Some("PartialObjectMetadataList"), Some("PartialObjectMetadata"))
+    );
+}
+
+#[tokio::test]
+async fn hostile_input_is_refused_with_what_and_where() {
+    let app = app(catalog(Prepared::with(vec![])));
+    let many = |count: usize| (0..count).map(|number| format!("l{number}")).collect::<Vec<_>>().join(",");
+    let pods = |query: &str| format!("{SEARCH}/api/v1/pods?{query}");
+    let refused = [
+        pods(&format!("labelSelector={}", many(10_000))),
+        pods("labelSelector=%7B%22match_all%22%3A%7B%7D%7D%3Da"),
+        pods("labelSelector=search.labels%3Aa%3Db"),
+        pods("labelSelector=a.*%3Db"),
+        pods("fieldSelector=status.phase%3E5"),
+        pods("fieldSelector=_source%3Da"),
+        pods("limit=18446744073709551616"),
+        pods("continue=..%2F..%2Fetc%2Fpasswd"),
+        pods("continue=eyJxdWVyeSI6IngiLCJwZXJtaXR0ZWQiOiJ5IiwiY3Vyc29yIjp7InNuYXBzaG90IjoieiIsImFmdGVyIjpbXX19"),
+        pods("limit=%35%"),
+        pods("%6cimit=1&limit=2"),
+        pods("names=a%00b&lImit=3"),
+        format!("{SEARCH}/api/v1/namespaces/..%2Fkube-system/pods"),
+        format!("{SEARCH}/api/v1/namespaces/%2e%2e/pods"),
+        format!("{SEARCH}/api/v1/pods/../secrets"),
+        format!("{SEARCH}/api/v1/%ff%fe"),
+        format!("{SEARCH}/api/v1//pods"),
+    ];
+    let mut messages = Vec::new();
+    for path in refused {
+        let message = refusal(&app, &path).await;
+        messages.push(if message.len() > 190 { format!("{}…", &message[..190]) } else { message });
+    }
+    insta::assert_snapshot!(messages.join("\n"), @"");
+    // A huge limit that is a number is lowered, as a page of a real API server may be shorter than asked for.
+    assert_eq!(fetch(&app, &pods("limit=18446744073709551615")).await.0, 200);
+}
+
+#[tokio::test]
 async fn counts_are_an_aggregate_of_groups() {
     let group = |values: [Option<&str>; 2], count| Group { values: values.map(|value| value.map(str::to_owned)).to_vec(), count };
     let groups = vec![group([Some("member1"), Some("web")], 3), group([Some("member2"), None], 1)];
@@ -135,7 +272,7 @@ async fn counts_are_an_aggregate_of_groups() {
     assert_eq!(main.asked()[0].0.labels.to_string(), "a");
     assert_eq!(
         refusal(&app, &format!("{counts}/api/v1/pods?by=spec.color")).await,
-        "400 BadRequest: parameter by: field label not supported: spec.color; these are: metadata.name, metadata.namespace, spec.host, spec.hostNetwork, spec.nodeName, spec.restartPolicy, spec.schedulerName, spec.serviceAccountName, status.nominatedNodeName, status.phase, status.podIP, status.podIPs"
+        "400 BadRequest: parameter by: field label not supported: spec.color; these are: metadata.name, metadata.namespace, spec.host, spec.hostNetwork, spec.nodeName, spec.restartPolicy, spec.schedulerName, spec.serviceAccountName, status.nominatedNodeName, status.phase, status.podIP, status.podIPs; spec.backendStore.openSearch.fieldPaths of a ResourceRegistry makes others selectable"
     );
     assert!(refusal(&app, &format!("{counts}/api/v1/secrets")).await.starts_with("404 NotFound: no ResourceRegistry"));
 }
@@ -207,7 +344,7 @@ async fn selectors_that_make_no_sense_are_refused_with_what_and_where() {
     }
     insta::assert_snapshot!(messages.join("\n"), @r#"
     400 BadRequest: parameter labelSelector: "a in (b": at character 8: found end of text, expected a value, ',' or ')'
-    400 BadRequest: parameter fieldSelector: field label not supported: spec.color; these are: metadata.name, metadata.namespace, spec.host, spec.hostNetwork, spec.nodeName, spec.restartPolicy, spec.schedulerName, spec.serviceAccountName, status.nominatedNodeName, status.phase, status.podIP, status.podIPs
+    400 BadRequest: parameter fieldSelector: field label not supported: spec.color; these are: metadata.name, metadata.namespace, spec.host, spec.hostNetwork, spec.nodeName, spec.restartPolicy, spec.schedulerName, spec.serviceAccountName, status.nominatedNodeName, status.phase, status.podIP, status.podIPs; spec.backendStore.openSearch.fieldPaths of a ResourceRegistry makes others selectable
     400 BadRequest: parameter namespaces: nodes live in no namespace
     "#);
 }
@@ -243,7 +380,7 @@ async fn a_store_that_hangs_is_a_timeout() {
 #[tokio::test]
 async fn old_answers_and_unknown_clusters_are_told_in_warnings() {
     let mut stale = catalog(Prepared::with(vec![]));
-    stale.add_stale(cluster("member2"), "disconnected since \"yesterday\"");
+    stale.add_stale(cluster("member2"), jiff::Timestamp::UNIX_EPOCH, "disconnected since \"yesterday\"");
     let app = app(stale);
     let warnings = async |path: &str| {
         let response = send(&app, get(&format!("{SEARCH}/{path}"))).await;

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     bulk::{Verdict, Write},
     model::{ClusterName, IndexName, Namespace, Version},
-    query::{Cursor, GroupKey, Groups, Page, Query},
+    query::{Cursor, GroupKey, Groups, Owners, Page, Query, Relatives},
 };
 
 #[cfg(test)]
@@ -143,6 +143,10 @@ pub trait Store: Send + Sync {
 
     /// Answers one page of a query; `from` is the cursor of the page before.
     async fn search(&self, query: &Query, from: Option<&Cursor>) -> Result<Page, StoreError>;
+
+    /// Finds objects of any kind by what owner searches go by; refused if they are more than
+    /// [`MAX_OWNERS`](crate::query::owners::MAX_OWNERS).
+    async fn relatives(&self, asked: &Relatives) -> Result<Owners, StoreError>;
 
     /// Counts the objects of a query in groups, exactly. `top`: how many of the largest groups are told.
     async fn aggregate(&self, query: &Query, by: &[GroupKey], top: usize) -> Result<Groups, StoreError>;

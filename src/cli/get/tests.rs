@@ -265,7 +265,7 @@ async fn a_name_that_is_nowhere_is_a_failure_that_names_it() {
 async fn refusals_and_warnings_go_to_standard_error() {
     let store = Prepared::with(vec![Err(StoreError::Expired)]);
     let mut stale = catalog(store.clone());
-    stale.add_stale(cluster("member1"), "disconnected since noon");
+    stale.add_stale(cluster("member1"), Timestamp::UNIX_EPOCH, "disconnected since noon");
     let running = Running::over(stale, store).await;
     let (found, _, expired) = running.get(&["pods"]).await;
     assert!(!found);

@@ -177,7 +177,8 @@ impl Onward<'_> {
         }
         let (head, body) = request.into_parts();
         let body = axum::body::to_bytes(body, MAX_BODY).await;
-        let body = body.map_err(|error| ApiError::TooLarge(format!("the body is cut short, or over {MAX_BODY} bytes: {error}")))?;
+        let body =
+            body.map_err(|error| ApiError::TooLarge(format!("the body is cut short, or over {MAX_BODY} bytes: {error}")))?;
         if let Manner::Stream { endless } = manner {
             let accept = head.headers.get(header::ACCEPT).cloned().unwrap_or(HeaderValue::from_static("*/*"));
             let headers = headers::to_member(&head.headers, &accept);
@@ -191,7 +192,9 @@ impl Onward<'_> {
         let asked = forwarder.ask(&to, &head.method, headers::to_member(&head.headers, &JSON), body.into()).await;
         match (asked, indexed) {
             (Ok(answer), _) => self.told(cluster, answer, representation),
-            (Err(error), Some(hit)) if self.is_plain_get() && error.is_unreachable() => self.from_index(hit, &error, representation),
+            (Err(error), Some(hit)) if self.is_plain_get() && error.is_unreachable() => {
+                self.from_index(hit, &error, representation)
+            }
             (Err(error), _) => Err(error.into()),
         }
     }
@@ -205,7 +208,8 @@ impl Onward<'_> {
         if !answer.status.is_success() || !answer.is_json() || answer.body.is_empty() {
             return Ok(answer.into_response());
         }
-        let garbled = |error: &dyn std::fmt::Display| ApiError::Unavailable(format!("cluster {cluster} answers no JSON: {error}"));
+        let garbled =
+            |error: &dyn std::fmt::Display| ApiError::Unavailable(format!("cluster {cluster} answers no JSON: {error}"));
         let text = std::str::from_utf8(&answer.body).map_err(|error| garbled(&error))?;
         let object = tell(text, &Told { cluster, version: None, from_index: None }).map_err(|error| garbled(&error))?;
         let mut headers = answer.headers.clone();
@@ -218,7 +222,8 @@ impl Onward<'_> {
     fn from_index(&self, hit: &Hit, why: &ForwardError, representation: Representation) -> Result<Response, ApiError> {
         let why = why.to_string();
         let told = Told { cluster: &hit.cluster, version: None, from_index: Some(&why) };
-        let object = tell(hit.object.get(), &told).map_err(|error| ApiError::Internal(format!("an object of the index: {error}")))?;
+        let object =
+            tell(hit.object.get(), &told).map_err(|error| ApiError::Internal(format!("an object of the index: {error}")))?;
         let body = Body::from(self.laid_out(&hit.cluster, object, representation)?);
         let mut response = serve::json(StatusCode::OK, body);
         let media_type = HeaderValue::from_static(representation.encoding.media_type());
@@ -227,7 +232,12 @@ impl Onward<'_> {
     }
 
     /// An object as the client wants to see it. What is of another kind than the resource, such as a `Status`, is shown as it is.
-    fn laid_out(&self, cluster: &ClusterName, object: Box<RawValue>, representation: Representation) -> Result<Vec<u8>, ApiError> {
+    fn laid_out(
+        &self,
+        cluster: &ClusterName,
+        object: Box<RawValue>,
+        representation: Representation,
+    ) -> Result<Vec<u8>, ApiError> {
         #[derive(serde::Deserialize)]
         struct Typed {
             kind: Option<String>,

@@ -89,6 +89,10 @@ impl Contents {
         (Verdict::Deleted, Some(Change { before, after: None }))
     }
 
+    pub(super) fn tables(&self) -> impl Iterator<Item = &Table> {
+        self.tables.iter()
+    }
+
     pub(super) fn table(&self, resource: &ResourceName) -> Option<&Table> {
         self.tables.get(*self.by_resource.get(resource)? as usize)
     }

@@ -12,10 +12,10 @@ use serde_json::{Value, json};
 use super::{
     codec::{Dictionary, Packed, Packer, Unpacker},
     draft::Content,
-    terms::{Vocabulary, read_numbers, write_numbers},
+    terms::{Vocabulary, Words, read_numbers, write_numbers},
 };
 use crate::{
-    model::{ClusterName, Version},
+    model::{ClusterName, FieldPath, FieldType, Version, sort_value, sorted_value},
     query::{ResourceName, Sort, SortKey},
     store::KindExtent,
 };
@@ -81,7 +81,12 @@ pub(super) struct Place<'a> {
     pub(super) created: u32,
     pub(super) uid: Uid<'a>,
     pub(super) api_version: &'a str,
+    /// What it sorts by besides; empty unless fields are among the keys of the order.
+    pub(super) texts: Cow<'a, [Option<String>]>,
 }
+
+/// What a document sorts by, one text for each field of an order.
+pub(super) type SortTexts = Box<[Option<String>]>;
 
 /// Namespace and name as documents keep them.
 pub(super) fn path(namespace: &str, name: &str) -> String {
@@ -135,6 +140,10 @@ impl Document {
         }
     }
 
+    pub(super) fn uid(&self) -> Cow<'_, str> {
+        self.place().uid.into_text()
+    }
+
     pub(super) fn place(&self) -> Place<'_> {
         let (namespace, name) = self.split();
         let uid = match &self.identity {
@@ -144,7 +153,27 @@ impl Document {
         };
         let origin = &*self.origin;
         let (cluster, created) = (origin.cluster.as_str(), self.created);
-        Place { namespace, name, cluster, created, uid, api_version: &origin.api_version }
+        Place { namespace, name, cluster, created, uid, api_version: &origin.api_version, texts: Cow::Borrowed(&[]) }
+    }
+
+    /// Whether it was created in these seconds, the second bound left out; one without a time never was.
+    pub(super) fn is_created_in(&self, since: Option<i64>, before: Option<i64>) -> bool {
+        let created = i64::from(self.created);
+        created > 0 && since.is_none_or(|since| created >= since) && before.is_none_or(|before| created < before)
+    }
+
+    /// What it sorts by, one text for each field among the keys of an order.
+    pub(super) fn sort_keys(&self, sorts: &[Sort], words: &Words) -> SortTexts {
+        let fields = sorts.iter().filter_map(|sort| match &sort.key {
+            SortKey::Field(path, kind) => Some((path, *kind)),
+            _ => None,
+        });
+        let text = |(path, kind): (&FieldPath, FieldType)| {
+            let terms = self.terms().filter_map(|number| words.term(number)).filter(|term| term.key() == path.as_str());
+            let least = terms.map(|term| sort_value(kind, term.value())).min();
+            least.filter(|text| kind.reads_without_sort_value() != Some(sorted_value(text)))
+        };
+        fields.map(text).collect()
     }
 
     /// Whether it belongs to one kind, in one namespace or in all.
@@ -205,7 +234,14 @@ impl Identity {
     }
 }
 
-impl Uid<'_> {
+impl<'a> Uid<'a> {
+    fn into_text(self) -> Cow<'a, str> {
+        match self {
+            Self::Uuid(bytes) => uuid_text(bytes).into(),
+            Self::Text(text) => text,
+        }
+    }
+
     fn text(&self) -> Cow<'_, str> {
         match self {
             Self::Uuid(bytes) => uuid_text(*bytes).into(),
@@ -234,8 +270,9 @@ impl<'a> Place<'a> {
     /// The order of a query's answer: its keys, then what tells equal ones apart.
     pub(super) fn compare(&self, other: &Self, sorts: &[Sort]) -> Ordering {
         let mut order = Ordering::Equal;
+        let mut field = 0;
         for sort in sorts {
-            let ascending = self.compare_key(other, sort.key);
+            let ascending = self.compare_key(other, &sort.key, &mut field);
             order = order.then(if sort.descending { ascending.reverse() } else { ascending });
         }
         order
@@ -244,32 +281,43 @@ impl<'a> Place<'a> {
             .then_with(|| self.api_version.cmp(other.api_version))
     }
 
-    /// A document without a time counts as the oldest.
-    fn compare_key(&self, other: &Self, key: SortKey) -> Ordering {
+    /// A document without a time counts as the oldest, one without a value as the least. `field`: how many fields were among the keys before.
+    fn compare_key(&self, other: &Self, key: &SortKey, field: &mut usize) -> Ordering {
         match key {
             SortKey::Namespace => self.namespace.cmp(other.namespace),
             SortKey::Name => self.name.cmp(other.name),
             SortKey::Cluster => self.cluster.cmp(other.cluster),
             SortKey::CreationTimestamp => self.created.cmp(&other.created),
+            SortKey::Field(..) => {
+                let position = *field;
+                *field += 1;
+                self.text(position).cmp(&other.text(position))
+            }
         }
+    }
+
+    fn text(&self, position: usize) -> Option<&str> {
+        self.texts.get(position)?.as_deref()
     }
 
     /// As a cursor holds it.
     pub(super) fn to_cursor(&self) -> Vec<Value> {
         let uid = self.uid.text();
-        vec![
+        let mut values = vec![
             json!(self.namespace),
             json!(self.name),
             json!(self.cluster),
             json!(self.created),
             json!(uid),
             json!(self.api_version),
-        ]
+        ];
+        values.extend(self.texts.iter().map(|text| json!(text)));
+        values
     }
 
     /// What a cursor holds; nothing if it is none of this store.
     pub(super) fn from_cursor(values: &'a [Value]) -> Option<Self> {
-        let [namespace, name, cluster, created, uid, api_version] = values else { return None };
+        let [namespace, name, cluster, created, uid, api_version, texts @ ..] = values else { return None };
         let uid = uid.as_str()?;
         Some(Self {
             namespace: namespace.as_str()?,
@@ -278,6 +326,7 @@ impl<'a> Place<'a> {
             created: created.as_u64()?.try_into().ok()?,
             uid: parse_uuid(uid).map_or(Uid::Text(Cow::Borrowed(uid)), Uid::Uuid),
             api_version: api_version.as_str()?,
+            texts: texts.iter().map(|text| text.as_str().map(str::to_owned)).collect::<Vec<_>>().into(),
         })
     }
 }

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use super::{
     codec::{Codec, Packed, Packer},
     document::{Identity, Origin, path},
-    terms::{Learned, NAMESPACE, Vocabulary, label_key},
+    terms::{Learned, NAMESPACE, OWNER, Vocabulary, label_key},
 };
 use crate::{
     bulk::Write,
@@ -68,6 +68,8 @@ struct Search<'a> {
     labels: Vec<String>,
     #[serde(default)]
     fields: Vec<String>,
+    #[serde(default)]
+    owners: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -93,13 +95,13 @@ pub(super) fn draft(
     let source: &RawValue = serde_json::from_slice(body)?;
     let head: Head<'_> = serde_json::from_str(source.get())?;
     let (cluster, object) = restore(source)?;
-    let Search { resource, group, labels, fields } = head.search;
+    let Search { resource, group, labels, fields, owners } = head.search;
     let Metadata { name, namespace, uid, created } = head.metadata;
     let resource = ResourceName::new(&group, &resource);
     let id_prefix = format!("{}/{}/", head.api_version, head.kind).into_boxed_str();
     let object = object.get().as_bytes();
     // Now, and not when it is stored, so that no text is left between what stays in memory.
-    let terms = terms(&namespace, labels, fields);
+    let terms = terms(&namespace, labels, fields, owners);
     let learned = vocabulary.learn(terms.iter().map(|(key, value)| (&**key, &**value)));
     drop(terms);
     let content = Content {
@@ -117,8 +119,8 @@ pub(super) fn draft(
 }
 
 /// Neither a label's key nor a field's path has a `=`.
-fn terms(namespace: &str, labels: Vec<String>, fields: Vec<String>) -> Vec<(Cow<'static, str>, String)> {
-    let mut terms = Vec::with_capacity(labels.len() + fields.len() + 1);
+fn terms(namespace: &str, labels: Vec<String>, fields: Vec<String>, owners: Vec<String>) -> Vec<(Cow<'static, str>, String)> {
+    let mut terms = Vec::with_capacity(labels.len() + fields.len() + owners.len() + 1);
     if !namespace.is_empty() {
         terms.push((Cow::Borrowed(NAMESPACE), namespace.to_owned()));
     }
@@ -130,5 +132,6 @@ fn terms(namespace: &str, labels: Vec<String>, fields: Vec<String>) -> Vec<(Cow<
         let (path, value) = field.split_once('=').unwrap_or((&field, ""));
         terms.push((Cow::Owned(path.to_owned()), value.to_owned()));
     }
+    terms.extend(owners.into_iter().map(|uid| (Cow::Borrowed(OWNER), uid)));
     terms
 }

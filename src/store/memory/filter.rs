@@ -4,12 +4,12 @@ use std::{borrow::Cow, collections::BTreeSet};
 
 use super::{
     document::Document,
-    terms::{NAMESPACE, Term, label_key},
+    terms::{NAMESPACE, OWNER, Term, label_key},
 };
 use crate::{
-    model::{ClusterName, number::parse_integer},
-    query::{InCluster, Permitted, Query, QueryError, Selectable, dsl::MAX_LIMIT},
-    selector::{FieldRequirement, FieldTest, LabelRequirement, LabelTest},
+    model::{ClusterName, Quantity, number::parse_integer},
+    query::{InCluster, Owners, Permitted, Query, QueryError, Selectable, dsl::MAX_LIMIT},
+    selector::{Comparison, FieldRequirement, FieldTest, LabelRequirement, LabelTest},
 };
 
 /// A query's conditions on the documents of its resource, all of which have to hold.
@@ -18,6 +18,8 @@ pub(super) struct Filter {
     conditions: Vec<Condition>,
     /// What the caller may see differs between clusters.
     permitted: Permitted,
+    /// So does who owns them.
+    owners: Option<Owners>,
 }
 
 /// One condition.
@@ -46,6 +48,10 @@ pub(super) enum Test {
     Under(String, i64),
     /// A name of these.
     Name(BTreeSet<String>),
+    /// A key with a number or a quantity that compares like this.
+    Compares(String, Comparison, Quantity),
+    /// Created in these seconds, the second bound left out.
+    Created(Option<i64>, Option<i64>),
     /// None has.
     Nothing,
 }
@@ -57,10 +63,16 @@ impl Filter {
             return Err(QueryError::TooLarge { what: "objects in one page", found: query.limit, limit: MAX_LIMIT });
         }
         query.check()?;
-        let mut filter = Self { permitted: query.permitted.clone(), ..Self::default() };
+        let mut filter = Self { permitted: query.permitted.clone(), owners: query.owners.clone(), ..Self::default() };
         if !query.namespaces.is_empty() {
             let values = query.namespaces.iter().map(ToString::to_string).collect();
             filter.require(Test::Value { key: NAMESPACE.to_owned(), values });
+        }
+        if query.since.is_some() || query.before.is_some() {
+            // Objects have whole seconds: the first one that is not earlier, and the first one that is too late.
+            let seconds =
+                |bound: Option<i64>| bound.map(|millis| millis.div_euclid(1_000) + i64::from(millis.rem_euclid(1_000) > 0));
+            filter.require(Test::Created(seconds(query.since), seconds(query.before)));
         }
         if !query.names.is_empty() {
             filter.require(Test::Name(query.names.iter().cloned().collect()));
@@ -78,11 +90,19 @@ impl Filter {
     pub(super) fn in_cluster(&self, cluster: &ClusterName) -> Option<Cow<'_, Self>> {
         let namespaces = match self.permitted.in_cluster(cluster) {
             InCluster::Nothing => return None,
-            InCluster::Everything => return Some(Cow::Borrowed(self)),
-            InCluster::Namespaces(names) => names.into_iter().map(str::to_owned).collect(),
+            InCluster::Everything => None,
+            InCluster::Namespaces(names) => Some(names.into_iter().map(str::to_owned).collect()),
         };
+        if namespaces.is_none() && self.owners.is_none() {
+            return Some(Cow::Borrowed(self));
+        }
         let mut narrowed = self.clone();
-        narrowed.require(Test::Value { key: NAMESPACE.to_owned(), values: namespaces });
+        if let Some(values) = namespaces {
+            narrowed.require(Test::Value { key: NAMESPACE.to_owned(), values });
+        }
+        if let Some(owners) = &self.owners {
+            narrowed.require(Test::Value { key: OWNER.to_owned(), values: owners.of_cluster(cluster) });
+        }
         Some(Cow::Owned(narrowed))
     }
 
@@ -95,15 +115,18 @@ impl Filter {
         if !self.permitted.allows(document.origin.cluster.as_str(), document.namespace()) {
             return false;
         }
-        if self.conditions.is_empty() {
+        if self.conditions.is_empty() && self.owners.is_none() {
             return true;
         }
         let words = document.origin.vocabulary.read();
         let terms: Vec<&Term> = document.terms().filter_map(|number| words.term(number)).collect();
-        self.conditions.iter().all(|condition| {
-            let holds = condition.test.holds(document, &terms) != condition.negated;
-            holds || condition.or_else.as_ref().is_some_and(|test| test.holds(document, &terms))
-        })
+        let references = terms.iter().filter(|term| term.key() == OWNER).map(|term| term.value());
+        let is_owned = self.owners.as_ref().is_none_or(|owners| owners.own(document.origin.cluster.as_str(), references));
+        is_owned
+            && self.conditions.iter().all(|condition| {
+                let holds = condition.test.holds(document, &terms) != condition.negated;
+                holds || condition.or_else.as_ref().is_some_and(|test| test.holds(document, &terms))
+            })
     }
 
     fn require(&mut self, test: Test) {
@@ -135,6 +158,10 @@ impl Filter {
             return Ok(());
         };
         let key = path.as_str();
+        if let FieldTest::Compares(comparison, bound) = test {
+            self.require(Test::Compares(key.to_owned(), *comparison, *bound));
+            return Ok(());
+        }
         let is_own = matches!(key, "metadata.name" | NAMESPACE);
         let has_term_for_empty = selectable.is_always_stored(&path) && !is_own;
         let asks_for_empty = !has_term_for_empty && test.values().contains("");
@@ -143,6 +170,7 @@ impl Filter {
         match (test, asks_for_empty) {
             (FieldTest::In(_), false) => self.require(named),
             (FieldTest::NotIn(_), false) => self.refuse(named),
+            (FieldTest::Compares(..), _) => {}
             (FieldTest::In(_), true) => {
                 self.conditions.push(Condition { test: not_empty(), negated: true, or_else: Some(named) });
             }
@@ -175,6 +203,8 @@ impl Test {
             Self::Over(key, bound) => any(key, &|value| is_over(value, *bound)),
             Self::Under(key, bound) => any(key, &|value| is_under(value, *bound)),
             Self::Name(names) => names.contains(document.name()),
+            Self::Compares(key, comparison, bound) => any(key, &|value| compares(value, *comparison, *bound)),
+            Self::Created(since, before) => document.is_created_in(*since, *before),
             Self::Nothing => false,
         }
     }
@@ -182,6 +212,10 @@ impl Test {
 
 pub(super) fn is_over(value: &str, bound: i64) -> bool {
     parse_integer(value).is_some_and(|number| number > bound)
+}
+
+pub(super) fn compares(value: &str, comparison: Comparison, bound: Quantity) -> bool {
+    Quantity::parse(value).is_some_and(|number| comparison.holds(number, bound))
 }
 
 pub(super) fn is_under(value: &str, bound: i64) -> bool {

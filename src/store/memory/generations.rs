@@ -13,7 +13,7 @@ use super::{
 use crate::{
     bulk::{Verdict, Write},
     model::{ClusterName, IndexName, IndexPrefix},
-    query::{Query, ResourceName},
+    query::{Owners, Query, Relatives, ResourceName},
     store::{Checkpoints, Generation},
 };
 
@@ -159,6 +159,21 @@ impl Generations {
             Some(held.contents.table(&query.resource)?.select(&permitted, query.limit))
         };
         live.filter_map(select).collect()
+    }
+
+    /// Objects of any kind, by names or owners.
+    pub(super) fn relatives(&self, asked: &Relatives) -> Owners {
+        let mut found = Owners::default();
+        let is_asked = |cluster: &ClusterName| asked.clusters.is_empty() || asked.clusters.contains(cluster);
+        for held in self.held.values().filter(|held| held.generation.live && is_asked(&held.generation.cluster)) {
+            let cluster = &held.generation.cluster;
+            for table in held.contents.tables() {
+                for document in table.relatives(asked, cluster) {
+                    found.insert(Some(cluster.clone()), &document.uid());
+                }
+            }
+        }
+        found
     }
 
     /// Every document of a generation, as of now.

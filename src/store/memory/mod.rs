@@ -35,13 +35,13 @@ use self::{
     generations::{Generations, Identity},
     log::Log,
     terms::Vocabulary,
-    view::{View, Views},
+    view::{View, ViewPage, Views},
 };
 use super::{Checkpoints, Extent, Generation, Store, StoreError, Visit};
 use crate::{
     bulk::{Verdict, Write},
     model::ClusterName,
-    query::{Cursor, GroupKey, Groups, Hit, Page, Query, QueryError, aggregate::grouped},
+    query::{Cursor, GroupKey, Groups, Hit, Owners, Page, Query, QueryError, Relatives, aggregate::grouped, owners::MAX_OWNERS},
 };
 
 pub use self::log::{Event, EventKind, TooOld, Watch, WatchError};
@@ -192,12 +192,9 @@ impl Shared {
             (generations.select(query, &filter), self.log.sequence())
         };
         let view = Arc::new(View::new(selected, query.sort.clone(), sequence));
-        let (documents, more) = view.page(None, query.limit);
-        let next = documents.last().filter(|_| more).map(|last| {
-            let after = last.place().to_cursor();
-            Cursor { snapshot: self.views.keep(Arc::clone(&view)), after }
-        });
-        let remaining = next.as_ref().map(|_| (view.count - documents.len()) as u64);
+        let ViewPage { documents, after } = view.page(None, query.limit);
+        let remaining = after.as_ref().map(|_| (view.count - documents.len()) as u64);
+        let next = after.map(|after| Cursor { snapshot: self.views.keep(Arc::clone(&view)), after, remaining });
         Ok((Page { items: hits(&documents)?, next, remaining }, sequence))
     }
 
@@ -208,18 +205,24 @@ impl Shared {
         Counter::new(&keys).count(&selected, top)
     }
 
+    fn relatives(&self, asked: &Relatives) -> Result<Owners, QueryError> {
+        let found = self.read().relatives(asked);
+        if found.len() > MAX_OWNERS {
+            return Err(QueryError::TooLarge { what: "owners", found: found.len(), limit: MAX_OWNERS });
+        }
+        Ok(found)
+    }
+
     fn next_page(&self, query: &Query, cursor: &Cursor) -> Result<(Page, u64), StoreError> {
         let view = self.views.find(cursor).ok_or(StoreError::Expired)?;
         let after = Place::from_cursor(&cursor.after).ok_or(StoreError::Expired)?;
-        let (documents, more) = view.page(Some(&after), query.limit);
-        let next = documents.last().filter(|_| more).map(|last| {
-            let after = last.place().to_cursor();
-            Cursor { snapshot: cursor.snapshot.clone(), after }
-        });
+        let ViewPage { documents, after } = view.page(Some(&after), query.limit);
+        let remaining = cursor.remaining.map(|left| left.saturating_sub(documents.len() as u64)).filter(|_| after.is_some());
+        let next = after.map(|after| Cursor { snapshot: cursor.snapshot.clone(), after, remaining });
         if next.is_none() {
             self.views.close(cursor);
         }
-        Ok((Page { items: hits(&documents)?, next, remaining: None }, view.sequence))
+        Ok((Page { items: hits(&documents)?, next, remaining }, view.sequence))
     }
 }
 
@@ -325,6 +328,11 @@ impl Store for Memory {
 
     async fn search(&self, query: &Query, from: Option<&Cursor>) -> Result<Page, StoreError> {
         self.list(query, from).await.map(|(page, _)| page)
+    }
+
+    async fn relatives(&self, asked: &Relatives) -> Result<Owners, StoreError> {
+        let (shared, asked) = (Arc::clone(&self.shared), asked.clone());
+        blocking(move || shared.relatives(&asked)).await?.map_err(|error| StoreError::Invalid(error.to_string()))
     }
 
     async fn aggregate(&self, query: &Query, by: &[GroupKey], top: usize) -> Result<Groups, StoreError> {

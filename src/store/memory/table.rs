@@ -9,9 +9,13 @@ use roaring::RoaringBitmap;
 use super::{
     document::{Document, Origin},
     draft::Content,
-    filter::{Condition, Filter, Test, is_over, is_under},
+    filter::{Condition, Filter, Test, compares, is_over, is_under},
     order::{Chunk, Entry, Order},
-    terms::{Postings, Vocabulary},
+    terms::{OWNER, Postings, Vocabulary},
+};
+use crate::{
+    model::ClusterName,
+    query::{Relation, Relatives},
 };
 
 /// How much longer it takes to find a document and put it in order than to pass one over in the order.
@@ -113,6 +117,29 @@ impl Table {
         (position..end).filter_map(|position| Some(Entry { position, document: Arc::clone(self.get(position)?) }))
     }
 
+    /// The documents of this cluster that are asked for by names or owners.
+    pub(super) fn relatives(&self, asked: &Relatives, cluster: &ClusterName) -> Vec<&Arc<Document>> {
+        let positions: RoaringBitmap = match &asked.relation {
+            Relation::Named { names, .. } => names.iter().flat_map(|name| self.named(name)).collect(),
+            Relation::OwnedBy(owners) => {
+                let uids = owners.of_cluster(cluster);
+                self.postings.with_value(&self.vocabulary.read(), OWNER, uids.iter().map(String::as_str))
+            }
+        };
+        let is_asked = |document: &&Arc<Document>| {
+            let namespace = document.namespace();
+            let of_kind = match &asked.relation {
+                Relation::Named { resource: Some(resource), .. } => document.origin.resource == *resource,
+                _ => true,
+            };
+            let inside = asked.namespaces.is_empty()
+                || namespace.is_empty()
+                || asked.namespaces.iter().any(|name| name.as_str() == namespace);
+            of_kind && inside && asked.permitted.allows(cluster.as_str(), namespace)
+        };
+        positions.iter().filter_map(|position| self.get(position)).filter(is_asked).collect()
+    }
+
     /// The documents for which a filter holds. `limit`: how many of them are asked for first.
     pub(super) fn select(&self, filter: &Filter, limit: usize) -> Selected {
         if filter.conditions().is_empty() {
@@ -171,6 +198,11 @@ impl Table {
             Test::Over(key, bound) => with_value_that(key, &|value| is_over(value, *bound)),
             Test::Under(key, bound) => with_value_that(key, &|value| is_under(value, *bound)),
             Test::Name(names) => names.iter().flat_map(|name| self.named(name)).collect(),
+            Test::Compares(key, comparison, bound) => with_value_that(key, &|value| compares(value, *comparison, *bound)),
+            Test::Created(since, before) => {
+                let is_in = |position: &u32| self.get(*position).is_some_and(|document| document.is_created_in(*since, *before));
+                self.used.iter().filter(is_in).collect()
+            }
             Test::Nothing => RoaringBitmap::new(),
         }
     }

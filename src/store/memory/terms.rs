@@ -15,6 +15,9 @@ const LABEL: &str = "label ";
 /// The key under which a document's namespace is found.
 pub(super) const NAMESPACE: &str = "metadata.namespace";
 
+/// The key under which an object's owners are found.
+pub(super) const OWNER: &str = "owner uid";
+
 /// The key of a label among the terms.
 pub(super) fn label_key(label: &str) -> Cow<'static, str> {
     Cow::Owned(format!("{LABEL}{label}"))

@@ -1,6 +1,7 @@
 //! Frozen views: what a query's answer is made of, page after page, whatever is written meanwhile.
 
 use std::{
+    borrow::Cow,
     cmp::Ordering,
     collections::{BTreeMap, BinaryHeap},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -8,14 +9,15 @@ use std::{
 };
 
 use roaring::RoaringBitmap;
+use serde_json::Value;
 use tokio::time::Instant;
 
 use super::{
-    document::{Document, Place},
+    document::{Document, Place, SortTexts},
     order::{Chunk, Entry, seek},
     table::Selected,
 };
-use crate::query::{Cursor, Sort};
+use crate::query::{Cursor, Sort, SortKey};
 
 /// How long a view outlives its last page, as a point in time of OpenSearch does.
 const KEEP_ALIVE: Duration = Duration::from_mins(5);
@@ -23,6 +25,9 @@ const KEEP_ALIVE: Duration = Duration::from_mins(5);
 const VIEWS: usize = 1_024;
 /// What views may keep of documents that are replaced or deleted already; beyond it the oldest views end.
 const RETAINED_BYTES: u64 = 64 << 20;
+
+/// Documents for which the vocabulary is held at once.
+const AT_ONCE: usize = 4_096;
 
 /// Documents in order, as they were at one moment.
 pub(super) struct View {
@@ -38,6 +43,15 @@ pub(super) struct View {
 struct Part {
     chunks: Vec<Arc<Chunk>>,
     positions: Option<RoaringBitmap>,
+    /// What the documents sort by, where that is more than their places: one for each entry of the only chunk.
+    texts: Vec<SortTexts>,
+}
+
+/// One page of a view.
+pub(super) struct ViewPage {
+    pub(super) documents: Vec<Arc<Document>>,
+    /// The place of the last document, as a cursor holds it, if there are more.
+    pub(super) after: Option<Vec<Value>>,
 }
 
 impl View {
@@ -45,29 +59,31 @@ impl View {
         let count = selected.iter().map(|selected| selected.count).sum();
         let is_standard = sorts == Sort::standard();
         let part = |selected: Selected| {
-            let part = Part { chunks: selected.chunks, positions: selected.positions };
+            let part = Part { chunks: selected.chunks, positions: selected.positions, texts: Vec::new() };
             if is_standard { part } else { part.sorted(&sorts) }
         };
         let parts = selected.into_iter().filter(|selected| selected.count > 0).map(part).collect();
         Self { parts, sorts, count, sequence }
     }
 
-    /// The next documents after a place, `limit` at most, and whether there are more.
-    pub(super) fn page(&self, after: Option<&Place<'_>>, limit: usize) -> (Vec<Arc<Document>>, bool) {
+    /// The next documents after a place, `limit` at most.
+    pub(super) fn page(&self, after: Option<&Place<'_>>, limit: usize) -> ViewPage {
         let mut runs: Vec<Run<'_>> = self.parts.iter().map(|part| part.run(after, &self.sorts)).collect();
         let mut heads = BinaryHeap::new();
         for (number, run) in runs.iter_mut().enumerate() {
-            heads.extend(run.next().map(|document| Head { document, run: number, sorts: &self.sorts }));
+            heads.extend(run.next().map(|place| Head { place, run: number, sorts: &self.sorts }));
         }
-        let mut page = Vec::with_capacity(limit.min(self.count));
-        while let Some(Head { document, run, .. }) = heads.pop() {
-            if page.len() == limit {
-                return (page, true);
+        let mut documents = Vec::with_capacity(limit.min(self.count));
+        let mut last = None;
+        while let Some(Head { place: (document, place), run, .. }) = heads.pop() {
+            if documents.len() == limit {
+                return ViewPage { documents, after: last.map(|place: Place<'_>| place.to_cursor()) };
             }
-            page.push(Arc::clone(document));
-            heads.extend(runs[run].next().map(|document| Head { document, run, sorts: &self.sorts }));
+            documents.push(Arc::clone(document));
+            last = Some(place);
+            heads.extend(runs[run].next().map(|place| Head { place, run, sorts: &self.sorts }));
         }
-        (page, false)
+        ViewPage { documents, after: None }
     }
 }
 
@@ -76,14 +92,52 @@ impl Part {
     fn sorted(self, sorts: &[Sort]) -> Self {
         let is_in = |entry: &&Entry| self.positions.as_ref().is_none_or(|positions| positions.contains(entry.position));
         let mut chunk: Chunk = self.chunks.iter().flat_map(|chunk| chunk.iter()).filter(is_in).cloned().collect();
-        chunk.sort_by(|left, right| left.document.place().compare(&right.document.place(), sorts));
-        Self { chunks: vec![Arc::new(chunk)], positions: None }
+        if sorts.iter().all(|sort| !matches!(sort.key, SortKey::Field(..))) {
+            chunk.sort_by(|left, right| left.document.place().compare(&right.document.place(), sorts));
+            return Self { chunks: vec![Arc::new(chunk)], positions: None, texts: Vec::new() };
+        }
+        let mut with_texts: Vec<(Entry, SortTexts)> = Vec::with_capacity(chunk.len());
+        for some in chunk.chunks(AT_ONCE) {
+            // Not longer than a write should wait.
+            let Some(words) = some.first().map(|entry| entry.document.origin.vocabulary.read()) else { break };
+            with_texts.extend(some.iter().map(|entry| (entry.clone(), entry.document.sort_keys(sorts, &words))));
+        }
+        with_texts.sort_by(|left, right| place_of(&left.0, &left.1).compare(&place_of(&right.0, &right.1), sorts));
+        let (chunk, texts): (Chunk, Vec<SortTexts>) = with_texts.into_iter().unzip();
+        Self { chunks: vec![Arc::new(chunk)], positions: None, texts }
+    }
+
+    fn texts(&self, entry: usize) -> &[Option<String>] {
+        self.texts.get(entry).map_or(&[], |texts| texts)
     }
 
     fn run(&self, after: Option<&Place<'_>>, sorts: &[Sort]) -> Run<'_> {
-        let (chunk, entry) = after.map_or((0, 0), |after| seek(&self.chunks, after, sorts));
+        let (chunk, entry) = match after {
+            None => (0, 0),
+            Some(after) if self.texts.is_empty() => seek(&self.chunks, after, sorts),
+            Some(after) => (0, self.seek(after, sorts)),
+        };
         Run { part: self, chunk, entry }
     }
+
+    /// Where the entries after a place begin, in the only chunk.
+    fn seek(&self, after: &Place<'_>, sorts: &[Sort]) -> usize {
+        let entries = self.chunks.first().map_or(&[][..], |chunk| chunk.as_slice());
+        let (mut from, mut to) = (0, entries.len());
+        while from < to {
+            let middle = usize::midpoint(from, to);
+            let order = place_of(&entries[middle], self.texts(middle)).compare(after, sorts);
+            if order == Ordering::Greater { to = middle } else { from = middle + 1 }
+        }
+        from
+    }
+}
+
+/// A document, and its place in the order.
+type Placed<'v> = (&'v Arc<Document>, Place<'v>);
+
+fn place_of<'v>(entry: &'v Entry, texts: &'v [Option<String>]) -> Place<'v> {
+    Place { texts: Cow::Borrowed(texts), ..entry.document.place() }
 }
 
 /// A part that is read.
@@ -94,10 +148,10 @@ struct Run<'v> {
 }
 
 impl<'v> Iterator for Run<'v> {
-    type Item = &'v Arc<Document>;
+    type Item = Placed<'v>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let Part { chunks, positions } = self.part;
+        let Part { chunks, positions, .. } = self.part;
         loop {
             let chunk = chunks.get(self.chunk)?;
             let Some(entry) = chunk.get(self.entry) else {
@@ -106,7 +160,7 @@ impl<'v> Iterator for Run<'v> {
             };
             self.entry += 1;
             if positions.as_ref().is_none_or(|positions| positions.contains(entry.position)) {
-                return Some(&entry.document);
+                return Some((&entry.document, place_of(entry, self.part.texts(self.entry - 1))));
             }
         }
     }
@@ -114,14 +168,14 @@ impl<'v> Iterator for Run<'v> {
 
 /// The next document of a run. The greatest is the one that comes first.
 struct Head<'v> {
-    document: &'v Arc<Document>,
+    place: Placed<'v>,
     run: usize,
     sorts: &'v [Sort],
 }
 
 impl Ord for Head<'_> {
     fn cmp(&self, other: &Self) -> Ordering {
-        other.document.place().compare(&self.document.place(), self.sorts)
+        other.place.1.compare(&self.place.1, self.sorts)
     }
 }
 

@@ -42,13 +42,13 @@ impl Engine {
         let requests = composites(query, by).map_err(|error| invalid(&error))?;
         if let [only] = requests.as_slice() {
             let mut tally = Tally::default();
-            let path = format!("/{}/_search?ignore_unavailable=true&allow_no_indices=true", self.target(query));
+            let path = format!("/{}/_search?ignore_unavailable=true&allow_no_indices=true", self.target(&query.clusters));
             if self.count_page(only, &path, None, None, &mut tally).await?.is_none() {
                 return Ok(tally.largest(top));
             }
         }
         // Only what takes several requests needs a frozen view.
-        let pit = self.open_pit(&self.target(query), true).await?;
+        let pit = self.open_pit(&self.target(&query.clusters), true).await?;
         let counted = self.count_all(&requests, &pit).await;
         self.close_pit(&pit).await;
         Ok(counted?.largest(top))

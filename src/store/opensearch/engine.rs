@@ -15,10 +15,11 @@ use super::{
 };
 use crate::{
     bulk::{self, Encoded, Verdict, Write},
-    model::{ClusterName, FieldPath, IndexPrefix, restore},
+    model::{ClusterName, FieldPath, IndexPrefix, InvalidName, restore},
     query::{
-        Cursor, GroupKey, Groups, Hit, Page, Query,
+        Cursor, GroupKey, Groups, Hit, Owners, Page, Query, QueryError, Relatives,
         dsl::{self, Paging, Snapshot},
+        owners::MAX_OWNERS,
     },
     store::{Checkpoints, Extent, Generation, Store, StoreError, Visit},
 };
@@ -151,11 +152,11 @@ impl Engine {
     }
 
     /// Where a query looks: the aliases of its clusters, or the alias over all.
-    pub(super) fn target(&self, query: &Query) -> String {
-        if query.clusters.is_empty() {
+    pub(super) fn target(&self, clusters: &[ClusterName]) -> String {
+        if clusters.is_empty() {
             return self.options.prefix.as_str().to_owned();
         }
-        query.clusters.iter().map(|cluster| self.options.prefix.cluster_alias(cluster).to_string()).collect::<Vec<_>>().join(",")
+        clusters.iter().map(|cluster| self.options.prefix.cluster_alias(cluster).to_string()).collect::<Vec<_>>().join(",")
     }
 
     /// One page and, with it, one object more, which tells whether another page follows.
@@ -184,22 +185,28 @@ impl Engine {
     }
 
     async fn first_page(&self, query: &Query) -> Result<Page, StoreError> {
-        let target = self.target(query);
+        let target = self.target(&query.clusters);
         let path = format!("/{target}/_search?ignore_unavailable=true&allow_no_indices=true");
         let answer = self.page(query, &path, None, &[], false).await?;
         if answer.hits.hits.len() <= query.limit {
-            return read_page(answer, query.limit, None);
+            return read_page(answer, query.limit, None, None);
         }
         // Only an answer of several pages needs a frozen view.
         let pit = self.open_pit(&target, true).await?;
         let answer = self.page(query, "/_search", Some(&pit), &[], true).await?;
-        self.finish_page(answer, query.limit, pit).await
+        self.finish_page(answer, query.limit, pit, None).await
     }
 
     /// The page, and the view closed if it was the last one.
-    async fn finish_page(&self, answer: SearchAnswer, limit: usize, pit: String) -> Result<Page, StoreError> {
+    async fn finish_page(
+        &self,
+        answer: SearchAnswer,
+        limit: usize,
+        pit: String,
+        left_before: Option<u64>,
+    ) -> Result<Page, StoreError> {
         let pit = answer.pit_id.clone().unwrap_or(pit);
-        let page = read_page(answer, limit, Some(&pit))?;
+        let page = read_page(answer, limit, Some(&pit), left_before)?;
         if page.next.is_none() {
             self.close_pit(&pit).await;
         }
@@ -273,7 +280,14 @@ impl Store for Engine {
     async fn search(&self, query: &Query, from: Option<&Cursor>) -> Result<Page, StoreError> {
         let Some(cursor) = from else { return self.first_page(query).await };
         let answer = self.page(query, "/_search", Some(&cursor.snapshot), &cursor.after, false).await?;
-        self.finish_page(answer, query.limit, cursor.snapshot.clone()).await
+        self.finish_page(answer, query.limit, cursor.snapshot.clone(), cursor.remaining).await
+    }
+
+    async fn relatives(&self, asked: &Relatives) -> Result<Owners, StoreError> {
+        let body = dsl::relatives_body(asked).map_err(|error| StoreError::Invalid(error.to_string()))?;
+        let path = format!("/{}/_search?ignore_unavailable=true&allow_no_indices=true", self.target(&asked.clusters));
+        let answer = self.run_search(path, &body).await?;
+        read_relatives(&answer)
     }
 
     async fn aggregate(&self, query: &Query, by: &[GroupKey], top: usize) -> Result<Groups, StoreError> {
@@ -281,16 +295,38 @@ impl Store for Engine {
     }
 }
 
-/// The objects of a page. `snapshot` is the view that further pages are read from.
-fn read_page(mut answer: SearchAnswer, limit: usize, snapshot: Option<&str>) -> Result<Page, StoreError> {
+/// The objects of a page. `snapshot` is the view that further pages are read from, `left_before` how many objects were left before this page,
+/// where that has been counted.
+fn read_page(
+    mut answer: SearchAnswer,
+    limit: usize,
+    snapshot: Option<&str>,
+    left_before: Option<u64>,
+) -> Result<Page, StoreError> {
     let mut hits = std::mem::take(&mut answer.hits.hits);
     let more = hits.len() > limit;
     hits.truncate(limit);
     let after = hits.last().map(|hit| hit.sort.clone()).unwrap_or_default();
     let items = hits.into_iter().map(read_hit).collect::<Result<Vec<_>, StoreError>>()?;
-    let next = snapshot.filter(|_| more).map(|snapshot| Cursor { snapshot: snapshot.to_owned(), after });
-    let remaining = answer.hits.total.map(|total| total.value.saturating_sub(items.len() as u64));
-    Ok(Page { remaining: remaining.filter(|_| next.is_some()), items, next })
+    let left_before = left_before.or_else(|| answer.hits.total.map(|total| total.value));
+    let remaining = left_before.map(|left| left.saturating_sub(items.len() as u64)).filter(|_| more && snapshot.is_some());
+    let next = snapshot.filter(|_| more).map(|snapshot| Cursor { snapshot: snapshot.to_owned(), after, remaining });
+    Ok(Page { items, next, remaining })
+}
+
+fn read_relatives(answer: &SearchAnswer) -> Result<Owners, StoreError> {
+    let found = answer.hits.total.as_ref().map_or(0, |total| total.value);
+    if found > MAX_OWNERS as u64 {
+        let error = QueryError::TooLarge { what: "owners", found: MAX_OWNERS + 1, limit: MAX_OWNERS };
+        return Err(StoreError::Invalid(error.to_string()));
+    }
+    let mut owners = Owners::default();
+    for hit in &answer.hits.hits {
+        let [Value::String(cluster), Value::String(uid), ..] = hit.sort.as_slice() else { continue };
+        let garbled = |error: InvalidName| StoreError::Garbled { operation: "a search".to_owned(), reason: error.to_string() };
+        owners.insert(Some(cluster.parse().map_err(garbled)?), uid);
+    }
+    Ok(owners)
 }
 
 fn read_hit(hit: RawHit) -> Result<Hit, StoreError> {

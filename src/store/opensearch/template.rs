@@ -121,6 +121,10 @@ fn add_field(mapping: &mut Value, field: &FieldPath, leaf: Value) {
     let mut node = mapping;
     let segments: Vec<&str> = field.segments().collect();
     let Some((last, parents)) = segments.split_last() else { return };
+    // A mapping cuts names at their dots, and a map with such keys has others, which begin alike.
+    if segments.iter().any(|segment| segment.contains('.')) {
+        return;
+    }
     for parent in parents {
         let Some(properties) = properties(node) else { return };
         node = properties.entry(*parent).or_insert_with(|| json!({ "properties": {} }));
@@ -143,7 +147,9 @@ mod tests {
 
     #[test]
     fn selectable_fields_are_mapped_under_their_own_path() {
-        let mapping = mappings(&["status.phase", "type", "spec.a.b", "spec.a", "metadata.labels.x"].map(FieldPath::new));
+        let mapping =
+            mappings(&["status.phase", "type", "spec.a.b", "spec.a", "metadata.labels.x", "spec['b.c']"].map(FieldPath::new));
+        assert!(mapping["properties"]["spec"]["properties"]["b"].is_null());
         assert_eq!(mapping["properties"]["status"]["properties"]["phase"]["type"], "keyword");
         assert_eq!(mapping["properties"]["type"]["type"], "keyword");
         assert_eq!(mapping["properties"]["spec"]["properties"]["a"]["properties"]["b"]["type"], "keyword");

@@ -1,0 +1,343 @@
+//! `tests/scenarios/*.yaml`: requests put to a real kube-apiserver, to our server over OpenSearch, and to our server over the embedded
+//! store, and what all of them answer. A difference is declared in the file, with its reason.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use e2e::fleet::{Fleet, OpenSearchKind, Options, unique};
+use e2e::http;
+use e2e::objects::Objects;
+use e2e::operator::Operator;
+use e2e::poll::eventually;
+use e2e::scenario::{PATIENCE, SECRETS, prepare, start_operator};
+use reqwest::Method;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+const REGISTRIES: &str = "apis/search.karmada.io/v1alpha1/resourceregistries";
+const OURS: &str = "apis/search.fleetdex.io/v1alpha1";
+/// Requests of all files together, so that none gets lost by a slip in a file.
+const LEAST_REQUESTS: usize = 150;
+
+/// A file of scenarios: objects, and requests about them.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct File {
+    about: String,
+    /// The resource of requests that name no other.
+    path: String,
+    /// Namespaces that are made.
+    #[serde(default)]
+    namespaces: Vec<String>,
+    /// Custom resource definitions that are made first.
+    #[serde(default)]
+    definitions: Vec<Value>,
+    /// What every object of this file has unless it says otherwise.
+    #[serde(default)]
+    template: Value,
+    /// Objects by the collection that they are created in.
+    #[serde(default)]
+    objects: BTreeMap<String, Vec<Value>>,
+    requests: Vec<Request>,
+}
+
+/// A request, and one expectation.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct Request {
+    /// Another path than the file's.
+    path: Option<String>,
+    /// Label selector.
+    l: Option<String>,
+    /// Field selector.
+    f: Option<String>,
+    /// Other parameters.
+    #[serde(default)]
+    with: BTreeMap<String, String>,
+    /// The status code, unless it is 200.
+    status: Option<u16>,
+    /// The names of the items, in order.
+    names: Option<Vec<String>>,
+    /// How many objects come after this page.
+    remaining: Option<u64>,
+    /// Groups of counts, as `value/value: count`.
+    groups: Option<BTreeMap<String, u64>>,
+    /// A part of the message of a refusal.
+    says: Option<String>,
+    /// The kind of the answer.
+    kind: Option<String>,
+    /// What a Kubernetes API server answers instead, and why that is so.
+    kubernetes: Option<Difference>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Difference {
+    because: String,
+    /// It has no such thing, and is not asked.
+    #[serde(default)]
+    absent: bool,
+    status: Option<u16>,
+    names: Option<Vec<String>>,
+}
+
+/// Whom a request is put to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Engine {
+    Kubernetes,
+    OpenSearch,
+    Embedded,
+}
+
+fn files() -> Result<Vec<File>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/scenarios");
+    let mut paths: Vec<_> = fs::read_dir(&folder)?.map(|entry| entry.map(|entry| entry.path())).collect::<Result<_, _>>()?;
+    paths.sort();
+    let read = |path: &std::path::PathBuf| {
+        let text = fs::read_to_string(path)?;
+        serde_saphyr::from_str(&text).with_context(|| format!("reading {}", path.display()))
+    };
+    paths.iter().filter(|path| path.extension().is_some_and(|extension| extension == "yaml")).map(read).collect()
+}
+
+/// Two objects as one; what the second has counts.
+fn merged(base: &Value, over: &Value) -> Value {
+    let (Value::Object(base), Value::Object(over)) = (base, over) else { return over.clone() };
+    let mut both = base.clone();
+    for (key, value) in over {
+        let old = both.get(key).cloned().unwrap_or_default();
+        both.insert(key.clone(), merged(&old, value));
+    }
+    both.into()
+}
+
+/// The servers under test.
+struct Bench {
+    member: Objects,
+    operator: Operator,
+    client: reqwest::Client,
+    /// The name of the store in OpenSearch.
+    store: String,
+    /// Keeps the servers.
+    _fleet: Fleet,
+}
+
+impl Bench {
+    async fn start(kind: OpenSearchKind) -> Result<Self> {
+        let fleet = Fleet::start(Options { members: 1, opensearch: kind, ..Options::default() }).await?;
+        prepare(&fleet).await?;
+        let hub = Objects::of(fleet.control_plane())?;
+        let store = register(&hub, &fleet).await?;
+        let operator = start_operator(&fleet, &[]).await?;
+        Ok(Self { member: Objects::of(fleet.member(1)?)?, operator, client: http::client(None)?, store, _fleet: fleet })
+    }
+
+    async fn ask(&self, engine: Engine, path: &str, parameters: &[(String, String)]) -> Result<(u16, Value)> {
+        if engine == Engine::Kubernetes {
+            let query = reqwest::Url::parse_with_params("http://localhost/", parameters)?;
+            let path = format!("{path}?{}", query.query().unwrap_or_default());
+            let (status, answer) = self.member.send(Method::GET, &path, "application/json", None).await?;
+            return Ok((status.as_u16(), answer));
+        }
+        let (store, rest) = path.split_once(':').map_or(("search", path), |(store, rest)| (store, rest));
+        let category = match (store, engine) {
+            ("search", Engine::OpenSearch) => "search/opensearch",
+            ("search", _) => "search/cache",
+            (other, _) => other,
+        };
+        let url = format!("http://{}/{OURS}/{category}/{rest}", self.operator.api_address());
+        let mut request = self.client.get(url).bearer_auth(self.operator.token()?).query(parameters);
+        // These paths name no kind of store.
+        if store != "search" {
+            request = request.query(&[("store", if engine == Engine::Embedded { "embedded" } else { &self.store })]);
+        }
+        let response = request.send().await?;
+        let status = response.status().as_u16();
+        Ok((status, response.json().await?))
+    }
+
+    /// Makes the objects of a file, and waits until both stores have their last versions.
+    async fn fill(&self, file: &File) -> Result<()> {
+        for definition in &file.definitions {
+            let name = definition["metadata"]["name"].as_str().context("a definition without a name")?;
+            self.member.apply(&format!("apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}"), definition).await?;
+        }
+        for namespace in &file.namespaces {
+            self.member.create_namespace(namespace).await?;
+        }
+        for (collection, objects) in &file.objects {
+            let mut versions = BTreeMap::new();
+            for object in objects {
+                let (name, version) = self.make(collection, &merged(&file.template, object)).await?;
+                versions.insert(name, version);
+            }
+            for engine in [Engine::OpenSearch, Engine::Embedded] {
+                let what = format!("{engine:?} has {collection}");
+                eventually(&what, PATIENCE, || async {
+                    let (status, list) = self.ask(engine, collection, &[]).await?;
+                    ensure!(status == 200, "{list}");
+                    for (name, version) in &versions {
+                        let stored = items(&list).find(|item| item["metadata"]["name"] == name.as_str());
+                        let stored = stored.with_context(|| format!("{name} is not there"))?;
+                        ensure!(stored["metadata"]["resourceVersion"] == version.as_str(), "{name} is not the newest");
+                    }
+                    Ok(())
+                })
+                .await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Name and version of an object that is made with its status.
+    async fn make(&self, collection: &str, object: &Value) -> Result<(String, String)> {
+        let name = object["metadata"]["name"].as_str().context("an object without a name")?;
+        let path = format!("{collection}/{name}");
+        let mut object = object.clone();
+        let status = object.as_object_mut().and_then(|members| members.remove("status"));
+        let made = eventually(&format!("{path} is made"), PATIENCE, || self.member.apply(&path, &object)).await?;
+        let made = match status {
+            Some(status) => self.member.merge(&format!("{path}/status"), &json!({ "status": status })).await?,
+            None => made,
+        };
+        Ok((name.to_owned(), made["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned()))
+    }
+
+    async fn check(&self, file: &File, request: &Request, engine: Engine) -> Result<()> {
+        let path = request.path.as_deref().unwrap_or(&file.path);
+        let difference = request.kubernetes.as_ref().filter(|_| engine == Engine::Kubernetes);
+        if difference.is_some_and(|difference| difference.absent) {
+            return Ok(());
+        }
+        let selectors = [("labelSelector", &request.l), ("fieldSelector", &request.f)];
+        let mut parameters: Vec<(String, String)> =
+            selectors.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value.clone()?))).collect();
+        parameters.extend(request.with.clone());
+        let (status, answer) = self.ask(engine, path, &parameters).await?;
+        let found = match difference {
+            Some(Difference { status: expected, names, .. }) => {
+                compare_status(*expected, status, &answer).and_then(|()| compare_names(names.as_ref(), &answer))
+            }
+            None => compare(request, engine, status, &answer),
+        };
+        found.with_context(|| format!("{}: {engine:?} on {path} with {parameters:?}", file.about))
+    }
+}
+
+/// Lets both stores hold everything that files make. Gives the name of the one in OpenSearch.
+async fn register(hub: &Objects, fleet: &Fleet) -> Result<String> {
+    let kind = |api_version: &str, kind: &str| json!({ "apiVersion": api_version, "kind": kind });
+    let mut selectors: Vec<Value> =
+        ["Pod", "Service", "ConfigMap", "Secret", "Node", "Event", "Namespace"].map(|name| kind("v1", name)).into();
+    selectors.extend([
+        kind("apps/v1", "Deployment"),
+        kind("apps/v1", "ReplicaSet"),
+        kind("batch/v1", "Job"),
+        kind("shop.example.com/v1", "Widget"),
+    ]);
+    let server = fleet.opensearch()?;
+    let prefix = unique("scenarios");
+    let mut store = json!({ "addresses": [server.url()], "indexPrefix": prefix, "numberOfReplicas": 0 });
+    if let (Some(ca), Some(username), Some(password)) = (server.ca_pem(), server.username(), server.password()) {
+        let secret = json!({
+            "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "scenarios" },
+            "stringData": { "username": username, "password": password },
+        });
+        hub.apply(&format!("api/v1/namespaces/{SECRETS}/secrets/scenarios"), &secret).await?;
+        store["caBundle"] = ca.into();
+        store["secretRef"] = json!({ "namespace": SECRETS, "name": "scenarios" });
+    }
+    for (name, backend) in [("indexed", json!({ "openSearch": store })), ("embedded", Value::Null)] {
+        let mut spec = json!({ "resourceSelectors": selectors });
+        if !backend.is_null() {
+            spec["backendStore"] = backend;
+        }
+        let registry = json!({
+            "apiVersion": "search.karmada.io/v1alpha1", "kind": "ResourceRegistry", "metadata": { "name": name }, "spec": spec,
+        });
+        hub.apply(&format!("{REGISTRIES}/{name}"), &registry).await?;
+    }
+    Ok(format!("{}/{prefix}", server.url()))
+}
+
+fn items(list: &Value) -> impl Iterator<Item = &Value> {
+    list["items"].as_array().into_iter().flatten()
+}
+
+fn compare_status(expected: Option<u16>, found: u16, answer: &Value) -> Result<()> {
+    ensure!(found == expected.unwrap_or(200), "status {found}: {answer}");
+    Ok(())
+}
+
+fn compare_names(expected: Option<&Vec<String>>, answer: &Value) -> Result<()> {
+    let Some(expected) = expected else { return Ok(()) };
+    let of_items: Vec<&str> = items(answer).filter_map(|item| item["metadata"]["name"].as_str()).collect();
+    // Kubernetes shows an object by name as itself; here it is a list of one.
+    let single: Vec<&str> = answer["metadata"]["name"].as_str().into_iter().collect();
+    let found = if answer["items"].is_array() { of_items } else { single };
+    ensure!(found == *expected, "found {found:?}, not {expected:?}");
+    Ok(())
+}
+
+fn compare(expected: &Request, engine: Engine, status: u16, answer: &Value) -> Result<()> {
+    compare_status(expected.status, status, answer)?;
+    compare_names(expected.names.as_ref(), answer)?;
+    if let Some(groups) = &expected.groups {
+        let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
+        let values = |item: &Value| item["values"].as_array().into_iter().flatten().map(text).collect::<Vec<_>>().join("/");
+        let count = |item: &Value| item["count"].as_u64().unwrap_or_default();
+        let found: BTreeMap<String, u64> = items(answer).map(|item| (values(item), count(item))).collect();
+        ensure!(found == *groups, "counted {found:?}, not {groups:?}");
+    }
+    if let Some(kind) = &expected.kind {
+        ensure!(answer["kind"] == kind.as_str(), "the answer is a {}", answer["kind"]);
+    }
+    // The words of a refusal are everybody's own, and Kubernetes counts what is left only where nothing is selected.
+    if engine == Engine::Kubernetes {
+        return Ok(());
+    }
+    if let Some(remaining) = expected.remaining {
+        let found = &answer["metadata"]["remainingItemCount"];
+        ensure!(*found == remaining, "{found} remain, not {remaining}");
+    }
+    if let Some(part) = &expected.says {
+        let message = answer["message"].as_str().unwrap_or_default();
+        ensure!(message.contains(part), "it says {message:?}, not {part:?}");
+    }
+    Ok(())
+}
+
+async fn run(kind: OpenSearchKind) -> Result<()> {
+    let files = files()?;
+    let count: usize = files.iter().map(|file| file.requests.len()).sum();
+    ensure!(count >= LEAST_REQUESTS, "only {count} requests");
+    let bench = Bench::start(kind).await?;
+    let mut wrong = Vec::new();
+    let mut differences = 0;
+    for file in &files {
+        bench.fill(file).await.with_context(|| file.about.clone())?;
+        for request in &file.requests {
+            differences += usize::from(request.kubernetes.as_ref().is_some_and(|difference| !difference.because.is_empty()));
+            for engine in [Engine::Kubernetes, Engine::OpenSearch, Engine::Embedded] {
+                wrong.extend(bench.check(file, request, engine).await.err().map(|error| format!("{error:#}")));
+            }
+        }
+    }
+    eprintln!("{count} requests, {differences} of them declared different from Kubernetes");
+    ensure!(wrong.is_empty(), "{} answers are wrong:\n{}", wrong.len(), wrong.join("\n"));
+    Ok(())
+}
+
+#[tokio::test]
+async fn requests_are_answered_alike_by_kubernetes_opensearch_and_the_embedded_store() {
+    run(OpenSearchKind::Plain).await.unwrap();
+}
+
+#[tokio::test]
+async fn requests_are_answered_alike_over_the_older_opensearch() {
+    run(OpenSearchKind::Secure).await.unwrap();
+}

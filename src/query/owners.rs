@@ -1,0 +1,128 @@
+//! Owners: the objects whose dependants are asked for.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Permitted, ResourceName, Searchable};
+use crate::model::{ClusterName, Namespace};
+
+/// Owners of one query at most: OpenSearch takes 65,536 values, and all of them are held here.
+pub const MAX_OWNERS: usize = 10_000;
+
+/// Objects by their UIDs, in one cluster or, where it is not known which, in any.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Owners {
+    uids: BTreeMap<Option<ClusterName>, BTreeSet<String>>,
+}
+
+impl Owners {
+    /// Adds an object.
+    pub fn insert(&mut self, cluster: Option<ClusterName>, uid: &str) {
+        self.uids.entry(cluster).or_default().insert(uid.to_owned());
+    }
+
+    /// Adds others.
+    pub fn extend(&mut self, others: Self) {
+        for (cluster, uids) in others.uids {
+            self.uids.entry(cluster).or_default().extend(uids);
+        }
+    }
+
+    /// The UIDs, by cluster.
+    pub fn by_cluster(&self) -> impl Iterator<Item = (Option<&ClusterName>, &BTreeSet<String>)> {
+        self.uids.iter().map(|(cluster, uids)| (cluster.as_ref(), uids))
+    }
+
+    /// How many objects they are.
+    pub fn len(&self) -> usize {
+        self.uids.values().map(BTreeSet::len).sum()
+    }
+
+    /// Whether there is none, so that nothing is owned by any of them.
+    pub fn is_empty(&self) -> bool {
+        self.uids.is_empty()
+    }
+
+    /// The UIDs of owners that may be in a cluster.
+    pub fn of_cluster(&self, cluster: &ClusterName) -> BTreeSet<String> {
+        let may_be = |of: &Option<ClusterName>| of.as_ref().is_none_or(|of| of == cluster);
+        self.uids.iter().filter(|(of, _)| may_be(of)).flat_map(|(_, uids)| uids.iter().cloned()).collect()
+    }
+
+    /// Whether one of some owner references of an object of a cluster is among them.
+    pub fn own<U: AsRef<str>>(&self, cluster: &str, references: impl IntoIterator<Item = U>) -> bool {
+        references.into_iter().any(|uid| {
+            self.uids.iter().any(|(of, uids)| of.as_ref().is_none_or(|of| of.as_str() == cluster) && uids.contains(uid.as_ref()))
+        })
+    }
+}
+
+/// Objects of any kind, looked for as owners or on the way to dependants.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Relatives {
+    /// Only in these clusters; empty: all.
+    pub clusters: Vec<ClusterName>,
+    /// Only in these namespaces, or in none; empty: everywhere.
+    pub namespaces: Vec<Namespace>,
+    /// What of them the caller may see.
+    pub permitted: Permitted,
+    /// Which ones.
+    pub relation: Relation,
+}
+
+impl Relatives {
+    /// Those among some objects: the meaning that every store has to keep.
+    pub fn among<'o, S: Searchable + 'o>(&self, objects: impl IntoIterator<Item = &'o S>) -> Owners {
+        let mut found = Owners::default();
+        for object in objects.into_iter().filter(|object| self.selects(*object)) {
+            // A name that a cluster cannot have is none of its objects.
+            if let Ok(cluster) = object.cluster().parse() {
+                found.insert(Some(cluster), &object.uid());
+            }
+        }
+        found
+    }
+
+    fn selects(&self, object: &impl Searchable) -> bool {
+        let namespace = object.namespace();
+        let in_cluster = self.clusters.is_empty() || self.clusters.iter().any(|name| name.as_str() == object.cluster());
+        let in_namespace =
+            self.namespaces.is_empty() || namespace.is_empty() || self.namespaces.iter().any(|name| name.as_str() == namespace);
+        let is_related = match &self.relation {
+            Relation::Named { resource, names } => {
+                let is_of = resource.as_ref().is_none_or(|resource| resource == object.resource());
+                is_of && names.iter().any(|name| name == object.name())
+            }
+            Relation::OwnedBy(owners) => owners.own(object.cluster(), object.owners()),
+        };
+        in_cluster && in_namespace && is_related && self.permitted.allows(object.cluster(), namespace)
+    }
+}
+
+/// Which objects are looked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Relation {
+    /// Those with these names, of one resource or of any.
+    Named {
+        /// The resource; absent: any.
+        resource: Option<ResourceName>,
+        /// The names.
+        names: Vec<String>,
+    },
+    /// Those that one of these owns.
+    OwnedBy(Owners),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_owner_of_a_cluster_owns_nothing_in_another() {
+        let mut owners = Owners::default();
+        owners.insert(Some("a".parse().unwrap()), "u1");
+        owners.insert(None, "u2");
+        assert!(owners.own("a", ["u0", "u1"]) && !owners.own("b", ["u1"]));
+        assert!(owners.own("b", ["u2"]) && !owners.own("a", [""; 0]));
+        assert_eq!((owners.len(), owners.is_empty()), (2, false));
+    }
+}
