@@ -29,7 +29,7 @@ use crate::{
     },
     replicas::{self, ReplicaName, Replicas},
     server::{Catalog, Entry, Followed, Server, ServerArgs, Telemetry, listen::Listener},
-    store::memory::Memory,
+    store::{changes::Sequence, memory::Memory},
     telemetry::{
         Metrics, Readiness,
         admin::{self, AdminArgs},
@@ -147,7 +147,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     let context = controller::Context {
         hub,
         clusters: Arc::clone(&clusters),
-        memory: Memory::new(),
+        memory: Memory::numbered(Sequence::of_replica(replicas.settings().map(|settings| settings.name.as_str()))),
         publish: Arc::new(CatalogWriter(catalog)),
         metrics: Arc::clone(&metrics),
         readiness: readiness.clone(),
@@ -304,6 +304,9 @@ pub(crate) fn catalog(plan: &Plan, fleet: &Fleet, members: &BTreeMap<ClusterName
     }
     for stream in plan.units.keys() {
         let share = fleet.share_of(&stream.store);
+        if let Some(replica) = share.other_reader(&stream.unit.cluster) {
+            catalog.add_elsewhere(stream.unit.cluster.clone(), replica.to_string());
+        }
         let why_not = || match share.other_reader(&stream.unit.cluster) {
             Some(replica) => format!("replica {replica} follows it; verify there"),
             None => why_not_followed(members.get(&stream.unit.cluster)),

@@ -9,7 +9,7 @@ use std::{
 };
 
 /// Pure modules: a folder or a file under `src`, without `.rs`.
-const PURE: [&str; 34] = [
+const PURE: [&str; 35] = [
     "api",
     "bulk",
     "cluster/cache/objects",
@@ -30,6 +30,7 @@ const PURE: [&str; 34] = [
     "selector",
     "server/clusterpedia",
     "server/discovery",
+    "server/follow",
     "server/options",
     "server/proxying/body",
     "server/proxying/request",

@@ -211,6 +211,10 @@ async fn reads(world: &World, kubectl: &Kubectl) {
     assert!(missing.contains(r#"Error from server (NotFound): configmaps "none" not found"#), "{missing}");
     let explained = kubectl.run(&["explain", "deployment.spec.replicas"]).await.unwrap();
     assert!(explained.contains("Number of desired pods"), "{explained}");
+    let listed = kubectl.json(&["get", "configmaps", "--field-selector", "metadata.name=one"]).await.unwrap();
+    let item = &listed["items"][0]["metadata"];
+    assert_eq!(item["annotations"]["fleetdex.io/resource-version"], own["metadata"]["resourceVersion"]);
+    assert!(item["resourceVersion"].as_str().unwrap().len() > 15, "{item}");
     assert!(kubectl.run(&["api-resources"]).await.unwrap().contains("deployments"));
 }
 
@@ -265,6 +269,22 @@ async fn conflicts(world: &World, local: &Local, kubectl: &Kubectl) {
     kubectl.run(&replace).await.unwrap();
     let refused = kubectl.run(&replace).await.unwrap_err().to_string();
     assert!(refused.contains("the object has been modified"), "{refused}");
+
+    // A lock of nothing but the fleet's version holds as long as nothing happens, once the index has seen what has.
+    let lock = |version: &str, label: &str| {
+        json!({ "metadata": { "resourceVersion": version, "labels": { "lock": label } } }).to_string()
+    };
+    let version = eventually("an optimistic lock is taken", PATIENCE, || async {
+        let one = kubectl.json(&["get", "configmap", "one"]).await?;
+        let version = one["metadata"]["resourceVersion"].as_str().context("no version")?.to_owned();
+        kubectl.run(&["patch", "configmap", "one", "--type=merge", "-p", &lock(&version, "first")]).await?;
+        Ok::<_, anyhow::Error>(version)
+    })
+    .await
+    .unwrap();
+    let late = kubectl.run(&["patch", "configmap", "one", "--type=merge", "-p", &lock(&version, "late")]).await;
+    let late = late.unwrap_err().to_string();
+    assert!(late.contains("latest version"), "{late}");
 
     let both = kubectl.run(&["get", "configmap", "both"]).await.unwrap_err().to_string();
     assert!(both.contains("(Conflict)") && both.contains("is in several clusters: east, west"), "{both}");

@@ -1,17 +1,15 @@
 //! Objects below `proxying/`, on their way to a client and back: the fleet's resource version in place of the member's.
 //!
-//! An object that is told has the fleet's version as `metadata.resourceVersion`, and the member's own as [`VERSION_ANNOTATION`]; one that
+//! An object that is told has the fleet's version as `metadata.resourceVersion`, and the member's own as [`OWN_VERSION_ANNOTATION`](VERSION_ANNOTATION); one that
 //! comes back gets its own version again and loses what was added. Everything else stays the bytes that it was.
 
 use serde_json::value::RawValue;
 
 use super::{
-    CLUSTER_ANNOTATION, ClusterName,
+    CLUSTER_ANNOTATION, ClusterName, OWN_VERSION_ANNOTATION as VERSION_ANNOTATION,
     json::{RawMembers, Text, write_key, write_text},
 };
 
-/// The annotation with the resource version that the object has in its member.
-pub const VERSION_ANNOTATION: &str = "fleetdex.io/resource-version";
 /// The annotation of an object of which something is not stored: what that is, as `JSONPath`s.
 pub const REDACTED_ANNOTATION: &str = "fleetdex.io/redacted";
 /// The annotation of an object that was answered from the index although it should have come from its member: why.
@@ -99,7 +97,7 @@ pub struct Returned {
     pub json: String,
     /// `metadata.resourceVersion` as it was sent; `None` where there is none, or an empty one.
     pub version: Option<String>,
-    /// What [`VERSION_ANNOTATION`] says.
+    /// What [`OWN_VERSION_ANNOTATION`](VERSION_ANNOTATION) says.
     pub own_version: Option<String>,
     /// What [`REDACTED_ANNOTATION`] says, if it is there.
     pub redacted: Option<String>,

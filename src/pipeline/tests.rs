@@ -9,7 +9,7 @@ use super::*;
 use crate::{
     model::{ClusterName, IndexPrefix, Version},
     query::{Cursor, GroupKey, Groups, Owners, Page, Query, Relatives},
-    store::{Checkpoints, Extent, Visit},
+    store::{Checkpoints, Extent, Visit, changes::Log},
     sync::progress::Progress,
     telemetry::Metrics,
 };
@@ -136,6 +136,14 @@ impl Store for Flaky {
 
     async fn search(&self, _: &Query, _: Option<&Cursor>) -> Result<Page, StoreError> {
         Ok(Page::default())
+    }
+
+    async fn first_page(&self, _: &Query) -> Result<(Page, u64), StoreError> {
+        Ok((Page::default(), 1))
+    }
+
+    async fn changes(&self) -> Result<Arc<Log>, StoreError> {
+        Ok(Log::of_a_test())
     }
 
     async fn relatives(&self, _: &Relatives) -> Result<Owners, StoreError> {

@@ -1,6 +1,7 @@
 //! Opens the stores of registries: credentials from Secrets, connection, index template.
 
 use std::{
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -15,12 +16,13 @@ use super::{fleet::Opener, plan::StorePlan};
 use crate::{
     api::registry::{OpenSearch, SecretReference},
     kinds,
-    model::{FieldPath, Gvk, hex},
+    model::{FieldPath, Gvk, IndexPrefix, hex},
     pipeline::{OpenStore, Unavailable},
     store::{
         Store,
+        changes::Sequence,
         memory::Memory,
-        opensearch::{Engine, EngineOptions, IndexSettings, Settings, connect},
+        opensearch::{Engine, EngineOptions, Feed, IndexSettings, Settings, connect},
     },
 };
 
@@ -30,10 +32,30 @@ const SECRET_TIMEOUT: Duration = Duration::from_secs(10);
 /// Opens stores as registries describe them: in `memory`, or in OpenSearch with the Secrets that they name, of which there are none without a
 /// control plane. `owner` names this installation in the indices.
 pub fn opener(hub: Option<Client>, owner: String, memory: Memory) -> Opener {
+    let feeds = Feeds { sequence: memory.sequence().clone(), feeds: Mutex::default() };
     Arc::new(move |plan| match &plan.config {
-        Some(config) => Arc::new(RegistryStore::new(hub.clone(), plan.clone(), config.clone(), owner.clone())),
+        Some(config) => {
+            let feed = feeds.of(config, &plan.prefix);
+            Arc::new(RegistryStore::new(hub.clone(), plan.clone(), config.clone(), owner.clone(), feed))
+        }
         None => Arc::new(EmbeddedStore(memory.shaped(&plan.projection.hash()))),
     })
+}
+
+/// The logs of all stores in OpenSearch. A store that is opened again, with other credentials or for documents of another shape, goes on with its
+/// log, so that nobody who watches notices. There are as many as there have been registries with other addresses, and one that nobody follows
+/// takes next to nothing.
+struct Feeds {
+    sequence: Sequence,
+    feeds: Mutex<BTreeMap<(BTreeSet<String>, IndexPrefix), Feed>>,
+}
+
+impl Feeds {
+    fn of(&self, config: &OpenSearch, prefix: &IndexPrefix) -> Feed {
+        let addresses = config.addresses.iter().map(|address| address.trim_end_matches('/').to_owned()).collect();
+        let mut feeds = self.feeds.lock().unwrap_or_else(PoisonError::into_inner);
+        feeds.entry((addresses, prefix.clone())).or_insert_with(|| Feed::new(self.sequence.clone())).clone()
+    }
 }
 
 /// The store in this process, which is always there.
@@ -56,12 +78,13 @@ struct RegistryStore {
     plan: StorePlan,
     config: OpenSearch,
     owner: String,
+    feed: Feed,
     opened_with: Mutex<Option<Settings>>,
 }
 
 impl RegistryStore {
-    fn new(hub: Option<Client>, plan: StorePlan, config: OpenSearch, owner: String) -> Self {
-        Self { hub, plan, config, owner, opened_with: Mutex::default() }
+    fn new(hub: Option<Client>, plan: StorePlan, config: OpenSearch, owner: String, feed: Feed) -> Self {
+        Self { hub, plan, config, owner, feed, opened_with: Mutex::default() }
     }
 
     async fn settings(&self) -> Result<Settings, Unavailable> {
@@ -172,7 +195,7 @@ impl OpenStore for RegistryStore {
         let settings = self.settings().await?;
         let service =
             connect(&settings).map_err(|error| Unavailable { reason: "InvalidSettings", message: error.to_string() })?;
-        let engine = Engine::new(service, self.options());
+        let engine = Engine::feeding(service, self.options(), self.feed.clone());
         engine.prepare().await?;
         *self.opened_with.lock().unwrap_or_else(PoisonError::into_inner) = Some(settings);
         Ok(Arc::new(engine))

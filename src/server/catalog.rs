@@ -43,6 +43,7 @@ pub struct Catalog {
     is_local: bool,
     followed: Vec<Followed>,
     uncertain: Vec<(ClusterName, StoreName)>,
+    elsewhere: BTreeMap<ClusterName, String>,
 }
 
 /// A resource that some registry selects in some cluster.
@@ -114,6 +115,16 @@ impl Catalog {
     /// Says that not everything of a cluster that should be in a store may be followed.
     pub fn add_uncertain(&mut self, cluster: ClusterName, store: StoreName) {
         self.uncertain.push((cluster, store));
+    }
+
+    /// Says that another replica, of this name, reads a cluster.
+    pub fn add_elsewhere(&mut self, cluster: ClusterName, replica: String) {
+        self.elsewhere.insert(cluster, replica);
+    }
+
+    /// The clusters that other replicas read, and their names.
+    pub fn read_elsewhere(&self) -> impl Iterator<Item = (&ClusterName, &str)> {
+        self.elsewhere.iter().map(|(cluster, replica)| (cluster, replica.as_str()))
     }
 
     /// Registers one resource of one cluster. Kind, singular and scope are the first one's, where clusters disagree.
@@ -204,6 +215,7 @@ impl fmt::Debug for Catalog {
             .field("stale", &self.stale)
             .field("registries", &self.registries)
             .field("is_local", &self.is_local)
+            .field("elsewhere", &self.elsewhere)
             .field("followed", &self.followed.len())
             .field("uncertain", &self.uncertain)
             .finish()

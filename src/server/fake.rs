@@ -20,16 +20,17 @@ use crate::{
     },
     model::{ClusterName, Gvk, IndexPrefix, Resource, StoreName, Version},
     query::{Cursor, GroupKey, Groups, Hit, Owners, Page, Query, Relatives},
-    store::{Checkpoints, Extent, Generation, Store, StoreError, Visit},
+    store::{Checkpoints, Extent, Generation, Store, StoreError, Visit, changes::Log},
 };
 
 /// Answers with what was prepared, page by page, and remembers what it was asked.
-#[derive(Default)]
 pub(crate) struct Prepared {
     /// Never answers.
     hangs: bool,
     pages: Mutex<VecDeque<Result<Page, StoreError>>>,
     asked: Mutex<Vec<(Query, Option<Cursor>)>>,
+    /// Nothing changes.
+    pub(crate) log: Arc<Log>,
     /// The answer to every aggregation, and what was asked.
     pub(crate) groups: Groups,
     /// The answers to owner searches, and what was asked.
@@ -38,6 +39,22 @@ pub(crate) struct Prepared {
     pub(crate) counted: Mutex<Vec<(Vec<GroupKey>, usize)>>,
     /// What is stored of any unit, by id.
     pub(crate) documents: Mutex<BTreeMap<String, Version>>,
+}
+
+impl Default for Prepared {
+    fn default() -> Self {
+        Self {
+            hangs: false,
+            pages: Mutex::default(),
+            asked: Mutex::default(),
+            log: Log::of_a_test(),
+            groups: Groups::default(),
+            relatives: Mutex::default(),
+            searched: Mutex::default(),
+            counted: Mutex::default(),
+            documents: Mutex::default(),
+        }
+    }
 }
 
 #[async_trait]
@@ -97,6 +114,14 @@ impl Store for Prepared {
         }
         self.asked.lock().unwrap().push((query.clone(), from.cloned()));
         self.pages.lock().unwrap().pop_front().unwrap_or_else(|| Ok(Page::default()))
+    }
+
+    async fn first_page(&self, query: &Query) -> Result<(Page, u64), StoreError> {
+        Ok((self.search(query, None).await?, self.log.newest()))
+    }
+
+    async fn changes(&self) -> Result<Arc<Log>, StoreError> {
+        Ok(Arc::clone(&self.log))
     }
 
     async fn relatives(&self, asked: &Relatives) -> Result<Owners, StoreError> {

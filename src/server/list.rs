@@ -11,17 +11,18 @@ use std::{sync::Arc, time::Duration, vec};
 use axum::{body::Body, http::HeaderValue};
 use bytes::Bytes;
 use futures::{Stream, stream::try_unfold};
-use serde_json::json;
+use serde_json::{json, value::RawValue};
 use tokio::time::timeout;
 
 use super::{
-    etag,
+    etag, moment,
     representation::{Representation, Sheet},
     request::ListRequest,
     status::ApiError,
     target::Target,
 };
 use crate::{
+    model::{FleetVersion, with_fleet_version},
     query::{
         Cursor, Hit, Page, Query,
         continue_token::{self, TokenError},
@@ -50,15 +51,21 @@ pub struct Answer {
 
 /// Asks the store for the first page, and makes an answer of it and what follows.
 pub async fn answer(target: Target, request: &ListRequest, representation: Representation) -> Result<Answer, ApiError> {
-    let token = request.continue_token.as_deref();
-    let from = token.map(|text| continue_token::decode(text, &target.query)).transpose();
+    let token = request.continue_token.as_deref().map(split_token).transpose()?;
+    let from = token.map(|(text, _)| continue_token::decode(text, &target.query)).transpose();
     let cursor = from.map_err(refused_token)?;
     let layout = target.layout(representation);
     let mut pages = Pages { store: target.store, query: target.query };
-    let first = if target.nothing_to_ask { Page::default() } else { pages.read(cursor.as_ref()).await? };
+    let (first, version) = match (&cursor, token) {
+        _ if target.nothing_to_ask => (Page::default(), moment::now(&*pages.store).await?),
+        (Some(cursor), Some((_, version))) => (pages.read(Some(cursor)).await?, version),
+        _ => moment::first_page(&*pages.store, &pages.query, &request.follow, PAGE_TIMEOUT).await?,
+    };
     let one_page = request.limit.is_some();
-    let mut metadata =
-        if one_page { page_metadata(&first, &pages.query, request.options.without_remaining_count) } else { json!({}) };
+    let mut metadata = json!({ "resourceVersion": version.to_string() });
+    if one_page {
+        add_token(&mut metadata, &first, version, &pages.query, request.options.without_remaining_count);
+    }
     if !target.as_of.is_empty() {
         metadata["asOf"] = json!(target.as_of);
     }
@@ -67,7 +74,8 @@ pub async fn answer(target: Target, request: &ListRequest, representation: Repre
     let next = if one_page { None } else { first.next };
     let is_small = next.is_none() && first.items.iter().map(|hit| hit.object.get().len()).sum::<usize>() <= TAGGED_BYTES;
     pages.query.limit = super::target::PAGE;
-    let list = Unsent { sheet, hits: first.items.into_iter(), next, pages };
+    let rewritten_to = request.rewrites_version.then_some(version);
+    let list = Unsent { sheet, hits: first.items.into_iter(), next, pages, rewritten_to };
     if is_small {
         let bytes = list.whole()?;
         return Ok(Answer { tag: Some(etag::of(&bytes)), body: Body::from(bytes), media_type });
@@ -82,13 +90,19 @@ fn refused_token(error: TokenError) -> ApiError {
     }
 }
 
-/// `resourceVersion` is absent: there is none that a watch over the fleet could start from yet.
-fn page_metadata(page: &Page, query: &Query, without_count: bool) -> serde_json::Value {
-    let Some(cursor) = &page.next else { return json!({}) };
-    let token = continue_token::encode(cursor, query);
-    match page.remaining.filter(|_| !without_count) {
-        Some(remaining) => json!({ "continue": token, "remainingItemCount": remaining }),
-        None => json!({ "continue": token }),
+/// Our tokens carry the version that the first page showed, as all further ones do.
+fn split_token(token: &str) -> Result<(&str, FleetVersion), ApiError> {
+    let malformed =
+        || ApiError::bad_request("parameter continue: the continue token is malformed; start the list again without it");
+    let (text, version) = token.split_once('.').ok_or_else(malformed)?;
+    Ok((text, version.parse().map_err(|_| malformed())?))
+}
+
+fn add_token(metadata: &mut serde_json::Value, page: &Page, version: FleetVersion, query: &Query, without_count: bool) {
+    let Some(cursor) = &page.next else { return };
+    metadata["continue"] = format!("{}.{version}", continue_token::encode(cursor, query)).into();
+    if let Some(remaining) = page.remaining.filter(|_| !without_count) {
+        metadata["remainingItemCount"] = remaining.into();
     }
 }
 
@@ -110,14 +124,16 @@ struct Unsent {
     hits: vec::IntoIter<Hit>,
     next: Option<Cursor>,
     pages: Pages,
+    /// The version that objects have in place of their member's.
+    rewritten_to: Option<FleetVersion>,
 }
 
 impl Unsent {
     /// All of a list whose only page is here.
     fn whole(mut self) -> Result<Bytes, ApiError> {
         let mut bytes = Vec::new();
-        for hit in self.hits {
-            self.sheet.write(&mut bytes, &hit)?;
+        while let Some(hit) = self.hits.next() {
+            self.write(&mut bytes, hit)?;
         }
         self.sheet.finish(&mut bytes)?;
         Ok(bytes.into())
@@ -139,9 +155,16 @@ impl Unsent {
                 self.sheet.finish(&mut chunk)?;
                 return Ok((chunk.into(), true));
             };
-            self.sheet.write(&mut chunk, &hit)?;
+            self.write(&mut chunk, hit)?;
         }
         Ok((chunk.into(), false))
+    }
+
+    fn write(&mut self, out: &mut Vec<u8>, hit: Hit) -> Result<(), ApiError> {
+        let Some(version) = self.rewritten_to else { return self.sheet.write(out, &hit) };
+        let object = RawValue::from_string(with_fleet_version(&hit.object, version));
+        let object = object.map_err(|error| ApiError::Internal(format!("an object of the index is no JSON: {error}")))?;
+        self.sheet.write(out, &Hit { object, ..hit })
     }
 
     async fn next_hit(&mut self) -> Result<Option<Hit>, ApiError> {

@@ -15,8 +15,10 @@ mod compression;
 pub mod discovery;
 mod etag;
 pub mod explain;
+pub mod follow;
 pub mod list;
 pub mod listen;
+pub mod moment;
 pub mod options;
 pub mod owners;
 pub mod percent;
@@ -29,6 +31,7 @@ pub mod status;
 pub mod table;
 pub mod target;
 pub mod verify;
+pub mod watching;
 
 #[cfg(test)]
 pub(crate) mod fake;

@@ -7,6 +7,7 @@ use std::num::NonZeroUsize;
 
 use super::{
     clusterpedia,
+    follow::Follow,
     options::Options,
     percent::{decode_query, decode_segment},
     status::ApiError,
@@ -26,7 +27,7 @@ pub const VERSION: &str = "v1alpha1";
 /// flag of watches.
 const IGNORED: [&str; 4] = ["pretty", "timeout", "timeoutSeconds", "allowWatchBookmarks"];
 /// Parts of the API that do not exist yet. Their empty value means "not given", as in Kubernetes.
-const LATER: [&str; 5] = ["resourceVersion", "resourceVersionMatch", "sendInitialEvents", "includeObject", "shardSelector"];
+const LATER: [&str; 2] = ["includeObject", "shardSelector"];
 
 /// Groups in an answer unless more or fewer are asked for.
 const DEFAULT_TOP: usize = 1_000;
@@ -113,6 +114,8 @@ pub struct ListRequest {
     pub store: Option<StoreName>,
     /// The kind of store that the path names.
     pub engine: Option<Engine>,
+    /// From which version on, and whether changes follow.
+    pub follow: Follow,
     /// What goes beyond Kubernetes.
     pub options: Options,
     /// Whether objects have the fleet's resource version in place of their member's: below `proxying/`.
@@ -261,6 +264,8 @@ impl ListRequest {
         }
         self.read_labels(&parameters)?;
         self.options.check().map_err(ApiError::bad_request)?;
+        self.follow.check(self.continue_token.is_some())?;
+        self.check_watch()?;
         Ok(self)
     }
 
@@ -278,8 +283,25 @@ impl ListRequest {
         Ok(())
     }
 
+    /// What a watch cannot do.
+    fn check_watch(&self) -> Result<(), ApiError> {
+        let Options { order_by, owner, explain, .. } = &self.options;
+        let problem = match self.follow.watch {
+            false => return Ok(()),
+            true if !owner.names.is_empty() => "parameter ownerName: owners are looked up once, so a watch cannot follow them",
+            true if !owner.uids.is_empty() => "parameter ownerUID: owners are looked up once, so a watch cannot follow them",
+            true if !order_by.is_empty() => "parameter orderBy: a watch tells changes in the order in which they come",
+            true if *explain => "parameter explain: only lists and counts are explained",
+            true => return Ok(()),
+        };
+        Err(ApiError::bad_request(problem))
+    }
+
     fn set(&mut self, key: &str, value: &str) -> Result<(), ApiError> {
         let refused = |problem: String| ApiError::bad_request(format!("parameter {key}: {problem}"));
+        if self.follow.set(key, value).map_err(refused)? {
+            return Ok(());
+        }
         match key {
             "labelSelector" => self.labels = value.parse().map_err(|error| refused(format!("{value:?}: {error}")))?,
             "fieldSelector" => self.fields = value.parse().map_err(|error| refused(format!("{value:?}: {error}")))?,
@@ -290,8 +312,6 @@ impl ListRequest {
             "names" => words(value, &mut self.names).map_err(refused)?,
             "store" if value.is_empty() => {}
             "store" => self.store = Some(value.parse().map_err(|error| refused(format!("{error}")))?),
-            "watch" if matches!(value, "" | "0" | "false") => {}
-            "watch" => return Err(not_yet("parameter watch")),
             ignored if IGNORED.contains(&ignored) => {}
             later if LATER.contains(&later) => {
                 if !value.is_empty() {
@@ -327,6 +347,11 @@ impl AggregateRequest {
                 }
                 _ => self.list.set(key, value)?,
             }
+        }
+        if self.list.follow.is_versioned() {
+            return Err(ApiError::bad_request(
+                "counts are those of now: leave out watch, resourceVersion and what goes with them",
+            ));
         }
         self.list.read_labels(&parameters)?;
         self.list.options.check().map_err(ApiError::bad_request)?;
@@ -547,6 +572,7 @@ mod tests {
         assert_eq!(found.namespaces, ["a".parse().unwrap()]);
         assert_eq!(found.names, ["x", "y"]);
         assert_eq!(found.store, Some("main".parse().unwrap()));
+        assert_eq!(found.follow, Follow { timeout_seconds: Some(30), ..Follow::default() });
     }
 
     #[test]
@@ -561,9 +587,11 @@ mod tests {
     fn what_is_not_understood_is_refused_by_name() {
         let pods = format!("{SEARCH}/api/v1/pods");
         let refused = [
-            "watch=true",
-            "resourceVersion=0",
+            "watch=yes",
+            "resourceVersion=newest",
             "sendInitialEvents=true",
+            "resourceVersion=7&continue=abc",
+            "watch=true&ownerName=web",
             "orderBy=name down",
             "color=red",
             "limit=-1",
@@ -575,9 +603,11 @@ mod tests {
         ];
         let messages: Vec<String> = refused.iter().map(|query| message(&pods, query)).collect();
         insta::assert_snapshot!(messages.join("\n"), @r#"
-        400 parameter watch is not supported yet
-        400 parameter resourceVersion is not supported yet
-        400 parameter sendInitialEvents is not supported yet
+        400 parameter watch: "yes" is neither true nor false
+        400 parameter resourceVersion: "newest" is no resourceVersion of the fleet: those are positive decimal integers, as lists and watches over the fleet give them
+        400 parameter sendInitialEvents means nothing without watch=true
+        400 parameter resourceVersion: further pages show what the first one showed; leave it out with continue
+        400 parameter ownerName: owners are looked up once, so a watch cannot follow them
         400 parameter orderBy: "name down" is neither `field`, `field asc` nor `field desc`
         400 parameter "color" is unknown; known are labelSelector, fieldSelector, limit, continue, clusters, namespaces, names, store, orderBy, ownerUID, ownerName, ownerGR, ownerSeniority, since, before, onlyMetadata, withRemainingCount, withContinue, explain
         400 parameter limit: "-1" is no whole number from 0 up

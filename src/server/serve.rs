@@ -32,6 +32,7 @@ use super::{
     status::{ApiError, RETRY_AFTER_SECONDS},
     target::target,
     verify,
+    watching::{self, Lasting},
 };
 use crate::{
     cluster::Clusters,
@@ -189,6 +190,10 @@ async fn answer(api: &Api, caller: &Caller, request: Request) -> Result<Response
     match wanted {
         ApiRequest::Version => document(&discovery::version()?, represented(&request, Endpoint::Document)?),
         ApiRequest::Own(which) => document(&discovery::own(&which)?, represented(&request, Endpoint::Document)?),
+        ApiRequest::List(list) if list.follow.watch => {
+            let representation = represented(&request, Endpoint::Watch)?;
+            answer_watch(api, &catalog, &list, representation).await
+        }
         ApiRequest::List(list) => {
             let representation = represented(&request, Endpoint::List)?;
             answer_list(&catalog, &list, representation).await
@@ -243,6 +248,22 @@ pub(super) fn with_warnings(mut response: Response, warnings: &[String]) -> Resp
         response.headers_mut().append(header::WARNING, value);
     }
     response
+}
+
+pub(super) async fn answer_watch(
+    api: &Api,
+    catalog: &Catalog,
+    wanted: &ListRequest,
+    mut representation: Representation,
+) -> Result<Response, ApiError> {
+    let found = target(catalog, wanted, Permitted::Everything)?;
+    if wanted.options.only_metadata && representation.form == Form::Whole {
+        representation.form = Form::Metadata(MetaVersion::V1);
+    }
+    let warnings = found.warnings.clone();
+    let lasting = if wanted.rewrites_version { Lasting::Long } else { Lasting::Short };
+    let body = watching::answer(found, wanted, representation, lasting, api.catalog.clone()).await?;
+    Ok(with_warnings(json(StatusCode::OK, body), &warnings))
 }
 
 /// `299 - "text"`, as Kubernetes sends warnings. Characters that a header cannot carry become `?`.

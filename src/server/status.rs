@@ -107,6 +107,12 @@ pub enum ApiError {
     /// A continue token of somebody who might see something else.
     #[error("what you may see has changed since the first page; start the list again without the continue token")]
     PermissionChanged,
+    /// A version that the log does not hold any more, or never held.
+    #[error("too old resource version: {0}; list again, and go on from there")]
+    VersionExpired(String),
+    /// A version that answers do not show yet.
+    #[error("Too large resource version: the index does not show it yet; try again")]
+    VersionNotReached,
     /// The store is overloaded.
     #[error("{0}; try again")]
     Busy(String),
@@ -155,13 +161,13 @@ impl ApiError {
             Self::MethodNotAllowed { .. } | Self::NotServed(_) => (405, "MethodNotAllowed"),
             Self::NotAcceptable(_) => (406, "NotAcceptable"),
             Self::Ambiguous { .. } | Self::Conflict { .. } => (409, "Conflict"),
-            Self::Expired | Self::PermissionChanged => (410, "Expired"),
+            Self::Expired | Self::PermissionChanged | Self::VersionExpired(_) => (410, "Expired"),
             Self::TooLarge(_) => (413, "RequestEntityTooLarge"),
             Self::UnsupportedMediaType(_) => (415, "UnsupportedMediaType"),
             Self::Busy(_) => (429, "TooManyRequests"),
             Self::Internal(_) => (500, "InternalError"),
             Self::Unavailable(_) => (503, "ServiceUnavailable"),
-            Self::Timeout(_) | Self::MemberTimeout { .. } => (504, "Timeout"),
+            Self::Timeout(_) | Self::MemberTimeout { .. } | Self::VersionNotReached => (504, "Timeout"),
         }
     }
 
@@ -182,6 +188,15 @@ impl ApiError {
                 group: Some("search.fleetdex.io".to_owned()),
                 kind: Some("clusters".to_owned()),
                 name: Some(cluster.to_string()),
+                ..StatusDetails::default()
+            }),
+            Self::VersionNotReached => Some(StatusDetails {
+                causes: Some(vec![StatusCause {
+                    reason: Some("ResourceVersionTooLarge".to_owned()),
+                    message: Some("Too large resource version".to_owned()),
+                    field: None,
+                }]),
+                retry_after_seconds: Some(RETRY_AFTER_SECONDS),
                 ..StatusDetails::default()
             }),
             Self::Busy(_) => Some(StatusDetails { retry_after_seconds: Some(RETRY_AFTER_SECONDS), ..StatusDetails::default() }),

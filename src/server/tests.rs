@@ -74,7 +74,7 @@ async fn a_list_without_a_limit_is_everything_that_the_store_has() {
     ]);
     let (code, list) = fetch(&app(catalog(main.clone())), &format!("{SEARCH}/api/v1/pods")).await;
     assert_eq!(code, 200);
-    insta::assert_snapshot!(list, @r#"{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[{"metadata":{"name":"a"}},{"metadata":{"name":"b"}},{"metadata":{"name":"c"}},{"metadata":{"name":"d"}}]}"#);
+    insta::assert_snapshot!(list, @r#"{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"720856573542400256"},"items":[{"metadata":{"name":"a"}},{"metadata":{"name":"b"}},{"metadata":{"name":"c"}},{"metadata":{"name":"d"}}]}"#);
     let cursors: Vec<Option<Cursor>> = main.asked().into_iter().map(|(_, from)| from).collect();
     assert_eq!(cursors, [None, Some(cursor(2)), Some(cursor(3))]);
 }
@@ -90,7 +90,12 @@ async fn a_limit_gives_one_page_and_the_token_for_the_next() {
     assert_eq!(first["metadata"]["remainingItemCount"], 7);
     let token = first["metadata"]["continue"].as_str().unwrap();
     let (code, second) = fetch(&app, &format!("{path}&continue={token}")).await;
-    assert_eq!((code, &second["metadata"]), (200, &json!({})));
+    let version = &first["metadata"]["resourceVersion"];
+    assert_eq!(
+        (code, &second["metadata"]),
+        (200, &json!({ "resourceVersion": version })),
+        "every page shows the moment of the first"
+    );
     let (last_query, last_cursor) = main.asked().pop().unwrap();
     assert_eq!(last_cursor, Some(cursor(1)));
     assert_eq!(last_query.limit, 1);
@@ -477,7 +482,8 @@ async fn a_table_or_yaml_is_sent_to_who_wants_it() {
     application/yaml
     kind: NodeList
     apiVersion: v1
-    metadata: {}
+    metadata:
+      resourceVersion: "720856573542400256"
     items:
     - metadata:
         name: a

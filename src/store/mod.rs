@@ -17,10 +17,17 @@ use crate::{
 #[cfg(test)]
 use crate::model::IndexPrefix;
 
+pub mod changes;
+mod codec;
+mod document;
+mod draft;
 mod error;
+mod filter;
 pub mod memory;
 pub mod opensearch;
+mod terms;
 
+use changes::Log;
 pub use error::StoreError;
 
 /// Which documents of a cluster are meant.
@@ -143,6 +150,12 @@ pub trait Store: Send + Sync {
 
     /// Answers one page of a query; `from` is the cursor of the page before.
     async fn search(&self, query: &Query, from: Option<&Cursor>) -> Result<Page, StoreError>;
+
+    /// The first page of an answer, and the number of the last change that it is sure to show: a watch from there misses nothing.
+    async fn first_page(&self, query: &Query) -> Result<(Page, u64), StoreError>;
+
+    /// The log of the changes of its answers, kept from now on at the latest, and as long as somebody asks for it now and then.
+    async fn changes(&self) -> Result<Arc<Log>, StoreError>;
 
     /// Finds objects of any kind by what owner searches go by; refused if they are more than
     /// [`MAX_OWNERS`](crate::query::owners::MAX_OWNERS).

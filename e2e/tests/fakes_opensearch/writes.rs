@@ -33,6 +33,12 @@ async fn versions_decide_what_is_written() {
         for id in ["a", "b", "c", "absent", "never", "v1%2FPod%2Fa%20b"] {
             server.get(&format!("/{alias}/_doc/{id}")).await?;
         }
+        let docs: Vec<_> = ["a", "b", "absent"].iter().map(|id| json!({ "_index": alias, "_id": id })).collect();
+        server.post("/_mget", &json!({ "docs": docs })).await?;
+        server
+            .post("/_mget", &json!({ "docs": [{ "_index": "no-versions", "_id": "a" }, { "_index": alias, "_id": "c" }] }))
+            .await?;
+        server.post("/_mget", &json!({ "docs": [] })).await?;
         server.get(&format!("/{alias}/_doc/a?filter_path=_source")).await?;
         server.get(&format!("/{alias}/_doc/absent?filter_path=found,_source")).await?;
         server.get("/no-versions/_doc/a").await?;

@@ -228,10 +228,33 @@ pub(super) fn refresh(cluster: &mut Cluster, call: &Call, target: &str) -> Resul
 pub(super) fn get_document(cluster: &Cluster, call: &Call, name: &str, id: &str) -> Result<Answer, Refusal> {
     call.allow(&["realtime", "refresh"])?;
     let index = cluster.single_index(name)?;
-    let Some(document) = index.get(id) else {
-        return Ok(Answer { status: 404, body: json!({ "_index": index.name, "_id": id, "found": false }) });
+    let status = if index.get(id).is_some() { 200 } else { 404 };
+    Ok(Answer { status, body: found(index, id) })
+}
+
+/// `POST /_mget`: the same for several documents, each with an answer of its own.
+pub(super) fn get_documents(cluster: &Cluster, call: &Call) -> Result<Answer, Refusal> {
+    call.allow(&["realtime", "refresh"])?;
+    let body = call.members()?;
+    let Some(wanted) = body.get("docs").and_then(Value::as_array).filter(|wanted| !wanted.is_empty()) else {
+        return Err(Refusal::invalid(&["no documents to get".to_owned()]));
     };
-    Ok(Answer::ok(json!({
+    let text = |wanted: &Value, key: &str| wanted[key].as_str().unwrap_or_default().to_owned();
+    let answer = |wanted: &Value| {
+        let (name, id) = (text(wanted, "_index"), text(wanted, "_id"));
+        match cluster.single_index(&name) {
+            Ok(index) => found(index, &id),
+            Err(refusal) => json!({ "_index": name, "_id": id, "error": refusal.error() }),
+        }
+    };
+    Ok(Answer::ok(json!({ "docs": wanted.iter().map(answer).collect::<Vec<_>>() })))
+}
+
+fn found(index: &Index, id: &str) -> Value {
+    let Some(document) = index.get(id) else {
+        return json!({ "_index": index.name, "_id": id, "found": false });
+    };
+    json!({
         "_index": index.name,
         "_id": id,
         "_version": document.version,
@@ -239,5 +262,5 @@ pub(super) fn get_document(cluster: &Cluster, call: &Call, name: &str, id: &str)
         "_primary_term": 1,
         "found": true,
         "_source": document.source,
-    })))
+    })
 }

@@ -70,7 +70,7 @@ impl Call {
             Work::PointInTime
         } else if has("_search") || has("_count") {
             Work::Search
-        } else if self.method == Method::GET || self.method == Method::HEAD {
+        } else if has("_mget") || self.method == Method::GET || self.method == Method::HEAD {
             Work::Read
         } else {
             Work::Admin

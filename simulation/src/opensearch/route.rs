@@ -36,6 +36,7 @@ fn dispatch(cluster: &mut Cluster, moment: &mut Moment<'_>, call: &Call) -> Resu
         (Verb::Delete, ["_search", "point_in_time"]) => point_in_time::close(cluster, call),
         (Verb::Get | Verb::Post, ["_refresh"]) => admin::refresh(cluster, call, "_all"),
         (Verb::Get | Verb::Post, [target, "_refresh"]) => admin::refresh(cluster, call, target),
+        (Verb::Get | Verb::Post, ["_mget"]) => admin::get_documents(cluster, call),
         (Verb::Get, [index, "_doc", id]) => admin::get_document(cluster, call, index, id),
         (Verb::Put | Verb::Post, ["_index_template", name]) => template::put(cluster, call, name),
         (Verb::Delete, ["_index_template", name]) => template::delete(cluster, call, name),

@@ -5,7 +5,10 @@
 
 use serde_json::{Map, Value};
 
-use crate::model::told::{REDACTED_ANNOTATION, Returned, VERSION_ANNOTATION, is_our_annotation, take_back, with_version};
+use crate::model::{
+    OWN_VERSION_ANNOTATION as VERSION_ANNOTATION,
+    told::{REDACTED_ANNOTATION, Returned, is_our_annotation, take_back, with_version},
+};
 
 /// Versions of the fleet lie above, those of members below: they count what their etcd has written.
 const LEAST_FLEET_VERSION: u64 = 1 << 50;

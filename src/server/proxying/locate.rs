@@ -15,7 +15,8 @@ use super::{
 };
 use crate::{
     model::ClusterName,
-    query::{Hit, Permitted, ResourceName},
+    query::{Hit, Page, Permitted, Query, ResourceName},
+    store::Store,
 };
 
 /// How long a store may take to find a name.
@@ -37,9 +38,7 @@ pub async fn locate(catalog: &Catalog, info: &ResourceInfo, chosen: &[ClusterNam
         if wanted.nothing_to_ask {
             continue;
         }
-        let answered = timeout(LOCATE_TIMEOUT, wanted.store.search(&wanted.query, None)).await;
-        let page = answered.map_err(|_| ApiError::Timeout(LOCATE_TIMEOUT.as_secs()))??;
-        for hit in page.items {
+        for hit in search(&*wanted.store, &wanted.query).await?.items {
             if !found.iter().any(|known| known.cluster == hit.cluster) {
                 found.push(hit);
             }
@@ -47,6 +46,12 @@ pub async fn locate(catalog: &Catalog, info: &ResourceInfo, chosen: &[ClusterNam
     }
     found.sort_by(|left, right| left.cluster.cmp(&right.cluster));
     Ok(found)
+}
+
+/// Asks one store, for a few objects.
+pub async fn search(store: &dyn Store, query: &Query) -> Result<Page, ApiError> {
+    let answered = timeout(LOCATE_TIMEOUT, store.search(query, None)).await;
+    Ok(answered.map_err(|_| ApiError::Timeout(LOCATE_TIMEOUT.as_secs()))??)
 }
 
 /// What a list of the resource in the clusters would be: an error if there could be none.

@@ -15,6 +15,7 @@ pub mod headers;
 pub mod locate;
 pub mod request;
 pub mod tunnel;
+pub mod versions;
 
 use std::sync::Arc;
 
@@ -24,7 +25,7 @@ use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
 use self::{
-    body::{BodyError, BodyKind},
+    body::{BodyError, BodyKind, Own},
     clients::{Clients, impersonation},
     documents::Documents,
     forward::{Answer, Destination, ForwardError, Forwarder, JSON, Manner},
@@ -33,6 +34,7 @@ use self::{
 use super::{
     caller::Caller,
     catalog::{Catalog, qualified},
+    moment,
     percent::decode_query,
     representation::{Endpoint, Form, Representation},
     request::list_of_fleet,
@@ -46,7 +48,7 @@ use crate::{
         ClusterName,
         told::{Told, tell},
     },
-    query::{Hit, ResourceName},
+    query::{Hit, Query, ResourceName},
 };
 
 /// The largest body that an apiserver takes.
@@ -116,8 +118,13 @@ impl Scope<'_> {
 
     async fn resource(&self, cluster: Option<ClusterName>, info: &ResourceInfo, request: Request) -> Result<Response, ApiError> {
         if matches!(info.verb, Verb::List | Verb::Watch) {
-            let representation = Representation::negotiate(Endpoint::List, request.headers(), request.uri().query())?;
-            let list = list_of_fleet(request.uri().path(), &info.segments(), cluster, request.uri().query())?;
+            let query = request.uri().query();
+            let list = list_of_fleet(request.uri().path(), &info.segments(), cluster, query)?;
+            let endpoint = if list.follow.watch { Endpoint::Watch } else { Endpoint::List };
+            let representation = Representation::negotiate(endpoint, request.headers(), query)?;
+            if list.follow.watch {
+                return serve::answer_watch(self.api, self.catalog, &list, representation).await;
+            }
             return serve::answer_list(self.catalog, &list, representation).await;
         }
         let (chosen, query) = chosen(cluster, info, request.uri().query())?;
@@ -138,6 +145,26 @@ impl Scope<'_> {
             _ => onward.to_holder(&chosen, request).await,
         }
     }
+}
+
+/// What a client has written.
+struct Written<'w> {
+    kind: BodyKind,
+    media_type: &'w str,
+    bytes: &'w [u8],
+}
+
+impl Written<'_> {
+    fn for_member(&self, own: Own<'_>) -> Result<Vec<u8>, BodyError> {
+        body::rewrite(self.kind, self.media_type, self.bytes, own)
+    }
+}
+
+/// How an object is told.
+struct Telling<'t> {
+    cluster: &'t ClusterName,
+    version: Option<String>,
+    representation: Representation,
 }
 
 /// A request about one object, on its way to a member.
@@ -187,16 +214,46 @@ impl Onward<'_> {
         let endpoint = if self.info.subresource.is_none() { Endpoint::Object } else { Endpoint::Document };
         let representation = Representation::negotiate(endpoint, &head.headers, head.uri.query())?;
         let media_type = head.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-        let kind = body_kind(&head.method, self.info, media_type);
-        let body = body::rewrite(kind, media_type, &body, &|_| None).map_err(|error| refused_body(self.info, error))?;
+        let written = Written { kind: body_kind(&head.method, self.info, media_type), media_type, bytes: &body };
+        let body = self.body(cluster, &written).await?;
+        // Before the member is asked: whoever goes on from there must not miss what comes while it answers.
+        let telling = Telling { cluster, version: self.version().await, representation };
         let asked = forwarder.ask(&to, &head.method, headers::to_member(&head.headers, &JSON), body.into()).await;
         match (asked, indexed) {
-            (Ok(answer), _) => self.told(cluster, answer, representation),
-            (Err(error), Some(hit)) if self.is_plain_get() && error.is_unreachable() => {
-                self.from_index(hit, &error, representation)
-            }
+            (Ok(answer), _) => self.told(&telling, answer),
+            (Err(error), Some(hit)) if self.is_plain_get() && error.is_unreachable() => self.from_index(&telling, hit, &error),
             (Err(error), _) => Err(error.into()),
         }
+    }
+
+    /// The version that the fleet has now. Without one, which a store may fail to give, objects are told with their own.
+    async fn version(&self) -> Option<String> {
+        match moment::now(&*self.target.store).await {
+            Ok(version) => Some(version.to_string()),
+            Err(error) => {
+                tracing::debug!(%error, "an object is told without a version of the fleet");
+                None
+            }
+        }
+    }
+
+    /// The body as the member has to see it. A version of the fleet that comes without the member's is looked up in the index.
+    async fn body(&self, cluster: &ClusterName, written: &Written<'_>) -> Result<Vec<u8>, ApiError> {
+        let version = match written.for_member(&|_| None) {
+            Ok(body) => return Ok(body),
+            Err(BodyError::UnknownVersion(version)) => version,
+            Err(error) => return Err(refused_body(self.info, error)),
+        };
+        // Of one store, as each has a log of its own.
+        let query = Query { clusters: vec![cluster.clone()], ..self.target.query.clone() };
+        let found = locate::search(&*self.target.store, &query).await?.items;
+        let log = moment::log_of(&*self.target.store).await?;
+        let own = match found.first() {
+            Some(hit) => versions::own(&log, &query, hit, &version).await,
+            None => None,
+        };
+        let known = |asked: &str| own.clone().filter(|_| asked == version);
+        written.for_member(&known).map_err(|error| refused_body(self.info, error))
     }
 
     fn is_plain_get(&self) -> bool {
@@ -204,49 +261,46 @@ impl Onward<'_> {
     }
 
     /// A member's answer as the caller is told it.
-    fn told(&self, cluster: &ClusterName, answer: Answer, representation: Representation) -> Result<Response, ApiError> {
+    fn told(&self, telling: &Telling<'_>, answer: Answer) -> Result<Response, ApiError> {
+        let Telling { cluster, representation, .. } = telling;
         if !answer.status.is_success() || !answer.is_json() || answer.body.is_empty() {
             return Ok(answer.into_response());
         }
         let garbled =
             |error: &dyn std::fmt::Display| ApiError::Unavailable(format!("cluster {cluster} answers no JSON: {error}"));
         let text = std::str::from_utf8(&answer.body).map_err(|error| garbled(&error))?;
-        let object = tell(text, &Told { cluster, version: None, from_index: None }).map_err(|error| garbled(&error))?;
+        let told = Told { cluster, version: telling.version.as_deref(), from_index: None };
+        let object = tell(text, &told).map_err(|error| garbled(&error))?;
         let mut headers = answer.headers.clone();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(representation.encoding.media_type()));
-        let body = self.laid_out(cluster, object, representation)?.into();
+        let body = self.laid_out(telling, object)?.into();
         Ok(Answer { status: answer.status, headers, body }.into_response())
     }
 
     /// The next best answer, marked as such.
-    fn from_index(&self, hit: &Hit, why: &ForwardError, representation: Representation) -> Result<Response, ApiError> {
+    fn from_index(&self, telling: &Telling<'_>, hit: &Hit, why: &ForwardError) -> Result<Response, ApiError> {
         let why = why.to_string();
-        let told = Told { cluster: &hit.cluster, version: None, from_index: Some(&why) };
+        let told = Told { cluster: telling.cluster, version: telling.version.as_deref(), from_index: Some(&why) };
         let object =
             tell(hit.object.get(), &told).map_err(|error| ApiError::Internal(format!("an object of the index: {error}")))?;
-        let body = Body::from(self.laid_out(&hit.cluster, object, representation)?);
+        let body = Body::from(self.laid_out(telling, object)?);
         let mut response = serve::json(StatusCode::OK, body);
-        let media_type = HeaderValue::from_static(representation.encoding.media_type());
+        let media_type = HeaderValue::from_static(telling.representation.encoding.media_type());
         response.headers_mut().insert(header::CONTENT_TYPE, media_type);
         Ok(serve::with_warnings(response, &[format!("{why}; this is the object as it was last seen")]))
     }
 
     /// An object as the client wants to see it. What is of another kind than the resource, such as a `Status`, is shown as it is.
-    fn laid_out(
-        &self,
-        cluster: &ClusterName,
-        object: Box<RawValue>,
-        representation: Representation,
-    ) -> Result<Vec<u8>, ApiError> {
+    fn laid_out(&self, telling: &Telling<'_>, object: Box<RawValue>) -> Result<Vec<u8>, ApiError> {
         #[derive(serde::Deserialize)]
         struct Typed {
             kind: Option<String>,
         }
         let kind = serde_json::from_str::<Typed>(object.get()).ok().and_then(|typed| typed.kind);
         if self.info.subresource.is_some() || kind.as_deref() != Some(&*self.target.kind.kind) {
-            return Representation { form: Form::Whole, ..representation }.document(&object);
+            return Representation { form: Form::Whole, ..telling.representation }.document(&object);
         }
-        self.target.layout(representation).object(&Hit { cluster: cluster.clone(), object }, true)
+        self.target.layout(telling.representation).object(&Hit { cluster: telling.cluster.clone(), object }, true)
     }
 }
 

@@ -59,9 +59,11 @@ async fn a_get_is_answered_by_the_member_as_the_caller_and_nothing_that_the_call
         ("cookie", "a=b"),
     ];
     let sent = send(&api, &format!("GET {POD}?timeout=5s&resourceVersion=720000000000000001"), &hostile, "").await.unwrap();
+    let version = sent.json()["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
+    assert!(version.parse::<u64>().unwrap() > 1 << 50, "{version}");
     assert_eq!(
-        sent.body.trim_end(),
-        r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"p","namespace":"web","resourceVersion":"7","annotations":{"resource.karmada.io/cached-from-cluster":"member2","fleetdex.io/resource-version":"7"}},"spec":{"x":1.5}}"#
+        sent.body.trim_end().replace(&version, "FLEET"),
+        r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"p","namespace":"web","resourceVersion":"FLEET","annotations":{"resource.karmada.io/cached-from-cluster":"member2","fleetdex.io/resource-version":"7"}},"spec":{"x":1.5}}"#
     );
     let seen = fleet.seen().pop().unwrap();
     assert_eq!(seen.line, format!("GET {POD}?timeout=5s"));
@@ -192,6 +194,16 @@ async fn what_is_written_back_is_what_the_member_knows_and_answers_pass_with_the
     let large = "x".repeat(super::MAX_BODY + 1);
     assert_eq!(refusal(&api, &format!("PUT {POD}"), &[], &large).await.split(' ').next(), Some("413"));
     assert_eq!(fleet.seen().len(), 1);
+}
+
+#[tokio::test]
+async fn an_optimistic_lock_of_a_version_of_the_fleet_that_is_not_known_any_more_is_a_conflict() {
+    let (fleet, api) = fleet((0..2).map(|_| found(&["member1"])).collect()).await;
+    let media = ("content-type", "application/merge-patch+json");
+    let lock = r#"{"metadata":{"resourceVersion":"720000000000000001"}}"#;
+    let refused = refusal(&api, &format!("PATCH {POD}"), &[media], lock).await;
+    assert!(refused.starts_with("409") && refused.contains("latest version"), "{refused}");
+    assert!(fleet.seen().is_empty());
 }
 
 #[tokio::test]

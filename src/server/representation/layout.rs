@@ -67,6 +67,18 @@ impl Layout {
         encoded(self.representation, json)
     }
 
+    /// An event of a watch that tells nothing but how far it is, as a line of JSON.
+    pub fn bookmark(&self, metadata: &Value) -> Vec<u8> {
+        let (kind, api_version, rest) = match self.representation.form {
+            Form::Whole => (self.kind.kind.to_string(), self.kind.api_version(), "}"),
+            Form::Table(version, _) => {
+                ("Table".to_owned(), version.api_version().to_owned(), ",\"columnDefinitions\":null,\"rows\":[]}")
+            }
+            Form::Metadata(version) => ("PartialObjectMetadata".to_owned(), version.api_version().to_owned(), "}"),
+        };
+        [head(&kind, &api_version, metadata).as_bytes(), rest.as_bytes()].concat()
+    }
+
     /// Begins a list with this metadata.
     pub fn sheet(self, metadata: &Value) -> Sheet {
         let (kind, api_version) = match self.representation.form {

@@ -2,16 +2,16 @@
 
 use ahash::AHashMap;
 
-use super::{
-    document::Document,
-    table::Selected,
-    terms::{NAMESPACE, Words, label_key},
-};
+use super::table::Selected;
 use crate::{
     model::{FieldType, sort_value, sorted_value},
     query::{
         Groups, Ordered, QueryError,
         aggregate::{Grouped, Tally},
+    },
+    store::{
+        document::Document,
+        terms::{NAMESPACE, Words, label_key},
     },
 };
 

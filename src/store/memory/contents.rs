@@ -10,26 +10,23 @@ use ahash::{AHashMap, RandomState};
 use hashbrown::HashTable;
 use tokio::time::Instant;
 
-use super::{
-    document::{Document, Origin},
-    draft::Draft,
-    order::Chunk,
-    table::Table,
+use super::{order::Chunk, table::Table};
+use crate::{
+    bulk::Verdict,
+    model::Version,
+    query::ResourceName,
+    store::{
+        changes::Change,
+        document::{Document, Origin},
+        draft::Draft,
+    },
 };
-use crate::{bulk::Verdict, model::Version, query::ResourceName};
 
 /// How long a deletion is remembered, as the indices in OpenSearch remember it (`index.gc_deletes`).
 const TOMBSTONE_AGE: Duration = Duration::from_mins(15);
 /// How many deletions are remembered at most, some 100 bytes each. A write that was under way for so long that so many deletions came
 /// meanwhile is set right by the next audit.
 const TOMBSTONES: usize = 65_536;
-
-/// A change of one object.
-#[derive(Clone, Debug)]
-pub(super) struct Change {
-    pub(super) before: Option<Arc<Document>>,
-    pub(super) after: Option<Arc<Document>>,
-}
 
 /// Where a document is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,10 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
-    contents::{Change, Contents},
-    document::Document,
-    draft::Draft,
-    filter::Filter,
+    contents::Contents,
     order::{Chunk, Entry},
     table::Selected,
 };
@@ -14,7 +11,7 @@ use crate::{
     bulk::{Verdict, Write},
     model::{ClusterName, IndexName, IndexPrefix},
     query::{Owners, Query, Relatives, ResourceName},
-    store::{Checkpoints, Generation},
+    store::{Checkpoints, Generation, changes::Change, codec::Walk, document::Document, draft::Draft, filter::Filter},
 };
 
 /// Whose documents a generation holds, and in what shape.
@@ -37,15 +34,6 @@ pub(super) struct Step {
     pub(super) changes: Vec<Change>,
     /// Documents that are gone; to be dropped when nothing is locked any more.
     pub(super) removed: Vec<Contents>,
-}
-
-/// How far somebody is who goes through the documents of a kind, a few at a time.
-#[derive(Default)]
-pub(super) struct Walk {
-    /// The generation; nothing: the first.
-    target: Option<IndexName>,
-    /// The next position in it.
-    position: u32,
 }
 
 /// All generations, by the alias that they are written to.

@@ -5,17 +5,11 @@
 //! a page of an answer is read from a frozen view without it.
 
 mod aggregate;
-mod codec;
 mod contents;
-mod document;
-mod draft;
-mod filter;
 mod generations;
-mod log;
 mod order;
 mod repacking;
 mod table;
-mod terms;
 mod view;
 
 use std::{
@@ -27,27 +21,30 @@ use async_trait::async_trait;
 
 use self::{
     aggregate::Counter,
+    generations::{Generations, Identity},
+    view::{View, ViewPage, Views},
+};
+use super::{
+    Checkpoints, Extent, Generation, Store, StoreError, Visit,
+    changes::{Bounds, Change, Log, Sequence},
     codec::{Codec, Packer, Unpacker},
-    contents::Change,
     document::{Document, Place},
     draft::{Draft, DraftError, draft},
     filter::Filter,
-    generations::{Generations, Identity},
-    log::Log,
     terms::Vocabulary,
-    view::{View, ViewPage, Views},
 };
-use super::{Checkpoints, Extent, Generation, Store, StoreError, Visit};
 use crate::{
     bulk::{Verdict, Write},
     model::ClusterName,
     query::{Cursor, GroupKey, Groups, Hit, Owners, Page, Query, QueryError, Relatives, aggregate::grouped, owners::MAX_OWNERS},
 };
 
-pub use self::log::{Event, EventKind, TooOld, Watch, WatchError};
+pub use super::changes::{Event, EventKind, TooOld, Watch, WatchError};
 
 /// Writes for which the lock is held at once: queries wait for about a millisecond.
 const WRITES_AT_ONCE: usize = 200;
+/// What the log keeps: minutes of a busy fleet. Most documents in it are stored anyhow; those that have been replaced are kept by it alone.
+const LOG: Bounds = Bounds { changes: 65_536, bytes: 32 << 20, owns_documents: false, answers_lag: false };
 
 /// Documents in memory. Clones, and what [`Memory::shaped`] makes, share them.
 #[derive(Clone)]
@@ -73,12 +70,17 @@ impl Default for Memory {
 impl Memory {
     /// Without any document.
     pub fn new() -> Self {
+        Self::numbered(Sequence::default())
+    }
+
+    /// Without any document. Its changes have numbers of this sequence.
+    pub fn numbered(sequence: Sequence) -> Self {
         let shared = Shared {
             generations: RwLock::default(),
             codec: Codec::default(),
             vocabulary: Arc::default(),
             views: Views::new(),
-            log: Arc::new(Log::new(1)),
+            log: Arc::new(Log::new(sequence, LOG)),
         };
         Self { shared: Arc::new(shared), projection: "".into() }
     }
@@ -98,7 +100,12 @@ impl Memory {
 
     /// Follows the changes of what a query selects, from the one after `after`: a number that [`Memory::list`] or a watch has given.
     pub fn watch(&self, query: &Query, after: u64) -> Result<Watch, WatchError> {
-        Watch::new(Arc::clone(&self.shared.log), query, after)
+        self.shared.log.watch(query, after)
+    }
+
+    /// The numbers that its changes have.
+    pub fn sequence(&self) -> &Sequence {
+        self.shared.log.sequence()
     }
 
     /// How many documents there are, in all generations.
@@ -189,7 +196,7 @@ impl Shared {
         let filter = Filter::new(query).map_err(|error| StoreError::Invalid(error.to_string()))?;
         let (selected, sequence) = {
             let generations = self.read();
-            (generations.select(query, &filter), self.log.sequence())
+            (generations.select(query, &filter), self.log.newest())
         };
         let view = Arc::new(View::new(selected, query.sort.clone(), sequence));
         let ViewPage { documents, after } = view.page(None, query.limit);
@@ -228,15 +235,7 @@ impl Shared {
 
 fn hits(documents: &[Arc<Document>]) -> Result<Vec<Hit>, StoreError> {
     let mut unpacker = Unpacker::new();
-    documents.iter().map(|document| hit(document, &mut unpacker)).collect()
-}
-
-fn hit(document: &Document, unpacker: &mut Unpacker) -> Result<Hit, StoreError> {
-    let failed = |reason: String| StoreError::Embedded(format!("document {} cannot be read: {reason}", document.id()));
-    let bytes = document.object(unpacker).map_err(|error| failed(error.to_string()))?;
-    let json = String::from_utf8(bytes).map_err(|error| failed(error.to_string()))?;
-    let object = serde_json::value::RawValue::from_string(json).map_err(|error| failed(error.to_string()))?;
-    Ok(Hit { cluster: document.origin.cluster.clone(), object })
+    documents.iter().map(|document| document.hit(&mut unpacker)).collect()
 }
 
 #[async_trait]
@@ -328,6 +327,14 @@ impl Store for Memory {
 
     async fn search(&self, query: &Query, from: Option<&Cursor>) -> Result<Page, StoreError> {
         self.list(query, from).await.map(|(page, _)| page)
+    }
+
+    async fn first_page(&self, query: &Query) -> Result<(Page, u64), StoreError> {
+        self.list(query, None).await
+    }
+
+    async fn changes(&self) -> Result<Arc<Log>, StoreError> {
+        Ok(Arc::clone(&self.shared.log))
     }
 
     async fn relatives(&self, asked: &Relatives) -> Result<Owners, StoreError> {

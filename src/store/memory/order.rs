@@ -2,8 +2,10 @@
 
 use std::{cmp::Ordering, sync::Arc};
 
-use super::document::{Document, Place};
-use crate::query::Sort;
+use crate::{
+    query::Sort,
+    store::document::{Document, Place},
+};
 
 /// Documents of a chunk. A write copies one chunk at most, if a view holds it.
 const CHUNK: usize = 256;

@@ -1,10 +1,8 @@
 //! Packs documents again when there is a better dictionary: a few with each write, so that no write takes long, and nothing is locked
 //! meanwhile but the document itself.
 
-use super::{
-    Shared,
-    codec::{Packer, Unpacker},
-};
+use super::Shared;
+use crate::store::codec::{Packer, Unpacker};
 
 /// Documents packed again for each that is written. Dictionaries come after twice as many documents each: that all are packed with the newest
 /// one is long before the next.

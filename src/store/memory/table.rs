@@ -6,11 +6,11 @@ use ahash::RandomState;
 use hashbrown::HashTable;
 use roaring::RoaringBitmap;
 
-use super::{
+use super::order::{Chunk, Entry, Order};
+use crate::store::{
     document::{Document, Origin},
     draft::Content,
     filter::{Condition, Filter, Test, compares, is_over, is_under},
-    order::{Chunk, Entry, Order},
     terms::{OWNER, Postings, Vocabulary},
 };
 use crate::{

@@ -13,11 +13,13 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::{
-    document::{Document, Place, SortTexts},
     order::{Chunk, Entry, seek},
     table::Selected,
 };
-use crate::query::{Cursor, Sort, SortKey};
+use crate::{
+    query::{Cursor, Sort, SortKey},
+    store::document::{Document, Place, SortTexts},
+};
 
 /// How long a view outlives its last page, as a point in time of OpenSearch does.
 const KEEP_ALIVE: Duration = Duration::from_mins(5);

@@ -10,6 +10,8 @@ use serde_json::{Value, json, value::RawValue};
 
 use super::{
     client::{Call, Client, parse},
+    feed::Feed,
+    refresh::Refresher,
     template::{IndexSettings, index_template, state_template},
     transport::OpenSearchService,
 };
@@ -21,7 +23,10 @@ use crate::{
         dsl::{self, Paging, Snapshot},
         owners::MAX_OWNERS,
     },
-    store::{Checkpoints, Extent, Generation, Store, StoreError, Visit},
+    store::{
+        Checkpoints, Extent, Generation, Store, StoreError, Visit,
+        changes::{Log, Sequence},
+    },
 };
 
 /// A bulk of 2 MiB takes tens of milliseconds; a node that collects garbage or merges may take much longer.
@@ -53,6 +58,7 @@ pub struct EngineOptions {
 pub struct Engine {
     pub(super) client: Client,
     pub(super) options: EngineOptions,
+    pub(super) feed: Feed,
 }
 
 #[derive(Deserialize)]
@@ -95,7 +101,7 @@ pub(super) struct RawHit {
     #[serde(rename = "_version")]
     pub(super) version: Option<u64>,
     #[serde(rename = "_source")]
-    source: Option<Box<RawValue>>,
+    pub(super) source: Option<Box<RawValue>>,
     #[serde(default)]
     pub(super) sort: Vec<Value>,
 }
@@ -103,7 +109,14 @@ pub(super) struct RawHit {
 impl Engine {
     /// An engine over a service.
     pub fn new(service: OpenSearchService, options: EngineOptions) -> Self {
-        Self { client: Client::new(service, options.address.clone()), options }
+        Self::feeding(service, options, Feed::new(Sequence::default()))
+    }
+
+    /// An engine that tells what it writes to a log that there is already.
+    pub fn feeding(service: OpenSearchService, options: EngineOptions, feed: Feed) -> Self {
+        let client = Client::new(service, options.address.clone());
+        feed.refresh_with(Refresher { client: client.clone(), alias: options.prefix.all() });
+        Self { client, options, feed }
     }
 
     pub(super) async fn send(
@@ -151,6 +164,17 @@ impl Engine {
         Ok(answer)
     }
 
+    async fn write_batch(&self, writes: &[Write]) -> Result<Vec<Verdict>, StoreError> {
+        let operation = "a bulk request";
+        let path = "/_bulk?filter_path=errors,items.*.status,items.*.error".to_owned();
+        let Encoded { body, items } = bulk::encode(writes);
+        let answer = self.client.call(Call { operation, method: Method::POST, path, body, timeout: BULK_TIMEOUT }).await?;
+        let mut verdicts = bulk::read_response(&answer, items)
+            .map_err(|error| StoreError::Garbled { operation: operation.to_owned(), reason: error.to_string() })?;
+        verdicts.truncate(writes.len());
+        Ok(verdicts)
+    }
+
     /// Where a query looks: the aliases of its clusters, or the alias over all.
     pub(super) fn target(&self, clusters: &[ClusterName]) -> String {
         if clusters.is_empty() {
@@ -184,7 +208,7 @@ impl Engine {
         }
     }
 
-    async fn first_page(&self, query: &Query) -> Result<Page, StoreError> {
+    async fn search_first(&self, query: &Query) -> Result<Page, StoreError> {
         let target = self.target(&query.clusters);
         let path = format!("/{target}/_search?ignore_unavailable=true&allow_no_indices=true");
         let answer = self.page(query, &path, None, &[], false).await?;
@@ -242,14 +266,24 @@ impl Store for Engine {
     }
 
     async fn write(&self, writes: &[Write]) -> Result<Vec<Verdict>, StoreError> {
-        let operation = "a bulk request";
-        let path = "/_bulk?filter_path=errors,items.*.status,items.*.error".to_owned();
-        let Encoded { body, items } = bulk::encode(writes);
-        let answer = self.client.call(Call { operation, method: Method::POST, path, body, timeout: BULK_TIMEOUT }).await?;
-        let mut verdicts = bulk::read_response(&answer, items)
-            .map_err(|error| StoreError::Garbled { operation: operation.to_owned(), reason: error.to_string() })?;
-        verdicts.truncate(writes.len());
-        Ok(verdicts)
+        let batch = self.feed.begin(writes);
+        let before = match self.read_before(writes, &batch).await {
+            Ok(before) => before,
+            Err(error) => {
+                batch.cancel();
+                return Err(error);
+            }
+        };
+        match self.write_batch(writes).await {
+            Ok(verdicts) => {
+                batch.settle(writes, &verdicts, before).await;
+                Ok(verdicts)
+            }
+            Err(error) => {
+                batch.fail(writes, before);
+                Err(error)
+            }
+        }
     }
 
     async fn visit_versions(&self, generation: &Generation, extent: &Extent, visit: Visit<'_>) -> Result<(), StoreError> {
@@ -278,7 +312,7 @@ impl Store for Engine {
     }
 
     async fn search(&self, query: &Query, from: Option<&Cursor>) -> Result<Page, StoreError> {
-        let Some(cursor) = from else { return self.first_page(query).await };
+        let Some(cursor) = from else { return self.search_first(query).await };
         let answer = self.page(query, "/_search", Some(&cursor.snapshot), &cursor.after, false).await?;
         self.finish_page(answer, query.limit, cursor.snapshot.clone(), cursor.remaining).await
     }
@@ -288,6 +322,16 @@ impl Store for Engine {
         let path = format!("/{}/_search?ignore_unavailable=true&allow_no_indices=true", self.target(&asked.clusters));
         let answer = self.run_search(path, &body).await?;
         read_relatives(&answer)
+    }
+
+    async fn first_page(&self, query: &Query) -> Result<(Page, u64), StoreError> {
+        // Before the search, which may show more.
+        let moment = self.feed.moment().await;
+        Ok((self.search_first(query).await?, moment))
+    }
+
+    async fn changes(&self) -> Result<Arc<Log>, StoreError> {
+        Ok(self.feed.follow().await)
     }
 
     async fn aggregate(&self, query: &Query, by: &[GroupKey], top: usize) -> Result<Groups, StoreError> {

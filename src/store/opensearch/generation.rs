@@ -146,6 +146,9 @@ impl Engine {
             {
                 let replaces = indices.iter().any(|other| other.index != found.index && self.is_read(other, cluster));
                 let adopted = self.adopt(found, identity, uid).await?;
+                if adopted.live {
+                    self.feed.note_live(cluster, &adopted.target);
+                }
                 return Ok(Generation { replaces, ..adopted });
             }
             let highest = newest.and_then(|found| found.identity.as_ref()).map_or(0, |identity| identity.generation);
@@ -227,18 +230,47 @@ impl Engine {
 
     /// Adds the read aliases and removes the cluster's other indices, in one request that is done as a whole or not at all.
     pub(super) async fn swap_to(&self, generation: &Generation) -> Result<(), StoreError> {
+        let Generation { cluster, index, target, .. } = generation;
+        let found = self.survey(self.options.prefix.generations(cluster).as_str()).await?;
+        let own: Vec<Generation> = found.iter().filter_map(|found| self.own_generation(found)).collect();
+        let earlier: Vec<&Generation> =
+            own.iter().filter(|other| other.cluster == *cluster && other.number < generation.number).collect();
+        if own.iter().any(|other| other.index == *index && other.live) {
+            self.swap_aliases(generation, &earlier).await?;
+            self.feed.note_live(cluster, target);
+            return Ok(());
+        }
+        let Some(mut swap) = self.feed.begin_swap(cluster, Some(target)) else {
+            self.swap_aliases(generation, &earlier).await?;
+            self.feed.end_untold(cluster, Some(target));
+            return Ok(());
+        };
+        let old = earlier.iter().find(|other| other.live);
+        if swap.old.as_ref() != old.map(|old| &old.target) {
+            swap.give_up();
+        }
+        swap.settled().await;
+        // What is not refreshed yet would not be told.
+        self.refresh_index(index).await?;
+        self.tell_difference(&mut swap, old.map(|old| &old.index), Some(index)).await;
+        self.swap_aliases(generation, &earlier).await?;
+        swap.finish();
+        Ok(())
+    }
+
+    async fn refresh_index(&self, index: &IndexName) -> Result<(), StoreError> {
+        self.send("refreshing an index", Method::POST, format!("/{index}/_refresh"), None).await.map(drop)
+    }
+
+    async fn swap_aliases(&self, generation: &Generation, earlier: &[&Generation]) -> Result<(), StoreError> {
         let Generation { cluster, index, .. } = generation;
         // What is not refreshed yet would be missing from the answers.
-        self.send("refreshing an index", Method::POST, format!("/{index}/_refresh"), None).await?;
+        self.refresh_index(index).await?;
         let mut actions: Vec<Value> =
             self.read_aliases(cluster).iter().map(|alias| json!({ "add": { "index": index, "alias": alias } })).collect();
-        for other in self.survey(self.options.prefix.generations(cluster).as_str()).await? {
-            if self.own_generation(&other).is_some_and(|other| other.cluster == *cluster && other.number < generation.number) {
-                actions.push(json!({ "remove_index": { "index": other.index } }));
-            }
-        }
+        actions.extend(earlier.iter().map(|other| json!({ "remove_index": { "index": other.index } })));
         self.change_aliases("making a generation the live one", &actions).await?;
-        tracing::info!(%cluster, %index, removed = actions.len() - 2, "queries are answered from this generation");
+        tracing::info!(%cluster, %index, removed = earlier.len(), "queries are answered from this generation");
         Ok(())
     }
 
@@ -255,7 +287,29 @@ impl Engine {
         Ok(())
     }
 
+    /// Deletes one generation. Those who watch are told what goes with it, if queries are answered from it.
     pub(super) async fn delete_generation(&self, generation: &Generation) -> Result<(), StoreError> {
+        let cluster = &generation.cluster;
+        if !generation.live && !self.feed.is_live(generation) {
+            return self.delete_index(generation).await;
+        }
+        let Some(mut swap) = self.feed.begin_swap(cluster, None) else {
+            self.delete_index(generation).await?;
+            self.feed.end_untold(cluster, None);
+            return Ok(());
+        };
+        swap.settled().await;
+        // An index that is gone already has nothing to tell from.
+        match self.refresh_index(&generation.index).await {
+            Ok(()) => self.tell_difference(&mut swap, Some(&generation.index), None).await,
+            Err(_) => swap.give_up(),
+        }
+        self.delete_index(generation).await?;
+        swap.finish();
+        Ok(())
+    }
+
+    async fn delete_index(&self, generation: &Generation) -> Result<(), StoreError> {
         let path = format!("/{}?ignore_unavailable=true", generation.index);
         self.send("deleting an index", Method::DELETE, path, None).await?;
         tracing::info!(cluster = %generation.cluster, index = %generation.index, "deleted an index");

@@ -3,13 +3,19 @@
 mod aggregate;
 mod checkpoints;
 mod client;
+mod difference;
 mod engine;
 mod extent;
+mod feed;
 mod generation;
+mod packing;
+mod refresh;
+mod stored;
 mod template;
 mod transport;
 mod versions;
 
 pub use engine::{Engine, EngineOptions};
+pub use feed::Feed;
 pub use template::{IndexSettings, MAPPING_VERSION, index_template, mappings};
 pub use transport::{OpenSearchService, Settings, SettingsError, Timeout, TransportError, connect};

@@ -12,8 +12,8 @@ use zstd::{
     zstd_safe::{CCtx, DCtx, compress_bound, get_error_name, get_frame_content_size},
 };
 
-use super::{document::Document, generations::Walk};
-use crate::query::ResourceName;
+use super::document::Document;
+use crate::{model::IndexName, query::ResourceName};
 
 /// How hard to pack. Of 1,000 bytes that level 3 leaves of a pod, level 19 takes another 20, in many times the time.
 const LEVEL: i32 = 3;
@@ -71,6 +71,15 @@ pub(super) struct Repacking {
     pub(super) dictionary: Arc<Dictionary>,
     /// How far it is.
     pub(super) walk: Walk,
+}
+
+/// How far somebody is who goes through the documents of a kind, a few at a time.
+#[derive(Default)]
+pub(super) struct Walk {
+    /// The generation; nothing: the first.
+    pub(super) target: Option<IndexName>,
+    /// The next position in it.
+    pub(super) position: u32,
 }
 
 /// How far the dictionary of a kind is.

@@ -7,7 +7,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use serde_json::{Value, json};
+use serde_json::{Value, json, value::RawValue};
 
 use super::{
     codec::{Dictionary, Packed, Packer, Unpacker},
@@ -16,8 +16,8 @@ use super::{
 };
 use crate::{
     model::{ClusterName, FieldPath, FieldType, Version, sort_value, sorted_value},
-    query::{ResourceName, Sort, SortKey},
-    store::KindExtent,
+    query::{Hit, ResourceName, Sort, SortKey},
+    store::{KindExtent, StoreError},
 };
 
 /// Stands between namespace and name. No name has it, and it comes before every other character, so that the joined texts are ordered as the
@@ -190,6 +190,15 @@ impl Document {
     /// The object as JSON.
     pub(super) fn object(&self, unpacker: &mut Unpacker) -> io::Result<Vec<u8>> {
         unpacker.unpack(&self.packed())
+    }
+
+    /// The object as an answer holds it.
+    pub(super) fn hit(&self, unpacker: &mut Unpacker) -> Result<Hit, StoreError> {
+        let failed = |reason: String| StoreError::Embedded(format!("document {} cannot be read: {reason}", self.id()));
+        let bytes = self.object(unpacker).map_err(|error| failed(error.to_string()))?;
+        let json = String::from_utf8(bytes).map_err(|error| failed(error.to_string()))?;
+        let object = RawValue::from_string(json).map_err(|error| failed(error.to_string()))?;
+        Ok(Hit { cluster: self.origin.cluster.clone(), object })
     }
 
     /// Packs it with another dictionary, if it is not packed with that one already.

@@ -1,0 +1,209 @@
+//! An unmodified kube-rs reflector on each of the two stores: whatever changes in the members, and whichever of them comes or goes, it holds what
+//! the members hold, and never has to list again.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use anyhow::{Context, Result, ensure};
+use e2e::churn::{Churn, Running};
+use e2e::fleet::{Fleet, OpenSearchKind, Options, Registration, unique};
+use e2e::objects::{Objects, config_map_path};
+use e2e::operator::Operator;
+use e2e::poll::eventually;
+use e2e::scenario::{PATIENCE, Registry, SECRETS, cluster_path, prepare, register, start_operator};
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::runtime::reflector::{self, Store};
+use kube::runtime::watcher::{self, Event};
+use kube::{Api, Client, Config, ResourceExt};
+use serde_json::json;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+/// Names in each member, and writes per second.
+const NAMES: usize = 60;
+const RATE: u32 = 25;
+const STORES: [&str; 2] = ["cache", "opensearch"];
+const EMBEDDED: &str = "apis/search.karmada.io/v1alpha1/resourceregistries/watched-embedded";
+
+/// What is held of each object: namespace and name, and the data.
+type Held = BTreeMap<String, BTreeMap<String, String>>;
+
+/// Somebody who follows one store.
+struct Follower {
+    store: Store<ConfigMap>,
+    /// How often it has listed.
+    lists: Arc<AtomicUsize>,
+    /// Names of objects that have left a selection.
+    left: mpsc::UnboundedReceiver<String>,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+fn client(operator: &Operator, store: &str) -> Result<Client> {
+    let url = format!("http://{}/apis/search.fleetdex.io/v1alpha1/search/{store}", operator.api_address());
+    let mut config = Config::new(url.parse()?);
+    config.auth_info.token = Some(operator.token()?.into());
+    Ok(Client::try_from(config)?)
+}
+
+fn follow(operator: &Operator, store: &str, labels: &str) -> Result<Follower> {
+    let api: Api<ConfigMap> = Api::all(client(operator, store)?);
+    let (reader, writer) = reflector::store();
+    let lists = Arc::new(AtomicUsize::new(0));
+    let (tell, left) = mpsc::unbounded_channel();
+    let config = watcher::Config::default().labels(labels);
+    let mut events = Box::pin(reflector::reflector(writer, watcher::watcher(api, config)));
+    let counted = Arc::clone(&lists);
+    let (of, name) = (labels.to_owned(), store.to_owned());
+    let task = tokio::spawn(async move {
+        while let Some(event) = events.next().await {
+            match event {
+                Ok(Event::Init) => drop(counted.fetch_add(1, Ordering::Relaxed)),
+                Ok(Event::Delete(object)) => drop(tell.send(object.name_any())),
+                Ok(_) => {}
+                Err(error) => eprintln!("watching {name} {of}: {error}"),
+            }
+        }
+    });
+    Ok(Follower { store: reader, lists, left, task })
+}
+
+impl Follower {
+    fn held(&self, namespaces: &[String]) -> Held {
+        let objects = self.store.state();
+        let ours = objects.iter().filter(|object| object.namespace().is_some_and(|own| namespaces.contains(&own)));
+        let held = ours.map(|object| {
+            let path = format!("{}/{}", object.namespace().unwrap_or_default(), object.name_any());
+            (path, object.data.clone().unwrap_or_default())
+        });
+        held.collect()
+    }
+}
+
+/// What the members hold.
+async fn there(members: &[&Objects], namespaces: &[String]) -> Result<Held> {
+    let mut held = Held::new();
+    for member in members {
+        let list = member.get("api/v1/configmaps").await?;
+        for item in list["items"].as_array().context("no items")? {
+            let object: ConfigMap = serde_json::from_value(item.clone())?;
+            let namespace = object.namespace().unwrap_or_default();
+            if namespaces.contains(&namespace) {
+                held.insert(format!("{namespace}/{}", object.name_any()), object.data.clone().unwrap_or_default());
+            }
+        }
+    }
+    Ok(held)
+}
+
+async fn until_same(followers: &[Follower], members: &[&Objects], namespaces: &[String], why: &str) {
+    for (follower, store) in followers.iter().zip(STORES) {
+        eventually(&format!("{store}: {why}"), PATIENCE, || async {
+            let (held, there) = (follower.held(namespaces), there(members, namespaces).await?);
+            let differing: Vec<&String> =
+                held.keys().chain(there.keys()).filter(|path| held.get(*path) != there.get(*path)).collect();
+            ensure!(differing.is_empty(), "{} held, {} there, {differing:?}", held.len(), there.len());
+            Ok(())
+        })
+        .await
+        .unwrap();
+    }
+}
+
+async fn go_on(churns: &[Running], writes: u64) {
+    for churn in churns {
+        churn.goes_on_for(writes).await;
+    }
+}
+
+#[tokio::test]
+async fn reflectors_hold_what_the_members_hold() {
+    let fleet = Fleet::start(Options { members: 2, opensearch: OpenSearchKind::Plain, ..Options::default() }).await.unwrap();
+    prepare(&fleet).await.unwrap();
+    let hub = Objects::of(fleet.control_plane()).unwrap();
+    let members = [Objects::of(fleet.member(1).unwrap()).unwrap(), Objects::of(fleet.member(2).unwrap()).unwrap()];
+    let namespaces = [unique("watched"), unique("watched")];
+    let mut churns = Vec::new();
+    for (number, namespace) in (1..=2).zip(&namespaces) {
+        let churn = Churn::new(fleet.member(number).unwrap(), namespace, NAMES, RATE).await.unwrap().seeded(number as u64);
+        churn.begin().await.unwrap();
+        churns.push(churn);
+    }
+    let operator = start_operator(&fleet, &[]).await.unwrap();
+    let kinds = json!([{ "apiVersion": "v1", "kind": "ConfigMap" }]);
+    let registry = Registry::in_fleet(&fleet, "watched", &["member1", "member2"], &kinds).unwrap();
+    registry.apply().await.unwrap();
+    let embedded = json!({
+        "apiVersion": "search.karmada.io/v1alpha1", "kind": "ResourceRegistry", "metadata": { "name": "watched-embedded" },
+        "spec": { "resourceSelectors": kinds },
+    });
+    hub.apply(EMBEDDED, &embedded).await.unwrap();
+    registry.until_ready().await.unwrap();
+    eventually("the embedded store answers", PATIENCE, || async {
+        let api: Api<ConfigMap> = Api::all(client(&operator, "cache")?);
+        let found = api.list(&kube::api::ListParams::default()).await?;
+        ensure!(found.metadata.resource_version.is_some_and(|version| version.parse::<u64>().is_ok()), "no version");
+        Ok(())
+    })
+    .await
+    .unwrap();
+
+    let mut followers: Vec<Follower> = STORES.iter().map(|store| follow(&operator, store, "").unwrap()).collect();
+    let mut red: Vec<Follower> = STORES.iter().map(|store| follow(&operator, store, "colour=red").unwrap()).collect();
+    let running: Vec<Running> = churns.iter().map(Churn::start).collect();
+    go_on(&running, 500).await;
+    for churn in running {
+        churn.stop().await.unwrap();
+    }
+    let all = [&members[0], &members[1]];
+    until_same(&followers, &all, &namespaces, "what changed is followed").await;
+
+    // An object enters a selection, and leaves it.
+    let path = config_map_path(&namespaces[0], "painted");
+    for colour in ["red", "blue"] {
+        let object =
+            json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "painted", "labels": { "colour": colour } } });
+        members[0].apply(&path, &object).await.unwrap();
+        for follower in &red {
+            eventually(&format!("it is seen to be {colour}"), PATIENCE, || async {
+                let is_held = !follower.held(&namespaces).is_empty();
+                ensure!(is_held == (colour == "red"), "held: {is_held}");
+                Ok(())
+            })
+            .await
+            .unwrap();
+        }
+    }
+    for follower in &mut red {
+        assert_eq!(follower.left.recv().await.as_deref(), Some("painted"));
+    }
+
+    // A member leaves, changes while it is away, and joins again.
+    hub.delete(&cluster_path("member2")).await.unwrap();
+    until_same(&followers, &all[..1], &namespaces, "the objects of a member that has left are gone").await;
+    let running: Vec<Running> = churns.iter().map(Churn::start).collect();
+    go_on(&running, 60).await;
+    register(&hub, &Registration::new(fleet.member(2).unwrap(), "member2", SECRETS)).await.unwrap();
+    go_on(&running, 120).await;
+    for churn in running {
+        churn.stop().await.unwrap();
+    }
+    until_same(&followers, &all, &namespaces, "a member that joins is followed").await;
+    for (follower, store) in followers.iter_mut().chain(&mut red).zip(STORES.iter().cycle()) {
+        assert_eq!(
+            follower.lists.load(Ordering::Relaxed),
+            1,
+            "{store}: it had to list again\n{}",
+            operator.process().log_tail(40)
+        );
+    }
+}

@@ -1,0 +1,370 @@
+//! The law of lists and watches, on both engines: whatever is written, swapped, dropped or goes wrong meanwhile, who lists and then follows the
+//! changes, or is told to list again, ends up with what there is – and never goes back in time.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test")]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use fleetdex::bulk::{Verdict, Write};
+use fleetdex::model::{ClusterName, Gvk, Object, Projection, Projector, Resource};
+use fleetdex::query::{Query, ResourceName, Selectable};
+use fleetdex::store::changes::{EventKind, Watch, WatchError};
+use fleetdex::store::memory::Memory;
+use fleetdex::store::opensearch::{Engine, EngineOptions, IndexSettings};
+use fleetdex::store::{Generation, Store, StoreError};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use serde_json::{Value, json};
+use simulation::opensearch::{Fault, OpenSearch, Span};
+use tokio::sync::Mutex;
+use tokio::time::{Instant, sleep, timeout};
+
+const CLUSTERS: [&str; 3] = ["a", "b", "c"];
+const LABELS: [&str; 2] = ["web", "api"];
+const SELECTORS: [&str; 4] = ["", "app=web", "app=api", "app!=web"];
+const STEPS: usize = 60;
+
+/// Version and label of each object that is there.
+type Objects = BTreeMap<(String, String), (u64, String)>;
+
+/// What is written, and to where.
+struct World {
+    store: Arc<dyn Store>,
+    server: Option<OpenSearch>,
+    /// Also whether queries are answered from it.
+    generations: Mutex<BTreeMap<String, Generation>>,
+    there: Mutex<Objects>,
+    version: AtomicU64,
+    is_over: AtomicBool,
+    swaps: AtomicU64,
+}
+
+fn engine(server: &OpenSearch) -> Arc<dyn Store> {
+    let options = EngineOptions {
+        prefix: "fleetdex".parse().unwrap(),
+        settings: IndexSettings::default(),
+        fields: Vec::new(),
+        projection: String::new(),
+        owner: "me".to_owned(),
+        address: "simulation".to_owned(),
+    };
+    Arc::new(Engine::new(server.service(), options))
+}
+
+fn write(generation: &Generation, name: &str, version: u64, label: Option<&str>) -> Write {
+    let metadata = json!({
+        "name": name, "namespace": "web", "uid": format!("uid-{name}"), "resourceVersion": version.to_string(),
+        "labels": { "app": label.unwrap_or_default() },
+    });
+    let json = json!({ "metadata": metadata }).to_string();
+    let resource = Resource { gvk: Gvk::new("", "v1", "Pod"), plural: "pods".into(), namespaced: true };
+    let projector = Projector::new(&generation.cluster, &resource, &Projection::default(), &[]);
+    let document = projector.document(&Object::parse(&json).unwrap(), &json, "2026-01-01T00:00:00Z").unwrap();
+    let body = label.map(|_| document.body);
+    Write { index: generation.target.clone(), id: document.id, version: document.version, body }
+}
+
+impl World {
+    fn next_version(&self) -> u64 {
+        self.version.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Writes until everything is settled, as a pipeline does.
+    async fn write(&self, mut writes: Vec<Write>) {
+        while !writes.is_empty() {
+            let Ok(verdicts) = self.store.write(&writes).await else {
+                sleep(Duration::from_millis(300)).await;
+                continue;
+            };
+            let outcomes = writes.into_iter().zip(verdicts);
+            let again = outcomes.filter(|(_, verdict)| matches!(verdict, Verdict::Retry(_) | Verdict::Blocked(_)));
+            writes = again.map(|(write, _)| write).collect();
+            if !writes.is_empty() {
+                sleep(Duration::from_millis(100)).await;
+            }
+        }
+    }
+
+    async fn write_some(&self, random: &mut StdRng) {
+        let generations = self.generations.lock().await;
+        let Some(generation) = generations.get(CLUSTERS[random.random_range(0..CLUSTERS.len())]) else { return };
+        let mut writes = BTreeMap::new();
+        let mut there = self.there.lock().await;
+        for _ in 0..random.random_range(1..6) {
+            let name = format!("pod-{}", random.random_range(0..8));
+            let version = self.next_version();
+            let label = random.random_bool(0.75).then(|| LABELS[random.random_range(0..LABELS.len())]);
+            let key = (generation.cluster.to_string(), name.clone());
+            match label {
+                Some(label) => drop(there.insert(key, (version, label.to_owned()))),
+                None => drop(there.remove(&key)),
+            }
+            writes.insert(name.clone(), write(generation, &name, version, label));
+        }
+        drop(there);
+        self.write(writes.into_values().collect()).await;
+    }
+
+    /// Lets a cluster join, or takes the next generation of it.
+    async fn swap(&self, name: &str, random: &mut StdRng) {
+        self.swaps.fetch_add(1, Ordering::Relaxed);
+        let cluster: ClusterName = name.parse().unwrap();
+        let mut generations = self.generations.lock().await;
+        let above = generations.get(name).map_or(0, |generation| generation.number);
+        let generation = until_done(|| self.store.open(&cluster, Some("uid"), above)).await;
+        let mut writes = Vec::new();
+        let mut there = self.there.lock().await;
+        let known: Vec<(String, u64, String)> = there
+            .iter()
+            .filter(|((of, _), _)| of == name)
+            .map(|((_, pod), (version, label))| (pod.clone(), *version, label.clone()))
+            .collect();
+        for (pod, version, label) in known {
+            let key = (name.to_owned(), pod.clone());
+            match random.random_range(0..4) {
+                0 => drop(there.remove(&key)),
+                1 => {
+                    let version = self.next_version();
+                    there.insert(key, (version, "web".to_owned()));
+                    writes.push(write(&generation, &pod, version, Some("web")));
+                }
+                _ => writes.push(write(&generation, &pod, version, Some(&label))),
+            }
+        }
+        self.write(writes).await;
+        // Changes come while it takes the place of the one before.
+        let version = self.next_version();
+        there.insert((name.to_owned(), "late".to_owned()), (version, "api".to_owned()));
+        let late = self.write(vec![write(&generation, "late", version, Some("api"))]);
+        let activate = until_done(|| self.store.activate(&generation));
+        tokio::join!(late, activate);
+        generations.insert(name.to_owned(), Generation { live: true, ..generation });
+    }
+
+    async fn drop_cluster(&self, name: &str) {
+        self.swaps.fetch_add(1, Ordering::Relaxed);
+        let mut generations = self.generations.lock().await;
+        if generations.remove(name).is_some() {
+            self.there.lock().await.retain(|(of, _), _| of != name);
+            until_done(|| async { self.store.drop_cluster(&name.parse().unwrap()).await }).await;
+        }
+    }
+
+    async fn disturb(&self, random: &mut StdRng) {
+        let Some(server) = &self.server else { return };
+        let fault = match random.random_range(0..5) {
+            0 => Fault::ResponseLost,
+            1 => Fault::RequestLost,
+            2 => Fault::RejectedItems(50),
+            3 => Fault::Unavailable,
+            _ => Fault::AppliedLate(Duration::from_millis(700)),
+        };
+        server.inject(fault, Span::Times(1));
+    }
+
+    async fn run(&self, random: &mut StdRng, with_swaps: bool, with_faults: bool) {
+        for _ in 0..STEPS {
+            match random.random_range(0..20) {
+                0 if with_swaps => self.swap(CLUSTERS[random.random_range(0..CLUSTERS.len())], random).await,
+                1 if with_swaps => self.drop_cluster(CLUSTERS[random.random_range(0..CLUSTERS.len())]).await,
+                2 | 3 if with_faults => self.disturb(random).await,
+                4..=6 => sleep(Duration::from_millis(random.random_range(0..1_500))).await,
+                _ => self.write_some(random).await,
+            }
+        }
+        self.is_over.store(true, Ordering::Relaxed);
+    }
+}
+
+async fn until_done<T, F: Future<Output = Result<T, StoreError>>>(attempt: impl Fn() -> F) -> T {
+    loop {
+        match attempt().await {
+            Ok(done) => return done,
+            Err(_) => sleep(Duration::from_millis(200)).await,
+        }
+    }
+}
+
+/// Somebody who lists, and then follows.
+struct Client<'w> {
+    world: &'w World,
+    query: Query,
+    known: Objects,
+    watch: Option<Watch>,
+    lists: usize,
+}
+
+impl<'w> Client<'w> {
+    fn new(world: &'w World, selector: &str) -> Self {
+        let selectable = Selectable::of(&Gvk::new("", "v1", "Pod"), &[]);
+        let all = Query::all_of(ResourceName::new("", "pods"), selectable, 7);
+        let query = Query { labels: selector.parse().unwrap(), ..all };
+        Self { world, query, known: Objects::new(), watch: None, lists: 0 }
+    }
+
+    async fn list(&mut self) -> Result<(), StoreError> {
+        let store = &self.world.store;
+        let (mut page, moment) = store.first_page(&self.query).await?;
+        let mut known = Objects::new();
+        loop {
+            for hit in &page.items {
+                let (key, object) = read(hit.cluster.as_str(), hit.object.get());
+                known.insert(key, object);
+            }
+            let Some(cursor) = page.next else { break };
+            page = store.search(&self.query, Some(&cursor)).await?;
+        }
+        self.lists += 1;
+        self.known = known;
+        self.begin(moment).await
+    }
+
+    async fn begin(&mut self, after: u64) -> Result<(), StoreError> {
+        let log = self.world.store.changes().await?;
+        match log.watch_settled(&self.query, after).await {
+            Ok(watch) => self.watch = Some(watch),
+            Err(WatchError::TooOld(_)) => self.watch = None,
+            Err(error) => panic!("{error}"),
+        }
+        Ok(())
+    }
+
+    /// Takes what there is to be told; returns when nothing comes for a while.
+    async fn follow(&mut self, patience: Duration) {
+        while let Some(watch) = &mut self.watch {
+            let Ok(events) = timeout(patience, watch.next()).await else { return };
+            let Ok(events) = events else {
+                self.watch = None;
+                return;
+            };
+            for event in events {
+                let (key, object) = read(event.object.cluster.as_str(), event.object.object.get());
+                let before = self.known.get(&key).map_or(0, |(version, _)| *version);
+                let may_go_back = self.world.swaps.load(Ordering::Relaxed) > 0 || event.kind == EventKind::Deleted;
+                assert!(may_go_back || object.0 >= before, "{key:?} goes back from {before} to {}", object.0);
+                match event.kind {
+                    EventKind::Deleted => drop(self.known.remove(&key)),
+                    EventKind::Added | EventKind::Modified => drop(self.known.insert(key, object)),
+                }
+            }
+        }
+    }
+
+    async fn run(&mut self, mut random: StdRng) {
+        while !self.world.is_over.load(Ordering::Relaxed) {
+            match (&self.watch, random.random_range(0..6)) {
+                (None, _) => {
+                    if self.list().await.is_err() {
+                        sleep(Duration::from_millis(250)).await;
+                    }
+                }
+                (Some(watch), 0) => {
+                    let after = watch.sequence();
+                    self.watch = None;
+                    sleep(Duration::from_millis(random.random_range(0..900))).await;
+                    drop(self.begin(after).await);
+                }
+                _ => self.follow(Duration::from_millis(random.random_range(1..400))).await,
+            }
+            sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// What it knows in the end.
+    async fn finish(&mut self) {
+        loop {
+            self.follow(Duration::from_secs(8)).await;
+            if self.watch.is_some() {
+                return;
+            }
+            if self.list().await.is_err() {
+                sleep(Duration::from_millis(250)).await;
+            }
+        }
+    }
+
+    fn expected(&self, there: &Objects) -> Objects {
+        let selects = |label: &str| self.query.labels.matches(|key| (key == "app").then_some(label));
+        there.iter().filter(|(_, (_, label))| selects(label)).map(|(key, object)| (key.clone(), object.clone())).collect()
+    }
+}
+
+fn read(cluster: &str, object: &str) -> ((String, String), (u64, String)) {
+    let object: Value = serde_json::from_str(object).unwrap();
+    let metadata = &object["metadata"];
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let version = text(&metadata["resourceVersion"]).parse().unwrap();
+    ((cluster.to_owned(), text(&metadata["name"])), (version, text(&metadata["labels"]["app"])))
+}
+
+/// One run; how often its clients had to list.
+async fn hold(seed: u64, on_opensearch: bool, with_swaps: bool, with_faults: bool) -> usize {
+    let mut random = StdRng::seed_from_u64(seed);
+    let server = on_opensearch.then(|| OpenSearch::new(seed));
+    let store = server.as_ref().map_or_else(|| Arc::new(Memory::new()) as Arc<dyn Store>, engine);
+    store.prepare().await.unwrap();
+    let world = World {
+        store,
+        server,
+        generations: Mutex::default(),
+        there: Mutex::default(),
+        version: AtomicU64::new(10),
+        is_over: AtomicBool::new(false),
+        swaps: AtomicU64::new(0),
+    };
+    for cluster in &CLUSTERS[..2] {
+        world.swap(cluster, &mut random).await;
+    }
+    world.swaps.store(0, Ordering::Relaxed);
+    let mut clients: Vec<Client<'_>> = SELECTORS.iter().map(|selector| Client::new(&world, selector)).collect();
+    let seeds: Vec<StdRng> = (0..clients.len() as u64).map(|number| StdRng::seed_from_u64(seed * 10 + number)).collect();
+    let began = Instant::now();
+    {
+        let following = futures::future::join_all(clients.iter_mut().zip(seeds).map(|(client, random)| client.run(random)));
+        tokio::join!(world.run(&mut random, with_swaps, with_faults), following);
+    }
+    assert!(began.elapsed() < Duration::from_mins(10), "seed {seed}");
+    if let Some(server) = &world.server {
+        server.heal();
+    }
+    let there = world.there.lock().await.clone();
+    for client in &mut clients {
+        client.finish().await;
+        assert_eq!(client.known, client.expected(&there), "seed {seed}, selector {}", client.query.labels);
+    }
+    clients.iter().map(|client| client.lists).sum()
+}
+
+fn hold_for(seeds: std::ops::Range<u64>, on_opensearch: bool, with_swaps: bool, with_faults: bool) -> usize {
+    let mut lists = 0;
+    for seed in seeds {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        fastrand::seed(seed);
+        lists += runtime.block_on(hold(seed, on_opensearch, with_swaps, with_faults));
+    }
+    lists
+}
+
+#[test]
+fn a_list_and_what_follows_make_the_whole_in_memory() {
+    assert_eq!(hold_for(0..30, false, true, false), 30 * SELECTORS.len(), "nobody ever has to list again");
+}
+
+#[test]
+fn a_list_and_what_follows_make_the_whole_on_opensearch() {
+    assert_eq!(hold_for(0..30, true, false, false), 30 * SELECTORS.len(), "nobody ever has to list again");
+}
+
+#[test]
+fn generations_that_are_swapped_do_not_end_a_watch() {
+    let lists = hold_for(100..140, true, true, false);
+    assert!(lists < 40 * SELECTORS.len() * 2, "{lists} lists");
+}
+
+#[test]
+fn whatever_goes_wrong_nothing_is_missed_in_silence() {
+    hold_for(200..260, true, true, true);
+}

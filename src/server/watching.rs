@@ -1,0 +1,297 @@
+//! The answer to a watch: one line of JSON for each event, as long as somebody reads and the server allows.
+//!
+//! Nothing is buffered for a slow client: its connection takes the next events when it has taken the last ones. When the log has moved on
+//! meanwhile, it is told so by an event of type ERROR with status 410, as Kubernetes does, and lists again.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::body::Body;
+use bytes::Bytes;
+use futures::{Stream, stream::unfold};
+use jiff::Timestamp;
+use serde_json::{json, value::RawValue};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep_until, timeout},
+};
+
+use super::{
+    catalog::Catalog,
+    follow::{Follow, Since},
+    moment::{log_of, number, reach},
+    representation::{Layout, Representation},
+    request::ListRequest,
+    status::ApiError,
+    target::{PAGE, Target},
+};
+use crate::{
+    model::{ClusterName, FleetVersion, with_fleet_version},
+    query::{Cursor, Hit, Query},
+    store::{
+        Store, StoreError,
+        changes::{Event, EventKind, Log, Watch, WatchError},
+    },
+};
+
+/// How long the store may take for one page of what there is.
+const PAGE_TIMEOUT: Duration = Duration::from_secs(30);
+/// How often a watch tells how far it is: about once a minute, as an apiserver does.
+const BOOKMARK_INTERVAL: Duration = Duration::from_mins(1);
+/// The annotation of the bookmark after the initial events.
+const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
+
+/// How long a watch may last at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lasting {
+    /// Below `search/` and `clusters/`: the aggregation layer cuts such requests after 60 seconds, so they end by themselves before.
+    Short,
+    /// Below `proxying/`: as long as with an apiserver. By chance, so that not all clients come back at once.
+    Long,
+}
+
+impl Lasting {
+    fn bound(self) -> Duration {
+        match self {
+            Self::Short => Duration::from_millis(fastrand::u64(45_000..49_000)),
+            Self::Long => Duration::from_secs(fastrand::u64(30 * 60..60 * 60)),
+        }
+    }
+}
+
+/// Begins a watch. `catalog` tells it when what it watches is not registered any more.
+pub async fn answer(
+    target: Target,
+    request: &ListRequest,
+    representation: Representation,
+    lasting: Lasting,
+    catalog: watch::Receiver<Arc<Catalog>>,
+) -> Result<Body, ApiError> {
+    let follow = &request.follow;
+    // Each event is one line.
+    let layout = target.layout(Representation { pretty: false, ..representation });
+    // Clusters that come later are watched from then on.
+    let query = Query { clusters: request.clusters.clone(), limit: PAGE, ..target.query };
+    check_replicas(&catalog.borrow(), &query)?;
+    let log = log_of(&*target.store).await?;
+    let from = begin(&*target.store, &log, &query, follow).await?;
+    let watch = log.watch_settled(&query, from.after).await.map_err(refused)?;
+    let bound = lasting.bound();
+    let asked = follow.timeout_seconds.map_or(bound, Duration::from_secs);
+    let watching = Watching {
+        store: target.store,
+        query,
+        layout,
+        has_columns: false,
+        watch,
+        catalog,
+        initial: from.initial,
+        bookmarks: follow.bookmarks,
+        next_bookmark: Instant::now() + BOOKMARK_INTERVAL,
+        ends: Instant::now() + bound.min(asked),
+    };
+    Ok(Body::from_stream(watching.chunks()))
+}
+
+fn refused(error: WatchError) -> ApiError {
+    match error {
+        WatchError::TooOld(_) => ApiError::VersionExpired("the changes since then are not known any more".to_owned()),
+        WatchError::Query(error) => ApiError::bad_request(error.to_string()),
+    }
+}
+
+/// Every replica tells the changes of the clusters that it reads itself, and no others.
+fn check_replicas(catalog: &Catalog, query: &Query) -> Result<(), ApiError> {
+    let is_asked = |cluster: &ClusterName| query.clusters.is_empty() || query.clusters.contains(cluster);
+    match catalog.read_elsewhere().find(|(cluster, _)| is_asked(cluster)) {
+        None => Ok(()),
+        Some((cluster, replica)) => Err(ApiError::bad_request(format!(
+            "cluster {cluster} is read by replica {replica}, and a watch tells only what its own replica reads: watch there, or name other clusters with the parameter clusters, or run one replica"
+        ))),
+    }
+}
+
+/// Where a watch begins.
+struct From {
+    after: u64,
+    initial: Option<Initial>,
+}
+
+/// What there is, as far as it has not been sent.
+struct Initial {
+    hits: std::vec::IntoIter<Hit>,
+    next: Option<Cursor>,
+    version: FleetVersion,
+    /// Whether a bookmark says that it ends.
+    is_marked: bool,
+}
+
+async fn begin(store: &dyn Store, log: &Log, query: &Query, follow: &Follow) -> Result<From, ApiError> {
+    let wanted = match follow.since {
+        Since::Version(version) => Some(number(log, version)?),
+        Since::Unset | Since::Any => None,
+    };
+    if !follow.begins_with_state() {
+        return Ok(From { after: wanted.unwrap_or_else(|| log.newest()), initial: None });
+    }
+    if let Some(wanted) = wanted {
+        reach(log, wanted).await?;
+    }
+    let answered = timeout(PAGE_TIMEOUT, store.first_page(query)).await;
+    let (page, after) = answered.map_err(|_| ApiError::Timeout(PAGE_TIMEOUT.as_secs()))??;
+    let is_marked = follow.initial_events == Some(true);
+    let version = log.sequence().version(after);
+    Ok(From { after, initial: Some(Initial { hits: page.items.into_iter(), next: page.next, version, is_marked }) })
+}
+
+/// A watch that is answered.
+struct Watching {
+    store: Arc<dyn Store>,
+    query: Query,
+    layout: Layout,
+    /// Whether the columns of a Table have been told: only the first event names them.
+    has_columns: bool,
+    watch: Watch,
+    catalog: watch::Receiver<Arc<Catalog>>,
+    initial: Option<Initial>,
+    bookmarks: bool,
+    next_bookmark: Instant,
+    ends: Instant,
+}
+
+/// What comes next.
+enum Next {
+    Lines(Vec<u8>),
+    /// The last ones.
+    End(Vec<u8>),
+}
+
+impl Watching {
+    fn chunks(self) -> impl Stream<Item = Result<Bytes, std::convert::Infallible>> {
+        unfold(Some(self), async |state| {
+            let mut watching = state?;
+            match watching.next().await {
+                Next::Lines(lines) => Some((Ok(lines.into()), Some(watching))),
+                Next::End(lines) => Some((Ok(lines.into()), None)),
+            }
+        })
+    }
+
+    async fn next(&mut self) -> Next {
+        match self.try_next().await {
+            Ok(next) => next,
+            Err(error) => {
+                tracing::debug!(%error, resource = %self.query.resource.plural, "a watch ends");
+                Next::End(line("ERROR", json!(error.status()).to_string().as_bytes()))
+            }
+        }
+    }
+
+    async fn try_next(&mut self) -> Result<Next, ApiError> {
+        if let Some(mut initial) = self.initial.take() {
+            let lines = self.initial_lines(&mut initial).await?;
+            return Ok(Next::Lines(lines));
+        }
+        loop {
+            tokio::select! {
+                biased;
+                () = sleep_until(self.ends) => return Ok(Next::End(self.last_lines())),
+                changed = self.catalog.changed() => {
+                    if changed.is_err() {
+                        return Ok(Next::End(self.last_lines()));
+                    }
+                    self.check_catalog()?;
+                }
+                () = sleep_until(self.next_bookmark), if self.bookmarks => {
+                    self.next_bookmark = Instant::now() + BOOKMARK_INTERVAL;
+                    return Ok(Next::Lines(self.bookmark(self.watch.version(), false)));
+                }
+                events = self.watch.next() => {
+                    let lines = self.event_lines(&events.map_err(ended)?)?;
+                    return Ok(Next::Lines(lines));
+                }
+            }
+        }
+    }
+
+    /// Some of what there is. When it ends, changes follow.
+    async fn initial_lines(&mut self, initial: &mut Initial) -> Result<Vec<u8>, ApiError> {
+        let mut lines = Vec::new();
+        for hit in initial.hits.by_ref() {
+            lines.extend(self.event_line(EventKind::Added, hit, initial.version)?);
+        }
+        match initial.next.take() {
+            Some(cursor) => {
+                let answered = timeout(PAGE_TIMEOUT, self.store.search(&self.query, Some(&cursor))).await;
+                let page = answered.map_err(|_| ApiError::Timeout(PAGE_TIMEOUT.as_secs()))??;
+                self.initial = Some(Initial {
+                    hits: page.items.into_iter(),
+                    next: page.next,
+                    version: initial.version,
+                    is_marked: initial.is_marked,
+                });
+            }
+            None if initial.is_marked && self.bookmarks => lines.extend(self.bookmark(initial.version, true)),
+            None => {}
+        }
+        Ok(lines)
+    }
+
+    fn event_lines(&mut self, events: &[Event]) -> Result<Vec<u8>, ApiError> {
+        self.layout.set_now(Timestamp::now());
+        let mut lines = Vec::new();
+        for event in events {
+            let version = self.watch.version_of(event);
+            lines.extend(self.event_line(event.kind, event.object.clone(), version)?);
+        }
+        Ok(lines)
+    }
+
+    fn event_line(&mut self, kind: EventKind, hit: Hit, version: FleetVersion) -> Result<Vec<u8>, ApiError> {
+        let name = match kind {
+            EventKind::Added => "ADDED",
+            EventKind::Modified => "MODIFIED",
+            EventKind::Deleted => "DELETED",
+        };
+        let unreadable = |error: serde_json::Error| ApiError::Internal(format!("an object is malformed: {error}"));
+        let object = RawValue::from_string(with_fleet_version(&hit.object, version)).map_err(unreadable)?;
+        let with_columns = !std::mem::replace(&mut self.has_columns, true);
+        let shown = self.layout.object(&Hit { object, ..hit }, with_columns)?;
+        Ok(line(name, shown.trim_ascii_end()))
+    }
+
+    fn bookmark(&self, version: FleetVersion, ends_initial_events: bool) -> Vec<u8> {
+        let mut metadata = json!({ "resourceVersion": version.to_string() });
+        if ends_initial_events {
+            metadata["annotations"] = json!({ INITIAL_EVENTS_END: "true" });
+        }
+        line("BOOKMARK", &self.layout.bookmark(&metadata))
+    }
+
+    /// Before the end, so that a client goes on from as far as possible.
+    fn last_lines(&self) -> Vec<u8> {
+        if self.bookmarks { self.bookmark(self.watch.version(), false) } else { Vec::new() }
+    }
+
+    /// A resource that is not registered any more, or in another store, is not watched any more.
+    fn check_catalog(&self) -> Result<(), ApiError> {
+        let catalog = self.catalog.borrow();
+        check_replicas(&catalog, &self.query).map_err(|error| ApiError::VersionExpired(error.to_string()))?;
+        let is_registered = catalog.find(&self.query.resource).is_some();
+        if is_registered { Ok(()) } else { Err(ApiError::VersionExpired("the resource is not registered any more".to_owned())) }
+    }
+}
+
+fn ended(error: StoreError) -> ApiError {
+    match error {
+        StoreError::Expired => ApiError::VersionExpired("changes have come faster than they were read".to_owned()),
+        other => other.into(),
+    }
+}
+
+fn line(kind: &str, object: &[u8]) -> Vec<u8> {
+    let head = format!("{{\"type\":\"{kind}\",\"object\":");
+    [head.as_bytes(), object, b"}\n"].concat()
+}
+
+#[cfg(test)]
+mod tests;

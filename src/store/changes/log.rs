@@ -1,0 +1,371 @@
+//! The log of changes that queries can see: bounded, in order, each change with its number.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    fmt,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep, timeout},
+};
+
+use super::{Change, Flights, Sequence, TooOld, Watch, WatchError};
+use crate::{
+    model::FleetVersion,
+    query::{Query, ResourceName},
+};
+
+/// How long changes of a whole generation, which alone fill the log, are kept for those who follow and have not seen them yet.
+const GRACE: Duration = Duration::from_secs(30);
+/// Gaps that are remembered; before the oldest of them everything counts as not known. Clusters come and go rarely.
+const GAPS: usize = 64;
+/// How long a watch waits for writes under way, which take some ten milliseconds each unless the store is in trouble.
+const SETTLING_PATIENCE: Duration = Duration::from_secs(2);
+/// How often somebody looks whether those who follow have come along.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
+/// What a log keeps, and what for.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Changes that it holds. The newest ones that were made in one step are always kept whole.
+    pub changes: usize,
+    /// Bytes of the documents in them.
+    pub bytes: usize,
+    /// Whether the log alone keeps the documents; otherwise the store keeps the newest of each object anyhow.
+    pub owns_documents: bool,
+    /// Whether answers may be behind the log, and show more than the version that they have. A watch then begins with the newest state of each
+    /// object that has changed since, so that nobody goes back in time.
+    pub answers_lag: bool,
+}
+
+/// Changes that were made in one step.
+pub(super) struct Batch {
+    /// Number of the first.
+    pub(super) first: u64,
+    pub(super) changes: Vec<Change>,
+    bytes: usize,
+}
+
+impl Batch {
+    pub(super) fn last(&self) -> u64 {
+        self.first + self.changes.len() as u64 - 1
+    }
+}
+
+/// A step of which only some resources' changes are known.
+struct Gap {
+    number: u64,
+    known: BTreeSet<ResourceName>,
+}
+
+/// A batch that alone fills a good part of the log.
+struct Large {
+    last: u64,
+    changes: usize,
+    bytes: usize,
+    since: Instant,
+}
+
+struct Follower {
+    resource: ResourceName,
+    position: Arc<AtomicU64>,
+}
+
+#[derive(Default)]
+struct Held {
+    batches: VecDeque<Arc<Batch>>,
+    changes: usize,
+    bytes: usize,
+    large: Vec<Large>,
+    /// Every change after this number is here.
+    start: u64,
+    gaps: VecDeque<Gap>,
+    followers: BTreeMap<u64, Follower>,
+    last_follower: u64,
+}
+
+/// The newest changes.
+pub struct Log {
+    sequence: Sequence,
+    bounds: Bounds,
+    held: Mutex<Held>,
+    under_way: Flights,
+    /// Number of the last change.
+    newest: watch::Sender<u64>,
+    /// Number of the last change that every answer shows from now on.
+    visible: watch::Sender<u64>,
+}
+
+impl fmt::Debug for Log {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Log").field("newest", &self.newest()).field("visible", &self.visible()).finish_non_exhaustive()
+    }
+}
+
+impl Log {
+    /// Nothing has changed yet.
+    pub fn new(sequence: Sequence, bounds: Bounds) -> Self {
+        let start = sequence.take(1);
+        let held = Mutex::new(Held { start, ..Held::default() });
+        Self {
+            sequence,
+            bounds,
+            held,
+            under_way: Flights::default(),
+            newest: watch::Sender::new(start),
+            visible: watch::Sender::new(start),
+        }
+    }
+
+    /// One of a run that is the same in every test. Nothing has changed in it.
+    #[cfg(test)]
+    pub(crate) fn of_a_test() -> Arc<Self> {
+        let sequence = Sequence::of(crate::model::Run::new(1_790_000_000_000, 0));
+        let bounds = Bounds { changes: 1_000, bytes: 1 << 20, owns_documents: false, answers_lag: false };
+        Arc::new(Self::new(sequence, bounds))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The numbers that its changes have.
+    pub fn sequence(&self) -> &Sequence {
+        &self.sequence
+    }
+
+    /// Number of the last change.
+    pub fn newest(&self) -> u64 {
+        *self.newest.borrow()
+    }
+
+    /// Number of the last change that every answer shows from now on.
+    pub fn visible(&self) -> u64 {
+        *self.visible.borrow()
+    }
+
+    /// The version of the fleet that an answer has from now on.
+    pub fn version(&self) -> FleetVersion {
+        self.sequence.version(self.visible())
+    }
+
+    /// A number after which not all changes are known.
+    pub(in crate::store) fn before_start(&self) -> u64 {
+        self.lock().start.saturating_sub(1)
+    }
+
+    /// Waits until every answer shows a change; whether that came about in time.
+    pub async fn reaches(&self, number: u64, patience: Duration) -> bool {
+        let mut visible = self.visible.subscribe();
+        // What is newer than this log's newest is of another log: there is nothing to wait for.
+        let wanted = number.min(self.newest());
+        matches!(timeout(patience, visible.wait_for(|visible| *visible >= wanted)).await, Ok(Ok(_)))
+    }
+
+    /// Follows the changes of what a query selects, from the one after `after`: a number that came with an answer or an event.
+    pub fn watch(self: &Arc<Self>, query: &Query, after: u64) -> Result<Watch, WatchError> {
+        Watch::new(Arc::clone(self), query, after)
+    }
+
+    /// The same, once everything is settled that an answer may have shown already: a watch must not begin with less.
+    pub async fn watch_settled(self: &Arc<Self>, query: &Query, after: u64) -> Result<Watch, WatchError> {
+        if timeout(SETTLING_PATIENCE, self.under_way.earlier_end()).await.is_err() {
+            tracing::debug!("a watch begins although writes are under way");
+        }
+        self.watch(query, after)
+    }
+
+    /// Writes that will be told when they are acknowledged.
+    pub(in crate::store) fn under_way(&self) -> &Flights {
+        &self.under_way
+    }
+
+    pub(super) fn subscribe(&self) -> watch::Receiver<u64> {
+        self.newest.subscribe()
+    }
+
+    pub(super) fn answers_lag(&self) -> bool {
+        self.bounds.answers_lag
+    }
+
+    /// Adds changes, in their order, and wakes who follows.
+    pub(in crate::store) fn append(&self, changes: &[Change]) {
+        if changes.is_empty() {
+            return;
+        }
+        let bytes = self.bytes_of(changes);
+        let mut held = self.lock();
+        let first = self.sequence.take(changes.len() as u64);
+        let batch = Batch { first, changes: changes.to_vec(), bytes };
+        let last = batch.last();
+        if changes.len() > self.bounds.changes / 2 || bytes > self.bounds.bytes / 2 {
+            held.large.push(Large { last, changes: changes.len(), bytes, since: Instant::now() });
+        }
+        held.changes += changes.len();
+        held.bytes += bytes;
+        held.batches.push_back(Arc::new(batch));
+        self.forget_oldest(&mut held);
+        // Within the lock: the number of a change that is not in the log yet would be too new.
+        self.newest.send_replace(last);
+        if !self.bounds.answers_lag {
+            self.visible.send_replace(last);
+        }
+    }
+
+    fn bytes_of(&self, changes: &[Change]) -> usize {
+        let documents = changes.iter().flat_map(|change| {
+            let newest = change.document();
+            let replaced = change.before.as_ref().filter(|_| self.bounds.owns_documents && change.after.is_some());
+            newest.into_iter().chain(replaced)
+        });
+        documents.map(|document| document.footprint()).sum()
+    }
+
+    fn forget_oldest(&self, held: &mut Held) {
+        let spared = held.spared();
+        while held.batches.len() > 1
+            && (held.changes > self.bounds.changes + spared.0 || held.bytes > self.bounds.bytes + spared.1)
+        {
+            held.forget_one();
+        }
+    }
+
+    /// Says that everything up to a number is in every answer from now on.
+    pub(in crate::store) fn show(&self, number: u64) {
+        self.visible.send_if_modified(|visible| {
+            let is_newer = number > *visible;
+            *visible = number.max(*visible);
+            is_newer
+        });
+    }
+
+    /// Forgets everything: what comes next does not follow from what was. Who follows has to list again.
+    pub(in crate::store) fn restart(&self) {
+        let mut held = self.lock();
+        held.batches.clear();
+        held.large.clear();
+        held.gaps.clear();
+        (held.changes, held.bytes) = (0, 0);
+        held.start = self.sequence.take(1);
+        self.newest.send_replace(held.start);
+    }
+
+    /// Says that a step begins of which only the changes of those resources will be known that somebody watches now: these. Whoever has a
+    /// number from before, and watches another one, has to list again.
+    pub(in crate::store) fn open_gap(&self) -> BTreeSet<ResourceName> {
+        let mut held = self.lock();
+        let known: BTreeSet<ResourceName> = held.followers.values().map(|follower| follower.resource.clone()).collect();
+        let number = self.sequence.take(1);
+        held.gaps.push_back(Gap { number, known: known.clone() });
+        if held.gaps.len() > GAPS
+            && let Some(oldest) = held.gaps.pop_front()
+        {
+            held.start = held.start.max(oldest.number);
+        }
+        self.newest.send_replace(number);
+        known
+    }
+
+    /// Whether anybody watches.
+    pub(in crate::store) fn is_followed(&self) -> bool {
+        !self.lock().followers.is_empty()
+    }
+
+    /// Waits until some changes can be added without anything being forgotten that somebody who follows has yet to see, or until patience ends.
+    pub(in crate::store) async fn room_for(&self, changes: &[Change], patience: Duration) {
+        let bytes = self.bytes_of(changes);
+        let wait = async {
+            while self.lock().is_crowded(self.bounds, changes.len(), bytes) {
+                sleep(LOOK_AGAIN).await;
+            }
+        };
+        if timeout(patience, wait).await.is_err() {
+            tracing::debug!("somebody watches too slowly, and will have to list again");
+        }
+    }
+
+    pub(super) fn follow(&self, resource: &ResourceName, after: u64) -> Result<(u64, Arc<AtomicU64>), TooOld> {
+        let mut held = self.lock();
+        let is_ours = after <= self.sequence.newest();
+        if !is_ours || !held.knows_after(after) || held.gaps.iter().any(|gap| gap.number > after && !gap.known.contains(resource))
+        {
+            return Err(TooOld { after });
+        }
+        held.last_follower += 1;
+        let (number, position) = (held.last_follower, Arc::new(AtomicU64::new(after)));
+        held.followers.insert(number, Follower { resource: resource.clone(), position: Arc::clone(&position) });
+        Ok((number, position))
+    }
+
+    pub(super) fn leave(&self, follower: u64) {
+        self.lock().followers.remove(&follower);
+    }
+
+    /// The batch with the next change after a number; nothing if that has not come yet.
+    pub(super) fn after(&self, after: u64) -> Result<Option<Arc<Batch>>, TooOld> {
+        let held = self.lock();
+        if !held.knows_after(after) {
+            return Err(TooOld { after });
+        }
+        let next = held.batches.partition_point(|batch| batch.last() <= after);
+        Ok(held.batches.get(next).cloned())
+    }
+
+    /// All batches with changes after a number, and the number of the last change.
+    pub(super) fn all_after(&self, after: u64) -> (Vec<Arc<Batch>>, u64) {
+        let held = self.lock();
+        let next = held.batches.partition_point(|batch| batch.last() <= after);
+        (held.batches.iter().skip(next).cloned().collect(), self.newest())
+    }
+}
+
+impl Held {
+    fn knows_after(&self, after: u64) -> bool {
+        after >= self.start
+    }
+
+    fn slowest(&self) -> u64 {
+        self.followers.values().map(|follower| follower.position.load(Ordering::Acquire)).min().unwrap_or(u64::MAX)
+    }
+
+    /// Changes and bytes that do not count for a while.
+    fn spared(&self) -> (usize, usize) {
+        if self.large.is_empty() {
+            return (0, 0);
+        }
+        let slowest = self.slowest();
+        let spared = self.large.iter().filter(|large| large.last > slowest && large.since.elapsed() < GRACE);
+        spared.fold((0, 0), |(changes, bytes), large| (changes + large.changes, bytes + large.bytes))
+    }
+
+    fn forget_one(&mut self) {
+        let Some(oldest) = self.batches.pop_front() else { return };
+        self.start = self.start.max(oldest.last());
+        self.changes -= oldest.changes.len();
+        self.bytes -= oldest.bytes;
+        self.large.retain(|large| large.last > oldest.last());
+    }
+
+    /// Whether that much more would push out what somebody who follows has yet to see.
+    fn is_crowded(&self, bounds: Bounds, changes: usize, bytes: usize) -> bool {
+        let slowest = self.slowest();
+        let (mut left_changes, mut left_bytes) = (self.changes + changes, self.bytes + bytes);
+        for oldest in &self.batches {
+            if left_changes <= bounds.changes && left_bytes <= bounds.bytes {
+                return false;
+            }
+            if oldest.last() > slowest {
+                return true;
+            }
+            left_changes -= oldest.changes.len();
+            left_bytes -= oldest.bytes;
+        }
+        false
+    }
+}

@@ -1,0 +1,193 @@
+//! Those who follow a log.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use tokio::sync::watch;
+
+use super::{Change, Event, EventKind, Log, WatchError, log::Batch};
+use crate::{
+    model::{ClusterName, FleetVersion},
+    query::{Query, ResourceName},
+    store::{StoreError, codec::Unpacker, document::Document, filter::Filter},
+};
+
+/// Changes that are looked at in one go: a fraction of a millisecond, a few when all of them are wanted.
+const LOOK: usize = 256;
+
+/// Follows the changes of what a query selects.
+pub struct Watch {
+    log: Arc<Log>,
+    newest: watch::Receiver<u64>,
+    number: u64,
+    position: Arc<AtomicU64>,
+    after: u64,
+    /// What comes before the log is followed change by change: the newest state of each object.
+    start: VecDeque<(u64, EventKind, Arc<Document>)>,
+    /// Where that ends.
+    start_end: u64,
+    resource: ResourceName,
+    clusters: Vec<ClusterName>,
+    filter: Filter,
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.log.leave(self.number);
+    }
+}
+
+impl Watch {
+    pub(super) fn new(log: Arc<Log>, query: &Query, after: u64) -> Result<Self, WatchError> {
+        let filter = Filter::new(query)?;
+        let newest = log.subscribe();
+        let (number, position) = log.follow(&query.resource, after)?;
+        let (resource, clusters) = (query.resource.clone(), query.clusters.clone());
+        let mut watch =
+            Self { log, newest, number, position, after, start: VecDeque::new(), start_end: after, resource, clusters, filter };
+        if watch.log.answers_lag() {
+            watch.collect_start();
+        }
+        Ok(watch)
+    }
+
+    /// What has changed since, each object once, in the order of the first changes and with their numbers: who goes on from one of them has been
+    /// told of all objects that had changed by then.
+    fn collect_start(&mut self) {
+        let (batches, newest) = self.log.all_after(self.after);
+        let mut objects: BTreeMap<(ClusterName, String), Summary> = BTreeMap::new();
+        for (sequence, change) in batches.iter().flat_map(|batch| numbered(batch, self.after)) {
+            let Some(document) = change.document().filter(|document| self.may_select(document)) else { continue };
+            let key = (document.origin.cluster.clone(), document.id().into_owned());
+            let of = |document: &Option<Arc<Document>>| document.clone().filter(|document| self.selects(document));
+            let before = of(&change.before);
+            let object = objects.entry(key).or_insert_with(|| Summary {
+                first: sequence,
+                was_selected: before.is_some(),
+                ..Summary::default()
+            });
+            // An answer may have shown any of the states.
+            object.last_selected = object.now.take().or(before).or(object.last_selected.take());
+            object.now = of(&change.after);
+        }
+        let mut start: Vec<(u64, EventKind, Arc<Document>)> = objects.into_values().filter_map(Summary::event).collect();
+        start.sort_by_key(|(sequence, ..)| *sequence);
+        self.start = start.into();
+        self.start_end = newest.max(self.after);
+    }
+
+    /// Number of the last change that has been looked at, selected or not: from there another watch can go on.
+    pub fn sequence(&self) -> u64 {
+        self.after
+    }
+
+    /// The version of the fleet up to which everything has been looked at.
+    pub fn version(&self) -> FleetVersion {
+        self.log.sequence().version(self.after)
+    }
+
+    /// The version of the fleet after a change.
+    pub fn version_of(&self, event: &Event) -> FleetVersion {
+        self.log.sequence().version(event.sequence)
+    }
+
+    /// The next events; waits for them. May be dropped and called again without loss.
+    pub async fn next(&mut self) -> Result<Vec<Event>, StoreError> {
+        loop {
+            let events = if self.after < self.start_end { self.start_events()? } else { self.batch_events().await? };
+            self.position.store(self.after, Ordering::Release);
+            if !events.is_empty() {
+                return Ok(events);
+            }
+        }
+    }
+
+    fn start_events(&mut self) -> Result<Vec<Event>, StoreError> {
+        let mut unpacker = Unpacker::new();
+        let mut events = Vec::new();
+        for (sequence, kind, document) in self.start.drain(..LOOK.min(self.start.len())) {
+            self.after = sequence;
+            events.push(Event { sequence, kind, object: document.hit(&mut unpacker)? });
+        }
+        if self.start.is_empty() {
+            self.after = self.start_end;
+        }
+        Ok(events)
+    }
+
+    /// The events of some changes of the next batch, which count as looked at.
+    async fn batch_events(&mut self) -> Result<Vec<Event>, StoreError> {
+        self.newest.mark_unchanged();
+        let batch = self.log.after(self.after).map_err(|_| StoreError::Expired)?;
+        let Some(batch) = batch else {
+            // The sender lives in the log, which is held here.
+            drop(self.newest.changed().await);
+            return Ok(Vec::new());
+        };
+        let mut unpacker = Unpacker::new();
+        let mut events = Vec::new();
+        let mut looked_at = self.after;
+        for (sequence, change) in numbered(&batch, self.after).take(LOOK) {
+            looked_at = sequence;
+            events.extend(self.event(sequence, change, &mut unpacker)?);
+        }
+        self.after = looked_at;
+        Ok(events)
+    }
+
+    fn event(&self, sequence: u64, change: &Change, unpacker: &mut Unpacker) -> Result<Option<Event>, StoreError> {
+        let before = change.before.as_ref().filter(|document| self.selects(document));
+        let after = change.after.as_ref().filter(|document| self.selects(document));
+        let (kind, document) = match (before, after) {
+            (None, None) => return Ok(None),
+            (None, Some(new)) => (EventKind::Added, new),
+            (Some(_), Some(new)) => (EventKind::Modified, new),
+            (Some(old), None) => (EventKind::Deleted, old),
+        };
+        Ok(Some(Event { sequence, kind, object: document.hit(unpacker)? }))
+    }
+
+    fn may_select(&self, document: &Document) -> bool {
+        let origin = &document.origin;
+        let is_of_cluster = self.clusters.is_empty() || self.clusters.contains(&origin.cluster);
+        is_of_cluster && origin.resource == self.resource
+    }
+
+    fn selects(&self, document: &Document) -> bool {
+        self.may_select(document) && self.filter.matches(document)
+    }
+}
+
+/// What became of an object in several changes.
+#[derive(Default)]
+struct Summary {
+    /// Number of the first one.
+    first: u64,
+    was_selected: bool,
+    /// As it was when it was selected last, before the last change.
+    last_selected: Option<Arc<Document>>,
+    /// As it is now, if it is selected.
+    now: Option<Arc<Document>>,
+}
+
+impl Summary {
+    fn event(self) -> Option<(u64, EventKind, Arc<Document>)> {
+        let kind = match (&self.now, self.was_selected) {
+            (Some(_), true) => EventKind::Modified,
+            (Some(_), false) => EventKind::Added,
+            (None, _) => EventKind::Deleted,
+        };
+        Some((self.first, kind, self.now.or(self.last_selected)?))
+    }
+}
+
+/// The changes of a batch after a number.
+fn numbered(batch: &Batch, after: u64) -> impl Iterator<Item = (u64, &Change)> {
+    let skipped = usize::try_from((after + 1).saturating_sub(batch.first)).unwrap_or(usize::MAX);
+    (batch.first..).zip(&batch.changes).skip(skipped)
+}

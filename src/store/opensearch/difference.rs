@@ -1,0 +1,146 @@
+//! What is other in a generation that takes the place of another one, told to those who watch before it does so.
+
+use std::{collections::VecDeque, time::Duration};
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::{
+    engine::{Engine, PIT_KEEP_ALIVE, RawHit},
+    feed::Swap,
+};
+use crate::{
+    bulk::Write,
+    model::IndexName,
+    query::ResourceName,
+    store::{StoreError, changes::Change},
+};
+
+/// Documents read at a time from each of both: two megabytes of usual ones.
+const PAGE: usize = 500;
+/// How long one step waits in all for those who watch too slowly; then they have to list again.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The documents of a resource in one index, in the order of their identities.
+struct Reader<'e> {
+    engine: &'e Engine,
+    index: &'e IndexName,
+    pit: Option<String>,
+    query: Value,
+    after: Option<Vec<Value>>,
+    page: VecDeque<RawHit>,
+    is_at_end: bool,
+}
+
+impl Engine {
+    /// Tells what is in one index and not, or otherwise, in another, as far as somebody watches it.
+    pub(super) async fn tell_difference(&self, swap: &mut Swap, old: Option<&IndexName>, new: Option<&IndexName>) {
+        let deadline = Instant::now() + PATIENCE;
+        for resource in swap.known.clone() {
+            let mut readers = [old, new].map(|index| index.map(|index| Reader::new(self, index, &resource)));
+            let told = self.tell_of(swap, &mut readers, deadline).await;
+            for reader in readers.iter_mut().flatten() {
+                reader.close().await;
+            }
+            if let Err(error) = told {
+                tracing::warn!(resource = %resource.plural, %error, "the changes of a whole generation cannot be told; who watches has to list again");
+                return swap.give_up();
+            }
+        }
+    }
+
+    async fn tell_of(&self, swap: &Swap, readers: &mut [Option<Reader<'_>>; 2], deadline: Instant) -> Result<(), StoreError> {
+        let [old, new] = readers;
+        let mut pairs = Vec::new();
+        loop {
+            let left = next_place(old.as_mut()).await?;
+            let right = next_place(new.as_mut()).await?;
+            let (from_old, from_new) = match (&left, &right) {
+                (None, None) => return self.tell(swap, pairs, deadline).await,
+                (Some(left), Some(right)) => (left <= right, right <= left),
+                (left, right) => (left.is_some(), right.is_some()),
+            };
+            let before = old.as_mut().filter(|_| from_old).and_then(Reader::take);
+            let after = new.as_mut().filter(|_| from_new).and_then(Reader::take);
+            pairs.push((before, after));
+            if pairs.len() == PAGE {
+                self.tell(swap, std::mem::take(&mut pairs), deadline).await?;
+            }
+        }
+    }
+
+    async fn tell(&self, swap: &Swap, pairs: Vec<(Option<Write>, Option<Write>)>, deadline: Instant) -> Result<(), StoreError> {
+        let (old, new): (Vec<_>, Vec<_>) = pairs.into_iter().unzip();
+        let (old, new) = (swap.packing().pack_some(old).await, swap.packing().pack_some(new).await);
+        let mut changes = Vec::new();
+        for (before, after) in old.into_iter().zip(new) {
+            let is_same = before.as_ref().zip(after.as_ref()).is_some_and(|(old, new)| old.equals(new.version, new.fingerprint));
+            if !is_same && (before.is_some() || after.is_some()) {
+                changes.push(Change { before, after });
+            }
+        }
+        swap.log().room_for(&changes, deadline.saturating_duration_since(Instant::now())).await;
+        swap.log().append(&changes);
+        Ok(())
+    }
+}
+
+/// Where the next document stands in the order.
+async fn next_place(reader: Option<&mut Reader<'_>>) -> Result<Option<Vec<String>>, StoreError> {
+    let Some(reader) = reader else { return Ok(None) };
+    if reader.page.is_empty() && !reader.is_at_end {
+        reader.read().await?;
+    }
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    Ok(reader.page.front().map(|hit| hit.sort.iter().map(text).collect()))
+}
+
+impl<'e> Reader<'e> {
+    fn new(engine: &'e Engine, index: &'e IndexName, resource: &ResourceName) -> Self {
+        let terms = [("search.group", &resource.group), ("search.resource", &resource.plural)];
+        let filter = terms.map(|(field, value)| json!({ "term": { field: value } }));
+        let query = json!({ "bool": { "filter": filter } });
+        Self { engine, index, pit: None, query, after: None, page: VecDeque::new(), is_at_end: false }
+    }
+
+    async fn read(&mut self) -> Result<(), StoreError> {
+        let pit = match self.pit.take() {
+            Some(pit) => pit,
+            None => self.engine.open_pit(self.index.as_str(), false).await?,
+        };
+        let mut body = json!({
+            "size": PAGE,
+            "pit": { "id": pit, "keep_alive": PIT_KEEP_ALIVE },
+            "query": self.query,
+            "sort": [{ "metadata.uid": "asc" }, { "apiVersion": "asc" }, { "kind": "asc" }],
+            "version": true,
+            "track_total_hits": false,
+        });
+        if let Some(after) = &self.after {
+            body["search_after"] = json!(after);
+        }
+        self.pit = Some(pit.clone());
+        let answer = self.engine.run_search("/_search".to_owned(), &body).await?;
+        self.pit = Some(answer.pit_id.unwrap_or(pit));
+        self.is_at_end = answer.hits.hits.len() < PAGE;
+        self.after = answer.hits.hits.last().map(|hit| hit.sort.clone());
+        self.page = answer.hits.hits.into();
+        Ok(())
+    }
+
+    /// The next document, as a write of it.
+    fn take(&mut self) -> Option<Write> {
+        let hit = self.page.pop_front()?;
+        let body = hit.source.map(|source| Bytes::from(Box::<str>::from(source).into_string()));
+        // Every version is a positive integer.
+        let version = hit.version?.to_string().parse().ok()?;
+        Some(Write { index: self.index.clone(), id: hit.id.into(), version, body })
+    }
+
+    async fn close(&mut self) {
+        if let Some(pit) = self.pit.take() {
+            self.engine.close_pit(&pit).await;
+        }
+    }
+}
