@@ -4,6 +4,7 @@
 #   BENCH_ARGS=…           arguments of `e2e bench`, such as --quick or --only restart,churn
 #   SOAK_ARGS=…            arguments of `e2e soak`, such as --minutes 2 or --seed 7
 #   SEEDS=500 FROM=1       simulated runs of `make test`, and the first of them; CLEAN_SEEDS=10000 those of `make mutants`
+#   FUZZ_SECONDS=60        how long `make fuzz` runs each target
 #   E2E_THREADS=2          end-to-end tests at a time; each may start servers of up to 3 GiB
 
 CARGO ?= cargo
@@ -15,11 +16,18 @@ SEEDS ?= 500
 # The same seeds every time: a run that fails tells of the change, and not of a seed that nobody had tried.
 FROM ?= 1
 CLEAN_SEEDS ?= 10000
+FUZZ_SECONDS ?= 60
+FUZZ_TARGETS := selectors request continue_token
+# Counters for libFuzzer, as cargo-fuzz sets them, but for what needs a nightly toolchain; and a target, so that build scripts have none.
+FUZZ_FLAGS := --cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+	-Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
+	-Cllvm-args=-sanitizer-coverage-trace-compares -Cdebug-assertions -Ccodegen-units=1
+FUZZ_HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 
 STEP = @printf '\n== %s\n'
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test mutants bench soak fmt parts crds deny prerequisites
+.PHONY: help demo test mutants fuzz bench soak fmt parts crds deny prerequisites
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -52,6 +60,15 @@ mutants: ## Bugs planted one by one, each of which the simulation has to find; t
 	$(CARGO) build --locked --release --package simulation --features planted-bugs
 	target/release/simulation mutants
 	target/release/simulation run --seeds $(CLEAN_SEEDS) --from 1
+
+fuzz: prerequisites ## Fuzz the parsers of selectors, requests and continue tokens, a minute each; needs a C++ compiler
+	@for target in $(FUZZ_TARGETS); do \
+		printf '\n== fuzzing %s\n' "$$target"; \
+		mkdir -p fuzz/artifacts/$$target target/fuzz/corpus/$$target; \
+		RUSTFLAGS="$(FUZZ_FLAGS)" $(CARGO) run --locked --quiet --release --manifest-path fuzz/Cargo.toml --target $(FUZZ_HOST) \
+			--target-dir target/fuzz --bin $$target -- target/fuzz/corpus/$$target fuzz/corpus/$$target \
+			-artifact_prefix=fuzz/artifacts/$$target/ -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -timeout=10 || exit 1; \
+	done
 
 bench: prerequisites ## Measure; figures go to target/bench/results.json
 	$(CARGO) build --locked --release --workspace --bins

@@ -28,7 +28,11 @@ use crate::{
         plan::{Plan, Stream},
     },
     replicas::{self, ReplicaName, Replicas},
-    server::{Catalog, Entry, Followed, Server, ServerArgs, Telemetry, listen::Listener},
+    server::{
+        Catalog, Entry, Followed, Server, ServerArgs, Telemetry,
+        front::{self, FrontArgs},
+        listen::Listener,
+    },
     store::{changes::Sequence, memory::Memory},
     telemetry::{
         Metrics, Readiness,
@@ -93,6 +97,10 @@ pub struct RunArgs {
     #[command(flatten)]
     pub server: ServerArgs,
 
+    /// Who may ask besides the holder of the token file.
+    #[command(flatten)]
+    pub front: FrontArgs,
+
     /// The admin port.
     #[command(flatten)]
     pub admin: AdminArgs,
@@ -126,7 +134,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     let hub = hub_client(&args).await?;
     let metrics = Arc::new(Metrics::new());
     let readiness = Readiness::new();
-    let server = Server::bind(&args.server).await?;
+    let server = Server::bind(&args.server, args.front.is_on()).await?;
     let admin = Listener::bind(args.admin.admin_address, admin::ADDRESS_FLAG).await?;
     tracing::info!(address = %admin.address(), "serving metrics and health");
 
@@ -144,6 +152,15 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     let replicas = replicas(&args, &hub, &changed)?;
     let (source_args, writable) = (args.sources.clone(), args.sources.has(SourceKind::Karmada));
     let sources = Sources::new(hub.clone(), source_args, Arc::clone(&metrics), readiness.clone(), Arc::clone(&changed));
+    let mut tasks = JoinSet::new();
+    // The ports stay open until everything is written, so that a drain can be watched.
+    let ports = CancellationToken::new();
+    let entrance = if args.front.is_on() {
+        let started = front::start(&args.front, hub.clone(), Arc::clone(&clusters), &readiness, &mut tasks, &ports).await;
+        Some(started.context("cannot serve the query API to others")?)
+    } else {
+        None
+    };
     let context = controller::Context {
         hub,
         clusters: Arc::clone(&clusters),
@@ -160,11 +177,8 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
 
     let leases = CancellationToken::new();
     let renewals = tokio::spawn(replicas.clone().run(leases.clone()));
-    let mut tasks = JoinSet::new();
-    // The ports stay open until everything is written, so that a drain can be watched.
-    let ports = CancellationToken::new();
     tasks.spawn(admin.serve(admin::router(Arc::clone(&metrics), readiness.clone()), ports.clone()));
-    tasks.spawn(server.run(catalog_reader, Arc::clone(&clusters), Telemetry { metrics, readiness }, ports.clone()));
+    tasks.spawn(server.run(catalog_reader, Arc::clone(&clusters), Telemetry { metrics, readiness }, entrance, ports.clone()));
     tokio::select! {
         () = controller::run(context, owner, cancel.clone()) => {}
         Some(ended) = tasks.join_next() => {
@@ -298,6 +312,9 @@ pub(crate) fn catalog(plan: &Plan, fleet: &Fleet, members: &BTreeMap<ClusterName
             let fields = fields.get(&route.store).map_or(&[][..], Vec::as_slice);
             catalog.add(Entry { served, cluster: &unit.cluster, store: &route.store, fields, any_path: false });
         }
+    }
+    for (name, version, columns) in members.values().flat_map(|member| member.columns.iter()) {
+        catalog.add_columns(name, version, columns);
     }
     for (name, member) in members.iter().filter(|(_, member)| member.connection.is_none() && !is_left_to_another(member)) {
         catalog.add_stale(name.clone(), member.since, format!("disconnected since {} ({})", member.since, member.message));

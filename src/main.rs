@@ -1,8 +1,8 @@
 //! The `fleetdex` command.
 
-use std::process::ExitCode;
+use std::{path::Path, process::ExitCode};
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use fleetdex::{
     app, cli, local, model,
     telemetry::log::{self, LogArgs},
@@ -33,12 +33,18 @@ enum Command {
     },
     /// Ask the fleet, as kubectl asks a cluster
     Get(cli::get::Args),
+    /// Describe objects of the fleet, with their owners and Events
+    Describe(cli::describe::Args),
+    /// Count objects of the fleet, in groups
+    Count(cli::count::Args),
     /// Check that what is stored is as the objects of the clusters, and repair what is not
     Verify(cli::verify::Args),
     /// Print the OpenSearch request that answers a query
     Explain(cli::explain::Args),
     /// Print the custom resource definitions
     Crd,
+    /// Print a script that completes command lines
+    Completion(cli::completion::Args),
 }
 
 fn main() -> ExitCode {
@@ -47,13 +53,25 @@ fn main() -> ExitCode {
         eprintln!("error: a TLS provider was installed before main");
         return ExitCode::FAILURE;
     }
-    match run(Arguments::parse().command) {
+    if cli::completion::answered(command) {
+        return ExitCode::SUCCESS;
+    }
+    let matches = command().get_matches();
+    let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.format(&mut command()).exit());
+    match run(arguments.command) {
         Ok(code) => code,
         Err(error) => {
             eprintln!("error: {}", model::causes(error.as_ref()));
             ExitCode::FAILURE
         }
     }
+}
+
+/// As a plugin of kubectl it is called what people type.
+fn command() -> clap::Command {
+    let program = std::env::args_os().next().unwrap_or_default();
+    let is_plugin = Path::new(&program).file_stem().is_some_and(|name| name == "kubectl-fleetdex");
+    if is_plugin { Arguments::command().bin_name("kubectl fleetdex") } else { Arguments::command() }
 }
 
 fn run(command: Command) -> anyhow::Result<ExitCode> {
@@ -67,8 +85,11 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
             tokio::runtime::Runtime::new()?.block_on(local::run(local))?;
         }
         Command::Get(args) => return Ok(tokio::runtime::Runtime::new()?.block_on(cli::get::run(&args))),
+        Command::Describe(args) => return Ok(tokio::runtime::Runtime::new()?.block_on(cli::describe::run(&args))),
+        Command::Count(args) => return Ok(tokio::runtime::Runtime::new()?.block_on(cli::count::run(&args))),
         Command::Verify(args) => return Ok(tokio::runtime::Runtime::new()?.block_on(cli::verify::run(&args))),
-        Command::Explain(args) => cli::explain::run(&args)?,
+        Command::Explain(args) => return Ok(tokio::runtime::Runtime::new()?.block_on(cli::explain::run(&args))),
+        Command::Completion(args) => cli::completion::run(&args, &mut std::io::stdout().lock())?,
         Command::Crd => cli::crd::run(&mut std::io::stdout().lock())?,
     }
     Ok(ExitCode::SUCCESS)

@@ -209,7 +209,7 @@ fn owners() -> impl Strategy<Value = Option<Owners>> {
         all.into_iter().for_each(|(cluster, uid)| owners.insert(cluster.map(|name| name.parse().unwrap()), uid));
         owners
     });
-    proptest::option::weighted(0.1, some)
+    proptest::option::weighted(0.07, some)
 }
 
 fn query() -> impl Strategy<Value = Query> {
@@ -257,7 +257,7 @@ fn query() -> impl Strategy<Value = Query> {
     ]);
     let names = || collection::vec(select(vec!["a", "b"]), 0..2);
     let selectors = (collection::vec(label_terms, 0..3), collection::vec(field_terms, 0..3));
-    let bound = || proptest::option::weighted(0.1, 0_i64..4);
+    let bound = || proptest::option::weighted(0.05, 0_i64..4);
     (selectors, names(), names(), names(), permitted(), (bound(), bound(), owners())).prop_map(
         |((labels, fields), clusters, namespaces, names, permitted, (since, before, owners))| Query {
             permitted,
@@ -297,5 +297,5 @@ fn a_good_part_of_the_generated_queries_matches_some_objects_and_not_others() {
         let matched = objects.iter().filter(|object| query.matches(*object)).count();
         selective += usize::from(matched > 0 && matched < objects.len());
     }
-    assert!(selective > 150, "only {selective} of 300 queries are selective");
+    assert!(selective > 120, "only {selective} of 300 queries are selective");
 }

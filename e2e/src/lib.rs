@@ -15,6 +15,7 @@ pub mod java;
 pub mod kubectl;
 pub mod kubelet;
 pub mod load;
+pub mod local;
 pub mod objects;
 pub mod opensearch;
 pub mod operator;

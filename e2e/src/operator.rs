@@ -20,6 +20,9 @@ const TICKS_PER_SECOND: f64 = 100.0;
 const USER_TIME: usize = 11;
 const SYSTEM_TIME: usize = 12;
 
+/// Stands for the port of the query API, which nobody knows before the operator starts.
+pub const API_PORT: &str = "{api-port}";
+
 /// How to start the operator.
 #[derive(Debug, Clone, Default)]
 pub struct OperatorOptions {
@@ -27,7 +30,7 @@ pub struct OperatorOptions {
     pub kubeconfig: PathBuf,
     /// Where its log and token file go, such as [`Fleet::dir`](crate::fleet::Fleet::dir).
     pub dir: PathBuf,
-    /// Flags after the usual ones.
+    /// Flags after the usual ones, in which [`API_PORT`] stands for the port of the query API.
     pub arguments: Vec<String>,
     /// Environment variables. Ours that begin with `FLEETDEX_` are not handed down.
     pub environment: Vec<(String, String)>,
@@ -73,7 +76,8 @@ impl Operator {
         let name = unique("operator");
         let token_file = options.dir.join(format!("{name}.token"));
         let mut arguments = usual_arguments(&options.kubeconfig, &admin, &api, &token_file);
-        arguments.extend(options.arguments);
+        let port = api.number().to_string();
+        arguments.extend(options.arguments.iter().map(|argument| argument.replace(API_PORT, &port)));
         let start = Start {
             program: fleetdex_program()?,
             arguments,

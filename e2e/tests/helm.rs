@@ -57,6 +57,7 @@ async fn the_charts_service_account_may_run_the_operator_and_nothing_more() {
     assert!(manifest.contains("name: FLEETDEX_LEAVE_CLUSTER_STATUS\n              value: \"false\""), "{manifest}");
     assert!(manifest.contains("name: FLEETDEX_REPLICAS\n              value: \"true\""), "{manifest}");
     assert!(notes.contains("kubectl get resourceregistries"), "{notes}");
+    assert!(manifest.contains("kind: APIService") && manifest.contains("name: FLEETDEX_API_SERVICE"), "{manifest}");
     eventually("the CRDs are served", PATIENCE, || async {
         hub.get("apis/cluster.karmada.io/v1alpha1/clusters").await?;
         hub.get("apis/search.karmada.io/v1alpha1/resourceregistries").await
@@ -68,11 +69,14 @@ async fn the_charts_service_account_may_run_the_operator_and_nothing_more() {
     let operator = Operator::start(OperatorOptions {
         kubeconfig: kubeconfig.clone(),
         dir: fleet.dir().to_owned(),
-        arguments: flags(),
+        // Ready only if it may do all that the query API needs of the control plane.
+        arguments: [flags(), vec![format!("--api-service={NAMESPACE}/fleetdex-api")]].concat(),
         // As the chart has them for several replicas.
         environment: [("REPLICAS", "true"), ("REPLICA_NAME", "fleetdex-0"), ("REPLICA_NAMESPACE", NAMESPACE)]
+            .into_iter()
+            .chain([("SERVING_SECRET", "fleetdex-serving")])
             .map(|(name, value)| (format!("FLEETDEX_{name}"), value.to_owned()))
-            .into(),
+            .collect(),
     })
     .unwrap();
     operator.wait_ready(PATIENCE).await.unwrap();
@@ -121,6 +125,10 @@ async fn the_charts_service_account_may_run_the_operator_and_nothing_more() {
     })
     .await
     .unwrap();
+    let serving = hub.get(&format!("api/v1/namespaces/{NAMESPACE}/secrets/fleetdex-serving")).await.unwrap();
+    let service = hub.get("apis/apiregistration.k8s.io/v1/apiservices/v1alpha1.search.fleetdex.io").await.unwrap();
+    assert_eq!(service["spec"]["caBundle"], serving["data"]["ca.crt"], "{service}");
+    assert!(service["spec"]["caBundle"].is_string(), "{service}");
     assert!(operator.terminate(PATIENCE).await.unwrap().success());
     let lease = format!("apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/fleetdex-replica-fleetdex-0");
     assert!(hub.find(&lease).await.unwrap().is_none(), "a replica that left in good order left its Lease behind");
@@ -136,7 +144,7 @@ async fn the_charts_service_account_may_run_the_operator_and_nothing_more() {
 async fn render(values: &[&str]) -> String {
     let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("../helm/fleetdex").display().to_string();
     let mut command = Command::new(Part::Helm.ensure().unwrap());
-    command.args(["template", "fleetdex", &chart, "-n", NAMESPACE]);
+    command.args(["template", "fleetdex", &chart, "-n", NAMESPACE, "--set", "api.enabled=false"]);
     for value in values {
         command.args(["--set", value]);
     }
@@ -181,12 +189,13 @@ async fn rights_are_those_of_the_chosen_sources() {
 async fn may_not(server: &ApiServer) {
     let kubectl = server.kubectl().unwrap();
     let account = format!("--as=system:serviceaccount:{NAMESPACE}:fleetdex");
-    let forbidden: [&[&str]; 9] = [
+    let forbidden: [&[&str]; 10] = [
         &["list", "secrets", "-A"],
         &["list", "secrets", "-n", SECRETS],
         &["watch", "secrets", "-n", SECRETS],
         &["get", "secrets/any", "-n", "default"],
         &["update", "secrets/any", "-n", SECRETS],
+        &["get", "secrets/any", "-n", NAMESPACE],
         &["get", "configmaps", "-A"],
         &["delete", "resourceregistries.search.karmada.io/any"],
         &["patch", "clusters.cluster.karmada.io/any"],

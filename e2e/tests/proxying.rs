@@ -27,8 +27,9 @@ use fleetdex::cluster::source::{Loader, contexts, read_kubeconfig};
 use fleetdex::cluster::{Clusters, Timing};
 use fleetdex::model::{ClusterName, Gvk, Resource, StoreName};
 use fleetdex::server::auth::TokenVerifier;
+use fleetdex::server::front::limits::{LimitArgs, Limits};
 use fleetdex::server::proxying::{self, Members};
-use fleetdex::server::serve::Api;
+use fleetdex::server::serve::{Api, Gate};
 use fleetdex::server::{Caller, Catalog, Entry};
 use fleetdex::store::memory::Memory;
 use fleetdex::telemetry::Metrics;
@@ -430,7 +431,9 @@ async fn logs_and_sessions_reach_a_kubelet_with_the_rights_of_the_user() {
     clusters.set_members(contexts(&kubeconfig, Some(&world.kubeconfig), &[]).members);
     let (_sender, catalog) = watch::channel(Arc::new(catalog_of_pods(&"east".parse().unwrap())));
     let members = Arc::new(Members::new(Arc::new(clusters), cancel.clone()));
-    let api = Api { catalog, metrics: Arc::new(Metrics::new()), verifier: TokenVerifier::new("unused"), members };
+    let limits = Limits::new(&LimitArgs::default());
+    let api =
+        Api { catalog, metrics: Arc::new(Metrics::new()), gate: Gate::Token(TokenVerifier::new("unused")), limits, members };
     eventually("the right of alice is there", PATIENCE, || async {
         let (code, text) = log_of(&api, "alice").await;
         ensure!(code == 200 && text.contains("/containerLogs/web/web-1/main"), "{code} {text}");

@@ -20,6 +20,8 @@ use serde_json::{Value, json};
 
 const REGISTRIES: &str = "apis/search.karmada.io/v1alpha1/resourceregistries";
 const OURS: &str = "apis/search.fleetdex.io/v1alpha1";
+/// Fields that the store in OpenSearch makes selectable besides those that Kubernetes has.
+const FIELD_PATHS: [&str; 4] = ["spec.color", "spec.size", "spec.count", "metadata.annotations['shop.example.com/team']"];
 /// Requests of all files together, so that none gets lost by a slip in a file.
 const LEAST_REQUESTS: usize = 150;
 
@@ -42,7 +44,21 @@ struct File {
     /// Objects by the collection that they are created in.
     #[serde(default)]
     objects: BTreeMap<String, Vec<Value>>,
+    /// Objects of those objects, made in this order.
+    #[serde(default)]
+    children: Vec<Children>,
     requests: Vec<Request>,
+}
+
+/// Objects that one object owns.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Children {
+    /// The collection that they are created in.
+    r#in: String,
+    /// The path of their owner.
+    owner: String,
+    objects: Vec<Value>,
 }
 
 /// A request, and one expectation.
@@ -58,6 +74,8 @@ struct Request {
     /// Other parameters.
     #[serde(default)]
     with: BTreeMap<String, String>,
+    /// Follow `continue` to the end: so many pages there are, whose names come together.
+    pages: Option<usize>,
     /// The status code, unless it is 200.
     status: Option<u16>,
     /// The names of the items, in order.
@@ -72,6 +90,8 @@ struct Request {
     kind: Option<String>,
     /// What a Kubernetes API server answers instead, and why that is so.
     kubernetes: Option<Difference>,
+    /// What the embedded store answers instead, and why that is so.
+    embedded: Option<Difference>,
 }
 
 #[derive(Deserialize)]
@@ -170,25 +190,41 @@ impl Bench {
             self.member.create_namespace(namespace).await?;
         }
         for (collection, objects) in &file.objects {
-            let mut versions = BTreeMap::new();
-            for object in objects {
-                let (name, version) = self.make(collection, &merged(&file.template, object)).await?;
-                versions.insert(name, version);
-            }
-            for engine in [Engine::OpenSearch, Engine::Embedded] {
-                let what = format!("{engine:?} has {collection}");
-                eventually(&what, PATIENCE, || async {
-                    let (status, list) = self.ask(engine, collection, &[]).await?;
-                    ensure!(status == 200, "{list}");
-                    for (name, version) in &versions {
-                        let stored = items(&list).find(|item| item["metadata"]["name"] == name.as_str());
-                        let stored = stored.with_context(|| format!("{name} is not there"))?;
-                        ensure!(stored["metadata"]["resourceVersion"] == version.as_str(), "{name} is not the newest");
-                    }
-                    Ok(())
-                })
-                .await?;
-            }
+            let objects: Vec<Value> = objects.iter().map(|object| merged(&file.template, object)).collect();
+            self.make_all(collection, &objects).await?;
+        }
+        for children in &file.children {
+            let owner = self.member.get(&children.owner).await?;
+            let reference = json!({
+                "apiVersion": owner["apiVersion"], "kind": owner["kind"], "name": owner["metadata"]["name"],
+                "uid": owner["metadata"]["uid"],
+            });
+            let owned = json!({ "metadata": { "ownerReferences": [reference] } });
+            let objects: Vec<Value> = children.objects.iter().map(|object| merged(object, &owned)).collect();
+            self.make_all(&children.r#in, &objects).await?;
+        }
+        Ok(())
+    }
+
+    async fn make_all(&self, collection: &str, objects: &[Value]) -> Result<()> {
+        let mut versions = BTreeMap::new();
+        for object in objects {
+            let (name, version) = self.make(collection, object).await?;
+            versions.insert(name, version);
+        }
+        for engine in [Engine::OpenSearch, Engine::Embedded] {
+            let what = format!("{engine:?} has {collection}");
+            eventually(&what, PATIENCE, || async {
+                let (status, list) = self.ask(engine, collection, &[]).await?;
+                ensure!(status == 200, "{list}");
+                for (name, version) in &versions {
+                    let stored = items(&list).find(|item| item["metadata"]["name"] == name.as_str());
+                    let stored = stored.with_context(|| format!("{name} is not there"))?;
+                    ensure!(stored["metadata"]["resourceVersion"] == version.as_str(), "{name} is not the newest");
+                }
+                Ok(())
+            })
+            .await?;
         }
         Ok(())
     }
@@ -209,7 +245,11 @@ impl Bench {
 
     async fn check(&self, file: &File, request: &Request, engine: Engine) -> Result<()> {
         let path = request.path.as_deref().unwrap_or(&file.path);
-        let difference = request.kubernetes.as_ref().filter(|_| engine == Engine::Kubernetes);
+        let difference = match engine {
+            Engine::Kubernetes => request.kubernetes.as_ref(),
+            Engine::Embedded => request.embedded.as_ref(),
+            Engine::OpenSearch => None,
+        };
         if difference.is_some_and(|difference| difference.absent) {
             return Ok(());
         }
@@ -217,7 +257,10 @@ impl Bench {
         let mut parameters: Vec<(String, String)> =
             selectors.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value.clone()?))).collect();
         parameters.extend(request.with.clone());
-        let (status, answer) = self.ask(engine, path, &parameters).await?;
+        let (status, mut answer) = self.ask(engine, path, &parameters).await?;
+        if let Some(pages) = request.pages {
+            self.follow(engine, path, &parameters, pages, &mut answer).await.with_context(|| format!("{path} {parameters:?}"))?;
+        }
         let found = match difference {
             Some(Difference { status: expected, names, .. }) => {
                 compare_status(*expected, status, &answer).and_then(|()| compare_names(names.as_ref(), &answer))
@@ -225,6 +268,33 @@ impl Bench {
             None => compare(request, engine, status, &answer),
         };
         found.with_context(|| format!("{}: {engine:?} on {path} with {parameters:?}", file.about))
+    }
+}
+
+impl Bench {
+    /// Adds the items of all further pages.
+    async fn follow(
+        &self,
+        engine: Engine,
+        path: &str,
+        parameters: &[(String, String)],
+        pages: usize,
+        answer: &mut Value,
+    ) -> Result<()> {
+        let mut found = 1;
+        let mut token = answer["metadata"]["continue"].as_str().map(str::to_owned);
+        while let Some(text) = token.filter(|text| !text.is_empty()) {
+            let next = [parameters, &[("continue".to_owned(), text)]].concat();
+            let (status, page) = self.ask(engine, path, &next).await?;
+            ensure!(status == 200, "{engine:?}: page {found}: {page}");
+            if let Some(all) = answer["items"].as_array_mut() {
+                all.extend(items(&page).cloned());
+            }
+            token = page["metadata"]["continue"].as_str().map(str::to_owned);
+            found += 1;
+        }
+        ensure!(found == pages, "{engine:?} has {found} pages, not {pages}");
+        Ok(())
     }
 }
 
@@ -241,7 +311,8 @@ async fn register(hub: &Objects, fleet: &Fleet) -> Result<String> {
     ]);
     let server = fleet.opensearch()?;
     let prefix = unique("scenarios");
-    let mut store = json!({ "addresses": [server.url()], "indexPrefix": prefix, "numberOfReplicas": 0 });
+    let mut store =
+        json!({ "addresses": [server.url()], "indexPrefix": prefix, "numberOfReplicas": 0, "fieldPaths": FIELD_PATHS });
     if let (Some(ca), Some(username), Some(password)) = (server.ca_pem(), server.username(), server.password()) {
         let secret = json!({
             "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "scenarios" },

@@ -7,20 +7,33 @@ const GAP: usize = 3;
 
 /// Aligns columns; the last one is as wide as it needs.
 pub(super) fn write(out: &mut dyn Write, lines: &[Vec<String>]) -> io::Result<()> {
-    let mut widths: Vec<usize> = Vec::new();
-    for line in lines {
-        widths.resize(widths.len().max(line.len()), 0);
-        for (width, cell) in widths.iter_mut().zip(line) {
-            *width = (*width).max(cell.chars().count());
+    Columns::default().write(out, lines)
+}
+
+/// Columns whose lines come piece by piece: they are as wide as the widest cell so far.
+#[derive(Debug, Default)]
+pub(super) struct Columns {
+    widths: Vec<usize>,
+}
+
+impl Columns {
+    /// Writes further lines.
+    pub(super) fn write<L: AsRef<[String]>>(&mut self, out: &mut dyn Write, lines: &[L]) -> io::Result<()> {
+        for line in lines {
+            let line = line.as_ref();
+            self.widths.resize(self.widths.len().max(line.len()), 0);
+            for (width, cell) in self.widths.iter_mut().zip(line) {
+                *width = (*width).max(cell.chars().count());
+            }
         }
-    }
-    for line in lines {
-        let mut text = String::new();
-        for (width, cell) in widths.iter().zip(line) {
-            text.push_str(cell);
-            text.extend(std::iter::repeat_n(' ', width + GAP - cell.chars().count()));
+        for line in lines {
+            let mut text = String::new();
+            for (width, cell) in self.widths.iter().zip(line.as_ref()) {
+                text.push_str(cell);
+                text.extend(std::iter::repeat_n(' ', width + GAP - cell.chars().count()));
+            }
+            writeln!(out, "{}", text.trim_end())?;
         }
-        writeln!(out, "{}", text.trim_end())?;
+        Ok(())
     }
-    Ok(())
 }

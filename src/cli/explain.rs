@@ -1,21 +1,35 @@
-//! `fleetdex explain`: the OpenSearch request behind a query, without asking anyone.
+//! `fleetdex explain`: the OpenSearch request behind a query, without asking anyone, or as the server makes it.
 
-use std::io::Write as _;
+use std::process::ExitCode;
 
 use serde_json::Value;
 
-use super::{ArgsError, QueryArgs};
+use super::{
+    ArgsError, QueryArgs,
+    api::{Api, Place},
+    console::{self, CommandError, Console},
+    get::targets::targets,
+    pages::{Warnings, parameters, path},
+};
 use crate::query::{
     QueryError,
     dsl::{self, Paging},
 };
 
 /// Prints the OpenSearch request body that answers a query.
-#[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 pub struct Args {
     /// What to look for.
     #[command(flatten)]
     pub query: QueryArgs,
+
+    /// Ask the server, which knows every registered kind and what you may see; prints its request bodies, one after the other
+    #[arg(long, env = "FLEETDEX_SERVER_SIDE")]
+    pub server_side: bool,
+
+    /// Whom to ask.
+    #[command(flatten)]
+    pub server: Place,
 }
 
 /// A query that cannot be explained.
@@ -30,10 +44,50 @@ pub enum ExplainError {
 }
 
 /// Prints the request body, and nothing else, on standard output.
-pub fn run(args: &Args) -> anyhow::Result<()> {
-    let pretty = serde_json::to_string_pretty(&body(args)?)?;
-    writeln!(std::io::stdout(), "{pretty}")?;
-    Ok(())
+pub async fn run(args: &Args) -> ExitCode {
+    console::run(async |console: &mut Console<'_>| explain(args, console).await).await
+}
+
+async fn explain(args: &Args, console: &mut Console<'_>) -> Result<bool, CommandError> {
+    if args.server_side {
+        return ask(args, console).await;
+    }
+    let body = body(args).map_err(|error| match error {
+        ExplainError::Args(error) => CommandError::Args(error),
+        ExplainError::Query(error) => CommandError::Usage(error.to_string()),
+    })?;
+    writeln!(console.out, "{body:#}")?;
+    Ok(true)
+}
+
+/// The bodies as the server makes them. What else it tells goes to standard error, so that the output can be sent as it is.
+async fn ask(args: &Args, console: &mut Console<'_>) -> Result<bool, CommandError> {
+    let api = Api::new(&args.server).await?;
+    let held = api.held().await?;
+    let namespace = args.query.namespace()?.map(String::from);
+    let mut warnings = Warnings::default();
+    for target in targets(&args.query.resource, &args.query.names, &held)? {
+        let mut asked = parameters(&args.query, &target.names);
+        asked.extend([("limit", args.query.limit.to_string()), ("explain", "true".to_owned())]);
+        let (explanation, warned) = api.explanation(&path(&target.held, namespace.as_deref()), &asked).await?;
+        warnings.tell(warned, console)?;
+        let of = |key: &str| &explanation[key];
+        let estimate = |key: &str| &of("estimate")[key];
+        writeln!(
+            console.err,
+            "store {}; {} objects, {} requests with {} clauses and {} values; permitted: {}",
+            of("store").as_str().unwrap_or_default(),
+            estimate("objects"),
+            estimate("requests"),
+            estimate("clauses"),
+            estimate("values"),
+            of("permitted"),
+        )?;
+        for body in of("requests").as_array().into_iter().flatten() {
+            writeln!(console.out, "{body:#}")?;
+        }
+    }
+    Ok(true)
 }
 
 /// The body of the `_search` request, over all clusters and namespaces unless the arguments name some.

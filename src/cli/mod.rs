@@ -2,12 +2,19 @@
 
 mod aligned;
 mod api;
+pub mod completion;
+pub mod console;
+pub mod count;
 pub mod crd;
+pub mod describe;
 pub mod explain;
+#[cfg(test)]
+mod fake;
 pub mod get;
+pub mod json_path;
+mod pages;
 mod query_args;
-pub mod table;
 pub mod verify;
 
-pub use api::{ApiError, ServerFlags};
+pub use api::{ApiError, Place};
 pub use query_args::{ArgsError, QueryArgs};

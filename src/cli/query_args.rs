@@ -1,5 +1,6 @@
 //! The arguments that say what to look for, as kubectl words them.
 
+use super::completion;
 use crate::{
     kinds::{self, UnknownKind},
     model::{ClusterName, Gvk, InvalidName, Namespace},
@@ -11,7 +12,7 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
 pub struct QueryArgs {
     /// Resource: pods, po, deployments.apps, or plural.version.group for one that is not built in
-    #[arg(value_name = "RESOURCE")]
+    #[arg(value_name = "RESOURCE", add = completion::resources())]
     pub resource: String,
 
     /// Only objects of these names
@@ -19,7 +20,7 @@ pub struct QueryArgs {
     pub names: Vec<String>,
 
     /// Only objects in this namespace
-    #[arg(short, long, value_name = "NS", env = "FLEETDEX_NAMESPACE")]
+    #[arg(short, long, value_name = "NS", env = "FLEETDEX_NAMESPACE", add = completion::namespaces())]
     pub namespace: Option<String>,
 
     /// Objects of all namespaces; wins over --namespace
@@ -35,7 +36,7 @@ pub struct QueryArgs {
     pub field_selector: String,
 
     /// Only objects of these clusters (repeatable, or separated by commas)
-    #[arg(long = "cluster", value_name = "CLUSTER", value_delimiter = ',', env = "FLEETDEX_CLUSTER")]
+    #[arg(long = "cluster", value_name = "CLUSTER", value_delimiter = ',', env = "FLEETDEX_CLUSTER", add = completion::clusters())]
     pub clusters: Vec<String>,
 
     /// At most this many objects

@@ -10,8 +10,9 @@ use clap::ValueEnum;
 use serde_json::json;
 
 use super::{
-    ServerFlags, aligned,
-    api::{Api, ApiError},
+    aligned,
+    api::{Api, ApiError, Place},
+    completion,
 };
 use crate::{
     model::causes,
@@ -28,7 +29,7 @@ const UNKNOWN: &str = "-";
 )]
 pub struct Args {
     /// Only these clusters (repeatable, or separated by commas)
-    #[arg(long = "cluster", value_name = "CLUSTER", value_delimiter = ',', env = "FLEETDEX_CLUSTER")]
+    #[arg(long = "cluster", value_name = "CLUSTER", value_delimiter = ',', env = "FLEETDEX_CLUSTER", add = completion::clusters())]
     pub clusters: Vec<String>,
 
     /// How to show it
@@ -37,7 +38,7 @@ pub struct Args {
 
     /// Whom to ask.
     #[command(flatten)]
-    pub server: ServerFlags,
+    pub server: Place,
 }
 
 /// How a report is shown.
@@ -122,7 +123,7 @@ async fn verify(args: &Args, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
 fn tell(error: &VerifyError, err: &mut dyn Write) {
     let text = match error {
         // As kubectl prints it.
-        VerifyError::Api(refused @ ApiError::Refused(_)) => refused.to_string(),
+        VerifyError::Api(refused) if refused.is_refusal() => refused.to_string(),
         other => format!("error: {}", causes(other)),
     };
     // Nothing more can be done where standard error is closed, too.
@@ -131,7 +132,7 @@ fn tell(error: &VerifyError, err: &mut dyn Write) {
 
 /// Every row, sorted. How far it is, is told meanwhile.
 async fn ask(args: &Args, err: &mut dyn Write) -> Result<Vec<Row>, VerifyError> {
-    let api = Api::new(&args.server)?;
+    let api = Api::new(&args.server).await?;
     let mut rows = Vec::new();
     let mut told = Ok(());
     api.verify(&args.clusters, |line| match line {

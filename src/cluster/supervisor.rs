@@ -24,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     bearer::Bearer,
+    columns::PrinterColumns,
     connect::{self, Connect, ConnectError},
     credentials::Credentials,
     discovery::Discovery,
@@ -92,6 +93,8 @@ pub struct MemberState {
     pub connection: Option<Connection>,
     /// What it serves, as last seen; kept while it is disconnected.
     pub discovery: Option<Arc<Discovery>>,
+    /// How it shows its custom resources, as last seen.
+    pub columns: Arc<PrinterColumns>,
     /// Version of its Kubernetes, as last seen.
     pub kubernetes_version: Option<String>,
     /// What is unusual about the connection although it works.
@@ -322,6 +325,19 @@ impl Shared {
         self.events.tell(name, reasons, &health, moment().now);
     }
 
+    /// Says how a member shows its custom resources, if task `task` still runs it. Members that show them alike share what is known.
+    pub(super) fn set_columns(&self, name: &ClusterName, task: u64, columns: PrinterColumns) {
+        let mut entries = lock(&self.entries);
+        let alike = entries.values().map(|entry| &entry.state.columns).find(|known| ***known == columns);
+        let columns = alike.cloned().unwrap_or_else(|| Arc::new(columns));
+        let Some(entry) = entries.get_mut(name).filter(|entry| entry.task == task && entry.state.columns != columns) else {
+            return;
+        };
+        entry.state.columns = columns;
+        drop(entries);
+        self.bump();
+    }
+
     fn insert(&self, task: u64, member: &Arc<Member>) {
         let accessor = Accessor::default();
         let state = MemberState {
@@ -332,6 +348,7 @@ impl Shared {
             since: Timestamp::now(),
             connection: None,
             discovery: None,
+            columns: Arc::default(),
             kubernetes_version: None,
             note: None,
         };

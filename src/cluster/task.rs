@@ -10,6 +10,7 @@ use tokio::{
 
 use super::{
     bearer::Bearer,
+    columns,
     connect::ConnectError,
     credentials::Credentials,
     discovery::Discovery,
@@ -61,6 +62,15 @@ enum Renewal {
     Token(Box<Credentials>),
     /// The member is reached in another way.
     Everything,
+}
+
+/// What comes after a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lost {
+    /// The next one, at once.
+    Connect,
+    /// The next one, when it is due.
+    Wait,
 }
 
 /// A connection and what was seen over it.
@@ -148,7 +158,7 @@ impl MemberTask {
 
     /// Publishes the connection, and probes it until it is given up.
     async fn watch_over(&mut self, member: &Member, live: Live) {
-        let Live { client, uid, is_own, kubernetes_version, discovery, mut cache } = live;
+        let Live { client, uid, is_own, kubernetes_version, discovery, cache } = live;
         let note = uid.is_none().then_some(NO_IDENTITY);
         let mut connection = Connection::new(self.shared.connection_id(), client.clone(), uid.clone());
         if let Some(way) = self.used.clone() {
@@ -156,37 +166,61 @@ impl MemberTask {
         }
         tracing::info!(cluster = %self.name, connection = connection.id, "cluster connected");
         self.accessor.observe(Happened::Connected, moment(), &self.shared.timing);
+        let (told, tells) = watch::channel(Arc::clone(&discovery));
         self.show_with(&self.accessor, |state| {
             state.connection = Some(connection);
             state.discovery = Some(discovery);
             state.kubernetes_version = kubernetes_version;
             state.note = note;
         });
+        let (shared, name, id) = (Arc::clone(&self.shared), self.name.clone(), self.id);
+        let show = move |found| shared.set_columns(&name, id, found);
+        let columns = columns::follow(client.clone(), self.timing().discovery_timeout, tells, show);
+        let lost = tokio::select! {
+            never = columns => match never {},
+            lost = self.probe_until_lost(member, &client, uid.as_deref(), cache, &told) => lost,
+        };
+        if lost == Lost::Wait {
+            self.wait_before_connect(member).await;
+        }
+    }
+
+    /// Probes a connection until it is given up.
+    async fn probe_until_lost(
+        &mut self,
+        member: &Member,
+        client: &Client,
+        uid: Option<&str>,
+        mut cache: DiscoveryCache,
+        told: &watch::Sender<Arc<Discovery>>,
+    ) -> Lost {
         loop {
-            let (renewal, mut probe) = self.look_at(member, &client).await;
+            let (renewal, mut probe) = self.look_at(member, client).await;
             match renewal {
                 Renewal::None => {}
                 Renewal::Token(renewed) => {
                     self.exchange_token(*renewed);
-                    probe = Some(fetch::ready(&client, self.timing().request_timeout).await);
+                    probe = Some(fetch::ready(client, self.timing().request_timeout).await);
                 }
                 Renewal::Everything => {
                     tracing::info!(cluster = %self.name, "the credentials changed: the cluster is connected anew");
-                    return self.start_over();
+                    self.start_over();
+                    return Lost::Connect;
                 }
             }
             let Some(probe) = probe else { continue };
             match self.judge(member, probe) {
                 Next::Probe(_) => {}
-                Next::Connect(_) | Next::Wait => return self.wait_before_connect(member).await,
-                Next::ConnectNow => return,
+                Next::Connect(_) | Next::Wait => return Lost::Wait,
+                Next::ConnectNow => return Lost::Connect,
             }
             if self.accessor.phase() == Phase::Ready {
-                if self.is_another(&client, uid.as_deref()).await {
+                if self.is_another(client, uid).await {
                     tracing::warn!(cluster = %self.name, "another cluster answers under this address: it is connected anew");
-                    return self.start_over();
+                    self.start_over();
+                    return Lost::Connect;
                 }
-                self.rediscover(&client, &mut cache).await;
+                self.rediscover(client, &mut cache, told).await;
             }
         }
     }
@@ -232,9 +266,16 @@ impl MemberTask {
     }
 
     /// A member that cannot say what it serves now keeps what it said before.
-    async fn rediscover(&self, client: &Client, cache: &mut DiscoveryCache) {
+    async fn rediscover(&self, client: &Client, cache: &mut DiscoveryCache, told: &watch::Sender<Arc<Discovery>>) {
         match cache.refresh(client, self.timing().discovery_timeout).await {
-            Ok(found) => self.show_with(&self.accessor, |state| state.discovery = Some(found)),
+            Ok(found) => {
+                told.send_if_modified(|known| {
+                    let differs = !Arc::ptr_eq(known, &found);
+                    known.clone_from(&found);
+                    differs
+                });
+                self.show_with(&self.accessor, |state| state.discovery = Some(found));
+            }
             Err(error) => tracing::debug!(cluster = %self.name, %error, "discovery failed; the last one stays"),
         }
     }

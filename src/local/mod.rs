@@ -82,7 +82,7 @@ pub struct LocalArgs {
 pub async fn run(args: LocalArgs) -> anyhow::Result<()> {
     let cancel = stop_on_signal()?;
     let members = members(&args).await?;
-    let server = Server::bind(&args.server).await?;
+    let server = Server::bind(&args.server, false).await?;
     let address = server.address();
     let metrics = Arc::new(Metrics::new());
     let (loader, network) = (Loader::without_control_plane(), Arc::new(Network::default()));
@@ -97,7 +97,7 @@ pub async fn run(args: LocalArgs) -> anyhow::Result<()> {
     let mut tasks = JoinSet::new();
     let ports = CancellationToken::new();
     let telemetry = Telemetry { metrics, readiness: Readiness::new() };
-    tasks.spawn(server.run(catalog_reader, Arc::clone(&clusters), telemetry, ports.clone()));
+    tasks.spawn(server.run(catalog_reader, Arc::clone(&clusters), telemetry, None, ports.clone()));
     let local = Local { names: names(&args), backend: backend(&args), fleet, clusters, changed, publish };
     let (clusters, fleet) = tokio::select! {
         stopped = local.run(&args, address.to_string(), cancel.clone()) => stopped,

@@ -60,7 +60,7 @@ impl Run {
         Self { first: first.min(MAX_POSITION / 2), tag }
     }
 
-    /// The tag of a replica with an ordinal, such as the third Pod of a StatefulSet: `fleetdex-3`. Nothing if its name does not end in one.
+    /// The tag of a replica with an ordinal, such as a Pod of a `StatefulSet`: `fleetdex-3`. Nothing if its name does not end in one.
     pub fn tag_of(replica: &str) -> Option<u8> {
         let (_, ordinal) = replica.rsplit_once('-')?;
         let is_plain = ordinal == "0" || !ordinal.starts_with('0');

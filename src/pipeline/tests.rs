@@ -138,16 +138,16 @@ impl Store for Flaky {
         Ok(Page::default())
     }
 
+    async fn relatives(&self, _: &Relatives) -> Result<Owners, StoreError> {
+        Ok(Owners::default())
+    }
+
     async fn first_page(&self, _: &Query) -> Result<(Page, u64), StoreError> {
         Ok((Page::default(), 1))
     }
 
     async fn changes(&self) -> Result<Arc<Log>, StoreError> {
         Ok(Log::of_a_test())
-    }
-
-    async fn relatives(&self, _: &Relatives) -> Result<Owners, StoreError> {
-        Ok(Owners::default())
     }
 
     async fn aggregate(&self, _: &Query, _: &[GroupKey], _: usize) -> Result<Groups, StoreError> {

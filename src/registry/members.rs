@@ -115,6 +115,7 @@ fn left_out(other: &Member, first: &MemberState) -> MemberState {
         since: first.since,
         connection: None,
         discovery: None,
+        columns: Arc::default(),
         kubernetes_version: None,
         note: None,
     }

@@ -426,7 +426,7 @@ impl<'a> SetHead<'a> {
 }
 
 fn is_path_character(character: char) -> bool {
-    !BLANKS.contains(&character) && !matches!(character, ',' | '=' | '!' | '(' | ')' | '\\')
+    !BLANKS.contains(&character) && !matches!(character, ',' | '=' | '!' | '(' | ')' | '\\' | '<' | '>')
 }
 
 /// The text before the first comma that no backslash protects.

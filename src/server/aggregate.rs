@@ -6,11 +6,12 @@ use serde_json::{Value, json, value::RawValue};
 use tokio::time::timeout;
 
 use super::{
+    representation::{Form, MetaVersion},
     request::{AggregateRequest, GROUPS, VERSION},
     status::ApiError,
     target::{Target, refused},
 };
-use crate::query::{GroupKey, Groups, aggregate::grouped};
+use crate::query::{Group, GroupKey, Groups, aggregate::grouped};
 
 /// How long the store may take for all groups: some dozen pages of the largest answer.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -26,8 +27,11 @@ pub async fn count(target: Target, request: &AggregateRequest) -> Result<Groups,
     Ok(counted.map_err(|_| ApiError::Timeout(TIMEOUT.as_secs()))??)
 }
 
-/// The answer as JSON.
-pub fn answer(groups: &Groups, request: &AggregateRequest) -> Result<Box<RawValue>, ApiError> {
+/// The answer as JSON: an `Aggregate`, or the same as a Table.
+pub fn answer(groups: &Groups, request: &AggregateRequest, form: Form) -> Result<Box<RawValue>, ApiError> {
+    if let Form::Table(version, _) = form {
+        return raw(&table(groups, request, version));
+    }
     let items: Vec<Value> = groups.groups.iter().map(|group| json!({ "values": group.values, "count": group.count })).collect();
     raw(&json!({
         "kind": "Aggregate",
@@ -38,6 +42,29 @@ pub fn answer(groups: &Groups, request: &AggregateRequest) -> Result<Box<RawValu
         "others": groups.others,
         "items": items,
     }))
+}
+
+/// A column for each key, and one for the counts.
+fn table(groups: &Groups, request: &AggregateRequest, version: MetaVersion) -> Value {
+    let column = |name: &str, kind: &str, description: &str| json!({ "name": name, "type": kind, "format": "", "description": description, "priority": 0 });
+    let keys = request.by.iter().map(|key| match key {
+        GroupKey::Cluster => column("Cluster", "string", "The member that holds the objects."),
+        GroupKey::Namespace => column("Namespace", "string", "The namespace of the objects."),
+        GroupKey::Label(label) => column(label, "string", "The value of this label."),
+        GroupKey::Field(path) => column(path.as_str(), "string", "What this field reads."),
+    });
+    let columns: Vec<Value> = keys.chain([column("Count", "integer", "How many objects there are.")]).collect();
+    let row = |group: &Group| {
+        let values = group.values.iter().map(|value| json!(value.as_deref().unwrap_or("<none>")));
+        json!({ "cells": values.chain([json!(group.count)]).collect::<Vec<Value>>() })
+    };
+    json!({
+        "kind": "Table",
+        "apiVersion": version.api_version(),
+        "metadata": {},
+        "columnDefinitions": columns,
+        "rows": groups.groups.iter().map(row).collect::<Vec<Value>>(),
+    })
 }
 
 /// A document that is made here.

@@ -23,7 +23,8 @@ use super::{
 use crate::model::Gvk;
 
 /// The resources of the server's own groups. Most are reached through sub-paths only, and so have no verbs.
-const OWN_RESOURCES: [(&str, &str, &[&str]); 4] = [
+pub(super) const OWN_RESOURCES: [(&str, &str, &[&str]); 5] = [
+    ("aggregate", "Aggregate", &[]),
     ("clusters", "Cluster", &[]),
     ("proxying", "Proxying", &[]),
     ("search", "Search", &[]),

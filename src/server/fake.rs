@@ -116,17 +116,17 @@ impl Store for Prepared {
         self.pages.lock().unwrap().pop_front().unwrap_or_else(|| Ok(Page::default()))
     }
 
+    async fn relatives(&self, asked: &Relatives) -> Result<Owners, StoreError> {
+        self.searched.lock().unwrap().push(asked.clone());
+        Ok(self.relatives.lock().unwrap().pop_front().unwrap_or_default())
+    }
+
     async fn first_page(&self, query: &Query) -> Result<(Page, u64), StoreError> {
         Ok((self.search(query, None).await?, self.log.newest()))
     }
 
     async fn changes(&self) -> Result<Arc<Log>, StoreError> {
         Ok(Arc::clone(&self.log))
-    }
-
-    async fn relatives(&self, asked: &Relatives) -> Result<Owners, StoreError> {
-        self.searched.lock().unwrap().push(asked.clone());
-        Ok(self.relatives.lock().unwrap().pop_front().unwrap_or_default())
     }
 
     async fn aggregate(&self, query: &Query, by: &[GroupKey], top: usize) -> Result<Groups, StoreError> {

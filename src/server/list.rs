@@ -62,10 +62,7 @@ pub async fn answer(target: Target, request: &ListRequest, representation: Repre
         _ => moment::first_page(&*pages.store, &pages.query, &request.follow, PAGE_TIMEOUT).await?,
     };
     let one_page = request.limit.is_some();
-    let mut metadata = json!({ "resourceVersion": version.to_string() });
-    if one_page {
-        add_token(&mut metadata, &first, version, &pages.query, request.options.without_remaining_count);
-    }
+    let mut metadata = page_metadata(&first, version, &pages.query, one_page, request.options.without_remaining_count);
     if !target.as_of.is_empty() {
         metadata["asOf"] = json!(target.as_of);
     }
@@ -98,12 +95,15 @@ fn split_token(token: &str) -> Result<(&str, FleetVersion), ApiError> {
     Ok((text, version.parse().map_err(|_| malformed())?))
 }
 
-fn add_token(metadata: &mut serde_json::Value, page: &Page, version: FleetVersion, query: &Query, without_count: bool) {
-    let Some(cursor) = &page.next else { return };
-    metadata["continue"] = format!("{}.{version}", continue_token::encode(cursor, query)).into();
-    if let Some(remaining) = page.remaining.filter(|_| !without_count) {
-        metadata["remainingItemCount"] = remaining.into();
+fn page_metadata(page: &Page, version: FleetVersion, query: &Query, one_page: bool, without_count: bool) -> serde_json::Value {
+    let mut metadata = json!({ "resourceVersion": version.to_string() });
+    if let Some(cursor) = page.next.as_ref().filter(|_| one_page) {
+        metadata["continue"] = format!("{}.{version}", continue_token::encode(cursor, query)).into();
+        if let Some(remaining) = page.remaining.filter(|_| !without_count) {
+            metadata["remainingItemCount"] = remaining.into();
+        }
     }
+    metadata
 }
 
 struct Pages {

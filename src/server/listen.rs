@@ -1,28 +1,64 @@
-//! Accepts HTTP/1 connections with bounds on what one peer may hold, and stops gracefully.
+//! Accepts HTTP connections with bounds on what one peer may hold, and stops gracefully.
 //!
-//! Every port of the process is served from here. Bounds: connections, size and number of headers, time to send them.
+//! Every port of the process is served from here. Bounds: connections, size and number of headers, time to send them; over HTTP/2 also streams
+//! at a time, streams that are cut off, and what waits to be sent.
 
-use std::{convert::Infallible, net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible,
+    net::{IpAddr, SocketAddr},
+    pin::Pin,
+    sync::Arc,
+    time::Duration,
+};
 
 use axum::{Router, body::Body, extract::Request, response::Response};
-use hyper::{body::Incoming, server::conn::http1, service::service_fn};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper::{
+    body::Incoming,
+    rt::{Read, Write},
+    server::conn::{http1, http2},
+    service::{Service, service_fn},
+};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use rustls::ServerConfig;
 use tokio::{
+    io::{AsyncRead, AsyncWrite, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
     sync::{OwnedSemaphorePermit, Semaphore},
     task::JoinSet,
     time::{sleep, timeout},
 };
+use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 use tracing::{debug, warn};
 
+use super::front::{authenticate::Peer, tls::HTTP_2};
+
 /// Connections at a time. At 64 KiB of buffer each, a full house costs 16 MiB.
 const MAX_CONNECTIONS: usize = 256;
+/// Connections at a time to a port that others than this machine reach. At 60 kB each, a full house costs 120 MB.
+const MAX_SECURED_CONNECTIONS: usize = 2_048;
 /// Bytes of one request's line and headers: a selector of several thousand names still fits.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
+/// The same for HTTP/2.
+const MAX_HEADER_LIST_BYTES: u32 = 64 * 1024;
+/// Requests under way on one HTTP/2 connection: as many as Kubernetes' API server takes.
+const MAX_STREAMS: u32 = 250;
+/// Streams that the peer has cut off before they were looked at; more are a flood, and the connection ends.
+const MAX_RESET_STREAMS: usize = 50;
+/// Streams that were cut off because of the peer's mistakes, likewise.
+const MAX_FAULTY_STREAMS: usize = 100;
+/// Bytes of one stream that wait to be sent.
+const MAX_SEND_BYTES: usize = 64 * 1024;
+/// How often a silent HTTP/2 peer is asked whether it lives, and how long it may take to say so.
+const PING_INTERVAL: Duration = Duration::from_secs(30);
+const PING_TIMEOUT: Duration = Duration::from_secs(20);
 /// How long a peer may take to send the line and headers, an idle kept-alive connection included.
 const HEAD_TIMEOUT: Duration = Duration::from_mins(1);
+/// How long a peer may take until its TLS connection stands.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+/// The first byte of every TLS connection.
+const TLS_HANDSHAKE: u8 = 0x16;
 /// How long answers under way may take once the process stops.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 /// Pause after a failed accept (out of file descriptors), so that it is no busy loop.
@@ -63,10 +99,25 @@ impl Listener {
 
     /// Answers with `router` until cancelled; then lets answers under way end, for at most ten seconds.
     pub async fn serve(self, router: Router, cancel: CancellationToken) {
-        let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        self.serve_all(Way::Plain(router), MAX_CONNECTIONS, cancel).await;
+    }
+
+    /// As [`Self::serve`], but over TLS: `secured` finds the [`Peer`] among the extensions of each request. Whoever speaks plain HTTP from this
+    /// machine is answered by `local`, and nobody else.
+    pub async fn serve_secured(self, secured: Router, local: Router, tls: Arc<ServerConfig>, cancel: CancellationToken) {
+        let way = Way::Secured { secured, local, acceptor: TlsAcceptor::from(tls) };
+        self.serve_all(way, MAX_SECURED_CONNECTIONS, cancel).await;
+    }
+
+    async fn serve_all(self, way: Way, connections_at_a_time: usize, cancel: CancellationToken) {
+        let places = Arc::new(Semaphore::new(connections_at_a_time));
         let mut connections = JoinSet::new();
-        while let Some((stream, place)) = self.next(&places, &mut connections, &cancel).await {
-            connections.spawn(serve_connection(stream, place, router.clone(), cancel.clone()));
+        while let Some(accepted) = self.next(&places, &mut connections, &cancel).await {
+            let (way, cancel) = (way.clone(), cancel.clone());
+            connections.spawn(async move {
+                way.serve(accepted.stream, accepted.peer, cancel).await;
+                drop(accepted.place);
+            });
         }
         drop(self.socket);
         let drained = timeout(DRAIN_TIMEOUT, async { while connections.join_next().await.is_some() {} }).await;
@@ -76,12 +127,7 @@ impl Listener {
     }
 
     /// The next connection and its place; `None` once cancelled. Reaps ended connections meanwhile.
-    async fn next(
-        &self,
-        places: &Arc<Semaphore>,
-        connections: &mut JoinSet<()>,
-        cancel: &CancellationToken,
-    ) -> Option<(TcpStream, OwnedSemaphorePermit)> {
+    async fn next(&self, places: &Arc<Semaphore>, connections: &mut JoinSet<()>, cancel: &CancellationToken) -> Option<Accepted> {
         loop {
             let accepted = tokio::select! {
                 () = cancel.cancelled() => return None,
@@ -99,38 +145,147 @@ impl Listener {
     }
 
     /// Waits for a place first, so that waiting peers queue in the kernel and not in our memory.
-    async fn accept(&self, places: &Arc<Semaphore>) -> std::io::Result<(TcpStream, OwnedSemaphorePermit)> {
+    async fn accept(&self, places: &Arc<Semaphore>) -> std::io::Result<Accepted> {
         let place = Arc::clone(places).acquire_owned().await.map_err(std::io::Error::other)?;
-        let (stream, _peer) = self.socket.accept().await?;
+        let (stream, peer) = self.socket.accept().await?;
         // Else the second part of an answer waits for the first one's acknowledgement, which the peer may put off for 40 ms.
         stream.set_nodelay(true)?;
-        Ok((stream, place))
+        Ok(Accepted { stream, peer: peer.ip(), place })
     }
 }
 
-async fn serve_connection(stream: TcpStream, place: OwnedSemaphorePermit, router: Router, cancel: CancellationToken) {
-    let service = service_fn(|request: hyper::Request<Incoming>| answer(router.clone(), request.map(Body::new)));
+/// A connection, and the place that it takes.
+struct Accepted {
+    stream: TcpStream,
+    peer: IpAddr,
+    place: OwnedSemaphorePermit,
+}
+
+/// How the connections of one port are served.
+#[derive(Clone)]
+enum Way {
+    Plain(Router),
+    Secured { secured: Router, local: Router, acceptor: TlsAcceptor },
+}
+
+impl Way {
+    async fn serve(self, stream: TcpStream, peer: IpAddr, cancel: CancellationToken) {
+        let (secured, local, acceptor) = match self {
+            Self::Plain(router) => return serve_http_1(stream, router, None, cancel).await,
+            Self::Secured { secured, local, acceptor } => (secured, local, acceptor),
+        };
+        match timeout(HANDSHAKE_TIMEOUT, speaks_tls(&stream)).await {
+            Ok(Ok(true)) => {}
+            Ok(Ok(false)) if peer.to_canonical().is_loopback() => return serve_http_1(stream, local, None, cancel).await,
+            Ok(Ok(false)) => return say_that_it_is_tls(stream).await,
+            Ok(Err(_)) | Err(_) => return,
+        }
+        match timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await {
+            Ok(Ok(stream)) => serve_tls(stream, secured, cancel).await,
+            Ok(Err(error)) => debug!(%error, "no TLS connection was made"),
+            Err(_) => debug!("no TLS connection was made in time"),
+        }
+    }
+}
+
+async fn speaks_tls(stream: &TcpStream) -> std::io::Result<bool> {
+    let mut first = [0];
+    let length = stream.peek(&mut first).await?;
+    Ok(length == 1 && first[0] == TLS_HANDSHAKE)
+}
+
+async fn say_that_it_is_tls(mut stream: TcpStream) {
+    let answer = b"HTTP/1.0 400 Bad Request\r\ncontent-type: text/plain\r\n\r\nthis port speaks HTTPS\n";
+    // Whether it is heard makes no difference.
+    let _heard = timeout(HANDSHAKE_TIMEOUT, stream.write_all(answer)).await;
+}
+
+async fn serve_tls(stream: TlsStream<TcpStream>, router: Router, cancel: CancellationToken) {
+    let (_, session) = stream.get_ref();
+    let certificates = session.peer_certificates().unwrap_or_default();
+    let peer = Peer::new(certificates.iter().map(|certificate| certificate.clone().into_owned()).collect());
+    if session.alpn_protocol() == Some(HTTP_2) {
+        serve_http_2(stream, router, peer, cancel).await;
+    } else {
+        serve_http_1(stream, router, Some(peer), cancel).await;
+    }
+}
+
+async fn serve_http_1<S>(stream: S, router: Router, peer: Option<Arc<Peer>>, cancel: CancellationToken)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let service = service_fn(|request| answer(router.clone(), request, peer.clone()));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)
         .max_buf_size(MAX_HEAD_BYTES)
         .serve_connection(TokioIo::new(stream), service)
         .with_upgrades();
+    drive(connection, cancel).await;
+}
+
+async fn serve_http_2(stream: TlsStream<TcpStream>, router: Router, peer: Arc<Peer>, cancel: CancellationToken) {
+    let service = service_fn(|request| answer(router.clone(), request, Some(Arc::clone(&peer))));
+    let connection = http2::Builder::new(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(MAX_STREAMS)
+        .max_header_list_size(MAX_HEADER_LIST_BYTES)
+        .max_pending_accept_reset_streams(MAX_RESET_STREAMS)
+        .max_local_error_reset_streams(MAX_FAULTY_STREAMS)
+        .max_send_buf_size(MAX_SEND_BYTES)
+        .keep_alive_interval(PING_INTERVAL)
+        .keep_alive_timeout(PING_TIMEOUT)
+        .serve_connection(TokioIo::new(stream), service);
+    drive(connection, cancel).await;
+}
+
+/// What connections of both versions of HTTP can do.
+trait Connection: Future<Output = hyper::Result<()>> {
+    /// Takes no more requests, and ends when those under way are answered.
+    fn finish(self: Pin<&mut Self>);
+}
+
+impl<I, S> Connection for http1::UpgradeableConnection<I, S>
+where
+    S: Service<hyper::Request<Incoming>, Response = Response, Error = Infallible>,
+    I: Read + Write + Unpin + Send + 'static,
+{
+    fn finish(self: Pin<&mut Self>) {
+        self.graceful_shutdown();
+    }
+}
+
+impl<I, S> Connection for http2::Connection<I, S, TokioExecutor>
+where
+    S: Service<hyper::Request<Incoming>, Response = Response, Error = Infallible>,
+    S::Future: Send + 'static,
+    I: Read + Write + Unpin,
+{
+    fn finish(self: Pin<&mut Self>) {
+        self.graceful_shutdown();
+    }
+}
+
+async fn drive(connection: impl Connection, cancel: CancellationToken) {
     let mut connection = std::pin::pin!(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
         () = cancel.cancelled() => {
-            connection.as_mut().graceful_shutdown();
+            connection.as_mut().finish();
             connection.await
         }
     };
     if let Err(error) = ended {
         debug!(%error, "connection ended with an error");
     }
-    drop(place);
 }
 
-async fn answer(router: Router, request: Request) -> Result<Response, Infallible> {
+async fn answer(router: Router, request: hyper::Request<Incoming>, peer: Option<Arc<Peer>>) -> Result<Response, Infallible> {
+    let mut request: Request = request.map(Body::new);
+    if let Some(peer) = peer {
+        request.extensions_mut().insert(peer);
+    }
     router.oneshot(request).await
 }
 

@@ -1,10 +1,10 @@
 //! The query API: Kubernetes list requests over the whole fleet, answered from the stores; and verification of what is in them.
 //!
 //! A request passes through pure steps, each its own module: [`request`] reads path and query, [`target`] finds the store in the
-//! [`catalog`], [`status`] tells failures. [`list`] streams the answer, [`serve`] holds it together behind the token of
-//! [`auth`] on the port of [`listen`].
+//! [`catalog`], [`status`] tells failures. [`list`] streams the answer, [`serve`] holds it together on the port of [`listen`].
 //!
-//! Only loopback addresses are served: whoever can read the token file may read everything.
+//! Who asks and what they may is decided in [`front`], by what the control plane says; [`permission`] restricts answers to it. Without the front
+//! only loopback addresses are served, behind the token of [`auth`]: whoever can read the token file may read everything.
 
 pub mod aggregate;
 pub mod auth;
@@ -16,12 +16,15 @@ pub mod discovery;
 mod etag;
 pub mod explain;
 pub mod follow;
+pub mod front;
 pub mod list;
 pub mod listen;
 pub mod moment;
 pub mod options;
+pub mod own;
 pub mod owners;
 pub mod percent;
+pub mod permission;
 pub mod proxying;
 pub mod report;
 pub mod representation;

@@ -41,6 +41,8 @@ pub enum ApiRequest {
     Version,
     /// What the server itself serves.
     Own(OwnDiscovery),
+    /// What the schemas of the server's own groups are.
+    OpenApi(OpenApi),
     /// Objects.
     List(Box<ListRequest>),
     /// How many objects there are.
@@ -55,7 +57,7 @@ impl ApiRequest {
         match self {
             // It repairs what it finds.
             Self::Verify(_) => "POST",
-            Self::Version | Self::Own(_) | Self::List(_) | Self::Aggregate(_) => "GET",
+            Self::Version | Self::Own(_) | Self::OpenApi(_) | Self::List(_) | Self::Aggregate(_) => "GET",
         }
     }
 }
@@ -69,6 +71,17 @@ pub enum OwnDiscovery {
     Group(&'static str),
     /// `/apis/<group>/v1alpha1`
     Resources(&'static str),
+}
+
+/// `OpenAPI` documents of the server's own groups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenApi {
+    /// `/openapi/v2`
+    V2,
+    /// `/openapi/v3`
+    Index,
+    /// `/openapi/v3/apis/<group>/v1alpha1`
+    V3(&'static str),
 }
 
 /// Discovery of what is registered, below `proxying/karmada/proxy`.
@@ -114,10 +127,10 @@ pub struct ListRequest {
     pub store: Option<StoreName>,
     /// The kind of store that the path names.
     pub engine: Option<Engine>,
-    /// From which version on, and whether changes follow.
-    pub follow: Follow,
     /// What goes beyond Kubernetes.
     pub options: Options,
+    /// From which version on, and whether changes follow.
+    pub follow: Follow,
     /// Whether objects have the fleet's resource version in place of their member's: below `proxying/`.
     pub rewrites_version: bool,
 }
@@ -172,6 +185,9 @@ pub fn parse(path: &str, query: Option<&str>) -> Result<ApiRequest, ApiError> {
     let no_such_path = || ApiError::NoSuchPath { path: path.to_owned() };
     let request = match segments.as_slice() {
         ["version"] => ApiRequest::Version,
+        ["openapi", "v2"] => ApiRequest::OpenApi(OpenApi::V2),
+        ["openapi", "v3"] => ApiRequest::OpenApi(OpenApi::Index),
+        ["openapi", "v3", "apis", group, VERSION] => ApiRequest::OpenApi(OpenApi::V3(own_group(group).ok_or_else(no_such_path)?)),
         ["apis"] => ApiRequest::Own(OwnDiscovery::Groups),
         ["apis", group] => ApiRequest::Own(OwnDiscovery::Group(own_group(group).ok_or_else(no_such_path)?)),
         ["apis", group, VERSION] => ApiRequest::Own(OwnDiscovery::Resources(own_group(group).ok_or_else(no_such_path)?)),
@@ -182,6 +198,8 @@ pub fn parse(path: &str, query: Option<&str>) -> Result<ApiRequest, ApiError> {
         ApiRequest::List(list) => Ok(ApiRequest::List(Box::new(list.with(parameters)?))),
         ApiRequest::Aggregate(counts) => Ok(ApiRequest::Aggregate(Box::new(counts.with(parameters)?))),
         ApiRequest::Verify(_) => clusters_to_verify(&parameters).map(ApiRequest::Verify),
+        // Clients bring what they found in the index, such as a hash.
+        ApiRequest::OpenApi(_) => Ok(request),
         discovery => {
             refuse_parameters(&parameters)?;
             Ok(discovery)
@@ -193,8 +211,8 @@ fn own_group(group: &str) -> Option<&'static str> {
     GROUPS.into_iter().find(|own| *own == group)
 }
 
-/// Empty segments are refused: they are a variable that a script forgot to set.
-fn path_segments(path: &str) -> Result<Vec<String>, ApiError> {
+/// The decoded segments of a path. Empty ones are refused: they are a variable that a script forgot to set.
+pub(super) fn path_segments(path: &str) -> Result<Vec<String>, ApiError> {
     let mut segments = Vec::new();
     for segment in path.trim_matches('/').split('/') {
         let decoded = decode_segment(segment).map_err(|error| ApiError::bad_request(format!("path: {error}")))?;
@@ -286,15 +304,16 @@ impl ListRequest {
     /// What a watch cannot do.
     fn check_watch(&self) -> Result<(), ApiError> {
         let Options { order_by, owner, explain, .. } = &self.options;
-        let problem = match self.follow.watch {
-            false => return Ok(()),
-            true if !owner.names.is_empty() => "parameter ownerName: owners are looked up once, so a watch cannot follow them",
-            true if !owner.uids.is_empty() => "parameter ownerUID: owners are looked up once, so a watch cannot follow them",
-            true if !order_by.is_empty() => "parameter orderBy: a watch tells changes in the order in which they come",
-            true if *explain => "parameter explain: only lists and counts are explained",
-            true => return Ok(()),
-        };
-        Err(ApiError::bad_request(problem))
+        let problems = [
+            (!owner.names.is_empty(), "parameter ownerName: owners are looked up once, so a watch cannot follow them"),
+            (!owner.uids.is_empty(), "parameter ownerUID: owners are looked up once, so a watch cannot follow them"),
+            (!order_by.is_empty(), "parameter orderBy: a watch tells changes in the order in which they come"),
+            (*explain, "parameter explain: only lists and counts are explained"),
+        ];
+        match problems.into_iter().find(|(is_asked, _)| *is_asked && self.follow.watch) {
+            None => Ok(()),
+            Some((_, problem)) => Err(ApiError::bad_request(problem)),
+        }
     }
 
     fn set(&mut self, key: &str, value: &str) -> Result<(), ApiError> {
@@ -488,6 +507,14 @@ impl NativePath {
                 return Err(ApiError::bad_request(problem));
             }
         };
+        // As an API server has it: no object can have such a name.
+        for segment in namespace.into_iter().chain(name.as_deref()) {
+            if matches!(segment, "." | "..") || segment.contains(['/', '%']) {
+                return Err(ApiError::bad_request(format!(
+                    "path: {segment:?} is no name: it is '.' or '..', or has a '/' or a '%'"
+                )));
+            }
+        }
         let parsed_namespace = namespace.map(str::parse).transpose();
         Ok(Self {
             group: group.to_owned(),

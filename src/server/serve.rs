@@ -1,4 +1,4 @@
-//! The query API on a loopback address.
+//! The query API: finds out who asks, what they want and may, and has it answered.
 
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Instant};
 
@@ -23,20 +23,27 @@ use super::{
     compression::{self, Compressible},
     discovery,
     etag::{self, Known},
-    explain, list,
+    explain,
+    front::{
+        Entrance, Front,
+        attributes::Attributes,
+        identity::{IdentityHeaders, impersonates},
+        limits::{LimitArgs, Limits},
+    },
+    list,
     listen::{ListenError, Listener},
-    owners,
+    own, owners,
+    permission::permission,
     proxying::{self, Members},
     representation::{Endpoint, Form, MetaVersion, Representation},
-    request::{self, AggregateRequest, ApiRequest, ListRequest},
+    request::{self, AggregateRequest, ApiRequest, ListRequest, OwnDiscovery, path_segments},
     status::{ApiError, RETRY_AFTER_SECONDS},
-    target::target,
+    target::{Target, target},
     verify,
     watching::{self, Lasting},
 };
 use crate::{
     cluster::Clusters,
-    query::Permitted,
     telemetry::{Metrics, Readiness, admin},
 };
 
@@ -49,20 +56,26 @@ pub const DEFAULT_ADDRESS: &str = "127.0.0.1:8443";
 /// The flags of the query API.
 #[derive(Args, Clone, Debug)]
 pub struct ServerArgs {
-    /// Where the query API is served: a loopback address (port 0: a free port).
+    /// Where the query API is served (port 0: a free port): a loopback address, unless it is served over TLS.
     #[arg(long, env = "FLEETDEX_API_ADDRESS", default_value = DEFAULT_ADDRESS)]
     pub api_address: SocketAddr,
 
     /// Where the token is written that requests have to carry.
     #[arg(long, env = TOKEN_FILE_VARIABLE, default_value_os_t = default_token_file())]
     pub token_file: PathBuf,
+
+    /// What it takes on at a time.
+    #[command(flatten)]
+    pub limits: LimitArgs,
 }
 
 /// The query API could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
     /// Without authentication of clients nobody from outside may ask.
-    #[error("{ADDRESS_FLAG} {0} is no loopback address, and this server knows no other clients; use 127.0.0.1 or [::1]")]
+    #[error(
+        "{ADDRESS_FLAG} {0} is no loopback address, and without --api-service or --tls-cert-file this server knows no other clients; use 127.0.0.1 or [::1]"
+    )]
     NotLoopback(SocketAddr),
     /// The port is not to be had.
     #[error(transparent)]
@@ -77,17 +90,18 @@ pub enum ServerError {
 pub struct Server {
     listener: Listener,
     token_file: TokenFile,
+    limits: Limits,
 }
 
 impl Server {
-    /// Opens the port, then writes the token file: whoever finds the file finds the server.
-    pub async fn bind(args: &ServerArgs) -> Result<Self, ServerError> {
-        if !args.api_address.ip().to_canonical().is_loopback() {
+    /// Opens the port, then writes the token file: whoever finds the file finds the server. `serves_others`: not only this machine.
+    pub async fn bind(args: &ServerArgs, serves_others: bool) -> Result<Self, ServerError> {
+        if !serves_others && !args.api_address.ip().to_canonical().is_loopback() {
             return Err(ServerError::NotLoopback(args.api_address));
         }
         let listener = Listener::bind(args.api_address, ADDRESS_FLAG).await?;
         let token_file = TokenFile::create(&args.token_file)?;
-        Ok(Self { listener, token_file })
+        Ok(Self { listener, token_file, limits: Limits::new(&args.limits) })
     }
 
     /// Where it listens.
@@ -95,21 +109,41 @@ impl Server {
         self.listener.address()
     }
 
-    /// Answers until cancelled, then removes the token file.
+    /// Answers until cancelled, then removes the token file. Without an entrance only the holder of the token is answered; with one, that
+    /// caller still is, over plain HTTP from this machine.
     pub async fn run(
         self,
         catalog: watch::Receiver<Arc<Catalog>>,
         clusters: Arc<Clusters>,
         telemetry: Telemetry,
+        entrance: Option<Entrance>,
         cancel: CancellationToken,
     ) {
         let Telemetry { metrics, readiness } = telemetry;
+        let gate = Gate::Token(self.token_file.verifier());
         let members = Arc::new(Members::new(clusters, cancel.clone()));
-        let api = Api { catalog, metrics, verifier: self.token_file.verifier(), members: Arc::clone(&members) };
-        tracing::info!(address = %self.address(), token_file = %self.token_file.path().display(), "serving the query API");
-        self.listener.serve(router(api, readiness), cancel).await;
+        let local = Api { catalog, metrics, gate, limits: self.limits, members: Arc::clone(&members) };
+        let (address, token_file) = (self.listener.address(), self.token_file.path().display());
+        tracing::info!(%address, %token_file, secured = entrance.is_some(), "serving the query API");
+        match entrance {
+            None => self.listener.serve(router(local, readiness), cancel).await,
+            Some(Entrance { front, tls }) => {
+                let secured = Api { gate: Gate::Front(front), ..local.clone() };
+                let (secured, local) = (router(secured, readiness.clone()), router(local, readiness));
+                self.listener.serve_secured(secured, local, tls, cancel).await;
+            }
+        }
         members.stopped().await;
     }
+}
+
+/// Who is let in.
+#[derive(Clone, Debug)]
+pub enum Gate {
+    /// The holder of the token, who may everything.
+    Token(TokenVerifier),
+    /// Whom the control plane knows, to what they may.
+    Front(Front),
 }
 
 /// What the server tells about itself.
@@ -129,7 +163,9 @@ pub struct Api {
     /// Where answers are counted.
     pub metrics: Arc<Metrics>,
     /// Who may ask.
-    pub verifier: TokenVerifier,
+    pub gate: Gate,
+    /// What is taken on at a time.
+    pub limits: Limits,
     /// Where requests about single objects go on to.
     pub members: Arc<Members>,
 }
@@ -165,13 +201,33 @@ fn unless_known(known: &Known, mut response: Response) -> Response {
     response
 }
 
-/// Finds out who asks; what proves it goes no further.
+/// Finds out who asks and whether they may; what proves it goes no further.
 async fn admit(api: &Api, mut request: Request) -> Result<Response, ApiError> {
-    let authorization = request.headers_mut().remove(header::AUTHORIZATION);
-    if !api.verifier.accepts(authorization.as_ref().and_then(|value| value.to_str().ok())) {
-        return Err(ApiError::Unauthorized);
+    let impersonates = impersonates(request.headers());
+    let caller = match &api.gate {
+        Gate::Token(verifier) => token_holder(verifier, &mut request)?,
+        Gate::Front(front) => front.caller(&mut request).await?,
+    };
+    if impersonates {
+        return Err(ApiError::bad_request("this server impersonates nobody; ask by way of the control plane"));
     }
-    answer(api, &Caller::local(), request).await
+    let (place, request) = api.limits.admit(request)?;
+    place.hold(checked(api, &caller, request)).await
+}
+
+async fn checked(api: &Api, caller: &Caller, request: Request) -> Result<Response, ApiError> {
+    if let Gate::Front(front) = &api.gate {
+        let attributes = Attributes::of(request.method(), &path_segments(request.uri().path())?);
+        front.authorizer().check(caller, &attributes).await?;
+    }
+    answer(api, caller, request).await
+}
+
+fn token_holder(verifier: &TokenVerifier, request: &mut Request) -> Result<Caller, ApiError> {
+    let authorization = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let is_holder = verifier.accepts(authorization);
+    IdentityHeaders::default().remove_from(request.headers_mut());
+    if is_holder { Ok(Caller::local()) } else { Err(ApiError::Unauthorized) }
 }
 
 /// Answers one request of somebody who is known. The whole request arrives here, with its body and the means to upgrade the connection.
@@ -189,18 +245,20 @@ async fn answer(api: &Api, caller: &Caller, request: Request) -> Result<Response
     let catalog = Arc::clone(&api.catalog.borrow());
     match wanted {
         ApiRequest::Version => document(&discovery::version()?, represented(&request, Endpoint::Document)?),
+        ApiRequest::Own(OwnDiscovery::Groups) if wants_aggregated(&request) => Ok(aggregated_discovery()),
         ApiRequest::Own(which) => document(&discovery::own(&which)?, represented(&request, Endpoint::Document)?),
+        ApiRequest::OpenApi(which) => document(&own::open_api(which)?, represented(&request, Endpoint::Document)?),
         ApiRequest::List(list) if list.follow.watch => {
             let representation = represented(&request, Endpoint::Watch)?;
-            answer_watch(api, &catalog, &list, representation).await
+            answer_watch(api, caller, &catalog, &list, representation).await
         }
         ApiRequest::List(list) => {
             let representation = represented(&request, Endpoint::List)?;
-            answer_list(&catalog, &list, representation).await
+            answer_list(api, caller, &catalog, &list, representation).await
         }
         ApiRequest::Aggregate(counts) => {
-            let representation = represented(&request, Endpoint::Document)?;
-            answer_counts(&catalog, &counts, representation).await
+            let representation = represented(&request, Endpoint::Counts)?;
+            answer_counts(api, caller, &catalog, &counts, representation).await
         }
         ApiRequest::Verify(clusters) => Ok(json(StatusCode::OK, verify::answer(&catalog, &clusters)?)),
     }
@@ -211,13 +269,13 @@ fn represented(request: &Request, endpoint: Endpoint) -> Result<Representation, 
 }
 
 pub(super) async fn answer_list(
+    api: &Api,
+    caller: &Caller,
     catalog: &Catalog,
     wanted: &ListRequest,
     mut representation: Representation,
 ) -> Result<Response, ApiError> {
-    let mut found = target(catalog, wanted, Permitted::Everything)?;
-    owners::resolve(&mut found, &wanted.options.owner).await?;
-    let warnings = found.warnings.clone();
+    let (found, warnings) = permitted_target(api, caller, catalog, wanted).await?;
     if wanted.options.explain {
         let explained = explain::list(&found, wanted).await?;
         return Ok(with_warnings(document(&explained, representation)?, &warnings));
@@ -229,18 +287,32 @@ pub(super) async fn answer_list(
 }
 
 async fn answer_counts(
+    api: &Api,
+    caller: &Caller,
     catalog: &Catalog,
     wanted: &AggregateRequest,
     representation: Representation,
 ) -> Result<Response, ApiError> {
-    let mut found = target(catalog, &wanted.list, Permitted::Everything)?;
-    owners::resolve(&mut found, &wanted.list.options.owner).await?;
-    let warnings = found.warnings.clone();
+    let (found, warnings) = permitted_target(api, caller, catalog, &wanted.list).await?;
     let answer = match wanted.list.options.explain {
         true => explain::counts(&found, wanted).await?,
-        false => aggregate::answer(&aggregate::count(found, wanted).await?, wanted)?,
+        false => aggregate::answer(&aggregate::count(found, wanted).await?, wanted, representation.form)?,
     };
     Ok(with_warnings(document(&answer, representation)?, &warnings))
+}
+
+/// Which store answers a caller, restricted to what that caller may see, and what the caller should know about it.
+pub(super) async fn permitted_target(
+    api: &Api,
+    caller: &Caller,
+    catalog: &Catalog,
+    wanted: &ListRequest,
+) -> Result<(Target, Vec<String>), ApiError> {
+    let permission = permission(&api.gate, caller, catalog, wanted).await?;
+    let mut found = target(catalog, wanted, permission.permitted)?;
+    owners::resolve(&mut found, &wanted.options.owner).await?;
+    let warnings = permission.warnings.iter().chain(&found.warnings).cloned().collect();
+    Ok((found, warnings))
 }
 
 pub(super) fn with_warnings(mut response: Response, warnings: &[String]) -> Response {
@@ -252,15 +324,15 @@ pub(super) fn with_warnings(mut response: Response, warnings: &[String]) -> Resp
 
 pub(super) async fn answer_watch(
     api: &Api,
+    caller: &Caller,
     catalog: &Catalog,
     wanted: &ListRequest,
     mut representation: Representation,
 ) -> Result<Response, ApiError> {
-    let found = target(catalog, wanted, Permitted::Everything)?;
+    let (found, warnings) = permitted_target(api, caller, catalog, wanted).await?;
     if wanted.options.only_metadata && representation.form == Form::Whole {
         representation.form = Form::Metadata(MetaVersion::V1);
     }
-    let warnings = found.warnings.clone();
     let lasting = if wanted.rewrites_version { Lasting::Long } else { Lasting::Short };
     let body = watching::answer(found, wanted, representation, lasting, api.catalog.clone()).await?;
     Ok(with_warnings(json(StatusCode::OK, body), &warnings))
@@ -271,6 +343,18 @@ fn warning(text: &str) -> Option<HeaderValue> {
     let plain = |letter: char| if letter.is_ascii_graphic() || letter == ' ' { letter } else { '?' };
     let quoted = text.chars().map(plain).collect::<String>().replace('\\', r"\\").replace('"', r#"\""#);
     HeaderValue::from_str(&format!("299 - \"{quoted}\"")).ok()
+}
+
+fn wants_aggregated(request: &Request) -> bool {
+    let ranges = request.headers().get_all(header::ACCEPT).iter().map(|value| value.to_str().unwrap_or_default());
+    own::wants_aggregated(&ranges.collect::<Vec<_>>().join(","))
+}
+
+fn aggregated_discovery() -> Response {
+    let mut response = json(StatusCode::OK, Body::from(own::aggregated().to_string()));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(own::AGGREGATED_TYPE));
+    response.headers_mut().insert(header::VARY, HeaderValue::from_static("accept"));
+    response
 }
 
 /// A document that is no object, as the client wants to read it.
@@ -296,9 +380,9 @@ fn refusal(error: &ApiError) -> Response {
     let body = serde_json::to_vec(&error.status()).unwrap_or_default();
     let mut response = json(code, Body::from(body));
     let (name, value) = match error {
-        ApiError::Unauthorized => (header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer")),
+        ApiError::Unauthorized | ApiError::Unauthenticated => (header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer")),
         ApiError::MethodNotAllowed { allowed, .. } => (header::ALLOW, HeaderValue::from_static(allowed)),
-        ApiError::Busy(_) => (header::RETRY_AFTER, HeaderValue::from(RETRY_AFTER_SECONDS)),
+        ApiError::Busy(_) | ApiError::TooManyRequests => (header::RETRY_AFTER, HeaderValue::from(RETRY_AFTER_SECONDS)),
         _ => return response,
     };
     response.headers_mut().insert(name, value);

@@ -18,6 +18,21 @@ pub enum ApiError {
     /// No token, or not ours.
     #[error("Unauthorized: send the server's token as `Authorization: Bearer <token>`")]
     Unauthorized,
+    /// Nobody that the server knows.
+    #[error("Unauthorized")]
+    Unauthenticated,
+    /// Somebody who may not do it.
+    #[error("{}", .0.message)]
+    Forbidden(Box<Forbidden>),
+    /// More requests than the server takes at a time.
+    #[error("the server has too many requests under way; try again")]
+    TooManyRequests,
+    /// A body that is too long.
+    #[error("the body of the request is longer than {0} bytes")]
+    TooLarge(usize),
+    /// The answer took too long.
+    #[error("the request took longer than {0} s; ask for less, or try again")]
+    RequestTimeout(u64),
     /// The path leads nowhere in this API.
     #[error("the server has nothing at {path}")]
     NoSuchPath {
@@ -79,9 +94,6 @@ pub enum ApiError {
     /// A body that is not understood as it is encoded.
     #[error("{0}")]
     UnsupportedMediaType(String),
-    /// A body, or an answer, that is larger than it may be.
-    #[error("{0}")]
-    TooLarge(String),
     /// A member did not answer in time.
     #[error("cluster {cluster} did not answer within {seconds} s; whether a write was carried out is not known")]
     MemberTimeout {
@@ -127,6 +139,25 @@ pub enum ApiError {
     Internal(String),
 }
 
+/// What may not be done, and by whom.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Forbidden {
+    /// API group; empty for the core group.
+    pub group: String,
+    /// Plural; empty for a path that is no resource.
+    pub resource: String,
+    /// The object, if one was named.
+    pub name: String,
+    /// The whole sentence.
+    pub message: String,
+}
+
+impl From<Forbidden> for ApiError {
+    fn from(forbidden: Forbidden) -> Self {
+        Self::Forbidden(Box::new(forbidden))
+    }
+}
+
 impl ApiError {
     /// A request of which one part is not understood.
     pub fn bad_request(message: impl Into<String>) -> Self {
@@ -154,7 +185,8 @@ impl ApiError {
     fn code_and_reason(&self) -> (u16, &'static str) {
         match self {
             Self::BadRequest(_) => (400, "BadRequest"),
-            Self::Unauthorized => (401, "Unauthorized"),
+            Self::Unauthorized | Self::Unauthenticated => (401, "Unauthorized"),
+            Self::Forbidden(_) => (403, "Forbidden"),
             Self::NoSuchPath { .. } | Self::NotRegistered { .. } | Self::NoSuchCluster(_) | Self::NoSuchObject { .. } => {
                 (404, "NotFound")
             }
@@ -164,10 +196,10 @@ impl ApiError {
             Self::Expired | Self::PermissionChanged | Self::VersionExpired(_) => (410, "Expired"),
             Self::TooLarge(_) => (413, "RequestEntityTooLarge"),
             Self::UnsupportedMediaType(_) => (415, "UnsupportedMediaType"),
-            Self::Busy(_) => (429, "TooManyRequests"),
+            Self::Busy(_) | Self::TooManyRequests => (429, "TooManyRequests"),
             Self::Internal(_) => (500, "InternalError"),
             Self::Unavailable(_) => (503, "ServiceUnavailable"),
-            Self::Timeout(_) | Self::MemberTimeout { .. } | Self::VersionNotReached => (504, "Timeout"),
+            Self::Timeout(_) | Self::RequestTimeout(_) | Self::MemberTimeout { .. } | Self::VersionNotReached => (504, "Timeout"),
         }
     }
 
@@ -199,7 +231,15 @@ impl ApiError {
                 retry_after_seconds: Some(RETRY_AFTER_SECONDS),
                 ..StatusDetails::default()
             }),
-            Self::Busy(_) => Some(StatusDetails { retry_after_seconds: Some(RETRY_AFTER_SECONDS), ..StatusDetails::default() }),
+            Self::Forbidden(forbidden) => Some(StatusDetails {
+                group: Some(forbidden.group.clone()).filter(|name| !name.is_empty()),
+                kind: Some(forbidden.resource.clone()).filter(|name| !name.is_empty()),
+                name: Some(forbidden.name.clone()).filter(|name| !name.is_empty()),
+                ..StatusDetails::default()
+            }),
+            Self::Busy(_) | Self::TooManyRequests => {
+                Some(StatusDetails { retry_after_seconds: Some(RETRY_AFTER_SECONDS), ..StatusDetails::default() })
+            }
             _ => None,
         }
     }

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     model::{ClusterName, Gvk, PrinterColumn, StoreName},
-    query::{Ordered, Permitted, Query, QueryError, ResourceName, Selectable, Sort, SortKey, UnsupportedField, dsl},
+    query::{InCluster, Ordered, Permitted, Query, QueryError, ResourceName, Selectable, Sort, SortKey, UnsupportedField, dsl},
     store::Store,
 };
 
@@ -92,6 +92,11 @@ pub fn target(catalog: &Catalog, request: &ListRequest, permitted: Permitted) ->
     query.check().map_err(|error| refused("fieldSelector", &error, store_name))?;
     // What is too large for OpenSearch is refused whichever store answers: a question should not depend on where it is kept.
     dsl::query_clause(&query).map_err(|error| ApiError::bad_request(error.to_string()))?;
+    let is_asked = |name: &ClusterName| request.clusters.is_empty() || request.clusters.contains(name);
+    // Of clusters that the caller may not see nothing is told either.
+    let answers = |name: &ClusterName| is_asked(name) && query.permitted.in_cluster(name) != InCluster::Nothing;
+    let as_of = as_of(catalog, holding, answers);
+    let warnings = warnings(catalog, registered, request, holding, answers);
     Ok(Target {
         store: Arc::clone(store),
         store_name: store_name.clone(),
@@ -99,8 +104,8 @@ pub fn target(catalog: &Catalog, request: &ListRequest, permitted: Permitted) ->
         query,
         kind: Gvk::new(&native.group, &native.version, &registered.kind),
         columns: registered.columns(&native.version),
-        as_of: as_of(catalog, request, holding),
-        warnings: warnings(catalog, registered, request, holding),
+        as_of,
+        warnings,
     })
 }
 
@@ -198,7 +203,7 @@ fn check_cluster(catalog: &Catalog, registered: &Registered, cluster: Option<&Cl
 }
 
 /// The clusters that hold the resource, of those that were asked for.
-fn asked_clusters(registered: &Registered, request: &ListRequest) -> BTreeSet<ClusterName> {
+pub(super) fn asked_clusters(registered: &Registered, request: &ListRequest) -> BTreeSet<ClusterName> {
     let held = holdings(registered, request).flat_map(|(_, holding)| &holding.clusters);
     held.filter(|name| request.clusters.is_empty() || request.clusters.contains(name)).cloned().collect()
 }
@@ -237,11 +242,16 @@ fn choose<'r>(
 }
 
 /// Objects keep the `apiVersion` that their cluster serves: one sentence for each version other than the one asked for.
-fn other_versions(registered: &Registered, request: &ListRequest, holding: &Holding) -> Vec<String> {
+fn other_versions(
+    registered: &Registered,
+    request: &ListRequest,
+    holding: &Holding,
+    answers: impl Fn(&ClusterName) -> bool,
+) -> Vec<String> {
     let asked = &request.native.version;
     let mut sentences = Vec::new();
     for (version, clusters) in holding.versions.iter().filter(|(version, _)| ***version != **asked) {
-        let names = clusters.iter().filter(|name| request.clusters.is_empty() || request.clusters.contains(name));
+        let names = clusters.iter().filter(|name| answers(name));
         let names: Vec<&str> = names.map(ClusterName::as_str).collect();
         let shown = names.iter().take(MAX_NAMES).copied().collect::<Vec<_>>().join(", ");
         let whose = match names.len() {
@@ -255,19 +265,24 @@ fn other_versions(registered: &Registered, request: &ListRequest, holding: &Hold
     sentences
 }
 
-fn as_of(catalog: &Catalog, request: &ListRequest, holding: &Holding) -> BTreeMap<ClusterName, Timestamp> {
-    let answering = holding.clusters.iter().filter(|name| request.clusters.is_empty() || request.clusters.contains(name));
+fn as_of(catalog: &Catalog, holding: &Holding, answers: impl Fn(&ClusterName) -> bool) -> BTreeMap<ClusterName, Timestamp> {
+    let answering = holding.clusters.iter().filter(|name| answers(name));
     answering.filter_map(|name| Some((name.clone(), catalog.stale_since(name)?))).take(MAX_AS_OF).collect()
 }
 
-fn warnings(catalog: &Catalog, registered: &Registered, request: &ListRequest, holding: &Holding) -> Vec<String> {
-    let mut warnings = other_versions(registered, request, holding);
+fn warnings(
+    catalog: &Catalog,
+    registered: &Registered,
+    request: &ListRequest,
+    holding: &Holding,
+    answers: impl Fn(&ClusterName) -> bool + Copy,
+) -> Vec<String> {
+    let mut warnings = other_versions(registered, request, holding, answers);
     let missing = request.clusters.iter().filter(|name| !holding.clusters.contains(*name));
     for name in missing {
         warnings.push(format!("no ResourceRegistry selects {} of cluster {name}", qualified(&registered.name)));
     }
-    let answering = holding.clusters.iter().filter(|name| request.clusters.is_empty() || request.clusters.contains(name));
-    for name in answering {
+    for name in holding.clusters.iter().filter(|name| answers(name)) {
         if let Some(since) = catalog.stale(name) {
             warnings.push(format!("cluster {name} is {since}"));
         }

@@ -17,9 +17,10 @@ use super::{
     auth::TokenVerifier,
     catalog::Catalog,
     fake::{self, Prepared, add, catalog, cluster, cursor, page, pods, store},
+    front::limits::{LimitArgs, Limits},
     proxying::Members,
     report::Line,
-    serve::{Api, router},
+    serve::{Api, Gate, router},
     verify::Followed,
 };
 use crate::{
@@ -35,7 +36,9 @@ const SEARCH: &str = "/apis/search.fleetdex.io/v1alpha1/search";
 fn app(catalog: Catalog) -> Router {
     let (_sender, receiver) = watch::channel(Arc::new(catalog));
     let members = Arc::new(Members::new(fake::no_clusters(), CancellationToken::new()));
-    let api = Api { catalog: receiver, metrics: Arc::new(Metrics::new()), verifier: TokenVerifier::new("secret"), members };
+    let gate = Gate::Token(TokenVerifier::new("secret"));
+    let limits = Limits::new(&LimitArgs::default());
+    let api = Api { catalog: receiver, metrics: Arc::new(Metrics::new()), gate, limits, members };
     router(api, Readiness::new())
 }
 
@@ -257,7 +260,25 @@ async fn hostile_input_is_refused_with_what_and_where() {
         let message = refusal(&app, &path).await;
         messages.push(if message.len() > 190 { format!("{}…", &message[..190]) } else { message });
     }
-    insta::assert_snapshot!(messages.join("\n"), @"");
+    insta::assert_snapshot!(messages.join("\n"), @r#"
+    400 BadRequest: the query asks for 10002 requirements, and at most 1024 are possible; ask in several queries
+    400 BadRequest: parameter labelSelector: "{\"match_all\":{}}=a": at character 1: label key "{\"match_all\":{}}" is invalid: must consist of letters, digits, '-', '_' or '.', and start and en…
+    400 BadRequest: parameter labelSelector: "search.labels:a=b": at character 1: label key "search.labels:a" is invalid: must consist of letters, digits, '-', '_' or '.', and start and end with…
+    400 BadRequest: parameter labelSelector: "a.*=b": at character 1: label key "a.*" is invalid: must consist of letters, digits, '-', '_' or '.', and start and end with a letter or digit
+    400 BadRequest: parameter fieldSelector: field "status.phase" holds no numbers, and '>', '>=', '<' and '<=' compare numbers and quantities
+    400 BadRequest: parameter fieldSelector: field label not supported: _source; these are: metadata.name, metadata.namespace, spec.host, spec.hostNetwork, spec.nodeName, spec.restartPolicy, spe…
+    400 BadRequest: parameter limit: "18446744073709551616" is no whole number from 0 up
+    400 BadRequest: parameter continue: the continue token is malformed; start the list again without it
+    400 BadRequest: parameter continue: the continue token belongs to another query; send the parameters of the first page with it, or start again without it
+    400 BadRequest: query: "%35%" has a '%' that two hexadecimal digits do not follow
+    400 BadRequest: parameter "limit" is given twice
+    400 BadRequest: parameter "lImit" is unknown; known are labelSelector, fieldSelector, limit, continue, clusters, namespaces, names, store, orderBy, ownerUID, ownerName, ownerGR, ownerSeniori…
+    400 BadRequest: path: "../kube-system" is no name: it is '.' or '..', or has a '/' or a '%'
+    400 BadRequest: path: ".." is no name: it is '.' or '..', or has a '/' or a '%'
+    400 BadRequest: path "/apis/search.fleetdex.io/v1alpha1/search/api/v1/pods/../secrets": subresource "secrets" is not in the index, only objects are
+    400 BadRequest: path: "%ff%fe" does not decode to UTF-8
+    400 BadRequest: path "/apis/search.fleetdex.io/v1alpha1/search/api/v1//pods" has an empty segment
+    "#);
     // A huge limit that is a number is lowered, as a page of a real API server may be shorter than asked for.
     assert_eq!(fetch(&app, &pods("limit=18446744073709551615")).await.0, 200);
 }
@@ -272,6 +293,14 @@ async fn counts_are_an_aggregate_of_groups() {
     let (code, answer) = fetch(&app, &format!("{counts}/api/v1/pods?by=cluster,label:app&top=2&labelSelector=a")).await;
     assert_eq!(code, 200);
     insta::assert_snapshot!(answer, @r#"{"kind":"Aggregate","apiVersion":"search.fleetdex.io/v1alpha1","metadata":{},"by":["cluster","label:app"],"total":6,"others":2,"items":[{"values":["member1","web"],"count":3},{"values":["member2",null],"count":1}]}"#);
+    let table = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
+    let uri = format!("{counts}/api/v1/pods?by=cluster,label:app");
+    let request = Request::get(uri).header("authorization", "Bearer secret").header("accept", table).body(Body::empty());
+    let shown = body(send(&app, request.unwrap()).await).await;
+    let columns: Vec<&str> = shown["columnDefinitions"].as_array().unwrap().iter().filter_map(|c| c["name"].as_str()).collect();
+    assert_eq!((&shown["kind"], columns), (&json!("Table"), vec!["Cluster", "app", "Count"]));
+    assert_eq!(shown["rows"][1]["cells"], json!(["member2", "<none>", 1]));
+    main.counted.lock().unwrap().pop();
     let asked = vec![GroupKey::Cluster, GroupKey::Label("app".to_owned())];
     assert_eq!(*main.counted.lock().unwrap(), [(asked, 2)]);
     assert_eq!(main.asked()[0].0.labels.to_string(), "a");
@@ -635,8 +664,16 @@ async fn the_servers_own_groups_are_discoverable() {
     insta::assert_snapshot!(documents.join("\n"), @r#"
     {"apiVersion":"v1","kind":"APIGroupList","groups":[{"apiVersion":"v1","kind":"APIGroup","name":"search.fleetdex.io","preferredVersion":{"groupVersion":"search.fleetdex.io/v1alpha1","version":"v1alpha1"},"versions":[{"groupVersion":"search.fleetdex.io/v1alpha1","version":"v1alpha1"}]},{"apiVersion":"v1","kind":"APIGroup","name":"search.karmada.io","preferredVersion":{"groupVersion":"search.karmada.io/v1alpha1","version":"v1alpha1"},"versions":[{"groupVersion":"search.karmada.io/v1alpha1","version":"v1alpha1"}]}]}
     {"apiVersion":"v1","kind":"APIGroup","name":"search.karmada.io","preferredVersion":{"groupVersion":"search.karmada.io/v1alpha1","version":"v1alpha1"},"versions":[{"groupVersion":"search.karmada.io/v1alpha1","version":"v1alpha1"}]}
-    {"apiVersion":"v1","kind":"APIResourceList","groupVersion":"search.fleetdex.io/v1alpha1","resources":[{"kind":"Cluster","name":"clusters","namespaced":false,"singularName":"cluster","verbs":[]},{"kind":"Proxying","name":"proxying","namespaced":false,"singularName":"proxying","verbs":[]},{"kind":"Search","name":"search","namespaced":false,"singularName":"search","verbs":[]},{"kind":"Verification","name":"verify","namespaced":false,"singularName":"verification","verbs":["create"]}]}
+    {"apiVersion":"v1","kind":"APIResourceList","groupVersion":"search.fleetdex.io/v1alpha1","resources":[{"kind":"Aggregate","name":"aggregate","namespaced":false,"singularName":"aggregate","verbs":[]},{"kind":"Cluster","name":"clusters","namespaced":false,"singularName":"cluster","verbs":[]},{"kind":"Proxying","name":"proxying","namespaced":false,"singularName":"proxying","verbs":[]},{"kind":"Search","name":"search","namespaced":false,"singularName":"search","verbs":[]},{"kind":"Verification","name":"verify","namespaced":false,"singularName":"verification","verbs":["create"]}]}
     "#);
+    let mut wanting = get("/apis");
+    wanting.headers_mut().insert("accept", super::own::AGGREGATED_TYPE.parse().unwrap());
+    let together = send(&app, wanting).await;
+    assert_eq!(together.headers()["content-type"], super::own::AGGREGATED_TYPE);
+    assert_eq!(body(together).await["kind"], "APIGroupDiscoveryList");
+    for path in ["/openapi/v2", "/openapi/v3", "/openapi/v3/apis/search.fleetdex.io/v1alpha1?hash=a"] {
+        assert_eq!(fetch(&app, path).await.0, 200, "{path}");
+    }
     let (_, version) = fetch(&app, "/version").await;
     assert_eq!(version["gitVersion"], concat!("v", env!("CARGO_PKG_VERSION")));
 }

@@ -151,15 +151,15 @@ pub trait Store: Send + Sync {
     /// Answers one page of a query; `from` is the cursor of the page before.
     async fn search(&self, query: &Query, from: Option<&Cursor>) -> Result<Page, StoreError>;
 
+    /// Finds objects of any kind by what owner searches go by; refused if they are more than
+    /// [`MAX_OWNERS`](crate::query::owners::MAX_OWNERS).
+    async fn relatives(&self, asked: &Relatives) -> Result<Owners, StoreError>;
+
     /// The first page of an answer, and the number of the last change that it is sure to show: a watch from there misses nothing.
     async fn first_page(&self, query: &Query) -> Result<(Page, u64), StoreError>;
 
     /// The log of the changes of its answers, kept from now on at the latest, and as long as somebody asks for it now and then.
     async fn changes(&self) -> Result<Arc<Log>, StoreError>;
-
-    /// Finds objects of any kind by what owner searches go by; refused if they are more than
-    /// [`MAX_OWNERS`](crate::query::owners::MAX_OWNERS).
-    async fn relatives(&self, asked: &Relatives) -> Result<Owners, StoreError>;
 
     /// Counts the objects of a query in groups, exactly. `top`: how many of the largest groups are told.
     async fn aggregate(&self, query: &Query, by: &[GroupKey], top: usize) -> Result<Groups, StoreError>;

@@ -31,9 +31,10 @@ pub fn router(metrics: Arc<Metrics>, readiness: Readiness) -> Router {
     Router::new().route("/metrics", get(async move || encode(&metrics))).merge(health(readiness))
 }
 
-/// `/healthz` and `/readyz`, which stand on every port.
+/// `/healthz`, `/livez` and `/readyz`, which stand on every port.
 pub fn health(readiness: Readiness) -> Router {
-    Router::new().route("/healthz", get(async || "ok")).route("/readyz", get(async move || report(&readiness)))
+    let alive = || get(async || "ok");
+    Router::new().route("/healthz", alive()).route("/livez", alive()).route("/readyz", get(async move || report(&readiness)))
 }
 
 fn encode(metrics: &Metrics) -> Response {

@@ -1,20 +1,19 @@
-use std::{fs, sync::Arc};
+use std::fs;
 
 use clap::Parser;
+use jiff::Timestamp;
 use serde_json::{json, value::to_raw_value};
-use tokio::sync::watch;
-use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::{
-    model::CLUSTER_ANNOTATION,
+    cli::fake::{Running, hit, two_pods},
     query::{Hit, Page},
     server::{
-        Catalog, Server, ServerArgs, ServerError, Telemetry,
-        fake::{Prepared, catalog, cluster, cursor, no_clusters},
+        Server, ServerArgs, ServerError,
+        fake::{Prepared, catalog, cluster, cursor},
+        front::limits::LimitArgs,
     },
     store::StoreError,
-    telemetry::{Metrics, Readiness},
 };
 
 #[derive(Parser)]
@@ -23,72 +22,12 @@ struct Command {
     args: Args,
 }
 
-/// A real server on a free port, over prepared pages.
-struct Running {
-    store: Arc<Prepared>,
-    folder: tempfile::TempDir,
-    server: String,
-    cancel: CancellationToken,
-    task: tokio::task::JoinHandle<()>,
-}
-
 impl Running {
-    async fn with(pages: Vec<Result<Page, StoreError>>) -> Self {
-        let store = Prepared::with(pages);
-        Self::over(catalog(store.clone()), store).await
-    }
-
-    async fn over(catalog: Catalog, store: Arc<Prepared>) -> Self {
-        // The HTTP client wants a provider even though nothing here is encrypted; another test may have been first.
-        let _first = rustls::crypto::aws_lc_rs::default_provider().install_default();
-        let folder = tempfile::tempdir().unwrap();
-        let args = ServerArgs { api_address: "127.0.0.1:0".parse().unwrap(), token_file: folder.path().join("fleetdex/token") };
-        let server = Server::bind(&args).await.unwrap();
-        let address = format!("http://{}", server.address());
-        let (_sender, reader) = watch::channel(Arc::new(catalog));
-        let telemetry = Telemetry { metrics: Arc::new(Metrics::new()), readiness: Readiness::new() };
-        let cancel = CancellationToken::new();
-        let task = tokio::spawn(server.run(reader, no_clusters(), telemetry, cancel.clone()));
-        Self { store, folder, server: address, cancel, task }
-    }
-
     /// Whether all was found, standard output and standard error.
     async fn get(&self, line: &[&str]) -> (bool, String, String) {
-        let token_file = self.folder.path().join("fleetdex/token");
-        let mut words = vec!["get", "--server", &self.server, "--token-file", token_file.to_str().unwrap()];
-        words.extend(line);
-        let args = Command::parse_from(words).args;
-        let (mut out, mut err) = (Vec::new(), Vec::new());
-        let found = match get(&args, "2026-02-03T10:00:00Z".parse().unwrap(), &mut out, &mut err).await {
-            Ok(found) => found,
-            Err(error) => {
-                writeln!(err, "{}", explanation(&error)).unwrap();
-                false
-            }
-        };
-        (found, String::from_utf8(out).unwrap(), String::from_utf8(err).unwrap())
+        let args = Command::parse_from(self.words("get", line)).args;
+        self.run(async |console: &mut Console<'_>| get(&args, console).await).await
     }
-}
-
-fn hit(cluster_name: &str, namespace: &str, name: &str) -> Hit {
-    let object = json!({
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {
-            "name": name,
-            "namespace": namespace,
-            "creationTimestamp": "2026-02-03T09:59:00Z",
-            "annotations": { CLUSTER_ANNOTATION: cluster_name, "note": "yes" },
-        },
-        "spec": { "nodeName": "n1", "containers": [{ "name": "a" }] },
-        "status": { "phase": "Pending" },
-    });
-    Hit { cluster: cluster(cluster_name), object: to_raw_value(&object).unwrap() }
-}
-
-fn two_pods() -> Page {
-    let items = vec![hit("member1", "default", "web-1"), hit("member2", "kube-system", "dns")];
-    Page { items, next: None, remaining: None }
 }
 
 #[test]
@@ -128,9 +67,6 @@ async fn json_and_yaml_are_lists_of_whole_objects() {
     let (_, yaml, _) = running.get(&["pods", "-o", "yaml"]).await;
     insta::assert_snapshot!(yaml, @r#"
     apiVersion: v1
-    kind: List
-    metadata:
-      resourceVersion: ""
     items:
     - apiVersion: v1
       kind: Pod
@@ -147,6 +83,9 @@ async fn json_and_yaml_are_lists_of_whole_objects() {
         - name: a
       status:
         phase: Pending
+    kind: List
+    metadata:
+      resourceVersion: ""
     "#);
     let read_back: serde_json::Value = serde_saphyr::from_str(&yaml).unwrap();
     assert_eq!(read_back, list);
@@ -281,14 +220,14 @@ async fn refusals_and_warnings_go_to_standard_error() {
 #[tokio::test]
 async fn a_server_that_is_gone_leaves_no_token_and_an_error_that_helps() {
     let running = Running::with(vec![]).await;
-    let token_file = running.folder.path().join("fleetdex/token");
+    let token_file = running.token_file();
     let token = fs::read_to_string(&token_file).unwrap();
     fs::write(&token_file, "wrong").unwrap();
     let (_, _, refused) = running.get(&["pods"]).await;
     assert!(refused.starts_with("Error from server (Unauthorized)"), "{refused}");
     fs::write(&token_file, token).unwrap();
     running.cancel.cancel();
-    while !running.task.is_finished() {
+    while running.is_running() {
         tokio::task::yield_now().await;
     }
     let (_, _, without_token) = running.get(&["pods"]).await;
@@ -302,10 +241,112 @@ async fn a_server_that_is_gone_leaves_no_token_and_an_error_that_helps() {
 async fn only_loopback_addresses_are_served() {
     let folder = tempfile::tempdir().unwrap();
     for address in ["0.0.0.0:0", "192.0.2.1:0", "[::]:0"] {
-        let args = ServerArgs { api_address: address.parse().unwrap(), token_file: folder.path().join("token") };
-        let error = Server::bind(&args).await.unwrap_err();
+        let args = ServerArgs {
+            api_address: address.parse().unwrap(),
+            token_file: folder.path().join("token"),
+            limits: LimitArgs::default(),
+        };
+        let error = Server::bind(&args, false).await.unwrap_err();
         assert!(matches!(error, ServerError::NotLoopback(_)), "{error}");
         assert!(error.to_string().contains("--api-address"));
     }
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn labels_titles_and_order_are_shown_as_kubectl_shows_them() {
+    let labelled = |name: &str, labels: serde_json::Value, created: &str| {
+        let object = json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": { "name": name, "namespace": "default", "labels": labels, "creationTimestamp": created,
+                          "annotations": { crate::model::CLUSTER_ANNOTATION: "member1" } },
+            "spec": { "containers": [{ "name": "a" }] }, "status": { "phase": "Pending" }, "data": { "a": "b" },
+        });
+        Hit { cluster: cluster("member1"), object: to_raw_value(&object).unwrap() }
+    };
+    let page = || {
+        let items = vec![
+            labelled("web-10", json!({ "app.kubernetes.io/name": "web", "tier": "front" }), "2026-01-01T00:00:00Z"),
+            labelled("web-9", json!({}), "2025-01-01T00:00:00Z"),
+        ];
+        Ok(Page { items, next: None, remaining: None })
+    };
+    let running = Running::with(vec![page(), page(), page(), page()]).await;
+    let columns = "custom-columns=NAME:.metadata.name,TIER:.metadata.labels.tier,DATA:.data";
+    let (_, custom, err) = running.get(&["po", "-o", columns, "--sort-by", "metadata.name"]).await;
+    insta::assert_snapshot!(custom, @r"
+    NAME     TIER     DATA
+    web-9    <none>   map[a:b]
+    web-10   front    map[a:b]
+    ");
+    assert_eq!(err, "");
+    let (_, bare, _) = running.get(&["po", "-o", columns, "--no-headers", "--sort-by={.metadata.creationTimestamp}"]).await;
+    assert_eq!(bare, "web-9    <none>   map[a:b]\nweb-10   front    map[a:b]\n");
+    let (_, table, _) =
+        running.get(&["po", "-L", "app.kubernetes.io/name,tier", "--show-labels", "--sort-by=.metadata.name"]).await;
+    let shown: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(shown[0], ["CLUSTER", "NAME", "READY", "STATUS", "RESTARTS", "AGE", "NAME", "TIER", "LABELS"]);
+    assert_eq!([shown[1][1], shown[1][6], shown[1][8]], ["web-9", "<none>", "<none>"]);
+    assert_eq!([shown[2][1], shown[2][6], shown[2][8]], ["web-10", "web", "app.kubernetes.io/name=web,tier=front"]);
+}
+
+#[tokio::test]
+async fn templates_are_given_the_whole_list_or_the_one_object() {
+    let one = || Ok(Page { items: vec![hit("member1", "default", "web-1")], next: None, remaining: None });
+    let running = Running::with(vec![Ok(two_pods()), one(), one(), Ok(Page::default())]).await;
+    let template = "jsonpath={range .items[*]}{.metadata.name}{\"\\n\"}{end}";
+    assert_eq!(running.get(&["pods", "-A", "-o", template]).await.1, "web-1\ndns\n");
+    let named = ["pod/web-1", "--cluster", "member1", "-o", "jsonpath={.metadata.name}"];
+    assert_eq!(running.get(&named).await.1, "web-1");
+    let (_, json_text, _) = running.get(&["pod/web-1", "--cluster", "member1", "-o", "json"]).await;
+    assert!(json_text.starts_with("{\n    \"apiVersion\": \"v1\",\n    \"kind\": \"Pod\","), "{json_text}");
+    assert_eq!(
+        running.get(&named).await,
+        (false, String::new(), "Error from server (NotFound): pods \"web-1\" not found\n".to_owned())
+    );
+}
+
+#[tokio::test]
+async fn lists_are_laid_out_as_kubectls() {
+    let running = Running::with(vec![Ok(two_pods()), Ok(Page::default())]).await;
+    let (_, text, _) = running.get(&["pods", "-A", "-o", "json"]).await;
+    assert!(
+        text.starts_with("{\n    \"apiVersion\": \"v1\",\n    \"items\": [\n        {\n            \"apiVersion\": \"v1\","),
+        "{text}"
+    );
+    assert!(text.ends_with(
+        "\n        }\n    ],\n    \"kind\": \"List\",\n    \"metadata\": {\n        \"resourceVersion\": \"\"\n    }\n}\n"
+    ));
+    let (_, empty, _) = running.get(&["pods", "-A", "-o", "json"]).await;
+    let list: serde_json::Value = serde_json::from_str(&empty).unwrap();
+    assert_eq!(list, json!({ "apiVersion": "v1", "items": [], "kind": "List", "metadata": { "resourceVersion": "" } }));
+}
+
+#[tokio::test]
+async fn several_resources_come_one_after_the_other() {
+    let running = Running::with(vec![Ok(two_pods()), Ok(two_pods())]).await;
+    let (_, tables, err) = running.get(&["pods,deploy", "-A"]).await;
+    let tables: Vec<&str> = tables.split("\n\n").collect();
+    assert!(tables[0].contains("member1   default       pod/web-1 "), "{tables:?}{err}");
+    assert!(tables[1].contains("deployment.apps/web-1 "), "{tables:?}");
+    let (found, _, mixed) = running.get(&["pods/a", "b"]).await;
+    assert!(!found && mixed.contains("TYPE/NAME"), "{mixed}");
+}
+
+#[tokio::test]
+async fn what_may_be_missing_is_no_error() {
+    let running = Running::with(vec![]).await;
+    for line in [["pod/gone", "--ignore-not-found"].as_slice(), &["pods", "gone", "--ignore-not-found", "-o", "json"]] {
+        assert_eq!(running.get(line).await, (true, String::new(), String::new()), "{line:?}");
+    }
+}
+
+#[tokio::test]
+async fn chunks_are_as_large_as_asked_for() {
+    let running = Running::with(vec![]).await;
+    for size in ["0", "7"] {
+        running.get(&["pods", "--chunk-size", size]).await;
+    }
+    let limits: Vec<usize> = running.store.asked().into_iter().map(|(query, _)| query.limit).collect();
+    assert_eq!(limits, [crate::server::target::PAGE, 7]);
 }

@@ -9,6 +9,7 @@ use crate::{
     server::{
         Catalog, Followed, Server, ServerArgs, Telemetry,
         fake::{no_clusters, store},
+        front::limits::LimitArgs,
     },
     sync::audit::fake::World,
     telemetry::{Metrics, Readiness},
@@ -108,8 +109,9 @@ async fn a_running_server_is_asked_and_what_it_refuses_is_told() {
     let _first = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let folder = tempfile::tempdir().unwrap();
     let token_file = folder.path().join("token");
-    let args = ServerArgs { api_address: "127.0.0.1:0".parse().unwrap(), token_file: token_file.clone() };
-    let server = Server::bind(&args).await.unwrap();
+    let args =
+        ServerArgs { api_address: "127.0.0.1:0".parse().unwrap(), token_file: token_file.clone(), limits: LimitArgs::default() };
+    let server = Server::bind(&args, false).await.unwrap();
     let (address, token_file) = (format!("http://{}", server.address()), token_file.display().to_string());
     let world = World::new("member1").await;
     world.has(&[("a", 3)]);
@@ -120,7 +122,7 @@ async fn a_running_server_is_asked_and_what_it_refuses_is_told() {
     let (catalogs, reader) = watch::channel(Arc::new(catalog));
     let telemetry = Telemetry { metrics: Arc::new(Metrics::new()), readiness: Readiness::new() };
     let cancel = CancellationToken::new();
-    let task = tokio::spawn(server.run(reader, no_clusters(), telemetry, cancel.clone()));
+    let task = tokio::spawn(server.run(reader, no_clusters(), telemetry, None, cancel.clone()));
 
     let (code, table, err) = run_against(&address, &token_file, &["--cluster", "member1"]).await;
     assert_eq!((code, err.as_str()), (0, ""));

@@ -120,6 +120,7 @@ mod tests {
             since: Timestamp::now(),
             connection,
             discovery: None,
+            columns: Arc::default(),
             kubernetes_version: None,
             note: None,
         };

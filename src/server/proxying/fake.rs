@@ -23,7 +23,14 @@ use crate::{
         source::{Loader, contexts, read_kubeconfig},
     },
     query::Hit,
-    server::{Caller, Catalog, auth::TokenVerifier, fake::cluster, listen::Listener, serve::Api, status::ApiError},
+    server::{
+        Caller, Catalog,
+        auth::TokenVerifier,
+        fake::cluster,
+        listen::Listener,
+        serve::{Api, Gate},
+        status::ApiError,
+    },
     telemetry::Metrics,
 };
 
@@ -86,7 +93,8 @@ impl Fleet {
         Api {
             catalog,
             metrics: Arc::new(Metrics::new()),
-            verifier: TokenVerifier::new("secret"),
+            gate: Gate::Token(TokenVerifier::new("secret")),
+            limits: Limits::new(&LimitArgs::default()),
             members: Arc::new(Members::new(Arc::clone(&self.clusters), self.cancel.clone())),
         }
     }

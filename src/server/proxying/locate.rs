@@ -8,9 +8,11 @@ use super::{
     super::{
         catalog::{Catalog, Registered},
         request::{ListRequest, NativePath},
+        serve,
         status::ApiError,
         target::{Target, target},
     },
+    Scope,
     request::ResourceInfo,
 };
 use crate::{
@@ -29,12 +31,14 @@ pub fn registered<'c>(catalog: &'c Catalog, info: &ResourceInfo) -> Option<&'c R
     catalog.find(&ResourceName::new(&info.group, &info.plural))
 }
 
-/// The objects of the name that `info` has, each of another cluster, of the clusters that were chosen or of all if none was.
-pub async fn locate(catalog: &Catalog, info: &ResourceInfo, chosen: &[ClusterName]) -> Result<Vec<Hit>, ApiError> {
-    let stores = registered(catalog, info).map(|registered| registered.holdings.keys().cloned().collect::<Vec<_>>());
+/// The objects of the name that `info` has and that the caller may see, each of another cluster, of the clusters that were chosen or of all
+/// if none was.
+pub(super) async fn locate(scope: &Scope<'_>, info: &ResourceInfo, chosen: &[ClusterName]) -> Result<Vec<Hit>, ApiError> {
+    let stores = registered(scope.catalog, info).map(|registered| registered.holdings.keys().cloned().collect::<Vec<_>>());
     let mut found: Vec<Hit> = Vec::new();
     for store in stores.unwrap_or_default() {
-        let wanted = target(catalog, &ListRequest { store: Some(store), ..question(info, chosen) }, Permitted::Everything)?;
+        let question = ListRequest { store: Some(store), ..question(info, chosen) };
+        let (wanted, _) = serve::permitted_target(scope.api, scope.caller, scope.catalog, &question).await?;
         if wanted.nothing_to_ask {
             continue;
         }

@@ -34,11 +34,12 @@ use self::{
 use super::{
     caller::Caller,
     catalog::{Catalog, qualified},
+    front::limits::MAX_BODY_BYTES,
     moment,
     percent::decode_query,
     representation::{Endpoint, Form, Representation},
     request::list_of_fleet,
-    serve::{self, Api},
+    serve::{self, Api, Gate},
     status::ApiError,
     target::Target,
 };
@@ -51,8 +52,6 @@ use crate::{
     query::{Hit, Query, ResourceName},
 };
 
-/// The largest body that an apiserver takes.
-const MAX_BODY: usize = 3 << 20;
 /// Parameters of lists over the fleet, which mean nothing to a member.
 const OF_LISTS: [&str; 11] = [
     "namespaces",
@@ -116,6 +115,15 @@ impl Scope<'_> {
         &self.api.members
     }
 
+    /// Whether the caller may ask these clusters at all; what there, they decide themselves.
+    async fn check_clusters(&self, clusters: &[ClusterName]) -> Result<(), ApiError> {
+        let Gate::Front(front) = &self.api.gate else { return Ok(()) };
+        for cluster in clusters {
+            front.authorizer().check_cluster(self.caller, cluster).await?;
+        }
+        Ok(())
+    }
+
     async fn resource(&self, cluster: Option<ClusterName>, info: &ResourceInfo, request: Request) -> Result<Response, ApiError> {
         if matches!(info.verb, Verb::List | Verb::Watch) {
             let query = request.uri().query();
@@ -123,12 +131,13 @@ impl Scope<'_> {
             let endpoint = if list.follow.watch { Endpoint::Watch } else { Endpoint::List };
             let representation = Representation::negotiate(endpoint, request.headers(), query)?;
             if list.follow.watch {
-                return serve::answer_watch(self.api, self.catalog, &list, representation).await;
+                return serve::answer_watch(self.api, self.caller, self.catalog, &list, representation).await;
             }
-            return serve::answer_list(self.catalog, &list, representation).await;
+            return serve::answer_list(self.api, self.caller, self.catalog, &list, representation).await;
         }
         let (chosen, query) = chosen(cluster, info, request.uri().query())?;
         let target = locate::check(self.catalog, info, &chosen)?;
+        self.check_clusters(&chosen).await?;
         let onward = Onward { scope: self, info, target, query };
         match (info.verb, chosen.as_slice()) {
             (Verb::DeleteCollection, _) => Err(ApiError::NotServed(format!(
@@ -178,7 +187,7 @@ struct Onward<'o> {
 impl Onward<'_> {
     /// Sends the request to the one cluster that has the object.
     async fn to_holder(&self, chosen: &[ClusterName], request: Request) -> Result<Response, ApiError> {
-        let found = locate::locate(self.scope.catalog, self.info, chosen).await?;
+        let found = locate::locate(self.scope, self.info, chosen).await?;
         let (group, plural) = (self.info.group.clone(), self.info.plural.clone());
         let name = self.info.name.clone().unwrap_or_default();
         match (found.as_slice(), chosen) {
@@ -203,9 +212,7 @@ impl Onward<'_> {
             return Ok(forwarder.session(&to, request).await?);
         }
         let (head, body) = request.into_parts();
-        let body = axum::body::to_bytes(body, MAX_BODY).await;
-        let body =
-            body.map_err(|error| ApiError::TooLarge(format!("the body is cut short, or over {MAX_BODY} bytes: {error}")))?;
+        let body = axum::body::to_bytes(body, MAX_BODY_BYTES).await.map_err(|_| ApiError::TooLarge(MAX_BODY_BYTES))?;
         if let Manner::Stream { endless } = manner {
             let accept = head.headers.get(header::ACCEPT).cloned().unwrap_or(HeaderValue::from_static("*/*"));
             let headers = headers::to_member(&head.headers, &accept);

@@ -191,7 +191,7 @@ async fn what_is_written_back_is_what_the_member_knows_and_answers_pass_with_the
     let marked = body.replace("fleetdex.io/resource-version", "fleetdex.io/redacted");
     let refused = refusal(&api, &format!("PUT {POD}"), &[], &marked).await;
     assert!(refused.starts_with("409 Operation cannot be fulfilled on pods \"p\": the object carries"), "{refused}");
-    let large = "x".repeat(super::MAX_BODY + 1);
+    let large = "x".repeat(super::MAX_BODY_BYTES + 1);
     assert_eq!(refusal(&api, &format!("PUT {POD}"), &[], &large).await.split(' ').next(), Some("413"));
     assert_eq!(fleet.seen().len(), 1);
 }

@@ -32,6 +32,8 @@ pub enum Endpoint {
     Object,
     /// A list of objects.
     List,
+    /// Counts, which a Table can show, too.
+    Counts,
     /// A stream of events.
     Watch,
 }
@@ -158,7 +160,7 @@ fn choose(endpoint: Endpoint, header: &str) -> Option<Representation> {
 fn encodings(endpoint: Endpoint) -> &'static [Encoding] {
     match endpoint {
         Endpoint::Watch => &[Encoding::Json],
-        Endpoint::Document | Endpoint::Object | Endpoint::List => &[Encoding::Json, Encoding::Yaml],
+        Endpoint::Document | Endpoint::Object | Endpoint::List | Endpoint::Counts => &[Encoding::Json, Encoding::Yaml],
     }
 }
 

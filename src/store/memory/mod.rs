@@ -329,17 +329,17 @@ impl Store for Memory {
         self.list(query, from).await.map(|(page, _)| page)
     }
 
+    async fn relatives(&self, asked: &Relatives) -> Result<Owners, StoreError> {
+        let (shared, asked) = (Arc::clone(&self.shared), asked.clone());
+        blocking(move || shared.relatives(&asked)).await?.map_err(|error| StoreError::Invalid(error.to_string()))
+    }
+
     async fn first_page(&self, query: &Query) -> Result<(Page, u64), StoreError> {
         self.list(query, None).await
     }
 
     async fn changes(&self) -> Result<Arc<Log>, StoreError> {
         Ok(Arc::clone(&self.shared.log))
-    }
-
-    async fn relatives(&self, asked: &Relatives) -> Result<Owners, StoreError> {
-        let (shared, asked) = (Arc::clone(&self.shared), asked.clone());
-        blocking(move || shared.relatives(&asked)).await?.map_err(|error| StoreError::Invalid(error.to_string()))
     }
 
     async fn aggregate(&self, query: &Query, by: &[GroupKey], top: usize) -> Result<Groups, StoreError> {

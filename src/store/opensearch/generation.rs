@@ -252,6 +252,11 @@ impl Engine {
         swap.settled().await;
         // What is not refreshed yet would not be told.
         self.refresh_index(index).await?;
+        if let Some(old) = old
+            && self.refresh_index(&old.index).await.is_err()
+        {
+            swap.give_up();
+        }
         self.tell_difference(&mut swap, old.map(|old| &old.index), Some(index)).await;
         self.swap_aliases(generation, &earlier).await?;
         swap.finish();

@@ -18,7 +18,7 @@ use std::{
 
 use tokio::{
     sync::watch,
-    time::{Instant, interval, timeout},
+    time::{Instant, interval, timeout, timeout_at},
 };
 use tokio_util::task::AbortOnDropHandle;
 
@@ -42,7 +42,7 @@ const LOG: Bounds = Bounds { changes: 65_536, bytes: 16 << 20, owns_documents: t
 const INTEREST: Duration = Duration::from_mins(10);
 /// How often what was written is made visible.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
-/// How long a question waits for a log that begins. Mostly one bulk request and one refresh; after it the answer has a version that nobody can
+/// How long questions wait for a log that begins. Mostly one bulk request and one refresh; after it the answer has a version that nobody can
 /// watch from.
 const WAKING_PATIENCE: Duration = Duration::from_secs(2);
 /// How long after a write of which nobody knows whether it was applied the log does not begin: by then it is, or has been tried again.
@@ -81,6 +81,8 @@ struct Shared {
 #[derive(Debug)]
 struct State {
     used: Instant,
+    /// When the log was begun.
+    begun: Instant,
     packing: Arc<Packing>,
     /// The write aliases of the generations that queries are answered from.
     live: BTreeMap<ClusterName, IndexName>,
@@ -99,6 +101,7 @@ impl Feed {
     pub fn new(sequence: Sequence) -> Self {
         let state = State {
             used: Instant::now(),
+            begun: Instant::now(),
             packing: Arc::default(),
             live: BTreeMap::new(),
             joining: BTreeMap::new(),
@@ -133,18 +136,21 @@ impl Feed {
     /// Sees to it that the log is kept; whether answers have versions to watch from.
     async fn wake(&self) -> bool {
         let mut phase = self.0.phase.subscribe();
-        {
+        let patience = {
             let mut state = self.0.lock();
             state.used = Instant::now();
             if *phase.borrow() == Phase::Asleep {
                 self.0.log.restart();
                 state.packing = Arc::default();
+                state.begun = Instant::now();
                 self.0.phase.send_replace(Phase::Waking);
                 let task = AbortOnDropHandle::new(tokio::spawn(keep(Arc::downgrade(&self.0))));
                 *self.0.task.lock().unwrap_or_else(PoisonError::into_inner) = Some(task);
             }
-        }
-        matches!(timeout(WAKING_PATIENCE, phase.wait_for(|phase| *phase == Phase::Awake)).await, Ok(Ok(_)))
+            // One that cannot begin, because refreshing fails, must not hold up every question.
+            state.begun + WAKING_PATIENCE
+        };
+        matches!(timeout_at(patience, phase.wait_for(|phase| *phase == Phase::Awake)).await, Ok(Ok(_)))
     }
 
     /// A batch is about to be written.

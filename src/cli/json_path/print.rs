@@ -1,0 +1,31 @@
+//! Values as kubectl prints them, which is how Go prints them.
+
+use serde_json::Value;
+
+/// A value in a template's output: texts bare, lists and maps as JSON with sorted keys.
+pub fn text(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(_) | Value::Object(_) => {
+            let mut sorted = value.clone();
+            sorted.sort_all_objects();
+            // These letters are written so in JSON that may stand in a web page, which is what Go's encoder assumes.
+            sorted.to_string().replace('&', "\\u0026").replace('<', "\\u003c").replace('>', "\\u003e")
+        }
+        other => other.to_string(),
+    }
+}
+
+/// A value in a custom column: lists and maps in Go's own notation.
+pub fn go_text(value: &Value) -> String {
+    match value {
+        Value::Null => "<nil>".to_owned(),
+        Value::Array(elements) => format!("[{}]", elements.iter().map(go_text).collect::<Vec<_>>().join(" ")),
+        Value::Object(entries) => {
+            let mut pairs: Vec<String> = entries.iter().map(|(key, value)| format!("{key}:{}", go_text(value))).collect();
+            pairs.sort_unstable();
+            format!("map[{}]", pairs.join(" "))
+        }
+        other => text(other),
+    }
+}

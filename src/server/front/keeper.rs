@@ -1,0 +1,163 @@
+//! Keeps the serving certificate and what the control plane knows about it up to date.
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use kube::Client;
+use rustls::sign::CertifiedKey;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    FrontArgs,
+    api_service::{self, RegistrationError, ServiceName},
+    certificate::{Authority, CertificateError, Content, Files, ServingCertificate, is_renewable},
+    shared_authority::{AuthorityError, SharedAuthority},
+};
+use crate::{model::causes, telemetry::Readiness};
+
+/// How often to look at files and at the control plane.
+const INTERVAL: Duration = Duration::from_secs(30);
+/// How soon to look again after a failure.
+const RETRY: Duration = Duration::from_secs(5);
+/// The check on `/readyz`.
+const CHECK: &str = "serving certificate";
+
+/// There is no certificate to serve with, or it could not be made known.
+#[derive(Debug, thiserror::Error)]
+pub enum KeeperError {
+    /// Of the files or the authority.
+    #[error(transparent)]
+    Certificate(#[from] CertificateError),
+    /// Of the shared authority.
+    #[error(transparent)]
+    Authority(#[from] AuthorityError),
+    /// Of the `APIService`.
+    #[error(transparent)]
+    Registration(#[from] RegistrationError),
+    /// Neither files nor a Service.
+    #[error("nothing says with which certificate to serve; give --api-service, or --tls-cert-file and --tls-private-key-file")]
+    NoSource,
+    /// TLS itself.
+    #[error("cannot set up TLS")]
+    Tls(#[source] rustls::Error),
+}
+
+/// Where the certificate comes from, and what of it is in use.
+enum Source {
+    Files { files: Files, authority: Option<PathBuf>, used: Content },
+    Shared { authority: SharedAuthority, hosts: Vec<String>, used: Option<Authority>, leaf: Vec<u8> },
+}
+
+/// Keeps a certificate up to date.
+pub struct Keeper {
+    client: Client,
+    service: Option<(ServiceName, u16)>,
+    certificate: Arc<ServingCertificate>,
+    source: Source,
+    readiness: Readiness,
+}
+
+impl Keeper {
+    /// Makes or reads the first certificate. While the control plane does not answer, one that nobody verifies has to do.
+    pub async fn start(args: &FrontArgs, client: Client, readiness: Readiness) -> Result<Self, KeeperError> {
+        let (first, source) = match (&args.tls_cert_file, &args.tls_private_key_file, &args.api_service) {
+            (Some(certificate), Some(key), _) => {
+                let files = Files { certificate: certificate.clone(), key: key.clone() };
+                let used = files.read().await?;
+                (files.certified(&used)?, Source::Files { files, authority: args.tls_ca_file.clone(), used })
+            }
+            (_, _, Some(service)) => {
+                let hosts = service.hosts();
+                let authority = SharedAuthority::new(client.clone(), &service.namespace, &args.serving_secret);
+                (Authority::make(None)?.sign(&hosts)?, Source::Shared { authority, hosts, used: None, leaf: Vec::new() })
+            }
+            _ => return Err(KeeperError::NoSource),
+        };
+        let service = args.api_service.clone().map(|service| (service, args.api_service_port));
+        let mut keeper = Self { client, service, certificate: ServingCertificate::new(first), source, readiness };
+        keeper.look().await;
+        Ok(keeper)
+    }
+
+    /// The certificate that is kept up to date.
+    pub fn certificate(&self) -> Arc<ServingCertificate> {
+        Arc::clone(&self.certificate)
+    }
+
+    /// Looks again and again until cancelled.
+    pub async fn run(mut self, cancel: CancellationToken) {
+        let mut pause = INTERVAL;
+        while cancel.run_until_cancelled(sleep(pause)).await.is_some() {
+            pause = match cancel.run_until_cancelled(self.look()).await {
+                Some(true) => INTERVAL,
+                _ => RETRY,
+            };
+        }
+    }
+
+    /// Whether everything is as it should be.
+    async fn look(&mut self) -> bool {
+        let looked = self.update().await;
+        match &looked {
+            Ok(()) => self.readiness.ready(CHECK),
+            Err(error) => {
+                let problem = causes(error);
+                tracing::warn!(error = problem, "the serving certificate is not up to date");
+                let nobody_verifies_it = matches!(&self.source, Source::Shared { used: None, .. });
+                if nobody_verifies_it {
+                    self.readiness.not_ready(CHECK, problem)
+                } else {
+                    self.readiness.degraded(CHECK, problem)
+                }
+            }
+        }
+        looked.is_ok()
+    }
+
+    async fn update(&mut self) -> Result<(), KeeperError> {
+        let Self { client, service, certificate, source, .. } = self;
+        match source {
+            Source::Files { files, authority, used } => {
+                let content = files.read().await?;
+                if content != *used {
+                    certificate.replace(files.certified(&content)?);
+                    *used = content;
+                    tracing::info!("serving with a new certificate from {}", files.certificate.display());
+                }
+                let authority = match authority {
+                    Some(path) => Some(read_text(path).await?),
+                    None => None,
+                };
+                register(client, service.as_ref(), authority.as_deref()).await?;
+            }
+            Source::Shared { authority, hosts, used, leaf } => {
+                let current = authority.current().await?;
+                // Before anything of it is shown: the control plane has to know it by then.
+                register(client, service.as_ref(), Some(&current.certificates)).await?;
+                if used.as_ref() != Some(&current) || is_renewable(leaf) {
+                    let signed: CertifiedKey = current.sign(hosts)?;
+                    *leaf = signed.cert.first().map(|der| der.to_vec()).unwrap_or_default();
+                    certificate.replace(signed);
+                    *used = Some(current);
+                    tracing::info!(hosts = hosts.join(","), "serving with a new certificate");
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+async fn register(
+    client: &Client,
+    service: Option<&(ServiceName, u16)>,
+    authority: Option<&str>,
+) -> Result<(), RegistrationError> {
+    match service {
+        Some((service, port)) => api_service::register(client, service, *port, authority).await,
+        None => Ok(()),
+    }
+}
+
+async fn read_text(path: &PathBuf) -> Result<String, CertificateError> {
+    tokio::fs::read_to_string(path).await.map_err(|source| CertificateError::Read { path: path.clone(), source })
+}

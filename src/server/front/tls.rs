@@ -1,0 +1,78 @@
+//! How TLS connections are made: everybody may show a certificate, nobody has to, and only having its key is checked here. Whether it is worth
+//! anything is found out for each request, because two authorities count for different things, and both may change while a connection is open.
+
+use std::sync::Arc;
+
+use rustls::{
+    DigitallySignedStruct, DistinguishedName, Error, ServerConfig, SignatureScheme,
+    client::danger::HandshakeSignatureValid,
+    crypto::{WebPkiSupportedAlgorithms, aws_lc_rs, verify_tls12_signature, verify_tls13_signature},
+    pki_types::{CertificateDer, UnixTime},
+    server::danger::{ClientCertVerified, ClientCertVerifier},
+};
+
+use super::certificate::ServingCertificate;
+
+/// HTTP/2 as ALPN calls it.
+pub const HTTP_2: &[u8] = b"h2";
+/// HTTP/1.1 as ALPN calls it.
+const HTTP_1: &[u8] = b"http/1.1";
+
+/// Serves with this certificate.
+pub fn config(certificate: Arc<ServingCertificate>) -> Result<Arc<ServerConfig>, Error> {
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let algorithms = provider.signature_verification_algorithms;
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_client_cert_verifier(Arc::new(KeyHolder { algorithms }))
+        .with_cert_resolver(certificate);
+    config.alpn_protocols = vec![HTTP_2.to_vec(), HTTP_1.to_vec()];
+    Ok(Arc::new(config))
+}
+
+/// Lets everybody in who has the key of the certificate shown.
+#[derive(Debug)]
+struct KeyHolder {
+    algorithms: WebPkiSupportedAlgorithms,
+}
+
+impl ClientCertVerifier for KeyHolder {
+    fn client_auth_mandatory(&self) -> bool {
+        false
+    }
+
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &[]
+    }
+
+    fn verify_client_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        Ok(ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12_signature(message, certificate, signature, &self.algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, certificate, signature, &self.algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.algorithms.supported_schemes()
+    }
+}

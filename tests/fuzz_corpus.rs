@@ -1,0 +1,33 @@
+//! The corpora of the fuzz targets, without a fuzzer: what once was interesting has to hold in every run of the tests.
+
+#![allow(clippy::unwrap_used, reason = "a failing helper of a test fails the test")]
+
+use std::{fs, path::Path};
+
+#[path = "../fuzz/checks.rs"]
+mod checks;
+
+fn every(target: &str, check: fn(&[u8])) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(target);
+    let mut count = 0;
+    for entry in fs::read_dir(folder).unwrap() {
+        check(&fs::read(entry.unwrap().path()).unwrap());
+        count += 1;
+    }
+    assert!(count >= 5, "the corpus of {target} has {count} files");
+}
+
+#[test]
+fn selectors_hold_for_their_corpus() {
+    every("selectors", checks::selectors);
+}
+
+#[test]
+fn requests_hold_for_their_corpus() {
+    every("request", checks::request);
+}
+
+#[test]
+fn continue_tokens_hold_for_their_corpus() {
+    every("continue_token", checks::continue_token);
+}
