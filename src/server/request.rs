@@ -41,8 +41,6 @@ pub enum ApiRequest {
     Own(OwnDiscovery),
     /// What the schemas of the server's own groups are.
     OpenApi(OpenApi),
-    /// What is registered, as an apiserver would tell it.
-    Fleet(FleetDiscovery),
     /// Objects.
     List(Box<ListRequest>),
     /// How many objects there are.
@@ -57,7 +55,7 @@ impl ApiRequest {
         match self {
             // It repairs what it finds.
             Self::Verify(_) => "POST",
-            Self::Version | Self::Own(_) | Self::OpenApi(_) | Self::Fleet(_) | Self::List(_) | Self::Aggregate(_) => "GET",
+            Self::Version | Self::Own(_) | Self::OpenApi(_) | Self::List(_) | Self::Aggregate(_) => "GET",
         }
     }
 }
@@ -131,6 +129,8 @@ pub struct ListRequest {
     pub options: Options,
     /// From which version on, and whether changes follow.
     pub follow: Follow,
+    /// Whether objects have the fleet's resource version in place of their member's: below `proxying/`.
+    pub rewrites_version: bool,
 }
 
 /// A kind of store, as Karmada's paths name it.
@@ -221,22 +221,21 @@ fn below_group(path: &str, rest: &[&str]) -> Result<ApiRequest, ApiError> {
             let name = cluster.parse().map_err(|error| ApiError::bad_request(format!("path: {error}")))?;
             Ok(ListRequest::of(path, native, Some(name))?.boxed())
         }
-        ["proxying", "karmada", "proxy", native @ ..] => fleet_discovery(native).map(ApiRequest::Fleet),
         ["verify"] => Ok(ApiRequest::Verify(Vec::new())),
         ["aggregate", native @ ..] => Ok(ApiRequest::Aggregate(Box::new(AggregateRequest::of(path, native)?))),
         _ => Err(ApiError::NoSuchPath { path: path.to_owned() }),
     }
 }
 
-fn fleet_discovery(native: &[&str]) -> Result<FleetDiscovery, ApiError> {
-    match *native {
-        ["api"] => Ok(FleetDiscovery::CoreVersions),
-        ["apis"] => Ok(FleetDiscovery::Groups),
-        ["apis", group] => Ok(FleetDiscovery::Group(group.to_owned())),
-        ["api", version] => Ok(FleetDiscovery::Resources { group: String::new(), version: version.to_owned() }),
-        ["apis", group, version] => Ok(FleetDiscovery::Resources { group: group.to_owned(), version: version.to_owned() }),
-        _ => Err(not_yet("proxying of anything but discovery")),
-    }
+/// A list below `proxying/`: `native` is what follows there, decoded, and `cluster` the one that the path names.
+pub fn list_of_fleet(
+    path: &str,
+    native: &[&str],
+    cluster: Option<ClusterName>,
+    query: Option<&str>,
+) -> Result<ListRequest, ApiError> {
+    let list = ListRequest::of(path, native, cluster)?.with(parameters(query.unwrap_or_default())?)?;
+    Ok(ListRequest { rewrites_version: true, ..list })
 }
 
 fn not_yet(what: &str) -> ApiError {
@@ -342,7 +341,7 @@ fn unknown_parameter(key: &str) -> ApiError {
     ))
 }
 
-fn refuse_parameters(parameters: &[(String, String)]) -> Result<(), ApiError> {
+pub(super) fn refuse_parameters(parameters: &[(String, String)]) -> Result<(), ApiError> {
     match parameters.iter().find(|(key, _)| !IGNORED.contains(&key.as_str())) {
         Some((key, _)) => Err(ApiError::bad_request(format!("parameter {key:?} means nothing for discovery"))),
         None => Ok(()),
@@ -390,7 +389,7 @@ fn words<T: std::str::FromStr>(value: &str, list: &mut Vec<T>) -> Result<(), Str
 }
 
 /// Keys and values, decoded; a key that stands twice is refused, because servers disagree on which one counts.
-fn parameters(query: &str) -> Result<Vec<(String, String)>, ApiError> {
+pub(super) fn parameters(query: &str) -> Result<Vec<(String, String)>, ApiError> {
     let malformed = |error| ApiError::bad_request(format!("query: {error}"));
     let mut parameters: Vec<(String, String)> = Vec::new();
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
@@ -588,7 +587,8 @@ mod tests {
             format!("{base}/clusters/member1"),
             format!("{base}/aggregate"),
             format!("{base}/verify/member1"),
-            format!("{base}/proxying/karmada/proxy/api/v1/pods"),
+            format!("{base}/proxying/karmada"),
+            format!("{base}/%70roxying/karmada/proxy/api/v1/pods"),
         ];
         let messages: Vec<String> = refused.iter().map(|path| message(path, "")).collect();
         insta::assert_snapshot!(messages.join("\n"), @r#"
@@ -604,7 +604,8 @@ mod tests {
         404 the server has nothing at /apis/search.fleetdex.io/v1alpha1/clusters/member1
         400 path "/apis/search.fleetdex.io/v1alpha1/aggregate" names no resource; it must end with a path such as api/v1/pods or apis/apps/v1/namespaces/default/deployments
         404 the server has nothing at /apis/search.fleetdex.io/v1alpha1/verify/member1
-        400 proxying of anything but discovery is not supported yet
+        404 the server has nothing at /apis/search.fleetdex.io/v1alpha1/proxying/karmada
+        404 the server has nothing at /apis/search.fleetdex.io/v1alpha1/%70roxying/karmada/proxy/api/v1/pods
         "#);
     }
 
@@ -665,9 +666,9 @@ mod tests {
 
     #[test]
     fn discovery_takes_only_what_clients_always_send() {
-        let path = "/apis/search.fleetdex.io/v1alpha1/proxying/karmada/proxy/apis/apps/v1";
-        let resources = FleetDiscovery::Resources { group: "apps".to_owned(), version: "v1".to_owned() };
-        assert_eq!(parse(path, Some("timeout=32s")).unwrap(), ApiRequest::Fleet(resources));
+        let path = "/apis/search.fleetdex.io/v1alpha1";
+        let resources = ApiRequest::Own(OwnDiscovery::Resources("search.fleetdex.io"));
+        assert_eq!(parse(path, Some("timeout=32s")).unwrap(), resources);
         assert_eq!(message(path, "limit=5"), "400 parameter \"limit\" means nothing for discovery");
         assert_eq!(parse("/version", None).unwrap(), ApiRequest::Version);
     }
