@@ -234,7 +234,7 @@ pub fn list_of_fleet(
     cluster: Option<ClusterName>,
     query: Option<&str>,
 ) -> Result<ListRequest, ApiError> {
-    let list = ListRequest::of(path, native, cluster)?.with(parameters(query.unwrap_or_default())?)?;
+    let list = ListRequest::of(path, native, cluster)?.with(&parameters(query.unwrap_or_default())?)?;
     Ok(ListRequest { rewrites_version: true, ..list })
 }
 
