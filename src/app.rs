@@ -178,7 +178,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     let leases = CancellationToken::new();
     let renewals = tokio::spawn(replicas.clone().run(leases.clone()));
     tasks.spawn(admin.serve(admin::router(Arc::clone(&metrics), readiness.clone()), ports.clone()));
-    tasks.spawn(server.run(catalog_reader, Telemetry { metrics, readiness }, entrance, ports.clone()));
+    tasks.spawn(server.run(catalog_reader, Arc::clone(&clusters), Telemetry { metrics, readiness }, entrance, ports.clone()));
     tokio::select! {
         () = controller::run(context, owner, cancel.clone()) => {}
         Some(ended) = tasks.join_next() => {

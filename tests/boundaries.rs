@@ -37,6 +37,8 @@ const PURE: &[&str] = &[
     "server/front/identity",
     "server/options",
     "server/own",
+    "server/proxying/body",
+    "server/proxying/request",
     "server/report",
     "server/representation",
     "server/request",

@@ -19,6 +19,7 @@ const TIMEOUT: Duration = Duration::from_mins(2);
 pub struct Kubectl {
     program: PathBuf,
     kubeconfig: PathBuf,
+    environment: Vec<(String, String)>,
 }
 
 /// What a kubectl call printed.
@@ -35,7 +36,14 @@ pub struct Output {
 impl Kubectl {
     /// Uses the kubectl of our [parts](crate::parts), building it when needed.
     pub fn new(kubeconfig: &Path) -> Result<Self> {
-        Ok(Self { program: Part::Kubectl.ensure()?, kubeconfig: kubeconfig.to_owned() })
+        Ok(Self { program: Part::Kubectl.ensure()?, kubeconfig: kubeconfig.to_owned(), environment: Vec::new() })
+    }
+
+    /// The same with an environment variable in addition, such as `KUBE_EDITOR`.
+    #[must_use]
+    pub fn with(mut self, variable: &str, value: &str) -> Self {
+        self.environment.push((variable.to_owned(), value.to_owned()));
+        self
     }
 
     /// Runs it and gives standard output; a failure is an error that holds standard error.
@@ -96,6 +104,7 @@ impl Kubectl {
         command.arg("--kubeconfig").arg(&self.kubeconfig).args(arguments.iter().map(AsRef::as_ref));
         // The usual cache is keyed by address, and our ports have had other servers behind them.
         command.env("KUBECACHEDIR", self.kubeconfig.with_added_extension("cache"));
+        command.envs(self.environment.iter().map(|(variable, value)| (variable, value)));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
         let mut child = command.spawn().with_context(what)?;
         let mut stdin = child.stdin.take().context("kubectl has no standard input")?;

@@ -13,6 +13,7 @@ pub mod http;
 pub mod informer;
 pub mod java;
 pub mod kubectl;
+pub mod kubelet;
 pub mod load;
 pub mod local;
 pub mod objects;

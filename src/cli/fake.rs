@@ -12,7 +12,7 @@ use crate::{
     query::{Hit, Page},
     server::{
         Catalog, Server, ServerArgs, Telemetry,
-        fake::{Prepared, catalog, cluster},
+        fake::{Prepared, catalog, cluster, no_clusters},
         front::limits::LimitArgs,
     },
     store::StoreError,
@@ -48,7 +48,7 @@ impl Running {
         let (_sender, reader) = watch::channel(Arc::new(catalog));
         let telemetry = Telemetry { metrics: Arc::new(Metrics::new()), readiness: Readiness::new() };
         let cancel = CancellationToken::new();
-        let task = tokio::spawn(server.run(reader, telemetry, None, cancel.clone()));
+        let task = tokio::spawn(server.run(reader, no_clusters(), telemetry, None, cancel.clone()));
         Self { store, folder, server: address, cancel, task }
     }
 

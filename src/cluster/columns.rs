@@ -204,6 +204,7 @@ mod tests {
             short_names: Vec::new(),
             list_and_watch: true,
             preferred: true,
+            offers: std::sync::Arc::default(),
         });
         Discovery { served: served.collect(), ..Discovery::default() }
     }

@@ -32,6 +32,30 @@ pub struct Served {
     pub list_and_watch: bool,
     /// Whether this is the group's preferred version.
     pub preferred: bool,
+    /// What else the member offers for it.
+    pub offers: Arc<Offers>,
+}
+
+/// What a member offers for a resource, beside its names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Offers {
+    /// Verbs, as the member lists them.
+    pub verbs: Vec<Arc<str>>,
+    /// Names of sets of resources that it belongs to, such as `all`.
+    pub categories: Vec<Arc<str>>,
+    /// What its objects have beside themselves.
+    pub subresources: Vec<Subresource>,
+}
+
+/// Something of an object that has a path of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subresource {
+    /// `status`, `scale`, …
+    pub name: Arc<str>,
+    /// What is read and written there.
+    pub kind: Gvk,
+    /// Verbs, as the member lists them.
+    pub verbs: Vec<Arc<str>>,
 }
 
 impl Discovery {
@@ -108,7 +132,11 @@ pub fn parse_answer(body: &[u8]) -> Result<Answer, serde_json::Error> {
 pub fn parse_resources(version: &GroupVersion, body: &[u8]) -> Result<Vec<Served>, serde_json::Error> {
     let list: RawResourceList = serde_json::from_slice(body)?;
     let named = |resource: &&RawResource| !resource.name.contains('/') && !resource.kind.is_empty();
-    Ok(list.resources.iter().filter(named).map(|resource| resource.served(version)).collect())
+    Ok(list.resources.iter().filter(named).map(|resource| resource.served(version, &list.resources)).collect())
+}
+
+fn texts(words: &[String]) -> Vec<Arc<str>> {
+    words.iter().map(|word| word.as_str().into()).collect()
 }
 
 fn from_groups(groups: &[RawDiscoveryGroup]) -> Discovery {
@@ -186,12 +214,40 @@ struct RawDiscoveryResource {
     verbs: Vec<String>,
     #[serde(default)]
     short_names: Vec<String>,
+    #[serde(default)]
+    categories: Vec<String>,
+    #[serde(default)]
+    subresources: Vec<RawSubresource>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RawSubresource {
+    subresource: String,
+    response_kind: Option<RawKind>,
+    #[serde(default)]
+    verbs: Vec<String>,
 }
 
 #[derive(Deserialize)]
 struct RawKind {
     #[serde(default)]
+    group: String,
+    #[serde(default)]
+    version: String,
+    #[serde(default)]
     kind: String,
+}
+
+impl RawSubresource {
+    /// A group and version that are not said are those of the resource.
+    fn subresource(&self, version: &GroupVersion) -> Subresource {
+        let kind = match &self.response_kind {
+            Some(said) if !said.version.is_empty() => Gvk::new(&said.group, &said.version, &said.kind),
+            said => Gvk::from_api_version(&version.name, said.as_ref().map_or("", |said| &said.kind)),
+        };
+        Subresource { name: self.subresource.as_str().into(), kind, verbs: texts(&self.verbs) }
+    }
 }
 
 impl RawDiscoveryResource {
@@ -207,9 +263,14 @@ impl RawDiscoveryResource {
                 namespaced: self.scope == "Namespaced",
             },
             singular: singular(&self.singular_resource, self.kind()),
-            short_names: self.short_names.iter().map(|name| name.as_str().into()).collect(),
+            short_names: texts(&self.short_names),
             list_and_watch: list_and_watch(&self.verbs),
             preferred: version.preferred,
+            offers: Arc::new(Offers {
+                verbs: texts(&self.verbs),
+                categories: texts(&self.categories),
+                subresources: self.subresources.iter().map(|subresource| subresource.subresource(version)).collect(),
+            }),
         }
     }
 }
@@ -254,14 +315,30 @@ struct RawResource {
     namespaced: bool,
     #[serde(default)]
     kind: String,
+    /// Of a subresource's kind, where it is not the resource's own.
+    #[serde(default)]
+    group: String,
+    #[serde(default)]
+    version: String,
     #[serde(default)]
     verbs: Vec<String>,
     #[serde(default)]
     short_names: Vec<String>,
+    #[serde(default)]
+    categories: Vec<String>,
 }
 
 impl RawResource {
-    fn served(&self, version: &GroupVersion) -> Served {
+    /// `others` are all of the group and version, subresources among them.
+    fn served(&self, version: &GroupVersion, others: &[Self]) -> Served {
+        let below = |other: &Self| {
+            let name = other.name.strip_prefix(&self.name)?.strip_prefix('/')?;
+            let kind = match other.version.as_str() {
+                "" => Gvk::from_api_version(&version.name, &other.kind),
+                said => Gvk::new(&other.group, said, &other.kind),
+            };
+            Some(Subresource { name: name.into(), kind, verbs: texts(&other.verbs) })
+        };
         Served {
             resource: Resource {
                 gvk: Gvk::from_api_version(&version.name, &self.kind),
@@ -269,9 +346,14 @@ impl RawResource {
                 namespaced: self.namespaced,
             },
             singular: singular(&self.singular_name, &self.kind),
-            short_names: self.short_names.iter().map(|name| name.as_str().into()).collect(),
+            short_names: texts(&self.short_names),
             list_and_watch: list_and_watch(&self.verbs),
             preferred: version.preferred,
+            offers: Arc::new(Offers {
+                verbs: texts(&self.verbs),
+                categories: texts(&self.categories),
+                subresources: others.iter().filter_map(below).collect(),
+            }),
         }
     }
 }
@@ -324,9 +406,16 @@ mod tests {
     fn a_resource_has_its_names_scope_and_verbs() {
         let discovery = aggregated(API);
         let pods = &discovery.served[3];
+        let words = |words: &[Arc<str>]| words.join(" ");
+        let subresource = |name: &str| pods.offers.subresources.iter().find(|subresource| &*subresource.name == name).unwrap();
+        assert_eq!(words(&pods.offers.verbs), "create delete deletecollection get list patch update watch");
+        assert_eq!(words(&pods.offers.categories), "all");
+        assert_eq!(subresource("binding").kind, Gvk::new("", "v1", "Binding"));
+        assert_eq!(words(&subresource("attach").verbs), "create get");
         assert_eq!(
             *pods,
             Served {
+                offers: Arc::clone(&pods.offers),
                 resource: Resource { gvk: Gvk::new("", "v1", "Pod"), plural: "pods".into(), namespaced: true },
                 singular: "pod".into(),
                 short_names: vec!["po".into()],

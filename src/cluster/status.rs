@@ -110,6 +110,7 @@ mod tests {
             short_names: vec![],
             list_and_watch: true,
             preferred: true,
+            offers: Arc::default(),
         }
     }
 

@@ -85,8 +85,8 @@ pub async fn run(args: LocalArgs) -> anyhow::Result<()> {
     let server = Server::bind(&args.server, false).await?;
     let address = server.address();
     let metrics = Arc::new(Metrics::new());
-    let clusters =
-        Clusters::new(Loader::without_control_plane(), Arc::new(Network::default()), Timing::default(), cancel.child_token());
+    let (loader, network) = (Loader::without_control_plane(), Arc::new(Network::default()));
+    let clusters = Arc::new(Clusters::new(loader, network, Timing::default(), cancel.child_token()));
     clusters.set_members(members);
     let changed = Arc::new(Notify::new());
     let opener = stores::opener(None, OWNER.to_owned(), Memory::new());
@@ -96,7 +96,8 @@ pub async fn run(args: LocalArgs) -> anyhow::Result<()> {
 
     let mut tasks = JoinSet::new();
     let ports = CancellationToken::new();
-    tasks.spawn(server.run(catalog_reader, Telemetry { metrics, readiness: Readiness::new() }, None, ports.clone()));
+    let telemetry = Telemetry { metrics, readiness: Readiness::new() };
+    tasks.spawn(server.run(catalog_reader, Arc::clone(&clusters), telemetry, None, ports.clone()));
     let local = Local { names: names(&args), backend: backend(&args), fleet, clusters, changed, publish };
     let (clusters, fleet) = tokio::select! {
         stopped = local.run(&args, address.to_string(), cancel.clone()) => stopped,
@@ -150,14 +151,14 @@ struct Local {
     names: Vec<String>,
     backend: Option<BackendStore>,
     fleet: Fleet,
-    clusters: Clusters,
+    clusters: Arc<Clusters>,
     changed: Arc<Notify>,
     publish: watch::Sender<Arc<Catalog>>,
 }
 
 impl Local {
     /// Follows the contexts until cancelled.
-    async fn run(mut self, args: &LocalArgs, address: String, cancel: CancellationToken) -> (Clusters, Fleet) {
+    async fn run(mut self, args: &LocalArgs, address: String, cancel: CancellationToken) -> (Arc<Clusters>, Fleet) {
         let mut connections = self.clusters.changed();
         let (mut twins, mut progress) = (Twins::default(), Progress::default());
         let mut display = Display::new();

@@ -111,6 +111,7 @@ mod tests {
             short_names: vec!["cert".into()],
             list_and_watch: true,
             preferred,
+            offers: std::sync::Arc::default(),
         };
         Discovery { served: vec![served("v1alpha2", false), served("v1", true)], unknown: Vec::new() }
     }

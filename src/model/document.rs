@@ -11,6 +11,7 @@ use super::{
     json::{PathTree, RawMembers, write_key, write_text},
     number,
     order::{sort_field, sort_value, sorted_value},
+    told::REDACTED_ANNOTATION,
 };
 
 /// `OpenSearch` refuses longer ids.
@@ -163,15 +164,15 @@ impl Projector {
     pub fn document(&self, object: &Object<'_>, json: &str, indexed_at: &str) -> Result<Document, ObjectError> {
         if self.projection.redacts_nothing() {
             let values = self.field_values(object);
-            return Ok(self.encode(object, &values, indexed_at));
+            return Ok(self.encode(object, &values, &[], indexed_at));
         }
-        let redacted = self.projection.redacted(json)?;
+        let (redacted, removed) = self.projection.redacted(json)?;
         let object = Object::parse(redacted.get())?;
         let values = self.field_values(&object);
-        Ok(self.encode(&object, &values, indexed_at))
+        Ok(self.encode(&object, &values, &removed, indexed_at))
     }
 
-    fn encode(&self, object: &Object<'_>, values: &FieldValues<'_>, indexed_at: &str) -> Document {
+    fn encode(&self, object: &Object<'_>, values: &FieldValues<'_>, removed: &[&str], indexed_at: &str) -> Document {
         let raw: usize = object.rest.iter().map(|(key, value)| key.0.len() + value.get().len()).sum();
         let mut out = Vec::with_capacity(raw + METADATA_BYTES);
         out.extend_from_slice(&self.head);
@@ -184,13 +185,17 @@ impl Projector {
         write_native(&mut out, object);
         out.push(b'}');
         write_key(&mut out, "metadata");
-        write_metadata(&mut out, object);
+        let hidden =
+            object.rest.iter().filter(|(key, value)| self.hides(&key.0) && value.get() != "null").map(|(key, _)| &*key.0);
+        let removed: Vec<String> =
+            removed.iter().map(|path| (*path).to_owned()).chain(hidden.map(|key| format!("$.{key}"))).collect();
+        write_metadata(&mut out, object, &removed.join(", "));
         for (key, value) in &object.rest {
             if OWN_KEYS.contains(&&*key.0) {
                 continue;
             }
             write_key(&mut out, &key.0);
-            if self.hides_data && matches!(&*key.0, "data" | "stringData") {
+            if self.hides(&key.0) {
                 write_hidden(&mut out, value);
             } else {
                 out.extend_from_slice(value.get().as_bytes());
@@ -198,6 +203,11 @@ impl Projector {
         }
         out.push(b'}');
         Document { id: self.id(object.uid()), version: object.version(), body: out.into() }
+    }
+
+    /// Whether a top-level member is there with its keys only.
+    fn hides(&self, key: &str) -> bool {
+        self.hides_data && matches!(key, "data" | "stringData")
     }
 
     fn write_field_terms(&self, out: &mut Vec<u8>, object: &Object<'_>, values: &FieldValues<'_>) {
@@ -311,7 +321,8 @@ fn write_native(out: &mut Vec<u8>, object: &Object<'_>) {
     out.push(b'}');
 }
 
-fn write_metadata(out: &mut Vec<u8>, object: &Object<'_>) {
+/// `redacted` says what is not stored of the object; empty: nothing.
+fn write_metadata(out: &mut Vec<u8>, object: &Object<'_>, redacted: &str) {
     let metadata = &object.metadata;
     out.push(b'{');
     write_key(out, "name");
@@ -333,13 +344,18 @@ fn write_metadata(out: &mut Vec<u8>, object: &Object<'_>) {
         }
         out.push(b'}');
     }
-    let mut annotations = metadata.annotations.0.iter().filter(|(key, _)| key.0 != LAST_APPLIED).peekable();
-    if annotations.peek().is_some() {
+    let stored = |key: &str| key != LAST_APPLIED && (key != REDACTED_ANNOTATION || redacted.is_empty());
+    let mut annotations = metadata.annotations.0.iter().filter(|(key, _)| stored(&key.0)).peekable();
+    if annotations.peek().is_some() || !redacted.is_empty() {
         write_key(out, "annotations");
         out.push(b'{');
         for (key, value) in annotations {
             write_key(out, &key.0);
             out.extend_from_slice(value.get().as_bytes());
+        }
+        if !redacted.is_empty() {
+            write_key(out, REDACTED_ANNOTATION);
+            write_text(out, redacted);
         }
         out.push(b'}');
     }
@@ -479,6 +495,7 @@ mod tests {
         assert_eq!(body["data"], json!({"password": ""}));
         assert_eq!(body["stringData"], json!({"k": ""}));
         assert_eq!(body["type"], "Opaque");
+        assert_eq!(body["metadata"]["annotations"], json!({REDACTED_ANNOTATION: "$.data, $.stringData"}));
         assert!(!String::from_utf8_lossy(&document.body).contains("aHVudGVyMg"));
     }
 
@@ -511,6 +528,7 @@ mod tests {
             Projection::new(&["spec.token".to_owned()], &[FieldPath::new("spec.token"), FieldPath::new("spec.a")]).unwrap();
         let (document, body) = encode(&resource("x.io/v1", "Foo", "foos"), &projection, &[], &object);
         assert_eq!(body["spec"], json!({"a": 1}));
+        assert_eq!(body["metadata"]["annotations"], json!({REDACTED_ANNOTATION: "$.spec.token"}));
         assert_eq!(body["search"]["fields"], json!(["spec.a=1"]));
         assert!(!String::from_utf8_lossy(&document.body).contains("t0p"));
     }

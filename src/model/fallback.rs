@@ -5,8 +5,9 @@ use serde_json::value::RawValue;
 
 use super::{
     document::MAX_FIELD_VALUE_BYTES,
-    json::{RawMembers, write, write_key},
+    json::{RawMembers, write, write_key, write_text},
     number,
+    told::REDACTED_ANNOTATION,
 };
 
 /// How much of an object a document holds. A store that refuses one is offered the next.
@@ -64,6 +65,13 @@ pub fn fallback(body: &[u8], shape: Shape, reason: &str) -> Result<Bytes, serde_
     out.push(b'{');
     let metadata = members(&document, "metadata")?;
     write_members(&mut out, &metadata, |key| ["name", "namespace", "uid", "resourceVersion"].contains(&key));
+    if shape == Shape::Identity {
+        write_key(&mut out, "annotations");
+        out.push(b'{');
+        write_key(&mut out, REDACTED_ANNOTATION);
+        write_text(&mut out, "$");
+        out.push(b'}');
+    }
     out.extend_from_slice(b"}}");
     Ok(out.into())
 }
@@ -90,7 +98,7 @@ mod tests {
         let body = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","labels":{"x":"y"}},"spec":{"z":1},"cluster":"m","search":{"resource":"pods","labels":["x=y"],"fields":["f"]}}"#;
         let text = |shape| String::from_utf8(fallback(body.as_bytes(), shape, "odd: 'x'").unwrap().to_vec()).unwrap();
         insta::assert_snapshot!(text(Shape::Unindexed), @r#"{"apiVersion":"v1","kind":"Pod","cluster":"m","search":{"resource":"pods","labels":["x=y"],"rejected":"odd: 'x'","native":{"metadata":{"name":"a","labels":{"x":"y"}},"spec":{"z":1}}},"metadata":{"name":"a"}}"#);
-        insta::assert_snapshot!(text(Shape::Identity), @r#"{"apiVersion":"v1","kind":"Pod","cluster":"m","search":{"resource":"pods","rejected":"odd"},"metadata":{"name":"a"}}"#);
+        insta::assert_snapshot!(text(Shape::Identity), @r#"{"apiVersion":"v1","kind":"Pod","cluster":"m","search":{"resource":"pods","rejected":"odd"},"metadata":{"name":"a","annotations":{"fleetdex.io/redacted":"$"}}}"#);
         // The second is made from the first, too.
         assert_eq!(
             fallback(text(Shape::Unindexed).as_bytes(), Shape::Identity, "odd: other").unwrap(),

@@ -18,6 +18,7 @@ mod projection;
 mod quantity;
 mod resource;
 mod spans;
+pub mod told;
 mod version;
 
 pub use document::{CLUSTER_ANNOTATION, Document, FieldValues, MAX_FIELD_VALUE_BYTES, Projector, restore};

@@ -8,6 +8,9 @@ use sha2::{Digest, Sha256};
 
 use super::{FieldPath, hex};
 
+/// Part of every hash since documents say what is not stored of their objects: those of before are built again.
+const MARKS_REDACTIONS: &[u8] = b"marked";
+
 /// A redaction is no `JSONPath`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("redact: {path:?} is no JSONPath (RFC 9535), such as $.spec.template.spec.containers[*].env: {reason}")]
@@ -54,6 +57,7 @@ impl Projection {
     /// A short hash that changes whenever the stored documents would.
     pub fn hash(&self) -> String {
         let mut hasher = Sha256::new();
+        hasher.update(MARKS_REDACTIONS);
         for (path, _) in self.redact.iter() {
             hasher.update(path.as_bytes());
             hasher.update([0]);
@@ -67,29 +71,32 @@ impl Projection {
         hex(&digest[..8])
     }
 
-    /// The object without what must not be stored.
-    pub(crate) fn redacted(&self, json: &str) -> Result<Box<RawValue>, serde_json::Error> {
+    /// The object without what must not be stored, and the paths at which there was any of that.
+    pub(crate) fn redacted(&self, json: &str) -> Result<(Box<RawValue>, Vec<&str>), serde_json::Error> {
         let mut object: Value = serde_json::from_str(json)?;
-        for (_, query) in self.redact.iter() {
+        let mut removed = Vec::new();
+        for (path, query) in self.redact.iter() {
             let mut pointers: Vec<String> =
                 query.query_located(&object).locations().map(serde_json_path::NormalizedPath::to_json_pointer).collect();
             // Later array elements first, so that a removal does not move what is still to be removed.
             pointers.reverse();
+            pointers.retain(|pointer| !KEPT.contains(&pointer.as_str()));
+            if !pointers.is_empty() {
+                removed.push(path.as_str());
+            }
             for pointer in pointers {
                 remove(&mut object, &pointer);
             }
         }
-        serde_json::value::to_raw_value(&object)
+        Ok((serde_json::value::to_raw_value(&object)?, removed))
     }
 }
 
-/// Removes the value at a JSON pointer. Identity (`metadata.name`, `.namespace`, `.uid`, `.resourceVersion`) always stays.
+/// Identity always stays.
+const KEPT: [&str; 6] = ["", "/metadata", "/metadata/name", "/metadata/namespace", "/metadata/uid", "/metadata/resourceVersion"];
+
+/// Removes the value at a JSON pointer.
 fn remove(object: &mut Value, pointer: &str) {
-    const KEPT: [&str; 6] =
-        ["", "/metadata", "/metadata/name", "/metadata/namespace", "/metadata/uid", "/metadata/resourceVersion"];
-    if KEPT.contains(&pointer) {
-        return;
-    }
     let Some((parent, key)) = pointer.rsplit_once('/') else { return };
     match object.pointer_mut(parent) {
         Some(Value::Object(members)) => {
@@ -128,7 +135,7 @@ mod tests {
 
     fn redacted(paths: &[&str], json: &str) -> String {
         let paths: Vec<String> = paths.iter().map(|path| (*path).to_owned()).collect();
-        Projection::new(&paths, &[]).unwrap().redacted(json).unwrap().get().to_owned()
+        Projection::new(&paths, &[]).unwrap().redacted(json).unwrap().0.get().to_owned()
     }
 
     #[test]
@@ -149,6 +156,13 @@ mod tests {
             r#"{"metadata":{"name":"a","annotations":{}}}"#
         );
         assert_eq!(redacted(&["$.metadata"], json), json);
+    }
+
+    #[test]
+    fn the_paths_that_selected_anything_are_told() {
+        let projection = Projection::new(&["spec.a".to_owned(), "$.spec.b".to_owned(), "metadata".to_owned()], &[]).unwrap();
+        let (_, removed) = projection.redacted(r#"{"metadata":{"name":"x"},"spec":{"b":1}}"#).unwrap();
+        assert_eq!(removed, ["$.spec.b"]);
     }
 
     #[test]

@@ -344,6 +344,7 @@ mod tests {
             short_names: Vec::new(),
             list_and_watch: *list_and_watch,
             preferred: preferred(api_version),
+            offers: std::sync::Arc::default(),
         });
         Discovery { served: served.collect(), unknown: unknown.iter().map(|&name| name.to_owned()).collect() }
     }

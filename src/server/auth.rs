@@ -7,7 +7,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use base64::{
+    Engine as _,
+    engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD},
+};
 use sha2::{Digest, Sha256};
 
 /// Random bytes of a token.
@@ -118,18 +121,24 @@ impl TokenVerifier {
         Self(Sha256::digest(token).into())
     }
 
-    /// Whether the value of an `Authorization` header carries the token.
+    /// Whether the value of an `Authorization` header carries the token: as a bearer's, or as the password of a user of any name, because
+    /// kubectl sends no token to a server without TLS, but a password that stands in its URL.
     pub fn accepts(&self, authorization: Option<&str>) -> bool {
-        let presented = authorization.and_then(bearer).unwrap_or_default();
+        let presented = authorization.and_then(presented).unwrap_or_default();
         let digest: [u8; 32] = Sha256::digest(presented).into();
         let difference = self.0.iter().zip(digest).fold(0, |sum, (ours, theirs)| sum | (ours ^ theirs));
         difference == 0
     }
 }
 
-fn bearer(authorization: &str) -> Option<&str> {
-    let (scheme, token) = authorization.split_once(' ')?;
-    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+fn presented(authorization: &str) -> Option<String> {
+    let (scheme, credentials) = authorization.split_once(' ')?;
+    if scheme.eq_ignore_ascii_case("bearer") {
+        return Some(credentials.trim().to_owned());
+    }
+    let decoded = scheme.eq_ignore_ascii_case("basic").then(|| STANDARD.decode(credentials.trim()).ok())??;
+    let text = String::from_utf8(decoded).ok()?;
+    text.split_once(':').map(|(_user, password)| password.to_owned())
 }
 
 #[cfg(test)]
@@ -179,6 +188,11 @@ mod tests {
     fn only_the_token_itself_is_accepted() {
         let verifier = TokenVerifier::new("secret");
         assert!(verifier.accepts(Some("Bearer secret")));
+        let basic = |text: &str| format!("Basic {}", STANDARD.encode(text));
+        assert!(verifier.accepts(Some(&basic("anybody:secret"))));
+        for refused in [basic("secret"), basic("secret:"), basic("a:b:secret"), "Basic !".to_owned()] {
+            assert!(!verifier.accepts(Some(&refused)), "{refused:?}");
+        }
         for refused in
             [None, Some(""), Some("secret"), Some("Bearer"), Some("Bearer "), Some("Basic secret"), Some("Bearer secre")]
         {

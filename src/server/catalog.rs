@@ -12,7 +12,7 @@ use kube::core::Version;
 
 use super::verify::Followed;
 use crate::{
-    cluster::discovery::Served,
+    cluster::discovery::{Offers, Served},
     model::{ClusterName, Gvk, PrinterColumn, SelectableField, StoreName},
     query::{ResourceName, Selectable},
     store::Store,
@@ -61,6 +61,8 @@ pub struct Registered {
     pub namespaced: bool,
     /// The versions that clusters are read in, the most stable and newest first.
     pub versions: Vec<Arc<str>>,
+    /// What any of its clusters offers for it.
+    pub offers: Offers,
     /// Who holds it.
     pub holdings: BTreeMap<StoreName, Holding>,
     /// What the first cluster that knows it says of the columns of each version.
@@ -136,11 +138,13 @@ impl Catalog {
             short_names: BTreeSet::new(),
             namespaced: resource.namespaced,
             versions: Vec::new(),
+            offers: Offers::default(),
             holdings: BTreeMap::new(),
             columns: BTreeMap::new(),
         });
         registered.short_names.extend(entry.served.short_names.iter().cloned());
         registered.add_version(&resource.gvk.version);
+        registered.add_offers(&entry.served.offers);
         registered.holdings.entry(entry.store.clone()).or_default().add(entry);
     }
 
@@ -240,6 +244,25 @@ impl Registered {
     pub fn selectable(&self, holding: &Holding) -> Selectable {
         let selectable = Selectable::of(&self.gvk(), &holding.fields);
         if holding.any_path { selectable.and_any_path() } else { selectable }
+    }
+
+    /// What one cluster offers is offered for the fleet; a member that does not have it says so itself.
+    fn add_offers(&mut self, offers: &Offers) {
+        let add = |known: &mut Vec<Arc<str>>, words: &[Arc<str>]| {
+            for word in words {
+                if !known.contains(word) {
+                    known.push(Arc::clone(word));
+                }
+            }
+        };
+        add(&mut self.offers.verbs, &offers.verbs);
+        add(&mut self.offers.categories, &offers.categories);
+        for subresource in &offers.subresources {
+            match self.offers.subresources.iter_mut().find(|known| known.name == subresource.name) {
+                Some(known) => add(&mut known.verbs, &subresource.verbs),
+                None => self.offers.subresources.push(subresource.clone()),
+            }
+        }
     }
 
     fn add_version(&mut self, version: &Arc<str>) {

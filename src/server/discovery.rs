@@ -1,8 +1,8 @@
 //! Discovery documents: of the server's own groups, and of what is registered as an apiserver would tell it.
 //!
-//! The classic form only; clients that prefer the aggregated one fall back to it.
+//! The server's own groups have the classic form only; clients that prefer the aggregated one fall back to it.
 
-use std::{cmp::Reverse, collections::BTreeMap};
+use std::{cmp::Reverse, collections::BTreeMap, sync::Arc};
 
 use k8s_openapi::apimachinery::pkg::{
     apis::meta::v1::{APIGroup, APIGroupList, APIResource, APIResourceList, APIVersions, GroupVersionForDiscovery},
@@ -10,13 +10,17 @@ use k8s_openapi::apimachinery::pkg::{
 };
 use kube::core::Version;
 use serde::Serialize;
-use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{
+    Value, json,
+    value::{RawValue, to_raw_value},
+};
 
 use super::{
     catalog::{Catalog, Registered},
     request::{FleetDiscovery, GROUPS, OwnDiscovery, VERSION},
     status::ApiError,
 };
+use crate::model::Gvk;
 
 /// The resources of the server's own groups. Most are reached through sub-paths only, and so have no verbs.
 pub(super) const OWN_RESOURCES: [(&str, &str, &[&str]); 5] = [
@@ -85,7 +89,7 @@ fn resources(catalog: &Catalog, group: &str, version: &str) -> Result<Box<RawVal
     let in_version = |registered: &&Registered| {
         &*registered.name.group == group && registered.versions.iter().any(|known| &**known == version)
     };
-    let resources: Vec<APIResource> = catalog.resources().filter(in_version).map(fleet_resource).collect();
+    let resources: Vec<APIResource> = catalog.resources().filter(in_version).flat_map(fleet_resources).collect();
     let group_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
     if resources.is_empty() {
         let root = if group.is_empty() { "api" } else { "apis" };
@@ -94,17 +98,95 @@ fn resources(catalog: &Catalog, group: &str, version: &str) -> Result<Box<RawVal
     json(&APIResourceList { group_version, resources })
 }
 
+/// A resource and its subresources.
+fn fleet_resources(registered: &Registered) -> Vec<APIResource> {
+    let own = &registered.name;
+    let below = registered.offers.subresources.iter().map(|subresource| {
+        let is_other = subresource.kind.group != own.group || !registered.versions.contains(&subresource.kind.version);
+        APIResource {
+            name: format!("{}/{}", own.plural, subresource.name),
+            kind: subresource.kind.kind.to_string(),
+            group: is_other.then(|| subresource.kind.group.to_string()),
+            version: is_other.then(|| subresource.kind.version.to_string()),
+            namespaced: registered.namespaced,
+            verbs: texts(&subresource.verbs),
+            ..APIResource::default()
+        }
+    });
+    [fleet_resource(registered)].into_iter().chain(below).collect()
+}
+
+fn texts(words: &[Arc<str>]) -> Vec<String> {
+    words.iter().map(ToString::to_string).collect()
+}
+
+/// What of a resource's verbs is served: one request never goes to several members.
+fn served_verbs(registered: &Registered) -> Vec<String> {
+    texts(&registered.offers.verbs).into_iter().filter(|verb| verb != "deletecollection").collect()
+}
+
 fn fleet_resource(registered: &Registered) -> APIResource {
     let short_names: Vec<String> = registered.short_names.iter().map(ToString::to_string).collect();
+    let categories = texts(&registered.offers.categories);
     APIResource {
         name: registered.name.plural.to_string(),
         singular_name: registered.singular.to_string(),
         kind: registered.kind.to_string(),
         namespaced: registered.namespaced,
         short_names: Some(short_names).filter(|names| !names.is_empty()),
-        verbs: vec!["get".to_owned(), "list".to_owned()],
+        verbs: served_verbs(registered),
+        categories: Some(categories).filter(|names| !names.is_empty()),
         ..APIResource::default()
     }
+}
+
+/// Discovery of what is registered in one document: of the core group, or of all others.
+pub fn aggregated(catalog: &Catalog, core: bool) -> Result<Box<RawValue>, ApiError> {
+    let groups = versions_by_group(catalog).into_iter().filter(|(group, _)| group.is_empty() == core);
+    let items: Vec<Value> = groups
+        .map(|(group, versions)| {
+            let versions = versions.iter().map(|version| {
+                let in_version = |registered: &&Registered| {
+                    *registered.name.group == *group && registered.versions.iter().any(|known| **known == **version)
+                };
+                let resources: Vec<Value> =
+                    catalog.resources().filter(in_version).map(|one| aggregated_resource(one, version)).collect();
+                json!({ "version": version, "resources": resources, "freshness": "Current" })
+            });
+            json!({ "metadata": { "name": group, "creationTimestamp": null }, "versions": versions.collect::<Vec<_>>() })
+        })
+        .collect();
+    json(&json!({ "kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items }))
+}
+
+fn aggregated_resource(registered: &Registered, version: &str) -> Value {
+    let subresources: Vec<Value> = registered
+        .offers
+        .subresources
+        .iter()
+        .map(|subresource| {
+            let Gvk { group, version, kind } = &subresource.kind;
+            let kind = json!({ "group": group, "version": version, "kind": kind });
+            json!({ "subresource": subresource.name, "responseKind": kind, "verbs": subresource.verbs })
+        })
+        .collect();
+    let kind = json!({ "group": registered.name.group, "version": version, "kind": registered.kind });
+    let mut resource = json!({
+        "resource": registered.name.plural,
+        "responseKind": kind,
+        "scope": if registered.namespaced { "Namespaced" } else { "Cluster" },
+        "singularResource": registered.singular,
+        "verbs": served_verbs(registered),
+    });
+    if let Some(members) = resource.as_object_mut() {
+        let lists = [
+            ("shortNames", json!(registered.short_names)),
+            ("categories", json!(registered.offers.categories)),
+            ("subresources", Value::Array(subresources)),
+        ];
+        members.extend(lists.into_iter().filter(|(_, list)| *list != json!([])).map(|(key, list)| (key.to_owned(), list)));
+    }
+    resource
 }
 
 /// The versions of each group, the most stable and newest first.

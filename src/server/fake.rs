@@ -7,11 +7,17 @@ use std::{
 
 use async_trait::async_trait;
 use serde_json::{json, value::to_raw_value};
+use tokio_util::sync::CancellationToken;
 
 use super::catalog::{Catalog, Entry};
 use crate::{
     bulk::{Verdict, Write},
-    cluster::discovery::Served,
+    cluster::{
+        Clusters, Timing,
+        connect::Network,
+        discovery::{Offers, Served},
+        source::Loader,
+    },
     model::{ClusterName, Gvk, IndexPrefix, Resource, StoreName, Version},
     query::{Cursor, GroupKey, Groups, Hit, Owners, Page, Query, Relatives},
     store::{Checkpoints, Extent, Generation, Store, StoreError, Visit, changes::Log},
@@ -175,6 +181,11 @@ pub(crate) fn served(gvk: Gvk, plural: &str, namespaced: bool, short_names: &[&s
         short_names: short_names.iter().map(|name| (*name).into()).collect(),
         list_and_watch: true,
         preferred: true,
+        offers: Arc::new(Offers {
+            verbs: ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"].map(Arc::from).to_vec(),
+            categories: Vec::new(),
+            subresources: Vec::new(),
+        }),
     }
 }
 
@@ -198,4 +209,10 @@ pub(crate) fn catalog(main: Arc<dyn Store>) -> Catalog {
 pub(crate) fn add(catalog: &mut Catalog, store_name: &str, cluster_name: &str, served: &Served) {
     let (in_store, of_cluster) = (store(store_name), cluster(cluster_name));
     catalog.add(Entry { served, cluster: &of_cluster, store: &in_store, fields: &[], any_path: false });
+}
+
+/// Members there are none.
+pub(crate) fn no_clusters() -> Arc<Clusters> {
+    let (loader, network) = (Loader::without_control_plane(), Arc::new(Network::default()));
+    Arc::new(Clusters::new(loader, network, Timing::default(), CancellationToken::new()))
 }

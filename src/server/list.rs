@@ -11,7 +11,7 @@ use std::{sync::Arc, time::Duration, vec};
 use axum::{body::Body, http::HeaderValue};
 use bytes::Bytes;
 use futures::{Stream, stream::try_unfold};
-use serde_json::json;
+use serde_json::{json, value::RawValue};
 use tokio::time::timeout;
 
 use super::{
@@ -22,7 +22,7 @@ use super::{
     target::Target,
 };
 use crate::{
-    model::FleetVersion,
+    model::{FleetVersion, with_fleet_version},
     query::{
         Cursor, Hit, Page, Query,
         continue_token::{self, TokenError},
@@ -71,7 +71,8 @@ pub async fn answer(target: Target, request: &ListRequest, representation: Repre
     let next = if one_page { None } else { first.next };
     let is_small = next.is_none() && first.items.iter().map(|hit| hit.object.get().len()).sum::<usize>() <= TAGGED_BYTES;
     pages.query.limit = super::target::PAGE;
-    let list = Unsent { sheet, hits: first.items.into_iter(), next, pages };
+    let rewritten_to = request.rewrites_version.then_some(version);
+    let list = Unsent { sheet, hits: first.items.into_iter(), next, pages, rewritten_to };
     if is_small {
         let bytes = list.whole()?;
         return Ok(Answer { tag: Some(etag::of(&bytes)), body: Body::from(bytes), media_type });
@@ -123,14 +124,16 @@ struct Unsent {
     hits: vec::IntoIter<Hit>,
     next: Option<Cursor>,
     pages: Pages,
+    /// The version that objects have in place of their member's.
+    rewritten_to: Option<FleetVersion>,
 }
 
 impl Unsent {
     /// All of a list whose only page is here.
     fn whole(mut self) -> Result<Bytes, ApiError> {
         let mut bytes = Vec::new();
-        for hit in self.hits {
-            self.sheet.write(&mut bytes, &hit)?;
+        while let Some(hit) = self.hits.next() {
+            self.write(&mut bytes, hit)?;
         }
         self.sheet.finish(&mut bytes)?;
         Ok(bytes.into())
@@ -152,9 +155,16 @@ impl Unsent {
                 self.sheet.finish(&mut chunk)?;
                 return Ok((chunk.into(), true));
             };
-            self.sheet.write(&mut chunk, &hit)?;
+            self.write(&mut chunk, hit)?;
         }
         Ok((chunk.into(), false))
+    }
+
+    fn write(&mut self, out: &mut Vec<u8>, hit: Hit) -> Result<(), ApiError> {
+        let Some(version) = self.rewritten_to else { return self.sheet.write(out, &hit) };
+        let object = RawValue::from_string(with_fleet_version(&hit.object, version));
+        let object = object.map_err(|error| ApiError::Internal(format!("an object of the index is no JSON: {error}")))?;
+        self.sheet.write(out, &Hit { object, ..hit })
     }
 
     async fn next_hit(&mut self) -> Result<Option<Hit>, ApiError> {

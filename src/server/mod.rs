@@ -25,6 +25,7 @@ pub mod own;
 pub mod owners;
 pub mod percent;
 pub mod permission;
+pub mod proxying;
 pub mod report;
 pub mod representation;
 pub mod request;

@@ -13,10 +13,13 @@ use super::{
     status::ApiError,
 };
 use crate::{
-    model::{ClusterName, FieldPath, Namespace, StoreName},
-    query::{GroupKey, aggregate::MAX_KEYS},
-    selector::{FieldSelector, LabelRequirement, LabelSelector, LabelTest},
+    model::{ClusterName, Namespace, StoreName},
+    selector::{FieldSelector, LabelSelector},
 };
+
+mod counts;
+
+pub use counts::AggregateRequest;
 
 /// Our API group, and Karmada's, whose clients find the same paths below it.
 pub const GROUPS: [&str; 2] = ["search.fleetdex.io", "search.karmada.io"];
@@ -29,11 +32,6 @@ const IGNORED: [&str; 4] = ["pretty", "timeout", "timeoutSeconds", "allowWatchBo
 /// Parts of the API that do not exist yet. Their empty value means "not given", as in Kubernetes.
 const LATER: [&str; 2] = ["includeObject", "shardSelector"];
 
-/// Groups in an answer unless more or fewer are asked for.
-const DEFAULT_TOP: usize = 1_000;
-/// Groups in an answer at most: a few megabytes.
-const MAX_TOP: usize = 10_000;
-
 /// What a request asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ApiRequest {
@@ -43,8 +41,6 @@ pub enum ApiRequest {
     Own(OwnDiscovery),
     /// What the schemas of the server's own groups are.
     OpenApi(OpenApi),
-    /// What is registered, as an apiserver would tell it.
-    Fleet(FleetDiscovery),
     /// Objects.
     List(Box<ListRequest>),
     /// How many objects there are.
@@ -59,7 +55,7 @@ impl ApiRequest {
         match self {
             // It repairs what it finds.
             Self::Verify(_) => "POST",
-            Self::Version | Self::Own(_) | Self::OpenApi(_) | Self::Fleet(_) | Self::List(_) | Self::Aggregate(_) => "GET",
+            Self::Version | Self::Own(_) | Self::OpenApi(_) | Self::List(_) | Self::Aggregate(_) => "GET",
         }
     }
 }
@@ -133,17 +129,8 @@ pub struct ListRequest {
     pub options: Options,
     /// From which version on, and whether changes follow.
     pub follow: Follow,
-}
-
-/// Counts of the objects that a list would show.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AggregateRequest {
-    /// Which objects.
-    pub list: ListRequest,
-    /// What they are grouped by; empty: they are one group.
-    pub by: Vec<GroupKey>,
-    /// How many of the largest groups are told.
-    pub top: usize,
+    /// Whether objects have the fleet's resource version in place of their member's: below `proxying/`.
+    pub rewrites_version: bool,
 }
 
 /// A kind of store, as Karmada's paths name it.
@@ -195,8 +182,8 @@ pub fn parse(path: &str, query: Option<&str>) -> Result<ApiRequest, ApiError> {
         _ => return Err(no_such_path()),
     };
     match request {
-        ApiRequest::List(list) => Ok(ApiRequest::List(Box::new(list.with(parameters)?))),
-        ApiRequest::Aggregate(counts) => Ok(ApiRequest::Aggregate(Box::new(counts.with(parameters)?))),
+        ApiRequest::List(list) => Ok(ApiRequest::List(Box::new(list.with(&parameters)?))),
+        ApiRequest::Aggregate(counts) => Ok(ApiRequest::Aggregate(Box::new(counts.with(&parameters)?))),
         ApiRequest::Verify(_) => clusters_to_verify(&parameters).map(ApiRequest::Verify),
         // Clients bring what they found in the index, such as a hash.
         ApiRequest::OpenApi(_) => Ok(request),
@@ -234,22 +221,21 @@ fn below_group(path: &str, rest: &[&str]) -> Result<ApiRequest, ApiError> {
             let name = cluster.parse().map_err(|error| ApiError::bad_request(format!("path: {error}")))?;
             Ok(ListRequest::of(path, native, Some(name))?.boxed())
         }
-        ["proxying", "karmada", "proxy", native @ ..] => fleet_discovery(native).map(ApiRequest::Fleet),
         ["verify"] => Ok(ApiRequest::Verify(Vec::new())),
         ["aggregate", native @ ..] => Ok(ApiRequest::Aggregate(Box::new(AggregateRequest::of(path, native)?))),
         _ => Err(ApiError::NoSuchPath { path: path.to_owned() }),
     }
 }
 
-fn fleet_discovery(native: &[&str]) -> Result<FleetDiscovery, ApiError> {
-    match *native {
-        ["api"] => Ok(FleetDiscovery::CoreVersions),
-        ["apis"] => Ok(FleetDiscovery::Groups),
-        ["apis", group] => Ok(FleetDiscovery::Group(group.to_owned())),
-        ["api", version] => Ok(FleetDiscovery::Resources { group: String::new(), version: version.to_owned() }),
-        ["apis", group, version] => Ok(FleetDiscovery::Resources { group: group.to_owned(), version: version.to_owned() }),
-        _ => Err(not_yet("proxying of anything but discovery")),
-    }
+/// A list below `proxying/`: `native` is what follows there, decoded, and `cluster` the one that the path names.
+pub fn list_of_fleet(
+    path: &str,
+    native: &[&str],
+    cluster: Option<ClusterName>,
+    query: Option<&str>,
+) -> Result<ListRequest, ApiError> {
+    let list = ListRequest::of(path, native, cluster)?.with(parameters(query.unwrap_or_default())?)?;
+    Ok(ListRequest { rewrites_version: true, ..list })
 }
 
 fn not_yet(what: &str) -> ApiError {
@@ -277,11 +263,11 @@ impl ListRequest {
         ApiRequest::List(Box::new(self))
     }
 
-    fn with(mut self, parameters: Vec<(String, String)>) -> Result<Self, ApiError> {
-        for (key, value) in &parameters {
+    fn with(mut self, parameters: &[(String, String)]) -> Result<Self, ApiError> {
+        for (key, value) in parameters {
             self.set(key, value)?;
         }
-        self.read_labels(&parameters)?;
+        self.read_labels(parameters)?;
         self.options.check().map_err(ApiError::bad_request)?;
         self.follow.check(self.continue_token.is_some())?;
         self.check_watch()?;
@@ -348,69 +334,6 @@ impl ListRequest {
     }
 }
 
-impl AggregateRequest {
-    fn of(path: &str, segments: &[&str]) -> Result<Self, ApiError> {
-        Ok(Self { list: ListRequest::of(path, segments, None)?, by: Vec::new(), top: DEFAULT_TOP })
-    }
-
-    fn with(mut self, parameters: Vec<(String, String)>) -> Result<Self, ApiError> {
-        for (key, value) in &parameters {
-            let refused = |problem: String| ApiError::bad_request(format!("parameter {key}: {problem}"));
-            match key.as_str() {
-                "by" => self.by = group_keys(value).map_err(refused)?,
-                "top" => self.top = top(value).map_err(refused)?,
-                "limit" | "continue" if !value.is_empty() => {
-                    return Err(refused("counts come in one answer; use top for fewer groups".to_owned()));
-                }
-                "orderBy" | "onlyMetadata" | "withRemainingCount" | "withContinue" if !value.is_empty() => {
-                    return Err(refused("it means nothing for counts".to_owned()));
-                }
-                _ => self.list.set(key, value)?,
-            }
-        }
-        if self.list.follow.is_versioned() {
-            return Err(ApiError::bad_request(
-                "counts are those of now: leave out watch, resourceVersion and what goes with them",
-            ));
-        }
-        self.list.read_labels(&parameters)?;
-        self.list.options.check().map_err(ApiError::bad_request)?;
-        Ok(self)
-    }
-}
-
-fn group_keys(value: &str) -> Result<Vec<GroupKey>, String> {
-    let mut keys = Vec::new();
-    for word in value.split(',').filter(|_| !value.is_empty()) {
-        let key = match (word, word.strip_prefix("label:")) {
-            ("", _) => return Err(format!("{value:?} has an empty item")),
-            ("cluster", _) => GroupKey::Cluster,
-            ("namespace" | "metadata.namespace", _) => GroupKey::Namespace,
-            (_, Some(label)) => {
-                LabelRequirement::new(label, LabelTest::Exists).map_err(|error| error.to_string())?;
-                GroupKey::Label(label.to_owned())
-            }
-            (path, None) => GroupKey::Field(FieldPath::new(path)),
-        };
-        if keys.contains(&key) {
-            return Err(format!("{word} is given twice"));
-        }
-        keys.push(key);
-    }
-    if keys.len() > MAX_KEYS {
-        return Err(format!("{} keys, and at most {MAX_KEYS} are possible", keys.len()));
-    }
-    Ok(keys)
-}
-
-fn top(value: &str) -> Result<usize, String> {
-    match value.parse() {
-        _ if value.is_empty() => Ok(DEFAULT_TOP),
-        Ok(number) if (1..=MAX_TOP).contains(&number) => Ok(number),
-        _ => Err(format!("{value:?} is no whole number from 1 to {MAX_TOP}")),
-    }
-}
-
 fn unknown_parameter(key: &str) -> ApiError {
     ApiError::bad_request(format!(
         "parameter {key:?} is unknown; known are labelSelector, fieldSelector, limit, continue, clusters, namespaces, names, store, {}",
@@ -418,7 +341,7 @@ fn unknown_parameter(key: &str) -> ApiError {
     ))
 }
 
-fn refuse_parameters(parameters: &[(String, String)]) -> Result<(), ApiError> {
+pub(super) fn refuse_parameters(parameters: &[(String, String)]) -> Result<(), ApiError> {
     match parameters.iter().find(|(key, _)| !IGNORED.contains(&key.as_str())) {
         Some((key, _)) => Err(ApiError::bad_request(format!("parameter {key:?} means nothing for discovery"))),
         None => Ok(()),
@@ -466,7 +389,7 @@ fn words<T: std::str::FromStr>(value: &str, list: &mut Vec<T>) -> Result<(), Str
 }
 
 /// Keys and values, decoded; a key that stands twice is refused, because servers disagree on which one counts.
-fn parameters(query: &str) -> Result<Vec<(String, String)>, ApiError> {
+pub(super) fn parameters(query: &str) -> Result<Vec<(String, String)>, ApiError> {
     let malformed = |error| ApiError::bad_request(format!("query: {error}"));
     let mut parameters: Vec<(String, String)> = Vec::new();
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
@@ -530,6 +453,7 @@ impl NativePath {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{model::FieldPath, query::GroupKey};
 
     const SEARCH: &str = "/apis/search.fleetdex.io/v1alpha1/search";
 
@@ -663,7 +587,8 @@ mod tests {
             format!("{base}/clusters/member1"),
             format!("{base}/aggregate"),
             format!("{base}/verify/member1"),
-            format!("{base}/proxying/karmada/proxy/api/v1/pods"),
+            format!("{base}/proxying/karmada"),
+            format!("{base}/%70roxying/karmada/proxy/api/v1/pods"),
         ];
         let messages: Vec<String> = refused.iter().map(|path| message(path, "")).collect();
         insta::assert_snapshot!(messages.join("\n"), @r#"
@@ -679,7 +604,8 @@ mod tests {
         404 the server has nothing at /apis/search.fleetdex.io/v1alpha1/clusters/member1
         400 path "/apis/search.fleetdex.io/v1alpha1/aggregate" names no resource; it must end with a path such as api/v1/pods or apis/apps/v1/namespaces/default/deployments
         404 the server has nothing at /apis/search.fleetdex.io/v1alpha1/verify/member1
-        400 proxying of anything but discovery is not supported yet
+        404 the server has nothing at /apis/search.fleetdex.io/v1alpha1/proxying/karmada
+        404 the server has nothing at /apis/search.fleetdex.io/v1alpha1/%70roxying/karmada/proxy/api/v1/pods
         "#);
     }
 
@@ -696,7 +622,16 @@ mod tests {
         assert_eq!(found.by, [GroupKey::Cluster, GroupKey::Namespace, label, phase]);
         assert_eq!((found.top, found.list.labels.to_string().as_str()), (5, "a=b"));
         assert_eq!((counts("").by, counts("by=&top=").top), (Vec::new(), 1_000));
-        let refused = ["by=cluster,,a", "by=label:-", "by=cluster,cluster", "by=a,b,c,d,e", "top=0", "top=10001", "limit=5"];
+        let refused = [
+            "by=cluster,,a",
+            "by=label:-",
+            "by=cluster,cluster",
+            "by=a,b,c,d,e",
+            "top=0",
+            "top=10001",
+            "limit=5",
+            "labelSelector=search.clusterpedia.io/limit%3D5",
+        ];
         let messages: Vec<String> = refused.iter().map(|query| message(path, query)).collect();
         insta::assert_snapshot!(messages.join("\n"), @r#"
         400 parameter by: "cluster,,a" has an empty item
@@ -706,6 +641,7 @@ mod tests {
         400 parameter top: "0" is no whole number from 1 to 10000
         400 parameter top: "10001" is no whole number from 1 to 10000
         400 parameter limit: counts come in one answer; use top for fewer groups
+        400 parameter labelSelector: an order or a page means nothing for counts
         "#);
     }
 
@@ -730,9 +666,9 @@ mod tests {
 
     #[test]
     fn discovery_takes_only_what_clients_always_send() {
-        let path = "/apis/search.fleetdex.io/v1alpha1/proxying/karmada/proxy/apis/apps/v1";
-        let resources = FleetDiscovery::Resources { group: "apps".to_owned(), version: "v1".to_owned() };
-        assert_eq!(parse(path, Some("timeout=32s")).unwrap(), ApiRequest::Fleet(resources));
+        let path = "/apis/search.fleetdex.io/v1alpha1";
+        let resources = ApiRequest::Own(OwnDiscovery::Resources("search.fleetdex.io"));
+        assert_eq!(parse(path, Some("timeout=32s")).unwrap(), resources);
         assert_eq!(message(path, "limit=5"), "400 parameter \"limit\" means nothing for discovery");
         assert_eq!(parse("/version", None).unwrap(), ApiRequest::Version);
     }

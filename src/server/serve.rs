@@ -34,6 +34,7 @@ use super::{
     listen::{ListenError, Listener},
     own, owners,
     permission::permission,
+    proxying::{self, Members},
     representation::{Endpoint, Form, MetaVersion, Representation},
     request::{self, AggregateRequest, ApiRequest, ListRequest, OwnDiscovery, path_segments},
     status::{ApiError, RETRY_AFTER_SECONDS},
@@ -41,7 +42,10 @@ use super::{
     verify,
     watching::{self, Lasting},
 };
-use crate::telemetry::{Metrics, Readiness, admin};
+use crate::{
+    cluster::Clusters,
+    telemetry::{Metrics, Readiness, admin},
+};
 
 /// The flag that sets the address, for error messages.
 const ADDRESS_FLAG: &str = "--api-address";
@@ -110,13 +114,15 @@ impl Server {
     pub async fn run(
         self,
         catalog: watch::Receiver<Arc<Catalog>>,
+        clusters: Arc<Clusters>,
         telemetry: Telemetry,
         entrance: Option<Entrance>,
         cancel: CancellationToken,
     ) {
         let Telemetry { metrics, readiness } = telemetry;
         let gate = Gate::Token(self.token_file.verifier());
-        let local = Api { catalog, metrics, gate, limits: self.limits };
+        let members = Arc::new(Members::new(clusters, cancel.clone()));
+        let local = Api { catalog, metrics, gate, limits: self.limits, members: Arc::clone(&members) };
         let (address, token_file) = (self.listener.address(), self.token_file.path().display());
         tracing::info!(%address, %token_file, secured = entrance.is_some(), "serving the query API");
         match entrance {
@@ -127,6 +133,7 @@ impl Server {
                 self.listener.serve_secured(secured, local, tls, cancel).await;
             }
         }
+        members.stopped().await;
     }
 }
 
@@ -159,6 +166,8 @@ pub struct Api {
     pub gate: Gate,
     /// What is taken on at a time.
     pub limits: Limits,
+    /// Where requests about single objects go on to.
+    pub members: Arc<Members>,
 }
 
 /// The query API, with open health endpoints.
@@ -223,6 +232,9 @@ fn token_holder(verifier: &TokenVerifier, request: &mut Request) -> Result<Calle
 
 /// Answers one request of somebody who is known. The whole request arrives here, with its body and the means to upgrade the connection.
 async fn answer(api: &Api, caller: &Caller, request: Request) -> Result<Response, ApiError> {
+    if let Some(inner) = proxying::request::below(request.uri().path()).map(str::to_owned) {
+        return proxying::answer(api, caller, &inner, request).await;
+    }
     let wanted = request::parse(request.uri().path(), request.uri().query())?;
     let allowed = wanted.method();
     // The answer to HEAD is that to GET, of which only the head is sent.
@@ -236,7 +248,6 @@ async fn answer(api: &Api, caller: &Caller, request: Request) -> Result<Response
         ApiRequest::Own(OwnDiscovery::Groups) if wants_aggregated(&request) => Ok(aggregated_discovery()),
         ApiRequest::Own(which) => document(&discovery::own(&which)?, represented(&request, Endpoint::Document)?),
         ApiRequest::OpenApi(which) => document(&own::open_api(which)?, represented(&request, Endpoint::Document)?),
-        ApiRequest::Fleet(which) => document(&discovery::fleet(&catalog, &which)?, represented(&request, Endpoint::Document)?),
         ApiRequest::List(list) if list.follow.watch => {
             let representation = represented(&request, Endpoint::Watch)?;
             answer_watch(api, caller, &catalog, &list, representation).await
@@ -257,7 +268,7 @@ fn represented(request: &Request, endpoint: Endpoint) -> Result<Representation, 
     Representation::negotiate(endpoint, request.headers(), request.uri().query())
 }
 
-async fn answer_list(
+pub(super) async fn answer_list(
     api: &Api,
     caller: &Caller,
     catalog: &Catalog,
@@ -283,15 +294,16 @@ async fn answer_counts(
     representation: Representation,
 ) -> Result<Response, ApiError> {
     let (found, warnings) = permitted_target(api, caller, catalog, &wanted.list).await?;
-    let answer = match wanted.list.options.explain {
-        true => explain::counts(&found, wanted).await?,
-        false => aggregate::answer(&aggregate::count(found, wanted).await?, wanted, representation.form)?,
+    let answer = if wanted.list.options.explain {
+        explain::counts(&found, wanted).await?
+    } else {
+        aggregate::answer(&aggregate::count(found, wanted).await?, wanted, representation.form)?
     };
     Ok(with_warnings(document(&answer, representation)?, &warnings))
 }
 
 /// Which store answers a caller, restricted to what that caller may see, and what the caller should know about it.
-async fn permitted_target(
+pub(super) async fn permitted_target(
     api: &Api,
     caller: &Caller,
     catalog: &Catalog,
@@ -304,14 +316,14 @@ async fn permitted_target(
     Ok((found, warnings))
 }
 
-fn with_warnings(mut response: Response, warnings: &[String]) -> Response {
+pub(super) fn with_warnings(mut response: Response, warnings: &[String]) -> Response {
     for value in warnings.iter().filter_map(|text| warning(text)) {
         response.headers_mut().append(header::WARNING, value);
     }
     response
 }
 
-async fn answer_watch(
+pub(super) async fn answer_watch(
     api: &Api,
     caller: &Caller,
     catalog: &Catalog,
@@ -322,7 +334,8 @@ async fn answer_watch(
     if wanted.options.only_metadata && representation.form == Form::Whole {
         representation.form = Form::Metadata(MetaVersion::V1);
     }
-    let body = watching::answer(found, wanted, representation, Lasting::Short, api.catalog.clone()).await?;
+    let lasting = if wanted.rewrites_version { Lasting::Long } else { Lasting::Short };
+    let body = watching::answer(found, wanted, representation, lasting, api.catalog.clone()).await?;
     Ok(with_warnings(json(StatusCode::OK, body), &warnings))
 }
 
@@ -346,13 +359,13 @@ fn aggregated_discovery() -> Response {
 }
 
 /// A document that is no object, as the client wants to read it.
-fn document(json_text: &RawValue, representation: Representation) -> Result<Response, ApiError> {
+pub(super) fn document(json_text: &RawValue, representation: Representation) -> Result<Response, ApiError> {
     let bytes = Bytes::from(representation.document(json_text)?);
     let tag = Some(etag::of(&bytes));
     Ok(tagged(list::Answer { body: Body::from(bytes), media_type: representation.encoding.media_type(), tag }))
 }
 
-fn tagged(answer: list::Answer) -> Response {
+pub(super) fn tagged(answer: list::Answer) -> Response {
     let mut response = json(StatusCode::OK, answer.body);
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(answer.media_type));
     response.headers_mut().insert(header::VARY, HeaderValue::from_static("accept"));
@@ -377,7 +390,7 @@ fn refusal(error: &ApiError) -> Response {
     response
 }
 
-fn json(code: StatusCode, body: Body) -> Response {
+pub(super) fn json(code: StatusCode, body: Body) -> Response {
     let mut response = Response::new(body);
     *response.status_mut() = code;
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));

@@ -52,6 +52,56 @@ pub enum ApiError {
     /// No member has this name.
     #[error("clusters.search.fleetdex.io {:?} not found: no ResourceRegistry selects a member of this name", .0.as_str())]
     NoSuchCluster(ClusterName),
+    /// No member has this object.
+    #[error("{} {name:?} not found", resource(group, plural))]
+    NoSuchObject {
+        /// API group; empty for the core group.
+        group: String,
+        /// Plural.
+        plural: String,
+        /// The object's name.
+        name: String,
+    },
+    /// Several members have an object of this name, and only one can be meant.
+    #[error("{} {name:?} is in several clusters: {}; {remedy}", resource(group, plural), names(clusters))]
+    Ambiguous {
+        /// API group; empty for the core group.
+        group: String,
+        /// Plural.
+        plural: String,
+        /// The object's name.
+        name: String,
+        /// Those that have it.
+        clusters: Vec<ClusterName>,
+        /// How to say which.
+        remedy: String,
+    },
+    /// What is to be written is not made from what is there.
+    #[error("Operation cannot be fulfilled on {} {name:?}: {problem}", resource(group, plural))]
+    Conflict {
+        /// API group; empty for the core group.
+        group: String,
+        /// Plural.
+        plural: String,
+        /// The object's name.
+        name: String,
+        /// What is the matter, and what to do.
+        problem: String,
+    },
+    /// Something that Kubernetes has, and a fleet cannot have; the message says what to do instead.
+    #[error("{0}")]
+    NotServed(String),
+    /// A body that is not understood as it is encoded.
+    #[error("{0}")]
+    UnsupportedMediaType(String),
+    /// A member did not answer in time.
+    #[error("cluster {cluster} did not answer within {seconds} s; whether a write was carried out is not known")]
+    MemberTimeout {
+        /// The member.
+        cluster: ClusterName,
+        /// How long was waited.
+        seconds: u64,
+    },
     /// The path is there for another method.
     #[error("method {method} is not served here; use {allowed}")]
     MethodNotAllowed {
@@ -137,15 +187,19 @@ impl ApiError {
             Self::BadRequest(_) => (400, "BadRequest"),
             Self::Unauthorized | Self::Unauthenticated => (401, "Unauthorized"),
             Self::Forbidden(_) => (403, "Forbidden"),
-            Self::NoSuchPath { .. } | Self::NotRegistered { .. } | Self::NoSuchCluster(_) => (404, "NotFound"),
-            Self::MethodNotAllowed { .. } => (405, "MethodNotAllowed"),
+            Self::NoSuchPath { .. } | Self::NotRegistered { .. } | Self::NoSuchCluster(_) | Self::NoSuchObject { .. } => {
+                (404, "NotFound")
+            }
+            Self::MethodNotAllowed { .. } | Self::NotServed(_) => (405, "MethodNotAllowed"),
             Self::NotAcceptable(_) => (406, "NotAcceptable"),
+            Self::Ambiguous { .. } | Self::Conflict { .. } => (409, "Conflict"),
             Self::Expired | Self::PermissionChanged | Self::VersionExpired(_) => (410, "Expired"),
             Self::TooLarge(_) => (413, "RequestEntityTooLarge"),
+            Self::UnsupportedMediaType(_) => (415, "UnsupportedMediaType"),
             Self::Busy(_) | Self::TooManyRequests => (429, "TooManyRequests"),
             Self::Internal(_) => (500, "InternalError"),
             Self::Unavailable(_) => (503, "ServiceUnavailable"),
-            Self::Timeout(_) | Self::RequestTimeout(_) | Self::VersionNotReached => (504, "Timeout"),
+            Self::Timeout(_) | Self::RequestTimeout(_) | Self::MemberTimeout { .. } | Self::VersionNotReached => (504, "Timeout"),
         }
     }
 
@@ -156,6 +210,12 @@ impl ApiError {
                 kind: Some(plural.clone()),
                 ..StatusDetails::default()
             }),
+            Self::NoSuchObject { group, plural, name } | Self::Conflict { group, plural, name, .. } => {
+                Some(object_details(group, plural, name))
+            }
+            Self::Ambiguous { group, plural, name, clusters, .. } => {
+                Some(StatusDetails { causes: Some(clusters.iter().map(cause).collect()), ..object_details(group, plural, name) })
+            }
             Self::NoSuchCluster(cluster) => Some(StatusDetails {
                 group: Some("search.fleetdex.io".to_owned()),
                 kind: Some("clusters".to_owned()),
@@ -183,6 +243,33 @@ impl ApiError {
             _ => None,
         }
     }
+}
+
+fn object_details(group: &str, plural: &str, name: &str) -> StatusDetails {
+    StatusDetails {
+        group: Some(group.to_owned()).filter(|name| !name.is_empty()),
+        kind: Some(plural.to_owned()),
+        name: Some(name.to_owned()),
+        ..StatusDetails::default()
+    }
+}
+
+/// One of several clusters, for programs to choose from.
+fn cause(cluster: &ClusterName) -> StatusCause {
+    StatusCause {
+        field: Some("cluster".to_owned()),
+        message: Some(cluster.to_string()),
+        reason: Some("FieldValueDuplicate".to_owned()),
+    }
+}
+
+/// `deployments.apps`, as the apiserver writes it.
+fn resource(group: &str, plural: &str) -> String {
+    if group.is_empty() { plural.to_owned() } else { format!("{plural}.{group}") }
+}
+
+fn names(clusters: &[ClusterName]) -> String {
+    clusters.iter().map(ClusterName::as_str).collect::<Vec<_>>().join(", ")
 }
 
 impl From<StoreError> for ApiError {

@@ -10,13 +10,15 @@ use axum::{
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
 use super::{
     auth::TokenVerifier,
     catalog::Catalog,
-    fake::{Prepared, add, catalog, cluster, cursor, page, pods, store},
+    fake::{self, Prepared, add, catalog, cluster, cursor, page, pods, store},
     front::limits::{LimitArgs, Limits},
+    proxying::Members,
     report::Line,
     serve::{Api, Gate, router},
     verify::Followed,
@@ -33,9 +35,10 @@ const SEARCH: &str = "/apis/search.fleetdex.io/v1alpha1/search";
 
 fn app(catalog: Catalog) -> Router {
     let (_sender, receiver) = watch::channel(Arc::new(catalog));
+    let members = Arc::new(Members::new(fake::no_clusters(), CancellationToken::new()));
     let gate = Gate::Token(TokenVerifier::new("secret"));
     let limits = Limits::new(&LimitArgs::default());
-    let api = Api { catalog: receiver, metrics: Arc::new(Metrics::new()), gate, limits };
+    let api = Api { catalog: receiver, metrics: Arc::new(Metrics::new()), gate, limits, members };
     router(api, Readiness::new())
 }
 
@@ -173,7 +176,9 @@ async fn pseudo_labels_are_parameters_and_those_of_the_url_win() {
 async fn owners_are_walked_down_to_the_generation_that_is_asked_for() {
     let found = |uids: &[&str]| {
         let mut owners = Owners::default();
-        uids.iter().for_each(|uid| owners.insert(Some(cluster("member1")), uid));
+        for uid in uids {
+            owners.insert(Some(cluster("member1")), uid);
+        }
         owners
     };
     let main = Prepared::with(vec![]);
@@ -643,9 +648,9 @@ async fn discovery_tells_what_is_registered_as_an_apiserver_would() {
     200 {"apiVersion":"v1","kind":"APIVersions","serverAddressByClientCIDRs":[],"versions":["v1"]}
     200 {"apiVersion":"v1","kind":"APIGroupList","groups":[{"apiVersion":"v1","kind":"APIGroup","name":"apps","preferredVersion":{"groupVersion":"apps/v1","version":"v1"},"versions":[{"groupVersion":"apps/v1","version":"v1"},{"groupVersion":"apps/v1beta1","version":"v1beta1"}]}]}
     200 {"apiVersion":"v1","kind":"APIGroup","name":"apps","preferredVersion":{"groupVersion":"apps/v1","version":"v1"},"versions":[{"groupVersion":"apps/v1","version":"v1"},{"groupVersion":"apps/v1beta1","version":"v1beta1"}]}
-    200 {"apiVersion":"v1","kind":"APIResourceList","groupVersion":"v1","resources":[{"kind":"Node","name":"nodes","namespaced":false,"shortNames":["no"],"singularName":"node","verbs":["get","list"]},{"kind":"Pod","name":"pods","namespaced":true,"shortNames":["po"],"singularName":"pod","verbs":["get","list"]}]}
-    200 {"apiVersion":"v1","kind":"APIResourceList","groupVersion":"apps/v1","resources":[{"kind":"Deployment","name":"deployments","namespaced":true,"shortNames":["deploy"],"singularName":"deployment","verbs":["get","list"]}]}
-    200 {"apiVersion":"v1","kind":"APIResourceList","groupVersion":"apps/v1beta1","resources":[{"kind":"Deployment","name":"deployments","namespaced":true,"shortNames":["deploy"],"singularName":"deployment","verbs":["get","list"]}]}
+    200 {"apiVersion":"v1","kind":"APIResourceList","groupVersion":"v1","resources":[{"kind":"Node","name":"nodes","namespaced":false,"shortNames":["no"],"singularName":"node","verbs":["create","delete","get","list","patch","update","watch"]},{"kind":"Pod","name":"pods","namespaced":true,"shortNames":["po"],"singularName":"pod","verbs":["create","delete","get","list","patch","update","watch"]}]}
+    200 {"apiVersion":"v1","kind":"APIResourceList","groupVersion":"apps/v1","resources":[{"kind":"Deployment","name":"deployments","namespaced":true,"shortNames":["deploy"],"singularName":"deployment","verbs":["create","delete","get","list","patch","update","watch"]}]}
+    200 {"apiVersion":"v1","kind":"APIResourceList","groupVersion":"apps/v1beta1","resources":[{"kind":"Deployment","name":"deployments","namespaced":true,"shortNames":["deploy"],"singularName":"deployment","verbs":["create","delete","get","list","patch","update","watch"]}]}
     "#);
     assert_eq!(refusal(&app, &format!("{proxy}/apis/batch/v1")).await, "404 NotFound: the server has nothing at /apis/batch/v1");
     assert_eq!(refusal(&app, &format!("{proxy}/apis/batch")).await, "404 NotFound: the server has nothing at /apis/batch");

@@ -6,7 +6,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::{
-    server::{Catalog, Followed, Server, ServerArgs, Telemetry, fake::store, front::limits::LimitArgs},
+    server::{
+        Catalog, Followed, Server, ServerArgs, Telemetry,
+        fake::{no_clusters, store},
+        front::limits::LimitArgs,
+    },
     sync::audit::fake::World,
     telemetry::{Metrics, Readiness},
 };
@@ -118,7 +122,7 @@ async fn a_running_server_is_asked_and_what_it_refuses_is_told() {
     let (catalogs, reader) = watch::channel(Arc::new(catalog));
     let telemetry = Telemetry { metrics: Arc::new(Metrics::new()), readiness: Readiness::new() };
     let cancel = CancellationToken::new();
-    let task = tokio::spawn(server.run(reader, telemetry, None, cancel.clone()));
+    let task = tokio::spawn(server.run(reader, no_clusters(), telemetry, None, cancel.clone()));
 
     let (code, table, err) = run_against(&address, &token_file, &["--cluster", "member1"]).await;
     assert_eq!((code, err.as_str()), (0, ""));

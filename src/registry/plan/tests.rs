@@ -13,7 +13,14 @@ fn served(api_version: &str, kind: &str, namespaced: bool, preferred: bool) -> S
         plural: format!("{}s", kind.to_lowercase()).into(),
         namespaced,
     };
-    Served { resource, singular: kind.to_lowercase().into(), short_names: Vec::new(), list_and_watch: true, preferred }
+    Served {
+        resource,
+        singular: kind.to_lowercase().into(),
+        short_names: Vec::new(),
+        list_and_watch: true,
+        preferred,
+        offers: std::sync::Arc::default(),
+    }
 }
 
 fn discovery() -> Discovery {

@@ -17,6 +17,7 @@ use rcgen::{
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _};
 use serde_json::{Value, json};
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 use tower::{ServiceExt as _, service_fn};
 
 use super::{
@@ -31,7 +32,8 @@ use crate::{
     model::ClusterName,
     query::{Grant, Group, Groups, Permitted},
     server::{
-        fake::{Prepared, catalog},
+        fake::{Prepared, catalog, no_clusters},
+        proxying::Members,
         serve::{Api, Gate, router},
     },
     telemetry::{Metrics, Readiness},
@@ -201,7 +203,8 @@ impl World {
         let gate = Gate::Front(Front::new(reader, reviews, mode));
         let (_sender, receiver) = watch::channel(Arc::new(catalog(store.clone())));
         let limits = Limits::new(&LimitArgs::default());
-        let api = Api { catalog: receiver, metrics: Arc::new(Metrics::new()), gate, limits };
+        let members = Arc::new(Members::new(no_clusters(), CancellationToken::new()));
+        let api = Api { catalog: receiver, metrics: Arc::new(Metrics::new()), gate, limits, members };
         let world = Self { app: router(api, Readiness::new()), control_plane, trust, client_authority, front_authority, store };
         world.configure(&world.data());
         world

@@ -179,6 +179,10 @@ fn write_cell(out: &mut Vec<u8>, cell: &Cell) {
         Cell::Null => out.extend_from_slice(b"null"),
         Cell::Flag(flag) => out.extend_from_slice(if *flag { b"true" } else { b"false" }),
         Cell::Integer(number) => out.extend_from_slice(number.to_string().as_bytes()),
+        // Go writes a whole float without a fraction.
+        Cell::Float(number) if number.fract() == 0.0 && number.abs() < 1e15 => {
+            out.extend_from_slice(format!("{number:.0}").as_bytes());
+        }
         Cell::Float(number) => out.extend_from_slice(json!(number).to_string().as_bytes()),
         Cell::Text(text) => write_json_text(out, text),
     }

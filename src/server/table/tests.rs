@@ -306,7 +306,7 @@ fn a_custom_resource_has_the_columns_of_its_definition() {
             3,
             2,
             2.75,
-            3.0,
+            3,
             true,
             "2d",
             "<invalid>",

@@ -1,0 +1,148 @@
+//! Connections that are not HTTP any more: `exec`, `attach` and `port-forward` by WebSocket or SPDY, passed on byte by byte.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::TokioIo;
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, split},
+    sync::{Notify, OwnedSemaphorePermit, Semaphore},
+    time::timeout,
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use super::super::status::ApiError;
+
+/// Tunnels at a time. Each has two buffers of 16 KiB and two connections with TLS: about 150 kB, so a full house costs 40 MB.
+const MAX_TUNNELS: usize = 256;
+/// Bytes that are read at once in one direction.
+const BUFFER_BYTES: usize = 16 * 1024;
+/// A tunnel in which nothing moves is cut after this: the limit of a kubelet.
+pub const IDLE: Duration = Duration::from_hours(4);
+/// How long the peers may take to hand their connections over once both have agreed to.
+const UPGRADE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The tunnels that are open.
+pub struct Tunnels {
+    places: Arc<Semaphore>,
+    tasks: TaskTracker,
+    cancel: CancellationToken,
+}
+
+impl Tunnels {
+    /// None yet; all are cut when `cancel` is.
+    pub fn new(cancel: CancellationToken) -> Self {
+        Self { places: Arc::new(Semaphore::new(MAX_TUNNELS)), tasks: TaskTracker::new(), cancel }
+    }
+
+    /// Room for one more, if there is.
+    pub fn place(&self) -> Result<OwnedSemaphorePermit, ApiError> {
+        let place = Arc::clone(&self.places).try_acquire_owned();
+        place.map_err(|_| ApiError::Busy(format!("{MAX_TUNNELS} sessions are open through this server already")))
+    }
+
+    /// Joins the two connections once both are handed over, until either side ends, nothing moves for [`IDLE`], or the server stops.
+    pub fn join(&self, client: OnUpgrade, member: OnUpgrade, place: OwnedSemaphorePermit) {
+        let cancel = self.cancel.clone();
+        self.tasks.spawn(async move {
+            let both = async { tokio::try_join!(client, member) };
+            match timeout(UPGRADE_TIMEOUT, both).await {
+                Ok(Ok((client, member))) => tunnel(TokioIo::new(client), TokioIo::new(member), cancel).await,
+                Ok(Err(error)) => tracing::debug!(%error, "a session was not handed over"),
+                Err(_) => tracing::debug!("a session was not handed over in time"),
+            }
+            drop(place);
+        });
+    }
+
+    /// Waits until all have ended; to be called after the token was cancelled.
+    pub async fn stopped(&self) {
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+}
+
+impl fmt::Debug for Tunnels {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Tunnels").field("open", &self.tasks.len()).finish_non_exhaustive()
+    }
+}
+
+async fn tunnel<C, M>(client: C, member: M, cancel: CancellationToken)
+where
+    C: AsyncRead + AsyncWrite,
+    M: AsyncRead + AsyncWrite,
+{
+    let (client_reads, client_writes) = split(client);
+    let (member_reads, member_writes) = split(member);
+    let moved = Notify::new();
+    let both = async {
+        tokio::join!(pass(client_reads, member_writes, &moved), pass(member_reads, client_writes, &moved));
+    };
+    let idle = async { while timeout(IDLE, moved.notified()).await.is_ok() {} };
+    tokio::select! {
+        () = both => {}
+        () = idle => tracing::debug!("an idle session was cut"),
+        () = cancel.cancelled() => {}
+    }
+}
+
+/// Passes bytes on until one side has no more, and says so to the other.
+async fn pass(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin, moved: &Notify) {
+    let mut buffer = vec![0; BUFFER_BYTES];
+    loop {
+        let read = from.read(&mut buffer).await.unwrap_or(0);
+        moved.notify_one();
+        if read == 0 || to.write_all(&buffer[..read]).await.is_err() {
+            break;
+        }
+    }
+    if let Err(error) = to.shutdown().await {
+        tracing::trace!(%error, "the other side of a session has gone");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::duplex;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn bytes_pass_both_ways_and_the_end_of_one_side_is_told_to_the_other() {
+        let ((mut client, near), (far, mut member)) = (duplex(8), duplex(8));
+        let open = tokio::spawn(tunnel(near, far, CancellationToken::new()));
+        let mut read = [0; 26];
+        let (sent, _) = tokio::join!(client.write_all(b"more than one buffer holds"), member.read_exact(&mut read));
+        sent.unwrap();
+        assert_eq!(&read, b"more than one buffer holds");
+        member.write_all(b"answer").await.unwrap();
+        client.shutdown().await.unwrap();
+        assert_eq!(member.read(&mut read).await.unwrap(), 0);
+        drop(member);
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).await.unwrap();
+        assert_eq!(answer, "answer");
+        open.await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_session_in_which_nothing_moves_is_cut_and_so_are_all_when_the_server_stops() {
+        let ((client, near), (far, member)) = (duplex(8), duplex(8));
+        tunnel(near, far, CancellationToken::new()).await;
+        drop((client, member));
+        let ((_client, near), (far, _member)) = (duplex(8), duplex(8));
+        let stopped = CancellationToken::new();
+        stopped.cancel();
+        tunnel(near, far, stopped).await;
+    }
+
+    #[tokio::test]
+    async fn there_is_room_for_so_many_and_no_more() {
+        let tunnels = Tunnels::new(CancellationToken::new());
+        let places: Vec<OwnedSemaphorePermit> = (0..MAX_TUNNELS).map(|_| tunnels.place().unwrap()).collect();
+        assert_eq!(tunnels.place().err().unwrap().code(), 429);
+        drop(places);
+        assert!(tunnels.place().is_ok());
+    }
+}
