@@ -95,7 +95,7 @@ pub struct ShownArgs {
     #[arg(short, long, value_name = "FORMAT", default_value = "table", env = "FLEETDEX_OUTPUT")]
     pub output: Format,
 
-    /// Sort by the field at this JSONPath, such as .metadata.creationTimestamp
+    /// Sort by the field at this `JSONPath`, such as .metadata.creationTimestamp
     #[arg(long, value_name = "PATH", env = "FLEETDEX_SORT_BY")]
     pub sort_by: Option<Path>,
 
