@@ -27,6 +27,7 @@ use crate::{
         Caller, Catalog,
         auth::TokenVerifier,
         fake::cluster,
+        front::limits::{LimitArgs, Limits},
         listen::Listener,
         serve::{Api, Gate},
         status::ApiError,
