@@ -26,11 +26,11 @@ pub const GROUPS: [&str; 2] = ["search.fleetdex.io", "search.karmada.io"];
 /// The version of both.
 pub const VERSION: &str = "v1alpha1";
 
-/// What clients always send and what changes nothing about a list: how it is laid out, how long they wait for it, and a
-/// flag of watches.
-const IGNORED: [&str; 4] = ["pretty", "timeout", "timeoutSeconds", "allowWatchBookmarks"];
+/// What clients always send and what changes nothing about a list: how it is laid out, which
+/// [`Representation`](super::representation::Representation) reads, how long they wait for it, and a flag of watches.
+const IGNORED: [&str; 5] = ["includeObject", "pretty", "timeout", "timeoutSeconds", "allowWatchBookmarks"];
 /// Parts of the API that do not exist yet. Their empty value means "not given", as in Kubernetes.
-const LATER: [&str; 2] = ["includeObject", "shardSelector"];
+const LATER: [&str; 1] = ["shardSelector"];
 
 /// What a request asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
