@@ -125,19 +125,17 @@ pub fn take_back(object: &str, is_patch: bool) -> Result<Returned, serde_json::E
     returned.from_index = text(&annotations, INDEXED_ANNOTATION);
     let mut out = Vec::with_capacity(object.len());
     write_members(&mut out, &members, |out, key, value| {
-        if key == "metadata" { write_own(out, &metadata, &annotations, &returned, is_patch) } else { write_raw(out, value) }
+        if key != "metadata" {
+            return write_raw(out, value);
+        }
+        write_own(out, &metadata, &annotations, &returned, is_patch);
+        Ok(())
     })?;
-    returned.json = raw(out)?.get().to_owned();
+    raw(out)?.get().clone_into(&mut returned.json);
     Ok(returned)
 }
 
-fn write_own(
-    out: &mut Vec<u8>,
-    metadata: &RawMembers<'_>,
-    annotations: &RawMembers<'_>,
-    returned: &Returned,
-    is_patch: bool,
-) -> Result<(), serde_json::Error> {
+fn write_own(out: &mut Vec<u8>, metadata: &RawMembers<'_>, annotations: &RawMembers<'_>, returned: &Returned, is_patch: bool) {
     let own = returned.own_version.as_deref();
     let theirs: Vec<_> = annotations.0.iter().filter(|(key, _)| !is_our_annotation(&key.0)).collect();
     out.push(b'{');
@@ -169,7 +167,6 @@ fn write_own(
         write_text(out, own);
     }
     out.push(b'}');
-    Ok(())
 }
 
 /// The object, or the merge patch, with another `metadata.resourceVersion` in place of the one that it has.

@@ -1,6 +1,6 @@
-//! What clients read before they ask for objects: discovery, the version, OpenAPI.
+//! What clients read before they ask for objects: discovery, the version, `OpenAPI`.
 //!
-//! Discovery is made from what is registered. OpenAPI documents come from a member that serves what is asked about, as the caller, and are
+//! Discovery is made from what is registered. `OpenAPI` documents come from a member that serves what is asked about, as the caller, and are
 //! kept for a minute: `kubectl explain` and the validation of `kubectl apply` read the same ones again and again.
 
 use std::{

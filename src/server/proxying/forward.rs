@@ -34,7 +34,7 @@ use crate::{
 
 /// A little longer than an apiserver itself takes for a request (60 s), so that its own answer comes first.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(65);
-/// Bytes of an answer that are read as a whole: an object is at most 3 MiB, the OpenAPI document of many kinds 10 MiB.
+/// Bytes of an answer that are read as a whole: an object is at most 3 MiB, the `OpenAPI` document of many kinds 10 MiB.
 const MAX_ANSWER: usize = 32 << 20;
 /// Bytes of a refusal of something that would have been a stream.
 const MAX_REFUSAL: usize = 1 << 20;

@@ -3,7 +3,7 @@
 //! [`request`] reads what is asked for. Lists come from the index, as those below `search/`. What concerns one object goes on to the
 //! member that has it: [`locate`] asks the index which one that is, [`body`] puts what is written in the member's words, [`forward`] sends it
 //! as the caller, by the clients of [`clients`], with the headers of [`headers`], through a [`tunnel`] where another protocol is spoken.
-//! [`documents`] are what clients read before they ask: discovery, OpenAPI, the version.
+//! [`documents`] are what clients read before they ask: discovery, `OpenAPI`, the version.
 //!
 //! Objects carry the fleet's resource version and, as annotations, the member's own and the member's name: see [`crate::model::told`].
 
@@ -228,7 +228,7 @@ impl Onward<'_> {
         let asked = forwarder.ask(&to, &head.method, headers::to_member(&head.headers, &JSON), body.into()).await;
         match (asked, indexed) {
             (Ok(answer), _) => self.told(&telling, answer),
-            (Err(error), Some(hit)) if self.is_plain_get() && error.is_unreachable() => self.from_index(&telling, hit, &error),
+            (Err(error), Some(hit)) if self.is_plain_get() && error.is_unreachable() => self.last_seen(&telling, hit, &error),
             (Err(error), _) => Err(error.into()),
         }
     }
@@ -249,7 +249,7 @@ impl Onward<'_> {
         let version = match written.for_member(&|_| None) {
             Ok(body) => return Ok(body),
             Err(BodyError::UnknownVersion(version)) => version,
-            Err(error) => return Err(refused_body(self.info, error)),
+            Err(error) => return Err(refused_body(self.info, &error)),
         };
         // Of one store, as each has a log of its own.
         let query = Query { clusters: vec![cluster.clone()], ..self.target.query.clone() };
@@ -260,7 +260,7 @@ impl Onward<'_> {
             None => None,
         };
         let known = |asked: &str| own.clone().filter(|_| asked == version);
-        written.for_member(&known).map_err(|error| refused_body(self.info, error))
+        written.for_member(&known).map_err(|error| refused_body(self.info, &error))
     }
 
     fn is_plain_get(&self) -> bool {
@@ -285,7 +285,7 @@ impl Onward<'_> {
     }
 
     /// The next best answer, marked as such.
-    fn from_index(&self, telling: &Telling<'_>, hit: &Hit, why: &ForwardError) -> Result<Response, ApiError> {
+    fn last_seen(&self, telling: &Telling<'_>, hit: &Hit, why: &ForwardError) -> Result<Response, ApiError> {
         let why = why.to_string();
         let told = Told { cluster: telling.cluster, version: telling.version.as_deref(), from_index: Some(&why) };
         let object =
@@ -365,7 +365,7 @@ fn body_kind(method: &Method, info: &ResourceInfo, media_type: &str) -> BodyKind
     }
 }
 
-fn refused_body(info: &ResourceInfo, error: BodyError) -> ApiError {
+fn refused_body(info: &ResourceInfo, error: &BodyError) -> ApiError {
     match error {
         BodyError::Malformed(_) => ApiError::bad_request(error.to_string()),
         BodyError::MediaType(_) | BodyError::Yaml(_) => ApiError::UnsupportedMediaType(error.to_string()),
