@@ -220,7 +220,7 @@ async fn pipes_may_be_closed(local: &Local) {
     assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
 }
 
-/// A member has no APIService of ours: that is what it says, and not what its apiserver said.
+/// A member has no `APIService` of ours: that is what it says, and not what its apiserver said.
 async fn without_a_server_it_says_what_to_do(setting: &Setting) {
     let kubeconfig = setting.fleet.member(1).unwrap().kubeconfig().display().to_string();
     let absent = setting.local.ask(&["get", "pods", "--kubeconfig", &kubeconfig]).await.unwrap();

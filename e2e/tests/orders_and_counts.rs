@@ -61,13 +61,13 @@ impl Widget {
             name: format!("w-{:04}", number * 7919 % OBJECTS),
             labels,
             fields,
-            owner: (number % 5 > 0).then(|| uid(number / 5)),
+            owner: (!number.is_multiple_of(5)).then(|| uid(number / 5)),
         }
     }
 
     /// Some have none.
     fn time(&self) -> Option<String> {
-        (self.number % 7 > 0).then(|| format!("2026-01-01T00:00:{:02}Z", self.number % 60))
+        (!self.number.is_multiple_of(7)).then(|| format!("2026-01-01T00:00:{:02}Z", self.number % 60))
     }
 
     fn json(&self) -> String {

@@ -258,7 +258,7 @@ impl Bench {
             selectors.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value.clone()?))).collect();
         parameters.extend(request.with.clone());
         let (status, mut answer) = self.ask(engine, path, &parameters).await?;
-        if let Some(pages) = request.pages {
+        if let Some(pages) = request.pages.filter(|_| status == 200) {
             self.follow(engine, path, &parameters, pages, &mut answer).await.with_context(|| format!("{path} {parameters:?}"))?;
         }
         let found = match difference {

@@ -153,7 +153,7 @@ impl World {
         }
     }
 
-    async fn disturb(&self, random: &mut StdRng) {
+    fn disturb(&self, random: &mut StdRng) {
         let Some(server) = &self.server else { return };
         let fault = match random.random_range(0..5) {
             0 => Fault::ResponseLost,
@@ -170,7 +170,7 @@ impl World {
             match random.random_range(0..20) {
                 0 if with_swaps => self.swap(CLUSTERS[random.random_range(0..CLUSTERS.len())], random).await,
                 1 if with_swaps => self.drop_cluster(CLUSTERS[random.random_range(0..CLUSTERS.len())]).await,
-                2 | 3 if with_faults => self.disturb(random).await,
+                2 | 3 if with_faults => self.disturb(random),
                 4..=6 => sleep(Duration::from_millis(random.random_range(0..1_500))).await,
                 _ => self.write_some(random).await,
             }

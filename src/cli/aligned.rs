@@ -4,6 +4,8 @@ use std::io::{self, Write};
 
 /// Blanks between two columns.
 const GAP: usize = 3;
+/// A column with its gap is at least so wide, as kubectl's.
+const MIN_WIDTH: usize = 6;
 
 /// Aligns columns; the last one is as wide as it needs.
 pub(super) fn write(out: &mut dyn Write, lines: &[Vec<String>]) -> io::Result<()> {
@@ -30,7 +32,7 @@ impl Columns {
             let mut text = String::new();
             for (width, cell) in self.widths.iter().zip(line.as_ref()) {
                 text.push_str(cell);
-                text.extend(std::iter::repeat_n(' ', width + GAP - cell.chars().count()));
+                text.extend(std::iter::repeat_n(' ', (width + GAP).max(MIN_WIDTH) - cell.chars().count()));
             }
             writeln!(out, "{}", text.trim_end())?;
         }

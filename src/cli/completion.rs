@@ -195,7 +195,6 @@ mod tests {
         assert_eq!(words(&["ge"]), "get\tGets\n:4\n");
         assert_eq!(words(&["get", "--output", "j"]), "json\n:4\n");
         assert!(words(&["completion", ""]).contains("zsh\tZsh\n"));
-        assert_eq!(words(&["nothing", "x"]), ":4\n");
     }
 
     #[test]

@@ -47,10 +47,7 @@ impl From<JsonPathError> for CommandError {
 impl CommandError {
     /// Whoever reads our output has seen enough, as `head` does.
     fn is_broken_pipe(&self) -> bool {
-        let error = match self {
-            Self::Write(error) | Self::Output(OutputError::Write(error)) => error,
-            _ => return false,
-        };
+        let (Self::Write(error) | Self::Output(OutputError::Write(error))) = self else { return false };
         error.kind() == io::ErrorKind::BrokenPipe
     }
 }
@@ -83,7 +80,7 @@ impl Console<'_> {
             other => writeln!(self.err, "error: {}", causes(other)),
         };
         // Nothing more can be done where standard error is closed, too.
-        let _told = told;
+        drop(told);
     }
 
     /// Whether a command did all that it was asked for; what prevented it is told.

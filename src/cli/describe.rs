@@ -168,6 +168,30 @@ mod tests {
             "status": { "phase": "Running" },
         });
         let item = Item { object: to_raw_value(&object).unwrap(), cells: Vec::new() };
-        insta::assert_snapshot!(description(&item).unwrap(), @r"");
+        insta::assert_snapshot!(description(&item).unwrap(), @r"
+        Name:         web-0
+        Namespace:    web
+        Cluster:      member1
+        Labels:       app=web
+                      tier=front
+        Annotations:  note: two
+                        lines
+        API Version:  v1
+        Kind:         Pod
+        Owned By:     ReplicaSet/web-5d (member1, its controller)
+                      Backup/nightly (member1)
+        Metadata:
+          Creation Timestamp:  2026-02-03T09:59:00Z
+          UID:                 u-1
+        Spec:
+          Containers:
+            Args:
+              -v
+            Image:  example.com/web
+            Name:   main
+          Node Name:  n1
+        Status:
+          Phase:  Running
+        ");
     }
 }

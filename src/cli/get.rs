@@ -95,7 +95,7 @@ pub struct ShownArgs {
     #[arg(short, long, value_name = "FORMAT", default_value = "table", env = "FLEETDEX_OUTPUT")]
     pub output: Format,
 
-    /// Sort by the field at this JSONPath, such as .metadata.creationTimestamp
+    /// Sort by the field at this `JSONPath`, such as .metadata.creationTimestamp
     #[arg(long, value_name = "PATH", env = "FLEETDEX_SORT_BY")]
     pub sort_by: Option<Path>,
 
@@ -198,10 +198,9 @@ fn shape(args: &Args) -> Shape {
 }
 
 fn layout(args: &Args, targets: &[Target], namespace: Option<&str>) -> Layout {
-    let is_namespaced = targets.iter().any(|target| target.held.resource.namespaced);
     Layout {
         format: args.shown.output.clone(),
-        with_namespace: is_namespaced && namespace.is_none(),
+        with_namespace: namespace.is_none(),
         with_kind: targets.len() > 1,
         with_headers: !args.shown.no_headers,
         with_labels: args.shown.show_labels,

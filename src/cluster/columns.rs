@@ -114,7 +114,9 @@ async fn read(client: &Client, timeout: Duration) -> Result<PrinterColumns, Requ
         drop(answer);
         drop(place);
         seen += items.len();
-        items.into_iter().for_each(|definition| columns.add(definition));
+        for definition in items {
+            columns.add(definition);
+        }
         token = metadata.next;
         if token.is_empty() || seen >= MAX_DEFINITIONS {
             return Ok(columns);

@@ -92,6 +92,7 @@ impl Key {
     }
 
     /// What a bucket's value says of this key; nothing if the bucket is about another label.
+    #[expect(clippy::option_option, reason = "a bucket that tells nothing is not one that tells of no value")]
     fn read(&self, found: &Value) -> Option<Option<String>> {
         let text = found.as_str();
         match self {

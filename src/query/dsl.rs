@@ -187,9 +187,10 @@ impl Clauses {
             let (found, limit) = (alternatives.len(), MAX_CLAUSES / 2);
             return Err(QueryError::TooLarge { what: "clusters with owners", found, limit });
         }
-        self.filter.push(match alternatives.is_empty() {
-            true => json!({ "match_none": {} }),
-            false => json!({ "bool": { "should": alternatives, "minimum_should_match": 1 } }),
+        self.filter.push(if alternatives.is_empty() {
+            json!({ "match_none": {} })
+        } else {
+            json!({ "bool": { "should": alternatives, "minimum_should_match": 1 } })
         });
         Ok(())
     }

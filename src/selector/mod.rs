@@ -5,6 +5,7 @@
 
 mod error;
 mod field;
+mod field_parser;
 mod label;
 mod lexer;
 

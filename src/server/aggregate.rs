@@ -14,7 +14,7 @@ use super::{
 use crate::query::{Group, GroupKey, Groups, aggregate::grouped};
 
 /// How long the store may take for all groups: some dozen pages of the largest answer.
-const TIMEOUT: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Counts what a list would show.
 pub async fn count(target: Target, request: &AggregateRequest) -> Result<Groups, ApiError> {

@@ -29,7 +29,7 @@ pub async fn list(target: &Target, request: &ListRequest) -> Result<Box<RawValue
     let objects = count(target).await?;
     let page = target.query.limit as u64;
     let pages = if request.limit.is_some() { objects.min(1) } else { objects.div_ceil(page) };
-    answer(target, vec![body], json!({ "objects": objects, "pageSize": page, "pages": pages }))
+    answer(target, &[body], json!({ "objects": objects, "pageSize": page, "pages": pages }))
 }
 
 /// Explains counts.
@@ -37,7 +37,7 @@ pub async fn counts(target: &Target, request: &AggregateRequest) -> Result<Box<R
     let requests =
         composites(&target.query, &request.by).map_err(|error| super::target::refused("by", &error, &target.store_name))?;
     let bodies: Result<Vec<Value>, QueryError> = requests.iter().map(|request| request.body(None)).collect();
-    answer(target, bodies.map_err(|error| refused(&error))?, json!({ "objects": count(target).await? }))
+    answer(target, &bodies.map_err(|error| refused(&error))?, json!({ "objects": count(target).await? }))
 }
 
 fn refused(error: &QueryError) -> ApiError {
@@ -53,7 +53,7 @@ async fn count(target: &Target) -> Result<u64, ApiError> {
     Ok(counted.map_err(|_| ApiError::Timeout(TIMEOUT.as_secs()))??.total)
 }
 
-fn answer(target: &Target, requests: Vec<Value>, mut estimate: Value) -> Result<Box<RawValue>, ApiError> {
+fn answer(target: &Target, requests: &[Value], mut estimate: Value) -> Result<Box<RawValue>, ApiError> {
     let size = requests.iter().map(|request| size(&request["query"])).fold(Size::default(), Size::plus);
     estimate["requests"] = requests.len().into();
     estimate["clauses"] = size.clauses.into();

@@ -200,7 +200,7 @@ fn time(value: &str) -> Result<i64, String> {
     let moment = match value.len() {
         10 if is_number => number().map(|seconds| seconds * 1_000),
         13 if is_number => number(),
-        _ => value.parse::<Timestamp>().map(|time| time.as_millisecond()).ok().or_else(|| civil(value)),
+        _ => value.parse::<Timestamp>().map(Timestamp::as_millisecond).ok().or_else(|| civil(value)),
     };
     moment.ok_or_else(|| {
         format!(

@@ -1,4 +1,4 @@
-//! What the aggregation layer and kubectl ask about the server's own groups beyond classic discovery: discovery in one document, and OpenAPI.
+//! What the aggregation layer and kubectl ask about the server's own groups beyond classic discovery: discovery in one document, and `OpenAPI`.
 //!
 //! The resources of these groups are paths to objects of other groups, so their schemas say no more than that they are objects.
 

@@ -1,6 +1,6 @@
 //! Owner searches: from owners down to the generation that is asked for, whatever kinds lie between.
 //!
-//! Only what the store holds is walked: where a registry leaves out ReplicaSets, no Pod is found from its Deployment.
+//! Only what the store holds is walked: where a registry leaves out `ReplicaSets`, no Pod is found from its Deployment.
 
 use std::time::Duration;
 

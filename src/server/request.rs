@@ -13,10 +13,13 @@ use super::{
     status::ApiError,
 };
 use crate::{
-    model::{ClusterName, FieldPath, Namespace, StoreName},
-    query::{GroupKey, aggregate::MAX_KEYS},
-    selector::{FieldSelector, LabelRequirement, LabelSelector, LabelTest},
+    model::{ClusterName, Namespace, StoreName},
+    selector::{FieldSelector, LabelSelector},
 };
+
+mod counts;
+
+pub use counts::AggregateRequest;
 
 /// Our API group, and Karmada's, whose clients find the same paths below it.
 pub const GROUPS: [&str; 2] = ["search.fleetdex.io", "search.karmada.io"];
@@ -28,11 +31,6 @@ pub const VERSION: &str = "v1alpha1";
 const IGNORED: [&str; 4] = ["pretty", "timeout", "timeoutSeconds", "allowWatchBookmarks"];
 /// Parts of the API that do not exist yet. Their empty value means "not given", as in Kubernetes.
 const LATER: [&str; 2] = ["includeObject", "shardSelector"];
-
-/// Groups in an answer unless more or fewer are asked for.
-const DEFAULT_TOP: usize = 1_000;
-/// Groups in an answer at most: a few megabytes.
-const MAX_TOP: usize = 10_000;
 
 /// What a request asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -135,17 +133,6 @@ pub struct ListRequest {
     pub rewrites_version: bool,
 }
 
-/// Counts of the objects that a list would show.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AggregateRequest {
-    /// Which objects.
-    pub list: ListRequest,
-    /// What they are grouped by; empty: they are one group.
-    pub by: Vec<GroupKey>,
-    /// How many of the largest groups are told.
-    pub top: usize,
-}
-
 /// A kind of store, as Karmada's paths name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Engine {
@@ -195,8 +182,8 @@ pub fn parse(path: &str, query: Option<&str>) -> Result<ApiRequest, ApiError> {
         _ => return Err(no_such_path()),
     };
     match request {
-        ApiRequest::List(list) => Ok(ApiRequest::List(Box::new(list.with(parameters)?))),
-        ApiRequest::Aggregate(counts) => Ok(ApiRequest::Aggregate(Box::new(counts.with(parameters)?))),
+        ApiRequest::List(list) => Ok(ApiRequest::List(Box::new(list.with(&parameters)?))),
+        ApiRequest::Aggregate(counts) => Ok(ApiRequest::Aggregate(Box::new(counts.with(&parameters)?))),
         ApiRequest::Verify(_) => clusters_to_verify(&parameters).map(ApiRequest::Verify),
         // Clients bring what they found in the index, such as a hash.
         ApiRequest::OpenApi(_) => Ok(request),
@@ -247,7 +234,7 @@ pub fn list_of_fleet(
     cluster: Option<ClusterName>,
     query: Option<&str>,
 ) -> Result<ListRequest, ApiError> {
-    let list = ListRequest::of(path, native, cluster)?.with(parameters(query.unwrap_or_default())?)?;
+    let list = ListRequest::of(path, native, cluster)?.with(&parameters(query.unwrap_or_default())?)?;
     Ok(ListRequest { rewrites_version: true, ..list })
 }
 
@@ -276,11 +263,11 @@ impl ListRequest {
         ApiRequest::List(Box::new(self))
     }
 
-    fn with(mut self, parameters: Vec<(String, String)>) -> Result<Self, ApiError> {
-        for (key, value) in &parameters {
+    fn with(mut self, parameters: &[(String, String)]) -> Result<Self, ApiError> {
+        for (key, value) in parameters {
             self.set(key, value)?;
         }
-        self.read_labels(&parameters)?;
+        self.read_labels(parameters)?;
         self.options.check().map_err(ApiError::bad_request)?;
         self.follow.check(self.continue_token.is_some())?;
         self.check_watch()?;
@@ -344,69 +331,6 @@ impl ListRequest {
             }
         }
         Ok(())
-    }
-}
-
-impl AggregateRequest {
-    fn of(path: &str, segments: &[&str]) -> Result<Self, ApiError> {
-        Ok(Self { list: ListRequest::of(path, segments, None)?, by: Vec::new(), top: DEFAULT_TOP })
-    }
-
-    fn with(mut self, parameters: Vec<(String, String)>) -> Result<Self, ApiError> {
-        for (key, value) in &parameters {
-            let refused = |problem: String| ApiError::bad_request(format!("parameter {key}: {problem}"));
-            match key.as_str() {
-                "by" => self.by = group_keys(value).map_err(refused)?,
-                "top" => self.top = top(value).map_err(refused)?,
-                "limit" | "continue" if !value.is_empty() => {
-                    return Err(refused("counts come in one answer; use top for fewer groups".to_owned()));
-                }
-                "orderBy" | "onlyMetadata" | "withRemainingCount" | "withContinue" if !value.is_empty() => {
-                    return Err(refused("it means nothing for counts".to_owned()));
-                }
-                _ => self.list.set(key, value)?,
-            }
-        }
-        if self.list.follow.is_versioned() {
-            return Err(ApiError::bad_request(
-                "counts are those of now: leave out watch, resourceVersion and what goes with them",
-            ));
-        }
-        self.list.read_labels(&parameters)?;
-        self.list.options.check().map_err(ApiError::bad_request)?;
-        Ok(self)
-    }
-}
-
-fn group_keys(value: &str) -> Result<Vec<GroupKey>, String> {
-    let mut keys = Vec::new();
-    for word in value.split(',').filter(|_| !value.is_empty()) {
-        let key = match (word, word.strip_prefix("label:")) {
-            ("", _) => return Err(format!("{value:?} has an empty item")),
-            ("cluster", _) => GroupKey::Cluster,
-            ("namespace" | "metadata.namespace", _) => GroupKey::Namespace,
-            (_, Some(label)) => {
-                LabelRequirement::new(label, LabelTest::Exists).map_err(|error| error.to_string())?;
-                GroupKey::Label(label.to_owned())
-            }
-            (path, None) => GroupKey::Field(FieldPath::new(path)),
-        };
-        if keys.contains(&key) {
-            return Err(format!("{word} is given twice"));
-        }
-        keys.push(key);
-    }
-    if keys.len() > MAX_KEYS {
-        return Err(format!("{} keys, and at most {MAX_KEYS} are possible", keys.len()));
-    }
-    Ok(keys)
-}
-
-fn top(value: &str) -> Result<usize, String> {
-    match value.parse() {
-        _ if value.is_empty() => Ok(DEFAULT_TOP),
-        Ok(number) if (1..=MAX_TOP).contains(&number) => Ok(number),
-        _ => Err(format!("{value:?} is no whole number from 1 to {MAX_TOP}")),
     }
 }
 
@@ -529,6 +453,7 @@ impl NativePath {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{model::FieldPath, query::GroupKey};
 
     const SEARCH: &str = "/apis/search.fleetdex.io/v1alpha1/search";
 
@@ -697,7 +622,16 @@ mod tests {
         assert_eq!(found.by, [GroupKey::Cluster, GroupKey::Namespace, label, phase]);
         assert_eq!((found.top, found.list.labels.to_string().as_str()), (5, "a=b"));
         assert_eq!((counts("").by, counts("by=&top=").top), (Vec::new(), 1_000));
-        let refused = ["by=cluster,,a", "by=label:-", "by=cluster,cluster", "by=a,b,c,d,e", "top=0", "top=10001", "limit=5"];
+        let refused = [
+            "by=cluster,,a",
+            "by=label:-",
+            "by=cluster,cluster",
+            "by=a,b,c,d,e",
+            "top=0",
+            "top=10001",
+            "limit=5",
+            "labelSelector=search.clusterpedia.io/limit%3D5",
+        ];
         let messages: Vec<String> = refused.iter().map(|query| message(path, query)).collect();
         insta::assert_snapshot!(messages.join("\n"), @r#"
         400 parameter by: "cluster,,a" has an empty item
@@ -707,6 +641,7 @@ mod tests {
         400 parameter top: "0" is no whole number from 1 to 10000
         400 parameter top: "10001" is no whole number from 1 to 10000
         400 parameter limit: counts come in one answer; use top for fewer groups
+        400 parameter labelSelector: an order or a page means nothing for counts
         "#);
     }
 

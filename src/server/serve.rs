@@ -179,7 +179,7 @@ async fn handle(State(api): State<Api>, request: Request) -> Response {
     let started = Instant::now();
     let path = request.uri().path().to_owned();
     let known = Known::of(request.headers());
-    let response = match admit(&api, request).await {
+    let response = match Box::pin(admit(&api, request)).await {
         Ok(response) => response,
         Err(error) => {
             tracing::debug!(path, code = error.code(), %error, "request refused");
@@ -212,7 +212,7 @@ async fn admit(api: &Api, mut request: Request) -> Result<Response, ApiError> {
         return Err(ApiError::bad_request("this server impersonates nobody; ask by way of the control plane"));
     }
     let (place, request) = api.limits.admit(request)?;
-    place.hold(checked(api, &caller, request)).await
+    place.hold(Box::pin(checked(api, &caller, request))).await
 }
 
 async fn checked(api: &Api, caller: &Caller, request: Request) -> Result<Response, ApiError> {
@@ -294,9 +294,10 @@ async fn answer_counts(
     representation: Representation,
 ) -> Result<Response, ApiError> {
     let (found, warnings) = permitted_target(api, caller, catalog, &wanted.list).await?;
-    let answer = match wanted.list.options.explain {
-        true => explain::counts(&found, wanted).await?,
-        false => aggregate::answer(&aggregate::count(found, wanted).await?, wanted, representation.form)?,
+    let answer = if wanted.list.options.explain {
+        explain::counts(&found, wanted).await?
+    } else {
+        aggregate::answer(&aggregate::count(found, wanted).await?, wanted, representation.form)?
     };
     Ok(with_warnings(document(&answer, representation)?, &warnings))
 }

@@ -176,7 +176,9 @@ async fn pseudo_labels_are_parameters_and_those_of_the_url_win() {
 async fn owners_are_walked_down_to_the_generation_that_is_asked_for() {
     let found = |uids: &[&str]| {
         let mut owners = Owners::default();
-        uids.iter().for_each(|uid| owners.insert(Some(cluster("member1")), uid));
+        for uid in uids {
+            owners.insert(Some(cluster("member1")), uid);
+        }
         owners
     };
     let main = Prepared::with(vec![]);

@@ -198,7 +198,9 @@ async fn answers(asker: &Asker<'_>, members: &Members, sizes: &Sizes, figures: &
     ensure!(bare.objects == opensearch.objects && bare.objects == embedded.objects, "answers of different sizes");
 
     let proxies: Vec<FaultProxy> = members.urls.iter().map(|url| FaultProxy::start(url)).collect::<Result<_>>()?;
-    proxies.iter().for_each(|proxy| proxy.set(Fault::Delay(FAR)));
+    for proxy in &proxies {
+        proxy.set(Fault::Delay(FAR));
+    }
     let far_urls: Vec<String> = proxies.iter().map(FaultProxy::url).collect();
     let [near] = by_turns(asker, [Whom::Members(&members.urls)], sizes.questions / 4).await?;
     let [far] = by_turns(asker, [Whom::Members(&far_urls)], sizes.questions / 10).await?;

@@ -90,7 +90,9 @@ async fn send(request: RequestBuilder) -> Result<Answer> {
 
 /// Every kind of the table, in its preferred version, and the custom ones.
 fn resources() -> Vec<Resource> {
-    let built_in = kinds::all().iter().filter(|entry| entry.preferred).map(|entry| Resource {
+    // Events of both groups are the same objects, and are read once, as the core group's.
+    let is_read = |entry: &&kinds::BuiltIn| entry.preferred && entry.group != "events.k8s.io";
+    let built_in = kinds::all().iter().filter(is_read).map(|entry| Resource {
         kind: entry.gvk().to_string(),
         path: entry.resource().path(&fleetdex::model::Scope::All).trim_start_matches('/').to_owned(),
     });

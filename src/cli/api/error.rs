@@ -34,7 +34,7 @@ pub enum ApiError {
     Client(#[source] BoxError),
     /// There is no kubeconfig that can be read.
     #[error(
-        "there is no server on this machine (no token file), and the kubeconfig cannot be read; start `fleetdex local`, or name a kubeconfig with --kubeconfig or a server with --server"
+        "cannot read the kubeconfig; name one with --kubeconfig, or a server with --server: `fleetdex local` starts one on this machine"
     )]
     Kubeconfig(#[source] KubeconfigProblem),
     /// The context, or what it names, is no use.
@@ -153,8 +153,8 @@ fn outer_right(status: &Status) -> Option<String> {
     let group = GROUPS[0];
     is_outer.then(|| {
         format!(
-            "\nAsking Fleetdex through the apiserver needs its permission: a ClusterRole with the verbs get and list on search/*, clusters/*, \
-             aggregate/* and proxying/proxy of the API group {group}; the chart ships one to bind."
+            "\nTo ask Fleetdex through the apiserver you need the verb get in the API group {group}: let somebody bind the chart's ClusterRole \
+             <release>-user to you."
         )
     })
 }
@@ -174,7 +174,7 @@ mod tests {
         let denied = r#"{"kind":"Status","status":"Failure","code":403,"reason":"Forbidden","message":"search.search.fleetdex.io \"api\" is forbidden"}"#;
         insta::assert_snapshot!(told(true, 403, denied), @r#"
         Error from server (Forbidden): search.search.fleetdex.io "api" is forbidden
-        Asking Fleetdex through the apiserver needs its permission: a ClusterRole with the verbs get and list on search/*, clusters/*, aggregate/* and proxying/proxy of the API group search.fleetdex.io; the chart ships one to bind.
+        To ask Fleetdex through the apiserver you need the verb get in the API group search.fleetdex.io: let somebody bind the chart's ClusterRole <release>-user to you.
         "#);
     }
 

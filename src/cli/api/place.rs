@@ -37,7 +37,7 @@ pub enum Place {
 #[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args)]
 #[command(next_help_heading = "Where the server is")]
 struct Words {
-    /// The server to ask; http://127.0.0.1:8443 unless said otherwise
+    /// The server to ask; <http://127.0.0.1:8443> unless said otherwise
     #[arg(long, value_name = "URL", env = "FLEETDEX_SERVER", long_help = RULE)]
     server: Option<String>,
 

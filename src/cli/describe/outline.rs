@@ -93,13 +93,14 @@ fn label(key: &str) -> String {
     words(key).iter().map(|word| capitalized(word)).collect::<Vec<_>>().join(" ")
 }
 
-/// A word ends before a capital that follows a small letter, or that a small letter follows.
+/// A word ends before a capital that follows a small letter, or that a small letter follows; but for the plural, as in `podIPs`.
 fn words(key: &str) -> Vec<String> {
     let letters: Vec<char> = key.chars().collect();
     let mut words = vec![String::new()];
     for (position, letter) in letters.iter().enumerate() {
         let is_after_small = position > 0 && !letters[position - 1].is_uppercase();
-        let is_before_small = letters.get(position + 1).is_some_and(|next| next.is_lowercase());
+        let is_before_small =
+            letters.get(position + 1).is_some_and(|next| next.is_lowercase()) && letters[position + 1..] != ['s'];
         if letter.is_uppercase() && position > 0 && (is_after_small || is_before_small) {
             words.push(String::new());
         }
@@ -149,6 +150,26 @@ mod tests {
         });
         let mut out = String::new();
         write(&mut out, value.as_object().unwrap(), 0);
-        insta::assert_snapshot!(out, @r"");
+        insta::assert_snapshot!(out, @r"
+        Containers:
+          Args:
+            -v
+            two
+            lines
+          Name:  a
+          Ports:
+            Container Port:  80
+          Name:  b
+        Empty:     <none>
+        Image:     web
+        Matrix:
+            1
+            2
+        None:      <none>
+        Replicas:  2
+        Script:
+          one
+          two
+        ");
     }
 }

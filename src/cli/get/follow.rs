@@ -37,12 +37,7 @@ pub(super) async fn follow(
         let pages = Pages::new(api, &args.query, target, namespace, shape(args));
         let (version, columns) = begin(pages, args, target, is_silent, printer, &mut warnings, console).await?;
         let mut following = Following { path: path(&target.held, namespace), version, columns };
-        loop {
-            match following.watch(api, args, target, printer, console).await? {
-                Ended::Closed => {}
-                Ended::Gone => break,
-            }
-        }
+        while let Ended::Closed = following.watch(api, args, target, printer, console).await? {}
         // What happened meanwhile is not known, so what there is now is shown.
         console.warn("the server does not know every change any more; here is everything again")?;
         is_silent = false;

@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn formats_are_kubectls() {
         assert_eq!("wide".parse::<Format>().unwrap(), Format::Wide);
-        assert!(matches!("jsonpath={.a=b}".parse::<Format>(), Err(FormatError::JsonPath(_))));
+        assert!(matches!("jsonpath={.a".parse::<Format>(), Err(FormatError::JsonPath(_))));
         assert!(matches!("jsonpath={.items[?(@.a==\"b\")]}".parse::<Format>(), Ok(Format::JsonPath(_))));
         let columns = "custom-columns=NAME:.metadata.name,IMAGE:.spec.containers[*].image".parse::<Format>().unwrap();
         let Format::CustomColumns(columns) = columns else { panic!("{columns:?}") };

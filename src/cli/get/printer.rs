@@ -41,7 +41,7 @@ const AFTER_CLUSTER: usize = 1;
 pub struct Layout {
     /// The format.
     pub format: Format,
-    /// Tables have the column NAMESPACE.
+    /// Objects of all namespaces: tables of what lives in namespaces have a column for them.
     pub with_namespace: bool,
     /// Names have their resource in front, as `pod/web-0`.
     pub with_kind: bool,
@@ -79,6 +79,7 @@ enum Body {
 struct Table {
     /// Which columns of the server's Table are shown, and their titles.
     columns: Vec<(usize, String)>,
+    with_namespace: bool,
     is_begun: bool,
     lines: Vec<Vec<String>>,
     aligned: Columns,
@@ -103,7 +104,8 @@ impl Printer {
         if let Body::Table(table) = &mut self.body
             && !matches!(self.layout.format, Format::CustomColumns(_))
         {
-            *table = Table::default();
+            let with_namespace = self.layout.with_namespace && held.resource.namespaced;
+            *table = Table { with_namespace, ..Table::default() };
         }
     }
 
@@ -150,9 +152,12 @@ impl Printer {
                         writeln!(out)?;
                     }
                     table.columns = self.layout.columns(columns);
-                    table.lines.extend(self.layout.with_headers.then(|| self.layout.all_headers(&table.columns)));
+                    if self.layout.with_headers {
+                        let headers = self.layout.all_headers(table);
+                        table.lines.push(headers);
+                    }
                 }
-                let mut line = self.layout.line(item, &table.columns, self.resource.as_ref())?;
+                let mut line = self.layout.line(item, table, self.resource.as_ref())?;
                 if self.layout.with_events {
                     line.insert(0, self.event.clone());
                 }
@@ -198,17 +203,17 @@ impl Layout {
         shown.map(|(position, column)| (position, column.name.to_uppercase())).collect()
     }
 
-    fn all_headers(&self, columns: &[(usize, String)]) -> Vec<String> {
+    fn all_headers(&self, table: &Table) -> Vec<String> {
         let first = self.with_events.then(|| "EVENT".to_owned());
-        first.into_iter().chain(self.headers(columns)).collect()
+        first.into_iter().chain(self.headers(table)).collect()
     }
 
-    fn headers(&self, columns: &[(usize, String)]) -> Vec<String> {
+    fn headers(&self, table: &Table) -> Vec<String> {
         if let Format::CustomColumns(own) = &self.format {
             return own.iter().map(|column| column.header.clone()).collect();
         }
-        let mut headers: Vec<String> = columns.iter().map(|(_, title)| title.clone()).collect();
-        if self.with_namespace {
+        let mut headers: Vec<String> = table.columns.iter().map(|(_, title)| title.clone()).collect();
+        if table.with_namespace {
             headers.insert(headers.len().min(AFTER_CLUSTER), "NAMESPACE".to_owned());
         }
         headers.extend(self.label_columns.iter().map(|label| label_header(label)));
@@ -216,18 +221,18 @@ impl Layout {
         headers
     }
 
-    fn line(&self, item: &Item, columns: &[(usize, String)], resource: Option<&Held>) -> Result<Vec<String>, OutputError> {
+    fn line(&self, item: &Item, table: &Table, resource: Option<&Held>) -> Result<Vec<String>, OutputError> {
         if let Format::CustomColumns(own) = &self.format {
             let value: Value = serde_json::from_str(item.object.get()).map_err(OutputError::NoObject)?;
             return own.iter().map(|column| custom_cell(column, &value)).collect();
         }
         let identity = Identity::of(&item.object)?;
         let mut cells: Vec<String> =
-            columns.iter().map(|(position, _)| item.cells.get(*position).map(cell).unwrap_or_default()).collect();
+            table.columns.iter().map(|(position, _)| item.cells.get(*position).map(cell).unwrap_or_default()).collect();
         if let (true, Some(held), Some(name)) = (self.with_kind, resource, cells.get_mut(AFTER_CLUSTER)) {
             *name = format!("{}/{name}", held.qualified_singular());
         }
-        if self.with_namespace {
+        if table.with_namespace {
             cells.insert(cells.len().min(AFTER_CLUSTER), identity.namespace.clone());
         }
         let label = |key: &String| identity.labels.get(key).cloned().unwrap_or_else(|| "<none>".to_owned());

@@ -1,4 +1,4 @@
-//! kubectl's JSONPath templates: `{range .items[*]}{.metadata.name}{"\n"}{end}`.
+//! kubectl's `JSONPath` templates: `{range .items[*]}{.metadata.name}{"\n"}{end}`.
 //!
 //! It is a dialect of its own, which RFC 9535 does not describe: a field that is not there is nothing, a dot in a key has a backslash, and `$`
 //! is the same as `@`. Source of the rules: <https://kubernetes.io/docs/reference/kubectl/jsonpath/> and the behaviour of kubectl 1.36.

@@ -66,6 +66,9 @@ pub(super) fn relaxed_path(text: &str) -> Result<Vec<Step>, String> {
         }
         None => trimmed,
     };
+    if position_outside_quotes(bare, |rest| rest.starts_with(['{', '}'])).is_some() {
+        return Err("expected a path, with at most one pair of braces around it".to_owned());
+    }
     if bare.is_empty() {
         return Err("expected a path, such as .metadata.name".to_owned());
     }

@@ -133,7 +133,7 @@ impl Authority {
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
         let key = KeyPair::generate()?;
         let newest = params.self_signed(&key)?.pem();
-        let older = before.map(|authority| authority.newest_pem()).unwrap_or_default();
+        let older = before.map(Authority::newest_pem).unwrap_or_default();
         Ok(Self { certificates: format!("{newest}{older}"), key: key.serialize_pem() })
     }
 

@@ -84,7 +84,7 @@ pub fn impersonates(headers: &HeaderMap) -> bool {
 }
 
 fn first(headers: &HeaderMap, names: &[String]) -> Option<String> {
-    names.iter().flat_map(|name| values(headers, name).next()).find(|value| !value.is_empty())
+    names.iter().filter_map(|name| values(headers, name).next()).find(|value| !value.is_empty())
 }
 
 /// Header values are bytes; Kubernetes takes them for text as they are.

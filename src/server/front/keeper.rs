@@ -45,7 +45,7 @@ pub enum KeeperError {
 /// Where the certificate comes from, and what of it is in use.
 enum Source {
     Files { files: Files, authority: Option<PathBuf>, used: Content },
-    Shared { authority: SharedAuthority, hosts: Vec<String>, used: Option<Authority>, leaf: Vec<u8> },
+    Shared { authority: Box<SharedAuthority>, hosts: Vec<String>, used: Option<Authority>, leaf: Vec<u8> },
 }
 
 /// Keeps a certificate up to date.
@@ -68,7 +68,7 @@ impl Keeper {
             }
             (_, _, Some(service)) => {
                 let hosts = service.hosts();
-                let authority = SharedAuthority::new(client.clone(), &service.namespace, &args.serving_secret);
+                let authority = Box::new(SharedAuthority::new(client.clone(), &service.namespace, &args.serving_secret));
                 (Authority::make(None)?.sign(&hosts)?, Source::Shared { authority, hosts, used: None, leaf: Vec::new() })
             }
             _ => return Err(KeeperError::NoSource),
@@ -105,9 +105,9 @@ impl Keeper {
                 tracing::warn!(error = problem, "the serving certificate is not up to date");
                 let nobody_verifies_it = matches!(&self.source, Source::Shared { used: None, .. });
                 if nobody_verifies_it {
-                    self.readiness.not_ready(CHECK, problem)
+                    self.readiness.not_ready(CHECK, problem);
                 } else {
-                    self.readiness.degraded(CHECK, problem)
+                    self.readiness.degraded(CHECK, problem);
                 }
             }
         }

@@ -228,7 +228,7 @@ impl Onward<'_> {
         let asked = forwarder.ask(&to, &head.method, headers::to_member(&head.headers, &JSON), body.into()).await;
         match (asked, indexed) {
             (Ok(answer), _) => self.told(&telling, answer),
-            (Err(error), Some(hit)) if self.is_plain_get() && error.is_unreachable() => self.last_seen(&telling, hit, &error),
+            (Err(error), Some(hit)) if self.is_plain_get() && error.is_unreachable() => self.as_indexed(&telling, hit, &error),
             (Err(error), _) => Err(error.into()),
         }
     }
@@ -285,7 +285,7 @@ impl Onward<'_> {
     }
 
     /// The next best answer, marked as such.
-    fn last_seen(&self, telling: &Telling<'_>, hit: &Hit, why: &ForwardError) -> Result<Response, ApiError> {
+    fn as_indexed(&self, telling: &Telling<'_>, hit: &Hit, why: &ForwardError) -> Result<Response, ApiError> {
         let why = why.to_string();
         let told = Told { cluster: telling.cluster, version: telling.version.as_deref(), from_index: Some(&why) };
         let object =

@@ -18,7 +18,6 @@ use crate::{
         listen::Listener,
         serve::{Api, router},
     },
-    store::StoreError,
     telemetry::Readiness,
 };
 
@@ -28,21 +27,18 @@ fn pod() -> Value {
     json!({ "kind": "Pod", "apiVersion": "v1", "metadata": { "name": "p", "namespace": "web", "resourceVersion": "7" }, "spec": { "x": 1.50 } })
 }
 
-fn found(clusters: &[&str]) -> Result<Page, StoreError> {
-    Ok(Page { items: clusters.iter().map(|name| hit(name, &pod())).collect(), ..Page::default() })
+fn found(clusters: &[&str]) -> Page {
+    Page { items: clusters.iter().map(|name| hit(name, &pod())).collect(), ..Page::default() }
 }
 
 /// A fleet whose members answer every user with the pod, and what the index says, search by search.
-async fn fleet(pages: Vec<Result<Page, StoreError>>) -> (Fleet, Api) {
+async fn fleet(pages: Vec<Page>) -> (Fleet, Api) {
     fleet_with(pages, |_| reply(200, &pod())).await
 }
 
-async fn fleet_with(
-    pages: Vec<Result<Page, StoreError>>,
-    handler: impl Fn(&Seen) -> Response + Send + Sync + 'static,
-) -> (Fleet, Api) {
+async fn fleet_with(pages: Vec<Page>, handler: impl Fn(&Seen) -> Response + Send + Sync + 'static) -> (Fleet, Api) {
     let fleet = Fleet::start(handler).await;
-    let mut catalog = catalog(Prepared::with(pages));
+    let mut catalog = catalog(Prepared::with(pages.into_iter().map(Ok).collect()));
     crate::server::fake::add(&mut catalog, "main", "member3", &crate::server::fake::pods());
     let api = fleet.api(catalog);
     (fleet, api)
@@ -296,7 +292,7 @@ async fn a_session_is_joined_byte_by_byte() {
     tokio::spawn(echo(member));
     let cancel = CancellationToken::new();
     let fleet = Fleet::at([address; 3], Arc::default(), cancel.clone()).await;
-    let api = fleet.api(catalog(Prepared::with(vec![found(&["member1"])])));
+    let api = fleet.api(catalog(Prepared::with(vec![Ok(found(&["member1"]))])));
     let members = Arc::clone(&api.members);
     let listener = Listener::bind("127.0.0.1:0".parse().unwrap(), "--test").await.unwrap();
     let ours = listener.address();
@@ -339,7 +335,7 @@ async fn open_api_comes_from_a_member_that_is_connected_and_is_kept_for_a_while(
 
 #[tokio::test]
 async fn a_list_comes_from_the_index_and_asks_no_member() {
-    let (fleet, api) = fleet_with(vec![Ok(page(&["a"], None, None))], |_| reply(500, &json!({}))).await;
+    let (fleet, api) = fleet_with(vec![page(&["a"], None, None)], |_| reply(500, &json!({}))).await;
     let list = send(&api, "GET /api/v1/pods?limit=500", &[], "").await.unwrap();
     assert_eq!((list.json()["kind"].as_str(), &list.json()["items"][0]["metadata"]["name"]), (Some("PodList"), &json!("a")));
     assert!(fleet.seen().is_empty());

@@ -43,7 +43,7 @@ impl<'h> Clause<'h> {
     /// Whether it means the media type `application/<subtype>`.
     pub fn means(&self, subtype: &str) -> bool {
         match (self.family, self.subtype) {
-            ("*", "*") | ("application", "*") => true,
+            ("*" | "application", "*") => true,
             (family, own) => family == "application" && own == subtype,
         }
     }

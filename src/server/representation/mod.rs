@@ -178,8 +178,9 @@ fn form(endpoint: Endpoint, clause: &Clause<'_>) -> Option<Form> {
     match (target[0]?, endpoint) {
         (_, Endpoint::Document) => None,
         ("Table", _) => Some(Form::Table(version, IncludeObject::default())),
-        ("PartialObjectMetadata", Endpoint::Object | Endpoint::Watch) => Some(Form::Metadata(version)),
-        ("PartialObjectMetadataList", Endpoint::List) => Some(Form::Metadata(version)),
+        ("PartialObjectMetadata", Endpoint::Object | Endpoint::Watch) | ("PartialObjectMetadataList", Endpoint::List) => {
+            Some(Form::Metadata(version))
+        }
         _ => None,
     }
 }

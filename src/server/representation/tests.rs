@@ -141,7 +141,9 @@ fn layout(form: Form, encoding: Encoding, pretty: bool) -> Layout {
 fn list(form: Form, encoding: Encoding, pretty: bool, hits: &[Hit]) -> String {
     let mut sheet = layout(form, encoding, pretty).sheet(&json!({ "continue": "abc" }));
     let mut out = Vec::new();
-    hits.iter().for_each(|hit| sheet.write(&mut out, hit).unwrap());
+    for hit in hits {
+        sheet.write(&mut out, hit).unwrap();
+    }
     sheet.finish(&mut out).unwrap();
     String::from_utf8(out).unwrap()
 }

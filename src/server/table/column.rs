@@ -16,7 +16,7 @@ pub const UNKNOWN: &str = "<unknown>";
 pub struct Column {
     /// Its title.
     pub name: &'static str,
-    /// Type of its cells, as OpenAPI calls it.
+    /// Type of its cells, as `OpenAPI` calls it.
     pub kind: &'static str,
     /// `name` for the column that holds the object's name.
     pub format: &'static str,

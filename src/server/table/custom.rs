@@ -55,6 +55,7 @@ impl CustomColumn {
             ("number", Node::Integer(number)) => Cell::Float(*number as f64),
             ("number", Node::Float(number)) => Cell::Float(*number),
             ("boolean", Node::Flag(flag)) => Cell::Flag(*flag),
+            ("date", Node::Text(text)) if text.is_empty() => UNKNOWN.into(),
             ("date", Node::Text(_)) if timestamp(value).is_none() => "<invalid>".into(),
             ("date", Node::Text(_)) => view.since(value).unwrap_or_else(|| UNKNOWN.to_owned()).into(),
             _ => Cell::Null,

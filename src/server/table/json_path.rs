@@ -1,4 +1,4 @@
-//! JSONPath, as far as the columns of custom resources have it: fields, quoted fields, positions, slices, wildcards, recursive
+//! `JSONPath`, as far as the columns of custom resources have it: fields, quoted fields, positions, slices, wildcards, recursive
 //! descent, unions, and filters that compare or ask whether something exists.
 //!
 //! Source of the language: <https://kubernetes.io/docs/reference/kubectl/jsonpath/>, `k8s.io/client-go/util/jsonpath`
@@ -163,7 +163,7 @@ impl Slice {
 impl Comparison {
     /// Whether it holds for an item; `None` where the two cannot be compared.
     fn holds(self, left: &Operand, right: &Operand, item: &Node<'_>) -> Option<bool> {
-        let (Some(left), Some(right)) = (left.value(item)?, right.value(item)?) else { return Some(false) };
+        let (Value::One(left), Value::One(right)) = (left.value(item)?, right.value(item)?) else { return Some(false) };
         let order = compare(&left, &right);
         match self {
             Self::Equal => Some(order? == Ordering::Equal),
@@ -176,20 +176,26 @@ impl Comparison {
     }
 }
 
+/// What an operand is for one item.
+enum Value<'n> {
+    Absent,
+    One(Node<'n>),
+}
+
 impl Operand {
-    /// The one value; nothing if there is none, `None` if there are several.
-    fn value<'n, 'a: 'n>(&'n self, item: &'n Node<'a>) -> Option<Option<Node<'n>>> {
-        Some(match self {
+    /// The value, if it is not one of several.
+    fn value<'n, 'a: 'n>(&'n self, item: &'n Node<'a>) -> Option<Value<'n>> {
+        Some(Value::One(match self {
             Self::Path(steps) => match walk(steps, vec![item])?.as_slice() {
-                [] => None,
-                [one] => Some((*one).clone()),
+                [] => return Some(Value::Absent),
+                [one] => (*one).clone(),
                 _ => return None,
             },
-            Self::Text(text) => Some(Node::Text(text.as_str().into())),
-            Self::Integer(number) => Some(Node::Integer(*number)),
-            Self::Float(number) => Some(Node::Float(*number)),
-            Self::Flag(flag) => Some(Node::Flag(*flag)),
-        })
+            Self::Text(text) => Node::Text(text.as_str().into()),
+            Self::Integer(number) => Node::Integer(*number),
+            Self::Float(number) => Node::Float(*number),
+            Self::Flag(flag) => Node::Flag(*flag),
+        }))
     }
 }
 

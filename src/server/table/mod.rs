@@ -67,14 +67,14 @@ const OTHER_COLUMNS: &[Column] = &[name(), age().called("date")];
 /// The columns of one kind, whatever version of it.
 struct Kind {
     group: &'static str,
-    kind: &'static str,
+    name: &'static str,
     columns: &'static [Column],
     completed: Option<fn(&View<'_>) -> Option<Completed>>,
 }
 
 impl Kind {
-    const fn new(group: &'static str, kind: &'static str, columns: &'static [Column]) -> Self {
-        Self { group, kind, columns, completed: None }
+    const fn new(group: &'static str, name: &'static str, columns: &'static [Column]) -> Self {
+        Self { group, name, columns, completed: None }
     }
 
     const fn completed_by(self, completed: fn(&View<'_>) -> Option<Completed>) -> Self {
@@ -105,7 +105,7 @@ enum Columns {
 impl Table {
     /// The Table of a kind; `printed` are the columns of its definition, if it is a custom resource and they are known.
     pub fn of(gvk: &Gvk, printed: Option<&[PrinterColumn]>) -> Self {
-        let is_it = |kind: &&Kind| *gvk.group == *kind.group && *gvk.kind == *kind.kind;
+        let is_it = |kind: &&Kind| *gvk.group == *kind.group && *gvk.kind == *kind.name;
         if let Some(kind) = KINDS.iter().copied().flatten().find(is_it) {
             return Self::built_in(kind.columns, kind.completed);
         }
@@ -158,10 +158,16 @@ impl Table {
         out.extend_from_slice(b"\"cells\":[");
         write_json_text(out, cluster);
         match &self.columns {
-            Columns::BuiltIn(columns) => columns.iter().for_each(|column| write_cell(out, &column.cell(&view))),
+            Columns::BuiltIn(columns) => {
+                for column in *columns {
+                    write_cell(out, &column.cell(&view));
+                }
+            }
             Columns::Custom(columns) => {
                 write_cell(out, &view.at("metadata.name").text().into());
-                columns.iter().for_each(|column| write_cell(out, &column.cell(&view)));
+                for column in &**columns {
+                    write_cell(out, &column.cell(&view));
+                }
             }
         }
         out.push(b']');
@@ -179,6 +185,10 @@ fn write_cell(out: &mut Vec<u8>, cell: &Cell) {
         Cell::Null => out.extend_from_slice(b"null"),
         Cell::Flag(flag) => out.extend_from_slice(if *flag { b"true" } else { b"false" }),
         Cell::Integer(number) => out.extend_from_slice(number.to_string().as_bytes()),
+        // Go writes a whole float without a fraction.
+        Cell::Float(number) if number.fract() == 0.0 && number.abs() < 1e15 => {
+            out.extend_from_slice(format!("{number:.0}").as_bytes());
+        }
         Cell::Float(number) => out.extend_from_slice(json!(number).to_string().as_bytes()),
         Cell::Text(text) => write_json_text(out, text),
     }

@@ -19,7 +19,7 @@ fn row(table: &Table, object: &Value) -> Value {
 
 #[test]
 fn every_kind_has_one_table() {
-    let mut kinds: Vec<(&str, &str)> = KINDS.iter().copied().flatten().map(|kind| (kind.group, kind.kind)).collect();
+    let mut kinds: Vec<(&str, &str)> = KINDS.iter().copied().flatten().map(|kind| (kind.group, kind.name)).collect();
     kinds.extend(BARE);
     let count = kinds.len();
     kinds.sort_unstable();
@@ -30,7 +30,7 @@ fn every_kind_has_one_table() {
 #[test]
 fn every_built_in_kind_has_a_table_of_its_own() {
     for entry in crate::kinds::all() {
-        let has_columns = KINDS.iter().copied().flatten().any(|kind| kind.group == entry.group && kind.kind == entry.kind);
+        let has_columns = KINDS.iter().copied().flatten().any(|kind| kind.group == entry.group && kind.name == entry.kind);
         assert!(has_columns || BARE.contains(&(entry.group, entry.kind)), "{}", entry.gvk());
     }
 }
@@ -306,7 +306,7 @@ fn a_custom_resource_has_the_columns_of_its_definition() {
             3,
             2,
             2.75,
-            3.0,
+            3,
             true,
             "2d",
             "<invalid>",

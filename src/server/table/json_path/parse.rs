@@ -159,10 +159,9 @@ fn end_of_filter(text: &str) -> Option<usize> {
     for (position, letter) in text.char_indices() {
         match quote {
             Some(open) if letter == open && before != '\\' => quote = None,
-            Some(_) => {}
             None if matches!(letter, '"' | '\'') => quote = Some(letter),
             None if text[position..].starts_with(")]") => return Some(position),
-            None => {}
+            _ => {}
         }
         before = letter;
     }
