@@ -206,7 +206,9 @@ fn owners() -> impl Strategy<Value = Option<Owners>> {
     let owner = (select(vec![None, Some("a"), Some("b")]), select(vec!["u1", "u2", "u3"]));
     let some = collection::vec(owner, 0..3).prop_map(|all| {
         let mut owners = Owners::default();
-        all.into_iter().for_each(|(cluster, uid)| owners.insert(cluster.map(|name| name.parse().unwrap()), uid));
+        for (cluster, uid) in all {
+            owners.insert(cluster.map(|name| name.parse().unwrap()), uid);
+        }
         owners
     });
     proptest::option::weighted(0.07, some)

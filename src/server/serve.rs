@@ -233,7 +233,7 @@ fn token_holder(verifier: &TokenVerifier, request: &mut Request) -> Result<Calle
 /// Answers one request of somebody who is known. The whole request arrives here, with its body and the means to upgrade the connection.
 async fn answer(api: &Api, caller: &Caller, request: Request) -> Result<Response, ApiError> {
     if let Some(inner) = proxying::request::below(request.uri().path()).map(str::to_owned) {
-        return proxying::answer(api, caller, &inner, request).await;
+        return Box::pin(proxying::answer(api, caller, &inner, request)).await;
     }
     let wanted = request::parse(request.uri().path(), request.uri().query())?;
     let allowed = wanted.method();

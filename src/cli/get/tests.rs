@@ -282,8 +282,9 @@ async fn labels_titles_and_order_are_shown_as_kubectl_shows_them() {
     assert_eq!(err, "");
     let (_, bare, _) = running.get(&["po", "-o", columns, "--no-headers", "--sort-by={.metadata.creationTimestamp}"]).await;
     assert_eq!(bare, "web-9    <none>   map[a:b]\nweb-10   front    map[a:b]\n");
-    let (_, table, _) =
+    let (_, table, err) =
         running.get(&["po", "-L", "app.kubernetes.io/name,tier", "--show-labels", "--sort-by=.metadata.name"]).await;
+    assert_eq!(err, "");
     let shown: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(shown[0], ["CLUSTER", "NAME", "READY", "STATUS", "RESTARTS", "AGE", "NAME", "TIER", "LABELS"]);
     assert_eq!([shown[1][1], shown[1][6], shown[1][8]], ["web-9", "<none>", "<none>"]);

@@ -132,7 +132,6 @@ async fn what_cannot_go_to_one_member_is_refused_with_what_to_do() {
         format!("GET {POD}?namespaces=db"),
         "GET /api/v1/namespaces/web/nodes/n".to_owned(),
         format!("OPTIONS {POD}"),
-        format!("GET {pods}?watch=true"),
     ];
     let mut refused = Vec::new();
     for line in &lines {
@@ -149,7 +148,6 @@ async fn what_cannot_go_to_one_member_is_refused_with_what_to_do() {
     400 parameter namespaces: it is for lists, and this request is for one object
     404 nodes live in no namespace
     405 method OPTIONS is not served here; use GET, HEAD, POST, PUT, PATCH, DELETE
-    400 parameter watch is not supported yet
     "#);
     assert!(fleet.seen().is_empty());
 }
