@@ -14,7 +14,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use e2e::fleet::ports::Port;
 use e2e::fleet::process::{Guard, Process, Start};
-use e2e::fleet::{Fleet, OpenSearchKind, Options};
+use e2e::fleet::{Fleet, OpenSearchKind, Options, unique};
 use e2e::kubectl::Kubectl;
 use e2e::kubelet::Kubelet;
 use e2e::objects::{Objects, config_map_path};
@@ -138,7 +138,8 @@ impl World {
             member.create_namespace("web").await.unwrap();
             member.apply_config_map("web", "both", &json!({ "a": "b" })).await.unwrap();
         }
-        let folder = fleet.dir().join("proxying");
+        // One of its own: a log or a token that another run has left would be taken for this one's.
+        let folder = fleet.dir().join(unique("proxying"));
         fs::create_dir_all(&folder).unwrap();
         let kubeconfig_path = folder.join("members");
         fs::write(&kubeconfig_path, kubeconfig(&fleet).to_string()).unwrap();
