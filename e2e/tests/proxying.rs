@@ -303,7 +303,7 @@ async fn conflicts(world: &World, local: &Local, kubectl: &Kubectl) {
         .unwrap();
     kubectl.run(&["delete", "configmap", "new"]).await.unwrap();
     assert_eq!(world.west.find(&config_map_path("web", "new")).await.unwrap(), None);
-    let all = kubectl.run(&["get", "--raw", &format!("{PROXY}/api/v1/namespaces/web/events")]).await.unwrap_err().to_string();
+    let all = kubectl.run(&["get", "--raw", "/api/v1/namespaces/web/events"]).await.unwrap_err().to_string();
     assert!(all.contains("does not read events"), "{all}");
 }
 

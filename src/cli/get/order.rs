@@ -40,7 +40,7 @@ fn values(left: &Value, right: &Value) -> Ordering {
     match (left, right) {
         (Value::String(left), Value::String(right)) => match (Quantity::parse(left), Quantity::parse(right)) {
             (Some(left), Some(right)) => left.cmp(&right),
-            _ => natural(left, right),
+            _ => left.cmp(right),
         },
         (Value::Bool(left), Value::Bool(right)) => left.cmp(right),
         (Value::Number(left), Value::Number(right)) => match (left.as_i64(), right.as_i64()) {
@@ -61,34 +61,6 @@ fn rank(value: &Value) -> u8 {
     }
 }
 
-/// Runs of digits count as numbers.
-fn natural(left: &str, right: &str) -> Ordering {
-    let (mut left, mut right) = (left, right);
-    loop {
-        let (Some(first), Some(second)) = (left.chars().next(), right.chars().next()) else {
-            return left.len().cmp(&right.len());
-        };
-        if first.is_ascii_digit() && second.is_ascii_digit() {
-            let (number, other) = (digits(left), digits(right));
-            let (bare, other_bare) = (number.trim_start_matches('0'), other.trim_start_matches('0'));
-            let order = bare.len().cmp(&other_bare.len()).then_with(|| bare.cmp(other_bare)).then(number.len().cmp(&other.len()));
-            if order != Ordering::Equal {
-                return order;
-            }
-            (left, right) = (&left[number.len()..], &right[other.len()..]);
-        } else if first == second {
-            (left, right) = (&left[first.len_utf8()..], &right[second.len_utf8()..]);
-        } else {
-            return first.cmp(&second);
-        }
-    }
-}
-
-fn digits(text: &str) -> &str {
-    let end = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
-    &text[..end]
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -96,13 +68,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_sorted_as_people_count() {
+    fn values_are_sorted_as_kubectl_sorts_them() {
         let mut values =
             [json!("web-10"), json!("web-2"), json!("web"), json!("api"), json!("web-02")].map(|value| Key(Some(value)));
         values.sort_by(Key::compare);
         assert_eq!(
             values,
-            [json!("api"), json!("web"), json!("web-2"), json!("web-02"), json!("web-10")].map(|value| Key(Some(value)))
+            [json!("api"), json!("web"), json!("web-02"), json!("web-10"), json!("web-2")].map(|value| Key(Some(value)))
         );
         let mut sizes = [Some(json!("1Gi")), None, Some(json!("500M")), Some(json!("2k"))].map(Key);
         sizes.sort_by(Key::compare);

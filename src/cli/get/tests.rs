@@ -276,8 +276,8 @@ async fn labels_titles_and_order_are_shown_as_kubectl_shows_them() {
     let (_, custom, err) = running.get(&["po", "-o", columns, "--sort-by", "metadata.name"]).await;
     insta::assert_snapshot!(custom, @r"
     NAME     TIER     DATA
-    web-9    <none>   map[a:b]
     web-10   front    map[a:b]
+    web-9    <none>   map[a:b]
     ");
     assert_eq!(err, "");
     let (_, bare, _) = running.get(&["po", "-o", columns, "--no-headers", "--sort-by={.metadata.creationTimestamp}"]).await;
@@ -287,8 +287,8 @@ async fn labels_titles_and_order_are_shown_as_kubectl_shows_them() {
     assert_eq!(err, "");
     let shown: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(shown[0], ["CLUSTER", "NAME", "READY", "STATUS", "RESTARTS", "AGE", "NAME", "TIER", "LABELS"]);
-    assert_eq!([shown[1][1], shown[1][6], shown[1][8]], ["web-9", "<none>", "<none>"]);
-    assert_eq!([shown[2][1], shown[2][6], shown[2][8]], ["web-10", "web", "app.kubernetes.io/name=web,tier=front"]);
+    assert_eq!([shown[1][1], shown[1][6], shown[1][8]], ["web-10", "web", "app.kubernetes.io/name=web,tier=front"]);
+    assert_eq!([shown[2][1], shown[2][6], shown[2][8]], ["web-9", "<none>", "<none>"]);
 }
 
 #[tokio::test]

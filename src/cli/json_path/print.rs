@@ -1,5 +1,7 @@
 //! Values as kubectl prints them, which is how Go prints them.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 /// A value in a template's output: texts bare, lists and maps as JSON with sorted keys.
@@ -22,8 +24,9 @@ pub fn go_text(value: &Value) -> String {
         Value::Null => "<nil>".to_owned(),
         Value::Array(elements) => format!("[{}]", elements.iter().map(go_text).collect::<Vec<_>>().join(" ")),
         Value::Object(entries) => {
-            let mut pairs: Vec<String> = entries.iter().map(|(key, value)| format!("{key}:{}", go_text(value))).collect();
-            pairs.sort_unstable();
+            // By the key alone: in `key:value` the colon would count, too.
+            let sorted: BTreeMap<&String, &Value> = entries.iter().collect();
+            let pairs: Vec<String> = sorted.into_iter().map(|(key, value)| format!("{key}:{}", go_text(value))).collect();
             format!("map[{}]", pairs.join(" "))
         }
         other => text(other),

@@ -20,6 +20,8 @@ const VERSION: &str = "/metadata/resourceVersion";
 pub enum BodyKind {
     /// A whole object.
     Object,
+    /// A whole object that is to be created: it has no version yet.
+    NewObject,
     /// `DeleteOptions`.
     DeleteOptions,
     /// RFC 6902.
@@ -80,11 +82,11 @@ pub fn rewrite(kind: BodyKind, media_type: &str, body: &[u8], own: Own<'_>) -> R
         return yaml(text.map_err(|error| malformed(&error))?);
     }
     if !is_json && !is_yaml {
-        return Err(BodyError::MediaType(essence));
+        return if kind == BodyKind::NewObject { binary(body, essence) } else { Err(BodyError::MediaType(essence)) };
     }
     let text = text.map_err(|error| malformed(&error))?;
     match kind {
-        BodyKind::Object | BodyKind::Apply => object(text, false, own),
+        BodyKind::Object | BodyKind::NewObject | BodyKind::Apply => object(text, false, own),
         BodyKind::MergePatch => object(text, true, own),
         BodyKind::JsonPatch => json_patch(text, own),
         BodyKind::DeleteOptions => delete_options(text, own),
@@ -99,6 +101,15 @@ fn yaml(text: &str) -> Result<Vec<u8>, BodyError> {
     }
     let ours = ["fleetdex.io/", "cached-from-cluster"].into_iter().find(|mark| text.contains(mark));
     ours.map_or_else(|| Ok(text.as_bytes().to_vec()), |mark| Err(BodyError::Yaml(mark)))
+}
+
+/// What cannot be looked into, such as protobuf, which clients create objects with, holds texts as they are all the same.
+fn binary(body: &[u8], media_type: String) -> Result<Vec<u8>, BodyError> {
+    let holds = |text: &str| memchr::memmem::find(body, text.as_bytes()).is_some();
+    if holds(REDACTED_ANNOTATION) {
+        return Err(BodyError::Redacted(format!("in {media_type}")));
+    }
+    if holds("fleetdex.io/") || holds("cached-from-cluster") { Err(BodyError::MediaType(media_type)) } else { Ok(body.to_vec()) }
 }
 
 fn object(text: &str, is_patch: bool, own: Own<'_>) -> Result<Vec<u8>, BodyError> {
@@ -313,6 +324,10 @@ mod tests {
     fn what_cannot_be_looked_into_is_refused_where_it_matters() {
         let protobuf = "application/vnd.kubernetes.protobuf";
         assert!(sent_as(BodyKind::Object, protobuf, "k8s\0").unwrap_err().contains("send JSON"));
+        assert_eq!(sent_as(BodyKind::NewObject, protobuf, "k8s\0").unwrap(), "k8s\0");
+        assert!(
+            sent_as(BodyKind::NewObject, protobuf, "k8s\0fleetdex.io/redacted\0data").unwrap_err().contains("writing it back")
+        );
         assert_eq!(sent_as(BodyKind::DeleteOptions, protobuf, "k8s").unwrap(), "k8s");
         assert_eq!(sent_as(BodyKind::Opaque, protobuf, "k8s").unwrap(), "k8s");
         let yaml = "metadata:\n  labels: {a: yes}\n";

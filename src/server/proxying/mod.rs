@@ -360,6 +360,7 @@ fn body_kind(method: &Method, info: &ResourceInfo, media_type: &str) -> BodyKind
         ("PATCH", "application/apply-patch+yaml") => BodyKind::Apply,
         ("DELETE", _) => BodyKind::DeleteOptions,
         ("POST", _) if info.subresource.is_some() => BodyKind::Opaque,
+        ("POST", _) => BodyKind::NewObject,
         ("GET" | "HEAD", _) => BodyKind::Opaque,
         _ => BodyKind::Object,
     }
