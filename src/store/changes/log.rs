@@ -25,6 +25,8 @@ use crate::{
 const GRACE: Duration = Duration::from_secs(30);
 /// Gaps that are remembered; before the oldest of them everything counts as not known. Clusters come and go rarely.
 const GAPS: usize = 64;
+/// How long somebody counts as watching who has just listed, or whose watch has just ended: the next one follows.
+const BETWEEN_WATCHES: Duration = Duration::from_secs(5);
 /// How long a watch waits for writes under way, which take some ten milliseconds each unless the store is in trouble.
 const SETTLING_PATIENCE: Duration = Duration::from_secs(2);
 /// How often somebody looks whether those who follow have come along.
@@ -88,6 +90,8 @@ struct Held {
     gaps: VecDeque<Gap>,
     followers: BTreeMap<u64, Follower>,
     last_follower: u64,
+    /// What was listed, or watched until then, and when: entries are removed once they mean nothing any more.
+    asked: BTreeMap<ResourceName, Instant>,
 }
 
 /// The newest changes.
@@ -256,11 +260,18 @@ impl Log {
         self.newest.send_replace(held.start);
     }
 
-    /// Says that a step begins of which only the changes of those resources will be known that somebody watches now: these. Whoever has a
-    /// number from before, and watches another one, has to list again.
+    /// Says that somebody lists a resource, and is likely to watch it next.
+    pub(in crate::store) fn note_asked(&self, resource: &ResourceName) {
+        self.lock().asked.insert(resource.clone(), Instant::now());
+    }
+
+    /// Says that a step begins of which only the changes of those resources will be known that somebody watches now, or is about to: these.
+    /// Whoever has a number from before, and watches another one, has to list again.
     pub(in crate::store) fn open_gap(&self) -> BTreeSet<ResourceName> {
         let mut held = self.lock();
-        let known: BTreeSet<ResourceName> = held.followers.values().map(|follower| follower.resource.clone()).collect();
+        held.asked.retain(|_, since| since.elapsed() < BETWEEN_WATCHES);
+        let followed = held.followers.values().map(|follower| &follower.resource);
+        let known: BTreeSet<ResourceName> = followed.chain(held.asked.keys()).cloned().collect();
         let number = self.sequence.take(1);
         held.gaps.push_back(Gap { number, known: known.clone() });
         if held.gaps.len() > GAPS
@@ -304,7 +315,10 @@ impl Log {
     }
 
     pub(super) fn leave(&self, follower: u64) {
-        self.lock().followers.remove(&follower);
+        let mut held = self.lock();
+        if let Some(follower) = held.followers.remove(&follower) {
+            held.asked.insert(follower.resource, Instant::now());
+        }
     }
 
     /// The batch with the next change after a number; nothing if that has not come yet.

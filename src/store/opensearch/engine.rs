@@ -326,7 +326,7 @@ impl Store for Engine {
 
     async fn first_page(&self, query: &Query) -> Result<(Page, u64), StoreError> {
         // Before the search, which may show more.
-        let moment = self.feed.moment().await;
+        let moment = self.feed.moment(&query.resource).await;
         Ok((self.search_first(query).await?, moment))
     }
 

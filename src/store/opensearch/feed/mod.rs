@@ -26,6 +26,7 @@ use super::{packing::Packing, refresh::Refresher};
 use crate::{
     bulk::Write,
     model::{ClusterName, IndexName},
+    query::ResourceName,
     store::{
         Generation,
         changes::{Bounds, Change, Log, Sequence},
@@ -129,7 +130,8 @@ impl Feed {
     }
 
     /// The number of the last change that an answer is sure to show from now on.
-    pub(super) async fn moment(&self) -> u64 {
+    pub(super) async fn moment(&self, resource: &ResourceName) -> u64 {
+        self.0.log.note_asked(resource);
         if self.wake().await { self.0.log.visible() } else { self.0.log.before_start() }
     }
 
