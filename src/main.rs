@@ -20,7 +20,7 @@ enum Command {
     /// Run the operator: follow the registered clusters, and answer queries
     Run {
         #[command(flatten)]
-        run: app::RunArgs,
+        run: Box<app::RunArgs>,
         #[command(flatten)]
         log: LogArgs,
     },
@@ -78,7 +78,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Run { run, log } => {
             log::init(&log)?;
-            tokio::runtime::Runtime::new()?.block_on(app::run(run))?;
+            tokio::runtime::Runtime::new()?.block_on(app::run(*run))?;
         }
         Command::Local { local, log } => {
             log::init(&log.quiet())?;
