@@ -18,7 +18,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use self::session::Session;
 use self::workloads::{Workloads, fill};
 use crate::fleet::{self, Fleet, OpenSearchKind, Options, Registration};
-use crate::operator::{Operator, OperatorOptions};
+use crate::operator::{API_PORT, Operator, OperatorOptions};
 use crate::poll::eventually;
 
 const REGISTRY: &str = include_str!("../demo/registry.yaml");
@@ -26,7 +26,10 @@ const CRDS: [&str; 2] = [
     include_str!("../../crds/cluster.karmada.io_clusters.yaml"),
     include_str!("../../crds/search.karmada.io_resourceregistries.yaml"),
 ];
-/// Where the members' Secrets are.
+/// Who may ask, beside the administrator.
+const ACCESS: &str = include_str!("../demo/access.yaml");
+const READER: &str = include_str!("../demo/reader.yaml");
+/// Where the members' Secrets are, and the Service of the query API.
 const NAMESPACE: &str = "fleetdex-system";
 const MEMBERS: usize = 3;
 const ASKED: &str = "pods -A -l 'app in (web,api),tier!=db,!canary' --field-selector status.phase=Running";
@@ -130,6 +133,7 @@ async fn show(args: &Args, progress: &Progress) -> Result<(Fleet, Operator)> {
     let operator = Operator::start(OperatorOptions {
         kubeconfig: fleet.control_plane().kubeconfig(),
         dir: fleet.dir().to_owned(),
+        arguments: vec![format!("--api-service={NAMESPACE}/fleetdex"), format!("--api-service-port={API_PORT}")],
         ..OperatorOptions::default()
     })?;
     operator.wait_ready(READY_DEADLINE).await?;
@@ -141,6 +145,7 @@ async fn show(args: &Args, progress: &Progress) -> Result<(Fleet, Operator)> {
     progress.tell(&format!("kubectl apply -f {}: {}", registry.display(), applied.trim()));
     wait_until_synced(&session, &operator).await?;
     progress.tell("the registry is ready");
+    until_available(&session).await?;
 
     answer(&fleet, &session).await?;
     println!("\n{}", hints(&fleet, &session, &operator)?);
@@ -164,8 +169,10 @@ async fn register(fleet: &Fleet) -> Result<()> {
     kubectl.apply_server_side(&CRDS.join("---\n")).await?;
     kubectl.run(&["wait", "--for=condition=Established", "--timeout=60s", "crd", "--all"]).await?;
     kubectl.run(&["create", "namespace", NAMESPACE]).await?;
+    kubectl.apply_server_side(ACCESS).await?;
+    kubectl.apply_server_side(READER).await?;
     for member in fleet.members() {
-        let registration = Registration::new(member, member.name(), NAMESPACE);
+        let registration = Registration::new(member, member.name(), NAMESPACE).impersonating();
         kubectl.apply_server_side(&registration.manifest()).await.with_context(|| format!("registering {}", member.name()))?;
     }
     Ok(())
@@ -182,10 +189,19 @@ async fn create_workloads(fleet: &Fleet) -> Result<()> {
         let kubectl = member.kubectl()?;
         kubectl.apply_server_side(&workloads.applications).await.with_context(|| format!("applications of {name}"))?;
         kubectl.apply_server_side(&workloads.pods).await.with_context(|| format!("pods of {name}"))?;
+        kubectl.apply_server_side(READER).await.with_context(|| format!("rights of alice in {name}"))?;
         let statuses = kubectl.apply_status(&workloads.pods).await;
         statuses.with_context(|| format!("statuses of the pods of {name}"))?;
     }
     Ok(())
+}
+
+/// Until the control plane's API server passes requests on to Fleetdex.
+async fn until_available(session: &Session) -> Result<()> {
+    eventually("the query API is available through the control plane", READY_DEADLINE, || async {
+        session.shell("kubectl --context fleet get pods -A -o name").await.map(drop)
+    })
+    .await
 }
 
 async fn wait_until_synced(session: &Session, operator: &Operator) -> Result<()> {
@@ -265,10 +281,13 @@ fn hints(fleet: &Fleet, session: &Session, operator: &Operator) -> Result<String
     let opensearch = fleet.opensearch()?.url();
     Ok(format!(
         "── Try it yourself
-In another terminal, in any folder (kubectl has the contexts control-plane, member1, member2, member3):
+In another terminal, in any folder. kubectl has the contexts control-plane, member1, member2 and member3; and fleet, the fleet as one Kubernetes
+API behind the control plane's API server, for the administrator, and alice, the same for somebody who may see pods of the namespace web only:
 
   . {env}
   fleetdex get pods -A -l app=web                                             # of all clusters
+  kubectl --context fleet get pods -A -l app=web --watch                      # the same with kubectl alone, and as it changes
+  kubectl --context alice get pods -A                                         # hers only
   kubectl --context member1 -n web delete pod web-0 --force                   # gone from the answer within seconds
   kubectl --context member1 apply --server-side -f $DEMO/member1-pods.yaml    # and back, Pending as a new pod is
   kubectl --context member2 -n web label pod web-0 canary=true                # no longer in the answer to '!canary'

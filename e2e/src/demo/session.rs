@@ -26,7 +26,7 @@ impl Session {
     /// Writes `kubeconfig` and `env` into the fleet's folder.
     pub fn write(fleet: &Fleet, operator: &Operator) -> Result<Self> {
         let kubeconfig = fleet.dir().join("kubeconfig");
-        write_private(&kubeconfig, &kubeconfig_of(fleet).to_string())?;
+        write_private(&kubeconfig, &kubeconfig_of(fleet)?.to_string())?;
         let variables = vec![
             ("PATH", path_with(&[fleetdex_program()?, Part::Kubectl.ensure()?])?),
             ("DEMO", fleet.dir().display().to_string()),
@@ -56,22 +56,31 @@ impl Session {
     }
 }
 
-/// One context per cluster, by its name; the control plane's is the current one.
-fn kubeconfig_of(fleet: &Fleet) -> Value {
-    let servers: Vec<&ApiServer> = [fleet.control_plane()].into_iter().chain(fleet.members()).collect();
-    let each = |entry: &dyn Fn(&ApiServer) -> Value| servers.iter().map(|server| entry(server)).collect::<Vec<Value>>();
-    json!({
+/// Below the control plane's address: the fleet as one Kubernetes API.
+const FLEET: &str = "/apis/search.fleetdex.io/v1alpha1/proxying/karmada/proxy";
+
+/// One context per cluster, by its name; the control plane's is the current one. And two for the fleet.
+fn kubeconfig_of(fleet: &Fleet) -> Result<Value> {
+    let hub = fleet.control_plane();
+    let servers: Vec<&ApiServer> = [hub].into_iter().chain(fleet.members()).collect();
+    let cluster = |name: &str, server: &str, ca: &Path| json!({ "name": name, "cluster": { "server": server, "certificate-authority": ca } });
+    let user = |name: &str, token: &str| json!({ "name": name, "user": { "token": token } });
+    let context =
+        |name: &str, cluster: &str, user: &str| json!({ "name": name, "context": { "cluster": cluster, "user": user } });
+    let mut clusters: Vec<Value> = servers.iter().map(|server| cluster(server.name(), server.url(), &server.ca_path())).collect();
+    let mut users: Vec<Value> = servers.iter().map(|server| user(server.name(), server.token())).collect();
+    let mut contexts: Vec<Value> = servers.iter().map(|server| context(server.name(), server.name(), server.name())).collect();
+    clusters.push(cluster("fleet", &format!("{}{FLEET}", hub.url()), &hub.ca_path()));
+    users.push(user("alice", hub.token_of("alice")?));
+    contexts.extend([context("fleet", "fleet", hub.name()), context("alice", "fleet", "alice")]);
+    Ok(json!({
         "apiVersion": "v1",
         "kind": "Config",
-        "current-context": fleet.control_plane().name(),
-        "clusters": each(&|server| {
-            json!({ "name": server.name(), "cluster": { "server": server.url(), "certificate-authority": server.ca_path() } })
-        }),
-        "users": each(&|server| json!({ "name": server.name(), "user": { "token": server.token() } })),
-        "contexts": each(&|server| {
-            json!({ "name": server.name(), "context": { "cluster": server.name(), "user": server.name() } })
-        }),
-    })
+        "current-context": hub.name(),
+        "clusters": clusters,
+        "users": users,
+        "contexts": contexts,
+    }))
 }
 
 /// The search path with the folders of these programs in front.

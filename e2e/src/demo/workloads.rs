@@ -9,6 +9,7 @@ const READY: &str = "
   containerStatuses:
   - name: ${app}
     ready: true
+    state: { running: { startedAt: 2026-01-01T00:00:00Z } }
     restartCount: 0
     image: registry.example.com/${namespace}/${app}:${version}
     imageID: \"\"";

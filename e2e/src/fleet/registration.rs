@@ -70,6 +70,13 @@ impl Registration {
         self
     }
 
+    /// The same token may ask the member as somebody else, too, which requests of users that go on to it need.
+    #[must_use]
+    pub fn impersonating(mut self) -> Self {
+        self.cluster["spec"]["impersonatorSecretRef"] = self.cluster["spec"]["secretRef"].clone();
+        self
+    }
+
     /// Both objects as one manifest for `kubectl apply`.
     pub fn manifest(&self) -> String {
         json!({ "apiVersion": "v1", "kind": "List", "items": [self.secret, self.cluster] }).to_string()
