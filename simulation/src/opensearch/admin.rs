@@ -244,7 +244,7 @@ pub(super) fn get_documents(cluster: &Cluster, call: &Call) -> Result<Answer, Re
         let (name, id) = (text(wanted, "_index"), text(wanted, "_id"));
         match cluster.single_index(&name) {
             Ok(index) => found(index, &id),
-            Err(refusal) => json!({ "_index": name, "_id": id, "error": refusal.error() }),
+            Err(refusal) => json!({ "_index": name, "_id": id, "error": refusal.body()["error"] }),
         }
     };
     Ok(Answer::ok(json!({ "docs": wanted.iter().map(answer).collect::<Vec<_>>() })))
