@@ -1,7 +1,7 @@
 //! An informer of client-go, unmodified, that can be asked what it knows.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -23,6 +23,8 @@ pub struct Target {
     pub server: String,
     /// Bearer token.
     pub token: String,
+    /// The certificate authority of the server.
+    pub ca_file: PathBuf,
     /// `version/plural` or `group/version/plural`.
     pub resource: String,
     /// Whether the informer gets its first objects by a streaming list (`sendInitialEvents`), or by pages.
@@ -73,6 +75,8 @@ impl Informer {
         let program = build_informer(folder)?;
         let mut child = Command::new(program)
             .args(["-server", &target.server, "-token", &target.token, "-resource", &target.resource])
+            .arg("-ca-file")
+            .arg(&target.ca_file)
             .env("KUBE_FEATURE_WatchListClient", target.streams_lists.to_string())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
