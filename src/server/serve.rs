@@ -268,21 +268,27 @@ fn represented(request: &Request, endpoint: Endpoint) -> Result<Representation, 
     Representation::negotiate(endpoint, request.headers(), request.uri().query())
 }
 
+/// The parameter `onlyMetadata` says the same as a media type does, which wins.
+fn narrowed(representation: Representation, wanted: &ListRequest) -> Representation {
+    match representation.form {
+        Form::Whole if wanted.options.only_metadata => Representation { form: Form::Metadata(MetaVersion::V1), ..representation },
+        _ => representation,
+    }
+}
+
 pub(super) async fn answer_list(
     api: &Api,
     caller: &Caller,
     catalog: &Catalog,
     wanted: &ListRequest,
-    mut representation: Representation,
+    representation: Representation,
 ) -> Result<Response, ApiError> {
     let (found, warnings) = permitted_target(api, caller, catalog, wanted).await?;
     if wanted.options.explain {
         let explained = explain::list(&found, wanted).await?;
         return Ok(with_warnings(document(&explained, representation)?, &warnings));
     }
-    if wanted.options.only_metadata && representation.form == Form::Whole {
-        representation.form = Form::Metadata(MetaVersion::V1);
-    }
+    let representation = narrowed(representation, wanted);
     Ok(with_warnings(tagged(list::answer(found, wanted, representation).await?), &warnings))
 }
 
@@ -328,12 +334,10 @@ pub(super) async fn answer_watch(
     caller: &Caller,
     catalog: &Catalog,
     wanted: &ListRequest,
-    mut representation: Representation,
+    representation: Representation,
 ) -> Result<Response, ApiError> {
     let (found, warnings) = permitted_target(api, caller, catalog, wanted).await?;
-    if wanted.options.only_metadata && representation.form == Form::Whole {
-        representation.form = Form::Metadata(MetaVersion::V1);
-    }
+    let representation = narrowed(representation, wanted);
     let lasting = if wanted.rewrites_version { Lasting::Long } else { Lasting::Short };
     let body = watching::answer(found, wanted, representation, lasting, api.catalog.clone()).await?;
     Ok(with_warnings(json(StatusCode::OK, body), &warnings))
