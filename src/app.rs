@@ -1,6 +1,6 @@
 //! The operator: builds everything, owns every task, and stops in order: streams, writers, servers.
 
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use clap::Args;
@@ -32,6 +32,7 @@ use crate::{
         Catalog, Entry, Followed, Server, ServerArgs, Telemetry,
         front::{self, FrontArgs},
         listen::Listener,
+        peers::Peers,
     },
     store::{changes::Sequence, memory::Memory},
     telemetry::{
@@ -89,6 +90,12 @@ pub struct RunArgs {
     /// Namespace of the replicas' Leases and reports; without it that of the Pod or of the kubeconfig.
     #[arg(long, env = "FLEETDEX_REPLICA_NAMESPACE", requires = "replicas")]
     pub replica_namespace: Option<String>,
+
+    /// Where the other replicas reach the query API of this one, so that watches there are told what this one reads; without it the address at which
+    /// it is served, if that is a certain one.
+    #[arg(long, value_name = "IP:PORT", env = "FLEETDEX_REPLICA_ADDRESS", requires = "replicas", value_parser = socket_address)]
+    pub replica_address: Option<SocketAddr>,
+
     /// The sources of clusters.
     #[command(flatten)]
     pub sources: SourceArgs,
@@ -104,6 +111,15 @@ pub struct RunArgs {
     /// The admin port.
     #[command(flatten)]
     pub admin: AdminArgs,
+}
+
+/// An address and a port. An IPv6 address may stand without brackets, because Kubernetes tells those of Pods so.
+fn socket_address(text: &str) -> Result<SocketAddr, String> {
+    let bare = || {
+        let (address, port) = text.rsplit_once(':')?;
+        Some(SocketAddr::new(address.parse().ok()?, port.parse().ok()?))
+    };
+    text.parse().ok().or_else(bare).ok_or_else(|| "an address and a port, such as 10.1.2.3:8443".to_owned())
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
@@ -131,7 +147,8 @@ fn seconds_or_never(text: &str) -> Result<f64, String> {
 pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     args.sources.check()?;
     let cancel = stop_on_signal()?;
-    let hub = hub_client(&args).await?;
+    let hub_config = hub_config(&args).await?;
+    let hub = Client::try_from(hub_config.clone()).context("cannot make a client for the control plane")?;
     let metrics = Arc::new(Metrics::new());
     let readiness = Readiness::new();
     let server = Server::bind(&args.server, args.front.is_on()).await?;
@@ -149,7 +166,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     let clusters = Arc::new(Clusters::new(hub.clone(), Arc::new(network), timing, cancel.child_token()));
     let (catalog, catalog_reader) = watch::channel(Arc::new(Catalog::default()));
     let changed = Arc::new(Notify::new());
-    let replicas = replicas(&args, &hub, &changed)?;
+    let replicas = replicas(&args, &hub, &changed, server.address())?;
     let (source_args, writable) = (args.sources.clone(), args.sources.has(SourceKind::Karmada));
     let sources = Sources::new(hub.clone(), source_args, Arc::clone(&metrics), readiness.clone(), Arc::clone(&changed));
     let mut tasks = JoinSet::new();
@@ -160,6 +177,10 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
         Some(started.context("cannot serve the query API to others")?)
     } else {
         None
+    };
+    let peers = match &entrance {
+        Some(entrance) if args.replicas => Peers::new(replicas.clone(), hub_config, entrance.recognition.clone()),
+        _ => Peers::default(),
     };
     let context = controller::Context {
         hub,
@@ -178,7 +199,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     let leases = CancellationToken::new();
     let renewals = tokio::spawn(replicas.clone().run(leases.clone()));
     tasks.spawn(admin.serve(admin::router(Arc::clone(&metrics), readiness.clone()), ports.clone()));
-    tasks.spawn(server.run(catalog_reader, Arc::clone(&clusters), Telemetry { metrics, readiness }, entrance, ports.clone()));
+    tasks.spawn(server.run(catalog_reader, Arc::clone(&clusters), Telemetry { metrics, readiness }, entrance, peers, ports.clone()));
     tokio::select! {
         () = controller::run(context, owner, cancel.clone()) => {}
         Some(ended) = tasks.join_next() => {
@@ -199,7 +220,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn replicas(args: &RunArgs, hub: &Client, changed: &Arc<Notify>) -> anyhow::Result<Replicas> {
+fn replicas(args: &RunArgs, hub: &Client, changed: &Arc<Notify>, served: SocketAddr) -> anyhow::Result<Replicas> {
     if !args.replicas {
         return Ok(Replicas::alone());
     }
@@ -208,8 +229,21 @@ fn replicas(args: &RunArgs, hub: &Client, changed: &Arc<Notify>) -> anyhow::Resu
         None => host_name()?.parse().context("the host's name does not do; name this replica with --replica-name")?,
     };
     let namespace = args.replica_namespace.clone().unwrap_or_else(|| hub.default_namespace().to_owned());
-    tracing::info!(replica = %name, namespace, "sharing the clusters with the other replicas");
-    Ok(Replicas::join(hub.clone(), replicas::Settings { name, namespace }, Arc::clone(changed)))
+    let address = replica_address(args, served);
+    tracing::info!(replica = %name, namespace, address = address.map(tracing::field::display), "sharing the clusters with the other replicas");
+    Ok(Replicas::join(hub.clone(), replicas::Settings { name, namespace, address }, Arc::clone(changed)))
+}
+
+/// Where the others reach the query API, if that is served to anybody but this machine's users.
+fn replica_address(args: &RunArgs, served: SocketAddr) -> Option<SocketAddr> {
+    if !args.front.is_on() {
+        return None;
+    }
+    let known = args.replica_address.or_else(|| Some(served).filter(|address| !address.ip().is_unspecified()));
+    if known.is_none() {
+        tracing::warn!("the other replicas cannot reach this one, so they tell no changes of the clusters that it reads; say where it is with --replica-address");
+    }
+    known
 }
 
 fn host_name() -> anyhow::Result<String> {
@@ -242,7 +276,7 @@ pub(crate) fn stop_on_signal() -> anyhow::Result<CancellationToken> {
     Ok(cancel)
 }
 
-async fn hub_client(args: &RunArgs) -> anyhow::Result<Client> {
+async fn hub_config(args: &RunArgs) -> anyhow::Result<Config> {
     let options = KubeConfigOptions { context: args.context.clone(), ..KubeConfigOptions::default() };
     let mut config = match &args.kubeconfig {
         Some(path) => {
@@ -258,7 +292,7 @@ async fn hub_client(args: &RunArgs) -> anyhow::Result<Client> {
         None => Config::infer().await.context("found no control plane; name a kubeconfig with --kubeconfig")?,
     };
     config.default_retry = false;
-    Client::try_from(config).context("cannot make a client for the control plane")
+    Ok(config)
 }
 
 /// Names this installation in the indices: the control plane's identity, which survives reinstallation.
@@ -345,5 +379,24 @@ fn why_not_followed(member: Option<&MemberState>) -> String {
         }
         Some(_) => "its stream has not begun".to_owned(),
         None => "the cluster is not a member".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_address_of_a_replica_may_be_told_as_kubernetes_tells_those_of_pods() {
+        for (text, address) in [
+            ("10.1.2.3:8443", "10.1.2.3:8443"),
+            ("fd00::7:8443", "[fd00::7]:8443"),
+            ("[fd00::7]:8443", "[fd00::7]:8443"),
+        ] {
+            assert_eq!(socket_address(text).unwrap().to_string(), address);
+        }
+        for wrong in ["", "10.1.2.3", "fleetdex-0:8443", ":8443"] {
+            assert!(socket_address(wrong).is_err(), "{wrong}");
+        }
     }
 }

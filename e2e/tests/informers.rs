@@ -1,5 +1,5 @@
-//! Unmodified informers of client-go, by way of the control plane's aggregation layer, which cuts ordinary requests after a minute: they hold what
-//! the members hold, for longer than that, and never list again.
+//! Unmodified informers of client-go hold what the members hold: by way of the control plane's aggregation layer, which cuts ordinary requests after a
+//! minute, for longer than that, without listing again; and at one of several replicas, whichever of them read the members.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -7,14 +7,14 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use e2e::churn::Churn;
 use e2e::fleet::{Fleet, OpenSearchKind, Options, unique};
 use e2e::informer::{Informer, State, Target};
 use e2e::objects::Objects;
-use e2e::operator::API_PORT;
+use e2e::operator::{API_PORT, Operator};
 use e2e::poll::eventually;
-use e2e::scenario::{PATIENCE, Registry, prepare, start_operator};
+use e2e::scenario::{PATIENCE, Registry, clusters_read_by, prepare, start_operator};
 use serde_json::json;
 use tokio::time::{Instant, sleep_until};
 
@@ -24,6 +24,10 @@ const NAMES: usize = 50;
 const RATE: u32 = 15;
 /// Longer than the minute after which the aggregation layer ends requests that it does not take for watches.
 const WATCHED: Duration = Duration::from_secs(75);
+/// Writes in each member before and after something happens to a replica.
+const WRITES: u64 = 40;
+/// How long a replica may take to say goodbye.
+const STOP: Duration = Duration::from_secs(30);
 
 /// UID and the member's own version of each object, by namespace and name.
 type Held = BTreeMap<String, (String, String)>;
@@ -101,16 +105,128 @@ async fn informers_hold_what_the_members_hold_and_never_list_again() {
     let wanted = there(&members, &namespaces).await.unwrap();
     assert!(wanted.len() > NAMES / 2, "{} objects: too few to say anything", wanted.len());
     for informer in &mut informers {
-        let deadline = Instant::now() + PATIENCE;
-        let state = loop {
-            let state = informer.state().await.unwrap();
-            if held(&state, &namespaces) == wanted {
-                break state;
-            }
-            assert!(Instant::now() < deadline, "{} held, {} there: {:?}", state.objects.len(), wanted.len(), state.errors);
-            tokio::time::sleep(Duration::from_millis(200)).await;
-        };
+        let state = until_held(informer, &wanted, &namespaces).await;
         assert!(state.synced && state.updated > 0 && state.deleted > 0, "{state:?}");
         assert_eq!(state.errors, Vec::<String>::new(), "lists and watches that failed");
     }
+}
+
+/// Waits until an informer holds what there is.
+async fn until_held(informer: &mut Informer, wanted: &Held, namespaces: &[String]) -> State {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let state = informer.state().await.unwrap();
+        if held(&state, namespaces) == *wanted {
+            return state;
+        }
+        assert!(Instant::now() < deadline, "{} held, {} there: {:?}", state.objects.len(), wanted.len(), state.errors);
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+}
+
+/// Two replicas that read different members, and an informer at each.
+struct Replicas {
+    fleet: Fleet,
+    members: Vec<Objects>,
+    namespaces: Vec<String>,
+    churns: Vec<Churn>,
+}
+
+impl Replicas {
+    async fn start(&self, name: &str) -> Operator {
+        let port = format!("--api-service-port={API_PORT}");
+        let name = format!("--replica-name={name}");
+        start_operator(&self.fleet, &["--api-service=search/fleetdex", &port, "--replicas", &name]).await.unwrap()
+    }
+
+    fn inform(&self, replica: &Operator) -> Informer {
+        let target = Target {
+            server: format!("http://{}{PROXY}", replica.api_address()),
+            token: replica.token().unwrap(),
+            ca_file: self.fleet.dir().join("informer-ca.pem"),
+            resource: "v1/configmaps".to_owned(),
+            streams_lists: false,
+        };
+        Informer::start(self.fleet.dir(), &target).unwrap()
+    }
+
+    /// Waits until each member is read, and by whom.
+    async fn until_shared(&self, replicas: &[&Operator]) {
+        eventually("every member is read by one replica", PATIENCE, || async {
+            let mut counts = Vec::new();
+            for replica in replicas {
+                counts.push(clusters_read_by(replica).await?.len());
+            }
+            ensure!(counts.iter().sum::<usize>() == self.members.len() && counts.iter().all(|count| *count > 0), "{counts:?}");
+            Ok(())
+        })
+        .await
+        .unwrap();
+    }
+
+    async fn write_for(&self, while_writing: impl Future<Output = ()>) {
+        let running: Vec<_> = self.churns.iter().map(Churn::start).collect();
+        for churn in &running {
+            churn.goes_on_for(WRITES).await;
+        }
+        while_writing.await;
+        for churn in &running {
+            churn.goes_on_for(WRITES).await;
+        }
+        for churn in running {
+            churn.stop().await.unwrap();
+        }
+    }
+
+    async fn wanted(&self) -> Held {
+        there(&self.members, &self.namespaces).await.unwrap()
+    }
+}
+
+#[tokio::test]
+async fn an_informer_at_one_replica_holds_what_others_read_though_they_leave_and_die() {
+    let fleet = Fleet::start(Options { members: 3, opensearch: OpenSearchKind::Plain, ..Options::default() }).await.unwrap();
+    prepare(&fleet).await.unwrap();
+    fs::write(fleet.dir().join("informer-ca.pem"), fleet.control_plane().ca_pem()).unwrap();
+    Objects::of(fleet.control_plane()).unwrap().create_namespace("search").await.unwrap();
+    let mut scene = Replicas { fleet, members: Vec::new(), namespaces: Vec::new(), churns: Vec::new() };
+    for number in 1..=3 {
+        let (member, namespace) = (scene.fleet.member(number).unwrap(), unique("informed"));
+        scene.members.push(Objects::of(member).unwrap());
+        let churn = Churn::new(member, &namespace, NAMES, RATE).await.unwrap().seeded(number as u64);
+        churn.begin().await.unwrap();
+        scene.churns.push(churn);
+        scene.namespaces.push(namespace);
+    }
+    let kinds = json!([{ "apiVersion": "v1", "kind": "ConfigMap" }]);
+    let registry = Registry::in_fleet(&scene.fleet, "informed", &["member1", "member2", "member3"], &kinds).unwrap();
+    registry.apply().await.unwrap();
+    let (zero, one) = (scene.start("replica-0").await, scene.start("replica-1").await);
+    registry.until_ready().await.unwrap();
+    scene.until_shared(&[&zero, &one]).await;
+
+    let mut informers = [scene.inform(&zero), scene.inform(&one)];
+    for informer in &mut informers {
+        until_held(informer, &scene.wanted().await, &scene.namespaces).await;
+    }
+    scene.write_for(async {}).await;
+    let wanted = scene.wanted().await;
+    for informer in &mut informers {
+        let state = until_held(informer, &wanted, &scene.namespaces).await;
+        assert!(state.updated > 0 && state.deleted > 0, "{state:?}");
+        assert_eq!(state.errors, Vec::<String>::new(), "lists and watches that failed");
+    }
+
+    // One that leaves in good order ends no watch elsewhere.
+    let [mut informer, _] = informers;
+    scene.write_for(async { assert!(one.terminate(STOP).await.unwrap().success()) }).await;
+    let state = until_held(&mut informer, &scene.wanted().await, &scene.namespaces).await;
+    assert_eq!(state.errors, Vec::<String>::new(), "lists and watches that failed");
+
+    // One that comes, and one that dies: nothing is missed.
+    one.restart().unwrap();
+    scene.until_shared(&[&zero, &one]).await;
+    scene.write_for(async { one.kill() }).await;
+    registry.until_ready().await.unwrap();
+    until_held(&mut informer, &scene.wanted().await, &scene.namespaces).await;
 }

@@ -14,6 +14,7 @@ use crate::{
         Catalog, Server, ServerArgs, Telemetry,
         fake::{Prepared, catalog, cluster, no_clusters},
         front::limits::LimitArgs,
+        peers::Peers,
     },
     store::StoreError,
     telemetry::{Metrics, Readiness},
@@ -48,7 +49,7 @@ impl Running {
         let (_sender, reader) = watch::channel(Arc::new(catalog));
         let telemetry = Telemetry { metrics: Arc::new(Metrics::new()), readiness: Readiness::new() };
         let cancel = CancellationToken::new();
-        let task = tokio::spawn(server.run(reader, no_clusters(), telemetry, None, cancel.clone()));
+        let task = tokio::spawn(server.run(reader, no_clusters(), telemetry, None, Peers::default(), cancel.clone()));
         Self { store, folder, server: address, cancel, task }
     }
 

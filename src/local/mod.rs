@@ -30,7 +30,7 @@ use crate::{
         stores,
     },
     replicas::Share,
-    server::{Catalog, Server, ServerArgs, Telemetry},
+    server::{Catalog, Server, ServerArgs, Telemetry, peers::Peers},
     store::memory::Memory,
     sync::progress::UnitState,
     telemetry::{Metrics, Readiness},
@@ -97,7 +97,7 @@ pub async fn run(args: LocalArgs) -> anyhow::Result<()> {
     let mut tasks = JoinSet::new();
     let ports = CancellationToken::new();
     let telemetry = Telemetry { metrics, readiness: Readiness::new() };
-    tasks.spawn(server.run(catalog_reader, Arc::clone(&clusters), telemetry, None, ports.clone()));
+    tasks.spawn(server.run(catalog_reader, Arc::clone(&clusters), telemetry, None, Peers::default(), ports.clone()));
     let local = Local { names: names(&args), backend: backend(&args), fleet, clusters, changed, publish };
     let (clusters, fleet) = tokio::select! {
         stopped = local.run(&args, address.to_string(), cancel.clone()) => stopped,

@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     future::Future,
+    net::SocketAddr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -32,6 +33,8 @@ use crate::model::causes;
 pub const LABEL: &str = "fleetdex.io/replica";
 /// On a Lease: the replicas that its holder goes by, with commas between.
 const TOLD: &str = "fleetdex.io/replicas";
+/// On a Lease: where the others reach the query API of its holder.
+const ADDRESS: &str = "fleetdex.io/address";
 /// Names the fields that this writes.
 const FIELD_MANAGER: &str = "fleetdex-replica";
 /// How often the Lease is renewed and the others are looked at.
@@ -53,6 +56,17 @@ pub struct Settings {
     pub name: ReplicaName,
     /// The namespace of the Leases.
     pub namespace: String,
+    /// Where the others reach its query API, if they can.
+    pub address: Option<SocketAddr>,
+}
+
+/// Another replica that is alive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Its name.
+    pub name: ReplicaName,
+    /// Where its query API is, if it says so.
+    pub address: Option<SocketAddr>,
 }
 
 /// This replica among the others; on its own if it has not been given settings. Clones are the same.
@@ -75,6 +89,8 @@ struct State {
     /// What is to be told from the next renewal on.
     telling: Group,
     assignment: Assignment,
+    /// What the others say about where they are.
+    addresses: BTreeMap<ReplicaName, SocketAddr>,
     lease_uid: Option<String>,
 }
 
@@ -107,7 +123,7 @@ impl Replicas {
         let leases = Api::namespaced(hub.clone(), &settings.namespace);
         let assignment =
             Assignment { own: settings.name.clone(), alive: Group::new(), told: Group::new(), others: BTreeMap::new() };
-        let state = State { telling: Group::new(), assignment, lease_uid: None };
+        let state = State { telling: Group::new(), assignment, addresses: BTreeMap::new(), lease_uid: None };
         let inner =
             Inner { settings, leases, hub, fence: Fence::closed(), state: Mutex::new(state), wake: Notify::new(), changed };
         Self(Some(Arc::new(inner)))
@@ -154,6 +170,17 @@ impl Replicas {
         let Some(inner) = &self.0 else { return Group::new() };
         let state = inner.lock();
         state.assignment.alive.iter().filter(|name| **name != inner.settings.name).cloned().collect()
+    }
+
+    /// The other replicas that are alive, and where they are; nothing as long as this one is cut off, and cannot know.
+    pub fn peers(&self) -> Option<Vec<Peer>> {
+        let Some(inner) = &self.0 else { return Some(Vec::new()) };
+        let state = inner.lock();
+        if !state.assignment.alive.contains(&inner.settings.name) {
+            return None;
+        }
+        let others = state.assignment.alive.iter().filter(|name| **name != inner.settings.name);
+        Some(others.map(|name| Peer { name: name.clone(), address: state.addresses.get(name).copied() }).collect())
     }
 
     /// This replica has let go of everything that a share does not give it: the others may know.
@@ -245,6 +272,7 @@ impl Inner {
             }
         };
         let others = self.look(&leases, sightings);
+        self.lock().addresses = leases.iter().filter_map(|lease| Some((replica_of(lease)?, address(lease)?))).collect();
         self.update(|assignment| {
             assignment.alive = others.keys().cloned().chain([self.settings.name.clone()]).collect();
             assignment.told = telling;
@@ -280,11 +308,13 @@ impl Inner {
     }
 
     fn lease(&self, holder: &str, telling: &Group) -> Lease {
+        let address = self.settings.address.map(|address| (ADDRESS.to_owned(), address.to_string()));
+        let annotations = [(TOLD.to_owned(), text(telling))].into_iter().chain(address).collect();
         Lease {
             metadata: ObjectMeta {
                 name: Some(object_name(&self.settings.name)),
                 labels: Some(BTreeMap::from([(LABEL.to_owned(), "true".to_owned())])),
-                annotations: Some(BTreeMap::from([(TOLD.to_owned(), text(telling))])),
+                annotations: Some(annotations),
                 ..ObjectMeta::default()
             },
             spec: Some(LeaseSpec {
@@ -375,6 +405,10 @@ pub fn replica_of(object: &impl Resource) -> Option<ReplicaName> {
 fn told(lease: &Lease) -> Group {
     let names = lease.annotations().get(TOLD).map(String::as_str).unwrap_or_default();
     names.split(',').filter_map(|name| name.parse().ok()).collect()
+}
+
+fn address(lease: &Lease) -> Option<SocketAddr> {
+    lease.annotations().get(ADDRESS)?.parse().ok()
 }
 
 fn text(group: &Group) -> String {

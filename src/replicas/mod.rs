@@ -11,6 +11,6 @@ pub mod report;
 pub mod share;
 
 pub use fence::Fence;
-pub use lease::{Replicas, Settings};
+pub use lease::{Peer, Replicas, Settings};
 pub use report::Report;
 pub use share::{ReplicaName, Share};

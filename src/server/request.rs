@@ -17,8 +17,10 @@ use crate::{
     selector::{FieldSelector, LabelSelector},
 };
 
+mod changes;
 mod counts;
 
+pub use changes::ChangesRequest;
 pub use counts::AggregateRequest;
 
 /// Our API group, and Karmada's, whose clients find the same paths below it.
@@ -45,6 +47,8 @@ pub enum ApiRequest {
     List(Box<ListRequest>),
     /// How many objects there are.
     Aggregate(Box<AggregateRequest>),
+    /// What this replica changes, asked by another one.
+    Changes(Box<ChangesRequest>),
     /// Whether the documents of these clusters, or of all if it is empty, are as their objects.
     Verify(Vec<ClusterName>),
 }
@@ -55,7 +59,7 @@ impl ApiRequest {
         match self {
             // It repairs what it finds.
             Self::Verify(_) => "POST",
-            Self::Version | Self::Own(_) | Self::OpenApi(_) | Self::List(_) | Self::Aggregate(_) => "GET",
+            Self::Version | Self::Own(_) | Self::OpenApi(_) | Self::List(_) | Self::Aggregate(_) | Self::Changes(_) => "GET",
         }
     }
 }
@@ -184,6 +188,7 @@ pub fn parse(path: &str, query: Option<&str>) -> Result<ApiRequest, ApiError> {
     match request {
         ApiRequest::List(list) => Ok(ApiRequest::List(Box::new(list.with(&parameters)?))),
         ApiRequest::Aggregate(counts) => Ok(ApiRequest::Aggregate(Box::new(counts.with(&parameters)?))),
+        ApiRequest::Changes(changes) => Ok(ApiRequest::Changes(Box::new(changes.with(&parameters)?))),
         ApiRequest::Verify(_) => clusters_to_verify(&parameters).map(ApiRequest::Verify),
         // Clients bring what they found in the index, such as a hash.
         ApiRequest::OpenApi(_) => Ok(request),
@@ -222,6 +227,7 @@ fn below_group(path: &str, rest: &[&str]) -> Result<ApiRequest, ApiError> {
             Ok(ListRequest::of(path, native, Some(name))?.boxed())
         }
         ["verify"] => Ok(ApiRequest::Verify(Vec::new())),
+        ["changes", native @ ..] => Ok(ApiRequest::Changes(Box::new(ChangesRequest::of(path, native)?))),
         ["aggregate", native @ ..] => Ok(ApiRequest::Aggregate(Box::new(AggregateRequest::of(path, native)?))),
         _ => Err(ApiError::NoSuchPath { path: path.to_owned() }),
     }
@@ -335,10 +341,12 @@ impl ListRequest {
 }
 
 fn unknown_parameter(key: &str) -> ApiError {
-    ApiError::bad_request(format!(
-        "parameter {key:?} is unknown; known are labelSelector, fieldSelector, limit, continue, clusters, namespaces, names, store, {}",
-        Options::KNOWN.join(", ")
-    ))
+    let known = "labelSelector, fieldSelector, limit, continue, clusters, namespaces, names, store";
+    unknown(key, &format!("{known}, {}", Options::KNOWN.join(", ")))
+}
+
+fn unknown(key: &str, known: &str) -> ApiError {
+    ApiError::bad_request(format!("parameter {key:?} is unknown; known are {known}"))
 }
 
 pub(super) fn refuse_parameters(parameters: &[(String, String)]) -> Result<(), ApiError> {

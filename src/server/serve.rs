@@ -20,6 +20,7 @@ use super::{
     auth::{TOKEN_FILE_VARIABLE, TokenFile, TokenFileError, TokenVerifier, default_token_file},
     caller::Caller,
     catalog::Catalog,
+    changes,
     compression::{self, Compressible},
     discovery,
     etag::{self, Known},
@@ -32,7 +33,9 @@ use super::{
     },
     list,
     listen::{ListenError, Listener},
+    moment::log_of,
     own, owners,
+    peers::Peers,
     permission::permission,
     proxying::{self, Members},
     representation::{Endpoint, Form, MetaVersion, Representation},
@@ -117,17 +120,18 @@ impl Server {
         clusters: Arc<Clusters>,
         telemetry: Telemetry,
         entrance: Option<Entrance>,
+        peers: Peers,
         cancel: CancellationToken,
     ) {
         let Telemetry { metrics, readiness } = telemetry;
         let gate = Gate::Token(self.token_file.verifier());
         let members = Arc::new(Members::new(clusters, cancel.clone()));
-        let local = Api { catalog, metrics, gate, limits: self.limits, members: Arc::clone(&members) };
+        let local = Api { catalog, metrics, gate, limits: self.limits, members: Arc::clone(&members), peers };
         let (address, token_file) = (self.listener.address(), self.token_file.path().display());
         tracing::info!(%address, %token_file, secured = entrance.is_some(), "serving the query API");
         match entrance {
             None => self.listener.serve(router(local, readiness), cancel).await,
-            Some(Entrance { front, tls }) => {
+            Some(Entrance { front, tls, .. }) => {
                 let secured = Api { gate: Gate::Front(front), ..local.clone() };
                 let (secured, local) = (router(secured, readiness.clone()), router(local, readiness));
                 self.listener.serve_secured(secured, local, tls, cancel).await;
@@ -168,6 +172,8 @@ pub struct Api {
     pub limits: Limits,
     /// Where requests about single objects go on to.
     pub members: Arc<Members>,
+    /// The other replicas.
+    pub peers: Peers,
 }
 
 /// The query API, with open health endpoints.
@@ -260,6 +266,13 @@ async fn answer(api: &Api, caller: &Caller, request: Request) -> Result<Response
             let representation = represented(&request, Endpoint::Counts)?;
             answer_counts(api, caller, &catalog, &counts, representation).await
         }
+        ApiRequest::Changes(wanted) => {
+            if let Gate::Front(front) = &api.gate {
+                front.authorizer().check(caller, &Attributes::of_replication()).await?;
+            }
+            let body = changes::answer(&catalog, &wanted, api.catalog.clone()).await?;
+            Ok(json(StatusCode::OK, body))
+        }
         ApiRequest::Verify(clusters) => Ok(json(StatusCode::OK, verify::answer(&catalog, &clusters)?)),
     }
 }
@@ -289,6 +302,8 @@ pub(super) async fn answer_list(
         return Ok(with_warnings(document(&explained, representation)?, &warnings));
     }
     let representation = narrowed(representation, wanted);
+    // Somebody who lists may watch next.
+    let _following = api.peers.follow(&found, &wanted.native, &log_of(&*found.store).await?).await;
     Ok(with_warnings(tagged(list::answer(found, wanted, representation).await?), &warnings))
 }
 
@@ -339,7 +354,9 @@ pub(super) async fn answer_watch(
     let (found, warnings) = permitted_target(api, caller, catalog, wanted).await?;
     let representation = narrowed(representation, wanted);
     let lasting = if wanted.rewrites_version { Lasting::Long } else { Lasting::Short };
-    let body = watching::answer(found, wanted, representation, lasting, api.catalog.clone()).await?;
+    let following = api.peers.follow(&found, &wanted.native, &log_of(&*found.store).await?).await;
+    following.check(catalog)?;
+    let body = watching::answer(found, wanted, representation, lasting, &following, api.catalog.clone()).await?;
     Ok(with_warnings(json(StatusCode::OK, body), &warnings))
 }
 

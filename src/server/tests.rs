@@ -18,6 +18,7 @@ use super::{
     catalog::Catalog,
     fake::{self, Prepared, add, catalog, cluster, cursor, page, pods, store},
     front::limits::{LimitArgs, Limits},
+    peers::Peers,
     proxying::Members,
     report::Line,
     serve::{Api, Gate, router},
@@ -38,7 +39,7 @@ fn app(catalog: Catalog) -> Router {
     let members = Arc::new(Members::new(fake::no_clusters(), CancellationToken::new()));
     let gate = Gate::Token(TokenVerifier::new("secret"));
     let limits = Limits::new(&LimitArgs::default());
-    let api = Api { catalog: receiver, metrics: Arc::new(Metrics::new()), gate, limits, members };
+    let api = Api { catalog: receiver, metrics: Arc::new(Metrics::new()), gate, limits, members, peers: Peers::default() };
     router(api, Readiness::new())
 }
 

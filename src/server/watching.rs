@@ -19,13 +19,14 @@ use super::{
     catalog::Catalog,
     follow::{Follow, Since},
     moment::{log_of, number, reach},
+    peers::Following,
     representation::{Layout, Representation},
     request::ListRequest,
     status::ApiError,
     target::{PAGE, Target},
 };
 use crate::{
-    model::{ClusterName, FleetVersion, with_fleet_version},
+    model::{FleetVersion, with_fleet_version},
     query::{Cursor, Hit, Query},
     store::{
         Store, StoreError,
@@ -64,6 +65,7 @@ pub async fn answer(
     request: &ListRequest,
     representation: Representation,
     lasting: Lasting,
+    following: &Following,
     catalog: watch::Receiver<Arc<Catalog>>,
 ) -> Result<Body, ApiError> {
     let follow = &request.follow;
@@ -71,9 +73,10 @@ pub async fn answer(
     let layout = target.layout(Representation { pretty: false, ..representation });
     // Clusters that come later are watched from then on.
     let query = Query { clusters: request.clusters.clone(), limit: PAGE, ..target.query };
-    check_replicas(&catalog.borrow(), &query)?;
     let log = log_of(&*target.store).await?;
     let from = begin(&*target.store, &log, &query, follow).await?;
+    // What has been shown may be newer than what is known here of the others' changes: a watch must not begin with less.
+    following.settled().await;
     let watch = log.watch_settled(&query, from.after).await.map_err(refused)?;
     let bound = lasting.bound();
     let asked = follow.timeout_seconds.map_or(bound, Duration::from_secs);
@@ -96,17 +99,6 @@ fn refused(error: WatchError) -> ApiError {
     match error {
         WatchError::TooOld(_) => ApiError::VersionExpired("the changes since then are not known any more".to_owned()),
         WatchError::Query(error) => ApiError::bad_request(error.to_string()),
-    }
-}
-
-/// Every replica tells the changes of the clusters that it reads itself, and no others.
-fn check_replicas(catalog: &Catalog, query: &Query) -> Result<(), ApiError> {
-    let is_asked = |cluster: &ClusterName| query.clusters.is_empty() || query.clusters.contains(cluster);
-    match catalog.read_elsewhere().find(|(cluster, _)| is_asked(cluster)) {
-        None => Ok(()),
-        Some((cluster, replica)) => Err(ApiError::bad_request(format!(
-            "cluster {cluster} is read by replica {replica}, and a watch tells only what its own replica reads: watch there, or name other clusters with the parameter clusters, or run one replica"
-        ))),
     }
 }
 
@@ -275,7 +267,6 @@ impl Watching {
     /// A resource that is not registered any more, or in another store, is not watched any more.
     fn check_catalog(&self) -> Result<(), ApiError> {
         let catalog = self.catalog.borrow();
-        check_replicas(&catalog, &self.query).map_err(|error| ApiError::VersionExpired(error.to_string()))?;
         let is_registered = catalog.find(&self.query.resource).is_some();
         if is_registered { Ok(()) } else { Err(ApiError::VersionExpired("the resource is not registered any more".to_owned())) }
     }

@@ -10,6 +10,7 @@ use crate::{
         Catalog, Followed, Server, ServerArgs, Telemetry,
         fake::{no_clusters, store},
         front::limits::LimitArgs,
+        peers::Peers,
     },
     sync::audit::fake::World,
     telemetry::{Metrics, Readiness},
@@ -122,7 +123,7 @@ async fn a_running_server_is_asked_and_what_it_refuses_is_told() {
     let (catalogs, reader) = watch::channel(Arc::new(catalog));
     let telemetry = Telemetry { metrics: Arc::new(Metrics::new()), readiness: Readiness::new() };
     let cancel = CancellationToken::new();
-    let task = tokio::spawn(server.run(reader, no_clusters(), telemetry, None, cancel.clone()));
+    let task = tokio::spawn(server.run(reader, no_clusters(), telemetry, None, Peers::default(), cancel.clone()));
 
     let (code, table, err) = run_against(&address, &token_file, &["--cluster", "member1"]).await;
     assert_eq!((code, err.as_str()), (0, ""));

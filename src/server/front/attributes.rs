@@ -74,6 +74,17 @@ impl Attributes {
         })
     }
 
+    /// Hearing everything that a replica changes, whoever may see it: a verb of its own, so that no role for people gives it by chance.
+    pub fn of_replication() -> Self {
+        Self::Resource(Resource {
+            verb: "replicate".to_owned(),
+            group: GROUPS[0].to_owned(),
+            version: crate::server::request::VERSION.to_owned(),
+            resource: "changes".to_owned(),
+            ..Resource::default()
+        })
+    }
+
     /// Asking for a cluster by its name, or for all of them.
     pub fn of_cluster(cluster: Option<&ClusterName>) -> Self {
         Self::Resource(Resource {

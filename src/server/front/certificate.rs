@@ -90,6 +90,13 @@ pub struct Content {
     key: Vec<u8>,
 }
 
+impl Content {
+    /// The certificates, in PEM.
+    pub fn certificate_pem(&self) -> &[u8] {
+        &self.certificate
+    }
+}
+
 impl Files {
     /// What is in them now.
     pub async fn read(&self) -> Result<Content, CertificateError> {

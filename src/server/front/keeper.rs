@@ -3,8 +3,11 @@
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use kube::Client;
-use rustls::sign::CertifiedKey;
-use tokio::time::sleep;
+use rustls::{
+    pki_types::{CertificateDer, pem::PemObject as _},
+    sign::CertifiedKey,
+};
+use tokio::{sync::watch, time::sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -42,6 +45,15 @@ pub enum KeeperError {
     Tls(#[source] rustls::Error),
 }
 
+/// By what the server of another replica is known: all serve with certificates of the same source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recognition {
+    /// The authorities of its certificate, in DER.
+    pub authorities: Vec<Vec<u8>>,
+    /// The name that its certificate is for; without it, its address.
+    pub name: Option<String>,
+}
+
 /// Where the certificate comes from, and what of it is in use.
 enum Source {
     Files { files: Files, authority: Option<PathBuf>, used: Content },
@@ -55,6 +67,7 @@ pub struct Keeper {
     certificate: Arc<ServingCertificate>,
     source: Source,
     readiness: Readiness,
+    recognition: watch::Sender<Option<Recognition>>,
 }
 
 impl Keeper {
@@ -74,7 +87,8 @@ impl Keeper {
             _ => return Err(KeeperError::NoSource),
         };
         let service = args.api_service.clone().map(|service| (service, args.api_service_port));
-        let mut keeper = Self { client, service, certificate: ServingCertificate::new(first), source, readiness };
+        let certificate = ServingCertificate::new(first);
+        let mut keeper = Self { client, service, certificate, source, readiness, recognition: watch::Sender::new(None) };
         keeper.look().await;
         Ok(keeper)
     }
@@ -82,6 +96,11 @@ impl Keeper {
     /// The certificate that is kept up to date.
     pub fn certificate(&self) -> Arc<ServingCertificate> {
         Arc::clone(&self.certificate)
+    }
+
+    /// By what the replicas know one another's servers; nothing as long as this one's certificate is not what it should be.
+    pub fn recognition(&self) -> watch::Receiver<Option<Recognition>> {
+        self.recognition.subscribe()
     }
 
     /// Looks again and again until cancelled.
@@ -115,7 +134,8 @@ impl Keeper {
     }
 
     async fn update(&mut self) -> Result<(), KeeperError> {
-        let Self { client, service, certificate, source, .. } = self;
+        let Self { client, service, certificate, source, recognition, .. } = self;
+        let name = service.as_ref().and_then(|(service, _)| service.hosts().into_iter().next());
         match source {
             Source::Files { files, authority, used } => {
                 let content = files.read().await?;
@@ -128,10 +148,14 @@ impl Keeper {
                     Some(path) => Some(read_text(path).await?),
                     None => None,
                 };
+                // Without an authority, one that has signed itself is known by what it is.
+                let pem = authority.as_deref().map_or_else(|| used.certificate_pem(), str::as_bytes);
+                recognition.send_replace(Some(Recognition { authorities: der(pem), name }));
                 register(client, service.as_ref(), authority.as_deref()).await?;
             }
             Source::Shared { authority, hosts, used, leaf } => {
                 let current = authority.current().await?;
+                recognition.send_replace(Some(Recognition { authorities: der(current.certificates.as_bytes()), name }));
                 // Before anything of it is shown: the control plane has to know it by then.
                 register(client, service.as_ref(), Some(&current.certificates)).await?;
                 if used.as_ref() != Some(&current) || is_renewable(leaf) {
@@ -145,6 +169,10 @@ impl Keeper {
         }
         Ok(())
     }
+}
+
+fn der(pem: &[u8]) -> Vec<Vec<u8>> {
+    CertificateDer::pem_slice_iter(pem).filter_map(Result::ok).map(|der| der.to_vec()).collect()
 }
 
 async fn register(

@@ -36,7 +36,7 @@ use self::{
     api_service::ServiceName,
     authenticate::{Authenticator, Peer},
     authorize::{Authorizer, Mode},
-    keeper::{Keeper, KeeperError},
+    keeper::{Keeper, KeeperError, Recognition},
     reviews::Reviews,
     trust::Trust,
 };
@@ -106,6 +106,8 @@ pub struct Entrance {
     pub front: Front,
     /// How connections are made.
     pub tls: Arc<ServerConfig>,
+    /// By what the replicas know one another's servers.
+    pub recognition: watch::Receiver<Option<Recognition>>,
 }
 
 impl Front {
@@ -145,6 +147,7 @@ pub async fn start(
     let reviews = Reviews::new(control_plane.clone(), Arc::new(members), args.api_audiences.clone());
     let front = Front::new(trust, reviews, args.authorization);
     tasks.spawn(trust_watch::follow(control_plane, sender, readiness.clone(), cancel.clone()));
+    let recognition = keeper.recognition();
     tasks.spawn(keeper.run(cancel.clone()));
-    Ok(Entrance { front, tls })
+    Ok(Entrance { front, tls, recognition })
 }

@@ -33,6 +33,7 @@ use crate::{
     query::{Grant, Group, Groups, Permitted},
     server::{
         fake::{Prepared, catalog, no_clusters},
+        peers::Peers,
         proxying::Members,
         serve::{Api, Gate, router},
     },
@@ -204,7 +205,7 @@ impl World {
         let (_sender, receiver) = watch::channel(Arc::new(catalog(store.clone())));
         let limits = Limits::new(&LimitArgs::default());
         let members = Arc::new(Members::new(no_clusters(), CancellationToken::new()));
-        let api = Api { catalog: receiver, metrics: Arc::new(Metrics::new()), gate, limits, members };
+        let api = Api { catalog: receiver, metrics: Arc::new(Metrics::new()), gate, limits, members, peers: Peers::default() };
         let world = Self { app: router(api, Readiness::new()), control_plane, trust, client_authority, front_authority, store };
         world.configure(&world.data());
         world

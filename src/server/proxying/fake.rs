@@ -29,6 +29,7 @@ use crate::{
         fake::cluster,
         front::limits::{LimitArgs, Limits},
         listen::Listener,
+        peers::Peers,
         serve::{Api, Gate},
         status::ApiError,
     },
@@ -97,6 +98,7 @@ impl Fleet {
             gate: Gate::Token(TokenVerifier::new("secret")),
             limits: Limits::new(&LimitArgs::default()),
             members: Arc::new(Members::new(Arc::clone(&self.clusters), self.cancel.clone())),
+            peers: Peers::default(),
         }
     }
 

@@ -15,7 +15,7 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-use super::{Change, Flights, Sequence, TooOld, Watch, WatchError};
+use super::{Change, Flights, Sequence, Tail, TooOld, Watch, WatchError};
 use crate::{
     model::FleetVersion,
     query::{Query, ResourceName},
@@ -51,6 +51,8 @@ pub(super) struct Batch {
     /// Number of the first.
     pub(super) first: u64,
     pub(super) changes: Vec<Change>,
+    /// Whether another replica has made them.
+    pub(super) is_foreign: bool,
     bytes: usize,
 }
 
@@ -77,6 +79,16 @@ struct Large {
 struct Follower {
     resource: ResourceName,
     position: Arc<AtomicU64>,
+    kind: FollowerKind,
+}
+
+/// Who follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FollowerKind {
+    /// Somebody who watches here.
+    Watch,
+    /// Another replica, for those who watch there.
+    Replica,
 }
 
 #[derive(Default)]
@@ -88,6 +100,8 @@ struct Held {
     /// Every change after this number is here.
     start: u64,
     gaps: VecDeque<Gap>,
+    /// Changes of a resource up to such a number are not all known, because some are another replica's.
+    lost: BTreeMap<ResourceName, u64>,
     followers: BTreeMap<u64, Follower>,
     last_follower: u64,
     /// What was listed, or watched until then, and when: entries are removed once they mean nothing any more.
@@ -198,15 +212,37 @@ impl Log {
         self.bounds.answers_lag
     }
 
+    /// Follows what this replica changes of a resource, for another one: from the change after `after`, or from now on.
+    pub fn tail(self: &Arc<Self>, resource: &ResourceName, after: Option<u64>) -> Result<Tail, TooOld> {
+        Tail::new(Arc::clone(self), resource, after)
+    }
+
+    /// The number of the last change once everything is told that is under way now.
+    pub async fn settled(&self) -> u64 {
+        if timeout(SETTLING_PATIENCE, self.under_way.earlier_end()).await.is_err() {
+            tracing::debug!("another replica asks how far this one is although writes are under way");
+        }
+        self.newest()
+    }
+
     /// Adds changes, in their order, and wakes who follows.
     pub(in crate::store) fn append(&self, changes: &[Change]) {
+        self.add(changes, false);
+    }
+
+    /// Adds changes that another replica has made.
+    pub(in crate::store) fn append_foreign(&self, changes: &[Change]) {
+        self.add(changes, true);
+    }
+
+    fn add(&self, changes: &[Change], is_foreign: bool) {
         if changes.is_empty() {
             return;
         }
         let bytes = self.bytes_of(changes);
         let mut held = self.lock();
         let first = self.sequence.take(changes.len() as u64);
-        let batch = Batch { first, changes: changes.to_vec(), bytes };
+        let batch = Batch { first, changes: changes.to_vec(), is_foreign, bytes };
         let last = batch.last();
         if changes.len() > self.bounds.changes / 2 || bytes > self.bounds.bytes / 2 {
             held.large.push(Large { last, changes: changes.len(), bytes, since: Instant::now() });
@@ -255,6 +291,7 @@ impl Log {
         held.batches.clear();
         held.large.clear();
         held.gaps.clear();
+        held.lost.clear();
         (held.changes, held.bytes) = (0, 0);
         held.start = self.sequence.take(1);
         self.newest.send_replace(held.start);
@@ -283,6 +320,26 @@ impl Log {
         known
     }
 
+    /// Says that not all changes of a resource are known up to now: whoever watches it has to list again. The number from which on they are.
+    pub(crate) fn lose(&self, resource: &ResourceName) -> u64 {
+        let mut held = self.lock();
+        let is_shown = self.visible() == self.newest();
+        let number = self.sequence.take(1);
+        held.lost.insert(resource.clone(), number);
+        self.newest.send_replace(number);
+        if is_shown {
+            // Nothing has changed by it, so there is nothing to be made visible.
+            self.show(number);
+        }
+        number
+    }
+
+    /// Whether anybody watches a resource here; other replicas do not count.
+    pub(crate) fn is_watched(&self, resource: &ResourceName) -> bool {
+        let counts = |follower: &Follower| follower.kind == FollowerKind::Watch && follower.resource == *resource;
+        self.lock().followers.values().any(counts)
+    }
+
     /// Whether anybody watches.
     pub(in crate::store) fn is_followed(&self) -> bool {
         !self.lock().followers.is_empty()
@@ -301,16 +358,23 @@ impl Log {
         }
     }
 
-    pub(super) fn follow(&self, resource: &ResourceName, after: u64) -> Result<(u64, Arc<AtomicU64>), TooOld> {
+    /// `after`: from where on; without it, from the last change.
+    pub(super) fn follow(
+        &self,
+        resource: &ResourceName,
+        after: Option<u64>,
+        kind: FollowerKind,
+    ) -> Result<(u64, Arc<AtomicU64>), TooOld> {
         let mut held = self.lock();
+        let after = after.unwrap_or_else(|| self.newest());
         let is_ours = after <= self.sequence.newest();
-        if !is_ours || !held.knows_after(after) || held.gaps.iter().any(|gap| gap.number > after && !gap.known.contains(resource))
-        {
+        let knows_all = held.gaps.iter().all(|gap| gap.number <= after || gap.known.contains(resource));
+        if !is_ours || !held.knows_after(after) || !knows_all || (kind == FollowerKind::Watch && held.has_lost(resource, after)) {
             return Err(TooOld { after });
         }
         held.last_follower += 1;
         let (number, position) = (held.last_follower, Arc::new(AtomicU64::new(after)));
-        held.followers.insert(number, Follower { resource: resource.clone(), position: Arc::clone(&position) });
+        held.followers.insert(number, Follower { resource: resource.clone(), position: Arc::clone(&position), kind });
         Ok((number, position))
     }
 
@@ -331,6 +395,14 @@ impl Log {
         Ok(held.batches.get(next).cloned())
     }
 
+    /// The same for somebody who watches a resource, of which other replicas make changes, too.
+    pub(super) fn all_changes_after(&self, resource: &ResourceName, after: u64) -> Result<Option<Arc<Batch>>, TooOld> {
+        if self.lock().has_lost(resource, after) {
+            return Err(TooOld { after });
+        }
+        self.after(after)
+    }
+
     /// All batches with changes after a number, and the number of the last change.
     pub(super) fn all_after(&self, after: u64) -> (Vec<Arc<Batch>>, u64) {
         let held = self.lock();
@@ -342,6 +414,10 @@ impl Log {
 impl Held {
     fn knows_after(&self, after: u64) -> bool {
         after >= self.start
+    }
+
+    fn has_lost(&self, resource: &ResourceName, after: u64) -> bool {
+        self.lost.get(resource).is_some_and(|number| after < *number)
     }
 
     fn slowest(&self) -> u64 {

@@ -3,7 +3,9 @@
 
 mod flights;
 mod log;
+mod retold;
 mod sequence;
+mod tail;
 mod watch;
 
 use std::sync::Arc;
@@ -13,7 +15,9 @@ use crate::query::{Hit, QueryError};
 
 pub(in crate::store) use flights::{Flight, Flights};
 pub use log::{Bounds, Log};
+pub use retold::{Reader, Retold, Unreadable, write_end, write_position};
 pub use sequence::Sequence;
+pub use tail::{Tail, Told};
 pub use watch::Watch;
 
 /// The log does not hold what is asked for: it is too long ago, or of another process. Whoever follows has to list again.

@@ -10,7 +10,10 @@ use std::{
 
 use tokio::sync::watch;
 
-use super::{Change, Event, EventKind, Log, WatchError, log::Batch};
+use super::{
+    Change, Event, EventKind, Log, WatchError,
+    log::{Batch, FollowerKind},
+};
 use crate::{
     model::{ClusterName, FleetVersion},
     query::{Query, ResourceName},
@@ -46,7 +49,7 @@ impl Watch {
     pub(super) fn new(log: Arc<Log>, query: &Query, after: u64) -> Result<Self, WatchError> {
         let filter = Filter::new(query)?;
         let newest = log.subscribe();
-        let (number, position) = log.follow(&query.resource, after)?;
+        let (number, position) = log.follow(&query.resource, Some(after), FollowerKind::Watch)?;
         let (resource, clusters) = (query.resource.clone(), query.clusters.clone());
         let mut watch =
             Self { log, newest, number, position, after, start: VecDeque::new(), start_end: after, resource, clusters, filter };
@@ -123,7 +126,7 @@ impl Watch {
     /// The events of some changes of the next batch, which count as looked at.
     async fn batch_events(&mut self) -> Result<Vec<Event>, StoreError> {
         self.newest.mark_unchanged();
-        let batch = self.log.after(self.after).map_err(|_| StoreError::Expired)?;
+        let batch = self.log.all_changes_after(&self.resource, self.after).map_err(|_| StoreError::Expired)?;
         let Some(batch) = batch else {
             // The sender lives in the log, which is held here.
             drop(self.newest.changed().await);
@@ -187,7 +190,7 @@ impl Summary {
 }
 
 /// The changes of a batch after a number.
-fn numbered(batch: &Batch, after: u64) -> impl Iterator<Item = (u64, &Change)> {
+pub(super) fn numbered(batch: &Batch, after: u64) -> impl Iterator<Item = (u64, &Change)> {
     let skipped = usize::try_from((after + 1).saturating_sub(batch.first)).unwrap_or(usize::MAX);
     (batch.first..).zip(&batch.changes).skip(skipped)
 }

@@ -1,0 +1,346 @@
+//! What the other replicas change of one resource, followed as long as somebody here is interested.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use futures::{AsyncBufReadExt as _, future::join_all};
+use kube::Client;
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep, timeout, timeout_at},
+};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::{
+    INTEREST,
+    connection::{ConnectionError, Connector, changes, position},
+};
+use crate::{
+    model::{ClusterName, FleetVersion, causes},
+    query::ResourceName,
+    replicas::{Peer, ReplicaName, Replicas},
+    server::changes::HEARTBEAT,
+    store::changes::{Log, Reader, Retold, Unreadable},
+};
+
+/// How long the first questions wait until all others are followed, and a watch until it knows what they have written. Mostly some ten milliseconds.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How often to look who the others are.
+const LOOK_AGAIN: Duration = Duration::from_millis(250);
+/// How soon to ask again a replica that does not answer.
+const RETRY: Duration = Duration::from_millis(500);
+/// Three heartbeats: a replica that tells nothing for so long is not there.
+const SILENCE: Duration = Duration::from_secs(3 * HEARTBEAT.as_secs());
+/// How long a replica may be out of reach until those who watch are told.
+const LONGEST_BREAK: Duration = Duration::from_secs(15);
+/// How long after another replica has begun with a cluster a change of the one before it counts as late. A hand-over takes longer than any change is
+/// on its way, unless something is wrong.
+const HAND_OVER: Duration = Duration::from_secs(10);
+
+/// How it stands with another replica.
+#[derive(Clone)]
+enum Standing {
+    /// It is not followed yet, or not any more, because of this.
+    Connecting(String),
+    /// Everything up to this version of its is known here.
+    Following(FleetVersion, Client),
+    /// It has written everything that it will write, and all of that is known here.
+    Ended,
+}
+
+/// Why a replica is not followed any more.
+#[derive(Debug, thiserror::Error)]
+enum Broken {
+    #[error("it does not say where it is (--replica-address)")]
+    NoAddress,
+    #[error(transparent)]
+    Connection(#[from] ConnectionError),
+    #[error("it has told nothing for {} s", SILENCE.as_secs())]
+    Silent,
+    #[error("the connection has ended")]
+    Cut,
+    #[error("the connection is broken: {0}")]
+    Io(#[from] std::io::Error),
+    #[error("what it tells is not understood; do both run the same version? {}", causes(.0))]
+    Unreadable(#[from] Unreadable),
+}
+
+/// Keeps following until nobody is interested any more, or it is dropped.
+pub(super) struct Follow {
+    state: Arc<State>,
+    _task: AbortOnDropHandle<()>,
+}
+
+struct State {
+    replicas: Replicas,
+    connector: Connector,
+    /// Where each of the others tells its changes.
+    path: String,
+    resource: ResourceName,
+    log: Arc<Log>,
+    begun: Instant,
+    interest: Mutex<Interest>,
+    standings: watch::Sender<BTreeMap<ReplicaName, Standing>>,
+    /// The number from which on everything is known, as far as the others are followed.
+    known_from: AtomicU64,
+    /// Who has told of each cluster, and since when.
+    tellers: Mutex<BTreeMap<ClusterName, (ReplicaName, Instant)>>,
+}
+
+struct Interest {
+    used: Instant,
+    ended: bool,
+}
+
+impl Follow {
+    pub(super) fn start(
+        replicas: Replicas,
+        connector: Connector,
+        path: String,
+        resource: ResourceName,
+        log: Arc<Log>,
+    ) -> Arc<Self> {
+        let begun = Instant::now();
+        let state = Arc::new(State {
+            replicas,
+            connector,
+            path,
+            resource,
+            log,
+            begun,
+            interest: Mutex::new(Interest { used: begun, ended: false }),
+            standings: watch::Sender::new(BTreeMap::new()),
+            known_from: AtomicU64::new(0),
+            tellers: Mutex::default(),
+        });
+        let task = AbortOnDropHandle::new(tokio::spawn(supervise(Arc::clone(&state))));
+        Arc::new(Self { state, _task: task })
+    }
+
+    /// Somebody is interested now. Whether it still goes on.
+    pub(super) fn renew(&self) -> bool {
+        let mut interest = self.state.interest();
+        interest.used = Instant::now();
+        !interest.ended
+    }
+
+    /// Waits until all others are followed, if that has not been waited for long enough already.
+    pub(super) async fn is_complete(&self) {
+        let state = &self.state;
+        let until = state.begun + PATIENCE;
+        let mut standings = state.standings.subscribe();
+        let complete = standings.wait_for(|standings| state.are_followed(standings));
+        if timeout_at(until, complete).await.is_err() {
+            tracing::debug!(resource = %state.resource.plural, "not all replicas are followed");
+        }
+        let known_from = state.known_from.load(Ordering::Acquire);
+        state.log.reaches(known_from, until.saturating_duration_since(Instant::now())).await;
+    }
+
+    /// Why a replica is not followed, if it is not.
+    pub(super) fn problem(&self, replica: &str) -> Option<String> {
+        let standings = self.state.standings.borrow();
+        let found = standings.iter().find(|(name, _)| name.as_str() == replica);
+        match found {
+            Some((_, Standing::Following(..) | Standing::Ended)) => None,
+            Some((_, Standing::Connecting(problem))) => Some(problem.clone()),
+            None => Some("it is about to be followed; try again".to_owned()),
+        }
+    }
+
+    /// Waits until everything is known here that the others have written by now.
+    pub(super) async fn settled(&self) {
+        let followed: Vec<(ReplicaName, Client)> = {
+            let standings = self.state.standings.borrow();
+            let followed = standings.iter().filter_map(|(name, standing)| match standing {
+                Standing::Following(_, client) => Some((name.clone(), client.clone())),
+                Standing::Connecting(_) | Standing::Ended => None,
+            });
+            followed.collect()
+        };
+        let all = join_all(followed.iter().map(|(name, client)| self.state.catches_up(name, client)));
+        if timeout(PATIENCE, all).await.is_err() {
+            tracing::debug!("a watch begins although another replica does not say how far it is");
+        }
+    }
+}
+
+impl State {
+    fn interest(&self) -> MutexGuard<'_, Interest> {
+        self.interest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends unless somebody is interested.
+    fn ends(&self) -> bool {
+        let mut interest = self.interest();
+        interest.ended = interest.used.elapsed() >= INTEREST && !self.log.is_watched(&self.resource);
+        interest.ended
+    }
+
+    fn are_followed(&self, standings: &BTreeMap<ReplicaName, Standing>) -> bool {
+        let is_followed = |peer: &Peer| matches!(standings.get(&peer.name), Some(Standing::Following(..) | Standing::Ended));
+        self.replicas.peers().is_none_or(|peers| peers.iter().all(is_followed))
+    }
+
+    fn set(&self, replica: &ReplicaName, standing: Standing) {
+        self.standings.send_modify(|standings| drop(standings.insert(replica.clone(), standing)));
+    }
+
+    /// What has changed up to now is not all known: whoever watches has to list again.
+    fn lose(&self) {
+        self.known_from.fetch_max(self.log.lose(&self.resource), Ordering::AcqRel);
+    }
+
+    /// A replica is gone.
+    fn forget(&self, replica: &ReplicaName) {
+        let mut has_ended = false;
+        self.standings.send_modify(|standings| has_ended = matches!(standings.remove(replica), Some(Standing::Ended)));
+        if !has_ended {
+            tracing::debug!(%replica, resource = %self.resource.plural, "a replica is gone, and not everything that it has changed may be known");
+            self.lose();
+        }
+    }
+
+    async fn catches_up(&self, replica: &ReplicaName, client: &Client) {
+        let reached = async {
+            let version = far(client, &self.path).await?;
+            let is_there = |standings: &BTreeMap<ReplicaName, Standing>| match standings.get(replica) {
+                Some(Standing::Following(known, _)) => *known >= version,
+                // Whoever watches is told of it in other ways.
+                _ => true,
+            };
+            drop(self.standings.subscribe().wait_for(is_there).await);
+            Ok::<_, Broken>(())
+        };
+        if let Err(error) = reached.await {
+            tracing::debug!(%replica, %error, "a replica does not say how far it is");
+        }
+    }
+
+    /// Follows a replica until that ends; an error unless it has ended in good order.
+    async fn follow_once(&self, peer: &Peer, reader: &mut Reader, known: &mut Option<FleetVersion>) -> Result<(), Broken> {
+        let client = self.connector.client(peer.address.ok_or(Broken::NoAddress)?)?;
+        let mut lines = changes(&client, &self.path, *known).await?;
+        let mut told = Vec::new();
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            let length = timeout(SILENCE, lines.read_until(b'\n', &mut line)).await.map_err(|_| Broken::Silent)??;
+            if length == 0 {
+                return Err(Broken::Cut);
+            }
+            let retold = reader.read(&line)?;
+            if retold.cluster.is_some() {
+                told.push(retold);
+                continue;
+            }
+            if known.is_none() {
+                self.lose();
+            }
+            *known = Some(retold.version);
+            self.retell(&peer.name, std::mem::take(&mut told));
+            if retold.is_last {
+                return Ok(());
+            }
+            self.set(&peer.name, Standing::Following(retold.version, client.clone()));
+        }
+    }
+
+    fn retell(&self, replica: &ReplicaName, told: Vec<Retold>) {
+        let is_late = told.iter().filter_map(|told| told.cluster.as_ref()).any(|cluster| self.is_late(replica, cluster));
+        self.log.retell(told);
+        if is_late {
+            tracing::debug!(%replica, "a change comes after those of the replica that reads the cluster now");
+            self.lose();
+        }
+    }
+
+    /// Whether somebody else may have told newer changes of a cluster already.
+    fn is_late(&self, replica: &ReplicaName, cluster: &ClusterName) -> bool {
+        if self.replicas.share().may_begin(cluster) {
+            return true;
+        }
+        let mut tellers = self.tellers.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        match tellers.get(cluster) {
+            Some((teller, _)) if teller == replica => false,
+            earlier => {
+                let is_late = earlier.is_some_and(|(_, since)| now.duration_since(*since) < HAND_OVER);
+                tellers.insert(cluster.clone(), (replica.clone(), now));
+                is_late
+            }
+        }
+    }
+}
+
+/// How far a replica is once what is under way there is done.
+async fn far(client: &Client, path: &str) -> Result<FleetVersion, Broken> {
+    let mut lines = position(client, path).await?;
+    let mut line = Vec::new();
+    lines.read_until(b'\n', &mut line).await?;
+    Ok(Reader::default().read(&line)?.version)
+}
+
+/// Follows whoever is there.
+async fn supervise(state: Arc<State>) {
+    let mut tasks: BTreeMap<ReplicaName, (Peer, AbortOnDropHandle<()>)> = BTreeMap::new();
+    while !state.ends() {
+        // As long as this replica itself is cut off it knows nothing new of the others.
+        if let Some(peers) = state.replicas.peers() {
+            tasks.retain(|name, (peer, _)| {
+                let is_there = peers.contains(peer);
+                if !is_there {
+                    state.forget(name);
+                }
+                is_there
+            });
+            for peer in peers {
+                let begin = || AbortOnDropHandle::new(tokio::spawn(keep_following(Arc::clone(&state), peer.clone())));
+                tasks.entry(peer.name.clone()).or_insert_with(|| (peer.clone(), begin()));
+            }
+            // Those that are gone count no more.
+            state.standings.send_modify(|_| {});
+        }
+        sleep(LOOK_AGAIN).await;
+    }
+}
+
+/// Follows a replica as long as it is there.
+async fn keep_following(state: Arc<State>, peer: Peer) {
+    let mut reader = Reader::default();
+    let mut known = None;
+    let mut broken_since = None;
+    let mut has_ended = false;
+    loop {
+        let was_known = known;
+        match state.follow_once(&peer, &mut reader, &mut known).await {
+            Ok(()) => {
+                // Should it come back, it is as a new one.
+                (has_ended, known) = (true, None);
+                state.set(&peer.name, Standing::Ended);
+            }
+            Err(Broken::Connection(ConnectionError::TooOld)) => known = None,
+            Err(error) => {
+                if known != was_known {
+                    (broken_since, has_ended) = (None, false);
+                }
+                let since: Instant = *broken_since.get_or_insert_with(Instant::now);
+                tracing::debug!(replica = %peer.name, %error, resource = %state.resource.plural, "a replica is not followed");
+                if !has_ended {
+                    state.set(&peer.name, Standing::Connecting(error.to_string()));
+                }
+                if known.is_some() && since.elapsed() >= LONGEST_BREAK {
+                    known = None;
+                    state.lose();
+                }
+                sleep(RETRY).await;
+            }
+        }
+    }
+}

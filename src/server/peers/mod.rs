@@ -1,0 +1,127 @@
+//! The other replicas, as far as watches need them: what they change is told to those who watch here.
+//!
+//! While somebody here is interested in a resource, every other replica is followed by its `changes/…` ([`super::changes`]), with this process's own
+//! credentials for the control plane. What it tells becomes part of this replica's log. So whoever watches here is told of all clusters, whoever
+//! reads them.
+//!
+//! Guarantee: every change of another replica is told, or those who watch the resource are told that they have to list again. A replica that leaves
+//! in good order ends no watch; one that dies, or is not reached for a while, ends all of the resource.
+
+mod connection;
+mod follow;
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use kube::Config;
+use tokio::sync::watch;
+
+use self::{connection::Connector, follow::Follow};
+use super::{catalog::Catalog, front::keeper::Recognition, request::NativePath, status::ApiError, target::Target};
+use crate::{
+    model::{ClusterName, StoreName},
+    query::ResourceName,
+    replicas::Replicas,
+    store::changes::Log,
+};
+
+/// How long after the last question about a resource the others are followed: as long as the log is kept.
+const INTEREST: Duration = Duration::from_mins(10);
+
+/// The other replicas. Clones share what is known of them.
+#[derive(Clone, Default)]
+pub struct Peers(Option<Arc<Shared>>);
+
+struct Shared {
+    replicas: Replicas,
+    connector: Connector,
+    follows: Mutex<BTreeMap<(StoreName, ResourceName), Arc<Follow>>>,
+}
+
+impl fmt::Debug for Peers {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let followed = self.0.as_ref().map(|shared| shared.lock().len());
+        out.debug_struct("Peers").field("followed", &followed).finish_non_exhaustive()
+    }
+}
+
+/// How the others are followed for one question.
+pub struct Following {
+    follow: Option<Arc<Follow>>,
+    /// Empty: all of them.
+    clusters: Vec<ClusterName>,
+    /// Whether the replicas share the store. What is held in memory every replica reads by itself.
+    is_shared: bool,
+}
+
+impl Peers {
+    /// The replicas that share the clusters with this one. `config` is that of the control plane; its credentials are those that the others are asked
+    /// with.
+    pub fn new(replicas: Replicas, config: Config, recognition: watch::Receiver<Option<Recognition>>) -> Self {
+        let connector = Connector::new(config, recognition);
+        Self(Some(Arc::new(Shared { replicas, connector, follows: Mutex::default() })))
+    }
+
+    /// Sees to it that the others are followed for what is asked. Waits for them the first time, but not for ever.
+    pub async fn follow(&self, target: &Target, native: &NativePath, log: &Arc<Log>) -> Following {
+        let clusters = target.query.clusters.clone();
+        let is_shared = target.store_name != StoreName::embedded();
+        let Some(shared) = self.0.as_ref().filter(|_| is_shared) else {
+            return Following { follow: None, clusters, is_shared };
+        };
+        let follow = shared.follow(&target.store_name, native, log);
+        follow.is_complete().await;
+        Following { follow: Some(follow), clusters, is_shared }
+    }
+}
+
+impl Following {
+    /// Refused unless everybody is followed who reads any of the clusters asked for.
+    pub fn check(&self, catalog: &Catalog) -> Result<(), ApiError> {
+        let is_asked = |cluster: &ClusterName| self.clusters.is_empty() || self.clusters.contains(cluster);
+        let mut elsewhere = catalog.read_elsewhere().filter(|(cluster, _)| self.is_shared && is_asked(cluster));
+        let Some(follow) = &self.follow else {
+            return elsewhere.next().map_or(Ok(()), |(cluster, replica)| {
+                Err(ApiError::bad_request(format!(
+                    "cluster {cluster} is read by replica {replica}, which cannot be asked from here: a watch over several replicas needs them to serve one another over TLS (--api-service, --replica-address); or name other clusters with the parameter clusters"
+                )))
+            });
+        };
+        match elsewhere.find_map(|(cluster, replica)| Some((cluster, replica, follow.problem(replica)?))) {
+            None => Ok(()),
+            Some((cluster, replica, problem)) => Err(ApiError::Unavailable(format!(
+                "cluster {cluster} is read by replica {replica}, whose changes are not known here at the moment: {problem}"
+            ))),
+        }
+    }
+
+    /// Waits until everything is known that the others have written by now.
+    pub async fn settled(&self) {
+        if let Some(follow) = &self.follow {
+            follow.settled().await;
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<(StoreName, ResourceName), Arc<Follow>>> {
+        self.follows.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn follow(self: &Arc<Self>, store: &StoreName, native: &NativePath, log: &Arc<Log>) -> Arc<Follow> {
+        let resource = ResourceName::new(&native.group, &native.plural);
+        let key = (store.clone(), resource.clone());
+        let mut follows = self.lock();
+        if let Some(follow) = follows.get(&key).filter(|follow| follow.renew()) {
+            return Arc::clone(follow);
+        }
+        let path = connection::path(native, store);
+        let follow = Follow::start(self.replicas.clone(), self.connector.clone(), path, resource, Arc::clone(log));
+        follows.insert(key, Arc::clone(&follow));
+        follow
+    }
+}
