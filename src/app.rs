@@ -199,7 +199,14 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     let leases = CancellationToken::new();
     let renewals = tokio::spawn(replicas.clone().run(leases.clone()));
     tasks.spawn(admin.serve(admin::router(Arc::clone(&metrics), readiness.clone()), ports.clone()));
-    tasks.spawn(server.run(catalog_reader, Arc::clone(&clusters), Telemetry { metrics, readiness }, entrance, peers, ports.clone()));
+    tasks.spawn(server.run(
+        catalog_reader,
+        Arc::clone(&clusters),
+        Telemetry { metrics, readiness },
+        entrance,
+        peers,
+        ports.clone(),
+    ));
     tokio::select! {
         () = controller::run(context, owner, cancel.clone()) => {}
         Some(ended) = tasks.join_next() => {
@@ -241,7 +248,9 @@ fn replica_address(args: &RunArgs, served: SocketAddr) -> Option<SocketAddr> {
     }
     let known = args.replica_address.or_else(|| Some(served).filter(|address| !address.ip().is_unspecified()));
     if known.is_none() {
-        tracing::warn!("the other replicas cannot reach this one, so they tell no changes of the clusters that it reads; say where it is with --replica-address");
+        tracing::warn!(
+            "the other replicas cannot reach this one, so they tell no changes of the clusters that it reads; say where it is with --replica-address"
+        );
     }
     known
 }
@@ -388,11 +397,9 @@ mod tests {
 
     #[test]
     fn the_address_of_a_replica_may_be_told_as_kubernetes_tells_those_of_pods() {
-        for (text, address) in [
-            ("10.1.2.3:8443", "10.1.2.3:8443"),
-            ("fd00::7:8443", "[fd00::7]:8443"),
-            ("[fd00::7]:8443", "[fd00::7]:8443"),
-        ] {
+        for (text, address) in
+            [("10.1.2.3:8443", "10.1.2.3:8443"), ("fd00::7:8443", "[fd00::7]:8443"), ("[fd00::7]:8443", "[fd00::7]:8443")]
+        {
             assert_eq!(socket_address(text).unwrap().to_string(), address);
         }
         for wrong in ["", "10.1.2.3", "fleetdex-0:8443", ":8443"] {

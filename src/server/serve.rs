@@ -33,7 +33,6 @@ use super::{
     },
     list,
     listen::{ListenError, Listener},
-    moment::log_of,
     own, owners,
     peers::Peers,
     permission::permission,
@@ -303,7 +302,7 @@ pub(super) async fn answer_list(
     }
     let representation = narrowed(representation, wanted);
     // Somebody who lists may watch next.
-    let _following = api.peers.follow(&found, &wanted.native, &log_of(&*found.store).await?).await;
+    let _following = api.peers.follow(&found, &wanted.native).await?;
     Ok(with_warnings(tagged(list::answer(found, wanted, representation).await?), &warnings))
 }
 
@@ -354,7 +353,7 @@ pub(super) async fn answer_watch(
     let (found, warnings) = permitted_target(api, caller, catalog, wanted).await?;
     let representation = narrowed(representation, wanted);
     let lasting = if wanted.rewrites_version { Lasting::Long } else { Lasting::Short };
-    let following = api.peers.follow(&found, &wanted.native, &log_of(&*found.store).await?).await;
+    let following = api.peers.follow(&found, &wanted.native).await?;
     following.check(catalog)?;
     let body = watching::answer(found, wanted, representation, lasting, &following, api.catalog.clone()).await?;
     Ok(with_warnings(json(StatusCode::OK, body), &warnings))

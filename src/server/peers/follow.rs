@@ -54,6 +54,25 @@ enum Standing {
     Ended,
 }
 
+/// What is known here of another replica's changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Known {
+    Nothing,
+    /// Everything up to this version of its.
+    UpTo(FleetVersion),
+    /// Everything, as it has ended in good order.
+    Everything,
+}
+
+impl Known {
+    fn version(self) -> Option<FleetVersion> {
+        match self {
+            Self::UpTo(version) => Some(version),
+            Self::Nothing | Self::Everything => None,
+        }
+    }
+}
+
 /// Why a replica is not followed any more.
 #[derive(Debug, thiserror::Error)]
 enum Broken {
@@ -224,9 +243,9 @@ impl State {
     }
 
     /// Follows a replica until that ends; an error unless it has ended in good order.
-    async fn follow_once(&self, peer: &Peer, reader: &mut Reader, known: &mut Option<FleetVersion>) -> Result<(), Broken> {
+    async fn follow_once(&self, peer: &Peer, reader: &mut Reader, known: &mut Known) -> Result<(), Broken> {
         let client = self.connector.client(peer.address.ok_or(Broken::NoAddress)?)?;
-        let mut lines = changes(&client, &self.path, *known).await?;
+        let mut lines = changes(&client, &self.path, known.version()).await?;
         let mut told = Vec::new();
         let mut line = Vec::new();
         loop {
@@ -240,14 +259,16 @@ impl State {
                 told.push(retold);
                 continue;
             }
-            if known.is_none() {
+            // One that has ended, and says so again, has changed nothing meanwhile.
+            if *known == Known::Nothing || (*known == Known::Everything && !retold.is_last) {
                 self.lose();
             }
-            *known = Some(retold.version);
             self.retell(&peer.name, std::mem::take(&mut told));
             if retold.is_last {
+                *known = Known::Everything;
                 return Ok(());
             }
+            *known = Known::UpTo(retold.version);
             self.set(&peer.name, Standing::Following(retold.version, client.clone()));
         }
     }
@@ -314,33 +335,29 @@ async fn supervise(state: Arc<State>) {
 /// Follows a replica as long as it is there.
 async fn keep_following(state: Arc<State>, peer: Peer) {
     let mut reader = Reader::default();
-    let mut known = None;
-    let mut broken_since = None;
-    let mut has_ended = false;
+    let mut known = Known::Nothing;
+    let mut broken_since: Option<Instant> = None;
     loop {
-        let was_known = known;
-        match state.follow_once(&peer, &mut reader, &mut known).await {
-            Ok(()) => {
-                // Should it come back, it is as a new one.
-                (has_ended, known) = (true, None);
-                state.set(&peer.name, Standing::Ended);
-            }
-            Err(Broken::Connection(ConnectionError::TooOld)) => known = None,
+        let before = known;
+        let outcome = state.follow_once(&peer, &mut reader, &mut known).await;
+        if known != before {
+            broken_since = None;
+        }
+        match outcome {
+            Ok(()) => state.set(&peer.name, Standing::Ended),
+            Err(Broken::Connection(ConnectionError::TooOld)) => known = Known::Nothing,
             Err(error) => {
-                if known != was_known {
-                    (broken_since, has_ended) = (None, false);
-                }
-                let since: Instant = *broken_since.get_or_insert_with(Instant::now);
                 tracing::debug!(replica = %peer.name, %error, resource = %state.resource.plural, "a replica is not followed");
-                if !has_ended {
+                if known != Known::Everything {
                     state.set(&peer.name, Standing::Connecting(error.to_string()));
                 }
-                if known.is_some() && since.elapsed() >= LONGEST_BREAK {
-                    known = None;
+                let since = *broken_since.get_or_insert_with(Instant::now);
+                if known.version().is_some() && since.elapsed() >= LONGEST_BREAK {
+                    known = Known::Nothing;
                     state.lose();
                 }
-                sleep(RETRY).await;
             }
         }
+        sleep(RETRY).await;
     }
 }

@@ -21,7 +21,9 @@ use kube::Config;
 use tokio::sync::watch;
 
 use self::{connection::Connector, follow::Follow};
-use super::{catalog::Catalog, front::keeper::Recognition, request::NativePath, status::ApiError, target::Target};
+use super::{
+    catalog::Catalog, front::keeper::Recognition, moment::log_of, request::NativePath, status::ApiError, target::Target,
+};
 use crate::{
     model::{ClusterName, StoreName},
     query::ResourceName,
@@ -67,15 +69,15 @@ impl Peers {
     }
 
     /// Sees to it that the others are followed for what is asked. Waits for them the first time, but not for ever.
-    pub async fn follow(&self, target: &Target, native: &NativePath, log: &Arc<Log>) -> Following {
+    pub async fn follow(&self, target: &Target, native: &NativePath) -> Result<Following, ApiError> {
         let clusters = target.query.clusters.clone();
         let is_shared = target.store_name != StoreName::embedded();
         let Some(shared) = self.0.as_ref().filter(|_| is_shared) else {
-            return Following { follow: None, clusters, is_shared };
+            return Ok(Following { follow: None, clusters, is_shared });
         };
-        let follow = shared.follow(&target.store_name, native, log);
+        let follow = shared.follow(&target.store_name, native, &log_of(&*target.store).await?);
         follow.is_complete().await;
-        Following { follow: Some(follow), clusters, is_shared }
+        Ok(Following { follow: Some(follow), clusters, is_shared })
     }
 }
 

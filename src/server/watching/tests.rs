@@ -66,7 +66,7 @@ impl Fleet {
         let catalog = self.catalog.subscribe();
         let ApiRequest::List(request) = request::parse(PODS, Some(query))? else { panic!("{query} is no list") };
         let found = target(&catalog.borrow(), &request, Permitted::Everything)?;
-        let following = Peers::default().follow(&found, &request.native, &log_of(&self.memory).await?).await;
+        let following = Peers::default().follow(&found, &request.native).await?;
         following.check(&catalog.borrow())?;
         let body = answer(found, &request, representation, Lasting::Short, &following, catalog).await?;
         Ok(Lines { chunks: Box::pin(body.into_data_stream().map(Result::unwrap)), left: Vec::new() })

@@ -4,6 +4,8 @@
 mod flights;
 mod log;
 mod retold;
+#[cfg(test)]
+mod retold_tests;
 mod sequence;
 mod tail;
 mod watch;

@@ -140,7 +140,7 @@ pub struct Retold {
     pub cluster: Option<ClusterName>,
     /// It will change nothing any more.
     pub is_last: bool,
-    change: Option<Change>,
+    pub(super) change: Option<Change>,
 }
 
 /// Reads what another replica tells. One reader for all lines: alike texts are kept once.
