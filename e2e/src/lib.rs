@@ -7,6 +7,7 @@
 pub mod bench;
 pub mod churn;
 pub mod demo;
+pub mod engine;
 pub mod fleet;
 pub mod generate;
 pub mod http;
