@@ -25,4 +25,5 @@ pub mod parts;
 pub mod poll;
 pub mod proxy;
 pub mod scenario;
+pub mod signals;
 pub mod soak;
