@@ -12,12 +12,12 @@ use std::{
 const PURE: &[&str] = &[
     "api",
     "bulk",
-    "cli/json_path",
     "cluster/cache/objects",
     "cluster/discovery",
     "cluster/state",
     "interpreter/builtin",
     "interpreter/rules",
+    "json_path",
     "kinds",
     "model",
     "query",

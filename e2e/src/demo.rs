@@ -13,13 +13,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use reqwest::Method;
 use serde_json::Value;
-use tokio::signal::unix::{SignalKind, signal};
 
 use self::session::Session;
 use self::workloads::{Workloads, fill};
 use crate::fleet::{self, Fleet, OpenSearchKind, Options, Registration};
 use crate::operator::{API_PORT, Operator, OperatorOptions};
 use crate::poll::eventually;
+use crate::signals;
 
 const REGISTRY: &str = include_str!("../demo/registry.yaml");
 const CRDS: [&str; 2] = [
@@ -67,17 +67,7 @@ pub fn run(args: &Args) -> Result<()> {
 }
 
 async fn until_stopped(args: &Args) -> Result<()> {
-    // Installed before anything starts: a signal during the start stops what was started.
-    let mut interrupt = signal(SignalKind::interrupt()).context("watching for Ctrl-C")?;
-    let mut terminate = signal(SignalKind::terminate()).context("watching for SIGTERM")?;
-    let mut hangup = signal(SignalKind::hangup()).context("watching for SIGHUP")?;
-    let stop = async {
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-            _ = hangup.recv() => {}
-        }
-    };
+    let stop = signals::stop()?;
     tokio::pin!(stop);
     let progress = Progress(Instant::now());
     let shown = tokio::select! {

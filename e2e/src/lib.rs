@@ -7,6 +7,7 @@
 pub mod bench;
 pub mod churn;
 pub mod demo;
+pub mod engine;
 pub mod fleet;
 pub mod generate;
 pub mod http;
@@ -24,4 +25,5 @@ pub mod parts;
 pub mod poll;
 pub mod proxy;
 pub mod scenario;
+pub mod signals;
 pub mod soak;

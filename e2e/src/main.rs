@@ -8,8 +8,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Parser, Subcommand, ValueEnum};
 use e2e::fleet::{self, Fleet, FleetState, OpenSearchKind, Options};
 use e2e::parts::{self, Part};
-use e2e::{bench, demo, soak};
-use tokio::signal::unix::{SignalKind, signal};
+use e2e::{bench, demo, signals, soak};
 
 /// Real parts for tests, demo and benchmarks of Fleetdex.
 #[derive(Parser)]
@@ -134,17 +133,7 @@ fn default_dir() -> Result<PathBuf> {
 
 #[tokio::main]
 async fn up(options: Options) -> Result<()> {
-    // Installed before anything starts: a signal during the start stops what was started.
-    let mut interrupt = signal(SignalKind::interrupt()).context("watching for Ctrl-C")?;
-    let mut terminate = signal(SignalKind::terminate()).context("watching for SIGTERM")?;
-    let mut hangup = signal(SignalKind::hangup()).context("watching for SIGHUP")?;
-    let stop = async {
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-            _ = hangup.recv() => {}
-        }
-    };
+    let stop = signals::stop()?;
     let stay = async {
         let fleet = Fleet::start(options).await?;
         print!("{}", summary(&fleet));

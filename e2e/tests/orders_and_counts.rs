@@ -5,8 +5,8 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use anyhow::{Result, ensure};
+use e2e::engine::engine;
 use e2e::fleet::{Fleet, Options, unique};
-use e2e::http;
 use fleetdex::bulk::Write;
 use fleetdex::model::{FieldPath, FieldType, Gvk, Object, Projection, Projector, Resource, SelectableField, sort_value};
 use fleetdex::query::{
@@ -15,7 +15,7 @@ use fleetdex::query::{
 };
 use fleetdex::store::Store;
 use fleetdex::store::memory::Memory;
-use fleetdex::store::opensearch::{Engine, EngineOptions, IndexSettings, Settings, connect};
+use fleetdex::store::opensearch::Engine;
 use serde_json::{Value, json};
 
 const OBJECTS: usize = 3_000;
@@ -154,25 +154,9 @@ struct Stores {
 
 impl Stores {
     async fn filled() -> Result<Self> {
-        http::install_tls_provider();
         let server = Fleet::shared(Options::default()).await?.opensearch()?;
         let prefix = unique("orders");
-        let settings = Settings {
-            addresses: vec![server.url().to_owned()],
-            basic_auth: None,
-            client_certificate: None,
-            ca_bundle: None,
-            insecure: false,
-        };
-        let options = EngineOptions {
-            prefix: prefix.parse()?,
-            settings: IndexSettings { shards: 2, replicas: 0, ..IndexSettings::default() },
-            fields: Vec::new(),
-            projection: String::new(),
-            owner: prefix.clone(),
-            address: server.url().to_owned(),
-        };
-        let opensearch = Engine::new(connect(&settings)?, options);
+        let opensearch = engine(server, &prefix, 2)?;
         opensearch.prepare().await?;
         let stores = Self { widgets: (0..OBJECTS).map(Widget::new).collect(), opensearch, memory: Memory::new() };
         stores.fill(&stores.opensearch).await?;

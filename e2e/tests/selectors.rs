@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use e2e::engine::engine;
 use e2e::fleet::{ApiServer, Fleet, OpenSearchServer, Options};
 use e2e::generate::{Asked, Family, Generator, Planned, SEED_VARIABLE, families, seed, widget_definition};
 use e2e::http;
@@ -16,7 +17,6 @@ use fleetdex::model::{ClusterName, FieldValues, Object, Projection, Projector, S
 use fleetdex::query::dsl::{self, Paging};
 use fleetdex::query::{Query, ResourceName, Searchable, Selectable};
 use fleetdex::store::Store;
-use fleetdex::store::opensearch::{Engine, EngineOptions, IndexSettings, Settings, connect};
 use futures::{StreamExt, TryStreamExt, stream};
 use reqwest::{Method, StatusCode};
 use serde_json::value::RawValue;
@@ -293,7 +293,7 @@ fn full_name_of(object: &Value) -> String {
 /// Writes the documents as the program itself does: with its projector, its encoding, its index template.
 async fn index(server: &OpenSearchServer, kinds: &[Kind<'_>]) -> Result<()> {
     let cluster: ClusterName = CLUSTER.parse()?;
-    let engine = engine(server)?;
+    let engine = engine(server, PREFIX, 1)?;
     engine.prepare().await?;
     let generation = engine.open(&cluster, None, 0).await?;
     engine.activate(&generation).await?;
@@ -312,26 +312,6 @@ async fn index(server: &OpenSearchServer, kinds: &[Kind<'_>]) -> Result<()> {
     let verdicts = engine.write(&writes).await?;
     ensure!(verdicts.iter().all(|verdict| matches!(verdict, Verdict::Indexed)), "some documents were not stored: {verdicts:?}");
     server.client()?.refresh(PREFIX).await
-}
-
-fn engine(server: &OpenSearchServer) -> Result<Engine> {
-    http::install_tls_provider();
-    let settings = Settings {
-        addresses: vec![server.url().to_owned()],
-        basic_auth: None,
-        client_certificate: None,
-        ca_bundle: None,
-        insecure: false,
-    };
-    let options = EngineOptions {
-        prefix: PREFIX.parse()?,
-        settings: IndexSettings { replicas: 0, ..IndexSettings::default() },
-        fields: Vec::new(),
-        projection: String::new(),
-        owner: "laws".to_owned(),
-        address: server.url().to_owned(),
-    };
-    Ok(Engine::new(connect(&settings)?, options))
 }
 
 async fn ask_opensearch(server: &OpenSearchServer, questions: &[Question<'_, '_>]) -> Result<Vec<Answer>> {

@@ -3,15 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, ensure};
+use e2e::engine::engine;
 use e2e::fleet::{Fleet, OpenSearchServer, Options, unique};
-use e2e::http;
 use fleetdex::bulk::{Verdict, Write};
 use fleetdex::kinds;
 use fleetdex::model::{
     ClusterName, FieldPath, FieldType, Gvk, MAX_FIELD_VALUE_BYTES, Object, Projection, Projector, Resource, SelectableField,
 };
 use fleetdex::query::{Cursor, Hit, Page, Query, ResourceName, Selectable, Sort, SortKey};
-use fleetdex::store::opensearch::{Engine, EngineOptions, IndexSettings, Settings, connect};
+use fleetdex::store::opensearch::Engine;
 use fleetdex::store::{Extent, KindExtent, Store, StoreError};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -36,25 +36,9 @@ impl Bench {
     }
 
     async fn with_shards(shards: u32) -> Result<Self> {
-        http::install_tls_provider();
         let server = opensearch().await;
         let prefix = unique("store");
-        let settings = Settings {
-            addresses: vec![server.url().to_owned()],
-            basic_auth: None,
-            client_certificate: None,
-            ca_bundle: None,
-            insecure: false,
-        };
-        let options = EngineOptions {
-            prefix: prefix.parse()?,
-            settings: IndexSettings { shards, replicas: 0, ..IndexSettings::default() },
-            fields: Vec::new(),
-            projection: String::new(),
-            owner: prefix.clone(),
-            address: server.url().to_owned(),
-        };
-        let engine = Engine::new(connect(&settings)?, options);
+        let engine = engine(server, &prefix, shards)?;
         engine.prepare().await?;
         Ok(Self { engine, prefix, server })
     }

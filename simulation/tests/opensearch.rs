@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use fleetdex::bulk::{Verdict, Write};
 use fleetdex::model::ClusterName;
-use fleetdex::store::opensearch::{Engine, EngineOptions, IndexSettings, OpenSearchService, Timeout};
+use fleetdex::store::opensearch::{OpenSearchService, Timeout};
 use fleetdex::store::{Extent, Generation, KindExtent, Store, StoreError};
 use http::{Method, Request};
 use serde_json::{Value, json};
@@ -245,18 +245,6 @@ async fn the_same_seed_is_the_same_run() {
     assert_ne!(run(7).await, run(8).await);
 }
 
-fn engine(server: &OpenSearch) -> Engine {
-    let options = EngineOptions {
-        prefix: "fleetdex".parse().unwrap(),
-        settings: IndexSettings::default(),
-        fields: Vec::new(),
-        projection: String::new(),
-        owner: "me".to_owned(),
-        address: "simulation".to_owned(),
-    };
-    Engine::new(server.service(), options)
-}
-
 fn write(generation: &Generation, name: &str, version: u64, is_delete: bool) -> Write {
     let body = json!({
         "apiVersion": "v1", "kind": "Pod", "cluster": "member1",
@@ -274,7 +262,7 @@ fn write(generation: &Generation, name: &str, version: u64, is_delete: bool) -> 
 #[tokio::test(start_paused = true)]
 async fn the_real_store_works_on_it() {
     let server = OpenSearch::new(1);
-    let engine = engine(&server);
+    let engine = server.engine("fleetdex".parse().unwrap());
     let cluster: ClusterName = "member1".parse().unwrap();
     engine.prepare().await.unwrap();
     let generation = engine.open(&cluster, Some("uid"), 0).await.unwrap();

@@ -13,7 +13,6 @@ use fleetdex::model::{ClusterName, Gvk, Object, Projection, Projector, Resource}
 use fleetdex::query::{Query, ResourceName, Selectable};
 use fleetdex::store::changes::{EventKind, Watch, WatchError};
 use fleetdex::store::memory::Memory;
-use fleetdex::store::opensearch::{Engine, EngineOptions, IndexSettings};
 use fleetdex::store::{Generation, Store, StoreError};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -40,18 +39,6 @@ struct World {
     version: AtomicU64,
     is_over: AtomicBool,
     swaps: AtomicU64,
-}
-
-fn engine(server: &OpenSearch) -> Arc<dyn Store> {
-    let options = EngineOptions {
-        prefix: "fleetdex".parse().unwrap(),
-        settings: IndexSettings::default(),
-        fields: Vec::new(),
-        projection: String::new(),
-        owner: "me".to_owned(),
-        address: "simulation".to_owned(),
-    };
-    Arc::new(Engine::new(server.service(), options))
 }
 
 fn write(generation: &Generation, name: &str, version: u64, label: Option<&str>) -> Write {
@@ -304,7 +291,9 @@ fn read(cluster: &str, object: &str) -> ((String, String), (u64, String)) {
 async fn hold(seed: u64, on_opensearch: bool, with_swaps: bool, with_faults: bool) -> usize {
     let mut random = StdRng::seed_from_u64(seed);
     let server = on_opensearch.then(|| OpenSearch::new(seed));
-    let store = server.as_ref().map_or_else(|| Arc::new(Memory::new()) as Arc<dyn Store>, engine);
+    let store = server
+        .as_ref()
+        .map_or_else(|| Arc::new(Memory::new()) as Arc<dyn Store>, |server| Arc::new(server.engine("fleetdex".parse().unwrap())));
     store.prepare().await.unwrap();
     let world = World {
         store,

@@ -6,8 +6,8 @@ use std::{
     process::ExitCode,
 };
 
-use super::{ApiError, ArgsError, get::OutputError, json_path::JsonPathError};
-use crate::model::causes;
+use super::{ApiError, ArgsError, get::OutputError};
+use crate::{json_path::JsonPathError, model::causes};
 
 /// Bold yellow, as kubectl has it.
 const WARNING: &str = "\x1b[33;1m";

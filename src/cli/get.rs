@@ -27,9 +27,9 @@ use super::{
     QueryArgs,
     api::{Api, Item, Place, Shape, TableColumn},
     console::{self, CommandError, Console},
-    json_path::Path,
     pages::{Pages, Warnings, namespace, tell_missing, unlimited},
 };
+use crate::json_path::Path;
 
 /// Objects asked for at a time.
 const PAGE: usize = 500;

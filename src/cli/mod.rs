@@ -11,7 +11,6 @@ pub mod explain;
 #[cfg(test)]
 mod fake;
 pub mod get;
-pub mod json_path;
 mod pages;
 mod query_args;
 pub mod verify;

@@ -4,6 +4,7 @@
 //! shows custom resources, [`state`]
 //! decides when it is probed, given up and reconnected, and [`supervisor`] runs all of it, one task per member.
 
+mod advice;
 pub mod bearer;
 pub mod cache;
 pub mod columns;

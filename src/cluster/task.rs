@@ -9,6 +9,7 @@ use tokio::{
 };
 
 use super::{
+    advice,
     bearer::Bearer,
     columns,
     connect::ConnectError,
@@ -16,8 +17,8 @@ use super::{
     discovery::Discovery,
     fetch::{self, DiscoveryCache},
     follow::Follow,
-    member::{Access, Member, PULL_ADVICE},
-    request::{RequestError, causes},
+    member::Member,
+    request::RequestError,
     source::Asking,
     state::{Accessor, Fault, Happened, Moment, Next, Phase, Timing},
     supervisor::{Connection, MemberState, Shared, Way},
@@ -358,11 +359,7 @@ impl MemberTask {
 
     fn fault(&self, member: &Member, error: &RequestError) -> Fault {
         let server = self.used.as_ref().map_or("", |used| used.credentials.server());
-        Fault {
-            reason: error.reason(),
-            message: format!("{server}: {error}{}", advice(error, &member.access)),
-            unauthorized: error.reason() == "Unauthorized",
-        }
+        advice::fault(error, server, &member.access)
     }
 }
 
@@ -388,33 +385,4 @@ async fn replaced(mut changes: watch::Receiver<Arc<Member>>, member: &Member) {
     }
     // The supervisor is gone and stops this task.
     std::future::pending::<()>().await;
-}
-
-impl From<ConnectError> for Happened {
-    fn from(error: ConnectError) -> Self {
-        let fault = Fault { reason: error.reason(), message: causes(&error), unauthorized: false };
-        match error {
-            ConnectError::Awaited { .. } => Self::OutOfReach(fault),
-            _ => Self::ConnectFailed(fault),
-        }
-    }
-}
-
-fn is_pulled_without_proxy(access: &Access) -> bool {
-    matches!(access, Access::Endpoint(endpoint) if endpoint.is_pulled && endpoint.proxy_url.is_none())
-}
-
-fn advice(error: &RequestError, access: &Access) -> String {
-    match error.reason() {
-        "Unreachable" if is_pulled_without_proxy(access) => format!(". The cluster is in Pull mode, and {PULL_ADVICE}"),
-        "Unauthorized" => format!(". Put valid credentials into {}", access.place()),
-        "Forbidden" => ". Allow it to the account that the credentials belong to".to_owned(),
-        "CertificateInvalid" => match access {
-            Access::Endpoint(_) => format!(". Put the PEM certificates of its CA into key \"caBundle\" of {}", access.place()),
-            _ => {
-                format!(". Put the PEM certificates of its CA, in base64, as certificate-authority-data into {}", access.place())
-            }
-        },
-        _ => String::new(),
-    }
 }

@@ -5,7 +5,6 @@
 mod document;
 mod fallback;
 mod fields;
-mod fleet_object;
 mod fleet_version;
 mod index_name;
 mod json;
@@ -17,14 +16,12 @@ mod printer_column;
 mod projection;
 mod quantity;
 mod resource;
-mod spans;
 pub mod told;
 mod version;
 
 pub use document::{CLUSTER_ANNOTATION, Document, FieldValues, MAX_FIELD_VALUE_BYTES, Projector, restore};
 pub use fallback::{Shape, fallback};
 pub use fields::{FieldPath, FieldType, SelectableField};
-pub use fleet_object::{OWN_VERSION_ANNOTATION, with_fleet_version, with_own_version};
 pub use fleet_version::{FleetVersion, InvalidFleetVersion, Run};
 pub use index_name::{IndexName, IndexPrefix, InvalidPrefix};
 pub(crate) use json::Text as JsonText;
@@ -35,6 +32,7 @@ pub use printer_column::PrinterColumn;
 pub use projection::{InvalidPath, Projection};
 pub use quantity::Quantity;
 pub use resource::{Gvk, Resource, Scope, Unit};
+pub use told::{OWN_VERSION_ANNOTATION, with_fleet_version};
 pub use version::{InvalidVersion, Version};
 
 /// An error and its sources in one line. A source that its wrapper has said already is left out.

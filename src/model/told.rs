@@ -1,26 +1,44 @@
-//! Objects below `proxying/`, on their way to a client and back: the fleet's resource version in place of the member's.
+//! Objects on their way to a client and back: the fleet's resource version in place of the member's, and annotations that say more.
 //!
-//! An object that is told has the fleet's version as `metadata.resourceVersion`, and the member's own as [`OWN_VERSION_ANNOTATION`](VERSION_ANNOTATION); one that
-//! comes back gets its own version again and loses what was added. Everything else stays the bytes that it was.
+//! Who lists and watches the fleet gets objects [`with_fleet_version`]. A single object below `proxying/` is told by [`tell`], and what comes
+//! back for it is taken apart by [`take_back`], which gives it its member's version again and takes out what was added. Values
+//! that do not change stay the bytes that they were.
+
+use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
 use super::{
-    CLUSTER_ANNOTATION, ClusterName, OWN_VERSION_ANNOTATION as VERSION_ANNOTATION,
+    CLUSTER_ANNOTATION, ClusterName, FleetVersion,
     json::{RawMembers, Text, write_key, write_text},
 };
 
+/// The annotation that keeps the `resourceVersion` that an object has in its own cluster.
+pub const OWN_VERSION_ANNOTATION: &str = "fleetdex.io/resource-version";
 /// The annotation of an object of which something is not stored: what that is, as `JSONPath`s.
 pub const REDACTED_ANNOTATION: &str = "fleetdex.io/redacted";
 /// The annotation of an object that was answered from the index although it should have come from its member: why.
 pub const INDEXED_ANNOTATION: &str = "fleetdex.io/answered-from-index";
 
 /// What is added on the way out, and taken out on the way back.
-const OURS: [&str; 4] = [CLUSTER_ANNOTATION, VERSION_ANNOTATION, REDACTED_ANNOTATION, INDEXED_ANNOTATION];
+const OURS: [&str; 4] = [CLUSTER_ANNOTATION, OWN_VERSION_ANNOTATION, REDACTED_ANNOTATION, INDEXED_ANNOTATION];
 
 /// Whether an annotation is one of those that are never a member's own.
 pub fn is_our_annotation(key: &str) -> bool {
     OURS.contains(&key)
+}
+
+/// The object with a version of the fleet as its `metadata.resourceVersion`, and its own one in [`OWN_VERSION_ANNOTATION`]. An object without
+/// metadata stays as it is.
+pub fn with_fleet_version(object: &RawValue, version: FleetVersion) -> String {
+    let told = with_metadata(object.get(), |metadata| {
+        if let Some(own) = metadata.text("resourceVersion") {
+            metadata.annotate(|key| key == OWN_VERSION_ANNOTATION, &[(OWN_VERSION_ANNOTATION, &own)]);
+        }
+        metadata.set("resourceVersion", quoted(&version.to_string()));
+        true
+    });
+    told.unwrap_or_else(|_not_an_object| object.get().to_owned())
 }
 
 /// What a client is told with an object.
@@ -36,58 +54,14 @@ pub struct Told<'t> {
 
 /// The object as a client is told it. What has no resource version (a `Status`, a review) stays as it is.
 pub fn tell(object: &str, told: &Told<'_>) -> Result<Box<RawValue>, serde_json::Error> {
-    let members: RawMembers<'_> = serde_json::from_str(object)?;
-    let metadata = member(&members, "metadata").map(RawValue::get);
-    let Some(metadata) = metadata.filter(|text| text.starts_with('{')) else { return RawValue::from_string(object.to_owned()) };
-    let parsed: RawMembers<'_> = serde_json::from_str(metadata)?;
-    let (Some(own), Some(_name)) = (text(&parsed, "resourceVersion"), text(&parsed, "name")) else {
-        return RawValue::from_string(object.to_owned());
-    };
-    let mut out = Vec::with_capacity(object.len() + 256);
-    write_members(&mut out, &members, |out, key, value| {
-        if key == "metadata" { write_told(out, &parsed, &own, told) } else { write_raw(out, value) }
-    })?;
-    raw(out)
-}
-
-fn write_told(out: &mut Vec<u8>, metadata: &RawMembers<'_>, own: &str, told: &Told<'_>) -> Result<(), serde_json::Error> {
-    let annotate = |out: &mut Vec<u8>, annotations: &RawMembers<'_>| {
-        let kept = annotations.0.iter().filter(|(key, _)| key.0 == REDACTED_ANNOTATION || !is_our_annotation(&key.0));
-        out.push(b'{');
-        for (key, value) in kept {
-            write_key(out, &key.0);
-            out.extend_from_slice(value.get().as_bytes());
-        }
-        let ours = [
-            (CLUSTER_ANNOTATION, Some(told.cluster.as_str())),
-            (VERSION_ANNOTATION, Some(own)),
-            (INDEXED_ANNOTATION, told.from_index),
-        ];
-        for (key, value) in ours.into_iter().filter_map(|(key, value)| Some((key, value?))) {
-            write_key(out, key);
-            write_text(out, value);
-        }
-        out.push(b'}');
-    };
-    let mut annotated = false;
-    out.push(b'{');
-    for (key, value) in &metadata.0 {
-        write_key(out, &key.0);
-        match &*key.0 {
-            "resourceVersion" => write_text(out, told.version.unwrap_or(own)),
-            "annotations" => {
-                annotate(out, &serde_json::from_str(value.get())?);
-                annotated = true;
-            }
-            _ => out.extend_from_slice(value.get().as_bytes()),
-        }
-    }
-    if !annotated {
-        write_key(out, "annotations");
-        annotate(out, &RawMembers::default());
-    }
-    out.push(b'}');
-    Ok(())
+    RawValue::from_string(with_metadata(object, |metadata| {
+        let (Some(own), Some(_name)) = (metadata.text("resourceVersion"), metadata.text("name")) else { return false };
+        let mut ours = vec![(CLUSTER_ANNOTATION, told.cluster.as_str()), (OWN_VERSION_ANNOTATION, &own)];
+        ours.extend(told.from_index.map(|reason| (INDEXED_ANNOTATION, reason)));
+        metadata.annotate(|key| key != REDACTED_ANNOTATION && is_our_annotation(key), &ours);
+        metadata.set("resourceVersion", quoted(told.version.unwrap_or(&own)));
+        true
+    })?)
 }
 
 /// An object, or a merge patch of one, as a client sent it.
@@ -97,7 +71,7 @@ pub struct Returned {
     pub json: String,
     /// `metadata.resourceVersion` as it was sent; `None` where there is none, or an empty one.
     pub version: Option<String>,
-    /// What [`OWN_VERSION_ANNOTATION`](VERSION_ANNOTATION) says.
+    /// What [`OWN_VERSION_ANNOTATION`] says.
     pub own_version: Option<String>,
     /// What [`REDACTED_ANNOTATION`] says, if it is there.
     pub redacted: Option<String>,
@@ -108,199 +82,121 @@ pub struct Returned {
 /// Takes out of an object, or of a merge patch, what [`tell`] had put in. A patch that carries the member's version as an annotation
 /// only (because the fleet's is the same) gets it as its version: what the client wants is that nothing has changed since.
 pub fn take_back(object: &str, is_patch: bool) -> Result<Returned, serde_json::Error> {
-    let members: RawMembers<'_> = serde_json::from_str(object)?;
-    let mut returned = Returned { json: object.to_owned(), version: None, own_version: None, redacted: None, from_index: None };
-    let metadata = member(&members, "metadata").map(RawValue::get).filter(|text| text.starts_with('{'));
-    let Some(metadata) = metadata else { return Ok(returned) };
-    let metadata: RawMembers<'_> = serde_json::from_str(metadata)?;
-    returned.version = text(&metadata, "resourceVersion").filter(|version| !version.is_empty());
-    let annotations = member(&metadata, "annotations").map(RawValue::get).filter(|text| text.starts_with('{'));
-    let Some(annotations) = annotations else { return Ok(returned) };
-    let annotations: RawMembers<'_> = serde_json::from_str(annotations)?;
-    if !annotations.0.iter().any(|(key, _)| is_our_annotation(&key.0)) {
-        return Ok(returned);
-    }
-    returned.own_version = text(&annotations, VERSION_ANNOTATION);
-    returned.redacted = text(&annotations, REDACTED_ANNOTATION);
-    returned.from_index = text(&annotations, INDEXED_ANNOTATION);
-    let mut out = Vec::with_capacity(object.len());
-    write_members(&mut out, &members, |out, key, value| {
-        if key != "metadata" {
-            return write_raw(out, value);
+    let mut returned = Returned { json: String::new(), version: None, own_version: None, redacted: None, from_index: None };
+    returned.json = with_metadata(object, |metadata| {
+        returned.version = metadata.text("resourceVersion").filter(|version| !version.is_empty());
+        let annotations = metadata.annotations();
+        if !annotations.0.iter().any(|(key, _)| is_our_annotation(key)) {
+            return false;
         }
-        write_own(out, &metadata, &annotations, &returned, is_patch);
-        Ok(())
+        returned.own_version = annotations.text(OWN_VERSION_ANNOTATION);
+        returned.redacted = annotations.text(REDACTED_ANNOTATION);
+        returned.from_index = annotations.text(INDEXED_ANNOTATION);
+        metadata.annotate(is_our_annotation, &[]);
+        let is_unsaid = metadata.get("resourceVersion").is_none();
+        if let Some(own) = returned.own_version.as_ref().filter(|_| returned.version.is_some() || (is_patch && is_unsaid)) {
+            metadata.set("resourceVersion", quoted(own));
+        }
+        true
     })?;
-    raw(out)?.get().clone_into(&mut returned.json);
     Ok(returned)
-}
-
-fn write_own(out: &mut Vec<u8>, metadata: &RawMembers<'_>, annotations: &RawMembers<'_>, returned: &Returned, is_patch: bool) {
-    let own = returned.own_version.as_deref();
-    let theirs: Vec<_> = annotations.0.iter().filter(|(key, _)| !is_our_annotation(&key.0)).collect();
-    out.push(b'{');
-    for (key, value) in &metadata.0 {
-        match (&*key.0, own) {
-            ("resourceVersion", Some(own)) if returned.version.is_some() => {
-                write_key(out, &key.0);
-                write_text(out, own);
-            }
-            ("annotations", _) if theirs.is_empty() => {}
-            ("annotations", _) => {
-                write_key(out, &key.0);
-                out.push(b'{');
-                for (name, text) in &theirs {
-                    write_key(out, &name.0);
-                    out.extend_from_slice(text.get().as_bytes());
-                }
-                out.push(b'}');
-            }
-            _ => {
-                write_key(out, &key.0);
-                out.extend_from_slice(value.get().as_bytes());
-            }
-        }
-    }
-    let unsaid = !metadata.0.iter().any(|(key, _)| key.0 == "resourceVersion");
-    if let (true, true, Some(own)) = (is_patch, unsaid, own) {
-        write_key(out, "resourceVersion");
-        write_text(out, own);
-    }
-    out.push(b'}');
 }
 
 /// The object, or the merge patch, with another `metadata.resourceVersion` in place of the one that it has.
 pub fn with_version(object: &str, version: &str) -> Result<String, serde_json::Error> {
-    let members: RawMembers<'_> = serde_json::from_str(object)?;
-    let mut out = Vec::with_capacity(object.len());
-    write_members(&mut out, &members, |out, key, value| {
-        if key != "metadata" {
-            return write_raw(out, value);
+    with_metadata(object, |metadata| {
+        let has_one = metadata.get("resourceVersion").is_some();
+        if has_one {
+            metadata.set("resourceVersion", quoted(version));
         }
-        let metadata: RawMembers<'_> = serde_json::from_str(value.get())?;
-        write_members(out, &metadata, |out, key, value| {
-            if key == "resourceVersion" {
-                write_text(out, version);
-                return Ok(());
-            }
-            write_raw(out, value)
-        })
-    })?;
-    Ok(raw(out)?.get().to_owned())
+        has_one
+    })
 }
 
-fn member<'a>(members: &RawMembers<'a>, name: &str) -> Option<&'a RawValue> {
-    members.0.iter().find(|(key, _)| key.0 == name).map(|(_, value)| *value)
-}
-
-fn text(members: &RawMembers<'_>, name: &str) -> Option<String> {
-    let value: Text<'_> = serde_json::from_str(member(members, name)?.get()).ok()?;
-    Some(value.0.into_owned())
-}
-
-type Written = Result<(), serde_json::Error>;
-
-fn write_members(
-    out: &mut Vec<u8>,
-    members: &RawMembers<'_>,
-    mut write: impl FnMut(&mut Vec<u8>, &str, &RawValue) -> Written,
-) -> Written {
-    out.push(b'{');
-    for (key, value) in &members.0 {
-        write_key(out, &key.0);
-        write(out, &key.0, value)?;
+/// The object with its metadata as `change` leaves them, if that says so; it is not asked about one that has none. Where an object has several,
+/// they all become what the first one becomes.
+fn with_metadata(object: &str, change: impl FnOnce(&mut Members<'_>) -> bool) -> Result<String, serde_json::Error> {
+    let mut members = Members::of(object)?;
+    let unchanged = || Ok(object.to_owned());
+    let Some(metadata) = members.get("metadata").filter(|value| value.starts_with('{')).cloned() else {
+        return unchanged();
+    };
+    let mut metadata = Members::of(&metadata)?;
+    if !change(&mut metadata) {
+        return unchanged();
     }
-    out.push(b'}');
-    Ok(())
+    members.set("metadata", metadata.json());
+    Ok(members.json())
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "one arm of a choice between functions that can fail")]
-fn write_raw(out: &mut Vec<u8>, value: &RawValue) -> Written {
-    out.extend_from_slice(value.get().as_bytes());
-    Ok(())
+/// The members of a JSON object: their keys, and their values as JSON.
+#[derive(Default)]
+struct Members<'j>(Vec<(Cow<'j, str>, Cow<'j, str>)>);
+
+impl<'j> Members<'j> {
+    fn of(object: &'j str) -> Result<Self, serde_json::Error> {
+        let members: RawMembers<'j> = serde_json::from_str(object)?;
+        Ok(Self(members.0.into_iter().map(|(key, value)| (key.0, Cow::Borrowed(value.get()))).collect()))
+    }
+
+    fn json(&self) -> String {
+        let size: usize = self.0.iter().map(|(key, value)| key.len() + value.len() + "\"\":,".len()).sum();
+        let mut json = Vec::with_capacity(size + "{}".len());
+        json.push(b'{');
+        for (key, value) in &self.0 {
+            write_key(&mut json, key);
+            json.extend_from_slice(value.as_bytes());
+        }
+        json.push(b'}');
+        String::from_utf8(json).unwrap_or_default()
+    }
+
+    fn get(&self, key: &str) -> Option<&Cow<'j, str>> {
+        self.0.iter().find(|(name, _)| name == key).map(|(_, value)| value)
+    }
+
+    /// What a text says.
+    fn text(&self, key: &str) -> Option<String> {
+        let text: Text<'_> = serde_json::from_str(self.get(key)?).ok()?;
+        Some(text.0.into_owned())
+    }
+
+    /// Puts a value in the place of the one that is there, or behind all others.
+    fn set(&mut self, key: &'static str, value: String) {
+        let mut is_there = false;
+        for (_, place) in self.0.iter_mut().filter(|(name, _)| name == key) {
+            *place = Cow::Owned(value.clone());
+            is_there = true;
+        }
+        if !is_there {
+            self.0.push((Cow::Borrowed(key), Cow::Owned(value)));
+        }
+    }
+
+    fn annotations(&self) -> Members<'_> {
+        self.get("annotations").and_then(|annotations| Members::of(annotations).ok()).unwrap_or_default()
+    }
+
+    /// Leaves annotations out and puts others behind the rest. Where none are left, there are no annotations.
+    fn annotate(&mut self, is_left_out: impl Fn(&str) -> bool, added: &[(&'static str, &str)]) {
+        let mut annotations = self.annotations();
+        annotations.0.retain(|(key, _)| !is_left_out(key));
+        annotations.0.extend(added.iter().map(|(key, value)| (Cow::Borrowed(*key), Cow::Owned(quoted(value)))));
+        if annotations.0.is_empty() {
+            self.0.retain(|(key, _)| key != "annotations");
+            return;
+        }
+        let json = annotations.json();
+        self.set("annotations", json);
+    }
 }
 
-fn raw(out: Vec<u8>) -> Result<Box<RawValue>, serde_json::Error> {
-    use serde::de::Error as _;
-    RawValue::from_string(String::from_utf8(out).map_err(serde_json::Error::custom)?)
+/// A text as JSON.
+fn quoted(text: &str) -> String {
+    let mut json = Vec::with_capacity(text.len() + 2);
+    write_text(&mut json, text);
+    String::from_utf8(json).unwrap_or_default()
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-    use serde_json::{Value, json};
-
-    use super::*;
-
-    fn told(object: &str) -> String {
-        let cluster = "member1".parse().unwrap();
-        tell(object, &Told { cluster: &cluster, version: Some("900"), from_index: None }).unwrap().get().to_owned()
-    }
-
-    #[test]
-    fn an_object_is_told_with_the_fleets_version_and_comes_back_byte_for_byte() {
-        let own = r#"{"kind":"Pod","metadata":{"name":"p","resourceVersion":"7","annotations":{"a/b":"\u0041 c"}},"spec":{"n":1.50,"x":[ 1,2 ]}}"#;
-        let out = told(own);
-        assert_eq!(
-            out,
-            r#"{"kind":"Pod","metadata":{"name":"p","resourceVersion":"900","annotations":{"a/b":"\u0041 c","resource.karmada.io/cached-from-cluster":"member1","fleetdex.io/resource-version":"7"}},"spec":{"n":1.50,"x":[ 1,2 ]}}"#
-        );
-        let back = take_back(&out, false).unwrap();
-        assert_eq!((back.json.as_str(), back.version.as_deref()), (own, Some("900")));
-    }
-
-    #[test]
-    fn annotations_that_were_not_there_are_not_there_afterwards() {
-        let own = r#"{"metadata":{"name":"p","resourceVersion":"7"},"data":{}}"#;
-        assert_eq!(take_back(&told(own), false).unwrap().json, own);
-    }
-
-    #[test]
-    fn what_has_no_version_is_left_alone() {
-        for plain in
-            [r#"{"kind":"Status","metadata":{},"code":404}"#, r#"{"kind":"Scale"}"#, r#"{"metadata":{"resourceVersion":"1"}}"#]
-        {
-            assert_eq!(told(plain), plain);
-            assert_eq!(take_back(plain, false).unwrap().json, plain);
-        }
-    }
-
-    #[test]
-    fn an_update_without_a_version_stays_one_and_a_patch_gets_the_one_of_its_annotation() {
-        let body = r#"{"metadata":{"name":"p","annotations":{"fleetdex.io/resource-version":"7"}}}"#;
-        assert_eq!(take_back(body, false).unwrap().json, r#"{"metadata":{"name":"p"}}"#);
-        assert_eq!(take_back(body, true).unwrap().json, r#"{"metadata":{"name":"p","resourceVersion":"7"}}"#);
-    }
-
-    #[test]
-    fn markers_are_found_however_their_keys_are_written() {
-        let body = r#"{"metadata":{"annotations":{"fleetdex.io\/redacted":"$.data","fleetdex.io/answered-from-\u0069ndex":"down","x":"y"}}}"#;
-        let back = take_back(body, false).unwrap();
-        assert_eq!((back.redacted.as_deref(), back.from_index.as_deref()), (Some("$.data"), Some("down")));
-        assert_eq!(back.json, r#"{"metadata":{"annotations":{"x":"y"}}}"#);
-        // A patch that removes the annotation brings nothing along.
-        assert_eq!(take_back(r#"{"metadata":{"annotations":{"fleetdex.io/redacted":null}}}"#, true).unwrap().redacted, None);
-    }
-
-    #[test]
-    fn a_version_is_replaced_in_its_place() {
-        let changed = with_version(r#"{"metadata":{"resourceVersion":"900","labels":{ }},"a":1e3}"#, "7").unwrap();
-        assert_eq!(changed, r#"{"metadata":{"resourceVersion":"7","labels":{ }},"a":1e3}"#);
-    }
-
-    proptest! {
-        #[test]
-        fn what_is_told_comes_back_as_it_was(labels in prop::collection::btree_map("[a-z/\"é]{1,8}", ".{0,8}", 0..4), data in any::<f64>()) {
-            let own: Value = json!({
-                "metadata": { "name": "p", "annotations": labels, "resourceVersion": "7", "uid": "u" }, "data": { "x": data.to_string() }
-            });
-            let text = own.to_string();
-            let back = take_back(&told(&text), false).unwrap();
-            let mut expected = own;
-            if labels.is_empty() {
-                expected["metadata"].as_object_mut().unwrap().shift_remove("annotations");
-            }
-            prop_assert_eq!(back.json, expected.to_string());
-        }
-    }
-}
+mod tests;

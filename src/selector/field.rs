@@ -21,7 +21,7 @@ use std::{
     str::FromStr,
 };
 
-use super::{error::SelectorError, field_parser::parse};
+use super::{error::SelectorError, field_parser::parse, write_joined};
 use crate::model::{FieldPath, Quantity};
 
 pub(super) const BLANKS: [char; 4] = [' ', '\t', '\r', '\n'];
@@ -158,13 +158,7 @@ impl FieldTest {
 
 impl fmt::Display for FieldSelector {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, requirement) in self.requirements.iter().enumerate() {
-            if index > 0 {
-                out.write_str(",")?;
-            }
-            requirement.fmt(out)?;
-        }
-        Ok(())
+        write_joined(out, &self.requirements)
     }
 }
 

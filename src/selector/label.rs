@@ -7,6 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
 use super::{
     error::{InvalidRequirement, SelectorError},
     lexer::{Lexeme, Token, tokens},
+    write_joined,
 };
 
 /// A label selector: requirements that an object's labels must all meet. The default has none and matches everything.
@@ -150,13 +151,7 @@ impl LabelTest {
 
 impl fmt::Display for LabelSelector {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, requirement) in self.requirements.iter().enumerate() {
-            if index > 0 {
-                out.write_str(",")?;
-            }
-            requirement.fmt(out)?;
-        }
-        Ok(())
+        write_joined(out, &self.requirements)
     }
 }
 

@@ -15,10 +15,14 @@ use serde::{Deserialize, Serialize};
 use tokio::{sync::Notify, time::Instant};
 
 use crate::{
-    model::{ClusterName, Shape, Version},
-    planted::{Bug, planted},
+    model::{ClusterName, Version},
     store::Generation,
 };
+
+mod flow;
+
+use flow::Flow;
+pub use flow::{Mark, Ticket};
 
 /// Where a unit is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -108,52 +112,6 @@ struct Snapshot {
 impl Snapshot {
     fn is_in(&self, generation: &Generation) -> bool {
         self.generation.as_ref() == Some(&generation.id)
-    }
-}
-
-/// A version, and how many objects there were at it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mark {
-    /// Every change up to it is stored.
-    pub version: Version,
-    /// How many objects there were then.
-    pub objects: u64,
-}
-
-/// Which writes are under way, and what they stand for.
-///
-/// Writes belong to one of two sides in turn. A mark is set by changing sides: when nothing of the side before is under way any more,
-/// everything up to the mark is acknowledged, although later writes are not.
-#[derive(Debug, Default)]
-struct Flow {
-    under_way: [u64; 2],
-    side: usize,
-    reached: Option<Mark>,
-    marked: Option<Mark>,
-    acknowledged: Option<Mark>,
-    /// A write was given up: nothing later can be acknowledged.
-    broken: bool,
-}
-
-impl Flow {
-    /// Acknowledges a mark if it can be, and sets the next one. Whether anything was acknowledged.
-    fn advance(&mut self) -> bool {
-        let before = self.acknowledged;
-        if planted(Bug::CheckpointBeforeAcknowledgement) {
-            self.acknowledged = self.reached;
-            return self.acknowledged != before;
-        }
-        while !self.broken && self.under_way[1 - self.side] == 0 {
-            if let Some(mark) = self.marked.take() {
-                self.acknowledged = Some(mark);
-            }
-            if self.reached.is_none() || self.reached == self.acknowledged {
-                break;
-            }
-            self.marked = self.reached;
-            self.side = 1 - self.side;
-        }
-        self.acknowledged != before
     }
 }
 
@@ -266,10 +224,7 @@ impl Progress {
 
     /// A complete list has to be stored before the unit is in sync again.
     pub fn list_begins(&self) {
-        let mut flow = lock(&self.flow);
-        // Writes that are under way stay where they are; there is just no mark that waits for them.
-        *flow = Flow { under_way: flow.under_way, side: flow.side, ..Flow::default() };
-        drop(flow);
+        lock(&self.flow).forget_marks();
         let failing = {
             let mut current = lock(&self.state);
             current.in_sync = false;
@@ -284,17 +239,14 @@ impl Progress {
     /// The store is as it was when everything up to `mark` was acknowledged: changes are followed from there.
     pub fn resumes(&self, mark: Mark) {
         self.objects.store(mark.objects, Ordering::Relaxed);
-        let mut flow = lock(&self.flow);
-        *flow =
-            Flow { under_way: flow.under_way, side: flow.side, reached: Some(mark), acknowledged: Some(mark), ..Flow::default() };
-        drop(flow);
+        lock(&self.flow).resume(mark);
         self.in_sync();
     }
 
     /// Everything up to a version has been sent, be it the end of a list, an event or a bookmark.
     pub fn reached(&self, version: Version) {
         let mut flow = lock(&self.flow);
-        flow.reached = Some(Mark { version, objects: self.objects() });
+        flow.reach(Mark { version, objects: self.objects() });
         self.advance(flow);
     }
 
@@ -318,14 +270,12 @@ impl Progress {
 
     /// Up to where everything is stored; nothing while a list is under way.
     pub fn acknowledged(&self) -> Option<Mark> {
-        lock(&self.flow).acknowledged
+        lock(&self.flow).acknowledged()
     }
 
     /// What is stored is not what it should be, although every write was acknowledged: only a list puts that right.
     pub fn distrust(&self) {
-        let mut flow = lock(&self.flow);
-        *flow = Flow { under_way: flow.under_way, side: flow.side, broken: true, ..Flow::default() };
-        drop(flow);
+        lock(&self.flow).distrust();
         self.changed.notify_one();
     }
 
@@ -342,7 +292,7 @@ impl Progress {
 
     /// Whether the unit has to begin anew, from what is acknowledged or with a list.
     pub fn is_broken(&self) -> bool {
-        lock(&self.flow).broken
+        lock(&self.flow).is_broken()
     }
 
     /// How many objects the unit has.
@@ -396,15 +346,12 @@ impl Progress {
 
     /// A ticket for one write.
     pub fn ticket(self: &Arc<Self>) -> Ticket {
-        let mut flow = lock(&self.flow);
-        let side = flow.side;
-        flow.under_way[side] += 1;
-        Ticket { progress: Arc::clone(self), seen: Instant::now(), shape: Shape::Whole, side, settled: false }
+        Ticket::new(Arc::clone(self), lock(&self.flow).begin())
     }
 
     /// Writes that are not acknowledged yet.
     pub fn outstanding(&self) -> u64 {
-        lock(&self.flow).under_way.iter().sum()
+        lock(&self.flow).under_way()
     }
 
     /// Waits until every write is acknowledged or given up.
@@ -420,9 +367,8 @@ impl Progress {
 
     fn ended(&self, side: usize, settled: bool) {
         let mut flow = lock(&self.flow);
-        flow.under_way[side] -= 1;
-        flow.broken |= !settled;
-        let outstanding: u64 = flow.under_way.iter().sum();
+        flow.end(side, settled);
+        let outstanding = flow.under_way();
         self.advance(flow);
         if outstanding == 0 {
             self.drained.notify_waiters();
@@ -435,36 +381,6 @@ impl Progress {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Held by a write until it is settled. One that is dropped otherwise is a change that the store never gets.
-#[derive(Debug)]
-pub struct Ticket {
-    progress: Arc<Progress>,
-    /// When the change was received.
-    pub seen: Instant,
-    /// What the write holds of the object.
-    pub shape: Shape,
-    side: usize,
-    settled: bool,
-}
-
-impl Ticket {
-    /// The unit's progress.
-    pub fn progress(&self) -> &Progress {
-        &self.progress
-    }
-
-    /// The write is stored, or a newer one of the same document takes its place.
-    pub fn settle(mut self) {
-        self.settled = true;
-    }
-}
-
-impl Drop for Ticket {
-    fn drop(&mut self) {
-        self.progress.ended(self.side, self.settled);
-    }
 }
 
 #[cfg(test)]

@@ -20,10 +20,13 @@ use prometheus_client::{
     registry::Registry,
 };
 
-pub use super::labels::{BulkOutcome, BulkVerdict, Drift, RelistReason, UnitPhase, WatchEvent};
 use super::labels::{
     ClusterLabels, CodeLabels, DriftLabels, EventLabels, OutcomeLabels, PhaseLabels, ReasonLabels, RelistLabels, SourceLabels,
     StoreLabels, UnitLabels, VerdictLabels,
+};
+pub use super::{
+    handles::{StoreMetrics, UnitMetrics},
+    labels::{BulkOutcome, BulkVerdict, Drift, RelistReason, UnitPhase, WatchEvent},
 };
 use crate::model::{ClusterName, Gvk, StoreName};
 
@@ -331,127 +334,11 @@ impl Metrics {
     }
 }
 
-/// The counters of one kind of one cluster.
-#[derive(Clone, Debug)]
-pub struct UnitMetrics {
-    added: Counter,
-    modified: Counter,
-    deleted: Counter,
-    bookmarks: Counter,
-    errors: Counter,
-    /// Pages of lists that were read.
-    pub lists: Counter,
-    /// Bytes of those pages.
-    pub list_bytes: Counter,
-    /// Watches that ended and were opened again.
-    pub watch_restarts: Counter,
-    /// 410 answers, as a status or as an event.
-    pub watch_expired: Counter,
-    /// Watches that were given up for a while because the store is slower.
-    pub watch_paused: Counter,
-    /// Listed objects that were stored as they are.
-    pub unchanged: Counter,
-    /// Audits that came to a result.
-    pub audits: Counter,
-    /// Audits that came to none.
-    pub audits_failed: Counter,
-    missing: Counter,
-    differing: Counter,
-    surplus: Counter,
-    relists: Family<RelistLabels, Counter>,
-    labels: UnitLabels,
-}
-
-impl UnitMetrics {
-    /// The counter of one type of event.
-    pub fn events(&self, event: WatchEvent) -> &Counter {
-        match event {
-            WatchEvent::Added => &self.added,
-            WatchEvent::Modified => &self.modified,
-            WatchEvent::Deleted => &self.deleted,
-            WatchEvent::Bookmark => &self.bookmarks,
-            WatchEvent::Error => &self.errors,
-        }
-    }
-
-    /// The counter of one sort of drift.
-    pub fn drift(&self, drift: Drift) -> &Counter {
-        match drift {
-            Drift::Missing => &self.missing,
-            Drift::Differing => &self.differing,
-            Drift::Surplus => &self.surplus,
-        }
-    }
-
-    /// Counts a complete list after the first.
-    pub fn relisted(&self, reason: RelistReason) {
-        let UnitLabels { cluster, kind } = self.labels.clone();
-        self.relists.get_or_create(&RelistLabels { cluster, kind, reason }).inc();
-    }
-}
-
-/// The metrics of one store's writer.
-#[derive(Clone, Debug)]
-pub struct StoreMetrics {
-    answered: Counter,
-    failed: Counter,
-    indexed: Counter,
-    deleted: Counter,
-    superseded: Counter,
-    absent: Counter,
-    retried: Counter,
-    rejected: Counter,
-    fallback: Counter,
-    given_up: Counter,
-    /// Generations that took the place of one whose cluster's history went back.
-    pub renewed: Counter,
-    /// Bytes of bulk requests, before compression.
-    pub bulk_bytes: Counter,
-    /// Bulk requests that wait for their answer.
-    pub bulk_in_flight: Gauge,
-    /// Changes that wait to be sent.
-    pub pending_documents: Gauge,
-    /// Their bytes.
-    pub pending_bytes: Gauge,
-    /// Seconds from an event's arrival to the store's acknowledgement.
-    pub event_to_ack: Histogram,
-}
-
-impl StoreMetrics {
-    /// The counter of requests that ended so.
-    pub fn requests(&self, outcome: BulkOutcome) -> &Counter {
-        match outcome {
-            BulkOutcome::Answered => &self.answered,
-            BulkOutcome::Failed => &self.failed,
-        }
-    }
-
-    /// The counter of items of which this became.
-    pub fn items(&self, verdict: BulkVerdict) -> &Counter {
-        match verdict {
-            BulkVerdict::Indexed => &self.indexed,
-            BulkVerdict::Deleted => &self.deleted,
-            BulkVerdict::Superseded => &self.superseded,
-            BulkVerdict::Absent => &self.absent,
-            BulkVerdict::Retried => &self.retried,
-            BulkVerdict::Rejected => &self.rejected,
-            BulkVerdict::Fallback => &self.fallback,
-            BulkVerdict::GivenUp => &self.given_up,
-        }
-    }
-
-    /// Sets what waits to be sent.
-    pub fn set_pending(&self, documents: usize, bytes: usize) {
-        self.pending_documents.set(saturating(documents));
-        self.pending_bytes.set(saturating(bytes));
-    }
-}
-
 fn histogram((start, factor, length): (f64, f64, u16)) -> Histogram {
     Histogram::new(exponential_buckets(start, factor, length))
 }
 
-fn saturating(count: usize) -> i64 {
+pub(super) fn saturating(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 

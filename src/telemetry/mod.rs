@@ -3,6 +3,7 @@
 //! Nothing here ever carries the name of an object: label sets are bounded by clusters, kinds and stores.
 
 pub mod admin;
+mod handles;
 mod labels;
 pub mod log;
 pub mod metrics;

@@ -6,12 +6,12 @@ use bytes::Bytes;
 use fleetdex::bulk::{self, Write};
 use fleetdex::kinds;
 use fleetdex::model::{Gvk, IndexName, Object, Projection, Projector, Resource, Scope};
-use fleetdex::store::opensearch::{Engine, EngineOptions, IndexSettings, OpenSearchService, Settings, connect};
+use fleetdex::store::opensearch::{Engine, EngineOptions, OpenSearchService};
 use fleetdex::store::{Generation, Store};
 use fleetdex::watch::{Collection, ListPage, Source, WatchEvent};
 
 use super::CLUSTER;
-use crate::fleet::Fleet;
+use crate::{engine, fleet::Fleet};
 
 /// Objects per page.
 pub const PAGE: u32 = 500;
@@ -113,24 +113,11 @@ impl Target {
 }
 
 fn engine(fleet: &Fleet, prefix: &str) -> Result<(Engine, OpenSearchService)> {
-    let address = fleet.opensearch()?.url().to_owned();
-    let settings = Settings {
-        addresses: vec![address.clone()],
-        basic_auth: None,
-        client_certificate: None,
-        ca_bundle: None,
-        insecure: false,
-    };
-    let service = connect(&settings)?;
+    let server = fleet.opensearch()?;
+    let service = engine::service(server)?;
     let fields = kinds::selectable_fields(&pods().gvk).unwrap_or_default();
-    let options = EngineOptions {
-        prefix: prefix.parse()?,
-        settings: IndexSettings { replicas: 0, ..IndexSettings::default() },
-        fields: fields.iter().map(|field| field.path.clone()).collect(),
-        projection: String::new(),
-        owner: "bench".to_owned(),
-        address,
-    };
+    let fields = fields.iter().map(|field| field.path.clone()).collect();
+    let options = EngineOptions { fields, ..engine::options(server, prefix, 1)? };
     Ok((Engine::new(service.clone(), options), service))
 }
 

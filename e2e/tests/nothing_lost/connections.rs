@@ -39,9 +39,7 @@ async fn a_connection_to_a_member_that_breaks_in_every_way() {
     proxy.set(Fault::None);
     go_on_for(&churns, 100).await;
     stop(churns).await;
-    scene.until_equal().await;
-    scene.registry.until_ready().await.unwrap();
-    scene.registry.remove().await.unwrap();
+    scene.ends_well().await;
     stage.unregister(&cluster).await.unwrap();
 }
 
@@ -69,9 +67,7 @@ async fn a_connection_to_the_store_that_breaks_in_every_way() {
     proxy.set(Fault::None);
     go_on_for(&churns, 50).await;
     stop(churns).await;
-    scene.until_equal().await;
-    scene.registry.until_ready().await.unwrap();
-    scene.registry.remove().await.unwrap();
+    scene.ends_well().await;
 }
 
 #[tokio::test]

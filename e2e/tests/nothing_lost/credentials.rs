@@ -103,9 +103,7 @@ async fn a_token_that_is_renewed_disturbs_no_stream_and_another_authority_reconn
     .unwrap();
     go_on_for(&churns, 50).await;
     stop(churns).await;
-    scene.until_equal().await;
-    scene.registry.until_ready().await.unwrap();
-    scene.registry.remove().await.unwrap();
+    scene.ends_well().await;
     stage.unregister(&cluster).await.unwrap();
 }
 

@@ -26,9 +26,7 @@ async fn an_apiserver_that_is_killed_amid_changes() {
     }
     go_on_for(&churns, 100).await;
     stop(churns).await;
-    scene.until_equal().await;
-    scene.registry.until_ready().await.unwrap();
-    scene.registry.remove().await.unwrap();
+    scene.ends_well().await;
 }
 
 #[tokio::test]
@@ -113,9 +111,7 @@ async fn a_member_that_is_set_back_to_an_older_revision() {
     let churns = scene.start_churn();
     go_on_for(&churns, 100).await;
     stop(churns).await;
-    scene.until_equal().await;
-    scene.registry.until_ready().await.unwrap();
-    scene.registry.remove().await.unwrap();
+    scene.ends_well().await;
 }
 
 /// The revision alone does not tell: when the operator looks again, the member is further than it was.

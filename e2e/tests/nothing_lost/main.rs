@@ -86,9 +86,16 @@ impl<'s> Scene<'s> {
         self.oracle().compare().await.map(drop)
     }
 
-    /// The end of every scenario.
+    /// Whatever happened, what is stored is what there is.
     async fn until_equal(&self) -> usize {
         until_equal(&self.oracle()).await.unwrap()
+    }
+
+    /// The end of every scenario: everything is stored, the status says so, and nothing is left behind.
+    async fn ends_well(&self) {
+        self.until_equal().await;
+        self.registry.until_ready().await.unwrap();
+        self.registry.remove().await.unwrap();
     }
 
     fn start_churn(&self) -> Vec<Running> {

@@ -124,9 +124,7 @@ async fn two_operators_at_once_and_then_none() {
     }
     scene.compare().await.unwrap();
     stage.operator.restart().unwrap();
-    scene.until_equal().await;
-    scene.registry.until_ready().await.unwrap();
-    scene.registry.remove().await.unwrap();
+    scene.ends_well().await;
 }
 
 #[tokio::test]
@@ -164,9 +162,7 @@ async fn a_restart_writes_what_changed_meanwhile_and_lists_nothing() {
     objects.delete(&config_map_path(&namespace, "map-5")).await.unwrap();
     put(&objects, &namespace, 6, "third").await;
     restart(stage.operator).await;
-    scene.until_equal().await;
-    scene.registry.until_ready().await.unwrap();
-    scene.registry.remove().await.unwrap();
+    scene.ends_well().await;
 }
 
 async fn put(objects: &Objects, namespace: &str, number: usize, value: &str) {

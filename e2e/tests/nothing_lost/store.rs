@@ -22,9 +22,7 @@ async fn a_store_that_is_down_for_a_minute_amid_changes() {
     server.restart().await.unwrap();
     go_on_for(&churns, 100).await;
     stop(churns).await;
-    scene.until_equal().await;
-    scene.registry.until_ready().await.unwrap();
-    scene.registry.remove().await.unwrap();
+    scene.ends_well().await;
 }
 
 #[tokio::test]
@@ -40,9 +38,7 @@ async fn a_write_block_amid_changes() {
     stage.opensearch.put(&settings, &json!({ "index.blocks.write": null })).await.unwrap();
     go_on_for(&churns, 50).await;
     stop(churns).await;
-    scene.until_equal().await;
-    scene.registry.until_ready().await.unwrap();
-    scene.registry.remove().await.unwrap();
+    scene.ends_well().await;
 }
 
 #[tokio::test]
@@ -63,9 +59,7 @@ async fn indices_that_somebody_deletes_amid_changes_and_in_silence() {
 
     // Nothing is written to this one.
     delete(BOTH[1]).await;
-    scene.until_equal().await;
-    scene.registry.until_ready().await.unwrap();
-    scene.registry.remove().await.unwrap();
+    scene.ends_well().await;
 }
 
 #[tokio::test]

@@ -8,7 +8,10 @@ use std::{
 };
 
 use bytes::Bytes;
-use fleetdex::store::opensearch::OpenSearchService;
+use fleetdex::{
+    model::IndexPrefix,
+    store::opensearch::{Engine, EngineOptions, IndexSettings, OpenSearchService},
+};
 use http::Response;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use serde_json::Value;
@@ -93,6 +96,19 @@ impl OpenSearch {
     pub fn service(&self) -> OpenSearchService {
         let server = self.clone();
         BoxCloneSyncService::new(tower::service_fn(move |request| transport::exchange(server.clone(), request)))
+    }
+
+    /// A store on it, of which nothing is set that could be left out.
+    pub fn engine(&self, prefix: IndexPrefix) -> Engine {
+        let options = EngineOptions {
+            prefix,
+            settings: IndexSettings::default(),
+            fields: Vec::new(),
+            projection: String::new(),
+            owner: "me".to_owned(),
+            address: "simulation".to_owned(),
+        };
+        Engine::new(self.service(), options)
     }
 
     /// Lets something go wrong.

@@ -2,7 +2,7 @@
 
 use std::{fs, path::PathBuf, str::FromStr};
 
-use crate::cli::json_path::{JsonPathError, Path, Template};
+use crate::json_path::{JsonPathError, Path, Template};
 
 /// How objects are shown.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -6,7 +6,7 @@ use serde_json::{Value, value::RawValue};
 
 use super::OutputError;
 use crate::{
-    cli::json_path::{JsonPathError, Path},
+    json_path::{JsonPathError, Path},
     model::Quantity,
 };
 

@@ -9,9 +9,11 @@ use serde_json::{
 };
 
 use super::{Format, format::CustomColumn, identity::Identity, list::ListWriter, resolve::Held};
-use crate::cli::{
-    aligned::Columns,
-    api::{Item, TableColumn},
+use crate::{
+    cli::{
+        aligned::Columns,
+        api::{Item, TableColumn},
+    },
     json_path::{JsonPathError, go_text},
 };
 

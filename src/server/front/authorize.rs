@@ -165,8 +165,7 @@ impl Authorizer {
         };
         let namespaces = self.namespaces(Place::ControlPlane, caller, wanted, &candidates).await?;
         if namespaces.is_empty() {
-            let refused = if let [only] = wanted.namespaces { wanted.attributes(Some(only)) } else { everywhere };
-            return Err(refused.forbidden(caller, &reason).into());
+            return Err(wanted.refusal(caller, &reason));
         }
         let warnings = wanted.left_out(&namespaces);
         Ok(Permission { warnings, ..Permission::of(clusters, Some(namespaces)) })
@@ -261,6 +260,12 @@ fn together(held: BTreeMap<ClusterName, Vec<Namespace>>) -> Vec<Namespace> {
 }
 
 impl Wanted<'_> {
+    /// None of it may be shown. That is said of the one namespace, where only one was asked for.
+    fn refusal(&self, caller: &Caller, reason: &str) -> ApiError {
+        let only = if let [only] = self.namespaces { Some(only) } else { None };
+        self.attributes(only).forbidden(caller, reason).into()
+    }
+
     fn attributes(&self, namespace: Option<&Namespace>) -> Attributes {
         Attributes::of_objects(self.verb, self.resource, self.version, namespace, self.name)
     }
@@ -332,8 +337,7 @@ impl Members {
             grants.push(Grant { clusters: Some(clusters), namespaces: Some(namespaces) });
         }
         if grants.is_empty() && self.silent == 0 && !wanted.clusters.is_empty() {
-            let refused = if let [only] = wanted.namespaces { wanted.attributes(Some(only)) } else { wanted.attributes(None) };
-            return Err(refused.forbidden(caller, &self.reason).into());
+            return Err(wanted.refusal(caller, &self.reason));
         }
         self.warnings.sort_unstable();
         Ok(Permission { permitted: Permitted::Only(grants), warnings: self.warnings })

@@ -6,20 +6,25 @@ use serde_json::{Value, json};
 
 use super::{
     column::{Cell, UNKNOWN, View, timestamp},
-    json_path::{JsonPath, PathError},
     node::{Node, Wanted},
 };
-use crate::model::PrinterColumn;
+use crate::{
+    json_path::{JsonPathError, Path, text},
+    model::PrinterColumn,
+};
+
+/// Values that one path may find on its way: recursive descent multiplies them.
+const MAX_FOUND: usize = 10_000;
 
 /// A column and its path, understood.
 #[derive(Clone, Debug)]
 pub struct CustomColumn {
     column: PrinterColumn,
-    path: JsonPath,
+    path: Path,
 }
 
 /// The columns of a definition; an error if the path of one is not understood.
-pub fn columns(printed: &[PrinterColumn]) -> Result<Vec<CustomColumn>, PathError> {
+pub fn columns(printed: &[PrinterColumn]) -> Result<Vec<CustomColumn>, JsonPathError> {
     printed.iter().map(|column| Ok(CustomColumn { column: column.clone(), path: column.json_path.parse()? })).collect()
 }
 
@@ -44,7 +49,7 @@ impl CustomColumn {
 
     /// Its cell for an object: the first value that the path finds, if it is of the column's type.
     pub fn cell(&self, view: &View<'_>) -> Cell {
-        let found = self.path.find(&view.object).unwrap_or_default();
+        let found = self.path.find_within(&view.object, MAX_FOUND).unwrap_or_default();
         let Some(value) = found.first() else { return Cell::Null };
         match (&*self.column.kind, value) {
             ("string", value) => Cell::Text(printed(value)),
@@ -63,30 +68,7 @@ impl CustomColumn {
     }
 }
 
-/// A value as text: collections as JSON with sorted keys, everything else as Go prints it.
+/// A value as text; unlike kubectl, an API server tells `null` so.
 fn printed(value: &Node<'_>) -> String {
-    match value {
-        Node::Null => "<no value>".to_owned(),
-        Node::Flag(flag) => flag.to_string(),
-        Node::Integer(number) => number.to_string(),
-        Node::Float(number) => printed_float(*number),
-        Node::Text(text) => text.clone().into_owned(),
-        Node::List(_) | Node::Map(_) => json!(value).to_string(),
-    }
-}
-
-/// The shortest form, with an exponent from 10²¹ up and below 10⁻⁴.
-fn printed_float(number: f64) -> String {
-    let magnitude = number.abs();
-    if magnitude == 0.0 || (1e-4..1e21).contains(&magnitude) {
-        return number.to_string();
-    }
-    let scientific = format!("{number:e}");
-    match scientific.split_once('e') {
-        Some((digits, exponent)) => match exponent.strip_prefix('-') {
-            Some(negative) => format!("{digits}e-{negative:0>2}"),
-            None => format!("{digits}e+{exponent:0>2}"),
-        },
-        None => scientific,
-    }
+    if *value == Node::Null { "<no value>".to_owned() } else { text(value) }
 }

@@ -14,7 +14,6 @@ mod core;
 mod custom;
 mod devices;
 mod event;
-mod json_path;
 mod networking;
 mod node;
 mod pod;

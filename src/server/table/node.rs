@@ -7,7 +7,10 @@ use serde::{
     de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor},
 };
 
-use crate::model::JsonText;
+use crate::{
+    json_path::{Json, Scalar},
+    model::JsonText,
+};
 
 /// What is wanted of an object: a tree of member names. Lists are passed through, so that `containers.name` is the name of each.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -70,7 +73,7 @@ impl<'a> Node<'a> {
 
     /// The member of this name; [`Node::Null`] where there is none.
     pub fn member(&self, name: &str) -> &Node<'a> {
-        self.entries().iter().find(|(key, _)| key == name).map_or(&Node::Null, |(_, value)| value)
+        Json::member(self, name).unwrap_or(&Node::Null)
     }
 
     /// The value at a path of member names with dots in between.
@@ -132,6 +135,31 @@ impl<'a> Node<'a> {
             Self::Float(number) => number.to_string(),
             other => other.text().to_owned(),
         }
+    }
+}
+
+impl Json for Node<'_> {
+    fn scalar(&self) -> Option<Scalar<'_>> {
+        Some(match self {
+            Self::Null => Scalar::Null,
+            Self::Flag(flag) => Scalar::Flag(*flag),
+            Self::Integer(number) => Scalar::Integer(*number),
+            Self::Float(number) => Scalar::Float(*number),
+            Self::Text(text) => Scalar::Text(text),
+            Self::List(_) | Self::Map(_) => return None,
+        })
+    }
+
+    fn items(&self) -> Option<&[Self]> {
+        matches!(self, Self::List(_)).then(|| self.items())
+    }
+
+    fn member(&self, key: &str) -> Option<&Self> {
+        self.entries().iter().find(|(name, _)| name == key).map(|(_, value)| value)
+    }
+
+    fn members(&self) -> impl Iterator<Item = &Self> {
+        self.entries().iter().map(|(_, value)| value)
     }
 }
 

@@ -459,3 +459,6 @@ impl Held {
         false
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -52,6 +52,8 @@ fn templates_print_what_kubectl_prints() {
         ("{.items[?(@.metadata.labels.b=='1')].metadata.name}", "web-1"),
         ("{.items[?(@.status.phase=='a)]}')].metadata.name}", ""),
         ("{.items[0:0].metadata.name}", ""),
+        (r#"{.items[*].metadata.name "x"}"#, "x"),
+        ("{.kind(x)}", ""),
     ] {
         assert_eq!(render(template), printed, "{template}");
     }
@@ -90,4 +92,118 @@ fn mistakes_are_named() {
 #[test]
 fn custom_columns_show_lists_and_maps_as_go_does() {
     assert_eq!(go_text(&json!({ "b": [1, "x"], "a": { "c": null } })), "map[a:map[c:<nil>] b:[1 x]]");
+}
+
+#[test]
+fn paths_find_what_kubectl_finds() {
+    let object = json!({ "a": { "b.c/d": 1, "list": [{ "n": "x", "v": 1 }, { "n": "y", "v": 2 }, { "n": "z", "v": 3, "w": { "v": 4 } }], "q": "a'b" } });
+    let found = |path: &str| {
+        let parsed = path.parse::<Path>().and_then(|path| Ok(json!(path.find(&object)?)));
+        parsed.map_or_else(|error| error.to_string(), |found| found.to_string())
+    };
+    let paths = [
+        ".a.list[0].n",
+        ".a.list[-1].n",
+        ".a.list[5].n",
+        ".a.list[*].n",
+        ".a.list[0:2].v",
+        ".a.list[1:].v",
+        ".a.list[:-1].v",
+        ".a.list[0:3:2].v",
+        ".a.list[0,2].v",
+        ".a['list','q']",
+        r".a.b\.c/d",
+        r".a['b\.c/d']",
+        ".a..v",
+        ".a.*.n",
+        ".a.list.n",
+        ".absent.deep",
+        r#".a.list[?(@.n=="y")].v"#,
+        ".a.list[?(@.n != 'y')].v",
+        ".a.list[?(@.v>=2)].n",
+        ".a.list[?(@.w)].n",
+        r#".a.list[?(@.v=="2")].n"#,
+        ".a[?(@.n)]",
+        ".",
+        ".a.list[2:1]",
+        ".a.list[-4:]",
+        r#".a.list[?(@.w[0])].n"#,
+        r#".a.list[?(@.n=="x)]")]"#,
+        ".a.list[?()].v",
+        "...v",
+        "..v()",
+        ".a 'b'",
+        ".a[",
+        ".a[x]",
+        ".a....b",
+        ".a[?(@.n=1)]",
+        ".a[?(@.n",
+    ];
+    let lines: Vec<String> = paths.iter().map(|path| format!("{path} → {}", found(path))).collect();
+    insta::assert_snapshot!(lines.join("\n"), @r#"
+    .a.list[0].n → ["x"]
+    .a.list[-1].n → ["z"]
+    .a.list[5].n → array index out of bounds: index 5, length 3
+    .a.list[*].n → ["x","y","z"]
+    .a.list[0:2].v → [1,2]
+    .a.list[1:].v → [2,3]
+    .a.list[:-1].v → [1,2]
+    .a.list[0:3:2].v → [1,3]
+    .a.list[0,2].v → [1,3]
+    .a['list','q'] → [[{"n":"x","v":1},{"n":"y","v":2},{"n":"z","v":3,"w":{"v":4}}],"a'b"]
+    .a.b\.c/d → [1]
+    .a['b\.c/d'] → [1]
+    .a..v → [1,2,3,4]
+    .a.*.n → []
+    .a.list.n → []
+    .absent.deep → []
+    .a.list[?(@.n=="y")].v → [2]
+    .a.list[?(@.n != 'y')].v → [1,3]
+    .a.list[?(@.v>=2)].n → ["y","z"]
+    .a.list[?(@.w)].n → ["z"]
+    .a.list[?(@.v=="2")].n → incompatible types for comparison: 1 and 2
+    .a[?(@.n)] → {"b.c/d":1,"list":[{"n":"x","v":1},{"n":"y","v":2},{"n":"z","v":3,"w":{"v":4}}],"q":"a'b"} is not a list
+    . → [{"a":{"b.c/d":1,"list":[{"n":"x","v":1},{"n":"y","v":2},{"n":"z","v":3,"w":{"v":4}}],"q":"a'b"}}]
+    .a.list[2:1] → starting index 2 is greater than ending index 1
+    .a.list[-4:] → array index out of bounds: index -1, length 3
+    .a.list[?(@.w[0])].n → ["z"]
+    .a.list[?(@.n=="x)]")] → []
+    .a.list[?()].v → [1,2,3]
+    ...v → [1,2,3,4]
+    ..v() → []
+    .a 'b' → JSONPath ".a 'b'": ".a 'b'" is no path; paths begin with a dot, such as .metadata.name
+    .a[ → JSONPath ".a[": a bracket [ is not closed
+    .a[x] → JSONPath ".a[x]": [x] is neither an index, a slice, a filter nor a key in quotes
+    .a....b → JSONPath ".a....b": two descents in a row
+    .a[?(@.n=1)] → JSONPath ".a[?(@.n=1)]": = compares nothing; these do: ==, !=, <, <=, >, >=
+    .a[?(@.n → JSONPath ".a[?(@.n": a bracket [ is not closed
+    "#);
+}
+
+#[test]
+fn a_path_has_a_bound_of_steps_and_of_what_it_may_find() {
+    let long = ".a".repeat(65);
+    assert!(long.parse::<Path>().unwrap_err().to_string().ends_with("more than 64 steps"));
+    let wide = format!(".a[{}0]", "0,".repeat(64));
+    assert!(wide.parse::<Path>().unwrap_err().to_string().ends_with("more than 64 steps"));
+    let value = json!([[[1, 2], [3, 4]], [[5, 6], [7, 8]]]);
+    let path: Path = "..[*]".parse().unwrap();
+    assert_eq!(path.find_within(&value, 7), Err(JsonPathError::TooMany(7)));
+    assert_eq!(path.find_within(&value, 14).map(|found| found.len()), Ok(14));
+}
+
+#[test]
+fn numbers_are_printed_as_go_prints_them() {
+    for (number, printed) in [
+        (json!(1_000_000), "1000000"),
+        (json!(999_999.5), "999999.5"),
+        (json!(1_234_567.5), "1.2345675e+06"),
+        (json!(2.0), "2"),
+        (json!(1e21), "1e+21"),
+        (json!(u64::MAX), "1.8446744073709552e+19"),
+        (json!(0.0001), "0.0001"),
+        (json!(-0.000_012_34), "-1.234e-05"),
+    ] {
+        assert_eq!(text(&number), printed);
+    }
 }

@@ -1,0 +1,36 @@
+//! Fleetdex's own store on an OpenSearch of a fleet, without the rest of Fleetdex.
+
+use anyhow::Result;
+use fleetdex::store::opensearch::{Engine, EngineOptions, IndexSettings, OpenSearchService, Settings, connect};
+
+use crate::{fleet::OpenSearchServer, http};
+
+/// Connections to a server that asks for no password.
+pub fn service(server: &OpenSearchServer) -> Result<OpenSearchService> {
+    http::install_tls_provider();
+    let settings = Settings {
+        addresses: vec![server.url().to_owned()],
+        basic_auth: None,
+        client_certificate: None,
+        ca_bundle: None,
+        insecure: false,
+    };
+    Ok(connect(&settings)?)
+}
+
+/// What a store of this prefix is made with: no field has a mapping of its own, and indices have so many shards.
+pub fn options(server: &OpenSearchServer, prefix: &str, shards: u32) -> Result<EngineOptions> {
+    Ok(EngineOptions {
+        prefix: prefix.parse()?,
+        settings: IndexSettings { shards, replicas: 0, ..IndexSettings::default() },
+        fields: Vec::new(),
+        projection: String::new(),
+        owner: prefix.to_owned(),
+        address: server.url().to_owned(),
+    })
+}
+
+/// A store of this prefix.
+pub fn engine(server: &OpenSearchServer, prefix: &str, shards: u32) -> Result<Engine> {
+    Ok(Engine::new(service(server)?, options(server, prefix, shards)?))
+}

@@ -1,0 +1,303 @@
+use super::*;
+use crate::{
+    kinds,
+    model::{FieldPath, FieldType, Gvk, SelectableField},
+    query::{ResourceName, Selectable},
+};
+
+fn query(resource: &str, labels: &str, fields: &str) -> Query {
+    let built_in = kinds::resolve(resource).unwrap();
+    let name = ResourceName::new(built_in.group, built_in.plural);
+    Query {
+        labels: labels.parse().unwrap(),
+        fields: fields.parse().unwrap(),
+        ..Query::all_of(name, Selectable::of(&built_in.gvk(), &[]), 100)
+    }
+}
+
+fn widgets(fields: &str) -> Query {
+    let color = FieldPath::new("spec.color");
+    let registered = [SelectableField { path: color.clone(), sources: vec![color], kind: FieldType::Optional }];
+    let selectable = Selectable::of(&Gvk::new("example.com", "v1", "Widget"), &registered);
+    Query { fields: fields.parse().unwrap(), ..Query::all_of(ResourceName::new("example.com", "widgets"), selectable, 100) }
+}
+
+/// The clauses after group and resource, one a line.
+fn clauses(query: &Query) -> String {
+    let clause = query_clause(query).unwrap();
+    let list = |name: &str| clause["bool"][name].as_array().cloned().unwrap_or_default();
+    let filter = list("filter").into_iter().skip(2).map(|value| format!("filter {value}"));
+    let must_not = list("must_not").into_iter().map(|value| format!("must_not {value}"));
+    filter.chain(must_not).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn what_the_caller_may_see_is_part_of_the_query() {
+    let grant = |clusters: &[&str], namespaces: Option<&[&str]>| Grant {
+        clusters: Some(clusters.iter().map(|name| name.parse().unwrap()).collect()).filter(|names: &Vec<_>| !names.is_empty()),
+        namespaces: namespaces.map(|names| names.iter().map(|name| name.parse().unwrap()).collect()),
+    };
+    let seen = |grants: Vec<Grant>| clauses(&Query { permitted: Permitted::Only(grants), ..query("pods", "", "") });
+    insta::assert_snapshot!(seen(vec![grant(&[], Some(&["web", "db"]))]), @r#"filter {"terms":{"metadata.namespace":["web","db"]}}"#);
+    insta::assert_snapshot!(seen(vec![grant(&["a"], Some(&["web"])), grant(&["b"], None)]), @r#"filter {"bool":{"should":[{"bool":{"filter":[{"term":{"cluster":"a"}},{"term":{"metadata.namespace":"web"}}]}},{"bool":{"filter":[{"term":{"cluster":"b"}}]}}],"minimum_should_match":1}}"#);
+    insta::assert_snapshot!(seen(vec![grant(&["a"], Some(&[]))]), @r#"filter {"match_none":{}}"#);
+    insta::assert_snapshot!(seen(Vec::new()), @r#"filter {"match_none":{}}"#);
+    insta::assert_snapshot!(seen(vec![grant(&["a"], Some(&["web"])), grant(&[], None)]), @"");
+}
+
+#[test]
+fn everything_of_a_resource() {
+    let body = request_body(&query("deploy", "", ""), &Paging::default()).unwrap();
+    insta::assert_json_snapshot!(body, @r#"
+        {
+          "size": 100,
+          "track_total_hits": false,
+          "query": {
+            "bool": {
+              "filter": [
+                {
+                  "term": {
+                    "search.group": "apps"
+                  }
+                },
+                {
+                  "term": {
+                    "search.resource": "deployments"
+                  }
+                }
+              ]
+            }
+          },
+          "sort": [
+            {
+              "metadata.namespace": {
+                "order": "asc",
+                "missing": "_first"
+              }
+            },
+            {
+              "metadata.name": {
+                "order": "asc"
+              }
+            },
+            {
+              "cluster": {
+                "order": "asc"
+              }
+            },
+            {
+              "metadata.uid": {
+                "order": "asc"
+              }
+            },
+            {
+              "apiVersion": {
+                "order": "asc"
+              }
+            }
+          ]
+        }
+        "#);
+}
+
+#[test]
+fn a_later_page_reads_a_snapshot_after_the_last_object() {
+    let paging = Paging {
+        snapshot: Some(Snapshot { id: "pit".to_owned(), keep_alive: "5m".to_owned() }),
+        after: vec![json!(1_790_000_000_000_i64), json!(null), json!("member1"), json!("uid"), json!("v1")],
+        look_ahead: true,
+        count_total: true,
+    };
+    let sort =
+        vec![Sort { key: SortKey::CreationTimestamp, descending: true }, Sort { key: SortKey::Namespace, descending: true }];
+    let later = Query { sort, ..query("nodes", "", "") };
+    insta::assert_json_snapshot!(request_body(&later, &paging).unwrap(), @r#"
+        {
+          "size": 101,
+          "track_total_hits": true,
+          "query": {
+            "bool": {
+              "filter": [
+                {
+                  "term": {
+                    "search.group": ""
+                  }
+                },
+                {
+                  "term": {
+                    "search.resource": "nodes"
+                  }
+                }
+              ]
+            }
+          },
+          "sort": [
+            {
+              "metadata.creationTimestamp": {
+                "order": "desc",
+                "missing": "_last"
+              }
+            },
+            {
+              "metadata.namespace": {
+                "order": "desc",
+                "missing": "_last"
+              }
+            },
+            {
+              "cluster": {
+                "order": "asc"
+              }
+            },
+            {
+              "metadata.uid": {
+                "order": "asc"
+              }
+            },
+            {
+              "apiVersion": {
+                "order": "asc"
+              }
+            }
+          ],
+          "pit": {
+            "id": "pit",
+            "keep_alive": "5m"
+          },
+          "search_after": [
+            1790000000000,
+            null,
+            "member1",
+            "uid",
+            "v1"
+          ]
+        }
+        "#);
+}
+
+#[test]
+fn clusters_namespaces_and_names_are_terms() {
+    let narrow = Query {
+        clusters: vec!["team/prod".parse().unwrap()],
+        namespaces: vec!["a".parse().unwrap(), "b".parse().unwrap()],
+        names: vec!["x".to_owned()],
+        ..query("pods", "", "")
+    };
+    insta::assert_snapshot!(clauses(&narrow), @r#"
+        filter {"term":{"cluster":"team/prod"}}
+        filter {"terms":{"metadata.namespace":["a","b"]}}
+        filter {"term":{"metadata.name":"x"}}
+        "#);
+}
+
+#[test]
+fn equality_and_sets_of_labels_are_terms() {
+    insta::assert_snapshot!(clauses(&query("pods", "app=web,tier!=db,env in (prod,),zone notin (a,b)", "")), @r#"
+        filter {"term":{"search.labels":"app=web"}}
+        filter {"terms":{"search.labels":["env=","env=prod"]}}
+        must_not {"term":{"search.labels":"tier=db"}}
+        must_not {"terms":{"search.labels":["zone=a","zone=b"]}}
+        "#);
+}
+
+#[test]
+fn existence_of_labels_is_asked_of_their_keys() {
+    insta::assert_snapshot!(clauses(&query("pods", "app.kubernetes.io/name,!canary", "")), @r#"
+        filter {"term":{"search.labelKeys":"app.kubernetes.io/name"}}
+        must_not {"term":{"search.labelKeys":"canary"}}
+        "#);
+}
+
+#[test]
+fn comparisons_of_labels_are_ranges_within_a_prefix() {
+    insta::assert_snapshot!(clauses(&query("pods", "weight>5,weight<10", "")), @r#"
+        filter {"range":{"search.numbers":{"gt":"label weight=09223372036854775813","lte":"label weight=18446744073709551615"}}}
+        filter {"range":{"search.numbers":{"gte":"label weight=00000000000000000000","lt":"label weight=09223372036854775818"}}}
+        "#);
+}
+
+#[test]
+fn fields_that_are_always_stored_are_terms_even_where_they_are_empty() {
+    let fields = "status.phase in (Running,Pending),spec.nodeName=,spec.restartPolicy!=Never,spec.hostNetwork=false";
+    insta::assert_snapshot!(clauses(&query("pods", "", fields)), @r#"
+        filter {"term":{"search.fields":"spec.hostNetwork=false"}}
+        filter {"term":{"search.fields":"spec.nodeName="}}
+        filter {"terms":{"search.fields":["status.phase=Pending","status.phase=Running"]}}
+        must_not {"term":{"search.fields":"spec.restartPolicy=Never"}}
+        "#);
+}
+
+#[test]
+fn an_old_name_of_a_field_is_translated_and_one_that_nobody_fills_reads_empty() {
+    insta::assert_snapshot!(clauses(&query("pods", "", "spec.host=n1,status.podIPs=10.0.0.1,!status.podIPs")), @r#"
+        filter {"term":{"search.fields":"spec.nodeName=n1"}}
+        filter {"match_all":{}}
+        filter {"match_none":{}}
+        "#);
+}
+
+#[test]
+fn name_and_namespace_are_fields_of_their_own() {
+    let fields = "metadata.name in (a,b),metadata.namespace!=kube-system,metadata.namespace";
+    insta::assert_snapshot!(clauses(&query("pods", "", fields)), @r#"
+        filter {"terms":{"metadata.name":["a","b"]}}
+        filter {"exists":{"field":"metadata.namespace"}}
+        must_not {"term":{"metadata.namespace":"kube-system"}}
+        "#);
+    insta::assert_snapshot!(clauses(&query("clusterroles", "", "metadata.namespace=")), @r#"must_not {"exists":{"field":"metadata.namespace"}}"#);
+}
+
+#[test]
+fn an_absent_optional_field_reads_empty_without_a_term() {
+    insta::assert_snapshot!(clauses(&widgets("spec.color=red")), @r#"filter {"term":{"search.fields":"spec.color=red"}}"#);
+    insta::assert_snapshot!(clauses(&widgets("!spec.color")), @r#"must_not {"range":{"search.fields":{"gt":"spec.color=","lt":"spec.color>"}}}"#);
+    insta::assert_snapshot!(clauses(&widgets("spec.color")), @r#"filter {"range":{"search.fields":{"gt":"spec.color=","lt":"spec.color>"}}}"#);
+    insta::assert_snapshot!(clauses(&widgets("spec.color in (,red)")), @r#"filter {"bool":{"should":[{"bool":{"must_not":[{"range":{"search.fields":{"gt":"spec.color=","lt":"spec.color>"}}}]}},{"term":{"search.fields":"spec.color=red"}}],"minimum_should_match":1}}"#);
+    insta::assert_snapshot!(clauses(&widgets("spec.color notin (,red)")), @r#"
+        filter {"range":{"search.fields":{"gt":"spec.color=","lt":"spec.color>"}}}
+        must_not {"term":{"search.fields":"spec.color=red"}}
+        "#);
+}
+
+#[test]
+fn a_field_that_is_not_selectable_is_named_with_those_that_are() {
+    let refused = |resource: &str, fields: &str| query_clause(&query(resource, "", fields)).unwrap_err().to_string();
+    assert_eq!(
+        refused("services", "spec.type=NodePort,spec.ports=80"),
+        "field label not supported: spec.ports; these are: metadata.name, metadata.namespace, spec.clusterIP, spec.type"
+    );
+    assert_eq!(
+        refused("nodes", "metadata.namespace=x"),
+        "field label not supported: metadata.namespace; these are: metadata.name, spec.unschedulable"
+    );
+    assert!(query_clause(&widgets("spec.size=1")).is_err());
+}
+
+#[test]
+fn a_value_that_documents_do_not_hold_whole_is_refused() {
+    let refused = query_clause(&query("pods", "", &format!("spec.nodeName={}", "x".repeat(1025)))).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "the value of field \"spec.nodeName\" is 1025 bytes long, and a field selector compares at most 1024"
+    );
+    assert!(query_clause(&query("pods", "", &format!("spec.nodeName={}", "x".repeat(1024)))).is_ok());
+}
+
+#[test]
+fn what_opensearch_would_refuse_for_its_size_is_refused_here() {
+    let many: Vec<String> = (0..1100).map(|number| format!("l{number}")).collect();
+    let refused = query_clause(&query("pods", &many.join(","), "")).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "the query asks for 1102 requirements, and at most 1024 are possible; ask in several queries"
+    );
+    let paging = Paging { look_ahead: true, ..Paging::default() };
+    let largest = Query { limit: MAX_LIMIT, ..query("pods", "", "") };
+    assert_eq!(request_body(&largest, &paging).unwrap()["size"], 10_000);
+    let larger = Query { limit: MAX_LIMIT + 1, ..largest };
+    let refused = request_body(&larger, &paging).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "the query asks for 10000 objects in one page, and at most 9999 are possible; ask in several queries"
+    );
+}
