@@ -127,7 +127,7 @@ fn paths_find_what_kubectl_finds() {
         ".",
         ".a.list[2:1]",
         ".a.list[-4:]",
-        r#".a.list[?(@.w[0])].n"#,
+        r".a.list[?(@.w[0])].n",
         r#".a.list[?(@.n=="x)]")]"#,
         ".a.list[?()].v",
         "...v",
