@@ -1,7 +1,7 @@
 //! One who watches: reads lines, and notes when each of them came.
 
-use std::sync::{Arc, LazyLock};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, ensure};
@@ -9,9 +9,9 @@ use bytes::Bytes;
 use http_body_util::{BodyExt, Empty};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use memchr::memmem::Finder;
+use rustls::pki_types::CertificateDer;
 use rustls::pki_types::ServerName;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::CertificateDer;
 use rustls::{ClientConfig, RootCertStore};
 use tokio::net::TcpStream;
 use tokio::task::AbortHandle;
@@ -97,7 +97,8 @@ impl Secured {
     pub async fn watch(&self, path: &str, count: Arc<AtomicU64>) -> Result<Watching> {
         let stream = TcpStream::connect(&self.address).await.context("connecting")?;
         stream.set_nodelay(true)?;
-        let stream = self.connector.connect(ServerName::try_from("localhost")?, stream).await.context("making a TLS connection")?;
+        let stream =
+            self.connector.connect(ServerName::try_from("localhost")?, stream).await.context("making a TLS connection")?;
         let handshake = hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream));
         let (mut sender, connection) = handshake.await.context("beginning HTTP/2")?;
         let connection = tokio::spawn(connection).abort_handle();
