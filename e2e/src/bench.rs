@@ -25,6 +25,9 @@ mod run;
 mod scrape;
 mod simulated;
 mod takeover;
+mod times;
+mod watcher;
+mod watchers;
 
 use std::fs;
 use std::time::Duration;
@@ -82,6 +85,8 @@ enum Part {
     Fleet,
     /// Selectors over ten clusters beside the bare search and beside lists of the members; all objects, page by page.
     Queries,
+    /// How soon a thousand watchers over TLS have what concerns them, and what their connections take of memory.
+    Watchers,
     /// How soon the clusters of a replica that dies are read by the others.
     Takeover,
 }
@@ -106,6 +111,8 @@ struct Sizes {
     outage: Duration,
     /// How often a question is asked.
     questions: usize,
+    /// Those who watch at a time.
+    watchers: usize,
     /// Members of a fleet, of which a fifth is broken for a while.
     members: usize,
     /// Until what was used for a moment is given back, and what should not happen would have happened.
@@ -123,6 +130,7 @@ impl Sizes {
         latency: Duration::from_secs(30),
         outage: Duration::from_mins(1),
         questions: 400,
+        watchers: 1_000,
         members: 100,
         quiet: Duration::from_secs(15),
     };
@@ -136,6 +144,7 @@ impl Sizes {
         latency: Duration::from_secs(5),
         outage: Duration::from_secs(10),
         questions: 40,
+        watchers: 50,
         members: 20,
         quiet: Duration::from_secs(3),
     };
@@ -209,6 +218,9 @@ async fn measure(fleet: &Fleet, arguments: &BenchArgs, figures: &mut Figures) ->
         for objects in [sizes.pods, sizes.objects] {
             queries::measure(fleet, objects, &sizes, figures).await?;
         }
+    }
+    if arguments.wants(Part::Watchers) {
+        watchers::measure(fleet, &sizes, figures).await?;
     }
     if arguments.wants(Part::Takeover) {
         takeover::measure(fleet, figures).await?;

@@ -209,7 +209,8 @@ impl Watching {
     async fn initial_lines(&mut self, initial: &mut Initial) -> Result<Vec<u8>, ApiError> {
         let mut lines = Vec::new();
         for hit in initial.hits.by_ref() {
-            lines.extend(self.event_line(EventKind::Added, hit, initial.version)?);
+            let object = RawValue::from_string(with_fleet_version(&hit.object, initial.version)).map_err(unreadable)?;
+            lines.extend(self.event_line(EventKind::Added, &Hit { object, ..hit })?);
         }
         match initial.next.take() {
             Some(cursor) => {
@@ -232,22 +233,20 @@ impl Watching {
         self.layout.set_now(Timestamp::now());
         let mut lines = Vec::new();
         for event in events {
-            let version = self.watch.version_of(event);
-            lines.extend(self.event_line(event.kind, event.object.clone(), version)?);
+            lines.extend(self.event_line(event.kind, event.object.told().map_err(unreadable)?)?);
         }
         Ok(lines)
     }
 
-    fn event_line(&mut self, kind: EventKind, hit: Hit, version: FleetVersion) -> Result<Vec<u8>, ApiError> {
+    /// The line of an event. The object has the version of the fleet already.
+    fn event_line(&mut self, kind: EventKind, hit: &Hit) -> Result<Vec<u8>, ApiError> {
         let name = match kind {
             EventKind::Added => "ADDED",
             EventKind::Modified => "MODIFIED",
             EventKind::Deleted => "DELETED",
         };
-        let unreadable = |error: serde_json::Error| ApiError::Internal(format!("an object is malformed: {error}"));
-        let object = RawValue::from_string(with_fleet_version(&hit.object, version)).map_err(unreadable)?;
         let with_columns = !std::mem::replace(&mut self.has_columns, true);
-        let shown = self.layout.object(&Hit { object, ..hit }, with_columns)?;
+        let shown = self.layout.object(hit, with_columns)?;
         Ok(line(name, shown.trim_ascii_end()))
     }
 
@@ -270,6 +269,10 @@ impl Watching {
         let is_registered = catalog.find(&self.query.resource).is_some();
         if is_registered { Ok(()) } else { Err(ApiError::VersionExpired("the resource is not registered any more".to_owned())) }
     }
+}
+
+fn unreadable(error: serde_json::Error) -> ApiError {
+    ApiError::Internal(format!("an object is malformed: {error}"))
 }
 
 fn ended(error: StoreError) -> ApiError {

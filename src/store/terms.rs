@@ -15,6 +15,9 @@ const LABEL: &str = "label ";
 /// The key under which a document's namespace is found.
 pub(super) const NAMESPACE: &str = "metadata.namespace";
 
+/// The key of an object's name, which is no term.
+pub(super) const NAME: &str = "metadata.name";
+
 /// The key under which an object's owners are found.
 pub(super) const OWNER: &str = "owner uid";
 

@@ -1,5 +1,6 @@
 //! Many members, all served by one simulated process, and the registries of them.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -154,6 +155,29 @@ impl Members {
             request.send().await.and_then(reqwest::Response::error_for_status).context("setting the rate of a member")?;
         }
         Ok(())
+    }
+
+    /// The pods of the first member.
+    pub async fn pods_of_first(&self) -> Result<u64> {
+        let url = self.urls.first().context("no member")?;
+        let totals: Value = http::client(None)?.get(format!("{url}/churn")).send().await?.error_for_status()?.json().await?;
+        totals["pods"].as_u64().context("a member that does not count its pods")
+    }
+
+    /// Where the pods of the first member are watched from now on.
+    pub async fn watch_url(&self) -> Result<String> {
+        let url = format!("{}/api/v1/pods", self.urls.first().context("no member")?);
+        let list: Value = http::client(None)?.get(format!("{url}?limit=1")).send().await?.error_for_status()?.json().await?;
+        let version = list["metadata"]["resourceVersion"].as_str().context("a list without a version")?;
+        Ok(format!("{url}?watch=1&resourceVersion={version}"))
+    }
+
+    /// When each of the last changes of the first member was made since its rate was set, in microseconds since 1970, by its revision.
+    pub async fn moments(&self) -> Result<BTreeMap<u64, u64>> {
+        let url = self.urls.first().context("no member")?;
+        let request = http::client(None)?.get(format!("{url}/churn/moments"));
+        let moments: Vec<(u64, u64)> = request.send().await?.error_for_status()?.json().await?;
+        Ok(moments.into_iter().collect())
     }
 
     /// Deletes the registries with their documents.

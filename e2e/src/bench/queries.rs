@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 use super::figures::{Figures, verdict};
 use super::members::{Extent, Members};
+use super::times::Times;
 use super::{DEADLINE, Sizes};
 use crate::fleet::Fleet;
 use crate::http;
@@ -163,30 +164,11 @@ enum Whom<'a> {
     Members(&'a [String]),
 }
 
-/// How long answers took, in milliseconds, and how many objects they had.
+/// How long answers took, and how many objects they had.
 #[derive(Default)]
-struct Times {
-    milliseconds: Vec<f64>,
+struct Answers {
+    times: Times,
     objects: usize,
-}
-
-impl Times {
-    fn quantile(&self, part: f64) -> f64 {
-        let mut sorted = self.milliseconds.clone();
-        sorted.sort_by(f64::total_cmp);
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a position among some hundred")]
-        let position = (part * (sorted.len() as f64 - 1.0)).round() as usize;
-        sorted.get(position).copied().unwrap_or(f64::NAN)
-    }
-
-    fn set(&self, name: &str, figures: &mut Figures) {
-        figures.set(&format!("{name}_p50_ms"), self.quantile(0.5));
-        figures.set(&format!("{name}_p99_ms"), self.quantile(0.99));
-    }
-
-    fn text(&self) -> String {
-        format!("p50 {:.1} ms, p99 {:.1} ms", self.quantile(0.5), self.quantile(0.99))
-    }
 }
 
 /// Asks all of them by turns, so that what disturbs one disturbs the others.
@@ -206,6 +188,7 @@ async fn answers(asker: &Asker<'_>, members: &Members, sizes: &Sizes, figures: &
     let [far] = by_turns(asker, [Whom::Members(&far_urls)], sizes.questions / 10).await?;
 
     let each = bare.objects as f64 / sizes.questions as f64;
+    let [bare, opensearch, embedded, near, far] = [bare, opensearch, embedded, near, far].map(|answers| answers.times);
     let many = if asker.objects >= MANY { "query_200k" } else { "query" };
     figures.set(&format!("{many}_objects_per_answer"), each);
     figures.set(&format!("{many}_requests_to_members"), to_members as f64);
@@ -233,19 +216,19 @@ async fn answers(asker: &Asker<'_>, members: &Members, sizes: &Sizes, figures: &
     Ok(())
 }
 
-async fn by_turns<const N: usize>(asker: &Asker<'_>, whom: [Whom<'_>; N], questions: usize) -> Result<[Times; N]> {
-    let mut all = std::array::from_fn(|_| Times::default());
+async fn by_turns<const N: usize>(asker: &Asker<'_>, whom: [Whom<'_>; N], questions: usize) -> Result<[Answers; N]> {
+    let mut all = std::array::from_fn(|_| Answers::default());
     for number in 0..questions + WARM_UP {
-        for (who, times) in whom.iter().zip(&mut all) {
+        for (who, answers) in whom.iter().zip(&mut all) {
             let started = Instant::now();
             let bodies = asker.ask(*who, number).await?;
             let elapsed = started.elapsed();
             if number < WARM_UP {
                 continue;
             }
-            times.milliseconds.push(elapsed.as_secs_f64() * 1000.0);
+            answers.times.push(elapsed.as_secs_f64() * 1000.0);
             for body in bodies {
-                times.objects += objects_of(&body)?;
+                answers.objects += objects_of(&body)?;
             }
         }
     }

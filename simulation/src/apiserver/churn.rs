@@ -1,8 +1,9 @@
 //! Load for benchmarks: many generated pods, and writes to them at a rate.
 
 use std::{
+    collections::VecDeque,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use rand::{RngExt, SeedableRng, rngs::StdRng};
@@ -28,6 +29,8 @@ const DELETIONS: u32 = 20;
 /// How many revisions are kept at least, and how many are forgotten at a time: more than the watch cache holds, less than memory notices.
 const KEPT_REVISIONS: u64 = 150_000;
 const FORGOTTEN_AT_ONCE: u64 = 10_000;
+/// Of how many of the last writes the moments are remembered.
+const MOMENTS: usize = 100_000;
 
 /// The pods of a server, and the writes to them. A clone is the same.
 #[derive(Clone, Debug)]
@@ -44,8 +47,13 @@ struct Progress {
     /// Since when the rate is what it is, and how many writes it has made since.
     since: Instant,
     done: u64,
+    /// When the last writes at this rate were made.
+    moments: VecDeque<Moment>,
     totals: Totals,
 }
+
+/// The revision of a write, and when it was made: microseconds since 1970, for clocks of other processes.
+pub type Moment = (u64, u64);
 
 /// What was written since the server was filled.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -89,7 +97,8 @@ impl Churn {
         state.etcd.compact(revision);
         drop(state);
         let random = StdRng::seed_from_u64(seed.into());
-        let progress = Progress { pods, seed, random, since: Instant::now(), done: 0, totals: Totals::default() };
+        let since = Instant::now();
+        let progress = Progress { pods, seed, random, since, done: 0, moments: VecDeque::new(), totals: Totals::default() };
         Ok(Self { server: server.clone(), progress: Arc::new(Mutex::new(progress)) })
     }
 
@@ -100,7 +109,13 @@ impl Churn {
         progress.totals.rate = rate;
         progress.since = Instant::now();
         progress.done = 0;
+        progress.moments.clear();
         until_now
+    }
+
+    /// When the last writes since the rate was set were made, in their order.
+    pub fn moments(&self) -> Vec<Moment> {
+        self.progress().moments.iter().copied().collect()
     }
 
     /// What was written until now.
@@ -169,10 +184,15 @@ impl Progress {
             Some(_) if self.random.random_ratio(1, DELETIONS) => (&mut totals.deleted, None),
             Some(pod) => (&mut totals.updated, Some(pod.changed().object())),
         };
-        state.write(&resource, key, object)?;
+        let revision = state.write(&resource, key, object)?;
         *counter += 1;
         totals.writes += 1;
         self.done += 1;
+        if self.moments.len() == MOMENTS {
+            self.moments.pop_front();
+        }
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        self.moments.push_back((revision, u64::try_from(now.as_micros()).unwrap_or(u64::MAX)));
         Ok(())
     }
 }
@@ -195,6 +215,8 @@ mod tests {
         assert!((2_990..=3_000).contains(&totals.writes), "{totals:?}");
         assert_eq!(totals.writes, totals.created + totals.updated + totals.deleted);
         assert_eq!(totals.revision - started.revision, totals.writes);
+        let moments = churn.moments();
+        assert_eq!((moments.len() as u64, moments.last().map(|(revision, _)| *revision)), (totals.writes, Some(totals.revision)));
         assert_eq!(totals.pods, server.objects("pods", None).unwrap().len());
         assert!(totals.pods > 80 && totals.created > 50, "{totals:?}");
     }

@@ -1,7 +1,7 @@
 //! The same server over HTTP/1.1, for processes of their own.
 //!
 //! Besides the API there is `/churn`: `GET` tells what was written, `POST ?rate=<n>` sets the writes per second (0 stops) and tells what was
-//! written until then.
+//! written until then. `GET /churn/moments` tells the revisions of the writes since, and when each of them was made.
 
 use std::io;
 
@@ -10,6 +10,7 @@ use http::{Method, Request, Response};
 use http_body_util::{BodyExt, combinators::UnsyncBoxBody};
 use hyper::{body::Incoming, server::conn::http1};
 use hyper_util::{rt::TokioIo, service::TowerToHyperService};
+use serde::Serialize;
 use tokio::net::{TcpListener, TcpStream};
 use tower::{ServiceBuilder, service_fn};
 use tower_http::{CompressionLevel, compression::CompressionLayer};
@@ -56,10 +57,10 @@ async fn respond(server: &Server, churn: &Churn, request: Request<Incoming>) -> 
     let (head, body) = request.into_parts();
     let body = body.collect().await.map_err(io::Error::other)?;
     let request = Request::from_parts(head, body.to_bytes());
-    let response = if request.uri().path() == "/churn" {
-        control(churn, &request).unwrap_or_else(|status| status.response())
-    } else {
-        server.respond(request).await.map_err(io::Error::other)?
+    let response = match request.uri().path() {
+        "/churn" => control(churn, &request).unwrap_or_else(|status| status.response()),
+        "/churn/moments" => told(&churn.moments()).unwrap_or_else(|status| status.response()),
+        _ => server.respond(request).await.map_err(io::Error::other)?,
     };
     Ok(response.map(|body| body.map_err(io::Error::other).boxed_unsync()))
 }
@@ -71,8 +72,12 @@ fn control(churn: &Churn, request: &Request<Bytes>) -> Result<Response<Body>, St
     } else {
         churn.totals()
     };
-    let totals = serde_json::to_vec(&totals).map_err(|error| Status::bad_request(error.to_string()))?;
-    Ok(body::json(200, totals.into()))
+    told(&totals)
+}
+
+fn told(answer: &impl Serialize) -> Result<Response<Body>, Status> {
+    let answer = serde_json::to_vec(answer).map_err(|error| Status::bad_request(error.to_string()))?;
+    Ok(body::json(200, answer.into()))
 }
 
 #[cfg(test)]
@@ -135,6 +140,7 @@ mod tests {
         let told = exchange(&[], "POST /churn?rate=7").await;
         assert!(told.starts_with("HTTP/1.1 200") && told.contains(r#""pods":100"#), "{told}");
         assert!(exchange(&[], "POST /churn?rate=many").await.starts_with("HTTP/1.1 400"));
+        assert!(exchange(&[], "GET /churn/moments").await.ends_with("[]"));
     }
 
     #[tokio::test]

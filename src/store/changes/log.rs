@@ -15,7 +15,7 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-use super::{Change, Flights, Sequence, Tail, TooOld, Watch, WatchError};
+use super::{Change, Flights, Sequence, Tail, TooOld, Watch, WatchError, recent::Recent};
 use crate::{
     model::FleetVersion,
     query::{Query, ResourceName},
@@ -113,6 +113,7 @@ pub struct Log {
     sequence: Sequence,
     bounds: Bounds,
     held: Mutex<Held>,
+    recent: Recent,
     under_way: Flights,
     /// Number of the last change.
     newest: watch::Sender<u64>,
@@ -135,6 +136,7 @@ impl Log {
             sequence,
             bounds,
             held,
+            recent: Recent::default(),
             under_way: Flights::default(),
             newest: watch::Sender::new(start),
             visible: watch::Sender::new(start),
@@ -383,6 +385,11 @@ impl Log {
         if let Some(follower) = held.followers.remove(&follower) {
             held.asked.insert(follower.resource, Instant::now());
         }
+    }
+
+    /// What those who follow have in common.
+    pub(super) fn recent(&self) -> &Recent {
+        &self.recent
     }
 
     /// The batch with the next change after a number; nothing if that has not come yet.

@@ -3,22 +3,25 @@
 
 mod flights;
 mod log;
+mod recent;
 mod retold;
 #[cfg(test)]
 mod retold_tests;
 mod sequence;
+mod shown;
 mod tail;
 mod watch;
 
 use std::sync::Arc;
 
 use super::document::Document;
-use crate::query::{Hit, QueryError};
+use crate::query::QueryError;
 
 pub(in crate::store) use flights::{Flight, Flights};
 pub use log::{Bounds, Log};
 pub use retold::{Reader, Retold, Unreadable, write_end, write_position};
 pub use sequence::Sequence;
+pub use shown::Shown;
 pub use tail::{Tail, Told};
 pub use watch::Watch;
 
@@ -60,7 +63,7 @@ pub struct Event {
     /// What happened.
     pub kind: EventKind,
     /// The object.
-    pub object: Hit,
+    pub object: Arc<Shown>,
 }
 
 /// A change of one object.

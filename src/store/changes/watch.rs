@@ -11,7 +11,7 @@ use std::{
 use tokio::sync::watch;
 
 use super::{
-    Change, Event, EventKind, Log, WatchError,
+    Change, Event, EventKind, Log, Shown, WatchError,
     log::{Batch, FollowerKind},
 };
 use crate::{
@@ -37,6 +37,8 @@ pub struct Watch {
     resource: ResourceName,
     clusters: Vec<ClusterName>,
     filter: Filter,
+    /// By what changes are found that it may select.
+    handles: Vec<u64>,
 }
 
 impl Drop for Watch {
@@ -51,8 +53,10 @@ impl Watch {
         let newest = log.subscribe();
         let (number, position) = log.follow(&query.resource, Some(after), FollowerKind::Watch)?;
         let (resource, clusters) = (query.resource.clone(), query.clusters.clone());
+        let handles = log.recent().handles(&resource, &filter);
+        let start = VecDeque::new();
         let mut watch =
-            Self { log, newest, number, position, after, start: VecDeque::new(), start_end: after, resource, clusters, filter };
+            Self { log, newest, number, position, after, start, start_end: after, resource, clusters, filter, handles };
         if watch.log.answers_lag() {
             watch.collect_start();
         }
@@ -94,11 +98,6 @@ impl Watch {
         self.log.sequence().version(self.after)
     }
 
-    /// The version of the fleet after a change.
-    pub fn version_of(&self, event: &Event) -> FleetVersion {
-        self.log.sequence().version(event.sequence)
-    }
-
     /// The next events; waits for them. May be dropped and called again without loss.
     pub async fn next(&mut self) -> Result<Vec<Event>, StoreError> {
         loop {
@@ -115,7 +114,8 @@ impl Watch {
         let mut events = Vec::new();
         for (sequence, kind, document) in self.start.drain(..LOOK.min(self.start.len())) {
             self.after = sequence;
-            events.push(Event { sequence, kind, object: document.hit(&mut unpacker)? });
+            let object = Shown::new(document.hit(&mut unpacker)?, self.log.sequence().version(sequence));
+            events.push(Event { sequence, kind, object: Arc::new(object) });
         }
         if self.start.is_empty() {
             self.after = self.start_end;
@@ -132,18 +132,33 @@ impl Watch {
             drop(self.newest.changed().await);
             return Ok(Vec::new());
         };
-        let mut unpacker = Unpacker::new();
+        let (positions, looked_at) = self.next_positions(&batch);
         let mut events = Vec::new();
-        let mut looked_at = self.after;
-        for (sequence, change) in numbered(&batch, self.after).take(LOOK) {
-            looked_at = sequence;
-            events.extend(self.event(sequence, change, &mut unpacker)?);
+        for position in positions {
+            events.extend(self.event(&batch, position)?);
         }
         self.after = looked_at;
         Ok(events)
     }
 
-    fn event(&self, sequence: u64, change: &Change, unpacker: &mut Unpacker) -> Result<Option<Event>, StoreError> {
+    /// The positions of changes that are to be looked at now, and the number up to which no others have to be.
+    fn next_positions(&self, batch: &Batch) -> (Vec<usize>, u64) {
+        let skipped = skipped(batch, self.after);
+        let found = self.log.recent().positions(batch, &self.handles);
+        let mut positions: Vec<usize> = match found {
+            Some(found) => found.into_iter().map(|position| position as usize).filter(|position| *position >= skipped).collect(),
+            None => (skipped..batch.changes.len()).take(LOOK + 1).collect(),
+        };
+        let mut looked_at = batch.last();
+        if positions.len() > LOOK {
+            positions.truncate(LOOK);
+            looked_at = batch.first + positions.last().map_or(0, |last| *last as u64);
+        }
+        (positions, looked_at)
+    }
+
+    fn event(&self, batch: &Batch, position: usize) -> Result<Option<Event>, StoreError> {
+        let Some(change) = batch.changes.get(position) else { return Ok(None) };
         let before = change.before.as_ref().filter(|document| self.selects(document));
         let after = change.after.as_ref().filter(|document| self.selects(document));
         let (kind, document) = match (before, after) {
@@ -152,7 +167,10 @@ impl Watch {
             (Some(_), Some(new)) => (EventKind::Modified, new),
             (Some(old), None) => (EventKind::Deleted, old),
         };
-        Ok(Some(Event { sequence, kind, object: document.hit(unpacker)? }))
+        let sequence = batch.first + position as u64;
+        let unpack = || Ok(Shown::new(document.hit(&mut Unpacker::new())?, self.log.sequence().version(sequence)));
+        let object = self.log.recent().shown(sequence, kind == EventKind::Deleted, unpack)?;
+        Ok(Some(Event { sequence, kind, object }))
     }
 
     fn may_select(&self, document: &Document) -> bool {
@@ -189,8 +207,12 @@ impl Summary {
     }
 }
 
+/// How many changes of a batch are not after a number.
+fn skipped(batch: &Batch, after: u64) -> usize {
+    usize::try_from((after + 1).saturating_sub(batch.first)).unwrap_or(usize::MAX)
+}
+
 /// The changes of a batch after a number.
 pub(super) fn numbered(batch: &Batch, after: u64) -> impl Iterator<Item = (u64, &Change)> {
-    let skipped = usize::try_from((after + 1).saturating_sub(batch.first)).unwrap_or(usize::MAX);
-    (batch.first..).zip(&batch.changes).skip(skipped)
+    (batch.first..).zip(&batch.changes).skip(skipped(batch, after))
 }

@@ -160,6 +160,45 @@ async fn the_log_knows_the_labels_of_what_is_gone_when_others_are_in_use() {
 }
 
 #[tokio::test]
+async fn watches_find_what_concerns_them_by_whatever_they_ask_for_and_share_it() {
+    let memory = Memory::new();
+    let generation = live(&memory, "a").await;
+    let begin = memory.sequence().newest();
+    let app = |number: usize| Some(if number.is_multiple_of(3) { "web" } else { "api" });
+    let writes: Vec<Write> = (0..60).map(|number| write(&generation, number, 5, app(number))).collect();
+    memory.write(&writes).await.unwrap();
+    memory.write(&[write(&generation, 3, 6, Some("api")), write(&generation, 4, 6, None)]).await.unwrap();
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    let asked = [
+        (query("app=web"), 20 + 1),
+        (query("app in (web,api)"), 60 + 2),
+        (query("app notin (web,x)"), 40 + 2),
+        (query("app,app!=api"), 20 + 1),
+        (query("app=web,app=api"), 0),
+        (Query { names: names(&["pod-0003", "pod-0005", "pod-0099"]), ..query("") }, 2 + 1),
+        (Query { names: names(&["pod-0004"]), ..query("app=api") }, 1 + 1),
+        (Query { namespaces: vec!["db".parse().unwrap()], ..query("") }, 0),
+        (Query { resource: ResourceName::new("", "nodes"), ..query("") }, 0),
+    ];
+    for (query, expected) in asked {
+        let watches = [memory.watch(&query, begin).unwrap(), memory.watch(&query, begin).unwrap()];
+        let mut told = [Vec::new(), Vec::new()];
+        for (mut watch, events) in watches.into_iter().zip(&mut told) {
+            while let Ok(some) = tokio::time::timeout(Duration::from_millis(20), watch.next()).await {
+                events.extend(some.unwrap());
+            }
+            assert_eq!(watch.sequence(), memory.sequence().newest(), "{query:?}");
+        }
+        assert_eq!(told.each_ref().map(Vec::len), [expected; 2], "{query:?}");
+        assert!(told[0].iter().zip(&told[1]).all(|(left, right)| Arc::ptr_eq(&left.object, &right.object)), "{query:?}");
+        for event in told.iter().flatten() {
+            let version = memory.sequence().version(event.sequence).to_string();
+            assert!(event.object.told().unwrap().object.get().contains(&version), "{query:?}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn clusters_that_come_and_go_are_events_like_any_others() {
     let memory = Memory::new();
     let mut watch = memory.watch(&query("app=web"), 1).unwrap();

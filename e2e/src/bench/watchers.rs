@@ -1,0 +1,259 @@
+//! Many who watch over TLS, each a small part of what changes: how soon they have it, and what their connections take of memory.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use futures::{StreamExt, TryStreamExt, stream};
+use serde_json::Value;
+
+use super::figures::{Figures, verdict};
+use super::members::{Extent, Members};
+use super::times::Times;
+use super::watcher::{Secured, Seen, Watching, watch_plainly};
+use super::{DEADLINE, Sizes};
+use crate::fleet::Fleet;
+use crate::fleet::certificates::Authority;
+use crate::http;
+use crate::operator::{Operator, OperatorOptions};
+use crate::poll::eventually;
+
+const NAME: &str = "watchers";
+const PODS: &str = "/apis/search.fleetdex.io/v1alpha1/proxying/karmada/proxy/api/v1/pods";
+/// Changes per second.
+const RATE: u32 = 500;
+/// The nodes of the simulated pods: who watches one of them has the fiftieth part of all changes.
+const NODES: usize = 50;
+/// Changes per second that fill the log of changes, whose memory is not that of connections.
+const FILLING_RATE: u32 = 2_000;
+/// Connections that are made at a time.
+const HANDSHAKES: usize = 16;
+/// Without a line for so long everything has come.
+const QUIET: Duration = Duration::from_secs(2);
+/// What the latest percent may take from the change to the watcher, in milliseconds.
+const LATE_MILLISECONDS: f64 = 200.0;
+/// What a connection may take of memory.
+const CONNECTION_BYTES: f64 = 60e3;
+
+/// A store that is watched.
+#[derive(Clone, Copy, Debug)]
+enum Kept {
+    OpenSearch,
+    Embedded,
+}
+
+impl Kept {
+    fn figure(self) -> &'static str {
+        match self {
+            Self::OpenSearch => "watchers_opensearch",
+            Self::Embedded => "watchers_memory",
+        }
+    }
+
+    fn subject(self, watchers: usize) -> String {
+        match self {
+            Self::OpenSearch => format!("{watchers} watchers over TLS"),
+            Self::Embedded => "  the same of the embedded store".to_owned(),
+        }
+    }
+}
+
+/// Measures it with a simulated API server, for both stores.
+pub async fn measure(fleet: &Fleet, sizes: &Sizes, figures: &mut Figures) -> Result<()> {
+    println!("{} watchers over TLS, {RATE} changes/s …", sizes.watchers);
+    let members = Members::start(fleet, Extent { name: NAME, members: 1, kinds: 0, pods: sizes.pods }).await?;
+    members.register(&members.urls, 0).await?;
+    for kept in [Kept::OpenSearch, Kept::Embedded] {
+        match kept {
+            Kept::OpenSearch => members.apply_registry(1).await?,
+            Kept::Embedded => members.apply_embedded_registry().await?,
+        }
+        let watched = Watched::start(fleet, &members).await?;
+        let outcome = watched.measure(sizes).await?;
+        report(kept, &outcome, sizes, figures);
+        members.remove_registries().await?;
+        watched.operator.terminate(Duration::from_secs(30)).await?;
+    }
+    members.forget().await
+}
+
+/// What it came to.
+struct Outcome {
+    watched: Times,
+    bare: Times,
+    connection_bytes: f64,
+    /// Processor seconds of the operator per second.
+    cores: f64,
+    /// Events that each of them had per second.
+    events_per_s: f64,
+}
+
+/// An operator that serves over TLS, and its member.
+struct Watched<'m> {
+    operator: Operator,
+    members: &'m Members,
+    secured: Secured,
+}
+
+impl<'m> Watched<'m> {
+    /// Starts an operator in a process of its own, and waits until it has everything.
+    async fn start(fleet: &Fleet, members: &'m Members) -> Result<Self> {
+        let authority = Authority::new("watchers-ca")?;
+        let (certificate, key) = authority.server("fleetdex")?.write(fleet.dir(), NAME)?;
+        let operator = Operator::start(OperatorOptions {
+            kubeconfig: fleet.control_plane().kubeconfig(),
+            dir: fleet.dir().to_owned(),
+            arguments: vec![
+                format!("--tls-cert-file={}", certificate.display()),
+                format!("--tls-private-key-file={}", key.display()),
+            ],
+            ..OperatorOptions::default()
+        })?;
+        members.until_watching(&operator, 1).await?;
+        let token = fleet.control_plane().token().to_owned();
+        let secured = Secured::new(operator.api_address(), token, authority.pem())?;
+        let watched = Self { operator, members, secured };
+        eventually("all pods are found", DEADLINE, || async {
+            let metadata = watched.metadata().await?;
+            let found = metadata["remainingItemCount"].as_u64().unwrap_or(0) + 1;
+            let pods = members.pods_of_first().await?;
+            ensure!(found == pods, "{found} of {pods}");
+            Ok(())
+        })
+        .await?;
+        Ok(watched)
+    }
+
+    /// The metadata of a list of one pod.
+    async fn metadata(&self) -> Result<Value> {
+        let url = format!("http://{}{PODS}?limit=1", self.operator.api_address());
+        let answer = http::client(None)?.get(url).bearer_auth(self.operator.token()?).send().await?.error_for_status()?;
+        let list: Value = answer.json().await?;
+        Ok(list["metadata"].clone())
+    }
+
+    async fn measure(&self, sizes: &Sizes) -> Result<Outcome> {
+        let first = self.begin(1, Arc::default()).await?;
+        self.fill_log(sizes).await?;
+        let before = self.operator.usage()?;
+        let count = Arc::<AtomicU64>::default();
+        let watching = self.begin(sizes.watchers, Arc::clone(&count)).await?;
+        let bare = watch_plainly(&self.members.watch_url().await?).await?;
+        self.members.set_rate(1, RATE).await?;
+        tokio::time::sleep(sizes.warm_up).await;
+        // The moments that count begin here.
+        self.members.set_rate(1, RATE).await?;
+        let (started, used) = (Instant::now(), self.operator.usage()?.cpu_seconds);
+        tokio::time::sleep(sizes.latency).await;
+        let moments = self.members.moments().await?;
+        let seconds = started.elapsed().as_secs_f64();
+        let cores = (self.operator.usage()?.cpu_seconds - used) / seconds;
+        self.members.set_rate(1, 0).await?;
+        until_quiet(&count).await;
+        let after = self.operator.usage()?;
+
+        let seen = stopped(watching).await?;
+        stopped(first).await?;
+        check_alike(&seen)?;
+        let watched = delays(seen.iter().flatten(), &moments);
+        let taken = after.memory_bytes.saturating_sub(before.memory_bytes) as f64;
+        Ok(Outcome {
+            events_per_s: watched.len() as f64 / seconds / sizes.watchers as f64,
+            watched,
+            bare: delays(&bare.stop().await?, &moments),
+            connection_bytes: taken / sizes.watchers as f64,
+            cores,
+        })
+    }
+
+    /// Lets so much change that the log of changes is as large as it gets.
+    async fn fill_log(&self, sizes: &Sizes) -> Result<()> {
+        self.members.set_rate(1, FILLING_RATE).await?;
+        tokio::time::sleep(4 * sizes.warm_up).await;
+        self.members.set_rate(1, 0).await?;
+        eventually("all changes are written", DEADLINE, || async {
+            let pending = self.operator.count_of("fleetdex_pending_documents", "").await?;
+            ensure!(pending == 0.0, "{pending} changes are pending");
+            Ok(())
+        })
+        .await?;
+        tokio::time::sleep(sizes.warm_up).await;
+        Ok(())
+    }
+
+    /// So many watches from now on, each of the pods of one node.
+    async fn begin(&self, watchers: usize, count: Arc<AtomicU64>) -> Result<Vec<Watching>> {
+        let metadata = self.metadata().await?;
+        let version = metadata["resourceVersion"].as_str().context("a list without a version")?;
+        let path = |node| format!("{PODS}?watch=1&resourceVersion={version}&fieldSelector=spec.nodeName%3Dnode-{node}");
+        let begun = (0..watchers).map(|number| {
+            let (secured, path, count) = (self.secured.clone(), path(number % NODES), Arc::clone(&count));
+            async move { secured.watch(&path, count).await }
+        });
+        stream::iter(begun).buffered(HANDSHAKES).try_collect().await
+    }
+}
+
+async fn until_quiet(count: &AtomicU64) {
+    let mut last = None;
+    while last != Some(count.load(Ordering::Relaxed)) {
+        last = Some(count.load(Ordering::Relaxed));
+        tokio::time::sleep(QUIET).await;
+    }
+}
+
+async fn stopped(watching: Vec<Watching>) -> Result<Vec<Vec<Seen>>> {
+    let mut seen = Vec::with_capacity(watching.len());
+    for watching in watching {
+        seen.push(watching.stop().await?);
+    }
+    Ok(seen)
+}
+
+/// Delays say nothing if some have missed what others have had.
+fn check_alike(seen: &[Vec<Seen>]) -> Result<()> {
+    for (number, one) in seen.iter().enumerate() {
+        let of_node = &seen[number % NODES];
+        let is_alike = one.iter().map(|(version, _)| version).eq(of_node.iter().map(|(version, _)| version));
+        ensure!(is_alike, "watchers of one node have seen {} and {} events", one.len(), of_node.len());
+    }
+    Ok(())
+}
+
+/// From each of these changes to those who have seen it.
+fn delays<'s>(seen: impl IntoIterator<Item = &'s Seen>, moments: &BTreeMap<u64, u64>) -> Times {
+    let delay = |(version, at): &Seen| Some(at.saturating_sub(*moments.get(version)?) as f64 / 1000.0);
+    seen.into_iter().filter_map(delay).collect()
+}
+
+fn report(kept: Kept, outcome: &Outcome, sizes: &Sizes, figures: &mut Figures) {
+    let figure = kept.figure();
+    let (late, bytes) = (outcome.watched.quantile(0.99), outcome.connection_bytes);
+    outcome.watched.set(figure, figures);
+    outcome.bare.set(&format!("{figure}_bare"), figures);
+    figures.set(&format!("{figure}_events_per_s"), outcome.events_per_s);
+    figures.set(&format!("{figure}_cores"), outcome.cores);
+    figures.set(&format!("{figure}_connection_bytes"), bytes);
+    let text = format!(
+        "{}; bare watch {}; at most {LATE_MILLISECONDS:.0} ms: {}",
+        outcome.watched.text(),
+        outcome.bare.text(),
+        verdict(late <= LATE_MILLISECONDS)
+    );
+    tell(figures, &kept.subject(sizes.watchers), text);
+    let (each, cores) = (outcome.events_per_s, outcome.cores);
+    let text = format!(
+        "{:.0} kB; at most {:.0} kB: {}; {each:.1} events/s each, {cores:.2} cores",
+        bytes / 1e3,
+        CONNECTION_BYTES / 1e3,
+        verdict(bytes <= CONNECTION_BYTES)
+    );
+    tell(figures, "  memory for each connection", text);
+}
+
+fn tell(figures: &mut Figures, subject: &str, text: String) {
+    println!("  {subject}: {text}");
+    figures.line(subject, text);
+}
