@@ -310,7 +310,11 @@ pub(crate) fn catalog(plan: &Plan, fleet: &Fleet, members: &BTreeMap<ClusterName
         let Some(served) = served else { continue };
         for route in &unit_plan.routes {
             let fields = fields.get(&route.store).map_or(&[][..], Vec::as_slice);
-            catalog.add(Entry { served, cluster: &unit.cluster, store: &route.store, fields, any_path: false });
+            let any_path = plan.stores.get(&route.store).is_some_and(|store| {
+                // What queries are answered from has been made for another shape of documents, perhaps.
+                store.is_embedded() || store.projection.is_full() && !fleet.is_rebuilding(&route.store, &unit.cluster)
+            });
+            catalog.add(Entry { served, cluster: &unit.cluster, store: &route.store, fields, any_path });
         }
     }
     for (name, version, columns) in members.values().flat_map(|member| member.columns.iter()) {

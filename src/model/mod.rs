@@ -5,10 +5,12 @@
 mod document;
 mod fallback;
 mod fields;
+mod flat;
 mod fleet_object;
 mod fleet_version;
 mod index_name;
 mod json;
+mod leaves;
 mod names;
 pub mod number;
 mod object;
@@ -28,6 +30,7 @@ pub use fleet_object::{OWN_VERSION_ANNOTATION, with_fleet_version, with_own_vers
 pub use fleet_version::{FleetVersion, InvalidFleetVersion, Run};
 pub use index_name::{IndexName, IndexPrefix, InvalidPrefix};
 pub(crate) use json::Text as JsonText;
+pub(crate) use leaves::Leaves;
 pub use names::{ClusterName, InvalidName, Namespace, StoreName};
 pub use object::{Object, ObjectError};
 pub use order::{sort_field, sort_value, sorted_value};

@@ -552,6 +552,22 @@ impl Fleet {
         self.sweeps.get(store).is_some_and(|sweep| sweep.done_at().is_some())
     }
 
+    /// Whether queries of a cluster are answered from an older generation than the one that its streams write to.
+    pub fn is_rebuilding(&self, store: &StoreName, cluster: &ClusterName) -> bool {
+        let generation = self.stores.get(store).and_then(|running| running.pipeline.open_generation_of(cluster));
+        generation.is_some_and(|generation| generation.replaces && !generation.live)
+    }
+
+    /// All of which that is so.
+    pub fn rebuilding(&self) -> BTreeSet<(StoreName, ClusterName)> {
+        let of_store = |(name, running): (&StoreName, &RunningStore)| {
+            let generations = running.pipeline.generations().into_iter();
+            let rebuilding = generations.filter(|generation| generation.replaces && !generation.live);
+            rebuilding.map(|generation| (name.clone(), generation.cluster)).collect::<Vec<_>>()
+        };
+        self.stores.iter().flat_map(of_store).collect()
+    }
+
     /// Whether queries of a cluster are answered from the generation that its streams write to.
     pub fn is_live(&self, store: &StoreName, cluster: &ClusterName) -> bool {
         let generation = self.stores.get(store).and_then(|running| running.pipeline.open_generation_of(cluster));
