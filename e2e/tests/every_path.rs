@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use anyhow::{Result, ensure};
-use e2e::fleet::{Fleet, OpenSearchKind, Options, OpenSearchServer, unique};
+use e2e::fleet::{Fleet, OpenSearchKind, OpenSearchServer, Options, unique};
 use e2e::http;
 use e2e::oracle::generations;
 use e2e::poll::eventually;
@@ -91,7 +91,9 @@ async fn a_registry_makes_every_path_selectable_and_takes_it_back() {
             ] },
         })
     };
-    for (name, image, memory, argument) in [("a", "web", "2Gi", "short"), ("b", "web", "500Mi", long.as_str()), ("c", "db", "1", "")] {
+    for (name, image, memory, argument) in
+        [("a", "web", "2Gi", "short"), ("b", "web", "500Mi", long.as_str()), ("c", "db", "1", "")]
+    {
         let path = format!("api/v1/namespaces/{namespace}/pods/{name}");
         member.apply(&path, &pod(name, image, memory, argument)).await.unwrap();
     }

@@ -337,11 +337,8 @@ async fn register(hub: &Objects, fleet: &Fleet) -> Result<[String; 2]> {
     let mut full = store.clone();
     full["indexPrefix"] = full_prefix.as_str().into();
     full["indexing"] = "Full".into();
-    let backends = [
-        ("indexed", json!({ "openSearch": store })),
-        ("everything", json!({ "openSearch": full })),
-        ("embedded", Value::Null),
-    ];
+    let backends =
+        [("indexed", json!({ "openSearch": store })), ("everything", json!({ "openSearch": full })), ("embedded", Value::Null)];
     for (name, backend) in backends {
         let mut spec = json!({ "resourceSelectors": selectors });
         if !backend.is_null() {

@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, ensure};
 use fleetdex::bulk::{Verdict, Write};
-use fleetdex::model::{ClusterName, FieldPath, FieldType, Gvk, Object, Projection, Projector, Quantity, Resource, SelectableField};
+use fleetdex::model::{
+    ClusterName, FieldPath, FieldType, Gvk, Object, Projection, Projector, Quantity, Resource, SelectableField,
+};
 use fleetdex::query::{Hit, Query, ResourceName, Selectable};
 use fleetdex::selector::{Comparison, FieldRequirement, FieldSelector, FieldTest};
 use fleetdex::store::Store;
@@ -35,7 +37,8 @@ pub struct Report {
 /// Fills the store, which indexes everything, and an embedded one, and asks both. `deepest`: how deep an object is nested.
 pub async fn ask(full: &dyn Store, seed: u64, selectors: usize, deepest: usize) -> Result<Report> {
     let mut random = StdRng::seed_from_u64(seed);
-    let mut objects: BTreeMap<String, Value> = odd_ones(deepest).into_iter().enumerate().map(|(at, odd)| named(at, odd)).collect();
+    let mut objects: BTreeMap<String, Value> =
+        odd_ones(deepest).into_iter().enumerate().map(|(at, odd)| named(at, odd)).collect();
     for number in objects.len()..OBJECTS {
         let made = json!({
             "spec": value(&mut random, 0), "status": value(&mut random, 1), "data": value(&mut random, 2),
@@ -156,10 +159,8 @@ async fn fill(store: &dyn Store, objects: &BTreeMap<String, Value>, projection: 
 /// The objects that a store finds.
 async fn names(store: &dyn Store, selector: &FieldSelector) -> Result<BTreeSet<String>> {
     let selectable = Selectable::of(&resource().gvk, &fields()).and_any_path();
-    let query = Query {
-        fields: selector.clone(),
-        ..Query::all_of(ResourceName::new("example.com", "widgets"), selectable, LIMIT)
-    };
+    let query =
+        Query { fields: selector.clone(), ..Query::all_of(ResourceName::new("example.com", "widgets"), selectable, LIMIT) };
     let page = store.search(&query, None).await?;
     page.items.iter().map(name).collect()
 }
@@ -239,9 +240,7 @@ fn reads(object: &Value, asked: &FieldRequirement) -> bool {
     collect(object, &segments, &mut values);
     values.retain(|value| !value.is_empty());
     match &asked.test {
-        FieldTest::In(allowed) => {
-            values.iter().any(|value| allowed.contains(value)) || values.is_empty() && allowed.contains("")
-        }
+        FieldTest::In(allowed) => values.iter().any(|value| allowed.contains(value)) || values.is_empty() && allowed.contains(""),
         FieldTest::NotIn(refused) => {
             !values.iter().any(|value| refused.contains(value)) && !(values.is_empty() && refused.contains(""))
         }

@@ -19,6 +19,9 @@ use super::{
 const MAX_ID_BYTES: usize = 512;
 /// Longer values of selectable fields are cut; a query for a longer one is refused.
 pub const MAX_FIELD_VALUE_BYTES: usize = 1024;
+/// The terms of one object's leaves, with their paths. The largest objects, definitions of custom resources with a megabyte of schema, have a few
+/// megabytes; one that somebody has made to have more would take hundreds.
+const MAX_LEAF_TERMS_BYTES: usize = 16 << 20;
 /// Room for everything but `spec`, `status` and the like; more is made where it does not do.
 const METADATA_BYTES: usize = 1536;
 /// Ends a cut value. Even if the cut takes off three bytes more to keep a character whole, the value stays longer than any that a
@@ -183,6 +186,10 @@ impl Projector {
         out.extend_from_slice(&self.head);
         write_label_terms(&mut out, object);
         let leaves = self.leaf_terms(object);
+        if leaves.room == 0 {
+            write_key(&mut out, "rejected");
+            write_text(&mut out, "it has too many fields to index all of them");
+        }
         self.write_field_terms(&mut out, object, values, &leaves);
         self.write_sort_values(&mut out, values);
         write_list(&mut out, "owners", object.metadata.owners.iter().map(|uid| Cow::Borrowed(&**uid)));
@@ -224,7 +231,7 @@ impl Projector {
 
     /// What the leaves of an object are found by, where every path is selectable.
     fn leaf_terms(&self, object: &Object<'_>) -> LeafTerms<'_> {
-        let mut found = LeafTerms { projector: self, terms: Vec::new(), numbers: Vec::new() };
+        let mut found = LeafTerms { projector: self, terms: Vec::new(), numbers: Vec::new(), room: MAX_LEAF_TERMS_BYTES };
         if self.projection.is_full() {
             object.leaves(&self.api_version, &self.kind, &mut found);
             // Elements of an array are often alike.
@@ -288,6 +295,8 @@ struct LeafTerms<'p> {
     projector: &'p Projector,
     terms: Vec<String>,
     numbers: Vec<String>,
+    /// Bytes that more of them may take; none when that was not enough.
+    room: usize,
 }
 
 impl Leaves for LeafTerms<'_> {
@@ -297,6 +306,10 @@ impl Leaves for LeafTerms<'_> {
 
     fn leaf(&mut self, path: &str, value: Cow<'_, str>) {
         if self.projector.fields.iter().any(|field| field.path.as_str() == path) {
+            return;
+        }
+        self.room = self.room.saturating_sub(path.len() + value.len().min(MAX_FIELD_VALUE_BYTES));
+        if self.room == 0 {
             return;
         }
         self.terms.push(format!("{path}={}", stored_value(&value)));

@@ -235,8 +235,7 @@ mod tests {
         assert_eq!(leaves(&document), expected);
         assert_eq!(document["search"]["fields"], json!(["spec.known=5"]));
         let terms = [("spec.known", 5), ("metadata.resourceVersion", 7), ("spec['x.y']", 1)];
-        let numbers: Vec<String> =
-            terms.iter().map(|(path, value)| number::field_term(path, Quantity::from(*value))).collect();
+        let numbers: Vec<String> = terms.iter().map(|(path, value)| number::field_term(path, Quantity::from(*value))).collect();
         assert_eq!(document["search"]["numbers"], json!(numbers));
     }
 
@@ -259,7 +258,10 @@ mod tests {
         assert_eq!(document["status"], Value::Null);
         assert!(leaves(&document).contains(&"status=odd"));
         assert_eq!(restored, object);
-        assert_eq!(restored.as_object().unwrap().keys().collect::<Vec<_>>(), ["apiVersion", "kind", "metadata", "spec", "status", "search"]);
+        assert_eq!(
+            restored.as_object().unwrap().keys().collect::<Vec<_>>(),
+            ["apiVersion", "kind", "metadata", "spec", "status", "search"]
+        );
         let body = crate::model::fallback(document.to_string().as_bytes(), crate::model::Shape::Unindexed, "odd").unwrap();
         assert_eq!(String::from_utf8_lossy(&body).matches(&long).count(), 1);
     }
@@ -273,5 +275,17 @@ mod tests {
         assert_eq!(found.iter().filter(|leaf| leaf.starts_with("spec.a")).count(), 1);
         assert!(found.iter().all(|leaf| !leaf.starts_with("status")) && found.contains(&"data.b=c"));
         assert!(found.iter().all(|leaf| !leaf.starts_with("data.n")));
+    }
+
+    #[test]
+    fn an_object_with_too_many_fields_says_that_not_all_are_indexed() {
+        let many: Vec<usize> = (0..20_000).collect();
+        let object = json!({ "metadata": metadata(), "spec": { ("n".repeat(1_000)): many } });
+        let (document, restored) = document("Pod", &object, &[]);
+        assert!(document["search"]["rejected"].as_str().unwrap().contains("too many fields"));
+        assert!(document.to_string().len() < 64 << 20);
+        assert_eq!(restored["spec"], object["spec"]);
+        let few = json!({ "metadata": metadata(), "spec": { "a": 1 } });
+        assert!(self::document("Pod", &few, &[]).0["search"]["rejected"].is_null());
     }
 }

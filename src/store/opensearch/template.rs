@@ -170,8 +170,10 @@ mod tests {
 
     #[test]
     fn selectable_fields_are_mapped_under_their_own_path() {
-        let mapping =
-            mappings(&["status.phase", "type", "spec.a.b", "spec.a", "metadata.labels.x", "spec['b.c']"].map(FieldPath::new), false);
+        let mapping = mappings(
+            &["status.phase", "type", "spec.a.b", "spec.a", "metadata.labels.x", "spec['b.c']"].map(FieldPath::new),
+            false,
+        );
         assert!(mapping["properties"]["spec"]["properties"]["b"].is_null());
         assert_eq!(mapping["properties"]["status"]["properties"]["phase"]["type"], "keyword");
         assert_eq!(mapping["properties"]["type"]["type"], "keyword");
