@@ -335,6 +335,7 @@ pub(crate) fn catalog(plan: &Plan, fleet: &Fleet, members: &BTreeMap<ClusterName
     for name in plan.registries.keys() {
         catalog.add_registry(name);
     }
+    let rebuilding = fleet.rebuilding();
     let mut fields = BTreeMap::new();
     for (name, store) in &plan.stores {
         if let Some(open) = fleet.pipeline(name).and_then(Pipeline::store) {
@@ -353,7 +354,10 @@ pub(crate) fn catalog(plan: &Plan, fleet: &Fleet, members: &BTreeMap<ClusterName
         let Some(served) = served else { continue };
         for route in &unit_plan.routes {
             let fields = fields.get(&route.store).map_or(&[][..], Vec::as_slice);
-            catalog.add(Entry { served, cluster: &unit.cluster, store: &route.store, fields, any_path: false });
+            let is_rebuilding = || rebuilding.contains(&(route.store.clone(), unit.cluster.clone()));
+            let any_path = plan.stores.get(&route.store);
+            let any_path = any_path.is_some_and(|store| store.is_embedded() || store.projection.is_full() && !is_rebuilding());
+            catalog.add(Entry { served, cluster: &unit.cluster, store: &route.store, fields, any_path });
         }
     }
     for (name, version, columns) in members.values().flat_map(|member| member.columns.iter()) {

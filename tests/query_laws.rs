@@ -256,6 +256,7 @@ fn query() -> impl Strategy<Value = Query> {
         "spec.maybe>-1,spec.maybe<=500m",
         "spec.other=x\\,y\\=z",
         "spec.other!=",
+        "spec['other'] in (a,b)",
     ]);
     let names = || collection::vec(select(vec!["a", "b"]), 0..2);
     let selectors = (collection::vec(label_terms, 0..3), collection::vec(field_terms, 0..3));

@@ -92,6 +92,8 @@ struct Request {
     kubernetes: Option<Difference>,
     /// What the embedded store answers instead, and why that is so.
     embedded: Option<Difference>,
+    /// The same of both stores in which any path is selectable.
+    any_path: Option<Difference>,
 }
 
 #[derive(Deserialize)]
@@ -110,8 +112,13 @@ struct Difference {
 enum Engine {
     Kubernetes,
     OpenSearch,
+    /// OpenSearch with `indexing: Full`.
+    Full,
     Embedded,
 }
+
+/// All that have to have what files make.
+const STORES: [Engine; 3] = [Engine::OpenSearch, Engine::Full, Engine::Embedded];
 
 fn files() -> Result<Vec<File>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/scenarios");
@@ -140,8 +147,8 @@ struct Bench {
     member: Objects,
     operator: Operator,
     client: reqwest::Client,
-    /// The name of the store in OpenSearch.
-    store: String,
+    /// The names of the stores in OpenSearch: one with the selectable fields, one with everything.
+    stores: [String; 2],
     /// Keeps the servers.
     _fleet: Fleet,
 }
@@ -151,9 +158,9 @@ impl Bench {
         let fleet = Fleet::start(Options { members: 1, opensearch: kind, ..Options::default() }).await?;
         prepare(&fleet).await?;
         let hub = Objects::of(fleet.control_plane())?;
-        let store = register(&hub, &fleet).await?;
+        let stores = register(&hub, &fleet).await?;
         let operator = start_operator(&fleet, &[]).await?;
-        Ok(Self { member: Objects::of(fleet.member(1)?)?, operator, client: http::client(None)?, store, _fleet: fleet })
+        Ok(Self { member: Objects::of(fleet.member(1)?)?, operator, client: http::client(None)?, stores, _fleet: fleet })
     }
 
     async fn ask(&self, engine: Engine, path: &str, parameters: &[(String, String)]) -> Result<(u16, Value)> {
@@ -165,16 +172,19 @@ impl Bench {
         }
         let (store, rest) = path.split_once(':').map_or(("search", path), |(store, rest)| (store, rest));
         let category = match (store, engine) {
-            ("search", Engine::OpenSearch) => "search/opensearch",
+            ("search", Engine::OpenSearch | Engine::Full) => "search/opensearch",
             ("search", _) => "search/cache",
             (other, _) => other,
         };
         let url = format!("http://{}/{OURS}/{category}/{rest}", self.operator.api_address());
         let mut request = self.client.get(url).bearer_auth(self.operator.token()?).query(parameters);
-        // These paths name no kind of store.
-        if store != "search" {
-            request = request.query(&[("store", if engine == Engine::Embedded { "embedded" } else { &self.store })]);
-        }
+        let [selectable, full] = &self.stores;
+        let named = match engine {
+            Engine::Full => full,
+            Engine::Embedded => "embedded",
+            Engine::OpenSearch | Engine::Kubernetes => selectable,
+        };
+        request = request.query(&[("store", named)]);
         let response = request.send().await?;
         let status = response.status().as_u16();
         Ok((status, response.json().await?))
@@ -212,7 +222,7 @@ impl Bench {
             let (name, version) = self.make(collection, object).await?;
             versions.insert(name, version);
         }
-        for engine in [Engine::OpenSearch, Engine::Embedded] {
+        for engine in STORES {
             let what = format!("{engine:?} has {collection}");
             eventually(&what, PATIENCE, || async {
                 let (status, list) = self.ask(engine, collection, &[]).await?;
@@ -247,7 +257,8 @@ impl Bench {
         let path = request.path.as_deref().unwrap_or(&file.path);
         let difference = match engine {
             Engine::Kubernetes => request.kubernetes.as_ref(),
-            Engine::Embedded => request.embedded.as_ref(),
+            Engine::Embedded => request.embedded.as_ref().or(request.any_path.as_ref()),
+            Engine::Full => request.any_path.as_ref(),
             Engine::OpenSearch => None,
         };
         if difference.is_some_and(|difference| difference.absent) {
@@ -298,8 +309,8 @@ impl Bench {
     }
 }
 
-/// Lets both stores hold everything that files make. Gives the name of the one in OpenSearch.
-async fn register(hub: &Objects, fleet: &Fleet) -> Result<String> {
+/// Lets all stores hold everything that files make. Gives the names of those in OpenSearch.
+async fn register(hub: &Objects, fleet: &Fleet) -> Result<[String; 2]> {
     let kind = |api_version: &str, kind: &str| json!({ "apiVersion": api_version, "kind": kind });
     let mut selectors: Vec<Value> =
         ["Pod", "Service", "ConfigMap", "Secret", "Node", "Event", "Namespace"].map(|name| kind("v1", name)).into();
@@ -322,7 +333,13 @@ async fn register(hub: &Objects, fleet: &Fleet) -> Result<String> {
         store["caBundle"] = ca.into();
         store["secretRef"] = json!({ "namespace": SECRETS, "name": "scenarios" });
     }
-    for (name, backend) in [("indexed", json!({ "openSearch": store })), ("embedded", Value::Null)] {
+    let full_prefix = unique("everything");
+    let mut full = store.clone();
+    full["indexPrefix"] = full_prefix.as_str().into();
+    full["indexing"] = "Full".into();
+    let backends =
+        [("indexed", json!({ "openSearch": store })), ("everything", json!({ "openSearch": full })), ("embedded", Value::Null)];
+    for (name, backend) in backends {
         let mut spec = json!({ "resourceSelectors": selectors });
         if !backend.is_null() {
             spec["backendStore"] = backend;
@@ -332,7 +349,7 @@ async fn register(hub: &Objects, fleet: &Fleet) -> Result<String> {
         });
         hub.apply(&format!("{REGISTRIES}/{name}"), &registry).await?;
     }
-    Ok(format!("{}/{prefix}", server.url()))
+    Ok([prefix, full_prefix].map(|prefix| format!("{}/{prefix}", server.url())))
 }
 
 fn items(list: &Value) -> impl Iterator<Item = &Value> {
@@ -393,7 +410,7 @@ async fn run(kind: OpenSearchKind) -> Result<()> {
         bench.fill(file).await.with_context(|| file.about.clone())?;
         for request in &file.requests {
             differences += usize::from(request.kubernetes.as_ref().is_some_and(|difference| !difference.because.is_empty()));
-            for engine in [Engine::Kubernetes, Engine::OpenSearch, Engine::Embedded] {
+            for engine in [Engine::Kubernetes].into_iter().chain(STORES) {
                 wrong.extend(bench.check(file, request, engine).await.err().map(|error| format!("{error:#}")));
             }
         }

@@ -7,8 +7,10 @@
 //! - [`world`]: the fleet, and what people and faults do to it. [`selection`]: what the registry asks for.
 //! - [`oracle`]: what should be stored, against what is. It is the only judge, whatever went wrong.
 //! - [`run`]: one run from one seed.
+//! - [`every_path`]: field selectors of any path, on objects of any shape. On the simulated server, and in `e2e/tests/every_path.rs` on real ones.
 
 pub mod apiserver;
+pub mod every_path;
 pub mod opensearch;
 pub mod operator;
 pub mod oracle;

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     affinity::{ClusterAffinity, FieldRequirement, requirements},
-    schema::{self, VALIDATIONS, rules},
+    schema::{self, rules},
 };
 
 /// Annotation that lets a registry go although its documents cannot be deleted.
@@ -160,7 +160,7 @@ pub struct OpenSearch {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16), extend("x-kubernetes-validations" = rules(REFRESH_RULES)))]
     pub refresh_interval: Option<String>,
-    /// What can be selected; `Selectable` by default.
+    /// What can be selected: labels and the selectable fields (`Selectable`, the default), or also any other path (`Full`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "indexing")]
     pub indexing: Option<Indexing>,
@@ -176,7 +176,7 @@ pub enum Indexing {
     /// Labels and the selectable fields.
     #[default]
     Selectable,
-    /// Every field of `spec` and `status`.
+    /// Labels and every field.
     Full,
 }
 
@@ -364,8 +364,6 @@ const REFRESH_RULES: &[(&str, &str)] = &[(
     "self.matches('^(-1|[1-9][0-9]*(ms|s|m|h))$')",
     "refreshInterval is a duration such as 1s or 500ms, or -1 to turn refreshing off",
 )];
-const INDEXING_RULES: &[(&str, &str)] =
-    &[("self != 'Full'", "indexing: Full is not supported yet; use Selectable and list further fields in fieldPaths")];
 
 /// Most selectors of one list. With [`schema::namespaces`] it bounds the cost of the rules.
 const SELECTORS: usize = 128;
@@ -379,7 +377,7 @@ fn excluded_selectors(generator: &mut SchemaGenerator) -> Schema {
 }
 
 fn indexing(_: &mut SchemaGenerator) -> Schema {
-    schemars::json_schema!({"type": "string", "enum": ["Selectable", "Full"], VALIDATIONS: rules(INDEXING_RULES)})
+    schemars::json_schema!({"type": "string", "enum": ["Selectable", "Full"]})
 }
 
 fn object_requirements(generator: &mut SchemaGenerator) -> Schema {

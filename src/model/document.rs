@@ -7,7 +7,8 @@ use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
 use super::{
-    ClusterName, FieldPath, FieldType, Object, ObjectError, Projection, Quantity, Resource, SelectableField, Version, hex,
+    ClusterName, FieldPath, FieldType, Leaves, Object, ObjectError, Projection, Quantity, Resource, SelectableField, Version,
+    flat, hex,
     json::{PathTree, RawMembers, write_key, write_text},
     number,
     order::{sort_field, sort_value, sorted_value},
@@ -22,12 +23,15 @@ pub use restore::{CLUSTER_ANNOTATION, restore};
 const MAX_ID_BYTES: usize = 512;
 /// Longer values of selectable fields are cut; a query for a longer one is refused.
 pub const MAX_FIELD_VALUE_BYTES: usize = 1024;
+/// The terms of one object's leaves, with their paths. The largest objects, definitions of custom resources with a megabyte of schema, have a few
+/// megabytes; one that somebody has made to have more would take hundreds.
+const MAX_LEAF_TERMS_BYTES: usize = 16 << 20;
 /// Room for everything but `spec`, `status` and the like; more is made where it does not do.
 const METADATA_BYTES: usize = 1536;
 /// Ends a cut value. Even if the cut takes off three bytes more to keep a character whole, the value stays longer than any that a
 /// query may ask for, so that none takes a cut value for a whole one.
 const CUT_MARK: &str = " (cut)";
-const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+pub(super) const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// Keys that the document needs for itself; an object's own members of that name move to `search.native`.
 const OWN_KEYS: [&str; 2] = ["cluster", "search"];
 
@@ -58,6 +62,8 @@ pub struct Projector {
     head: Vec<u8>,
     id_prefix: String,
     hides_data: bool,
+    api_version: String,
+    kind: String,
 }
 
 impl Projector {
@@ -106,7 +112,9 @@ impl Projector {
             sources,
             head,
             id_prefix: format!("{api_version}/{}/", gvk.kind),
+            kind: gvk.kind.to_string(),
             hides_data: gvk.group.is_empty() && &*gvk.kind == "Secret",
+            api_version,
         }
     }
 
@@ -130,7 +138,7 @@ impl Projector {
         if let Some(tree) = self.tree.child("metadata") {
             collect_metadata(tree, object, &mut raw);
         }
-        for (key, value) in &object.rest {
+        for (key, value) in object.rest.iter().filter(|(key, _)| !self.hides(&key.0)) {
             if let Some(tree) = self.tree.child(&key.0) {
                 tree.collect(value, &mut raw);
             }
@@ -181,12 +189,18 @@ impl Projector {
         let mut out = Vec::with_capacity(raw + METADATA_BYTES);
         out.extend_from_slice(&self.head);
         write_label_terms(&mut out, object);
-        self.write_field_terms(&mut out, object, values);
+        let leaves = self.leaf_terms(object);
+        if leaves.room == 0 {
+            write_key(&mut out, "rejected");
+            write_text(&mut out, "it has too many fields to index all of them");
+        }
+        self.write_field_terms(&mut out, object, values, &leaves);
         self.write_sort_values(&mut out, values);
         write_list(&mut out, "owners", object.metadata.owners.iter().map(|uid| Cow::Borrowed(&**uid)));
         write_key(&mut out, "indexedAt");
         write_text(&mut out, indexed_at);
-        write_native(&mut out, object);
+        let flat = if self.projection.is_full() { flat::unfit(object) } else { Vec::new() };
+        write_native(&mut out, object, &flat);
         out.push(b'}');
         write_key(&mut out, "metadata");
         let hidden =
@@ -196,6 +210,11 @@ impl Projector {
         write_metadata(&mut out, object, &removed.join(", "));
         for (key, value) in &object.rest {
             if OWN_KEYS.contains(&&*key.0) {
+                continue;
+            }
+            if let Some((_, fit)) = flat.iter().find(|(name, _)| *name == key.0) {
+                write_key(&mut out, &key.0);
+                out.extend_from_slice(fit);
                 continue;
             }
             write_key(&mut out, &key.0);
@@ -214,10 +233,25 @@ impl Projector {
         self.hides_data && matches!(key, "data" | "stringData")
     }
 
-    fn write_field_terms(&self, out: &mut Vec<u8>, object: &Object<'_>, values: &FieldValues<'_>) {
+    /// What the leaves of an object are found by, where every path is selectable.
+    fn leaf_terms(&self, object: &Object<'_>) -> LeafTerms<'_> {
+        let mut found = LeafTerms { projector: self, terms: Vec::new(), numbers: Vec::new(), room: MAX_LEAF_TERMS_BYTES };
+        if self.projection.is_full() {
+            object.leaves(&self.api_version, &self.kind, &mut found);
+            // Elements of an array are often alike.
+            for list in [&mut found.terms, &mut found.numbers] {
+                list.sort_unstable();
+                list.dedup();
+            }
+        }
+        found
+    }
+
+    fn write_field_terms(&self, out: &mut Vec<u8>, object: &Object<'_>, values: &FieldValues<'_>, leaves: &LeafTerms<'_>) {
         let terms =
             values.0.iter().map(|(field, value)| Cow::Owned(format!("{}={}", self.fields[*field].path, stored_value(value))));
         write_list(out, "fields", terms);
+        write_list(out, "leaves", leaves.terms.iter().map(|term| Cow::Borrowed(term.as_str())));
         let labels = object
             .labels()
             .filter_map(|(key, value)| number::parse_integer(value).map(|number| Cow::Owned(number::label_term(key, number))));
@@ -226,7 +260,8 @@ impl Projector {
             let quantity = field.kind.holds_numbers().then(|| Quantity::parse(value)).flatten()?;
             Some(Cow::Owned(number::field_term(field.path.as_str(), quantity)))
         });
-        write_list(out, "numbers", labels.chain(fields));
+        let numbers = leaves.numbers.iter().map(|term| Cow::Borrowed(term.as_str()));
+        write_list(out, "numbers", labels.chain(fields).chain(numbers));
     }
 
     /// The least value of each field, for ordering and grouping.
@@ -256,6 +291,33 @@ impl FieldValues<'_> {
     /// The first value of a field, by its position in [`Projector::fields`].
     pub fn get(&self, field: usize) -> Option<&str> {
         self.0.iter().find(|(position, _)| *position == field).map(|(_, value)| &**value)
+    }
+}
+
+/// The terms of leaves that are not selectable fields anyhow.
+struct LeafTerms<'p> {
+    projector: &'p Projector,
+    terms: Vec<String>,
+    numbers: Vec<String>,
+    /// Bytes that more of them may take; none when that was not enough.
+    room: usize,
+}
+
+impl Leaves for LeafTerms<'_> {
+    fn enters(&self, path: &str) -> bool {
+        !self.projector.hides(path)
+    }
+
+    fn leaf(&mut self, path: &str, value: Cow<'_, str>) {
+        if self.projector.fields.iter().any(|field| field.path.as_str() == path) {
+            return;
+        }
+        self.room = self.room.saturating_sub(path.len() + value.len().min(MAX_FIELD_VALUE_BYTES));
+        if self.room == 0 {
+            return;
+        }
+        self.terms.push(format!("{path}={}", stored_value(&value)));
+        self.numbers.extend(Quantity::parse(&value).map(|quantity| number::field_term(path, quantity)));
     }
 }
 
@@ -310,9 +372,10 @@ fn write_list<'i>(out: &mut Vec<u8>, key: &str, items: impl Iterator<Item = Cow<
     }
 }
 
-/// Members of the object whose names the document uses itself.
-fn write_native(out: &mut Vec<u8>, object: &Object<'_>) {
-    let taken: Vec<_> = OWN_KEYS.iter().filter_map(|key| object.member(key).map(|value| (*key, value))).collect();
+/// Members of the object whose names the document uses itself, and those that it holds only in part.
+fn write_native(out: &mut Vec<u8>, object: &Object<'_>, partial: &[(&str, Vec<u8>)]) {
+    let keys = OWN_KEYS.iter().chain(partial.iter().map(|(key, _)| key));
+    let taken: Vec<_> = keys.filter_map(|key| object.member(key).map(|value| (*key, value))).collect();
     if taken.is_empty() {
         return;
     }

@@ -56,8 +56,10 @@ pub fn fallback(body: &[u8], shape: Shape, reason: &str) -> Result<Bytes, serde_
     if shape != Shape::Identity {
         write_key(&mut out, "native");
         out.push(b'{');
-        write_members(&mut out, &members(&search, "native")?, |_| true);
-        write_members(&mut out, &document, |key| key != "search" && !IDENTITY.contains(&key));
+        let native = members(&search, "native")?;
+        write_members(&mut out, &native, |_| true);
+        let is_whole = |key: &str| native.0.iter().all(|(name, _)| name.0 != key);
+        write_members(&mut out, &document, |key| key != "search" && !IDENTITY.contains(&key) && is_whole(key));
         out.push(b'}');
     }
     out.push(b'}');

@@ -4,6 +4,8 @@ use std::{fmt, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
+use super::leaves::{MAX_DEPTH, MAX_PATH_BYTES, push_name};
+
 /// A dotted path to a field, such as `status.phase`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -18,6 +20,13 @@ impl FieldPath {
     /// The dotted text.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// The same path as documents spell it that hold every leaf: brackets only where they are needed. Nothing if they hold no such path.
+    pub fn canonical(&self) -> Option<Self> {
+        let mut path = String::with_capacity(self.0.len());
+        let is_held = self.segments().all(|name| push_name(&mut path, name)) && self.segments().count() <= MAX_DEPTH;
+        (is_held && path.len() <= MAX_PATH_BYTES).then(|| Self(path.into()))
     }
 
     /// The names of the path, outermost first; those in `['…']` may have dots.
@@ -108,5 +117,24 @@ mod tests {
         for odd in ["spec['x", "a..b", "", ".", "[']", "a.['b"] {
             assert!(!segments(odd).is_empty(), "{odd:?}");
         }
+    }
+
+    #[test]
+    fn the_canonical_spelling_has_brackets_only_where_they_are_needed() {
+        let canonical = |path: &str| FieldPath::new(path).canonical().map(|path| path.to_string());
+        for (path, expected) in [
+            ("spec['nodeName']", Some("spec.nodeName")),
+            ("['spec'].x['y']z", Some("spec.x.y.z")),
+            ("metadata.annotations['a.b/c']", Some("metadata.annotations['a.b/c']")),
+            ("spec['a['b']", Some("spec['a['b']")),
+            ("a..b", Some("a[''].b")),
+            ("spec['a=b']", None),
+        ] {
+            assert_eq!(canonical(path).as_deref(), expected, "{path}");
+            let again = expected.map(|path| canonical(path).unwrap());
+            assert_eq!(again.as_deref(), expected);
+        }
+        assert_eq!(canonical(&"a".repeat(1_025)), None);
+        assert_eq!(canonical(&["a"; 65].join(".")), None);
     }
 }

@@ -26,6 +26,7 @@ pub struct InvalidPath {
 pub struct Projection {
     redact: Arc<[(String, JsonPath)]>,
     field_paths: Arc<[FieldPath]>,
+    is_full: bool,
 }
 
 impl Projection {
@@ -41,7 +42,18 @@ impl Projection {
             let query = JsonPath::parse(&full).map_err(|error| InvalidPath { path: path.clone(), reason: error.to_string() })?;
             parsed.push((full, query));
         }
-        Ok(Self { redact: parsed.into(), field_paths: field_paths.into() })
+        Ok(Self { redact: parsed.into(), field_paths: field_paths.into(), is_full: false })
+    }
+
+    /// The same, with every path selectable.
+    #[must_use]
+    pub fn and_every_path(self) -> Self {
+        Self { is_full: true, ..self }
+    }
+
+    /// Whether every path is selectable: `indexing: Full`.
+    pub fn is_full(&self) -> bool {
+        self.is_full
     }
 
     /// Fields that are selectable in addition to what the apiserver supports.
@@ -66,6 +78,9 @@ impl Projection {
         for path in self.field_paths.iter() {
             hasher.update(path.as_str().as_bytes());
             hasher.update([0]);
+        }
+        if self.is_full {
+            hasher.update([2]);
         }
         let digest = hasher.finalize();
         hex(&digest[..8])
@@ -116,7 +131,7 @@ fn remove(object: &mut Value, pointer: &str) {
 impl PartialEq for Projection {
     fn eq(&self, other: &Self) -> bool {
         let paths = |projection: &Self| projection.redact.iter().map(|(path, _)| path.clone()).collect::<Vec<_>>();
-        paths(self) == paths(other) && self.field_paths == other.field_paths
+        paths(self) == paths(other) && self.field_paths == other.field_paths && self.is_full == other.is_full
     }
 }
 
@@ -125,6 +140,7 @@ impl fmt::Debug for Projection {
         out.debug_struct("Projection")
             .field("redact", &self.redact.iter().map(|(path, _)| path).collect::<Vec<_>>())
             .field("field_paths", &self.field_paths)
+            .field("is_full", &self.is_full)
             .finish()
     }
 }
@@ -177,5 +193,6 @@ mod tests {
         let fields = Projection::new(&[], &[FieldPath::new("spec.x")]).unwrap();
         assert_ne!(plain.hash(), fields.hash());
         assert_eq!(plain.hash(), Projection::default().hash());
+        assert_ne!(plain.hash(), Projection::default().and_every_path().hash());
     }
 }

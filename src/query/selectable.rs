@@ -73,12 +73,20 @@ impl Selectable {
     pub fn stored_path(&self, label: &str) -> Result<Option<FieldPath>, UnsupportedField> {
         match self.labels.get(label) {
             Some(path) => Ok(path.clone()),
-            None if self.open => Ok(Some(FieldPath::new(label))),
             None => {
-                let supported = self.labels.keys().cloned().collect();
-                Err(UnsupportedField { label: label.to_owned(), supported })
+                let open = if self.open { FieldPath::new(label).canonical() } else { None };
+                open.map(Some).ok_or_else(|| self.unsupported(label))
             }
         }
+    }
+
+    fn unsupported(&self, label: &str) -> UnsupportedField {
+        UnsupportedField { label: label.to_owned(), supported: self.labels.keys().cloned().collect() }
+    }
+
+    /// Whether it is one of the fields that are known for the kind, and not only some path.
+    pub fn is_known(&self, path: &FieldPath) -> bool {
+        matches!(path.as_str(), "metadata.name" | "metadata.namespace") || self.types.contains_key(path)
     }
 
     /// What objects are ordered and grouped by when a client names this field; refused where documents hold no single value of it.
@@ -89,7 +97,7 @@ impl Selectable {
             "metadata.namespace" => Ok(Ordered::Namespace),
             _ => match self.types.get(&path) {
                 Some(kind) => Ok(Ordered::Field(path, *kind)),
-                None => Err(UnsupportedField { label: label.to_owned(), supported: self.labels.keys().cloned().collect() }),
+                None => Err(self.unsupported(label)),
             },
         }
     }

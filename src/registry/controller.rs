@@ -151,6 +151,7 @@ struct Seen {
     registries: BTreeMap<String, (Option<i64>, bool)>,
     caches: BTreeMap<CacheName, Option<i64>>,
     open_stores: BTreeSet<StoreName>,
+    rebuilding: BTreeSet<(StoreName, ClusterName)>,
     share: Share,
 }
 
@@ -309,6 +310,7 @@ impl Reconciler {
             registries: registries.iter().map(registry).collect(),
             caches: self.caches.generations(),
             open_stores: state.fleet.open_stores(),
+            rebuilding: state.fleet.rebuilding(),
             share: self.context.replicas.share(),
         }
     }

@@ -51,6 +51,8 @@ struct RunningStore {
     plan: StorePlan,
     /// New whenever the pipeline is: units that write to it begin anew.
     epoch: u64,
+    /// It has taken the place of one with documents of another shape.
+    is_reshaped: bool,
     stop: CancellationToken,
     task: AbortOnDropHandle<()>,
 }
@@ -384,7 +386,8 @@ impl Fleet {
             .filter(|(name, running)| !wanted.get(*name).is_some_and(|new| shapes_like(new, &running.plan)))
             .map(|(name, _)| name.clone())
             .collect();
-        for name in gone {
+        for name in &gone {
+            let name = name.clone();
             self.sweeps.remove(&name).inspect(|sweep| sweep.stop.cancel());
             if let Some(store) = self.stores.remove(&name) {
                 tracing::info!(store = %name, "closing a store");
@@ -410,7 +413,8 @@ impl Fleet {
             let stop = CancellationToken::new();
             let task = AbortOnDropHandle::new(tokio::spawn(pipeline.clone().run(opener, stop.clone(), DRAIN)));
             tracing::info!(store = %name, "opening a store");
-            self.stores.insert(name, RunningStore { pipeline, plan, epoch: self.last_epoch, stop, task });
+            let is_reshaped = gone.contains(&name);
+            self.stores.insert(name, RunningStore { pipeline, plan, epoch: self.last_epoch, is_reshaped, stop, task });
         }
     }
 
@@ -550,6 +554,22 @@ impl Fleet {
     /// Whether a store holds nothing but what the applied plan wants of it.
     pub fn is_swept(&self, store: &StoreName) -> bool {
         self.sweeps.get(store).is_some_and(|sweep| sweep.done_at().is_some())
+    }
+
+    /// The clusters whose queries are answered from documents of another shape than the plan's, until the next generation is complete.
+    pub fn rebuilding(&self) -> BTreeSet<(StoreName, ClusterName)> {
+        let pairs = self.units.keys().map(|stream| (&stream.store, &stream.unit.cluster)).collect::<BTreeSet<_>>();
+        let rebuilding = pairs.into_iter().filter(|(store, cluster)| self.is_rebuilding(store, cluster));
+        rebuilding.map(|(store, cluster)| (store.clone(), cluster.clone())).collect()
+    }
+
+    fn is_rebuilding(&self, store: &StoreName, cluster: &ClusterName) -> bool {
+        let Some(running) = self.stores.get(store) else { return false };
+        match running.pipeline.open_generation_of(cluster) {
+            Some(generation) => generation.replaces && !generation.live,
+            // It is about to be opened.
+            None => running.is_reshaped,
+        }
     }
 
     /// Whether queries of a cluster are answered from the generation that its streams write to.

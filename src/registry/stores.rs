@@ -160,6 +160,7 @@ impl RegistryStore {
                 shards: count(*number_of_shards, defaults.shards),
                 replicas: count(*number_of_replicas, defaults.replicas),
                 refresh_interval: refresh_interval.clone().unwrap_or(defaults.refresh_interval),
+                is_full: self.plan.projection.is_full(),
             },
             projection: shape(&self.plan, &fields),
             fields,

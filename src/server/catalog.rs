@@ -29,7 +29,7 @@ pub struct Entry<'e> {
     pub store: &'e StoreName,
     /// Selectable fields beyond the built-in ones: of the custom resource definition, and the registry's `fieldPaths`.
     pub fields: &'e [SelectableField],
-    /// Any path is selectable, because everything is indexed.
+    /// Any path is selectable, because everything is indexed, or looked up in the objects themselves.
     pub any_path: bool,
 }
 
@@ -77,7 +77,8 @@ pub struct Holding {
     /// The clusters by the version that they are read in, which is that of their objects.
     pub versions: BTreeMap<Arc<str>, BTreeSet<ClusterName>>,
     fields: Vec<SelectableField>,
-    any_path: bool,
+    /// Of some cluster not any path is selectable.
+    is_closed: bool,
 }
 
 impl Catalog {
@@ -243,7 +244,7 @@ impl Registered {
     /// What field selectors may name in one store.
     pub fn selectable(&self, holding: &Holding) -> Selectable {
         let selectable = Selectable::of(&self.gvk(), &holding.fields);
-        if holding.any_path { selectable.and_any_path() } else { selectable }
+        if holding.is_closed { selectable } else { selectable.and_any_path() }
     }
 
     /// What one cluster offers is offered for the fleet; a member that does not have it says so itself.
@@ -278,7 +279,7 @@ impl Holding {
         self.clusters.insert(entry.cluster.clone());
         let version = &entry.served.resource.gvk.version;
         self.versions.entry(Arc::clone(version)).or_default().insert(entry.cluster.clone());
-        self.any_path |= entry.any_path;
+        self.is_closed |= !entry.any_path;
         for field in entry.fields {
             if !self.fields.contains(field) {
                 self.fields.push(field.clone());

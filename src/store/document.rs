@@ -3,6 +3,7 @@
 use std::{
     borrow::Cow,
     cmp::Ordering,
+    collections::BTreeSet,
     io,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
@@ -15,7 +16,7 @@ use super::{
     terms::{Vocabulary, Words, read_numbers, write_numbers},
 };
 use crate::{
-    model::{ClusterName, FieldPath, FieldType, Version, sort_value, sorted_value},
+    model::{ClusterName, FieldPath, FieldType, Leaves, Object, Version, sort_value, sorted_value},
     query::{Hit, ResourceName, Sort, SortKey},
     store::{KindExtent, StoreError},
 };
@@ -192,6 +193,17 @@ impl Document {
         unpacker.unpack(&self.packed())
     }
 
+    /// What some paths read in the object; nothing if it cannot be read, which nobody can then find by them.
+    pub(super) fn leaves(&self, paths: &BTreeSet<FieldPath>, unpacker: &mut Unpacker) -> Vec<(String, String)> {
+        let mut found = Wanted { paths, found: Vec::new() };
+        let json = self.object(unpacker).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+        match json.as_deref().map(Object::parse) {
+            Some(Ok(object)) => object.leaves(&self.origin.api_version, &self.origin.kind, &mut found),
+            _ => tracing::debug!(id = %self.id(), "a document cannot be looked into"),
+        }
+        found.found
+    }
+
     /// The object as an answer holds it.
     pub(super) fn hit(&self, unpacker: &mut Unpacker) -> Result<Hit, StoreError> {
         let failed = |reason: String| StoreError::Embedded(format!("document {} cannot be read: {reason}", self.id()));
@@ -224,6 +236,28 @@ impl Document {
     /// Held while it is unpacked, by which only those wait who read the same object.
     pub(super) fn packed(&self) -> MutexGuard<'_, Packed> {
         self.packed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Takes the leaves at some paths.
+struct Wanted<'p> {
+    paths: &'p BTreeSet<FieldPath>,
+    found: Vec<(String, String)>,
+}
+
+impl Leaves for Wanted<'_> {
+    fn enters(&self, path: &str) -> bool {
+        let is_at = |wanted: &FieldPath| {
+            let rest = wanted.as_str().strip_prefix(path);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+        };
+        self.paths.iter().any(is_at)
+    }
+
+    fn leaf(&mut self, path: &str, value: Cow<'_, str>) {
+        if self.paths.iter().any(|wanted| wanted.as_str() == path) {
+            self.found.push((path.to_owned(), value.into_owned()));
+        }
     }
 }
 

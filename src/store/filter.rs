@@ -3,11 +3,12 @@
 use std::{borrow::Cow, collections::BTreeSet};
 
 use super::{
+    codec::Unpacker,
     document::Document,
-    terms::{NAMESPACE, OWNER, Term, label_key},
+    terms::{NAMESPACE, OWNER, label_key},
 };
 use crate::{
-    model::{ClusterName, Quantity, number::parse_integer},
+    model::{ClusterName, FieldPath, Quantity, number::parse_integer},
     query::{InCluster, Owners, Permitted, Query, QueryError, Selectable, dsl::MAX_LIMIT},
     selector::{Comparison, FieldRequirement, FieldTest, LabelRequirement, LabelTest},
 };
@@ -16,6 +17,9 @@ use crate::{
 #[derive(Clone, Debug, Default)]
 pub(super) struct Filter {
     conditions: Vec<Condition>,
+    /// Conditions on paths that have no terms, but are looked up in the object itself.
+    on_object: Vec<Condition>,
+    paths: BTreeSet<FieldPath>,
     /// What the caller may see differs between clusters.
     permitted: Permitted,
     /// So does who owns them.
@@ -115,18 +119,31 @@ impl Filter {
         if !self.permitted.allows(document.origin.cluster.as_str(), document.namespace()) {
             return false;
         }
-        if self.conditions.is_empty() && self.owners.is_none() {
+        if self.conditions.is_empty() && self.on_object.is_empty() && self.owners.is_none() {
             return true;
         }
+        self.matches_terms(document) && (self.on_object.is_empty() || self.matches_object(document, &mut Unpacker::new()))
+    }
+
+    fn matches_terms(&self, document: &Document) -> bool {
         let words = document.origin.vocabulary.read();
-        let terms: Vec<&Term> = document.terms().filter_map(|number| words.term(number)).collect();
-        let references = terms.iter().filter(|term| term.key() == OWNER).map(|term| term.value());
+        let terms = document.terms().filter_map(|number| words.term(number));
+        let terms: Vec<(&str, &str)> = terms.map(|term| (term.key(), term.value())).collect();
+        let references = terms.iter().filter(|(key, _)| *key == OWNER).map(|(_, value)| *value);
         let is_owned = self.owners.as_ref().is_none_or(|owners| owners.own(document.origin.cluster.as_str(), references));
-        is_owned
-            && self.conditions.iter().all(|condition| {
-                let holds = condition.test.holds(document, &terms) != condition.negated;
-                holds || condition.or_else.as_ref().is_some_and(|test| test.holds(document, &terms))
-            })
+        is_owned && self.conditions.iter().all(|condition| condition.holds(document, &terms))
+    }
+
+    /// Whether the object has to be looked at, too.
+    pub(super) fn asks_object(&self) -> bool {
+        !self.on_object.is_empty()
+    }
+
+    /// Whether that holds which is asked of the object itself. It takes some microseconds, and the lock of nothing but the document.
+    pub(super) fn matches_object(&self, document: &Document, unpacker: &mut Unpacker) -> bool {
+        let found = document.leaves(&self.paths, unpacker);
+        let found: Vec<(&str, &str)> = found.iter().map(|(path, value)| (path.as_str(), value.as_str())).collect();
+        self.on_object.iter().all(|condition| condition.holds(document, &found))
     }
 
     fn require(&mut self, test: Test) {
@@ -150,36 +167,39 @@ impl Filter {
     }
 
     fn add_field(&mut self, requirement: &FieldRequirement, selectable: &Selectable) -> Result<(), QueryError> {
-        let test = &requirement.test;
         let Some(path) = selectable.stored_path(requirement.path.as_str())? else {
-            if !test.accepts("") {
+            if !requirement.test.accepts("") {
                 self.require(Test::Nothing);
             }
             return Ok(());
         };
-        let key = path.as_str();
-        if let FieldTest::Compares(comparison, bound) = test {
-            self.require(Test::Compares(key.to_owned(), *comparison, *bound));
-            return Ok(());
-        }
-        let is_own = matches!(key, "metadata.name" | NAMESPACE);
-        let has_term_for_empty = selectable.is_always_stored(&path) && !is_own;
-        let asks_for_empty = !has_term_for_empty && test.values().contains("");
-        let named = values_test(key, test.values().iter().filter(|value| !(asks_for_empty && value.is_empty())));
-        let not_empty = || Test::NotEmpty(key.to_owned());
-        match (test, asks_for_empty) {
-            (FieldTest::In(_), false) => self.require(named),
-            (FieldTest::NotIn(_), false) => self.refuse(named),
-            (FieldTest::Compares(..), _) => {}
-            (FieldTest::In(_), true) => {
-                self.conditions.push(Condition { test: not_empty(), negated: true, or_else: Some(named) });
-            }
-            (FieldTest::NotIn(_), true) => {
-                self.require(not_empty());
-                self.refuse(named);
-            }
+        let conditions = field_conditions(&path, &requirement.test, selectable);
+        if selectable.is_known(&path) {
+            self.conditions.extend(conditions);
+        } else {
+            self.on_object.extend(conditions);
+            self.paths.insert(path);
         }
         Ok(())
+    }
+}
+
+/// What a requirement asks of the values of a field.
+fn field_conditions(path: &FieldPath, test: &FieldTest, selectable: &Selectable) -> Vec<Condition> {
+    let key = path.as_str();
+    let require = |test| Condition { test, negated: false, or_else: None };
+    let refuse = |test| Condition { test, negated: true, or_else: None };
+    let is_own = matches!(key, "metadata.name" | NAMESPACE);
+    let has_term_for_empty = selectable.is_always_stored(path) && !is_own;
+    let asks_for_empty = !has_term_for_empty && test.values().contains("");
+    let named = values_test(key, test.values().iter().filter(|value| !(asks_for_empty && value.is_empty())));
+    let not_empty = || Test::NotEmpty(key.to_owned());
+    match (test, asks_for_empty) {
+        (FieldTest::In(_), false) => vec![require(named)],
+        (FieldTest::NotIn(_), false) => vec![refuse(named)],
+        (FieldTest::Compares(comparison, bound), _) => vec![require(Test::Compares(key.to_owned(), *comparison, *bound))],
+        (FieldTest::In(_), true) => vec![Condition { or_else: Some(named), ..refuse(not_empty()) }],
+        (FieldTest::NotIn(_), true) => vec![require(not_empty()), refuse(named)],
     }
 }
 
@@ -192,9 +212,17 @@ fn values_test<'v>(key: &str, values: impl Iterator<Item = &'v String>) -> Test 
     }
 }
 
+impl Condition {
+    /// `terms` are keys and values that the document has.
+    fn holds(&self, document: &Document, terms: &[(&str, &str)]) -> bool {
+        let holds = self.test.holds(document, terms) != self.negated;
+        holds || self.or_else.as_ref().is_some_and(|test| test.holds(document, terms))
+    }
+}
+
 impl Test {
-    fn holds(&self, document: &Document, terms: &[&Term]) -> bool {
-        let any = |key: &str, holds: &dyn Fn(&str) -> bool| terms.iter().any(|term| term.key() == key && holds(term.value()));
+    fn holds(&self, document: &Document, terms: &[(&str, &str)]) -> bool {
+        let any = |key: &str, holds: &dyn Fn(&str) -> bool| terms.iter().any(|(known, value)| *known == key && holds(value));
         match self {
             Self::Value { key, values } => any(key, &|value| values.contains(value)),
             Self::Key(key) => any(key, &|_| true),

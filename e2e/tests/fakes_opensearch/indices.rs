@@ -108,6 +108,44 @@ async fn delete_indices(server: &mut Server) -> Result<()> {
 }
 
 #[tokio::test]
+async fn where_everything_is_indexed_leaves_are_found_as_fields() {
+    compare(async |server: &mut Server| {
+        let settings = IndexSettings { replicas: 0, is_full: true, ..IndexSettings::default() };
+        let fields = ["status.phase", "type"].map(FieldPath::new);
+        server.put("/_index_template/fleet-full", &index_template(&"fleet-full".parse()?, &settings, &fields)).await?;
+        server.put("/fleet-full-a.g1", &json!({ "aliases": { "full": {} } })).await?;
+        server.get("/fleet-full-a.g1/_mapping").await?;
+        let search = |leaves: &[&str]| json!({ "fields": ["a=1"], "numbers": ["n=5"], "leaves": leaves });
+        let documents = [
+            json!({ "search": search(&["spec.b=2", "spec.c="]), "spec": { "b": 2, "x.y": { "z": [true, null] } } }),
+            json!({ "search": search(&["spec.b=3"]), "spec": null, "status": { "phase": "Running" } }),
+            json!({ "search": search(&["spec.b=3", &"x".repeat(8_192)]), "status": [{ "phase": "Pending" }, { "a": [[1], {}] }] }),
+        ];
+        let numbered = documents.iter().enumerate();
+        let lines: Vec<String> = numbered.map(|(id, document)| index("full", &(id + 1).to_string(), 10, document)).collect();
+        server.bulk(&lines).await?;
+        server.refresh("full").await?;
+        for query in [
+            json!({ "term": { "search.fields": "a=1" } }),
+            json!({ "term": { "search.fields": "spec.b=2" } }),
+            json!({ "terms": { "search.fields": ["spec.b=3", "spec.b=4"] } }),
+            json!({ "range": { "search.fields": { "gt": "spec.c=", "lt": "spec.c>" } } }),
+            json!({ "range": { "search.fields": { "gte": "spec.c=", "lt": "spec.c>" } } }),
+            json!({ "range": { "search.numbers": { "gt": "n=", "lt": "n>" } } }),
+            json!({ "term": { "search.fields": "x".repeat(8_192) } }),
+            json!({ "term": { "status.phase": "Pending" } }),
+            json!({ "term": { "spec.x.y.z": "true" } }),
+        ] {
+            server.post("/full/_search", &json!({ "query": query })).await?;
+        }
+        server.delete("/fleet-full-a.g1").await?;
+        Ok(())
+    })
+    .await
+    .unwrap();
+}
+
+#[tokio::test]
 async fn the_template_of_fleetdex_makes_the_same_indices() {
     compare(async |server: &mut Server| {
         let settings = IndexSettings { replicas: 0, ..IndexSettings::default() };

@@ -39,7 +39,9 @@ async fn a_changed_projection_shows_everything_all_the_time_and_leaves_nothing_o
     let stored = documents(&stage.opensearch, &registry.prefix).await.unwrap();
     assert!(stored.iter().any(|hit| hit["_source"]["data"]["password"] == "moonlight"));
 
-    for (field, change) in [("redact", json!(["data.password"])), ("fieldPaths", json!(["data.color"]))] {
+    for (field, change) in
+        [("redact", json!(["data.password"])), ("fieldPaths", json!(["data.color"])), ("indexing", json!("Full"))]
+    {
         let old = generations(&stage.opensearch, &registry.prefix, "member1").await.unwrap();
         match field {
             "redact" => registry.spec["redact"] = change,

@@ -152,7 +152,14 @@ impl Walk<'_> {
             return self.flat_object(field, value);
         }
         match term(field.kind, value) {
-            Ok(text) => self.add(field, text)?,
+            Ok(text) => {
+                if let Some(target) = field.copy_to.as_ref().and_then(|path| self.mapping.field(path)) {
+                    self.add(target, text.clone())?;
+                }
+                if field.is_indexed {
+                    self.add(field, text)?;
+                }
+            }
             Err(_) if field.ignore_malformed && value.is_object() => {}
             Err(_) if field.ignore_malformed => self.ignore(&field.path),
             Err(cause) => {

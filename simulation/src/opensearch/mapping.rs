@@ -39,6 +39,10 @@ pub(super) struct Field {
     pub ignore_above: Option<usize>,
     /// Values of another type are not indexed; else they are refused.
     pub ignore_malformed: bool,
+    /// Whether searches find it.
+    pub is_indexed: bool,
+    /// The path of another field that gets the same values.
+    pub copy_to: Option<String>,
     /// The same values indexed another way.
     pub subfields: Vec<Self>,
 }
@@ -232,7 +236,9 @@ fn field(name: &str, path: &str, kind: &str, definition: &Map<String, Value>) ->
     }
     let ignore_above = definition.get("ignore_above").and_then(Value::as_u64).and_then(|limit| usize::try_from(limit).ok());
     let ignore_malformed = definition.get("ignore_malformed").map(java_text).as_deref() == Some("true");
-    Ok(Field { path: path.into(), kind, ignore_above, ignore_malformed, subfields })
+    let is_indexed = definition.get("index").map(java_text).as_deref() != Some("false");
+    let copy_to = definition.get("copy_to").and_then(|to| to.as_str().or_else(|| to.get(0)?.as_str())).map(ToOwned::to_owned);
+    Ok(Field { path: path.into(), kind, ignore_above, ignore_malformed, is_indexed, copy_to, subfields })
 }
 
 /// Adds to the properties of a definition.
@@ -340,6 +346,9 @@ fn normalized(definition: &Value) -> Value {
             }
             ("dynamic", dynamic) => {
                 shown.insert(key.clone(), java_text(dynamic).into());
+            }
+            ("copy_to", Value::String(_)) => {
+                shown.insert(key.clone(), json!([value]));
             }
             ("type", Value::String(kind)) if kind == "object" && members.contains_key("properties") => {}
             _ => {

@@ -34,11 +34,13 @@ pub fn restore(source: &RawValue) -> Result<(ClusterName, Box<RawValue>), serde_
             write_key(&mut out, "metadata");
             write_annotated(&mut out, &metadata, &cluster)?;
         } else {
+            let whole = native.0.iter().find(|(name, _)| name.0 == key.0).map_or(value, |(_, whole)| whole);
             write_key(&mut out, &key.0);
-            out.extend_from_slice(value.get().as_bytes());
+            out.extend_from_slice(whole.get().as_bytes());
         }
     }
-    for (key, value) in native.0.iter().filter(|(key, _)| key.0 != "metadata") {
+    let is_elsewhere = |key: &str| OWN_KEYS.contains(&key) || document.0.iter().all(|(name, _)| name.0 != key);
+    for (key, value) in native.0.iter().filter(|(key, _)| is_elsewhere(&key.0)) {
         write_key(&mut out, &key.0);
         out.extend_from_slice(value.get().as_bytes());
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::{
-    api::registry::{OpenSearch, ResourceRegistrySpec},
+    api::registry::{Indexing, OpenSearch, ResourceRegistrySpec},
     model::{FieldPath, Gvk, IndexPrefix, InvalidPath, InvalidPrefix, Projection, Resource, StoreName},
 };
 
@@ -44,7 +44,7 @@ impl StorePlan {
         self.field_paths.extend(younger.field_paths);
         self.indexing = self.indexing.max(younger.indexing);
         // Each registry's redactions have been read on their own before.
-        if let Ok(projection) = projection(&self.redact, &self.field_paths) {
+        if let Ok(projection) = projection(&self.redact, &self.field_paths, self.indexing) {
             self.projection = projection;
         }
         let conflict = self.config.as_ref().zip(younger.config.as_ref()).and_then(|(own, other)| self.conflict(own, other));
@@ -97,9 +97,9 @@ fn request(
     }
     let field_paths = config.map_or(&[][..], |config| &config.field_paths);
     let field_paths: BTreeSet<FieldPath> = field_paths.iter().map(|path| FieldPath::new(path)).collect();
-    let projection = projection(&redact, &field_paths).unwrap_or_default();
-    let registries = vec![name.to_owned()];
     let indexing = config.and_then(|config| config.indexing).unwrap_or_default();
+    let projection = projection(&redact, &field_paths, indexing).unwrap_or_default();
+    let registries = vec![name.to_owned()];
     (StorePlan { config: config.cloned(), prefix, redact, field_paths, projection, indexing, registries }, invalid)
 }
 
@@ -107,10 +107,15 @@ fn prefix(config: &OpenSearch) -> Result<IndexPrefix, InvalidPrefix> {
     config.index_prefix.as_deref().map_or_else(|| Ok(IndexPrefix::default()), str::parse)
 }
 
-fn projection(redact: &BTreeSet<String>, field_paths: &BTreeSet<FieldPath>) -> Result<Projection, InvalidPath> {
+fn projection(
+    redact: &BTreeSet<String>,
+    field_paths: &BTreeSet<FieldPath>,
+    indexing: Indexing,
+) -> Result<Projection, InvalidPath> {
     let redact: Vec<String> = redact.iter().cloned().collect();
     let field_paths: Vec<FieldPath> = field_paths.iter().cloned().collect();
-    Projection::new(&redact, &field_paths)
+    let projection = Projection::new(&redact, &field_paths)?;
+    Ok(if indexing == Indexing::Full { projection.and_every_path() } else { projection })
 }
 
 /// The first label or field selector that cannot be read. An `exclude` that cannot be read must not let its objects through.

@@ -22,6 +22,7 @@ use async_trait::async_trait;
 use self::{
     aggregate::Counter,
     generations::{Generations, Identity},
+    table::Selected,
     view::{View, ViewPage, Views},
 };
 use super::{
@@ -198,6 +199,7 @@ impl Shared {
             let generations = self.read();
             (generations.select(query, &filter), self.log.newest())
         };
+        let selected = selected.into_iter().map(|part| part.narrowed(&filter)).collect();
         let view = Arc::new(View::new(selected, query.sort.clone(), sequence));
         let ViewPage { documents, after } = view.page(None, query.limit);
         let remaining = after.as_ref().map(|_| (view.count - documents.len()) as u64);
@@ -209,6 +211,7 @@ impl Shared {
         let filter = Filter::new(query)?;
         let keys = grouped(query, by)?;
         let selected = self.read().select(query, &filter);
+        let selected: Vec<Selected> = selected.into_iter().map(|part| part.narrowed(&filter)).collect();
         Counter::new(&keys).count(&selected, top)
     }
 

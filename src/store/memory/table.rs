@@ -8,6 +8,7 @@ use roaring::RoaringBitmap;
 
 use super::order::{Chunk, Entry, Order};
 use crate::store::{
+    codec::Unpacker,
     document::{Document, Origin},
     draft::Content,
     filter::{Condition, Filter, Test, compares, is_over, is_under},
@@ -39,6 +40,22 @@ pub(super) struct Selected {
     /// Only these positions; absent: all.
     pub(super) positions: Option<RoaringBitmap>,
     pub(super) count: usize,
+}
+
+impl Selected {
+    /// Those for whose objects a filter holds, too. To be asked while nothing is locked: each object is unpacked.
+    pub(super) fn narrowed(self, filter: &Filter) -> Self {
+        if !filter.asks_object() {
+            return self;
+        }
+        let mut unpacker = Unpacker::new();
+        let entries = self.chunks.iter().flat_map(|chunk| chunk.iter());
+        let is_in = |entry: &&Entry| self.positions.as_ref().is_none_or(|positions| positions.contains(entry.position));
+        let chunk: Chunk =
+            entries.filter(is_in).filter(|entry| filter.matches_object(&entry.document, &mut unpacker)).cloned().collect();
+        let count = chunk.len();
+        Self { chunks: if chunk.is_empty() { Vec::new() } else { vec![Arc::new(chunk)] }, positions: None, count }
+    }
 }
 
 impl Table {

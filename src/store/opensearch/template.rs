@@ -16,13 +16,15 @@ pub struct IndexSettings {
     pub replicas: u32,
     /// How soon writes become visible to searches, in OpenSearch's notation.
     pub refresh_interval: String,
+    /// `indexing: Full`: every path can be searched.
+    pub is_full: bool,
 }
 
 impl Default for IndexSettings {
     /// One shard holds tens of gigabytes, far more than one cluster's objects; one replica survives the loss of a node; the refresh
     /// interval is explicit, because indices without one stop refreshing while nobody searches them.
     fn default() -> Self {
-        Self { shards: 1, replicas: 1, refresh_interval: "1s".to_owned() }
+        Self { shards: 1, replicas: 1, refresh_interval: "1s".to_owned(), is_full: false }
     }
 }
 
@@ -47,7 +49,7 @@ pub fn index_template(prefix: &IndexPrefix, settings: &IndexSettings, fields: &[
                     "mapping": { "total_fields": { "limit": 2000 } },
                 },
             },
-            "mappings": mappings(fields),
+            "mappings": mappings(fields, settings.is_full),
         },
     })
 }
@@ -65,8 +67,8 @@ pub fn state_template(prefix: &IndexPrefix, settings: &IndexSettings) -> Value {
     })
 }
 
-/// The mapping: what is listed is indexed, everything else is only stored.
-pub fn mappings(fields: &[FieldPath]) -> Value {
+/// The mapping: what is listed is indexed, everything else is only stored. `is_full`: every path can be searched.
+pub fn mappings(fields: &[FieldPath], is_full: bool) -> Value {
     let keyword = || json!({ "type": "keyword", "ignore_above": MAX_FIELD_VALUE_BYTES });
     let date = || json!({ "type": "date", "ignore_malformed": true });
     let mut mapping = json!({
@@ -110,10 +112,31 @@ pub fn mappings(fields: &[FieldPath]) -> Value {
             },
         },
     });
+    if is_full {
+        index_everything(&mut mapping);
+    }
     for field in fields {
         add_field(&mut mapping, field, keyword());
     }
     mapping
+}
+
+/// Indexes the leaves of objects, and `spec` and `status` for people who type queries.
+///
+/// A `flat_object` cannot answer field selectors by itself: `exists` finds nothing below it in OpenSearch 2.19, it does not tell `a.b` from a
+/// key with a dot, and it compares no quantities. It has no mapped fields below it either: `status.phase: Running` is asked of the flat object.
+fn index_everything(mapping: &mut Value) {
+    // Found as the selectable fields are, and apart from them for who reads documents. Not left out of what is stored: OpenSearch then writes
+    // each document anew, with its members in another order.
+    mapping["properties"]["search"]["properties"]["leaves"] =
+        json!({ "type": "keyword", "index": false, "doc_values": false, "copy_to": "search.fields" });
+    for terms in ["fields", "numbers"] {
+        // Nothing is ordered or counted by them, and there are many.
+        mapping["properties"]["search"]["properties"][terms]["doc_values"] = false.into();
+    }
+    for member in ["spec", "status"] {
+        mapping["properties"][member] = json!({ "type": "flat_object" });
+    }
 }
 
 /// Adds a mapping at a path; a path that runs through a field that is mapped as a leaf already is left out.
@@ -147,13 +170,23 @@ mod tests {
 
     #[test]
     fn selectable_fields_are_mapped_under_their_own_path() {
-        let mapping =
-            mappings(&["status.phase", "type", "spec.a.b", "spec.a", "metadata.labels.x", "spec['b.c']"].map(FieldPath::new));
+        let mapping = mappings(
+            &["status.phase", "type", "spec.a.b", "spec.a", "metadata.labels.x", "spec['b.c']"].map(FieldPath::new),
+            false,
+        );
         assert!(mapping["properties"]["spec"]["properties"]["b"].is_null());
         assert_eq!(mapping["properties"]["status"]["properties"]["phase"]["type"], "keyword");
         assert_eq!(mapping["properties"]["type"]["type"], "keyword");
         assert_eq!(mapping["properties"]["spec"]["properties"]["a"]["properties"]["b"]["type"], "keyword");
         assert_eq!(mapping["properties"]["metadata"]["properties"]["labels"], json!({ "type": "flat_object" }));
+    }
+
+    #[test]
+    fn where_everything_is_indexed_spec_and_status_are_flat_and_leaves_are_found_as_fields() {
+        let mapping = mappings(&["status.phase", "type"].map(FieldPath::new), true);
+        assert_eq!(mapping["properties"]["status"], json!({ "type": "flat_object" }));
+        assert_eq!(mapping["properties"]["type"]["type"], "keyword");
+        assert_eq!(mapping["properties"]["search"]["properties"]["leaves"]["copy_to"], "search.fields");
     }
 
     #[test]

@@ -1,0 +1,171 @@
+//! `indexing: Full` on real servers: field selectors of any path, objects of any shape, and a registry that turns it on and off.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use anyhow::{Result, ensure};
+use e2e::fleet::{Fleet, OpenSearchKind, OpenSearchServer, Options, unique};
+use e2e::http;
+use e2e::oracle::generations;
+use e2e::poll::eventually;
+use e2e::scenario::{PATIENCE, Registry, Stage};
+use fleetdex::store::Store;
+use fleetdex::store::opensearch::{Engine, EngineOptions, IndexSettings, Settings, connect};
+use serde_json::{Value, json};
+use simulation::every_path::ask;
+
+const SEED: u64 = 11;
+const SELECTORS: usize = 600;
+/// OpenSearch does not survive a flat object that is nested like that.
+const DEEPEST: usize = 900;
+
+fn engine(server: &OpenSearchServer) -> Result<Engine> {
+    http::install_tls_provider();
+    let prefix = unique("paths");
+    let credentials = server.username().zip(server.password());
+    let settings = Settings {
+        addresses: vec![server.url().to_owned()],
+        basic_auth: credentials.map(|(username, password)| (username.to_owned(), password.to_owned())),
+        client_certificate: None,
+        ca_bundle: server.ca_pem().map(|pem| pem.as_bytes().to_vec()),
+        insecure: false,
+    };
+    let options = EngineOptions {
+        prefix: prefix.parse()?,
+        settings: IndexSettings { replicas: 0, is_full: true, ..IndexSettings::default() },
+        fields: Vec::new(),
+        projection: "full".to_owned(),
+        owner: prefix,
+        address: server.url().to_owned(),
+    };
+    Ok(Engine::new(connect(&settings)?, options))
+}
+
+async fn any_path_reads_the_same(kind: OpenSearchKind) -> Result<()> {
+    let fleet = Fleet::start(Options { opensearch: kind, ..Options::default() }).await?;
+    let engine = engine(fleet.opensearch()?)?;
+    engine.prepare().await?;
+    let report = ask(&engine, SEED, SELECTORS, DEEPEST).await?;
+    ensure!(report.disagreements.is_empty(), "{:#?}", report.disagreements);
+    ensure!(report.telling > SELECTORS / 10, "only {} selectors tell something", report.telling);
+    Ok(())
+}
+
+#[tokio::test]
+async fn any_path_reads_the_same_in_opensearch_in_memory_and_in_the_objects() {
+    any_path_reads_the_same(OpenSearchKind::Plain).await.unwrap();
+}
+
+#[tokio::test]
+async fn any_path_reads_the_same_in_the_older_opensearch() {
+    any_path_reads_the_same(OpenSearchKind::Secure).await.unwrap();
+}
+
+/// The names that a field selector finds, or the refusal.
+async fn found(stage: &Stage, store: &str, path: &str, selector: &str) -> Result<Result<Vec<String>, String>> {
+    let url = format!("http://{}/apis/search.fleetdex.io/v1alpha1/search/{path}", stage.operator.api_address());
+    let request = http::client(None)?.get(url).bearer_auth(stage.operator.token()?);
+    let response = request.query(&[("fieldSelector", selector), ("store", store)]).send().await?;
+    let is_refused = response.status() == 400;
+    let answer: Value = response.json().await?;
+    if is_refused {
+        return Ok(Err(answer["message"].as_str().unwrap_or_default().to_owned()));
+    }
+    let items = answer["items"].as_array().cloned().unwrap_or_default();
+    Ok(Ok(items.iter().filter_map(|item| item["metadata"]["name"].as_str()).map(str::to_owned).collect()))
+}
+
+#[tokio::test]
+async fn a_registry_makes_every_path_selectable_and_takes_it_back() {
+    let stage = Stage::enter(1).await.unwrap();
+    let member = stage.member(1).unwrap();
+    let namespace = unique("paths");
+    member.create_namespace(&namespace).await.unwrap();
+    let long = "x".repeat(40_000);
+    let pod = |name: &str, image: &str, memory: &str, argument: &str| {
+        json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": { "name": name, "annotations": { "example.com/team": image } },
+            "spec": { "containers": [
+                { "name": "side", "image": "side" },
+                { "name": "main", "image": image, "args": [argument], "resources": { "requests": { "memory": memory } } },
+            ] },
+        })
+    };
+    for (name, image, memory, argument) in
+        [("a", "web", "2Gi", "short"), ("b", "web", "500Mi", long.as_str()), ("c", "db", "1", "")]
+    {
+        let path = format!("api/v1/namespaces/{namespace}/pods/{name}");
+        member.apply(&path, &pod(name, image, memory, argument)).await.unwrap();
+    }
+    let secret = json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "s" }, "stringData": { "k": "moonlight" } });
+    member.apply(&format!("api/v1/namespaces/{namespace}/secrets/s"), &secret).await.unwrap();
+    let selectors = json!([
+        { "apiVersion": "v1", "kind": "Pod", "namespace": namespace },
+        { "apiVersion": "v1", "kind": "Secret", "namespace": namespace },
+    ]);
+    let mut registry = Registry::new(&stage, "paths", &["member1"], &selectors).unwrap();
+    registry.apply().await.unwrap();
+    registry.until_ready().await.unwrap();
+    let store = format!("{}/{}", stage.fleet.opensearch().unwrap().url(), registry.prefix);
+    let pods = format!("api/v1/namespaces/{namespace}/pods");
+    let image = "spec.containers.image=web";
+    let refused = found(&stage, &store, &pods, image).await.unwrap().unwrap_err();
+    assert!(refused.contains("field label not supported: spec.containers.image"), "{refused}");
+
+    let before = generations(&stage.opensearch, &registry.prefix, "member1").await.unwrap();
+    registry.store()["indexing"] = "Full".into();
+    registry.apply().await.unwrap();
+    eventually("every path is selectable", PATIENCE, || async {
+        let names = found(&stage, &store, &pods, image).await?;
+        ensure!(names == Ok(vec!["a".to_owned(), "b".to_owned()]), "{names:?}");
+        Ok(())
+    })
+    .await
+    .unwrap();
+    let after = generations(&stage.opensearch, &registry.prefix, "member1").await.unwrap();
+    assert!(after.len() == 1 && after != before, "{after:?}");
+    for (selector, names) in [
+        ("spec.containers.resources.requests.memory>=1Gi", vec!["a"]),
+        ("spec.containers.resources.requests.memory<1Gi", vec!["b", "c"]),
+        ("spec.containers.image in (db,cache)", vec!["c"]),
+        ("spec.containers.image!=web", vec!["c"]),
+        ("spec.containers.args", vec!["a", "b"]),
+        ("!spec.containers.args", vec!["c"]),
+        ("spec.containers.args=short", vec!["a"]),
+        ("metadata.annotations['example.com/team'] notin (db)", vec!["a", "b"]),
+        ("spec['containers'].name=side,spec.schedulerName=default-scheduler", vec!["a", "b", "c"]),
+        ("kind=Pod,apiVersion=v1,metadata.generation>0", vec!["a", "b", "c"]),
+        ("spec.nothing=here", vec![]),
+    ] {
+        let answer = found(&stage, &store, &pods, selector).await.unwrap();
+        assert_eq!(answer, Ok(names.iter().map(ToString::to_string).collect()), "{selector}");
+    }
+    // What cannot be a term is in the answer all the same, and what is never stored is not found.
+    let hits = stage.opensearch.documents(&registry.prefix).await.unwrap();
+    let stored = hits.iter().find(|hit| hit["_source"]["metadata"]["name"] == "b").unwrap();
+    assert_eq!(stored["_source"]["search"]["native"]["spec"]["containers"][1]["args"][0], long);
+    assert!(hits.iter().all(|hit| hit["_source"]["search"]["rejected"].is_null()));
+    let secrets = format!("api/v1/namespaces/{namespace}/secrets");
+    for selector in ["data.k", "data.k=bW9vbmxpZ2h0"] {
+        assert_eq!(found(&stage, &store, &secrets, selector).await.unwrap(), Ok(Vec::new()), "{selector}");
+    }
+    let typed = json!({ "query_string": { "query": "spec.containers.image:db" } });
+    assert_eq!(stage.opensearch.count(&registry.prefix, &typed).await.unwrap(), 1);
+
+    registry.store()["indexing"] = "Selectable".into();
+    registry.apply().await.unwrap();
+    eventually("other paths are refused again", PATIENCE, || async {
+        let answer = found(&stage, &store, &pods, image).await?;
+        ensure!(answer.is_err(), "{answer:?}");
+        let now = generations(&stage.opensearch, &registry.prefix, "member1").await?;
+        ensure!(now.len() == 1 && now != after, "{now:?}");
+        Ok(())
+    })
+    .await
+    .unwrap();
+    assert_eq!(found(&stage, &store, &pods, "status.phase=Pending").await.unwrap().map(|names| names.len()), Ok(3));
+    registry.remove().await.unwrap();
+    for name in ["a", "b", "c"] {
+        member.delete(&format!("api/v1/namespaces/{namespace}/pods/{name}")).await.unwrap();
+    }
+}
