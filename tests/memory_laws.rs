@@ -13,8 +13,8 @@ use fleetdex::{
     bulk::{Verdict, Write},
     model::{ClusterName, FieldPath, FieldType, Gvk, Object, Projection, Projector, Resource, SelectableField, sort_value},
     query::{
-        Grant, GroupKey, Groups, Owners, Page, Permitted, Query, Relation, Relatives, ResourceName, Searchable, Selectable, Sort,
-        SortKey, aggregate,
+        Grant, GroupKey, Groups, Owners, Page, Permitted, Query, Relation, Relative, Relatives, ResourceName, Searchable,
+        Selectable, Sort, SortKey, aggregate,
     },
     store::{
         Generation, Store,
@@ -166,7 +166,7 @@ impl Model {
         aggregate::aggregate(self.0.values().filter_map(|(_, widget)| widget.as_ref()), query, by, top).unwrap()
     }
 
-    fn relatives(&self, asked: &Relatives) -> Owners {
+    fn relatives(&self, asked: &Relatives) -> BTreeSet<Relative> {
         asked.among(self.0.values().filter_map(|(_, widget)| widget.as_ref()))
     }
 

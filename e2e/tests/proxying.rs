@@ -367,13 +367,18 @@ async fn log_of(api: &Api, user: &str) -> (u16, String) {
     (code, String::from_utf8(response.into_body().collect().await.unwrap().to_bytes().to_vec()).unwrap())
 }
 
-/// Begins a session by WebSocket, and gives what the server says first.
-async fn session(local: &Local, subresource: &str) -> (String, TcpStream) {
+const WEB_SOCKET: &str = "upgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\
+    sec-websocket-protocol: v4.channel.k8s.io\r\n";
+/// As kubectl asks with `KUBECTL_REMOTE_COMMAND_WEBSOCKETS=false`.
+const SPDY: &str = "upgrade: SPDY/3.1\r\ncontent-length: 0\r\n\
+    x-stream-protocol-version: v5.channel.k8s.io\r\nx-stream-protocol-version: v4.channel.k8s.io\r\n";
+
+/// Begins a session, and gives what the server says first.
+async fn session(local: &Local, method: &str, protocol: &str, subresource: &str) -> (String, TcpStream) {
     let mut stream = TcpStream::connect(("127.0.0.1", local.port.number())).await.unwrap();
     let head = format!(
-        "GET {PROXY}/api/v1/namespaces/web/pods/web-1/{subresource} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {}\r\n\
-         connection: Upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\
-         sec-websocket-protocol: v4.channel.k8s.io\r\n\r\n",
+        "{method} {PROXY}/api/v1/namespaces/web/pods/web-1/{subresource} HTTP/1.1\r\nhost: localhost\r\n\
+         authorization: Bearer {}\r\nconnection: Upgrade\r\n{protocol}\r\n",
         local.token().unwrap()
     );
     stream.write_all(head.as_bytes()).await.unwrap();
@@ -403,15 +408,22 @@ async fn logs_and_sessions_reach_a_kubelet_with_the_rights_of_the_user() {
     let log = kubectl.run(&["logs", "web-1", "--tail=5"]).await.unwrap();
     assert!(log.contains("log of /containerLogs/web/web-1/main?tailLines=5"), "{log}");
     assert!(kubectl.run(&["logs", "-f", "web-1"]).await.unwrap().contains("follow=true"));
-    let (agreed, mut stream) = session(&local, "exec?command=sh&command=-c&stdin=true&stdout=true").await;
-    assert!(agreed.starts_with("HTTP/1.1 101"), "{agreed}");
-    stream.write_all(b"any bytes").await.unwrap();
-    let mut back = [0; 9];
-    tokio::time::timeout(Duration::from_secs(30), stream.read_exact(&mut back)).await.unwrap().unwrap();
-    assert_eq!(&back, b"any bytes");
-    drop(stream);
-    let (refused, _) = session(&local, "exec?container=none&command=sh&stdout=true").await;
-    assert!(refused.starts_with("HTTP/1.1 400"), "{refused}");
+    for (method, protocol, agreement) in [("GET", WEB_SOCKET, "websocket"), ("POST", SPDY, "SPDY/3.1")] {
+        let path = "exec?command=sh&command=-c&stdin=true&stdout=true";
+        let (agreed, mut stream) = session(&local, method, protocol, path).await;
+        let is_agreed = |line: &str| line.eq_ignore_ascii_case(&format!("upgrade: {agreement}"));
+        assert!(agreed.starts_with("HTTP/1.1 101") && agreed.lines().any(is_agreed), "{agreed}");
+        // As many as do not fit into one buffer of anybody on the way.
+        let sent: Vec<u8> = (0..200_000_u32).flat_map(u32::to_be_bytes).collect();
+        let mut back = vec![0; sent.len()];
+        let (mut reads, mut writes) = stream.split();
+        let both = async { tokio::try_join!(writes.write_all(&sent), reads.read_exact(&mut back)) };
+        tokio::time::timeout(Duration::from_secs(30), both).await.unwrap().unwrap();
+        assert!(back == sent, "{agreement}: what came back is not what was sent");
+        drop(stream);
+        let (refused, _) = session(&local, method, protocol, "exec?container=none&command=sh&stdout=true").await;
+        assert!(refused.starts_with("HTTP/1.1 400"), "{refused}");
+    }
 
     // The rights of users, which the member itself checks.
     let role = json!({

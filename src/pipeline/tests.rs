@@ -1,6 +1,6 @@
 //! The writer against a store that fails in every way, on a paused clock.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
@@ -8,7 +8,7 @@ use rand::{RngExt, SeedableRng, rngs::StdRng};
 use super::*;
 use crate::{
     model::{ClusterName, IndexPrefix, Version},
-    query::{Cursor, GroupKey, Groups, Owners, Page, Query, Relatives},
+    query::{Cursor, GroupKey, Groups, Page, Query, Relative, Relatives},
     store::{Checkpoints, Extent, Visit, changes::Log},
     sync::progress::Progress,
     telemetry::Metrics,
@@ -138,8 +138,8 @@ impl Store for Flaky {
         Ok(Page::default())
     }
 
-    async fn relatives(&self, _: &Relatives) -> Result<Owners, StoreError> {
-        Ok(Owners::default())
+    async fn relatives(&self, _: &Relatives) -> Result<BTreeSet<Relative>, StoreError> {
+        Ok(BTreeSet::new())
     }
 
     async fn first_page(&self, _: &Query) -> Result<(Page, u64), StoreError> {

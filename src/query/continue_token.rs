@@ -1,11 +1,23 @@
 //! Continue tokens: where the next page starts, and which query it belongs to.
+//!
+//! They hold everything that the next page needs, so that any replica can answer it. OpenSearch's name of a point in time has 172 characters for
+//! each shard that is searched, most of them alike: deflated as bytes and put into base64 once they are 39.
 
-use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use std::io::{Read as _, Write as _};
+
+use base64::{
+    Engine as _,
+    engine::general_purpose::{URL_SAFE, URL_SAFE_NO_PAD},
+};
+use flate2::{Compression, read::ZlibDecoder, write::ZlibEncoder};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::{Cursor, Query};
 use crate::model::{ClusterName, Namespace};
+
+/// Bytes of a token's content, so that a small token cannot fill the memory: the names of 8,000 shards.
+const MAX_CONTENT_BYTES: u64 = 1024 * 1024;
 
 /// A continue token that cannot be continued with. An HTTP server answers 400.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -29,19 +41,30 @@ struct Token {
     query: String,
     permitted: String,
     cursor: Cursor,
+    /// Whether the cursor's snapshot is what follows the line of JSON, as bytes.
+    packed: bool,
 }
 
 /// The token that continues the query after the cursor. Clients must not look into it.
 pub fn encode(cursor: &Cursor, query: &Query) -> String {
-    let token =
-        serde_json::json!({ "query": fingerprint(query), "permitted": hash(&query.permitted.canonical()), "cursor": cursor });
-    URL_SAFE_NO_PAD.encode(token.to_string())
+    let snapshot = bytes_of(&cursor.snapshot);
+    let packed = snapshot.is_some();
+    let cursor = if packed { Cursor { snapshot: String::new(), ..cursor.clone() } } else { cursor.clone() };
+    let token = Token { query: fingerprint(query), permitted: hash(&query.permitted.canonical()), cursor, packed };
+    let mut content = serde_json::json!(token).to_string().into_bytes();
+    content.push(b'\n');
+    content.extend(snapshot.unwrap_or_default());
+    URL_SAFE_NO_PAD.encode(deflated(&content))
 }
 
 /// The cursor of a token that was made for the same query; only the limit may differ.
 pub fn decode(text: &str, query: &Query) -> Result<Cursor, TokenError> {
-    let json = URL_SAFE_NO_PAD.decode(text).map_err(|_| TokenError::Malformed)?;
-    let token: Token = serde_json::from_slice(&json).map_err(|_| TokenError::Malformed)?;
+    let content = URL_SAFE_NO_PAD.decode(text).ok().and_then(|bytes| inflated(&bytes)).ok_or(TokenError::Malformed)?;
+    let end = memchr::memchr(b'\n', &content).ok_or(TokenError::Malformed)?;
+    let mut token: Token = serde_json::from_slice(&content[..end]).map_err(|_| TokenError::Malformed)?;
+    if token.packed {
+        token.cursor.snapshot = URL_SAFE.encode(&content[end + 1..]);
+    }
     if token.query != fingerprint(query) {
         return Err(TokenError::OtherQuery);
     }
@@ -49,6 +72,23 @@ pub fn decode(text: &str, query: &Query) -> Result<Cursor, TokenError> {
         return Err(TokenError::OtherPermission);
     }
     Ok(token.cursor)
+}
+
+/// What a name stands for that is nothing but bytes in base64.
+fn bytes_of(snapshot: &str) -> Option<Vec<u8>> {
+    URL_SAFE.decode(snapshot).ok().filter(|bytes| URL_SAFE.encode(bytes) == snapshot)
+}
+
+fn deflated(content: &[u8]) -> Vec<u8> {
+    let mut deflater = ZlibEncoder::new(Vec::new(), Compression::default());
+    // Writing into memory cannot fail; a token of nothing would be malformed.
+    deflater.write_all(content).and_then(|()| deflater.finish()).unwrap_or_default()
+}
+
+fn inflated(bytes: &[u8]) -> Option<Vec<u8>> {
+    let mut content = Vec::new();
+    ZlibDecoder::new(bytes).take(MAX_CONTENT_BYTES + 1).read_to_end(&mut content).ok()?;
+    (content.len() as u64 <= MAX_CONTENT_BYTES).then_some(content)
 }
 
 /// The same for queries that ask for the same in the same order.
@@ -129,8 +169,39 @@ mod tests {
 
     #[test]
     fn what_is_no_token_is_malformed() {
-        for text in ["", "%", "e30", "bnVsbA", "a b"] {
+        let without_line = URL_SAFE_NO_PAD.encode(deflated(b"{}"));
+        let no_token = URL_SAFE_NO_PAD.encode(deflated(b"{}\n"));
+        for text in ["", "%", "e30", "bnVsbA", "a b", &without_line, &no_token] {
             assert_eq!(decode(text, &query("")), Err(TokenError::Malformed), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_token_that_would_fill_the_memory_is_malformed() {
+        let bomb = URL_SAFE_NO_PAD.encode(deflated(&vec![b' '; 64 << 20]));
+        assert!(bomb.len() < 100_000);
+        assert_eq!(decode(&bomb, &query("")), Err(TokenError::Malformed));
+    }
+
+    /// What OpenSearch 3.4 says of each shard: index, its UUID, shard, node, context and session.
+    fn point_in_time(shards: usize) -> String {
+        let mut bytes = Vec::new();
+        for number in 0..shards {
+            let uuid = URL_SAFE_NO_PAD.encode(&Sha256::digest(number.to_string())[..16]);
+            let context = char::from_u32(u32::try_from(number).unwrap()).unwrap();
+            bytes.extend(format!("\u{18}fleetdex-cluster-{number:04}.g1\u{16}{uuid}\0\u{16}vl7gLGVxSZWLHws9bUtKaw").bytes());
+            bytes.extend(format!("\0\0\0\0\0\0{context}\u{16}tdsZX7hgTzCgaFj7E8c2jA").bytes());
+        }
+        URL_SAFE.encode(bytes)
+    }
+
+    #[test]
+    fn a_point_in_time_over_a_thousand_shards_fits_into_a_url() {
+        for shards in [1, 2, 3, 1_000] {
+            let cursor = Cursor { snapshot: point_in_time(shards), after: vec![json!("web")], remaining: None };
+            let token = encode(&cursor, &query("a=b"));
+            assert!(token.len() < 300 + 42 * shards, "{shards}: {} of {}", token.len(), cursor.snapshot.len());
+            assert_eq!(decode(&token, &query("a=b")), Ok(cursor));
         }
     }
 }

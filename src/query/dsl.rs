@@ -89,7 +89,7 @@ pub fn query_clause(query: &Query) -> Result<Value, QueryError> {
     clauses.into_bool()
 }
 
-/// The body of the `_search` that finds relatives: cluster and UID of each are its sort values. One more than may be found tells that there are
+/// The body of the `_search` that finds relatives: what is told of each are its sort values ([`RELATIVE_KEYS`]). One more than may be found tells that there are
 /// too many.
 pub fn relatives_body(asked: &Relatives) -> Result<Value, QueryError> {
     let mut clauses = Clauses::default();
@@ -115,9 +115,12 @@ pub fn relatives_body(asked: &Relatives) -> Result<Value, QueryError> {
         "track_total_hits": MAX_OWNERS + 1,
         "_source": false,
         "query": clauses.into_bool()?,
-        "sort": [{ "cluster": { "order": "asc" } }, { "metadata.uid": { "order": "asc" } }],
+        "sort": RELATIVE_KEYS.map(|key| json!({ key: { "order": "asc" } })),
     }))
 }
+
+/// What is told of a relative: its cluster, UID, group, plural, and namespace if it has one.
+pub const RELATIVE_KEYS: [&str; 5] = ["cluster", "metadata.uid", "search.group", "search.resource", "metadata.namespace"];
 
 /// What must and what must not match.
 #[derive(Default)]

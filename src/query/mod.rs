@@ -19,7 +19,7 @@ mod selectable;
 mod terms;
 
 pub use aggregate::{Group, GroupKey, Groups};
-pub use owners::{Owners, Relation, Relatives};
+pub use owners::{Owners, Relation, Relative, Relatives};
 pub use permitted::{Grant, InCluster, Permitted};
 pub use selectable::{Ordered, Selectable, UnsupportedField};
 pub use terms::{field_term, label_number_term, label_term};

@@ -56,6 +56,29 @@ impl Owners {
     }
 }
 
+impl FromIterator<Relative> for Owners {
+    fn from_iter<I: IntoIterator<Item = Relative>>(relatives: I) -> Self {
+        let mut owners = Self::default();
+        for relative in relatives {
+            owners.insert(Some(relative.cluster), &relative.uid);
+        }
+        owners
+    }
+}
+
+/// An object that an owner search has met.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Relative {
+    /// The member that holds it.
+    pub cluster: ClusterName,
+    /// Its namespace; empty where there is none.
+    pub namespace: String,
+    /// Its group and plural.
+    pub resource: ResourceName,
+    /// Its UID.
+    pub uid: String,
+}
+
 /// Objects of any kind, looked for as owners or on the way to dependants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Relatives {
@@ -71,13 +94,17 @@ pub struct Relatives {
 
 impl Relatives {
     /// Those among some objects: the meaning that every store has to keep.
-    pub fn among<'o, S: Searchable + 'o>(&self, objects: impl IntoIterator<Item = &'o S>) -> Owners {
-        let mut found = Owners::default();
+    pub fn among<'o, S: Searchable + 'o>(&self, objects: impl IntoIterator<Item = &'o S>) -> BTreeSet<Relative> {
+        let mut found = BTreeSet::new();
         for object in objects.into_iter().filter(|object| self.selects(*object)) {
             // A name that a cluster cannot have is none of its objects.
-            if let Ok(cluster) = object.cluster().parse() {
-                found.insert(Some(cluster), &object.uid());
-            }
+            let Ok(cluster) = object.cluster().parse() else { continue };
+            found.insert(Relative {
+                cluster,
+                namespace: object.namespace().to_owned(),
+                resource: object.resource().clone(),
+                uid: object.uid().into_owned(),
+            });
         }
         found
     }

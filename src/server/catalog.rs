@@ -202,6 +202,12 @@ impl Catalog {
         is_followed || self.uncertain.iter().any(|(name, _)| name == cluster)
     }
 
+    /// The clusters of which anything is followed, or should be.
+    pub fn followed_clusters(&self) -> BTreeSet<ClusterName> {
+        let followed = self.followed.iter().map(|followed| &followed.unit.cluster);
+        followed.chain(self.uncertain.iter().map(|(name, _)| name)).cloned().collect()
+    }
+
     /// Whether anything of a cluster is held.
     pub fn knows_cluster(&self, cluster: &ClusterName) -> bool {
         self.resources.values().any(|registered| registered.is_held_for(cluster))

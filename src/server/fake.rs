@@ -19,7 +19,7 @@ use crate::{
         source::Loader,
     },
     model::{ClusterName, Gvk, IndexPrefix, Resource, StoreName, Version},
-    query::{Cursor, GroupKey, Groups, Hit, Owners, Page, Query, Relatives},
+    query::{Cursor, GroupKey, Groups, Hit, Page, Query, Relative, Relatives, ResourceName},
     store::{Checkpoints, Extent, Generation, Store, StoreError, Visit, changes::Log},
 };
 
@@ -34,7 +34,7 @@ pub(crate) struct Prepared {
     /// The answer to every aggregation, and what was asked.
     pub(crate) groups: Groups,
     /// The answers to owner searches, and what was asked.
-    pub(crate) relatives: Mutex<VecDeque<Owners>>,
+    pub(crate) relatives: Mutex<VecDeque<BTreeSet<Relative>>>,
     pub(crate) searched: Mutex<Vec<Relatives>>,
     pub(crate) counted: Mutex<Vec<(Vec<GroupKey>, usize)>>,
     /// What is stored of any unit, by id.
@@ -116,7 +116,7 @@ impl Store for Prepared {
         self.pages.lock().unwrap().pop_front().unwrap_or_else(|| Ok(Page::default()))
     }
 
-    async fn relatives(&self, asked: &Relatives) -> Result<Owners, StoreError> {
+    async fn relatives(&self, asked: &Relatives) -> Result<BTreeSet<Relative>, StoreError> {
         self.searched.lock().unwrap().push(asked.clone());
         Ok(self.relatives.lock().unwrap().pop_front().unwrap_or_default())
     }
@@ -168,6 +168,12 @@ pub(crate) fn page(names: &[&str], next: Option<Cursor>, remaining: Option<u64>)
 
 pub(crate) fn cluster(name: &str) -> ClusterName {
     name.parse().unwrap()
+}
+
+/// A relative of member1, in the namespace `shop`.
+pub(crate) fn relative(group: &str, plural: &str, uid: &str) -> Relative {
+    let resource = ResourceName::new(group, plural);
+    Relative { cluster: cluster("member1"), namespace: "shop".to_owned(), resource, uid: uid.to_owned() }
 }
 
 pub(crate) fn store(name: &str) -> StoreName {

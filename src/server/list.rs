@@ -37,6 +37,8 @@ const CHUNK_BYTES: usize = 64 * 1024;
 /// Objects of an answer that is made as a whole before it is sent, so that it can have a hash: bounds what hashing costs a request that
 /// nobody repeats, to about half a millisecond.
 const TAGGED_BYTES: usize = 512 * 1024;
+/// Bytes of a continue token: those of 1,400 shards. The rest of a request's line and headers is left to its other parameters.
+const MAX_TOKEN_BYTES: usize = 56 * 1024;
 
 /// The answer to a list.
 #[derive(Debug)]
@@ -62,7 +64,7 @@ pub async fn answer(target: Target, request: &ListRequest, representation: Repre
         _ => moment::first_page(&*pages.store, &pages.query, &request.follow, PAGE_TIMEOUT).await?,
     };
     let one_page = request.limit.is_some();
-    let mut metadata = page_metadata(&first, version, &pages.query, one_page, request.options.without_remaining_count);
+    let mut metadata = page_metadata(&first, version, &pages.query, one_page, request.options.without_remaining_count)?;
     if !target.as_of.is_empty() {
         metadata["asOf"] = json!(target.as_of);
     }
@@ -95,15 +97,28 @@ fn split_token(token: &str) -> Result<(&str, FleetVersion), ApiError> {
     Ok((text, version.parse().map_err(|_| malformed())?))
 }
 
-fn page_metadata(page: &Page, version: FleetVersion, query: &Query, one_page: bool, without_count: bool) -> serde_json::Value {
+fn page_metadata(
+    page: &Page,
+    version: FleetVersion,
+    query: &Query,
+    one_page: bool,
+    without_count: bool,
+) -> Result<serde_json::Value, ApiError> {
     let mut metadata = json!({ "resourceVersion": version.to_string() });
     if let Some(cursor) = page.next.as_ref().filter(|_| one_page) {
-        metadata["continue"] = format!("{}.{version}", continue_token::encode(cursor, query)).into();
+        let token = format!("{}.{version}", continue_token::encode(cursor, query));
+        if token.len() > MAX_TOKEN_BYTES {
+            return Err(ApiError::bad_request(format!(
+                "parameter limit: so many indices are searched that the continue token would have {} bytes, and a URI has room for {MAX_TOKEN_BYTES}; name fewer clusters, or list without a limit",
+                token.len()
+            )));
+        }
+        metadata["continue"] = token.into();
         if let Some(remaining) = page.remaining.filter(|_| !without_count) {
             metadata["remainingItemCount"] = remaining.into();
         }
     }
-    metadata
+    Ok(metadata)
 }
 
 struct Pages {

@@ -32,15 +32,17 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 use tracing::{debug, warn};
 
-use super::front::{authenticate::Peer, tls::HTTP_2};
+use super::{
+    front::{authenticate::Peer, tls::HTTP_2},
+    heads::{Answering, Heads, MAX_HEAD_BYTES},
+};
 
 /// Connections at a time. At 64 KiB of buffer each, a full house costs 16 MiB.
 const MAX_CONNECTIONS: usize = 256;
 /// Connections at a time to a port that others than this machine reach. At 60 kB each, a full house costs 120 MB.
 const MAX_SECURED_CONNECTIONS: usize = 2_048;
-/// Bytes of one request's line and headers: a selector of several thousand names still fits.
-const MAX_HEAD_BYTES: usize = 64 * 1024;
-/// The same for HTTP/2.
+/// Bytes of one request's headers over HTTP/2, the URI among them and 32 for each header: what is longer is answered 431 without a body, as the
+/// stream has no request then that could be answered otherwise. Were it more, URIs over 65,534 bytes would be met by a reset and no answer.
 const MAX_HEADER_LIST_BYTES: u32 = 64 * 1024;
 /// Requests under way on one HTTP/2 connection: as many as Kubernetes' API server takes.
 const MAX_STREAMS: u32 = 250;
@@ -215,12 +217,17 @@ async fn serve_http_1<S>(stream: S, router: Router, peer: Option<Arc<Peer>>, can
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let service = service_fn(|request| answer(router.clone(), request, peer.clone()));
+    let heads = Heads::new();
+    let service = service_fn(|request| {
+        heads.begin_answer();
+        let (heads, answer) = (heads.clone(), answer(router.clone(), request, peer.clone()));
+        async move { answer.await.map(|response| heads.answered(response)) }
+    });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)
         .max_buf_size(MAX_HEAD_BYTES)
-        .serve_connection(TokioIo::new(stream), service)
+        .serve_connection(TokioIo::new(Answering::new(stream, heads.clone())), service)
         .with_upgrades();
     drive(connection, cancel).await;
 }
@@ -335,18 +342,73 @@ mod tests {
         server.await.unwrap();
     }
 
+    /// What a server answers to each of some requests, sent on one connection after the answer to the one before has come.
+    async fn answers(requests: &[String]) -> Vec<String> {
+        let listener = listener().await;
+        let mut stream = TcpStream::connect(listener.address()).await.unwrap();
+        let cancel = CancellationToken::new();
+        let server = tokio::spawn(listener.serve(Router::new().route("/", get(async || "fine")), cancel.clone()));
+        let mut answers = Vec::new();
+        for request in requests {
+            stream.write_all(request.as_bytes()).await.unwrap();
+            let mut answer = Vec::new();
+            while !answer.ends_with(b"fine") && stream.read_buf(&mut answer).await.unwrap() > 0 {}
+            answers.push(String::from_utf8(answer).unwrap());
+        }
+        drop(stream);
+        cancel.cancel();
+        server.await.unwrap();
+        answers
+    }
+
+    /// Code and message of a Status.
+    fn told(answer: &str) -> String {
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        let status: serde_json::Value = serde_json::from_str(body).unwrap();
+        assert!(head.contains(&format!("content-length: {}", body.len())) && status["kind"] == "Status", "{answer}");
+        assert!(head.starts_with(&format!("HTTP/1.1 {}", status["code"])), "{answer}");
+        format!("{} {}: {}", status["code"], status["reason"].as_str().unwrap(), status["message"].as_str().unwrap())
+    }
+
     #[tokio::test]
-    async fn a_head_that_never_ends_is_refused() {
+    async fn a_head_that_is_too_long_is_answered_with_a_status_also_after_other_requests() {
+        let good = "GET / HTTP/1.1\r\nhost: x\r\n\r\n".to_owned();
+        // A selector of 10,000 terms, one that hyper could read and http not, and one whose end never comes.
+        let selector = |length: usize| format!("GET /?labelSelector={} HTTP/1.1\r\nhost: x\r\n\r\n", "x".repeat(length));
+        for refused in [selector(120_000), selector(65_530), format!("GET /{}", "x".repeat(900_000))] {
+            let answers = answers(&[good.clone(), good.clone(), refused]).await;
+            assert!(answers[1].starts_with("HTTP/1.1 200"), "{}", answers[1]);
+            insta::allow_duplicates! {
+                insta::assert_snapshot!(told(&answers[2]), @"414 RequestURITooLong: the URI of the request is too long: line and headers may have 65536 bytes together; ask with fewer values in selectors and parameters, in several requests if need be, or select by a label that the objects share");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn headers_that_are_too_long_or_too_many_and_what_is_no_http_are_answered_with_a_status() {
+        let with = |headers: &str| format!("GET / HTTP/1.1\r\nhost: x\r\n{headers}\r\n");
+        let long = answers(&[with(&format!("a: {}\r\n", "x".repeat(2 * MAX_HEAD_BYTES)))]).await;
+        let many = answers(&[with(&"a: b\r\n".repeat(200))]).await;
+        insta::assert_snapshot!(told(&long[0]), @"431 RequestHeaderFieldsTooLarge: the headers of the request are too long or too many: line and headers may have 65536 bytes together, in 100 headers");
+        assert_eq!(told(&many[0]), told(&long[0]));
+        let garbled = answers(&["GET / HTTP/1.1\r\nno header\r\n\r\n".to_owned()]).await;
+        assert_eq!(told(&garbled[0]), "400 BadRequest: this is no request of HTTP/1.1");
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_looks_like_a_refusal_is_left_as_it_is() {
         let listener = listener().await;
         let address = listener.address();
         let cancel = CancellationToken::new();
-        let server = tokio::spawn(listener.serve(Router::new(), cancel.clone()));
-        let endless = format!("GET /{} HTTP/1.1\r\n", "x".repeat(2 * MAX_HEAD_BYTES));
-        let mut stream = TcpStream::connect(address).await.unwrap();
-        stream.write_all(endless.as_bytes()).await.unwrap();
-        let mut answer = [0; 12];
-        stream.read_exact(&mut answer).await.unwrap();
-        assert_eq!(&answer, b"HTTP/1.1 431");
+        let text = "HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\n\r\n";
+        let router = Router::new()
+            .route("/text", get(move || async move { text }))
+            .route("/code", get(async || (http::StatusCode::URI_TOO_LONG, "")));
+        let server = tokio::spawn(listener.serve(router, cancel.clone()));
+        let answer = exchange(address, "GET /text HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await;
+        assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with(text), "{answer}");
+        let answer = exchange(address, "GET /code HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await;
+        assert!(answer.starts_with("HTTP/1.1 414") && answer.contains("content-length: 0"), "{answer}");
         cancel.cancel();
         server.await.unwrap();
     }

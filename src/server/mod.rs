@@ -18,6 +18,7 @@ mod etag;
 pub mod explain;
 pub mod follow;
 pub mod front;
+mod heads;
 pub mod list;
 pub mod listen;
 pub mod moment;

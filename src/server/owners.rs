@@ -1,6 +1,7 @@
 //! Owner searches: from owners down to the generation that is asked for, whatever kinds lie between.
 //!
-//! Only what the store holds is walked: where a registry leaves out `ReplicaSets`, no Pod is found from its Deployment.
+//! Only what the store holds is walked: where a registry leaves out `ReplicaSets`, no Pod is found from its Deployment. And only what the caller
+//! may list: otherwise what is found at the end would tell of what lies between.
 
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use tokio::time::timeout;
 
 use super::{
     options::{MAX_SENIORITY, OwnerSearch, Seniority},
+    permission::Sight,
     status::ApiError,
     target::Target,
 };
@@ -17,7 +19,7 @@ use crate::query::{Owners, Relation, Relatives, owners::MAX_OWNERS};
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Finds the direct owners of what is asked for, and makes them part of the query.
-pub async fn resolve(target: &mut Target, search: &OwnerSearch) -> Result<(), ApiError> {
+pub async fn resolve(target: &mut Target, search: &OwnerSearch, sight: &Sight<'_>) -> Result<(), ApiError> {
     if !search.is_asked() || target.nothing_to_ask {
         return Ok(());
     }
@@ -27,7 +29,7 @@ pub async fn resolve(target: &mut Target, search: &OwnerSearch) -> Result<(), Ap
     }
     if !search.names.is_empty() {
         let named = Relation::Named { resource: search.resource.clone(), names: search.names.clone() };
-        owners.extend(find(target, named).await?);
+        owners.extend(find(target, named, sight).await?);
     }
     let mut all = owners.clone();
     let (generations, any) = match search.seniority {
@@ -38,7 +40,7 @@ pub async fn resolve(target: &mut Target, search: &OwnerSearch) -> Result<(), Ap
         if owners.is_empty() {
             break;
         }
-        owners = find(target, Relation::OwnedBy(owners)).await?;
+        owners = find(target, Relation::OwnedBy(owners), sight).await?;
         let before = all.len();
         all.extend(owners.clone());
         check(&all)?;
@@ -51,7 +53,7 @@ pub async fn resolve(target: &mut Target, search: &OwnerSearch) -> Result<(), Ap
     Ok(())
 }
 
-async fn find(target: &Target, relation: Relation) -> Result<Owners, ApiError> {
+async fn find(target: &Target, relation: Relation, sight: &Sight<'_>) -> Result<Owners, ApiError> {
     let query = &target.query;
     let asked = Relatives {
         clusters: query.clusters.clone(),
@@ -60,7 +62,8 @@ async fn find(target: &Target, relation: Relation) -> Result<Owners, ApiError> {
         relation,
     };
     let found = timeout(TIMEOUT, target.store.relatives(&asked)).await;
-    Ok(found.map_err(|_| ApiError::Timeout(TIMEOUT.as_secs()))??)
+    let found = found.map_err(|_| ApiError::Timeout(TIMEOUT.as_secs()))??;
+    Ok(sight.of(found).await?.into_iter().collect())
 }
 
 fn check(owners: &Owners) -> Result<(), ApiError> {

@@ -1,6 +1,9 @@
 //! What of a list the caller may see: the place where the front's decisions meet the catalog and the stores.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use tokio::time::timeout;
@@ -8,7 +11,11 @@ use tokio::time::timeout;
 use super::{
     caller::Caller,
     catalog::Catalog,
-    front::authorize::{Holders, Permission, Wanted},
+    front::{
+        attributes::Attributes,
+        authorize::{Holders, Permission, Wanted},
+        standing::Standing,
+    },
     request::ListRequest,
     serve::Gate,
     status::ApiError,
@@ -16,7 +23,7 @@ use super::{
 };
 use crate::{
     model::{ClusterName, Namespace},
-    query::{GroupKey, Permitted, Query, ResourceName},
+    query::{GroupKey, Permitted, Query, Relative, ResourceName},
 };
 
 /// How long the store may take to tell which namespaces hold objects.
@@ -44,6 +51,96 @@ pub async fn permission(gate: &Gate, caller: &Caller, catalog: &Catalog, request
         clusters_named: !request.clusters.is_empty(),
     };
     front.authorizer().permission(caller, &wanted, &StoredNamespaces { catalog, request }).await
+}
+
+/// What a watch goes on by; nothing if nobody has to be asked.
+pub fn standing(
+    gate: &Gate,
+    caller: &Caller,
+    request: &ListRequest,
+    permitted: &Permitted,
+    let_in_as: Option<Attributes>,
+) -> Option<Standing> {
+    let Gate::Front(front) = gate else { return None };
+    let native = &request.native;
+    (!caller.may_everything()).then_some(Standing {
+        authorizer: front.authorizer().clone(),
+        caller: caller.clone(),
+        outer: let_in_as?,
+        resource: ResourceName::new(&native.group, &native.plural),
+        version: native.version.clone(),
+        name: native.name.clone(),
+        permitted: permitted.clone(),
+    })
+}
+
+/// The clusters that a caller may see, of those that are named or of all that are followed; nothing if it is all of them.
+pub async fn visible_clusters(
+    gate: &Gate,
+    caller: &Caller,
+    catalog: &Catalog,
+    named: &[ClusterName],
+) -> Result<Option<Vec<ClusterName>>, ApiError> {
+    let Gate::Front(front) = gate else { return Ok(None) };
+    let meant = if named.is_empty() { catalog.followed_clusters().into_iter().collect() } else { named.to_vec() };
+    front.authorizer().clusters(caller, &meant, !named.is_empty()).await
+}
+
+/// What somebody sees of objects of any kind.
+pub struct Sight<'s> {
+    /// Who decides.
+    pub gate: &'s Gate,
+    /// Who looks.
+    pub caller: &'s Caller,
+    /// What there is.
+    pub catalog: &'s Catalog,
+}
+
+impl Sight<'_> {
+    /// Those of some objects that the caller may list.
+    pub async fn of(&self, found: BTreeSet<Relative>) -> Result<Vec<Relative>, ApiError> {
+        let Gate::Front(front) = self.gate else { return Ok(found.into_iter().collect()) };
+        let mut by_resource: BTreeMap<ResourceName, Vec<Relative>> = BTreeMap::new();
+        for relative in found {
+            by_resource.entry(relative.resource.clone()).or_default().push(relative);
+        }
+        let mut seen = Vec::new();
+        for (resource, relatives) in by_resource {
+            // What is not registered any more has no version to ask about.
+            let Some(registered) = self.catalog.find(&resource) else { continue };
+            let clusters: BTreeSet<&ClusterName> = relatives.iter().map(|relative| &relative.cluster).collect();
+            let namespaces: BTreeSet<&str> = relatives.iter().map(|relative| relative.namespace.as_str()).collect();
+            let wanted = Wanted {
+                verb: "list",
+                resource: &resource,
+                version: registered.versions.first().map_or("", |version| version),
+                namespaced: registered.namespaced,
+                name: None,
+                namespaces: &namespaces.into_iter().filter_map(|name| name.parse().ok()).collect::<Vec<_>>(),
+                clusters: &clusters.into_iter().cloned().collect::<Vec<_>>(),
+                clusters_named: false,
+            };
+            match front.authorizer().permission(self.caller, &wanted, &NoOthers).await {
+                Ok(Permission { permitted, .. }) => {
+                    let may_be_seen = |relative: &Relative| permitted.allows(relative.cluster.as_str(), &relative.namespace);
+                    seen.extend(relatives.into_iter().filter(may_be_seen));
+                }
+                Err(ApiError::Forbidden(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(seen)
+    }
+}
+
+/// No namespaces but those of the objects in question.
+struct NoOthers;
+
+#[async_trait]
+impl Holders for NoOthers {
+    async fn namespaces(&self) -> Result<BTreeMap<ClusterName, Vec<Namespace>>, ApiError> {
+        Ok(BTreeMap::new())
+    }
 }
 
 /// What a list or watch is for somebody who may see it.

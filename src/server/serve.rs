@@ -35,7 +35,7 @@ use super::{
     listen::{ListenError, Listener},
     own, owners,
     peers::Peers,
-    permission::permission,
+    permission::{Sight, permission, standing, visible_clusters},
     proxying::{self, Members},
     representation::{Endpoint, Form, MetaVersion, Representation},
     request::{self, AggregateRequest, ApiRequest, ListRequest, OwnDiscovery, path_segments},
@@ -220,10 +220,11 @@ async fn admit(api: &Api, mut request: Request) -> Result<Response, ApiError> {
     place.hold(Box::pin(checked(api, &caller, request))).await
 }
 
-async fn checked(api: &Api, caller: &Caller, request: Request) -> Result<Response, ApiError> {
+async fn checked(api: &Api, caller: &Caller, mut request: Request) -> Result<Response, ApiError> {
     if let Gate::Front(front) = &api.gate {
         let attributes = Attributes::of(request.method(), &path_segments(request.uri().path())?);
         front.authorizer().check(caller, &attributes).await?;
+        request.extensions_mut().insert(attributes);
     }
     answer(api, caller, request).await
 }
@@ -255,7 +256,7 @@ async fn answer(api: &Api, caller: &Caller, request: Request) -> Result<Response
         ApiRequest::OpenApi(which) => document(&own::open_api(which)?, represented(&request, Endpoint::Document)?),
         ApiRequest::List(list) if list.follow.watch => {
             let representation = represented(&request, Endpoint::Watch)?;
-            answer_watch(api, caller, &catalog, &list, representation).await
+            answer_watch(api, caller, &catalog, &list, representation, attributes(&request)).await
         }
         ApiRequest::List(list) => {
             let representation = represented(&request, Endpoint::List)?;
@@ -272,12 +273,20 @@ async fn answer(api: &Api, caller: &Caller, request: Request) -> Result<Response
             let body = changes::answer(&catalog, &wanted, api.catalog.clone()).await?;
             Ok(json(StatusCode::OK, body))
         }
-        ApiRequest::Verify(clusters) => Ok(json(StatusCode::OK, verify::answer(&catalog, &clusters)?)),
+        ApiRequest::Verify(clusters) => {
+            let visible = visible_clusters(&api.gate, caller, &catalog, &clusters).await?;
+            Ok(json(StatusCode::OK, verify::answer(&catalog, &clusters, visible)?))
+        }
     }
 }
 
 fn represented(request: &Request, endpoint: Endpoint) -> Result<Representation, ApiError> {
     Representation::negotiate(endpoint, request.headers(), request.uri().query())
+}
+
+/// What a request was let in as, where somebody was asked.
+pub(super) fn attributes(request: &Request) -> Option<Attributes> {
+    request.extensions().get().cloned()
 }
 
 /// The parameter `onlyMetadata` says the same as a media type does, which wins.
@@ -331,7 +340,7 @@ pub(super) async fn permitted_target(
 ) -> Result<(Target, Vec<String>), ApiError> {
     let permission = permission(&api.gate, caller, catalog, wanted).await?;
     let mut found = target(catalog, wanted, permission.permitted)?;
-    owners::resolve(&mut found, &wanted.options.owner).await?;
+    owners::resolve(&mut found, &wanted.options.owner, &Sight { gate: &api.gate, caller, catalog }).await?;
     let warnings = permission.warnings.iter().chain(&found.warnings).cloned().collect();
     Ok((found, warnings))
 }
@@ -349,13 +358,19 @@ pub(super) async fn answer_watch(
     catalog: &Catalog,
     wanted: &ListRequest,
     representation: Representation,
+    let_in_as: Option<Attributes>,
 ) -> Result<Response, ApiError> {
     let (found, warnings) = permitted_target(api, caller, catalog, wanted).await?;
     let representation = narrowed(representation, wanted);
     let lasting = if wanted.rewrites_version { Lasting::Long } else { Lasting::Short };
     let following = api.peers.follow(&found, &wanted.native).await?;
     following.check(catalog)?;
+    let standing = standing(&api.gate, caller, wanted, &found.query.permitted, let_in_as);
     let body = watching::answer(found, wanted, representation, lasting, &following, api.catalog.clone()).await?;
+    let body = match standing {
+        Some(standing) => watching::ended_by(body, standing.lost()),
+        None => body,
+    };
     Ok(with_warnings(json(StatusCode::OK, body), &warnings))
 }
 

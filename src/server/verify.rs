@@ -73,12 +73,15 @@ fn outcome(audited: Result<Findings, AuditError>) -> Outcome {
     if has_drift { Outcome::Drift(counts) } else { Outcome::Clean(counts) }
 }
 
-/// Begins to verify these clusters, or all of them. The body ends when all is verified; dropping it ends the verification.
-pub fn answer(catalog: &Catalog, clusters: &[ClusterName]) -> Result<Body, ApiError> {
+/// Begins to verify these clusters, or all of them, as far as they are `visible`. The body ends when all is verified; dropping it ends the
+/// verification.
+pub fn answer(catalog: &Catalog, clusters: &[ClusterName], visible: Option<Vec<ClusterName>>) -> Result<Body, ApiError> {
     if let Some(unknown) = clusters.iter().find(|name| !catalog.follows_cluster(name)) {
         return Err(ApiError::NoSuchCluster(unknown.clone()));
     }
-    let is_asked = |name: &ClusterName| clusters.is_empty() || clusters.contains(name);
+    let is_asked = |name: &ClusterName| {
+        (clusters.is_empty() || clusters.contains(name)) && visible.as_ref().is_none_or(|visible| visible.contains(name))
+    };
     let followed = spread(catalog.followed().iter().filter(|followed| is_asked(&followed.unit.cluster)));
     let unknown = catalog.uncertain().iter().filter(|(cluster, _)| is_asked(cluster)).map(uncertain_row).collect();
     let (sender, receiver) = mpsc::channel(WAITING_LINES);

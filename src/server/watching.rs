@@ -7,7 +7,7 @@ use std::{sync::Arc, time::Duration};
 
 use axum::body::Body;
 use bytes::Bytes;
-use futures::{Stream, stream::unfold};
+use futures::{Stream, StreamExt as _, stream::unfold};
 use jiff::Timestamp;
 use serde_json::{json, value::RawValue};
 use tokio::{
@@ -173,7 +173,7 @@ impl Watching {
             Ok(next) => next,
             Err(error) => {
                 tracing::debug!(%error, resource = %self.query.resource.plural, "a watch ends");
-                Next::End(line("ERROR", json!(error.status()).to_string().as_bytes()))
+                Next::End(error_line(&error))
             }
         }
     }
@@ -280,6 +280,23 @@ fn ended(error: StoreError) -> ApiError {
         StoreError::Expired => ApiError::VersionExpired("changes have come faster than they were read".to_owned()),
         other => other.into(),
     }
+}
+
+/// The answer, until something ends it before its time. Chunks of it are whole lines.
+pub fn ended_by(answer: Body, reason: impl Future<Output = ApiError> + Send + 'static) -> Body {
+    let reason = Box::pin(reason);
+    Body::from_stream(unfold(Some((answer.into_data_stream(), reason)), async |state| {
+        let (mut chunks, mut reason) = state?;
+        tokio::select! {
+            biased;
+            error = &mut reason => Some((Ok(error_line(&error).into()), None)),
+            chunk = chunks.next() => Some((chunk?, Some((chunks, reason)))),
+        }
+    }))
+}
+
+fn error_line(error: &ApiError) -> Vec<u8> {
+    line("ERROR", json!(error.status()).to_string().as_bytes())
 }
 
 fn line(kind: &str, object: &[u8]) -> Vec<u8> {

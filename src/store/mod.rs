@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     bulk::{Verdict, Write},
     model::{ClusterName, IndexName, Namespace, Version},
-    query::{Cursor, GroupKey, Groups, Owners, Page, Query, Relatives},
+    query::{Cursor, GroupKey, Groups, Page, Query, Relative, Relatives},
 };
 
 #[cfg(test)]
@@ -153,7 +153,7 @@ pub trait Store: Send + Sync {
 
     /// Finds objects of any kind by what owner searches go by; refused if they are more than
     /// [`MAX_OWNERS`](crate::query::owners::MAX_OWNERS).
-    async fn relatives(&self, asked: &Relatives) -> Result<Owners, StoreError>;
+    async fn relatives(&self, asked: &Relatives) -> Result<BTreeSet<Relative>, StoreError>;
 
     /// The first page of an answer, and the number of the last change that it is sure to show: a watch from there misses nothing.
     async fn first_page(&self, query: &Query) -> Result<(Page, u64), StoreError>;

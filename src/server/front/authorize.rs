@@ -85,6 +85,16 @@ impl Authorizer {
         Self { reviews, mode }
     }
 
+    /// Whose rights decide about objects.
+    pub(super) fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// Whom it asks.
+    pub(super) fn reviews(&self) -> &Reviews {
+        &self.reviews
+    }
+
     /// Whether somebody may send a request at all.
     pub async fn check(&self, caller: &Caller, attributes: &Attributes) -> Result<(), ApiError> {
         if caller.may_everything() || attributes.is_health() {
@@ -113,32 +123,39 @@ impl Authorizer {
         if caller.may_everything() {
             return Ok(Permission::default());
         }
-        let clusters = self.clusters(caller, wanted).await?;
+        let clusters = self.clusters(caller, wanted.clusters, wanted.clusters_named).await?;
         match self.mode {
             Mode::ControlPlane => self.by_control_plane(caller, wanted, clusters, holders).await,
             Mode::Members => self.by_members(caller, wanted, clusters, holders).await,
         }
     }
 
-    /// The clusters that somebody may see, of those that hold the resource; nothing if it is all of them.
-    async fn clusters(&self, caller: &Caller, wanted: &Wanted<'_>) -> Result<Option<Vec<ClusterName>>, ApiError> {
+    /// The clusters that somebody may see, of all those that are meant; nothing if it is all of them. One of them that was named and may not be
+    /// seen is a refusal, and so is seeing none.
+    pub async fn clusters(
+        &self,
+        caller: &Caller,
+        meant: &[ClusterName],
+        named: bool,
+    ) -> Result<Option<Vec<ClusterName>>, ApiError> {
+        if caller.may_everything() {
+            return Ok(None);
+        }
         let any = Attributes::of_cluster(None);
         let refusal = match self.reviews.decide(Place::ControlPlane, caller, &any).await? {
             Decision::Allowed => return Ok(None),
             Decision::Denied(reason) => any.forbidden(caller, &reason),
         };
-        if wanted.clusters.len() > MAX_CLUSTERS {
+        if meant.len() > MAX_CLUSTERS {
             return Err(too_many(&format!("more than {MAX_CLUSTERS} clusters hold what you ask for"), "clusters"));
         }
-        let questions = wanted.clusters.iter().map(|name| (name, Attributes::of_cluster(Some(name)))).collect();
+        let questions = meant.iter().map(|name| (name, Attributes::of_cluster(Some(name)))).collect();
         let answers = self.decide_all(Place::ControlPlane, caller, questions).await?;
-        if wanted.clusters_named
-            && let Some((name, Decision::Denied(reason))) = answers.iter().find(|(_, decision)| !decision.is_allowed())
-        {
+        if named && let Some((name, Decision::Denied(reason))) = answers.iter().find(|(_, decision)| !decision.is_allowed()) {
             return Err(Attributes::of_cluster(Some(name)).forbidden(caller, reason).into());
         }
         let allowed: Vec<ClusterName> = allowed(answers).cloned().collect();
-        if allowed.is_empty() && !wanted.clusters.is_empty() {
+        if allowed.is_empty() && !meant.is_empty() {
             return Err(refusal.into());
         }
         Ok(Some(allowed))

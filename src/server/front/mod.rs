@@ -14,10 +14,13 @@ pub mod keeper;
 pub mod limits;
 pub mod reviews;
 pub mod shared_authority;
+pub mod standing;
 pub mod tls;
 pub mod trust;
 pub mod trust_watch;
 
+#[cfg(test)]
+mod rights_tests;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]

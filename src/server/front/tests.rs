@@ -32,6 +32,7 @@ use crate::{
     model::ClusterName,
     query::{Grant, Group, Groups, Permitted},
     server::{
+        Catalog,
         fake::{Prepared, catalog, no_clusters},
         peers::Peers,
         proxying::Members,
@@ -40,7 +41,7 @@ use crate::{
     telemetry::{Metrics, Readiness},
 };
 
-const SEARCH: &str = "/apis/search.fleetdex.io/v1alpha1/search";
+pub(super) const SEARCH: &str = "/apis/search.fleetdex.io/v1alpha1/search";
 
 /// An authority that signs client certificates.
 pub(super) struct Authority {
@@ -92,13 +93,13 @@ impl Authority {
 
 /// A control plane that is asked who somebody is and what somebody may.
 #[derive(Default)]
-struct ControlPlane {
+pub(super) struct ControlPlane {
     /// Tokens and whose they are.
     tokens: BTreeMap<&'static str, &'static str>,
     /// What is allowed: `user verb group/resource namespace name`, with `*` for anything, in the order of the words.
-    rules: Mutex<Vec<&'static str>>,
+    pub(super) rules: Mutex<Vec<&'static str>>,
     /// It answers 403 to everything, as to somebody who may not ask.
-    refuses: Mutex<bool>,
+    pub(super) refuses: Mutex<bool>,
     asked: Mutex<Vec<Value>>,
 }
 
@@ -125,7 +126,7 @@ impl ControlPlane {
         (201, answer)
     }
 
-    fn client(self: &Arc<Self>) -> Client {
+    pub(super) fn client(self: &Arc<Self>) -> Client {
         let this = Arc::clone(self);
         let service = service_fn(move |request: http::Request<KubeBody>| {
             let this = Arc::clone(&this);
@@ -140,7 +141,7 @@ impl ControlPlane {
         Client::new(service, "default")
     }
 
-    fn count(&self) -> usize {
+    pub(super) fn count(&self) -> usize {
         self.asked.lock().unwrap().len()
     }
 }
@@ -165,22 +166,24 @@ fn fits(rule: &str, words: &[String]) -> bool {
 
 pub(super) struct World {
     pub(super) app: Router,
-    control_plane: Arc<ControlPlane>,
+    pub(super) control_plane: Arc<ControlPlane>,
+    /// What is registered.
+    pub(super) catalog: watch::Sender<Arc<Catalog>>,
     trust: watch::Sender<Arc<Trust>>,
     client_authority: Authority,
     front_authority: Authority,
-    store: Arc<Prepared>,
+    pub(super) store: Arc<Prepared>,
 }
 
 /// Whoever asks may ask; what they see is left to the rules.
-const OUTER: [&str; 2] = ["* get search.fleetdex.io/search/v1  *", "* get search.fleetdex.io/clusters  *"];
+pub(super) const OUTER: [&str; 2] = ["* get search.fleetdex.io/search/v1  *", "* get search.fleetdex.io/clusters  *"];
 
 impl World {
     pub(super) fn new(rules: &[&'static str]) -> Self {
         Self::over(Prepared::counting(held(&[("member1", "web", 3), ("member2", "web", 1), ("member1", "db", 1)])), rules, false)
     }
 
-    fn over(store: Arc<Prepared>, rules: &[&'static str], allows_any_name: bool) -> Self {
+    pub(super) fn over(store: Arc<Prepared>, rules: &[&'static str], allows_any_name: bool) -> Self {
         Self::with_members(store, rules, allows_any_name, None)
     }
 
@@ -202,11 +205,12 @@ impl World {
         let client = move |name: &ClusterName| members.as_ref()?.get(name.as_str()).map(ControlPlane::client);
         let reviews = Reviews::new(control_plane.client(), Arc::new(client), Vec::new());
         let gate = Gate::Front(Front::new(reader, reviews, mode));
-        let (_sender, receiver) = watch::channel(Arc::new(catalog(store.clone())));
+        let (catalog, receiver) = watch::channel(Arc::new(catalog(store.clone())));
         let limits = Limits::new(&LimitArgs::default());
         let members = Arc::new(Members::new(no_clusters(), CancellationToken::new()));
         let api = Api { catalog: receiver, metrics: Arc::new(Metrics::new()), gate, limits, members, peers: Peers::default() };
-        let world = Self { app: router(api, Readiness::new()), control_plane, trust, client_authority, front_authority, store };
+        let world =
+            Self { app: router(api, Readiness::new()), control_plane, catalog, trust, client_authority, front_authority, store };
         world.configure(&world.data());
         world
     }
@@ -252,7 +256,7 @@ impl World {
         (code, serde_json::from_slice(&bytes).unwrap_or(Value::Null))
     }
 
-    async fn ask_as(&self, token: &str, path: &str) -> (u16, Value) {
+    pub(super) async fn ask_as(&self, token: &str, path: &str) -> (u16, Value) {
         self.ask(None, &[("authorization", &format!("Bearer {token}"))], path).await
     }
 
@@ -267,7 +271,7 @@ impl World {
 }
 
 /// Objects by cluster and namespace.
-fn held(groups: &[(&str, &str, u64)]) -> Groups {
+pub(super) fn held(groups: &[(&str, &str, u64)]) -> Groups {
     let group = |(cluster, namespace, count): &(&str, &str, u64)| Group {
         values: vec![Some((*cluster).to_owned()), Some((*namespace).to_owned())],
         count: *count,
@@ -276,7 +280,7 @@ fn held(groups: &[(&str, &str, u64)]) -> Groups {
     Groups { total: groups.iter().map(|group| group.count).sum(), groups, others: 0 }
 }
 
-fn reason((code, status): (u16, Value)) -> String {
+pub(super) fn reason((code, status): (u16, Value)) -> String {
     assert!(status["kind"] == "Status" && status["code"] == code, "{code} {status}");
     format!("{code} {}: {}", status["reason"].as_str().unwrap(), status["message"].as_str().unwrap())
 }

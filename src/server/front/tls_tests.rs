@@ -160,18 +160,58 @@ fn resets(count: u32) -> Vec<u8> {
     bytes
 }
 
-#[tokio::test]
-async fn a_flood_of_resets_leaves_the_server_as_it_was() {
-    let served = Served::new().await;
-    for _ in 0..3 {
-        let mut flood = served.connect(Some(served.world.front_proxy()), tls::HTTP_2).await.unwrap();
-        // The server may end the connection before it has read everything.
-        let _written = flood.write_all(&resets(5_000)).await;
-        let _flushed = flood.flush().await;
-        let mut answer = Vec::new();
-        let _heard = timeout(Duration::from_millis(200), flood.read_to_end(&mut answer)).await;
+/// Why a server ends a connection, by its frame GOAWAY, if there is one among those that it sends.
+fn why_it_goes_away(mut sent: &[u8]) -> Option<u32> {
+    while let [l1, l2, l3, kind, _, _, _, _, _, rest @ ..] = sent {
+        let (payload, next) = rest.split_at_checked(u32::from_be_bytes([0, *l1, *l2, *l3]) as usize)?;
+        if *kind == 7 {
+            return Some(u32::from_be_bytes(payload[4..8].try_into().unwrap()));
+        }
+        sent = next;
     }
-    let after = version(served.connect(Some(served.world.front_proxy()), HTTP_1).await.unwrap()).await;
-    assert!(after.starts_with("HTTP/1.1 200"), "{after}");
+    None
+}
+
+#[tokio::test]
+async fn a_flood_of_resets_ends_its_connection_while_others_are_answered() {
+    const ENHANCE_YOUR_CALM: u32 = 11;
+    let served = Served::new().await;
+    let calm = served.connect(Some(served.world.front_proxy()), tls::HTTP_2).await.unwrap();
+    let (mut calm, connection) =
+        hyper::client::conn::http2::handshake::<_, _, Body>(TokioExecutor::new(), TokioIo::new(calm)).await.unwrap();
+    let connection = tokio::spawn(connection);
+    for _ in 0..3 {
+        let flood = served.connect(Some(served.world.front_proxy()), tls::HTTP_2).await.unwrap();
+        let (mut reads, mut writes) = tokio::io::split(flood);
+        // The server may end the connection before it has read everything.
+        let writer = tokio::spawn(async move { writes.write_all(&resets(5_000)).await });
+        let mut sent = Vec::new();
+        let _closed = timeout(Duration::from_secs(30), reads.read_to_end(&mut sent)).await.unwrap();
+        assert_eq!(why_it_goes_away(&sent), Some(ENHANCE_YOUR_CALM));
+        drop(writer.await.unwrap());
+        let request = Request::get(format!("https://{HOST}/version")).header("x-remote-user", "alice");
+        assert_eq!(calm.send_request(request.body(Body::empty()).unwrap()).await.unwrap().status(), 200);
+    }
+    drop(calm);
+    connection.await.unwrap().unwrap();
+    served.end().await;
+}
+
+/// Over HTTP/2 the answer comes from the library, before there is a request.
+#[tokio::test]
+async fn headers_that_are_too_long_are_refused_over_http_2_and_the_connection_goes_on() {
+    let served = Served::new().await;
+    let stream = served.connect(Some(served.world.front_proxy()), tls::HTTP_2).await.unwrap();
+    let (mut sender, connection) =
+        hyper::client::conn::http2::handshake::<_, _, Body>(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
+    let connection = tokio::spawn(connection);
+    // What is not too long is read, and then refused for its parameter.
+    for (length, code) in [(65_450, 431), (60_000, 400), (65_534 - "https://fleetdex.search.svc/version?x=".len(), 431), (1, 400)] {
+        let request = Request::get(format!("https://{HOST}/version?x={}", "x".repeat(length))).header("x-remote-user", "alice");
+        let answer = sender.send_request(request.body(Body::empty()).unwrap()).await.unwrap();
+        assert_eq!(answer.status(), code, "{length}");
+    }
+    drop(sender);
+    connection.await.unwrap().unwrap();
     served.end().await;
 }

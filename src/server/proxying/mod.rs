@@ -131,7 +131,8 @@ impl Scope<'_> {
             let endpoint = if list.follow.watch { Endpoint::Watch } else { Endpoint::List };
             let representation = Representation::negotiate(endpoint, request.headers(), query)?;
             if list.follow.watch {
-                return serve::answer_watch(self.api, self.caller, self.catalog, &list, representation).await;
+                let let_in_as = serve::attributes(&request);
+                return serve::answer_watch(self.api, self.caller, self.catalog, &list, representation, let_in_as).await;
             }
             return serve::answer_list(self.api, self.caller, self.catalog, &list, representation).await;
         }

@@ -1,6 +1,9 @@
 //! Which generations there are of each cluster, and which one queries are answered from.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use super::{
     contents::Contents,
@@ -10,7 +13,7 @@ use super::{
 use crate::{
     bulk::{Verdict, Write},
     model::{ClusterName, IndexName, IndexPrefix},
-    query::{Owners, Query, Relatives, ResourceName},
+    query::{Query, Relative, Relatives, ResourceName},
     store::{Checkpoints, Generation, changes::Change, codec::Walk, document::Document, draft::Draft, filter::Filter},
 };
 
@@ -150,14 +153,19 @@ impl Generations {
     }
 
     /// Objects of any kind, by names or owners.
-    pub(super) fn relatives(&self, asked: &Relatives) -> Owners {
-        let mut found = Owners::default();
+    pub(super) fn relatives(&self, asked: &Relatives) -> BTreeSet<Relative> {
+        let mut found = BTreeSet::new();
         let is_asked = |cluster: &ClusterName| asked.clusters.is_empty() || asked.clusters.contains(cluster);
         for held in self.held.values().filter(|held| held.generation.live && is_asked(&held.generation.cluster)) {
             let cluster = &held.generation.cluster;
             for table in held.contents.tables() {
                 for document in table.relatives(asked, cluster) {
-                    found.insert(Some(cluster.clone()), &document.uid());
+                    found.insert(Relative {
+                        cluster: cluster.clone(),
+                        namespace: document.namespace().to_owned(),
+                        resource: document.origin.resource.clone(),
+                        uid: document.uid().into_owned(),
+                    });
                 }
             }
         }

@@ -37,7 +37,9 @@ use super::{
 use crate::{
     bulk::{Verdict, Write},
     model::ClusterName,
-    query::{Cursor, GroupKey, Groups, Hit, Owners, Page, Query, QueryError, Relatives, aggregate::grouped, owners::MAX_OWNERS},
+    query::{
+        Cursor, GroupKey, Groups, Hit, Page, Query, QueryError, Relative, Relatives, aggregate::grouped, owners::MAX_OWNERS,
+    },
 };
 
 pub use super::changes::{Event, EventKind, TooOld, Watch, WatchError};
@@ -215,7 +217,7 @@ impl Shared {
         Counter::new(&keys).count(&selected, top)
     }
 
-    fn relatives(&self, asked: &Relatives) -> Result<Owners, QueryError> {
+    fn relatives(&self, asked: &Relatives) -> Result<BTreeSet<Relative>, QueryError> {
         let found = self.read().relatives(asked);
         if found.len() > MAX_OWNERS {
             return Err(QueryError::TooLarge { what: "owners", found: found.len(), limit: MAX_OWNERS });
@@ -332,7 +334,7 @@ impl Store for Memory {
         self.list(query, from).await.map(|(page, _)| page)
     }
 
-    async fn relatives(&self, asked: &Relatives) -> Result<Owners, StoreError> {
+    async fn relatives(&self, asked: &Relatives) -> Result<BTreeSet<Relative>, StoreError> {
         let (shared, asked) = (Arc::clone(&self.shared), asked.clone());
         blocking(move || shared.relatives(&asked)).await?.map_err(|error| StoreError::Invalid(error.to_string()))
     }

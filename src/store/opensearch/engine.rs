@@ -19,7 +19,7 @@ use crate::{
     bulk::{self, Encoded, Verdict, Write},
     model::{ClusterName, FieldPath, IndexPrefix, InvalidName, restore},
     query::{
-        Cursor, GroupKey, Groups, Hit, Owners, Page, Query, QueryError, Relatives,
+        Cursor, GroupKey, Groups, Hit, Page, Query, QueryError, Relative, Relatives, ResourceName,
         dsl::{self, Paging, Snapshot},
         owners::MAX_OWNERS,
     },
@@ -317,7 +317,7 @@ impl Store for Engine {
         self.finish_page(answer, query.limit, cursor.snapshot.clone(), cursor.remaining).await
     }
 
-    async fn relatives(&self, asked: &Relatives) -> Result<Owners, StoreError> {
+    async fn relatives(&self, asked: &Relatives) -> Result<BTreeSet<Relative>, StoreError> {
         let body = dsl::relatives_body(asked).map_err(|error| StoreError::Invalid(error.to_string()))?;
         let path = format!("/{}/_search?ignore_unavailable=true&allow_no_indices=true", self.target(&asked.clusters));
         let answer = self.run_search(path, &body).await?;
@@ -358,19 +358,28 @@ fn read_page(
     Ok(Page { items, next, remaining })
 }
 
-fn read_relatives(answer: &SearchAnswer) -> Result<Owners, StoreError> {
+fn read_relatives(answer: &SearchAnswer) -> Result<BTreeSet<Relative>, StoreError> {
     let found = answer.hits.total.as_ref().map_or(0, |total| total.value);
     if found > MAX_OWNERS as u64 {
         let error = QueryError::TooLarge { what: "owners", found: MAX_OWNERS + 1, limit: MAX_OWNERS };
         return Err(StoreError::Invalid(error.to_string()));
     }
-    let mut owners = Owners::default();
+    let mut relatives = BTreeSet::new();
     for hit in &answer.hits.hits {
-        let [Value::String(cluster), Value::String(uid), ..] = hit.sort.as_slice() else { continue };
+        let [Value::String(cluster), Value::String(uid), Value::String(group), Value::String(plural), namespace] =
+            hit.sort.as_slice()
+        else {
+            continue;
+        };
         let garbled = |error: InvalidName| StoreError::Garbled { operation: "a search".to_owned(), reason: error.to_string() };
-        owners.insert(Some(cluster.parse().map_err(garbled)?), uid);
+        relatives.insert(Relative {
+            cluster: cluster.parse().map_err(garbled)?,
+            namespace: namespace.as_str().unwrap_or_default().to_owned(),
+            resource: ResourceName::new(group, plural),
+            uid: uid.clone(),
+        });
     }
-    Ok(owners)
+    Ok(relatives)
 }
 
 fn read_hit(hit: RawHit) -> Result<Hit, StoreError> {

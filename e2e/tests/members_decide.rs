@@ -1,0 +1,172 @@
+//! Where each member's own authorization decides, the fleet shows nobody more than the members themselves do.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use anyhow::{Context, Result, ensure};
+use e2e::fleet::{ApiServer, Fleet, OpenSearchKind, Options};
+use e2e::kubectl::Kubectl;
+use e2e::objects::Objects;
+use e2e::operator::API_PORT;
+use e2e::poll::eventually;
+use e2e::scenario::{PATIENCE, prepare, start_operator};
+use serde_json::{Value, json};
+
+const GROUP: &str = "/apis/search.fleetdex.io/v1alpha1";
+const RBAC: &str = "apis/rbac.authorization.k8s.io/v1";
+const PODS: &str = "api/v1/pods";
+
+fn kubectl_of(server: &ApiServer, user: &str) -> Kubectl {
+    let path = server.kubeconfig().with_extension(user);
+    fs::write(&path, server.kubeconfig_of(user).unwrap()).unwrap();
+    Kubectl::new(&path).unwrap()
+}
+
+/// Two pods in each of two namespaces of both members, a registry for them, and a Service that leads to the operator.
+async fn fill(fleet: &Fleet) {
+    let hub = Objects::of(fleet.control_plane()).unwrap();
+    for number in [1, 2] {
+        let member = Objects::of(fleet.member(number).unwrap()).unwrap();
+        for namespace in ["web", "db"] {
+            member.create_namespace(namespace).await.unwrap();
+            for name in ["both", &format!("of-{number}")] {
+                let pod = json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": name, "labels": { "app": namespace } },
+                    "spec": { "containers": [{ "name": "main", "image": "example.com/main" }] } });
+                member.apply(&format!("api/v1/namespaces/{namespace}/pods/{name}"), &pod).await.unwrap();
+            }
+        }
+    }
+    hub.create_namespace("search").await.unwrap();
+    let service = json!({ "apiVersion": "v1", "kind": "Service", "metadata": { "name": "fleetdex" },
+        "spec": { "type": "ExternalName", "externalName": "localhost" } });
+    hub.apply("api/v1/namespaces/search/services/fleetdex", &service).await.unwrap();
+    let registry = json!({
+        "apiVersion": "search.karmada.io/v1alpha1", "kind": "ResourceRegistry", "metadata": { "name": "pods" },
+        "spec": { "resourceSelectors": [{ "apiVersion": "v1", "kind": "Pod" }] },
+    });
+    hub.apply("apis/search.karmada.io/v1alpha1/resourceregistries/pods", &registry).await.unwrap();
+}
+
+/// A role for alice on a server, in one namespace or, if it is empty, everywhere.
+async fn give(server: &ApiServer, namespace: &str, name: &str, rule: Value) {
+    let objects = Objects::of(server).unwrap();
+    let (kind, folder) =
+        if namespace.is_empty() { ("ClusterRole", RBAC.to_owned()) } else { ("Role", format!("{RBAC}/namespaces/{namespace}")) };
+    let plural = kind.to_lowercase();
+    let role =
+        json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": { "name": name }, "rules": [rule] });
+    objects.apply(&format!("{folder}/{plural}s/{name}"), &role).await.unwrap();
+    let binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": format!("{kind}Binding"), "metadata": { "name": name },
+        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name },
+        "subjects": [{ "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "alice" }],
+    });
+    objects.apply(&format!("{folder}/{plural}bindings/{name}"), &binding).await.unwrap();
+}
+
+async fn raw(kubectl: &Kubectl, path: &str) -> Result<Value> {
+    let text = kubectl.run(&["get", "--raw", &format!("{GROUP}/{path}")]).await?;
+    serde_json::from_str(&text).context(text)
+}
+
+async fn refusal(kubectl: &Kubectl, path: &str) -> String {
+    let output = kubectl.output(&["get", "--raw", &format!("{GROUP}/{path}")]).await.unwrap();
+    assert!(!output.success, "{path}: {}", output.stdout);
+    output.stderr
+}
+
+/// `cluster/namespace/name`
+fn name_of(object: &Value) -> String {
+    let metadata = &object["metadata"];
+    let cluster = metadata["annotations"]["resource.karmada.io/cached-from-cluster"].as_str().unwrap();
+    format!("{cluster}/{}/{}", metadata["namespace"].as_str().unwrap(), metadata["name"].as_str().unwrap())
+}
+
+fn names(list: &Value) -> BTreeSet<String> {
+    list["items"].as_array().unwrap().iter().map(name_of).collect()
+}
+
+/// What the members themselves show alice, namespace by namespace.
+async fn shown_by_members(fleet: &Fleet) -> BTreeSet<String> {
+    let mut shown = BTreeSet::new();
+    for number in [1, 2] {
+        let kubectl = kubectl_of(fleet.member(number).unwrap(), "alice");
+        for namespace in ["web", "db"] {
+            let output = kubectl.output(&["get", "pods", "-n", namespace, "-o", "name"]).await.unwrap();
+            let pods = output.stdout.lines().filter_map(|line| line.strip_prefix("pod/"));
+            shown.extend(pods.map(|name| format!("member{number}/{namespace}/{name}")));
+        }
+    }
+    shown
+}
+
+#[tokio::test]
+async fn nobody_sees_more_of_a_member_than_the_member_itself_shows() {
+    let fleet = Fleet::start(Options { members: 2, opensearch: OpenSearchKind::None, ..Options::default() }).await.unwrap();
+    prepare(&fleet).await.unwrap();
+    fill(&fleet).await;
+    let hub = fleet.control_plane();
+    // What the control plane allows are questions; that it would show all pods, too, does not count.
+    let asks = json!({ "apiGroups": ["search.fleetdex.io"], "resources": ["*"], "verbs": ["get"] });
+    give(hub, "", "asks", asks).await;
+    let reads = json!({ "apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"] });
+    give(hub, "", "reads", reads.clone()).await;
+    give(fleet.member(1).unwrap(), "web", "reads", reads).await;
+    let port = format!("--api-service-port={API_PORT}");
+    let flags = ["--api-service=search/fleetdex", &port, "--authorization=members"];
+    let _operator = start_operator(&fleet, &flags).await.unwrap();
+    let (admin, alice) = (hub.kubectl().unwrap(), kubectl_of(hub, "alice"));
+    eventually("everything is indexed", PATIENCE, || async {
+        let found = names(&raw(&admin, &format!("search/{PODS}")).await?);
+        ensure!(found.len() == 8, "{found:?}");
+        Ok(())
+    })
+    .await
+    .unwrap();
+
+    let shown = shown_by_members(&fleet).await;
+    assert_eq!(shown, ["member1/web/both", "member1/web/of-1"].map(str::to_owned).into());
+    eventually("alice sees what the members show her", PATIENCE, || async {
+        let found = names(&raw(&alice, &format!("search/{PODS}")).await?);
+        ensure!(found == shown, "{found:?}");
+        Ok(())
+    })
+    .await
+    .unwrap();
+
+    // However she asks.
+    let proxy = "proxying/karmada/proxy";
+    for path in
+        [format!("{proxy}/{PODS}"), format!("clusters/member1/{PODS}"), format!("search/{PODS}?limit=500&labelSelector=app")]
+    {
+        assert_eq!(names(&raw(&alice, &path).await.unwrap()), shown, "{path}");
+    }
+    let counts = raw(&alice, &format!("aggregate/{PODS}?by=cluster,metadata.namespace")).await.unwrap();
+    assert_eq!((&counts["total"], counts["items"].as_array().unwrap().len()), (&json!(shown.len()), 1), "{counts}");
+    let watched = alice.run(&["get", "--raw", &format!("{GROUP}/{proxy}/{PODS}?watch=true&timeoutSeconds=2")]).await.unwrap();
+    let events: Vec<Value> = watched.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(events.iter().all(|event| event["type"] == "ADDED"), "{watched}");
+    assert_eq!(events.iter().map(|event| name_of(&event["object"])).collect::<BTreeSet<_>>(), shown);
+
+    // A name that another member has, too, is no conflict for somebody who does not see it there.
+    let got = raw(&alice, &format!("{proxy}/api/v1/namespaces/web/pods/both")).await.unwrap();
+    assert_eq!(name_of(&got), "member1/web/both");
+    let conflict = refusal(&admin, &format!("{proxy}/api/v1/namespaces/web/pods/both")).await;
+    assert!(conflict.contains("is in several clusters: member1, member2"), "{conflict}");
+    let hidden = [
+        format!("clusters/member2/{PODS}"),
+        format!("{proxy}/clusters/member2/{PODS}"),
+        format!("{proxy}/clusters/member2/api/v1/namespaces/web/pods/both"),
+        "clusters/member1/api/v1/namespaces/db/pods".to_owned(),
+        "search/api/v1/namespaces/db/pods".to_owned(),
+        format!("{proxy}/api/v1/namespaces/db/pods/of-1"),
+        "aggregate/api/v1/namespaces/db/pods?by=cluster".to_owned(),
+    ];
+    for path in hidden {
+        let refused = refusal(&alice, &path).await;
+        assert!(refused.contains("(Forbidden)") && refused.contains("User \"alice\" cannot"), "{path}: {refused}");
+    }
+    fleet.check_running().unwrap();
+}
