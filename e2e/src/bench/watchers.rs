@@ -135,7 +135,8 @@ impl<'m> Watched<'m> {
     }
 
     async fn measure(&self, sizes: &Sizes) -> Result<Outcome> {
-        let first = self.begin(1, Arc::default()).await?;
+        // The log of changes begins when somebody asks for the first time: until then there is no version to watch from.
+        let first = eventually("a watch begins", DEADLINE, || self.begin(1, Arc::default())).await?;
         self.fill_log(sizes).await?;
         let before = self.operator.usage()?;
         let count = Arc::<AtomicU64>::default();
