@@ -38,6 +38,13 @@ async fn fill(fleet: &Fleet) {
             }
         }
     }
+    for member in ["member1", "member2"] {
+        // Single objects are read as the caller.
+        let path = format!("apis/cluster.karmada.io/v1alpha1/clusters/{member}");
+        let cluster = hub.get(&path).await.unwrap();
+        let impersonates = json!({ "spec": { "impersonatorSecretRef": cluster["spec"]["secretRef"] } });
+        hub.merge(&path, &impersonates).await.unwrap();
+    }
     hub.create_namespace("search").await.unwrap();
     let service = json!({ "apiVersion": "v1", "kind": "Service", "metadata": { "name": "fleetdex" },
         "spec": { "type": "ExternalName", "externalName": "localhost" } });

@@ -28,6 +28,7 @@ use fleetdex::cluster::{Clusters, Timing};
 use fleetdex::model::{ClusterName, Gvk, Resource, StoreName};
 use fleetdex::server::auth::TokenVerifier;
 use fleetdex::server::front::limits::{LimitArgs, Limits};
+use fleetdex::server::peers::Peers;
 use fleetdex::server::proxying::{self, Members};
 use fleetdex::server::serve::{Api, Gate};
 use fleetdex::server::{Caller, Catalog, Entry};
@@ -445,8 +446,8 @@ async fn logs_and_sessions_reach_a_kubelet_with_the_rights_of_the_user() {
     let (_sender, catalog) = watch::channel(Arc::new(catalog_of_pods(&"east".parse().unwrap())));
     let members = Arc::new(Members::new(Arc::new(clusters), cancel.clone()));
     let limits = Limits::new(&LimitArgs::default());
-    let api =
-        Api { catalog, metrics: Arc::new(Metrics::new()), gate: Gate::Token(TokenVerifier::new("unused")), limits, members };
+    let gate = Gate::Token(TokenVerifier::new("unused"));
+    let api = Api { catalog, metrics: Arc::new(Metrics::new()), gate, limits, members, peers: Peers::default() };
     eventually("the right of alice is there", PATIENCE, || async {
         let (code, text) = log_of(&api, "alice").await;
         ensure!(code == 200 && text.contains("/containerLogs/web/web-1/main"), "{code} {text}");
