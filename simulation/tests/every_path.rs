@@ -1,7 +1,5 @@
 //! Field selectors of any path on the simulated OpenSearch; `e2e/tests/every_path.rs` asks the real ones the same.
 
-#![expect(clippy::unwrap_used, reason = "parts of tests")]
-
 use fleetdex::store::Store;
 use fleetdex::store::opensearch::{Engine, EngineOptions, IndexSettings};
 use simulation::every_path::ask;

@@ -238,7 +238,9 @@ async fn hostile_input_is_refused_with_what_and_where() {
         pods("fieldSelector=_source%3Da"),
         pods("limit=18446744073709551616"),
         pods("continue=..%2F..%2Fetc%2Fpasswd"),
-        pods("continue=eJyrViosTS2qVLJSqlDSUSpILcrNLClJTQHyK4H85NKi4vwiJatqpeK8xILijPwSoEQVUCIxrSQVKB4dWwvUlJicDdKRlphTnFrLBQBmQRsl.7"),
+        pods(
+            "continue=eJyrViosTS2qVLJSqlDSUSpILcrNLClJTQHyK4H85NKi4vwiJatqpeK8xILijPwSoEQVUCIxrSQVKB4dWwvUlJicDdKRlphTnFrLBQBmQRsl.7",
+        ),
         pods("limit=%35%"),
         pods("%6cimit=1&limit=2"),
         pods("names=a%00b&lImit=3"),
