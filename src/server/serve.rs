@@ -275,7 +275,7 @@ async fn answer(api: &Api, caller: &Caller, request: Request) -> Result<Response
         }
         ApiRequest::Verify(clusters) => {
             let visible = visible_clusters(&api.gate, caller, &catalog, &clusters).await?;
-            Ok(json(StatusCode::OK, verify::answer(&catalog, &clusters, visible)?))
+            Ok(json(StatusCode::OK, verify::answer(&catalog, &clusters, visible.as_deref())?))
         }
     }
 }

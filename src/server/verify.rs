@@ -75,12 +75,12 @@ fn outcome(audited: Result<Findings, AuditError>) -> Outcome {
 
 /// Begins to verify these clusters, or all of them, as far as they are `visible`. The body ends when all is verified; dropping it ends the
 /// verification.
-pub fn answer(catalog: &Catalog, clusters: &[ClusterName], visible: Option<Vec<ClusterName>>) -> Result<Body, ApiError> {
+pub fn answer(catalog: &Catalog, clusters: &[ClusterName], visible: Option<&[ClusterName]>) -> Result<Body, ApiError> {
     if let Some(unknown) = clusters.iter().find(|name| !catalog.follows_cluster(name)) {
         return Err(ApiError::NoSuchCluster(unknown.clone()));
     }
     let is_asked = |name: &ClusterName| {
-        (clusters.is_empty() || clusters.contains(name)) && visible.as_ref().is_none_or(|visible| visible.contains(name))
+        (clusters.is_empty() || clusters.contains(name)) && visible.is_none_or(|visible| visible.contains(name))
     };
     let followed = spread(catalog.followed().iter().filter(|followed| is_asked(&followed.unit.cluster)));
     let unknown = catalog.uncertain().iter().filter(|(cluster, _)| is_asked(cluster)).map(uncertain_row).collect();

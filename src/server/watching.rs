@@ -209,7 +209,8 @@ impl Watching {
     async fn initial_lines(&mut self, initial: &mut Initial) -> Result<Vec<u8>, ApiError> {
         let mut lines = Vec::new();
         for hit in initial.hits.by_ref() {
-            let object = RawValue::from_string(with_fleet_version(&hit.object, initial.version)).map_err(unreadable)?;
+            let object =
+                RawValue::from_string(with_fleet_version(&hit.object, initial.version)).map_err(|error| unreadable(&error))?;
             lines.extend(self.event_line(EventKind::Added, &Hit { object, ..hit })?);
         }
         match initial.next.take() {
@@ -233,7 +234,7 @@ impl Watching {
         self.layout.set_now(Timestamp::now());
         let mut lines = Vec::new();
         for event in events {
-            lines.extend(self.event_line(event.kind, event.object.told().map_err(unreadable)?)?);
+            lines.extend(self.event_line(event.kind, event.object.told().map_err(|error| unreadable(&error))?)?);
         }
         Ok(lines)
     }
@@ -271,7 +272,7 @@ impl Watching {
     }
 }
 
-fn unreadable(error: serde_json::Error) -> ApiError {
+fn unreadable(error: &serde_json::Error) -> ApiError {
     ApiError::Internal(format!("an object is malformed: {error}"))
 }
 
