@@ -47,14 +47,13 @@ test: prerequisites ## Everything that has to pass: format, lints, tests, end-to
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	$(STEP) 'programs'
 	$(CARGO) build --locked --workspace --bins
-	$(STEP) 'unit, property and scenario tests'
-	$(CARGO) test --locked --package fleetdex --package simulation
 	$(STEP) 'simulation: $(SEEDS) seeds from $(FROM) on'
 	$(CARGO) run --locked --quiet --package simulation -- run --seeds $(SEEDS) --from $(FROM)
 	$(STEP) 'real parts'
 	$(CARGO) run --locked --quiet --package e2e -- parts
-	$(STEP) 'end-to-end tests on the real parts'
-	$(CARGO) test --locked --package e2e -- --test-threads=$(E2E_THREADS)
+	$(STEP) 'unit and property tests, and end-to-end tests on the real parts'
+	@# All packages at once: each alone would have its dependencies built again, with other features.
+	$(CARGO) test --locked --workspace -- --test-threads=$(E2E_THREADS)
 
 mutants: ## Bugs planted one by one, each of which the simulation has to find; then 10,000 seeds without one
 	$(CARGO) build --locked --release --package simulation --features planted-bugs
