@@ -12,15 +12,14 @@ use std::{
     time::Duration,
 };
 
-use axum::{body::Body, response::Response};
+use axum::response::Response;
 use bytes::{Buf as _, Bytes};
-use http_body::{Frame, SizeHint};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     time::{Sleep, sleep},
 };
 
-use super::status::ApiError;
+use super::{holding::holding, status::ApiError};
 
 /// Bytes of a request's line and headers: a selector of several thousand names still fits.
 pub const MAX_HEAD_BYTES: usize = 64 * 1024;
@@ -75,8 +74,7 @@ impl Heads {
             self.lock().stage = Stage::Upgraded;
             return response;
         }
-        let heads = self.clone();
-        response.map(|body| Body::new(Watched { body, heads }))
+        response.map(|body| holding(body, Answer(self.clone())))
     }
 
     fn read(&self, bytes: &[u8]) {
@@ -124,32 +122,12 @@ impl Heads {
     }
 }
 
-/// The body of an answer.
-struct Watched {
-    body: Body,
-    heads: Heads,
-}
+/// Says that an answer has ended when its body is dropped.
+struct Answer(Heads);
 
-impl Drop for Watched {
+impl Drop for Answer {
     fn drop(&mut self) {
-        self.heads.end_answer();
-    }
-}
-
-impl http_body::Body for Watched {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        self.0.end_answer();
     }
 }
 

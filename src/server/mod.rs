@@ -19,6 +19,7 @@ pub mod explain;
 pub mod follow;
 pub mod front;
 mod heads;
+mod holding;
 pub mod list;
 pub mod listen;
 pub mod moment;

@@ -1,24 +1,18 @@
 //! What one server takes on at a time.
 
-use std::{
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use axum::{body::Body, extract::Request, response::Response};
-use bytes::Bytes;
 use clap::Args;
 use http::{Method, header};
-use http_body::{Body as _, Frame, SizeHint};
+use http_body::Body as _;
 use http_body_util::Limited;
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     time::timeout,
 };
 
-use crate::server::status::ApiError;
+use crate::server::{holding::holding, status::ApiError};
 
 /// Bytes of a request's body: what the API server in front takes.
 pub const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;
@@ -94,7 +88,7 @@ impl Place {
             None => answer.await?,
             Some(limit) => timeout(limit, answer).await.map_err(|_| ApiError::RequestTimeout(limit.as_secs()))??,
         };
-        Ok(response.map(|body| Body::new(Counted { body, _permit: self.permit })))
+        Ok(response.map(|body| holding(body, self.permit)))
     }
 }
 
@@ -127,31 +121,10 @@ fn bounded(request: Request) -> Result<Request, ApiError> {
     Ok(request.map(|body| Body::new(Limited::new(body, MAX_BODY_BYTES))))
 }
 
-/// A body that takes a place until it ends.
-struct Counted {
-    body: Body,
-    _permit: Option<OwnedSemaphorePermit>,
-}
-
-impl http_body::Body for Counted {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
+
     use super::*;
 
     fn get(path: &str) -> Request {
