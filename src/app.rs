@@ -355,8 +355,8 @@ pub(crate) fn catalog(plan: &Plan, fleet: &Fleet, members: &BTreeMap<ClusterName
         for route in &unit_plan.routes {
             let fields = fields.get(&route.store).map_or(&[][..], Vec::as_slice);
             let is_rebuilding = || rebuilding.contains(&(route.store.clone(), unit.cluster.clone()));
-            let any_path = plan.stores.get(&route.store);
-            let any_path = any_path.is_some_and(|store| store.is_embedded() || store.projection.is_full() && !is_rebuilding());
+            let store = plan.stores.get(&route.store);
+            let any_path = store.is_some_and(|store| store.is_embedded() || store.projection.is_full() && !is_rebuilding());
             catalog.add(Entry { served, cluster: &unit.cluster, store: &route.store, fields, any_path });
         }
     }

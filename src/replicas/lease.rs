@@ -165,11 +165,9 @@ impl Replicas {
         })
     }
 
-    /// The other replicas that are alive.
+    /// The other replicas that are alive; none as long as this one is cut off.
     pub fn others(&self) -> Group {
-        let Some(inner) = &self.0 else { return Group::new() };
-        let state = inner.lock();
-        state.assignment.alive.iter().filter(|name| **name != inner.settings.name).cloned().collect()
+        self.peers().unwrap_or_default().into_iter().map(|peer| peer.name).collect()
     }
 
     /// The other replicas that are alive, and where they are; nothing as long as this one is cut off, and cannot know.

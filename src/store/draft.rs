@@ -72,16 +72,39 @@ struct Search<'a> {
     owners: Vec<String>,
 }
 
+/// The parts of an object's `metadata` that are looked at.
 #[derive(Deserialize)]
-struct Metadata<'a> {
+pub(super) struct Metadata<'a> {
     #[serde(borrow)]
     name: Cow<'a, str>,
     #[serde(borrow, default)]
-    namespace: Cow<'a, str>,
+    pub(super) namespace: Cow<'a, str>,
     #[serde(borrow)]
     uid: Cow<'a, str>,
     #[serde(borrow, default, rename = "creationTimestamp")]
     created: Option<Cow<'a, str>>,
+}
+
+impl Content {
+    /// What a document of this id is made of, whose origin begins ids with `id_prefix`.
+    pub(super) fn new(
+        (id, id_prefix): (&str, &str),
+        version: Version,
+        metadata: &Metadata<'_>,
+        (fingerprint, packed): (u64, Packed),
+        terms: Learned,
+    ) -> Self {
+        let created = metadata.created.as_ref().and_then(|text| text.parse::<Timestamp>().ok());
+        Self {
+            version,
+            identity: Identity::new(id, &metadata.uid, id_prefix),
+            path: path(&metadata.namespace, &metadata.name),
+            created: created.and_then(|time| time.as_second().try_into().ok()),
+            fingerprint,
+            packed,
+            terms,
+        }
+    }
 }
 
 /// Reads and packs the document of a write.
@@ -96,23 +119,15 @@ pub(super) fn draft(
     let head: Head<'_> = serde_json::from_str(source.get())?;
     let (cluster, object) = restore(source)?;
     let Search { resource, group, labels, fields, owners } = head.search;
-    let Metadata { name, namespace, uid, created } = head.metadata;
     let resource = ResourceName::new(&group, &resource);
     let id_prefix = format!("{}/{}/", head.api_version, head.kind).into_boxed_str();
     let object = object.get().as_bytes();
     // Now, and not when it is stored, so that no text is left between what stays in memory.
-    let terms = terms(&namespace, labels, fields, owners);
+    let terms = terms(&head.metadata.namespace, labels, fields, owners);
     let learned = vocabulary.learn(terms.iter().map(|(key, value)| (&**key, &**value)));
     drop(terms);
-    let content = Content {
-        version: write.version,
-        identity: Identity::new(&write.id, &uid, &id_prefix),
-        path: path(&namespace, &name),
-        created: created.and_then(|text| text.parse::<Timestamp>().ok()).and_then(|time| time.as_second().try_into().ok()),
-        fingerprint: codec.fingerprint(object),
-        packed: packer.pack(codec.dictionary(&resource), object)?,
-        terms: learned,
-    };
+    let packed = (codec.fingerprint(object), packer.pack(codec.dictionary(&resource), object)?);
+    let content = Content::new((&write.id, &id_prefix), write.version, &head.metadata, packed, learned);
     let (api_version, kind) = (head.api_version.into(), head.kind.into());
     let origin = Origin { cluster, resource, api_version, kind, id_prefix, vocabulary: Arc::clone(vocabulary) };
     Ok(Draft { origin, content })

@@ -195,9 +195,7 @@ impl Log {
 
     /// The same, once everything is settled that an answer may have shown already: a watch must not begin with less.
     pub async fn watch_settled(self: &Arc<Self>, query: &Query, after: u64) -> Result<Watch, WatchError> {
-        if timeout(SETTLING_PATIENCE, self.under_way.earlier_end()).await.is_err() {
-            tracing::debug!("a watch begins although writes are under way");
-        }
+        self.settle().await;
         self.watch(query, after)
     }
 
@@ -221,10 +219,15 @@ impl Log {
 
     /// The number of the last change once everything is told that is under way now.
     pub async fn settled(&self) -> u64 {
-        if timeout(SETTLING_PATIENCE, self.under_way.earlier_end()).await.is_err() {
-            tracing::debug!("another replica asks how far this one is although writes are under way");
-        }
+        self.settle().await;
         self.newest()
+    }
+
+    /// Waits until everything is told that is under way now, but not for ever.
+    async fn settle(&self) {
+        if timeout(SETTLING_PATIENCE, self.under_way.earlier_end()).await.is_err() {
+            tracing::debug!("a watch begins although writes are under way");
+        }
     }
 
     /// Adds changes, in their order, and wakes who follows.

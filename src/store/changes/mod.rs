@@ -1,8 +1,11 @@
 //! The changes of what queries can see, as both engines keep them for those who watch: a bounded log, and numbers that all logs of the
 //! process share.
 
+#[cfg(test)]
+mod fake;
 mod flights;
 mod log;
+mod place;
 mod recent;
 mod retold;
 #[cfg(test)]

@@ -3,7 +3,6 @@
 
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
-use k8s_openapi::jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -14,8 +13,8 @@ use crate::{
     store::{
         StoreError,
         codec::{Codec, Packer, Unpacker},
-        document::{Document, Identity, Origin, path},
-        draft::Content,
+        document::{Document, Origin},
+        draft::{Content, Metadata},
         terms::Vocabulary,
     },
 };
@@ -44,15 +43,15 @@ struct Line<'a> {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     end: bool,
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
-    before: Option<Copy<'a>>,
+    before: Option<Carried<'a>>,
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
-    after: Option<Copy<'a>>,
+    after: Option<Carried<'a>>,
 }
 
-/// A document.
+/// A document on its way.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-struct Copy<'a> {
+struct Carried<'a> {
     cluster: String,
     group: String,
     resource: String,
@@ -75,18 +74,6 @@ struct Head<'a> {
     metadata: Metadata<'a>,
 }
 
-#[derive(Deserialize)]
-struct Metadata<'a> {
-    #[serde(borrow)]
-    name: Cow<'a, str>,
-    #[serde(borrow, default)]
-    namespace: Cow<'a, str>,
-    #[serde(borrow)]
-    uid: Cow<'a, str>,
-    #[serde(borrow, default, rename = "creationTimestamp")]
-    created: Option<Cow<'a, str>>,
-}
-
 /// Adds the line of a change.
 pub(super) fn write_line(
     lines: &mut Vec<u8>,
@@ -94,8 +81,9 @@ pub(super) fn write_line(
     change: &Change,
     unpacker: &mut Unpacker,
 ) -> Result<(), StoreError> {
-    let mut copy = |document: &Option<Arc<Document>>| document.as_deref().map(|document| copy_of(document, unpacker)).transpose();
-    let line = Line { version: version.to_string(), end: false, before: copy(&change.before)?, after: copy(&change.after)? };
+    let mut carry =
+        |document: &Option<Arc<Document>>| document.as_deref().map(|document| carried(document, unpacker)).transpose();
+    let line = Line { version: version.to_string(), end: false, before: carry(&change.before)?, after: carry(&change.after)? };
     push(lines, &line)
 }
 
@@ -116,11 +104,11 @@ fn push(lines: &mut Vec<u8>, line: &Line<'_>) -> Result<(), StoreError> {
     Ok(())
 }
 
-fn copy_of(document: &Document, unpacker: &mut Unpacker) -> Result<Copy<'static>, StoreError> {
+fn carried(document: &Document, unpacker: &mut Unpacker) -> Result<Carried<'static>, StoreError> {
     let origin = &document.origin;
     let words = origin.vocabulary.read();
     let terms = document.terms().filter_map(|number| words.term(number));
-    Ok(Copy {
+    Ok(Carried {
         cluster: origin.cluster.to_string(),
         group: origin.resource.group.to_string(),
         resource: origin.resource.plural.to_string(),
@@ -157,30 +145,23 @@ impl Reader {
         let Line { version, end, before, after } = serde_json::from_slice(line)?;
         let version = version.parse().map_err(invalid)?;
         let mut packer = Packer::new();
-        let before = before.map(|copy| self.document(&copy, &mut packer)).transpose()?;
-        let after = after.map(|copy| self.document(&copy, &mut packer)).transpose()?;
+        let before = before.map(|carried| self.document(&carried, &mut packer)).transpose()?;
+        let after = after.map(|carried| self.document(&carried, &mut packer)).transpose()?;
         let change = Change { before, after };
         let cluster = change.document().map(|document| document.origin.cluster.clone());
         Ok(Retold { version, change: cluster.is_some().then_some(change), cluster, is_last: end })
     }
 
-    fn document(&mut self, copy: &Copy<'_>, packer: &mut Packer) -> Result<Arc<Document>, Unreadable> {
-        let head: Head<'_> = serde_json::from_str(copy.object.get())?;
-        let Metadata { name, namespace, uid, created } = head.metadata;
-        let cluster: ClusterName = copy.cluster.parse().map_err(invalid)?;
-        let resource = ResourceName::new(&copy.group, &copy.resource);
+    fn document(&mut self, carried: &Carried<'_>, packer: &mut Packer) -> Result<Arc<Document>, Unreadable> {
+        let head: Head<'_> = serde_json::from_str(carried.object.get())?;
+        let cluster: ClusterName = carried.cluster.parse().map_err(invalid)?;
+        let resource = ResourceName::new(&carried.group, &carried.resource);
         let id_prefix = format!("{}/{}/", head.api_version, head.kind).into_boxed_str();
-        let object = copy.object.get().as_bytes();
-        let seconds = |text: Cow<'_, str>| text.parse::<Timestamp>().ok()?.as_second().try_into().ok();
-        let content = Content {
-            version: copy.resource_version.parse().map_err(invalid)?,
-            identity: Identity::new(&copy.id, &uid, &id_prefix),
-            path: path(&namespace, &name),
-            created: created.and_then(seconds),
-            fingerprint: self.codec.fingerprint(object),
-            packed: packer.pack(None, object)?,
-            terms: self.vocabulary.learn(copy.terms.iter().map(|(key, value)| (key.as_str(), value.as_str()))),
-        };
+        let object = carried.object.get().as_bytes();
+        let version = carried.resource_version.parse().map_err(invalid)?;
+        let packed = (self.codec.fingerprint(object), packer.pack(None, object)?);
+        let terms = self.vocabulary.learn(carried.terms.iter().map(|(key, value)| (key.as_str(), value.as_str())));
+        let content = Content::new((&carried.id, &id_prefix), version, &head.metadata, packed, terms);
         let vocabulary = Arc::clone(&self.vocabulary);
         let origin = self.origins.entry((cluster.clone(), id_prefix.clone())).or_insert_with(|| {
             let (api_version, kind) = (head.api_version.into(), head.kind.into());

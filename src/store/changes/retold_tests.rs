@@ -6,17 +6,11 @@ use proptest::prelude::*;
 use serde_json::json;
 use tokio::{runtime::Builder, time::timeout};
 
-use super::{Bounds, Change, Event, Log, Reader, Sequence, Tail, Watch, log::FollowerKind, write_end};
+use super::{Bounds, Change, Event, Log, Reader, Sequence, Tail, Watch, fake, log::FollowerKind, write_end};
 use crate::{
-    bulk::Write,
-    model::{Gvk, IndexPrefix, Object, Projection, Projector, Resource, Run},
+    model::{Gvk, Resource, Run},
     query::{Query, ResourceName, Selectable},
-    store::{
-        StoreError,
-        codec::{Codec, Packer, Unpacker},
-        document::Document,
-        draft::draft,
-    },
+    store::{StoreError, codec::Unpacker, document::Document},
 };
 
 const MOMENT: Duration = Duration::from_millis(1);
@@ -49,16 +43,7 @@ fn document(resource: &Resource, name: &str, version: u64, app: &str) -> Arc<Doc
         },
         "status": { "phase": "Running" },
     });
-    let json = object.to_string();
-    let cluster = "member1".parse().unwrap();
-    let projector = Projector::new(&cluster, resource, &Projection::default(), &[]);
-    let document = projector.document(&Object::parse(&json).unwrap(), &json, "2026-01-01T00:00:00Z").unwrap();
-    let prefix: IndexPrefix = "fleetdex".parse().unwrap();
-    let write =
-        Write { index: prefix.write_alias(&cluster, 1), id: document.id, version: document.version, body: Some(document.body) };
-    let body = write.body.as_ref().unwrap();
-    let draft = draft(&write, body, &Codec::default(), &Arc::default(), &mut Packer::new()).unwrap();
-    Arc::new(Document::new(Arc::new(draft.origin), draft.content))
+    fake::document(resource, &object)
 }
 
 fn pod(name: &str, version: u64, app: &str) -> Arc<Document> {

@@ -2,17 +2,13 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::Arc,
 };
-
-use tokio::sync::watch;
 
 use super::{
     Change, Event, EventKind, Log, Shown, WatchError,
     log::{Batch, FollowerKind},
+    place::Place,
 };
 use crate::{
     model::{ClusterName, FleetVersion},
@@ -25,11 +21,7 @@ const LOOK: usize = 256;
 
 /// Follows the changes of what a query selects.
 pub struct Watch {
-    log: Arc<Log>,
-    newest: watch::Receiver<u64>,
-    number: u64,
-    position: Arc<AtomicU64>,
-    after: u64,
+    place: Place,
     /// What comes before the log is followed change by change: the newest state of each object.
     start: VecDeque<(u64, EventKind, Arc<Document>)>,
     /// Where that ends.
@@ -41,23 +33,15 @@ pub struct Watch {
     handles: Vec<u64>,
 }
 
-impl Drop for Watch {
-    fn drop(&mut self) {
-        self.log.leave(self.number);
-    }
-}
-
 impl Watch {
     pub(super) fn new(log: Arc<Log>, query: &Query, after: u64) -> Result<Self, WatchError> {
         let filter = Filter::new(query)?;
-        let newest = log.subscribe();
-        let (number, position) = log.follow(&query.resource, Some(after), FollowerKind::Watch)?;
+        let place = Place::take(log, &query.resource, Some(after), FollowerKind::Watch)?;
         let (resource, clusters) = (query.resource.clone(), query.clusters.clone());
-        let handles = log.recent().handles(&resource, &filter);
+        let handles = place.log().recent().handles(&resource, &filter);
         let start = VecDeque::new();
-        let mut watch =
-            Self { log, newest, number, position, after, start, start_end: after, resource, clusters, filter, handles };
-        if watch.log.answers_lag() {
+        let mut watch = Self { place, start, start_end: after, resource, clusters, filter, handles };
+        if watch.place.log().answers_lag() {
             watch.collect_start();
         }
         Ok(watch)
@@ -66,9 +50,9 @@ impl Watch {
     /// What has changed since, each object once, in the order of the first changes and with their numbers: who goes on from one of them has been
     /// told of all objects that had changed by then.
     fn collect_start(&mut self) {
-        let (batches, newest) = self.log.all_after(self.after);
+        let (batches, newest) = self.place.log().all_after(self.place.after());
         let mut objects: BTreeMap<(ClusterName, String), Summary> = BTreeMap::new();
-        for (sequence, change) in batches.iter().flat_map(|batch| numbered(batch, self.after)) {
+        for (sequence, change) in batches.iter().flat_map(|batch| numbered(batch, self.place.after())) {
             let Some(document) = change.document().filter(|document| self.may_select(document)) else { continue };
             let key = (document.origin.cluster.clone(), document.id().into_owned());
             let of = |document: &Option<Arc<Document>>| document.clone().filter(|document| self.selects(document));
@@ -85,24 +69,23 @@ impl Watch {
         let mut start: Vec<(u64, EventKind, Arc<Document>)> = objects.into_values().filter_map(Summary::event).collect();
         start.sort_by_key(|(sequence, ..)| *sequence);
         self.start = start.into();
-        self.start_end = newest.max(self.after);
+        self.start_end = newest.max(self.place.after());
     }
 
     /// Number of the last change that has been looked at, selected or not: from there another watch can go on.
     pub fn sequence(&self) -> u64 {
-        self.after
+        self.place.after()
     }
 
     /// The version of the fleet up to which everything has been looked at.
     pub fn version(&self) -> FleetVersion {
-        self.log.sequence().version(self.after)
+        self.place.version()
     }
 
     /// The next events; waits for them. May be dropped and called again without loss.
     pub async fn next(&mut self) -> Result<Vec<Event>, StoreError> {
         loop {
-            let events = if self.after < self.start_end { self.start_events()? } else { self.batch_events().await? };
-            self.position.store(self.after, Ordering::Release);
+            let events = if self.place.after() < self.start_end { self.start_events()? } else { self.batch_events().await? };
             if !events.is_empty() {
                 return Ok(events);
             }
@@ -113,23 +96,22 @@ impl Watch {
         let mut unpacker = Unpacker::new();
         let mut events = Vec::new();
         for (sequence, kind, document) in self.start.drain(..LOOK.min(self.start.len())) {
-            self.after = sequence;
-            let object = Shown::new(document.hit(&mut unpacker)?, self.log.sequence().version(sequence));
+            self.place.move_to(sequence);
+            let object = Shown::new(document.hit(&mut unpacker)?, self.place.log().sequence().version(sequence));
             events.push(Event { sequence, kind, object: Arc::new(object) });
         }
         if self.start.is_empty() {
-            self.after = self.start_end;
+            self.place.move_to(self.start_end);
         }
         Ok(events)
     }
 
     /// The events of some changes of the next batch, which count as looked at.
     async fn batch_events(&mut self) -> Result<Vec<Event>, StoreError> {
-        self.newest.mark_unchanged();
-        let batch = self.log.all_changes_after(&self.resource, self.after).map_err(|_| StoreError::Expired)?;
+        self.place.look();
+        let batch = self.place.log().all_changes_after(&self.resource, self.place.after()).map_err(|_| StoreError::Expired)?;
         let Some(batch) = batch else {
-            // The sender lives in the log, which is held here.
-            drop(self.newest.changed().await);
+            self.place.news().await;
             return Ok(Vec::new());
         };
         let (positions, looked_at) = self.next_positions(&batch);
@@ -137,14 +119,14 @@ impl Watch {
         for position in positions {
             events.extend(self.event(&batch, position)?);
         }
-        self.after = looked_at;
+        self.place.move_to(looked_at);
         Ok(events)
     }
 
     /// The positions of changes that are to be looked at now, and the number up to which no others have to be.
     fn next_positions(&self, batch: &Batch) -> (Vec<usize>, u64) {
-        let skipped = skipped(batch, self.after);
-        let found = self.log.recent().positions(batch, &self.handles);
+        let skipped = skipped(batch, self.place.after());
+        let found = self.place.log().recent().positions(batch, &self.handles);
         let mut positions: Vec<usize> = match found {
             Some(found) => found.into_iter().map(|position| position as usize).filter(|position| *position >= skipped).collect(),
             None => (skipped..batch.changes.len()).take(LOOK + 1).collect(),
@@ -168,8 +150,8 @@ impl Watch {
             (Some(old), None) => (EventKind::Deleted, old),
         };
         let sequence = batch.first + position as u64;
-        let unpack = || Ok(Shown::new(document.hit(&mut Unpacker::new())?, self.log.sequence().version(sequence)));
-        let object = self.log.recent().shown(sequence, kind == EventKind::Deleted, unpack)?;
+        let unpack = || Ok(Shown::new(document.hit(&mut Unpacker::new())?, self.place.log().sequence().version(sequence)));
+        let object = self.place.log().recent().shown(sequence, kind == EventKind::Deleted, unpack)?;
         Ok(Some(Event { sequence, kind, object }))
     }
 

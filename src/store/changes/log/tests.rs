@@ -3,15 +3,9 @@ use tokio::time::advance;
 
 use super::*;
 use crate::{
-    bulk::Write,
-    model::{Gvk, IndexPrefix, Object, Projection, Projector, Resource, Run},
+    model::{Gvk, Resource, Run},
     query::Selectable,
-    store::{
-        StoreError,
-        codec::{Codec, Packer},
-        document::Document,
-        draft::draft,
-    },
+    store::{StoreError, changes::fake, document::Document},
 };
 
 const PODS: (&str, &str) = ("Pod", "pods");
@@ -39,16 +33,8 @@ fn query(of: (&str, &str)) -> Query {
 }
 
 fn document(of: (&str, &str)) -> Arc<Document> {
-    let object = json!({ "metadata": { "name": "a", "namespace": "web", "uid": "u", "resourceVersion": "7" } }).to_string();
-    let cluster = "member1".parse().unwrap();
-    let projector = Projector::new(&cluster, &resource(of), &Projection::default(), &[]);
-    let document = projector.document(&Object::parse(&object).unwrap(), &object, "2026-01-01T00:00:00Z").unwrap();
-    let prefix: IndexPrefix = "fleetdex".parse().unwrap();
-    let write =
-        Write { index: prefix.write_alias(&cluster, 1), id: document.id, version: document.version, body: Some(document.body) };
-    let body = write.body.as_ref().unwrap();
-    let draft = draft(&write, body, &Codec::default(), &Arc::default(), &mut Packer::new()).unwrap();
-    Arc::new(Document::new(Arc::new(draft.origin), draft.content))
+    let metadata = json!({ "name": "a", "namespace": "web", "uid": "u", "resourceVersion": "7" });
+    fake::document(&resource(of), &json!({ "metadata": metadata }))
 }
 
 fn added(of: (&str, &str)) -> Change {
