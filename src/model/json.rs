@@ -145,6 +145,42 @@ impl PathTree {
     }
 }
 
+/// What a visitor of any JSON does with what is neither text nor made of parts: its own `scalar` gets it as text, as field selectors compare it.
+macro_rules! visit_scalars {
+    () => {
+        type Value = ();
+
+        fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+            out.write_str("any value")
+        }
+
+        fn visit_unit<E>(self) -> Result<(), E> {
+            Ok(())
+        }
+
+        fn visit_bool<E>(self, value: bool) -> Result<(), E> {
+            self.scalar(Cow::Borrowed(if value { "true" } else { "false" }));
+            Ok(())
+        }
+
+        fn visit_i64<E>(self, value: i64) -> Result<(), E> {
+            self.scalar(Cow::Owned(value.to_string()));
+            Ok(())
+        }
+
+        fn visit_u64<E>(self, value: u64) -> Result<(), E> {
+            self.scalar(Cow::Owned(value.to_string()));
+            Ok(())
+        }
+
+        fn visit_f64<E>(self, value: f64) -> Result<(), E> {
+            self.scalar(Cow::Owned(value.to_string()));
+            Ok(())
+        }
+    };
+}
+pub(super) use visit_scalars;
+
 struct Collect<'t, 'f, 'a> {
     tree: &'t PathTree,
     found: &'f mut Vec<(usize, Cow<'a, str>)>,
@@ -167,35 +203,7 @@ impl<'de> DeserializeSeed<'de> for Collect<'_, '_, 'de> {
 }
 
 impl<'de> Visitor<'de> for Collect<'_, '_, 'de> {
-    type Value = ();
-
-    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("any value")
-    }
-
-    fn visit_unit<E>(self) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_bool<E>(self, value: bool) -> Result<(), E> {
-        self.scalar(Cow::Borrowed(if value { "true" } else { "false" }));
-        Ok(())
-    }
-
-    fn visit_i64<E>(self, value: i64) -> Result<(), E> {
-        self.scalar(Cow::Owned(value.to_string()));
-        Ok(())
-    }
-
-    fn visit_u64<E>(self, value: u64) -> Result<(), E> {
-        self.scalar(Cow::Owned(value.to_string()));
-        Ok(())
-    }
-
-    fn visit_f64<E>(self, value: f64) -> Result<(), E> {
-        self.scalar(Cow::Owned(value.to_string()));
-        Ok(())
-    }
+    visit_scalars!();
 
     fn visit_borrowed_str<E>(self, value: &'de str) -> Result<(), E> {
         self.scalar(Cow::Borrowed(value));

@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 use super::{
     Object,
     document::{CLUSTER_ANNOTATION, LAST_APPLIED},
-    json::Text,
+    json::{Text, visit_scalars},
     told::REDACTED_ANNOTATION,
 };
 
@@ -127,39 +127,17 @@ impl<'de, L: Leaves> DeserializeSeed<'de> for Values<'_, '_, L> {
     }
 }
 
+impl<L: Leaves> Values<'_, '_, L> {
+    fn scalar(self, value: Cow<'_, str>) {
+        self.0.value(value);
+    }
+}
+
 impl<'de, L: Leaves> Visitor<'de> for Values<'_, '_, L> {
-    type Value = ();
-
-    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("any value")
-    }
-
-    fn visit_unit<E>(self) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_bool<E>(self, value: bool) -> Result<(), E> {
-        self.0.value(Cow::Borrowed(if value { "true" } else { "false" }));
-        Ok(())
-    }
-
-    fn visit_i64<E>(self, value: i64) -> Result<(), E> {
-        self.0.value(value.to_string().into());
-        Ok(())
-    }
-
-    fn visit_u64<E>(self, value: u64) -> Result<(), E> {
-        self.0.value(value.to_string().into());
-        Ok(())
-    }
-
-    fn visit_f64<E>(self, value: f64) -> Result<(), E> {
-        self.0.value(value.to_string().into());
-        Ok(())
-    }
+    visit_scalars!();
 
     fn visit_str<E>(self, value: &str) -> Result<(), E> {
-        self.0.value(Cow::Borrowed(value));
+        self.scalar(Cow::Borrowed(value));
         Ok(())
     }
 
