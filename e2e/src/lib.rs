@@ -24,6 +24,7 @@ pub mod oracle;
 pub mod parts;
 pub mod poll;
 pub mod proxy;
+pub mod questions;
 pub mod scenario;
 pub mod signals;
 pub mod soak;

@@ -3,50 +3,25 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::net::SocketAddr;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, ensure};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use e2e::fleet::{ApiServer, Fleet, OpenSearchKind, Options};
-use e2e::kubectl::Kubectl;
+use e2e::fleet::{Fleet, OpenSearchKind, Options};
 use e2e::objects::Objects;
 use e2e::operator::{API_PORT, Operator};
 use e2e::poll::eventually;
+use e2e::questions::{GROUP, kubectl_of, make_service, names_of, raw, refusal};
 use e2e::scenario::{PATIENCE, prepare, start_operator};
 use serde_json::{Value, json};
 
-const GROUP: &str = "/apis/search.fleetdex.io/v1alpha1";
 const HOST: &str = "fleetdex.search.svc";
 /// In web of each member; there are as many in db.
 const CONFIG_MAPS: usize = 5;
 
-fn kubectl_of(server: &ApiServer, user: &str) -> Kubectl {
-    let path = server.kubeconfig().with_extension(user);
-    fs::write(&path, server.kubeconfig_of(user).unwrap()).unwrap();
-    Kubectl::new(&path).unwrap()
-}
-
-async fn raw(kubectl: &Kubectl, path: &str) -> Result<Value> {
-    let text = kubectl.run(&["get", "--raw", &format!("{GROUP}/{path}")]).await?;
-    serde_json::from_str(&text).context(text)
-}
-
-/// What kubectl says when it is refused.
-async fn refusal(kubectl: &Kubectl, path: &str) -> String {
-    let output = kubectl.output(&["get", "--raw", &format!("{GROUP}/{path}")]).await.unwrap();
-    assert!(!output.success, "{}", output.stdout);
-    output.stderr
-}
-
 fn names(list: &Value) -> Vec<String> {
-    let name = |item: &Value| {
-        let metadata = &item["metadata"];
-        let cluster = metadata["annotations"]["resource.karmada.io/cached-from-cluster"].as_str().unwrap();
-        format!("{cluster}/{}/{}", metadata["namespace"].as_str().unwrap(), metadata["name"].as_str().unwrap())
-    };
-    list["items"].as_array().unwrap().iter().map(name).collect()
+    names_of(list).unwrap()
 }
 
 /// Objects in two namespaces of two members, a registry for them, and a Service that leads to the operator.
@@ -61,12 +36,10 @@ async fn fill(fleet: &Fleet) {
             }
         }
     }
-    for namespace in ["search", "web", "db"] {
+    for namespace in ["web", "db"] {
         hub.create_namespace(namespace).await.unwrap();
     }
-    let service = json!({ "apiVersion": "v1", "kind": "Service", "metadata": { "name": "fleetdex" },
-        "spec": { "type": "ExternalName", "externalName": "localhost" } });
-    hub.apply("api/v1/namespaces/search/services/fleetdex", &service).await.unwrap();
+    make_service(&hub).await.unwrap();
     let selector = |namespace: &str| json!({ "apiVersion": "v1", "kind": "ConfigMap", "namespace": namespace });
     let registry = json!({
         "apiVersion": "search.karmada.io/v1alpha1", "kind": "ResourceRegistry", "metadata": { "name": "front" },
@@ -144,8 +117,11 @@ async fn users_see_through_the_apiserver_what_their_rights_allow_and_nobody_else
     let port = format!("--api-service-port={API_PORT}");
     let operator = start_operator(&fleet, &["--api-service=search/fleetdex", &port]).await.unwrap();
     until_available(&hub).await;
-    let (admin, alice, bob) =
-        (control_plane.kubectl().unwrap(), kubectl_of(control_plane, "alice"), kubectl_of(control_plane, "bob"));
+    let (admin, alice, bob) = (
+        control_plane.kubectl().unwrap(),
+        kubectl_of(control_plane, "alice").unwrap(),
+        kubectl_of(control_plane, "bob").unwrap(),
+    );
     eventually("everything is indexed", PATIENCE, || async {
         let list = raw(&admin, "search/api/v1/configmaps").await?;
         ensure!(names(&list).len() == 4 * CONFIG_MAPS, "{:?}", names(&list));
@@ -155,7 +131,7 @@ async fn users_see_through_the_apiserver_what_their_rights_allow_and_nobody_else
     .unwrap();
 
     // Without any right the API server in front refuses.
-    assert!(refusal(&alice, "search/api/v1/configmaps").await.contains("cannot get resource \"search/v1\""));
+    assert!(refusal(&alice, "search/api/v1/configmaps").await.unwrap().contains("cannot get resource \"search/v1\""));
     give_rights(&hub).await;
     let of_web: BTreeSet<String> = ["member1", "member2"]
         .iter()
@@ -191,19 +167,19 @@ async fn users_see_through_the_apiserver_what_their_rights_allow_and_nobody_else
         "{counts}"
     );
 
-    let everywhere = refusal(&bob, "search/api/v1/configmaps").await;
+    let everywhere = refusal(&bob, "search/api/v1/configmaps").await.unwrap();
     assert!(
         everywhere.contains("User \"bob\" cannot list resource \"configmaps\" in API group \"\" at the cluster scope"),
         "{everywhere}"
     );
-    let in_db = refusal(&alice, "clusters/member1/api/v1/namespaces/db/configmaps").await;
+    let in_db = refusal(&alice, "clusters/member1/api/v1/namespaces/db/configmaps").await.unwrap();
     assert!(
         in_db.contains("User \"alice\" cannot list resource \"configmaps\" in API group \"\" in the namespace \"db\""),
         "{in_db}"
     );
 
     // What no URI has room for is not even sent by the API server in front, as it is told how much is read.
-    let too_long = refusal(&admin, &format!("search/api/v1/configmaps?labelSelector={}", "x".repeat(100_000))).await;
+    let too_long = refusal(&admin, &format!("search/api/v1/configmaps?labelSelector={}", "x".repeat(100_000))).await.unwrap();
     assert!(too_long.contains("(ServiceUnavailable)"), "{too_long}");
 
     // kubectl finds its way about the group.

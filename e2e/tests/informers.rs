@@ -14,6 +14,7 @@ use e2e::informer::{Informer, State, Target};
 use e2e::objects::Objects;
 use e2e::operator::{API_PORT, Operator};
 use e2e::poll::eventually;
+use e2e::questions::make_service;
 use e2e::scenario::{PATIENCE, Registry, clusters_read_by, prepare, start_operator};
 use serde_json::json;
 use tokio::time::{Instant, sleep_until};
@@ -58,10 +59,7 @@ async fn informers_hold_what_the_members_hold_and_never_list_again() {
     let fleet = Fleet::start(Options { members: 2, opensearch: OpenSearchKind::Plain, ..Options::default() }).await.unwrap();
     prepare(&fleet).await.unwrap();
     let hub = Objects::of(fleet.control_plane()).unwrap();
-    hub.create_namespace("search").await.unwrap();
-    let service = json!({ "apiVersion": "v1", "kind": "Service", "metadata": { "name": "fleetdex" },
-        "spec": { "type": "ExternalName", "externalName": "localhost" } });
-    hub.apply("api/v1/namespaces/search/services/fleetdex", &service).await.unwrap();
+    make_service(&hub).await.unwrap();
     let port = format!("--api-service-port={API_PORT}");
     let _operator = start_operator(&fleet, &["--api-service=search/fleetdex", &port]).await.unwrap();
     let namespaces = [unique("informed"), unique("informed")];

@@ -3,26 +3,18 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::collections::BTreeSet;
-use std::fs;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::ensure;
 use e2e::fleet::{ApiServer, Fleet, OpenSearchKind, Options};
-use e2e::kubectl::Kubectl;
 use e2e::objects::Objects;
 use e2e::operator::API_PORT;
 use e2e::poll::eventually;
+use e2e::questions::{GROUP, kubectl_of, make_service, name_of, names_of, raw, refusal};
 use e2e::scenario::{PATIENCE, prepare, start_operator};
 use serde_json::{Value, json};
 
-const GROUP: &str = "/apis/search.fleetdex.io/v1alpha1";
 const RBAC: &str = "apis/rbac.authorization.k8s.io/v1";
 const PODS: &str = "api/v1/pods";
-
-fn kubectl_of(server: &ApiServer, user: &str) -> Kubectl {
-    let path = server.kubeconfig().with_extension(user);
-    fs::write(&path, server.kubeconfig_of(user).unwrap()).unwrap();
-    Kubectl::new(&path).unwrap()
-}
 
 /// Two pods in each of two namespaces of both members, a registry for them, and a Service that leads to the operator.
 async fn fill(fleet: &Fleet) {
@@ -45,10 +37,7 @@ async fn fill(fleet: &Fleet) {
         let impersonates = json!({ "spec": { "impersonatorSecretRef": cluster["spec"]["secretRef"] } });
         hub.merge(&path, &impersonates).await.unwrap();
     }
-    hub.create_namespace("search").await.unwrap();
-    let service = json!({ "apiVersion": "v1", "kind": "Service", "metadata": { "name": "fleetdex" },
-        "spec": { "type": "ExternalName", "externalName": "localhost" } });
-    hub.apply("api/v1/namespaces/search/services/fleetdex", &service).await.unwrap();
+    make_service(&hub).await.unwrap();
     let registry = json!({
         "apiVersion": "search.karmada.io/v1alpha1", "kind": "ResourceRegistry", "metadata": { "name": "pods" },
         "spec": { "resourceSelectors": [{ "apiVersion": "v1", "kind": "Pod" }] },
@@ -73,33 +62,15 @@ async fn give(server: &ApiServer, namespace: &str, name: &str, rule: Value) {
     objects.apply(&format!("{folder}/{plural}bindings/{name}"), &binding).await.unwrap();
 }
 
-async fn raw(kubectl: &Kubectl, path: &str) -> Result<Value> {
-    let text = kubectl.run(&["get", "--raw", &format!("{GROUP}/{path}")]).await?;
-    serde_json::from_str(&text).context(text)
-}
-
-async fn refusal(kubectl: &Kubectl, path: &str) -> String {
-    let output = kubectl.output(&["get", "--raw", &format!("{GROUP}/{path}")]).await.unwrap();
-    assert!(!output.success, "{path}: {}", output.stdout);
-    output.stderr
-}
-
-/// `cluster/namespace/name`
-fn name_of(object: &Value) -> String {
-    let metadata = &object["metadata"];
-    let cluster = metadata["annotations"]["resource.karmada.io/cached-from-cluster"].as_str().unwrap();
-    format!("{cluster}/{}/{}", metadata["namespace"].as_str().unwrap(), metadata["name"].as_str().unwrap())
-}
-
 fn names(list: &Value) -> BTreeSet<String> {
-    list["items"].as_array().unwrap().iter().map(name_of).collect()
+    names_of(list).unwrap()
 }
 
 /// What the members themselves show alice, namespace by namespace.
 async fn shown_by_members(fleet: &Fleet) -> BTreeSet<String> {
     let mut shown = BTreeSet::new();
     for number in [1, 2] {
-        let kubectl = kubectl_of(fleet.member(number).unwrap(), "alice");
+        let kubectl = kubectl_of(fleet.member(number).unwrap(), "alice").unwrap();
         for namespace in ["web", "db"] {
             let output = kubectl.output(&["get", "pods", "-n", namespace, "-o", "name"]).await.unwrap();
             let pods = output.stdout.lines().filter_map(|line| line.strip_prefix("pod/"));
@@ -124,7 +95,7 @@ async fn nobody_sees_more_of_a_member_than_the_member_itself_shows() {
     let port = format!("--api-service-port={API_PORT}");
     let flags = ["--api-service=search/fleetdex", &port, "--authorization=members"];
     let _operator = start_operator(&fleet, &flags).await.unwrap();
-    let (admin, alice) = (hub.kubectl().unwrap(), kubectl_of(hub, "alice"));
+    let (admin, alice) = (hub.kubectl().unwrap(), kubectl_of(hub, "alice").unwrap());
     eventually("everything is indexed", PATIENCE, || async {
         let found = names(&raw(&admin, &format!("search/{PODS}")).await?);
         ensure!(found.len() == 8, "{found:?}");
@@ -155,12 +126,12 @@ async fn nobody_sees_more_of_a_member_than_the_member_itself_shows() {
     let watched = alice.run(&["get", "--raw", &format!("{GROUP}/{proxy}/{PODS}?watch=true&timeoutSeconds=2")]).await.unwrap();
     let events: Vec<Value> = watched.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert!(events.iter().all(|event| event["type"] == "ADDED"), "{watched}");
-    assert_eq!(events.iter().map(|event| name_of(&event["object"])).collect::<BTreeSet<_>>(), shown);
+    assert_eq!(events.iter().map(|event| name_of(&event["object"]).unwrap()).collect::<BTreeSet<_>>(), shown);
 
     // A name that another member has, too, is no conflict for somebody who does not see it there.
     let got = raw(&alice, &format!("{proxy}/api/v1/namespaces/web/pods/both")).await.unwrap();
-    assert_eq!(name_of(&got), "member1/web/both");
-    let conflict = refusal(&admin, &format!("{proxy}/api/v1/namespaces/web/pods/both")).await;
+    assert_eq!(name_of(&got).unwrap(), "member1/web/both");
+    let conflict = refusal(&admin, &format!("{proxy}/api/v1/namespaces/web/pods/both")).await.unwrap();
     assert!(conflict.contains("is in several clusters: member1, member2"), "{conflict}");
     let hidden = [
         format!("clusters/member2/{PODS}"),
@@ -172,7 +143,7 @@ async fn nobody_sees_more_of_a_member_than_the_member_itself_shows() {
         "aggregate/api/v1/namespaces/db/pods?by=cluster".to_owned(),
     ];
     for path in hidden {
-        let refused = refusal(&alice, &path).await;
+        let refused = refusal(&alice, &path).await.unwrap();
         assert!(refused.contains("(Forbidden)") && refused.contains("User \"alice\" cannot"), "{path}: {refused}");
     }
     fleet.check_running().unwrap();

@@ -1,0 +1,55 @@
+//! Questions about the fleet, asked with kubectl by way of the control plane.
+
+use std::fs;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+
+use crate::fleet::ApiServer;
+use crate::kubectl::Kubectl;
+use crate::objects::Objects;
+
+/// Below this path the query API is, at the control plane and at the operator itself.
+pub const GROUP: &str = "/apis/search.fleetdex.io/v1alpha1";
+
+/// Makes the Service `search/fleetdex`, by which the control plane reaches an operator on this machine.
+pub async fn make_service(hub: &Objects) -> Result<()> {
+    hub.create_namespace("search").await?;
+    let service = json!({ "apiVersion": "v1", "kind": "Service", "metadata": { "name": "fleetdex" },
+        "spec": { "type": "ExternalName", "externalName": "localhost" } });
+    hub.apply("api/v1/namespaces/search/services/fleetdex", &service).await.map(drop)
+}
+
+/// kubectl as a user of an API server.
+pub fn kubectl_of(server: &ApiServer, user: &str) -> Result<Kubectl> {
+    let path = server.kubeconfig().with_extension(user);
+    fs::write(&path, server.kubeconfig_of(user)?).with_context(|| format!("writing {}", path.display()))?;
+    Kubectl::new(&path)
+}
+
+/// What is answered at a path below [`GROUP`].
+pub async fn raw(kubectl: &Kubectl, path: &str) -> Result<Value> {
+    let text = kubectl.run(&["get", "--raw", &format!("{GROUP}/{path}")]).await?;
+    serde_json::from_str(&text).context(text)
+}
+
+/// What kubectl says when it is refused there; an error if it is not.
+pub async fn refusal(kubectl: &Kubectl, path: &str) -> Result<String> {
+    let output = kubectl.output(&["get", "--raw", &format!("{GROUP}/{path}")]).await?;
+    ensure!(!output.success, "{path}: {}", output.stdout);
+    Ok(output.stderr)
+}
+
+/// `cluster/namespace/name` of an object that was answered.
+pub fn name_of(object: &Value) -> Result<String> {
+    let metadata = &object["metadata"];
+    let text =
+        |value: &Value| value.as_str().map(str::to_owned).with_context(|| format!("no cluster, namespace or name: {object}"));
+    let cluster = text(&metadata["annotations"]["resource.karmada.io/cached-from-cluster"])?;
+    Ok(format!("{cluster}/{}/{}", text(&metadata["namespace"])?, text(&metadata["name"])?))
+}
+
+/// The names of the objects of a list, in its order.
+pub fn names_of<C: FromIterator<String>>(list: &Value) -> Result<C> {
+    list["items"].as_array().with_context(|| format!("no list: {list}"))?.iter().map(name_of).collect()
+}
