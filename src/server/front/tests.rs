@@ -506,6 +506,19 @@ async fn rights_in_some_namespaces_restrict_the_query_to_them() {
 }
 
 #[tokio::test]
+async fn what_a_replica_changes_is_told_to_replicas_and_not_to_whoever_may_ask() {
+    let everything = ["* get search.fleetdex.io/changes/v1  *", "alice * /pods  ", "bob replicate search.fleetdex.io/changes  "];
+    let world = World::new(&everything);
+    let path = "/apis/search.fleetdex.io/v1alpha1/changes/api/v1/pods?store=other&watch=true";
+    assert_eq!(
+        reason(world.ask_as("alices", path).await),
+        r#"403 Forbidden: changes.search.fleetdex.io is forbidden: User "alice" cannot replicate resource "changes" in API group "search.fleetdex.io" at the cluster scope"#
+    );
+    let heard = reason(world.ask_as("bobs", path).await);
+    assert_eq!(heard, "503 ServiceUnavailable: store other is not connected yet");
+}
+
+#[tokio::test]
 async fn a_watch_needs_the_right_to_watch() {
     let mut rules = OUTER.to_vec();
     rules.extend(["alice list /pods  ", "alice get /pods web a"]);

@@ -188,6 +188,32 @@ fn counts_take_what_they_are_grouped_by_and_the_filters_of_lists() {
 }
 
 #[test]
+fn another_replica_asks_for_all_changes_of_a_resource_of_one_store() {
+    let path = "/apis/search.fleetdex.io/v1alpha1/changes/apis/apps/v1/deployments";
+    let ApiRequest::Changes(asked) = parse(path, Some("store=http%3A%2F%2Fa%3A9200&watch=true&resourceVersion=77")).unwrap()
+    else {
+        panic!("{path} asks for something else");
+    };
+    let since = asked.since.map(|version| version.to_string());
+    assert_eq!((asked.native.plural.as_str(), asked.store.as_str(), asked.watch), ("deployments", "http://a:9200", true));
+    assert_eq!(since.as_deref(), Some("77"));
+    let refused = [
+        message(path, "watch=true"),
+        message(path, "store=a&watch=maybe"),
+        message(path, "store=a&resourceVersion=0"),
+        message(path, "store=a&labelSelector=app"),
+        message(&format!("{path}/web"), "store=a"),
+    ];
+    insta::assert_snapshot!(refused.join("\n"), @r#"
+    400 parameter store is missing: it names the store whose changes are asked for
+    400 parameter watch: "maybe" is neither true nor false
+    400 parameter resourceVersion: "0" is no resourceVersion of the fleet: those are positive decimal integers, as lists and watches over the fleet give them
+    400 parameter "labelSelector" is unknown; known are store, watch and resourceVersion
+    400 changes are told of all objects of a resource, and not of some of them
+    "#);
+}
+
+#[test]
 fn a_parameter_cannot_contradict_the_path() {
     let path = format!("{SEARCH}/api/v1/namespaces/web/pods");
     assert_eq!(
