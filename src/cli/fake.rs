@@ -95,7 +95,7 @@ pub(super) fn hit(cluster_name: &str, namespace: &str, name: &str) -> Hit {
         "spec": { "nodeName": "n1", "containers": [{ "name": "a" }] },
         "status": { "phase": "Pending" },
     });
-    Hit { cluster: cluster(cluster_name), object: to_raw_value(&object).unwrap() }
+    Hit { cluster: cluster(cluster_name), object: to_raw_value(&object).unwrap().into() }
 }
 
 pub(super) fn two_pods() -> Page {

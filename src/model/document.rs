@@ -17,7 +17,7 @@ use super::{
 
 mod restore;
 
-pub use restore::{CLUSTER_ANNOTATION, restore};
+pub use restore::{CLUSTER_ANNOTATION, Restored};
 
 /// `OpenSearch` refuses longer ids.
 const MAX_ID_BYTES: usize = 512;
@@ -74,7 +74,7 @@ impl Projector {
             .field_paths()
             .iter()
             .filter(|path| fields.iter().all(|field| field.path != **path))
-            .map(|path| SelectableField { path: path.clone(), sources: vec![path.clone()], kind: FieldType::Optional });
+            .map(SelectableField::optional);
         let fields: Arc<[SelectableField]> =
             fields.iter().filter(|field| !field.path.as_str().starts_with("metadata.name")).cloned().chain(extra).collect();
         let mut tree = PathTree::default();

@@ -103,6 +103,13 @@ pub struct SelectableField {
     pub kind: FieldType,
 }
 
+impl SelectableField {
+    /// A field of a custom resource or a registry's `fieldPaths`.
+    pub fn optional(path: &FieldPath) -> Self {
+        Self { path: path.clone(), sources: vec![path.clone()], kind: FieldType::Optional }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -8,6 +8,34 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
+/// JSON that has been read as such before, or was put together of what has: it passes through as it is, and nobody reads it again for that.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Json(Box<str>);
+
+impl Json {
+    /// What was read or written as JSON.
+    pub fn known(json: impl Into<Box<str>>) -> Self {
+        Self(json.into())
+    }
+
+    /// The text.
+    pub fn get(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<Box<RawValue>> for Json {
+    fn from(value: Box<RawValue>) -> Self {
+        Self(value.into())
+    }
+}
+
+impl fmt::Debug for Json {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.0)
+    }
+}
+
 /// Text that borrows from the input unless it holds escapes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Text<'a>(pub Cow<'a, str>);

@@ -173,7 +173,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::model::{FieldPath, Gvk, Projection, Projector, Quantity, Resource, number, restore};
+    use crate::model::{FieldPath, Gvk, Projection, Projector, Quantity, Resource, Restored, number};
 
     fn document(kind: &str, object: &Value, redact: &[String]) -> (Value, Value) {
         let resource = Resource { gvk: Gvk::new("", "v1", kind), plural: "objects".into(), namespaced: true };
@@ -182,8 +182,7 @@ mod tests {
         let projector = Projector::new(&"member1".parse().unwrap(), &resource, &projection, &[]);
         let json = object.to_string();
         let document = projector.document(&Object::parse(&json).unwrap(), &json, "2026-01-01T00:00:00Z").unwrap();
-        let source: Box<RawValue> = serde_json::from_slice(&document.body).unwrap();
-        let (_, restored) = restore(&source).unwrap();
+        let Restored { object: restored, .. } = serde_json::from_slice(&document.body).unwrap();
         let mut restored: Value = serde_json::from_str(restored.get()).unwrap();
         restored["metadata"].as_object_mut().unwrap().remove("annotations");
         (serde_json::from_slice(&document.body).unwrap(), restored)

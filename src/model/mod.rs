@@ -21,11 +21,12 @@ mod resource;
 pub mod told;
 mod version;
 
-pub use document::{CLUSTER_ANNOTATION, Document, FieldValues, MAX_FIELD_VALUE_BYTES, Projector, restore};
+pub use document::{CLUSTER_ANNOTATION, Document, FieldValues, MAX_FIELD_VALUE_BYTES, Projector, Restored};
 pub use fallback::{Shape, fallback};
 pub use fields::{FieldPath, FieldType, SelectableField};
 pub use fleet_version::{FleetVersion, InvalidFleetVersion, Run};
 pub use index_name::{IndexName, IndexPrefix, InvalidPrefix};
+pub use json::Json;
 pub(crate) use json::Text as JsonText;
 pub(crate) use leaves::Leaves;
 pub use names::{ClusterName, InvalidName, Namespace, StoreName};

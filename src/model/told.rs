@@ -6,11 +6,9 @@
 
 use std::borrow::Cow;
 
-use serde_json::value::RawValue;
-
 use super::{
     CLUSTER_ANNOTATION, ClusterName, FleetVersion,
-    json::{RawMembers, Text, write_key, write_text},
+    json::{Json, RawMembers, Text, write_key, write_text},
 };
 
 /// The annotation that keeps the `resourceVersion` that an object has in its own cluster.
@@ -30,7 +28,7 @@ pub fn is_our_annotation(key: &str) -> bool {
 
 /// The object with a version of the fleet as its `metadata.resourceVersion`, and its own one in [`OWN_VERSION_ANNOTATION`]. An object without
 /// metadata stays as it is.
-pub fn with_fleet_version(object: &RawValue, version: FleetVersion) -> String {
+pub fn with_fleet_version(object: &Json, version: FleetVersion) -> Json {
     let told = with_metadata(object.get(), |metadata| {
         if let Some(own) = metadata.text("resourceVersion") {
             metadata.annotate(|key| key == OWN_VERSION_ANNOTATION, &[(OWN_VERSION_ANNOTATION, &own)]);
@@ -38,7 +36,7 @@ pub fn with_fleet_version(object: &RawValue, version: FleetVersion) -> String {
         metadata.set("resourceVersion", quoted(&version.to_string()));
         true
     });
-    told.unwrap_or_else(|_not_an_object| object.get().to_owned())
+    told.map_or_else(|_not_an_object| object.clone(), Json::known)
 }
 
 /// What a client is told with an object.
@@ -53,15 +51,16 @@ pub struct Told<'t> {
 }
 
 /// The object as a client is told it. What has no resource version (a `Status`, a review) stays as it is.
-pub fn tell(object: &str, told: &Told<'_>) -> Result<Box<RawValue>, serde_json::Error> {
-    RawValue::from_string(with_metadata(object, |metadata| {
+pub fn tell(object: &str, told: &Told<'_>) -> Result<Json, serde_json::Error> {
+    let json = with_metadata(object, |metadata| {
         let (Some(own), Some(_name)) = (metadata.text("resourceVersion"), metadata.text("name")) else { return false };
         let mut ours = vec![(CLUSTER_ANNOTATION, told.cluster.as_str()), (OWN_VERSION_ANNOTATION, &own)];
         ours.extend(told.from_index.map(|reason| (INDEXED_ANNOTATION, reason)));
         metadata.annotate(|key| key != REDACTED_ANNOTATION && is_our_annotation(key), &ours);
         metadata.set("resourceVersion", quoted(told.version.unwrap_or(&own)));
         true
-    })?)
+    })?;
+    Ok(Json::known(json))
 }
 
 /// An object, or a merge patch of one, as a client sent it.

@@ -5,7 +5,7 @@ use std::{borrow::Cow, sync::Arc};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    model::{ClusterName, FieldPath, FieldType, MAX_FIELD_VALUE_BYTES, Namespace, Resource},
+    model::{ClusterName, FieldPath, FieldType, Json, MAX_FIELD_VALUE_BYTES, Namespace, Resource},
     selector::{FieldSelector, FieldTest, InvalidRequirement, LabelSelector},
 };
 
@@ -254,5 +254,5 @@ pub struct Hit {
     /// The member that holds it.
     pub cluster: ClusterName,
     /// The object in its native shape, as JSON.
-    pub object: Box<serde_json::value::RawValue>,
+    pub object: Json,
 }

@@ -161,7 +161,7 @@ pub(crate) fn cursor(position: u32) -> Cursor {
 pub(crate) fn page(names: &[&str], next: Option<Cursor>, remaining: Option<u64>) -> Page {
     let hit = |name: &&str| Hit {
         cluster: cluster("member1"),
-        object: to_raw_value(&json!({ "metadata": { "name": name } })).unwrap(),
+        object: to_raw_value(&json!({ "metadata": { "name": name } })).unwrap().into(),
     };
     Page { items: names.iter().map(hit).collect(), next, remaining }
 }

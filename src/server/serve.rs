@@ -395,7 +395,7 @@ fn aggregated_discovery() -> Response {
 
 /// A document that is no object, as the client wants to read it.
 pub(super) fn document(json_text: &RawValue, representation: Representation) -> Result<Response, ApiError> {
-    let bytes = Bytes::from(representation.document(json_text)?);
+    let bytes = Bytes::from(representation.document(json_text.get())?);
     let tag = Some(etag::of(&bytes));
     Ok(tagged(list::Answer { body: Body::from(bytes), media_type: representation.encoding.media_type(), tag }))
 }

@@ -9,7 +9,7 @@ use axum::body::Body;
 use bytes::Bytes;
 use futures::{Stream, StreamExt as _, stream::unfold};
 use jiff::Timestamp;
-use serde_json::{json, value::RawValue};
+use serde_json::json;
 use tokio::{
     sync::watch,
     time::{Instant, sleep_until, timeout},
@@ -209,8 +209,7 @@ impl Watching {
     async fn initial_lines(&mut self, initial: &mut Initial) -> Result<Vec<u8>, ApiError> {
         let mut lines = Vec::new();
         for hit in initial.hits.by_ref() {
-            let object =
-                RawValue::from_string(with_fleet_version(&hit.object, initial.version)).map_err(|error| unreadable(&error))?;
+            let object = with_fleet_version(&hit.object, initial.version);
             lines.extend(self.event_line(EventKind::Added, &Hit { object, ..hit })?);
         }
         match initial.next.take() {
@@ -234,7 +233,7 @@ impl Watching {
         self.layout.set_now(Timestamp::now());
         let mut lines = Vec::new();
         for event in events {
-            lines.extend(self.event_line(event.kind, event.object.told().map_err(|error| unreadable(&error))?)?);
+            lines.extend(self.event_line(event.kind, event.object.told())?);
         }
         Ok(lines)
     }
@@ -270,10 +269,6 @@ impl Watching {
         let is_registered = catalog.find(&self.query.resource).is_some();
         if is_registered { Ok(()) } else { Err(ApiError::VersionExpired("the resource is not registered any more".to_owned())) }
     }
-}
-
-fn unreadable(error: &serde_json::Error) -> ApiError {
-    ApiError::Internal(format!("an object is malformed: {error}"))
 }
 
 fn ended(error: StoreError) -> ApiError {

@@ -8,7 +8,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use serde_json::{Value, json, value::RawValue};
+use serde_json::{Value, json};
 
 use super::{
     codec::{Dictionary, Packed, Packer, Unpacker},
@@ -16,7 +16,7 @@ use super::{
     terms::{Vocabulary, Words, read_numbers, write_numbers},
 };
 use crate::{
-    model::{ClusterName, FieldPath, FieldType, Leaves, Object, Version, sort_value, sorted_value},
+    model::{ClusterName, FieldPath, FieldType, Json, Leaves, Object, Version, sort_value, sorted_value},
     query::{Hit, ResourceName, Sort, SortKey},
     store::{KindExtent, StoreError},
 };
@@ -209,8 +209,7 @@ impl Document {
         let failed = |reason: String| StoreError::Embedded(format!("document {} cannot be read: {reason}", self.id()));
         let bytes = self.object(unpacker).map_err(|error| failed(error.to_string()))?;
         let json = String::from_utf8(bytes).map_err(|error| failed(error.to_string()))?;
-        let object = RawValue::from_string(json).map_err(|error| failed(error.to_string()))?;
-        Ok(Hit { cluster: self.origin.cluster.clone(), object })
+        Ok(Hit { cluster: self.origin.cluster.clone(), object: Json::known(json) })
     }
 
     /// Packs it with another dictionary, if it is not packed with that one already.

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     bulk::Write,
-    model::{Version, restore},
+    model::{Restored, Version},
     query::ResourceName,
 };
 
@@ -117,7 +117,7 @@ pub(super) fn draft(
 ) -> Result<Draft, DraftError> {
     let source: &RawValue = serde_json::from_slice(body)?;
     let head: Head<'_> = serde_json::from_str(source.get())?;
-    let (cluster, object) = restore(source)?;
+    let Restored { cluster, object } = serde_json::from_str(source.get())?;
     let Search { resource, group, labels, fields, owners } = head.search;
     let resource = ResourceName::new(&group, &resource);
     let id_prefix = format!("{}/{}/", head.api_version, head.kind).into_boxed_str();

@@ -130,7 +130,7 @@ async fn awkward_texts_survive_yaml() {
     let mut values: Vec<serde_json::Value> = texts.iter().map(|text| json!(text)).collect();
     values.extend([json!(long), json!(long.trim()), json!(1), json!(1.5), json!(null), json!([]), json!({}), json!([[1, []]])]);
     let object = json!({ "metadata": { "name": "a" }, "data": values, "1": { "true": 1, "a: b": 2, "": 3 } });
-    let items = vec![Hit { cluster: cluster("member1"), object: to_raw_value(&object).unwrap() }];
+    let items = vec![Hit { cluster: cluster("member1"), object: to_raw_value(&object).unwrap().into() }];
     let running = Running::with(vec![Ok(Page { items, next: None, remaining: None })]).await;
     let (_, yaml, err) = running.get(&["pods", "-o", "yaml"]).await;
     let read_back: serde_json::Value = serde_saphyr::from_str(&yaml).unwrap();
@@ -262,7 +262,7 @@ async fn labels_titles_and_order_are_shown_as_kubectl_shows_them() {
                           "annotations": { crate::model::CLUSTER_ANNOTATION: "member1" } },
             "spec": { "containers": [{ "name": "a" }] }, "status": { "phase": "Pending" }, "data": { "a": "b" },
         });
-        Hit { cluster: cluster("member1"), object: to_raw_value(&object).unwrap() }
+        Hit { cluster: cluster("member1"), object: to_raw_value(&object).unwrap().into() }
     };
     let page = || {
         let items = vec![

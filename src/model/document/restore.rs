@@ -1,42 +1,48 @@
 //! The way back: from a document to the object that it was made of.
 
-use serde_json::value::RawValue;
+use serde::{Deserialize, Deserializer, de::Error as _};
 
 use super::OWN_KEYS;
 use crate::model::{
     ClusterName,
-    json::{RawMembers, write_key, write_text},
+    json::{Json, RawMembers, write_key, write_text},
 };
 
 /// The annotation on every answered object that names its member. Source: Karmada's search API.
 pub const CLUSTER_ANNOTATION: &str = "resource.karmada.io/cached-from-cluster";
 
 /// The object of a document in its native shape, with [`CLUSTER_ANNOTATION`]; the reverse of [`Projector::document`](super::Projector::document).
-pub fn restore(source: &RawValue) -> Result<(ClusterName, Box<RawValue>), serde_json::Error> {
-    use serde::de::Error as _;
-    let document: RawMembers<'_> = serde_json::from_str(source.get())?;
-    let member = |members: &RawMembers<'_>, name: &str| {
-        members.0.iter().find(|(key, _)| key.0 == name).map(|(_, value)| value.get().to_owned())
-    };
-    let cluster: ClusterName = match member(&document, "cluster") {
-        Some(cluster) => serde_json::from_str(&cluster)?,
-        None => return Err(serde_json::Error::missing_field("cluster")),
-    };
-    let search = member(&document, "search").unwrap_or_else(|| "{}".to_owned());
-    let search: RawMembers<'_> = serde_json::from_str(&search)?;
-    let native = member(&search, "native").unwrap_or_else(|| "{}".to_owned());
-    let native: RawMembers<'_> = serde_json::from_str(&native)?;
-    let mut out = Vec::with_capacity(source.get().len() + 64);
+///
+/// A document is read as one, so that what is only passed on is read once.
+#[derive(Clone, Debug)]
+pub struct Restored {
+    /// The member that holds it.
+    pub cluster: ClusterName,
+    /// It itself.
+    pub object: Json,
+}
+
+impl<'de> Deserialize<'de> for Restored {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        restored(&RawMembers::deserialize(deserializer)?).map_err(D::Error::custom)
+    }
+}
+
+fn restored(document: &RawMembers<'_>) -> Result<Restored, serde_json::Error> {
+    let cluster = member(document, "cluster").ok_or_else(|| serde_json::Error::missing_field("cluster"))?;
+    let cluster: ClusterName = serde_json::from_str(cluster)?;
+    let search: RawMembers<'_> = serde_json::from_str(member(document, "search").unwrap_or("{}"))?;
+    let native: RawMembers<'_> = serde_json::from_str(member(&search, "native").unwrap_or("{}"))?;
+    let size: usize = document.0.iter().map(|(key, value)| key.0.len() + value.get().len() + "\"\":,".len()).sum();
+    let mut out = Vec::with_capacity(size + CLUSTER_ANNOTATION.len() + cluster.as_str().len() + 64);
     out.push(b'{');
     for (key, value) in document.0.iter().filter(|(key, _)| !OWN_KEYS.contains(&&*key.0)) {
+        let value = member(&native, &key.0).unwrap_or(value.get());
+        write_key(&mut out, &key.0);
         if key.0 == "metadata" {
-            let metadata = member(&native, "metadata").unwrap_or_else(|| value.get().to_owned());
-            write_key(&mut out, "metadata");
-            write_annotated(&mut out, &metadata, &cluster)?;
+            write_annotated(&mut out, value, &cluster)?;
         } else {
-            let whole = native.0.iter().find(|(name, _)| name.0 == key.0).map_or(value, |(_, whole)| whole);
-            write_key(&mut out, &key.0);
-            out.extend_from_slice(whole.get().as_bytes());
+            out.extend_from_slice(value.as_bytes());
         }
     }
     let is_elsewhere = |key: &str| OWN_KEYS.contains(&key) || document.0.iter().all(|(name, _)| name.0 != key);
@@ -46,7 +52,11 @@ pub fn restore(source: &RawValue) -> Result<(ClusterName, Box<RawValue>), serde_
     }
     out.push(b'}');
     let json = String::from_utf8(out).map_err(serde_json::Error::custom)?;
-    Ok((cluster, RawValue::from_string(json)?))
+    Ok(Restored { cluster, object: Json::known(json) })
+}
+
+fn member<'m>(members: &RawMembers<'m>, name: &str) -> Option<&'m str> {
+    members.0.iter().find(|(key, _)| key.0 == name).map(|(_, value)| value.get())
 }
 
 /// Writes `metadata` with the annotation that names the member.

@@ -141,8 +141,7 @@ fn members_named_like_ours_come_back_in_answers() {
             "cluster": {"a": 1}, "search": "mine", "data": [1]});
     let (document, body) = encode(&resource("x.io/v1", "Foo", "foos"), &Projection::default(), &[], &object);
     assert_eq!(body["cluster"], "member1");
-    let source: Box<RawValue> = serde_json::from_slice(&document.body).unwrap();
-    let (cluster, restored) = restore(&source).unwrap();
+    let Restored { cluster, object: restored } = serde_json::from_slice(&document.body).unwrap();
     assert_eq!(cluster.as_str(), "member1");
     let mut expected = object.clone();
     expected["metadata"]["annotations"] = json!({CLUSTER_ANNOTATION: "member1"});
@@ -159,8 +158,7 @@ fn a_fallback_document_indexes_only_identity_and_loses_nothing() {
     assert_eq!(parsed["search"]["rejected"], "mapper_parsing_exception: odd");
     assert_eq!(parsed["metadata"], json!({"name": "s", "namespace": "n", "uid": "u", "resourceVersion": "1"}));
     assert!(parsed.get("spec").is_none());
-    let source: Box<RawValue> = serde_json::from_slice(&body).unwrap();
-    let (_, restored) = restore(&source).unwrap();
+    let Restored { object: restored, .. } = serde_json::from_slice(&body).unwrap();
     let mut expected = object.clone();
     expected["metadata"]["annotations"] = json!({CLUSTER_ANNOTATION: "member1"});
     assert_eq!(serde_json::from_str::<Value>(restored.get()).unwrap(), expected);

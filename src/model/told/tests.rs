@@ -64,12 +64,8 @@ fn version() -> FleetVersion {
     Run::new(1_790_000_000_000, 3).version(17)
 }
 
-fn raw(json: &str) -> Box<RawValue> {
-    RawValue::from_string(json.to_owned()).unwrap()
-}
-
 fn there(json: &str) -> String {
-    with_fleet_version(&raw(json), version()).replace(&version().to_string(), "FLEET")
+    with_fleet_version(&Json::known(json), version()).get().replace(&version().to_string(), "FLEET")
 }
 
 #[test]
@@ -165,18 +161,18 @@ proptest! {
 
     #[test]
     fn there_and_back_is_the_same_object(json in objects()) {
-        let fleet = with_fleet_version(&raw(&json), version());
-        let read: Value = serde_json::from_str(&fleet).unwrap();
+        let fleet = with_fleet_version(&Json::known(json.as_str()), version());
+        let read: Value = serde_json::from_str(fleet.get()).unwrap();
         prop_assert_eq!(&read["metadata"]["resourceVersion"], &Value::String(version().to_string()));
         prop_assert_eq!(&read["metadata"]["annotations"][OWN_VERSION_ANNOTATION], "7");
-        let back: Value = serde_json::from_str(&take_back(&fleet, false).unwrap().json).unwrap();
+        let back: Value = serde_json::from_str(&take_back(fleet.get(), false).unwrap().json).unwrap();
         prop_assert_eq!(back, serde_json::from_str::<Value>(&json).unwrap());
     }
 
     #[test]
     fn nothing_else_is_changed(json in objects()) {
-        let fleet = with_fleet_version(&raw(&json), version());
-        let mut read: Value = serde_json::from_str(&fleet).unwrap();
+        let fleet = with_fleet_version(&Json::known(json.as_str()), version());
+        let mut read: Value = serde_json::from_str(fleet.get()).unwrap();
         let original: Value = serde_json::from_str(&json).unwrap();
         read["metadata"]["resourceVersion"] = original["metadata"]["resourceVersion"].clone();
         let annotations = read["metadata"]["annotations"].as_object_mut().unwrap();
@@ -190,7 +186,7 @@ proptest! {
 
     #[test]
     fn any_other_json_passes(json in values()) {
-        let _ = serde_json::from_str::<Value>(&with_fleet_version(&raw(&json), version())).unwrap();
+        let _ = serde_json::from_str::<Value>(with_fleet_version(&Json::known(json.as_str()), version()).get()).unwrap();
         if let Ok(back) = take_back(&json, true) {
             let _ = serde_json::from_str::<Value>(&back.json).unwrap();
         }

@@ -147,7 +147,7 @@ pub(super) fn reply(code: u16, body: &Value) -> Response {
 }
 
 pub(super) fn hit(cluster_name: &str, object: &Value) -> Hit {
-    Hit { cluster: cluster(cluster_name), object: serde_json::value::to_raw_value(object).unwrap() }
+    Hit { cluster: cluster(cluster_name), object: serde_json::value::to_raw_value(object).unwrap().into() }
 }
 
 /// A user with few groups.

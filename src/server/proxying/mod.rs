@@ -21,7 +21,6 @@ use std::sync::Arc;
 
 use axum::{body::Body, extract::Request, response::Response};
 use http::{HeaderValue, Method, StatusCode, header};
-use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
 use self::{
@@ -46,7 +45,7 @@ use super::{
 use crate::{
     cluster::Clusters,
     model::{
-        ClusterName,
+        ClusterName, Json,
         told::{Told, tell},
     },
     query::{Hit, Query, ResourceName},
@@ -299,14 +298,14 @@ impl Onward<'_> {
     }
 
     /// An object as the client wants to see it. What is of another kind than the resource, such as a `Status`, is shown as it is.
-    fn laid_out(&self, telling: &Telling<'_>, object: Box<RawValue>) -> Result<Vec<u8>, ApiError> {
+    fn laid_out(&self, telling: &Telling<'_>, object: Json) -> Result<Vec<u8>, ApiError> {
         #[derive(serde::Deserialize)]
         struct Typed {
             kind: Option<String>,
         }
         let kind = serde_json::from_str::<Typed>(object.get()).ok().and_then(|typed| typed.kind);
         if self.info.subresource.is_some() || kind.as_deref() != Some(&*self.target.kind.kind) {
-            return Representation { form: Form::Whole, ..telling.representation }.document(&object);
+            return Representation { form: Form::Whole, ..telling.representation }.document(object.get());
         }
         self.target.layout(telling.representation).object(&Hit { cluster: telling.cluster.clone(), object }, true)
     }

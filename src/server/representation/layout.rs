@@ -49,7 +49,7 @@ impl Layout {
         let mut json = Vec::with_capacity(hit.object.get().len());
         match (&self.table, self.representation.form) {
             (Some(table), Form::Table(version, _)) => {
-                let metadata = json!({ "resourceVersion": resource_version(&hit.object) });
+                let metadata = json!({ "resourceVersion": resource_version(hit.object.get()) });
                 json.extend_from_slice(head("Table", version.api_version(), &metadata).as_bytes());
                 if with_columns {
                     json.extend_from_slice(b",\"columnDefinitions\":");
@@ -104,12 +104,12 @@ impl Layout {
                 out.extend_from_slice(b",\"object\":");
                 match include {
                     IncludeObject::None => out.extend_from_slice(b"null"),
-                    IncludeObject::Metadata => write_metadata(out, version, &hit.object),
+                    IncludeObject::Metadata => write_metadata(out, version, hit.object.get()),
                     IncludeObject::Object => out.extend_from_slice(hit.object.get().as_bytes()),
                 }
                 out.push(b'}');
             }
-            (_, Form::Metadata(version)) => write_metadata(out, version, &hit.object),
+            (_, Form::Metadata(version)) => write_metadata(out, version, hit.object.get()),
             _ => out.extend_from_slice(hit.object.get().as_bytes()),
         }
     }
@@ -228,12 +228,12 @@ struct RawObject<'a> {
     metadata: Option<&'a RawValue>,
 }
 
-fn metadata(object: &RawValue) -> &str {
-    let parsed: Result<RawObject<'_>, _> = serde_json::from_str(object.get());
+fn metadata(object: &str) -> &str {
+    let parsed: Result<RawObject<'_>, _> = serde_json::from_str(object);
     parsed.ok().and_then(|object| object.metadata).map_or("{}", RawValue::get)
 }
 
-fn write_metadata(out: &mut Vec<u8>, version: MetaVersion, object: &RawValue) {
+fn write_metadata(out: &mut Vec<u8>, version: MetaVersion, object: &str) {
     out.extend_from_slice(br#"{"kind":"PartialObjectMetadata","apiVersion":""#);
     out.extend_from_slice(version.api_version().as_bytes());
     out.extend_from_slice(br#"","metadata":"#);
@@ -241,7 +241,7 @@ fn write_metadata(out: &mut Vec<u8>, version: MetaVersion, object: &RawValue) {
     out.push(b'}');
 }
 
-fn resource_version(object: &RawValue) -> String {
+fn resource_version(object: &str) -> String {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Metadata {

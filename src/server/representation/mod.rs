@@ -13,7 +13,6 @@ mod yaml;
 mod tests;
 
 use http::{HeaderMap, header};
-use serde_json::value::RawValue;
 
 pub use layout::{Layout, Sheet};
 
@@ -137,8 +136,8 @@ impl Representation {
     }
 
     /// A document that is no object.
-    pub fn document(&self, json: &RawValue) -> Result<Vec<u8>, ApiError> {
-        layout::encoded(*self, [json.get().as_bytes(), b"\n"].concat())
+    pub fn document(&self, json: &str) -> Result<Vec<u8>, ApiError> {
+        layout::encoded(*self, [json.as_bytes(), b"\n"].concat())
     }
 }
 

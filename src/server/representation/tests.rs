@@ -120,7 +120,7 @@ fn parameters_say_what_rows_carry_and_whether_people_read_it() {
 }
 
 fn hit(object: &Value) -> Hit {
-    Hit { cluster: "member1".parse().unwrap(), object: to_raw_value(object).unwrap() }
+    Hit { cluster: "member1".parse().unwrap(), object: to_raw_value(object).unwrap().into() }
 }
 
 fn namespaces() -> Vec<Hit> {

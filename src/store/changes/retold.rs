@@ -98,14 +98,20 @@ pub fn write_end(lines: &mut Vec<u8>, version: FleetVersion) -> Result<(), Store
 }
 
 fn push(lines: &mut Vec<u8>, line: &Line<'_>) -> Result<(), StoreError> {
-    let failed = |error: serde_json::Error| StoreError::Embedded(format!("a change cannot be told: {error}"));
-    serde_json::to_writer(&mut *lines, line).map_err(failed)?;
+    serde_json::to_writer(&mut *lines, line).map_err(unsaid)?;
     lines.push(b'\n');
     Ok(())
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "it is what errors are mapped by")]
+fn unsaid(error: serde_json::Error) -> StoreError {
+    StoreError::Embedded(format!("a change cannot be told: {error}"))
+}
+
 fn carried(document: &Document, unpacker: &mut Unpacker) -> Result<Carried<'static>, StoreError> {
     let origin = &document.origin;
+    let json = document.hit(unpacker)?.object;
+    let raw = RawValue::from_string(json.get().to_owned()).map_err(unsaid)?;
     let words = origin.vocabulary.read();
     let terms = document.terms().filter_map(|number| words.term(number));
     Ok(Carried {
@@ -115,7 +121,7 @@ fn carried(document: &Document, unpacker: &mut Unpacker) -> Result<Carried<'stat
         id: document.id().into_owned(),
         resource_version: document.version.to_string(),
         terms: terms.map(|term| (term.key().to_owned(), term.value().to_owned())).collect(),
-        object: Cow::Owned(document.hit(unpacker)?.object),
+        object: Cow::Owned(raw),
     })
 }
 

@@ -75,7 +75,9 @@ fn hear(tail: &mut Tail, reader: &mut Reader, log: &Log) -> bool {
 async fn events(watch: &mut Watch) -> Result<Vec<String>, StoreError> {
     let mut told = Vec::new();
     while let Ok(events) = timeout(MOMENT, watch.next()).await {
-        told.extend(events?.iter().map(|Event { kind, object, .. }| format!("{kind:?} {} {}", object.cluster, object.object)));
+        told.extend(
+            events?.iter().map(|Event { kind, object, .. }| format!("{kind:?} {} {}", object.cluster, object.object.get())),
+        );
     }
     Ok(told)
 }

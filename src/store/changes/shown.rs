@@ -2,8 +2,6 @@
 
 use std::{ops::Deref, sync::OnceLock};
 
-use serde_json::value::RawValue;
-
 use crate::{
     model::{FleetVersion, with_fleet_version},
     query::Hit,
@@ -32,12 +30,9 @@ impl Shown {
     }
 
     /// The object with the version of the fleet in place of its own; made by the first one who needs it.
-    pub fn told(&self) -> Result<&Hit, serde_json::Error> {
-        if let Some(told) = self.told.get() {
-            return Ok(told);
-        }
-        let object = RawValue::from_string(with_fleet_version(&self.hit.object, self.version))?;
-        Ok(self.told.get_or_init(|| Hit { cluster: self.hit.cluster.clone(), object }))
+    pub fn told(&self) -> &Hit {
+        self.told
+            .get_or_init(|| Hit { cluster: self.hit.cluster.clone(), object: with_fleet_version(&self.hit.object, self.version) })
     }
 
     /// About how many bytes it takes.

@@ -193,7 +193,7 @@ async fn watches_find_what_concerns_them_by_whatever_they_ask_for_and_share_it()
         assert!(told[0].iter().zip(&told[1]).all(|(left, right)| Arc::ptr_eq(&left.object, &right.object)), "{query:?}");
         for event in told.iter().flatten() {
             let version = memory.sequence().version(event.sequence).to_string();
-            assert!(event.object.told().unwrap().object.get().contains(&version), "{query:?}");
+            assert!(event.object.told().object.get().contains(&version), "{query:?}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Counting in groups: pages of `composite` aggregations, all of one moment.
 
-use serde::Deserialize;
+use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Map, Value, json};
 
 use super::engine::{Engine, PIT_KEEP_ALIVE, SearchAnswer};
@@ -110,7 +110,7 @@ impl Engine {
 }
 
 /// The buckets of an answer; nothing where no index was asked.
-fn buckets(answer: SearchAnswer) -> Result<Option<Buckets>, StoreError> {
+fn buckets(answer: SearchAnswer<IgnoredAny>) -> Result<Option<Buckets>, StoreError> {
     let Some(found) = answer.aggregations else { return Ok(None) };
     let read: Result<Aggregations, _> = serde_json::from_value(found);
     let garbled =

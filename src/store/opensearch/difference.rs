@@ -3,7 +3,7 @@
 use std::{collections::VecDeque, time::Duration};
 
 use bytes::Bytes;
-use serde_json::{Value, json};
+use serde_json::{Value, json, value::RawValue};
 use tokio::time::Instant;
 
 use super::{
@@ -29,7 +29,7 @@ struct Reader<'e> {
     pit: Option<String>,
     query: Value,
     after: Option<Vec<Value>>,
-    page: VecDeque<RawHit>,
+    page: VecDeque<RawHit<Box<RawValue>>>,
     is_at_end: bool,
 }
 

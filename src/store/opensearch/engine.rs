@@ -5,8 +5,11 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use bytes::Bytes;
 use http::Method;
-use serde::Deserialize;
-use serde_json::{Value, json, value::RawValue};
+use serde::{
+    Deserialize,
+    de::{DeserializeOwned, IgnoredAny},
+};
+use serde_json::{Value, json};
 
 use super::{
     client::{Call, Client, parse},
@@ -17,7 +20,7 @@ use super::{
 };
 use crate::{
     bulk::{self, Encoded, Verdict, Write},
-    model::{ClusterName, FieldPath, IndexPrefix, InvalidName, restore},
+    model::{ClusterName, FieldPath, IndexPrefix, InvalidName, Restored},
     query::{
         Cursor, GroupKey, Groups, Hit, Page, Query, QueryError, Relative, Relatives, ResourceName,
         dsl::{self, Paging, Snapshot},
@@ -67,13 +70,13 @@ struct PointInTime {
 }
 
 #[derive(Deserialize)]
-pub(super) struct SearchAnswer {
+pub(super) struct SearchAnswer<S> {
     timed_out: bool,
     #[serde(rename = "_shards")]
     shards: Shards,
     pub(super) pit_id: Option<String>,
-    #[serde(default)]
-    pub(super) hits: Hits,
+    #[serde(default = "Hits::none")]
+    pub(super) hits: Hits<S>,
     pub(super) aggregations: Option<Value>,
 }
 
@@ -82,11 +85,17 @@ pub(super) struct Shards {
     failed: u64,
 }
 
-#[derive(Deserialize, Default)]
-pub(super) struct Hits {
+#[derive(Deserialize)]
+pub(super) struct Hits<S> {
     pub(super) total: Option<Total>,
-    #[serde(default)]
-    pub(super) hits: Vec<RawHit>,
+    #[serde(default = "Vec::new")]
+    pub(super) hits: Vec<RawHit<S>>,
+}
+
+impl<S> Hits<S> {
+    fn none() -> Self {
+        Self { total: None, hits: Vec::new() }
+    }
 }
 
 #[derive(Deserialize)]
@@ -94,14 +103,15 @@ pub(super) struct Total {
     pub(super) value: u64,
 }
 
+/// A hit, whose document is read as `S`.
 #[derive(Deserialize)]
-pub(super) struct RawHit {
+pub(super) struct RawHit<S> {
     #[serde(rename = "_id")]
     pub(super) id: String,
     #[serde(rename = "_version")]
     pub(super) version: Option<u64>,
     #[serde(rename = "_source")]
-    pub(super) source: Option<Box<RawValue>>,
+    pub(super) source: Option<S>,
     #[serde(default)]
     pub(super) sort: Vec<Value>,
 }
@@ -154,9 +164,13 @@ impl Engine {
         }
     }
 
-    pub(super) async fn run_search(&self, path: String, body: &Value) -> Result<SearchAnswer, StoreError> {
+    pub(super) async fn run_search<S: DeserializeOwned>(
+        &self,
+        path: String,
+        body: &Value,
+    ) -> Result<SearchAnswer<S>, StoreError> {
         let operation = "a search";
-        let answer: SearchAnswer = parse(operation, &self.send(operation, Method::POST, path, Some(body)).await?)?;
+        let answer: SearchAnswer<S> = parse(operation, &self.send(operation, Method::POST, path, Some(body)).await?)?;
         if answer.timed_out || answer.shards.failed > 0 {
             let reason = format!("{} shards failed, timed out: {}", answer.shards.failed, answer.timed_out);
             return Err(StoreError::Busy { status: 503, reason });
@@ -191,7 +205,7 @@ impl Engine {
         snapshot: Option<&str>,
         after: &[Value],
         count: bool,
-    ) -> Result<SearchAnswer, StoreError> {
+    ) -> Result<SearchAnswer<Restored>, StoreError> {
         let keep_alive = || PIT_KEEP_ALIVE.to_owned();
         let paging = Paging {
             snapshot: snapshot.map(|id| Snapshot { id: id.to_owned(), keep_alive: keep_alive() }),
@@ -224,7 +238,7 @@ impl Engine {
     /// The page, and the view closed if it was the last one.
     async fn finish_page(
         &self,
-        answer: SearchAnswer,
+        answer: SearchAnswer<Restored>,
         limit: usize,
         pit: String,
         left_before: Option<u64>,
@@ -342,7 +356,7 @@ impl Store for Engine {
 /// The objects of a page. `snapshot` is the view that further pages are read from, `left_before` how many objects were left before this page,
 /// where that has been counted.
 fn read_page(
-    mut answer: SearchAnswer,
+    mut answer: SearchAnswer<Restored>,
     limit: usize,
     snapshot: Option<&str>,
     left_before: Option<u64>,
@@ -358,7 +372,7 @@ fn read_page(
     Ok(Page { items, next, remaining })
 }
 
-fn read_relatives(answer: &SearchAnswer) -> Result<BTreeSet<Relative>, StoreError> {
+fn read_relatives(answer: &SearchAnswer<IgnoredAny>) -> Result<BTreeSet<Relative>, StoreError> {
     let found = answer.hits.total.as_ref().map_or(0, |total| total.value);
     if found > MAX_OWNERS as u64 {
         let error = QueryError::TooLarge { what: "owners", found: MAX_OWNERS + 1, limit: MAX_OWNERS };
@@ -382,9 +396,8 @@ fn read_relatives(answer: &SearchAnswer) -> Result<BTreeSet<Relative>, StoreErro
     Ok(relatives)
 }
 
-fn read_hit(hit: RawHit) -> Result<Hit, StoreError> {
+fn read_hit(RawHit { id, source, .. }: RawHit<Restored>) -> Result<Hit, StoreError> {
     let garbled = |reason: String| StoreError::Garbled { operation: "a search".to_owned(), reason };
-    let source = hit.source.ok_or_else(|| garbled(format!("document {} has no source", hit.id)))?;
-    let (cluster, object) = restore(&source).map_err(|error| garbled(format!("document {}: {error}", hit.id)))?;
+    let Restored { cluster, object } = source.ok_or_else(|| garbled(format!("document {id} has no source")))?;
     Ok(Hit { cluster, object })
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use http::Method;
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 use super::{
@@ -54,7 +55,7 @@ impl Engine {
             if let Some(after) = after {
                 body["search_after"] = json!(after);
             }
-            let answer = self.run_search(format!("/_search?{READ}"), &body).await?;
+            let answer = self.run_search::<IgnoredAny>(format!("/_search?{READ}"), &body).await?;
             for hit in &answer.hits.hits {
                 // The store's own counter starts at 1, so there is always a version to compare.
                 if let Some(Ok(version)) = hit.version.map(|version| version.to_string().parse()) {
@@ -80,7 +81,7 @@ impl Engine {
                 "_source": false,
                 "track_total_hits": false,
             });
-            let answer = self.run_search(format!("/{index}/_search?{READ}"), &body).await?;
+            let answer = self.run_search::<IgnoredAny>(format!("/{index}/_search?{READ}"), &body).await?;
             ids.extend(answer.hits.hits.into_iter().map(|hit| Arc::from(hit.id)));
         }
         Ok(ids)
