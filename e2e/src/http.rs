@@ -17,6 +17,11 @@ pub fn client(ca_pem: Option<&str>) -> Result<reqwest::Client> {
     builder(ca_pem)?.build().context("making an HTTP client")
 }
 
+/// A client as [`client`] makes, to which nothing is sent compressed.
+pub fn plain_client() -> Result<reqwest::Client> {
+    builder(None)?.no_gzip().build().context("making an HTTP client")
+}
+
 /// A client as [`client`] makes, which shows a client certificate (PEM, certificate and key in one text).
 pub fn client_with_certificate(ca_pem: &str, certificate_and_key: &str) -> Result<reqwest::Client> {
     let identity = reqwest::Identity::from_pem(certificate_and_key.as_bytes()).context("reading a client certificate")?;

@@ -84,7 +84,7 @@ struct Asker<'f> {
 impl<'f> Asker<'f> {
     fn new(fleet: &'f Fleet, operator: &Operator, objects: usize) -> Result<Self> {
         Ok(Self {
-            client: http::client(None)?,
+            client: http::plain_client()?,
             server: format!("http://{}/apis/search.fleetdex.io/v1alpha1", operator.api_address()),
             token: operator.token()?,
             opensearch: fleet.opensearch()?.url(),
@@ -248,7 +248,7 @@ async fn scan(asker: &Asker<'_>, operator: &Operator, figures: &mut Figures) -> 
     // A fresh process: the peak of its memory is not that of the first sync.
     operator.restart()?;
     operator.wait_ready(DEADLINE).await?;
-    let asker = Asker { token: operator.token()?, client: http::client(None)?, ..asker.clone() };
+    let asker = Asker { token: operator.token()?, client: http::plain_client()?, ..asker.clone() };
     asker.until_found("opensearch").await?;
     let (bare, found) = bare_scan(&asker).await?;
     let started = Instant::now();
