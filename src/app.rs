@@ -19,13 +19,13 @@ use crate::{
         source::{SourceArgs, SourceKind, Sources, is_left_to_another},
         throttle::Rate,
     },
-    model::{ClusterName, FieldType, SelectableField},
+    model::{ClusterName, SelectableField},
     pipeline::Pipeline,
     registry::{
         controller::{self, Publish},
         fleet::Fleet,
         karmada,
-        plan::{Plan, Stream},
+        plan::Plan,
     },
     replicas::{self, ReplicaName, Replicas},
     server::{
@@ -335,33 +335,35 @@ pub(crate) fn catalog(plan: &Plan, fleet: &Fleet, members: &BTreeMap<ClusterName
     for name in plan.registries.keys() {
         catalog.add_registry(name);
     }
-    let rebuilding = fleet.rebuilding();
+    let (rebuilding, unfilled) = (fleet.rebuilding(), fleet.unfilled());
     let mut fields = BTreeMap::new();
     for (name, store) in &plan.stores {
         if let Some(open) = fleet.pipeline(name).and_then(Pipeline::store) {
             catalog.add_store(name.clone(), open);
         }
-        let extra: Vec<SelectableField> = store
-            .field_paths
-            .iter()
-            .map(|path| SelectableField { path: path.clone(), sources: vec![path.clone()], kind: FieldType::Optional })
-            .collect();
+        let extra: Vec<SelectableField> = store.field_paths.iter().map(SelectableField::optional).collect();
         fields.insert(name, extra);
     }
-    for (Stream { unit, .. }, unit_plan) in &plan.units {
+    for (stream, unit_plan) in &plan.units {
+        let unit = &stream.unit;
         let discovery = members.get(&unit.cluster).and_then(|member| member.discovery.as_ref());
         let served = discovery.and_then(|discovery| discovery.served.iter().find(|served| served.resource == unit.resource));
         let Some(served) = served else { continue };
+        let is_filled = !unfilled.contains(stream);
+        let defined: Vec<SelectableField> =
+            unit_plan.fields.iter().filter(|_| is_filled).map(SelectableField::optional).collect();
         for route in &unit_plan.routes {
-            let fields = fields.get(&route.store).map_or(&[][..], Vec::as_slice);
+            let extra = fields.get(&route.store).into_iter().flatten();
+            let fields: Vec<SelectableField> = defined.iter().chain(extra).cloned().collect();
             let is_rebuilding = || rebuilding.contains(&(route.store.clone(), unit.cluster.clone()));
             let store = plan.stores.get(&route.store);
             let any_path = store.is_some_and(|store| store.is_embedded() || store.projection.is_full() && !is_rebuilding());
-            catalog.add(Entry { served, cluster: &unit.cluster, store: &route.store, fields, any_path });
+            catalog.add(Entry { served, cluster: &unit.cluster, store: &route.store, fields: &fields, any_path });
         }
     }
-    for (name, version, columns) in members.values().flat_map(|member| member.columns.iter()) {
-        catalog.add_columns(name, version, columns);
+    let definitions = members.values().filter_map(|member| member.definitions.as_ref());
+    for (name, version, definition) in definitions.flat_map(|definitions| definitions.iter()) {
+        catalog.add_columns(name, version, &definition.columns);
     }
     for (name, member) in members.iter().filter(|(_, member)| member.connection.is_none() && !is_left_to_another(member)) {
         catalog.add_stale(name.clone(), member.since, format!("disconnected since {} ({})", member.since, member.message));

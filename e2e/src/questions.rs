@@ -1,13 +1,16 @@
-//! Questions about the fleet, asked with kubectl by way of the control plane.
+//! Questions about the fleet: with kubectl by way of the control plane, or put to the operator itself.
 
 use std::fs;
 
 use anyhow::{Context, Result, ensure};
+use reqwest::StatusCode;
 use serde_json::{Value, json};
 
 use crate::fleet::ApiServer;
+use crate::http;
 use crate::kubectl::Kubectl;
 use crate::objects::Objects;
+use crate::operator::Operator;
 
 /// Below this path the query API is, at the control plane and at the operator itself.
 pub const GROUP: &str = "/apis/search.fleetdex.io/v1alpha1";
@@ -52,4 +55,23 @@ pub fn name_of(object: &Value) -> Result<String> {
 /// The names of the objects of a list, in its order.
 pub fn names_of<C: FromIterator<String>>(list: &Value) -> Result<C> {
     list["items"].as_array().with_context(|| format!("no list: {list}"))?.iter().map(name_of).collect()
+}
+
+/// The names that a field selector finds in a store, or the refusal.
+pub async fn names_by_field(
+    operator: &Operator,
+    store: &str,
+    path: &str,
+    selector: &str,
+) -> Result<std::result::Result<Vec<String>, String>> {
+    let url = format!("http://{}{GROUP}/search/{path}", operator.api_address());
+    let request = http::client(None)?.get(url).bearer_auth(operator.token()?);
+    let response = request.query(&[("fieldSelector", selector), ("store", store)]).send().await?;
+    let is_refused = response.status() == StatusCode::BAD_REQUEST;
+    let answer: Value = response.json().await?;
+    if is_refused {
+        return Ok(Err(answer["message"].as_str().unwrap_or_default().to_owned()));
+    }
+    let items = answer["items"].as_array().with_context(|| format!("no list: {answer}"))?;
+    Ok(Ok(items.iter().filter_map(|item| item["metadata"]["name"].as_str()).map(str::to_owned).collect()))
 }

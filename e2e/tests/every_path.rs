@@ -7,10 +7,11 @@ use e2e::fleet::{Fleet, OpenSearchKind, OpenSearchServer, Options, unique};
 use e2e::http;
 use e2e::oracle::generations;
 use e2e::poll::eventually;
+use e2e::questions::names_by_field;
 use e2e::scenario::{PATIENCE, Registry, Stage};
 use fleetdex::store::Store;
 use fleetdex::store::opensearch::{Engine, EngineOptions, IndexSettings, Settings, connect};
-use serde_json::{Value, json};
+use serde_json::json;
 use simulation::every_path::ask;
 
 const SEED: u64 = 11;
@@ -60,20 +61,6 @@ async fn any_path_reads_the_same_in_the_older_opensearch() {
     any_path_reads_the_same(OpenSearchKind::Secure).await.unwrap();
 }
 
-/// The names that a field selector finds, or the refusal.
-async fn found(stage: &Stage, store: &str, path: &str, selector: &str) -> Result<Result<Vec<String>, String>> {
-    let url = format!("http://{}/apis/search.fleetdex.io/v1alpha1/search/{path}", stage.operator.api_address());
-    let request = http::client(None)?.get(url).bearer_auth(stage.operator.token()?);
-    let response = request.query(&[("fieldSelector", selector), ("store", store)]).send().await?;
-    let is_refused = response.status() == 400;
-    let answer: Value = response.json().await?;
-    if is_refused {
-        return Ok(Err(answer["message"].as_str().unwrap_or_default().to_owned()));
-    }
-    let items = answer["items"].as_array().cloned().unwrap_or_default();
-    Ok(Ok(items.iter().filter_map(|item| item["metadata"]["name"].as_str()).map(str::to_owned).collect()))
-}
-
 #[tokio::test]
 async fn a_registry_makes_every_path_selectable_and_takes_it_back() {
     let stage = Stage::enter(1).await.unwrap();
@@ -109,14 +96,14 @@ async fn a_registry_makes_every_path_selectable_and_takes_it_back() {
     let store = format!("{}/{}", stage.fleet.opensearch().unwrap().url(), registry.prefix);
     let pods = format!("api/v1/namespaces/{namespace}/pods");
     let image = "spec.containers.image=web";
-    let refused = found(&stage, &store, &pods, image).await.unwrap().unwrap_err();
+    let refused = names_by_field(stage.operator, &store, &pods, image).await.unwrap().unwrap_err();
     assert!(refused.contains("field label not supported: spec.containers.image"), "{refused}");
 
     let before = generations(&stage.opensearch, &registry.prefix, "member1").await.unwrap();
     registry.store()["indexing"] = "Full".into();
     registry.apply().await.unwrap();
     eventually("every path is selectable", PATIENCE, || async {
-        let names = found(&stage, &store, &pods, image).await?;
+        let names = names_by_field(stage.operator, &store, &pods, image).await?;
         ensure!(names == Ok(vec!["a".to_owned(), "b".to_owned()]), "{names:?}");
         Ok(())
     })
@@ -137,7 +124,7 @@ async fn a_registry_makes_every_path_selectable_and_takes_it_back() {
         ("kind=Pod,apiVersion=v1,metadata.generation>0", vec!["a", "b", "c"]),
         ("spec.nothing=here", vec![]),
     ] {
-        let answer = found(&stage, &store, &pods, selector).await.unwrap();
+        let answer = names_by_field(stage.operator, &store, &pods, selector).await.unwrap();
         assert_eq!(answer, Ok(names.iter().map(ToString::to_string).collect()), "{selector}");
     }
     // What cannot be a term is in the answer all the same, and what is never stored is not found.
@@ -147,7 +134,7 @@ async fn a_registry_makes_every_path_selectable_and_takes_it_back() {
     assert!(hits.iter().all(|hit| hit["_source"]["search"]["rejected"].is_null()));
     let secrets = format!("api/v1/namespaces/{namespace}/secrets");
     for selector in ["data.k", "data.k=bW9vbmxpZ2h0"] {
-        assert_eq!(found(&stage, &store, &secrets, selector).await.unwrap(), Ok(Vec::new()), "{selector}");
+        assert_eq!(names_by_field(stage.operator, &store, &secrets, selector).await.unwrap(), Ok(Vec::new()), "{selector}");
     }
     let typed = json!({ "query_string": { "query": "spec.containers.image:db" } });
     assert_eq!(stage.opensearch.count(&registry.prefix, &typed).await.unwrap(), 1);
@@ -155,7 +142,7 @@ async fn a_registry_makes_every_path_selectable_and_takes_it_back() {
     registry.store()["indexing"] = "Selectable".into();
     registry.apply().await.unwrap();
     eventually("other paths are refused again", PATIENCE, || async {
-        let answer = found(&stage, &store, &pods, image).await?;
+        let answer = names_by_field(stage.operator, &store, &pods, image).await?;
         ensure!(answer.is_err(), "{answer:?}");
         let now = generations(&stage.opensearch, &registry.prefix, "member1").await?;
         ensure!(now.len() == 1 && now != after, "{now:?}");
@@ -163,7 +150,10 @@ async fn a_registry_makes_every_path_selectable_and_takes_it_back() {
     })
     .await
     .unwrap();
-    assert_eq!(found(&stage, &store, &pods, "status.phase=Pending").await.unwrap().map(|names| names.len()), Ok(3));
+    assert_eq!(
+        names_by_field(stage.operator, &store, &pods, "status.phase=Pending").await.unwrap().map(|names| names.len()),
+        Ok(3)
+    );
     registry.remove().await.unwrap();
     for name in ["a", "b", "c"] {
         member.delete(&format!("api/v1/namespaces/{namespace}/pods/{name}")).await.unwrap();

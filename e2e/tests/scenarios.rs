@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 const REGISTRIES: &str = "apis/search.karmada.io/v1alpha1/resourceregistries";
 const OURS: &str = "apis/search.fleetdex.io/v1alpha1";
 /// Fields that the store in OpenSearch makes selectable besides those that Kubernetes has.
-const FIELD_PATHS: [&str; 4] = ["spec.color", "spec.size", "spec.count", "metadata.annotations['shop.example.com/team']"];
+const FIELD_PATHS: [&str; 1] = ["metadata.annotations['shop.example.com/team']"];
 /// Requests of all files together, so that none gets lost by a slip in a file.
 const LEAST_REQUESTS: usize = 150;
 
@@ -212,6 +212,25 @@ impl Bench {
             let owned = json!({ "metadata": { "ownerReferences": [reference] } });
             let objects: Vec<Value> = children.objects.iter().map(|object| merged(object, &owned)).collect();
             self.make_all(&children.r#in, &objects).await?;
+        }
+        for definition in &file.definitions {
+            self.wait_for_fields(file, definition).await?;
+        }
+        Ok(())
+    }
+
+    /// The fields of a definition are selectable once all objects have been written with them.
+    async fn wait_for_fields(&self, file: &File, definition: &Value) -> Result<()> {
+        let versions = definition["spec"]["versions"].as_array().into_iter().flatten();
+        for field in versions.flat_map(|version| version["selectableFields"].as_array().into_iter().flatten()) {
+            let path = field["jsonPath"].as_str().unwrap_or_default().trim_start_matches('.');
+            for engine in STORES {
+                eventually(&format!("{engine:?} knows {path}"), PATIENCE, || async {
+                    let (status, answer) = self.ask(engine, &file.path, &[("orderBy".to_owned(), path.to_owned())]).await?;
+                    compare_status(None, status, &answer)
+                })
+                .await?;
+            }
         }
         Ok(())
     }

@@ -1,15 +1,15 @@
 //! Member clusters: where they come from, how they are reached, what they serve.
 //!
-//! [`source`] says which members there are and how they are reached, [`member`] who one is, [`connect`] makes a client for it, [`discovery`] reads what it serves and [`columns`] how it
-//! shows custom resources, [`state`]
-//! decides when it is probed, given up and reconnected, and [`supervisor`] runs all of it, one task per member.
+//! [`source`] says which members there are and how they are reached, [`member`] who one is, [`connect`] makes a client for it, [`discovery`]
+//! reads what it serves and [`definitions`] what its custom resources are defined as, [`state`] decides when it is probed, given up and
+//! reconnected, and [`supervisor`] runs all of it, one task per member.
 
 mod advice;
 pub mod bearer;
 pub mod cache;
-pub mod columns;
 pub mod connect;
 pub mod credentials;
+pub mod definitions;
 pub mod discovery;
 pub mod events;
 pub mod fetch;

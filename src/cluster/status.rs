@@ -132,7 +132,7 @@ mod tests {
             since: "2026-01-02T03:04:05.678Z".parse().unwrap(),
             connection: None,
             discovery: Some(Arc::new(Discovery { served, unknown: vec![] })),
-            columns: Arc::default(),
+            definitions: None,
             kubernetes_version: Some("v1.36.3".into()),
             note: None,
         }

@@ -24,9 +24,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     bearer::Bearer,
-    columns::PrinterColumns,
     connect::{self, Connect, ConnectError},
     credentials::Credentials,
+    definitions::Definitions,
     discovery::Discovery,
     events::{Events, Publisher, Reasons},
     fetch::OwnPod,
@@ -93,8 +93,8 @@ pub struct MemberState {
     pub connection: Option<Connection>,
     /// What it serves, as last seen; kept while it is disconnected.
     pub discovery: Option<Arc<Discovery>>,
-    /// How it shows its custom resources, as last seen.
-    pub columns: Arc<PrinterColumns>,
+    /// What it says of its custom resources, as last seen; nothing until that has been asked.
+    pub definitions: Option<Arc<Definitions>>,
     /// Version of its Kubernetes, as last seen.
     pub kubernetes_version: Option<String>,
     /// What is unusual about the connection although it works.
@@ -325,15 +325,21 @@ impl Shared {
         self.events.tell(name, reasons, &health, moment().now);
     }
 
-    /// Says how a member shows its custom resources, if task `task` still runs it. Members that show them alike share what is known.
-    pub(super) fn set_columns(&self, name: &ClusterName, task: u64, columns: PrinterColumns) {
+    /// Says what a member's custom resources are defined as, if task `task` still runs it; nothing: as before, or nothing at all. Members that
+    /// define them alike share what is known.
+    pub(super) fn set_definitions(&self, name: &ClusterName, task: u64, found: Option<Definitions>) {
         let mut entries = lock(&self.entries);
-        let alike = entries.values().map(|entry| &entry.state.columns).find(|known| ***known == columns);
-        let columns = alike.cloned().unwrap_or_else(|| Arc::new(columns));
-        let Some(entry) = entries.get_mut(name).filter(|entry| entry.task == task && entry.state.columns != columns) else {
-            return;
+        let is_known = entries.get(name).is_some_and(|entry| entry.state.definitions.is_some());
+        let found = match found {
+            None if is_known => return,
+            found => found.unwrap_or_default(),
         };
-        entry.state.columns = columns;
+        let mut known = entries.values().filter_map(|entry| entry.state.definitions.as_ref());
+        let found = known.find(|known| ***known == found).cloned().unwrap_or_else(|| Arc::new(found));
+        let Some(entry) = entries.get_mut(name).filter(|entry| entry.task == task) else { return };
+        if entry.state.definitions.replace(Arc::clone(&found)).is_some_and(|before| before == found) {
+            return;
+        }
         drop(entries);
         self.bump();
     }
@@ -348,7 +354,7 @@ impl Shared {
             since: Timestamp::now(),
             connection: None,
             discovery: None,
-            columns: Arc::default(),
+            definitions: None,
             kubernetes_version: None,
             note: None,
         };

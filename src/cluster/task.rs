@@ -11,9 +11,9 @@ use tokio::{
 use super::{
     advice,
     bearer::Bearer,
-    columns,
     connect::ConnectError,
     credentials::Credentials,
+    definitions,
     discovery::Discovery,
     fetch::{self, DiscoveryCache},
     follow::Follow,
@@ -175,10 +175,10 @@ impl MemberTask {
             state.note = note;
         });
         let (shared, name, id) = (Arc::clone(&self.shared), self.name.clone(), self.id);
-        let show = move |found| shared.set_columns(&name, id, found);
-        let columns = columns::follow(client.clone(), self.timing().discovery_timeout, tells, show);
+        let show = move |found| shared.set_definitions(&name, id, found);
+        let definitions = definitions::follow(client.clone(), self.timing().discovery_timeout, tells, show);
         let lost = tokio::select! {
-            never = columns => match never {},
+            never = definitions => match never {},
             lost = self.probe_until_lost(member, &client, uid.as_deref(), cache, &told) => lost,
         };
         if lost == Lost::Wait {

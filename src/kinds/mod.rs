@@ -6,4 +6,4 @@ mod table;
 
 pub use fields::{field_labels, selectable_fields};
 pub use resolve::{UnknownKind, resolve};
-pub use table::{BuiltIn, all, find, find_plural};
+pub use table::{BuiltIn, all, find, find_plural, is_built_in};

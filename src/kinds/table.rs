@@ -57,6 +57,11 @@ pub fn find(gvk: &Gvk) -> Option<&'static BuiltIn> {
     all().iter().find(same)
 }
 
+/// Whether a kind is built in, in whatever version.
+pub fn is_built_in(gvk: &Gvk) -> bool {
+    all().iter().any(|entry| entry.group == &*gvk.group && entry.kind == &*gvk.kind)
+}
+
 /// The built-in resource behind a URL, in the group's preferred version.
 pub fn find_plural(group: &str, plural: &str) -> Option<&'static BuiltIn> {
     all().iter().find(|entry| entry.group == group && entry.plural == plural)

@@ -96,6 +96,7 @@ mod tests {
             region: String::new(),
             zones: vec!["z1".to_owned(), "z2".to_owned()],
             discovery: None,
+            definitions: None,
             left_to_another: false,
         }
     }

@@ -152,6 +152,7 @@ struct Seen {
     caches: BTreeMap<CacheName, Option<i64>>,
     open_stores: BTreeSet<StoreName>,
     rebuilding: BTreeSet<(StoreName, ClusterName)>,
+    unfilled: BTreeSet<Stream>,
     share: Share,
 }
 
@@ -311,6 +312,7 @@ impl Reconciler {
             caches: self.caches.generations(),
             open_stores: state.fleet.open_stores(),
             rebuilding: state.fleet.rebuilding(),
+            unfilled: state.fleet.unfilled(),
             share: self.context.replicas.share(),
         }
     }

@@ -16,13 +16,13 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use super::{
     MemberView, RegistryView,
     activation::Activations,
-    plan::{Coverage, Extent as Namespaces, Plan, Route, StorePlan, Stream, UnitPlan, plan},
+    plan::{Coverage, Extent as Namespaces, Plan, StorePlan, Stream, UnitPlan, plan},
     sweep::{Kept, Sweep, Wanted},
 };
 use crate::{
     cluster::{Connection, MemberState},
     kinds,
-    model::{ClusterName, Projector, StoreName, Unit, hex},
+    model::{ClusterName, Projector, SelectableField, StoreName, Unit, hex},
     pipeline::{Limits, OpenStore, Pipeline},
     replicas::{Fence, Share},
     store::KindExtent,
@@ -443,7 +443,7 @@ impl Fleet {
         let Stream { unit, store } = stream;
         let Some(running) = self.stores.get(store) else { return };
         let epoch = running.epoch;
-        let outlet = outlet(unit, &plan.routes, running);
+        let outlet = outlet(unit, plan, running);
         let parked = self.parked.remove(stream).filter(|parked| parked.plan == *plan && parked.epoch == epoch);
         let progress = match parked {
             Some(parked) => parked.progress,
@@ -473,6 +473,7 @@ impl Fleet {
             uid: connection.uid.clone(),
             predecessors,
             plan: plan_hash(plan),
+            writes_again: !plan.fields.is_empty(),
             is_selective: plan.label_selector.is_some() || plan.field_selector.is_some(),
             source: audit.source.clone(),
             outlet: Arc::clone(&audit.outlet),
@@ -584,6 +585,14 @@ impl Fleet {
         running.or_else(|| self.parked.get(stream).map(|parked| &*parked.progress))
     }
 
+    /// The streams whose objects have not all been written yet with the fields of their definitions: those fields are nothing to ask for.
+    pub fn unfilled(&self) -> BTreeSet<Stream> {
+        let running = self.units.iter().map(|(stream, unit)| (stream, &unit.plan, &unit.progress));
+        let parked = self.parked.iter().map(|(stream, unit)| (stream, &unit.plan, &unit.progress));
+        let unfilled = running.chain(parked).filter(|(_, plan, progress)| !plan.fields.is_empty() && !progress.has_been_synced());
+        unfilled.map(|(stream, ..)| stream.clone()).collect()
+    }
+
     /// What compares the documents of a running stream with its objects.
     pub fn audit(&self, stream: &Stream) -> Option<&Arc<Audit>> {
         self.units.get(stream).map(|running| &running.audit)
@@ -631,12 +640,14 @@ impl Fleet {
 }
 
 /// Where the objects of a unit go, however many registries of the store route them.
-fn outlet(unit: &Unit, routes: &[Route], store: &RunningStore) -> Outlet {
-    let fields = kinds::selectable_fields(&unit.resource.gvk).unwrap_or_default();
+fn outlet(unit: &Unit, plan: &UnitPlan, store: &RunningStore) -> Outlet {
+    let built_in = kinds::selectable_fields(&unit.resource.gvk).unwrap_or_default();
+    let fields: Vec<SelectableField> =
+        built_in.iter().cloned().chain(plan.fields.iter().map(SelectableField::optional)).collect();
     Outlet {
         pipeline: store.pipeline.clone(),
-        projector: Projector::new(&unit.cluster, &unit.resource, &store.plan.projection, fields),
-        filters: routes.iter().map(|route| route.filter.clone()).collect(),
+        projector: Projector::new(&unit.cluster, &unit.resource, &store.plan.projection, &fields),
+        filters: plan.routes.iter().map(|route| route.filter.clone()).collect(),
     }
 }
 
@@ -667,10 +678,12 @@ fn wanted(plan: &Plan, store: &StoreName, replaced: &BTreeSet<Stream>, knows_all
     Wanted { clusters: kept.collect(), others_stay: !knows_all_members && plan.stores.contains_key(store) }
 }
 
-/// Changes with the objects that a stream stores, whoever asked for them.
+/// Changes with the objects that a stream stores, whoever asked for them, and with what they are found by.
 fn plan_hash(plan: &UnitPlan) -> String {
     let filters: BTreeSet<String> = plan.routes.iter().map(|route| format!("{:?}", route.filter)).collect();
-    let text = format!("{:?} {:?} {filters:?}", plan.label_selector, plan.field_selector);
+    // Nothing where there are none, as in the checkpoints of before.
+    let fields = if plan.fields.is_empty() { String::new() } else { format!(" {:?}", plan.fields) };
+    let text = format!("{:?} {:?} {filters:?}{fields}", plan.label_selector, plan.field_selector);
     hex(&Sha256::digest(text.as_bytes())[..8])
 }
 

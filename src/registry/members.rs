@@ -115,7 +115,7 @@ fn left_out(other: &Member, first: &MemberState) -> MemberState {
         since: first.since,
         connection: None,
         discovery: None,
-        columns: Arc::default(),
+        definitions: None,
         kubernetes_version: None,
         note: None,
     }

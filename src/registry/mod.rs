@@ -6,7 +6,7 @@ use k8s_openapi::jiff::Timestamp;
 
 use crate::{
     api::registry::ResourceRegistrySpec,
-    cluster::{MemberState, discovery::Discovery, source::is_left_to_another},
+    cluster::{MemberState, definitions::Definitions, discovery::Discovery, source::is_left_to_another},
     model::ClusterName,
 };
 
@@ -39,6 +39,8 @@ pub struct MemberView {
     pub zones: Vec<String>,
     /// What it serves; `None` until it has been asked.
     pub discovery: Option<Arc<Discovery>>,
+    /// What its custom resources are defined as; `None` until it has been asked.
+    pub definitions: Option<Arc<Definitions>>,
     /// Whether it is the same cluster as another member, under whose name it is indexed.
     pub left_to_another: bool,
 }
@@ -53,6 +55,7 @@ impl From<&MemberState> for MemberView {
             region: member.region.clone().unwrap_or_default(),
             zones: member.zones.clone(),
             discovery: state.discovery.clone(),
+            definitions: state.definitions.clone(),
             left_to_another: is_left_to_another(state),
         }
     }

@@ -10,6 +10,7 @@ use std::{
 
 use crate::{
     api::registry::{Indexing, OpenSearch, ResourceSelector},
+    kinds,
     model::{ClusterName, FieldPath, Gvk, IndexPrefix, Namespace, Projection, Resource, Scope, StoreName, Unit},
     selector::{FieldSelector, LabelSelector},
 };
@@ -79,6 +80,8 @@ pub struct UnitPlan {
     pub label_selector: Option<String>,
     /// Field selector for the member, when every route has this one and every apiserver understands it.
     pub field_selector: Option<String>,
+    /// What the member's definition of a custom resource makes selectable.
+    pub fields: Vec<FieldPath>,
 }
 
 /// Where objects of a unit go.
@@ -110,7 +113,7 @@ pub struct RegistryPlan {
 /// A registry on one cluster.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClusterPlan {
-    /// Whether it is known what the cluster serves. Until then there are no units.
+    /// Whether it is known what the cluster serves. Until then there are no units, or none of its custom resources.
     pub discovered: bool,
     /// The streams that the registry has a part in.
     pub units: BTreeSet<Unit>,
@@ -180,8 +183,10 @@ pub fn plan(registries: &[RegistryView], members: &[MemberView]) -> Plan {
         }
         plan.registries.insert(registry.name.clone(), outcome);
     }
+    let members: BTreeMap<&ClusterName, &MemberView> = members.iter().map(|member| (&member.name, member)).collect();
     for (of, routes) in wanted.routes {
-        plan.add_units(&of, routes);
+        let definitions = members.get(&of.cluster).and_then(|member| member.definitions.as_deref());
+        plan.add_units(&of, routes, definitions.map_or(&[], |definitions| definitions.fields(&of.resource)));
     }
     plan
 }
@@ -253,11 +258,19 @@ impl Part<'_> {
         }
     }
 
+    /// Those that are selected. Custom resources wait until it is known what of them is selectable.
     fn resources(&mut self, selector: &ResourceSelector, coverage: &mut Coverage) -> Vec<Resource> {
         let Some(discovery) = &self.member.discovery else {
             return Vec::new();
         };
-        let selection = selection::resolve(selector, discovery);
+        let mut selection = selection::resolve(selector, discovery);
+        if self.member.definitions.is_none() {
+            let selected = selection.resources.len();
+            selection.resources.retain(|resource| kinds::is_built_in(&resource.gvk));
+            let is_complete = selection.resources.len() == selected;
+            self.outcome.discovered &= is_complete;
+            coverage.certain &= is_complete;
+        }
         if let Some(problem) = selection.problem {
             coverage.certain &= problem.is_certain();
             let (api_version, kind) = (selector.api_version.clone(), selector.kind.clone());
@@ -328,11 +341,11 @@ impl Plan {
     }
 
     /// One stream for all namespaces if any route wants them all, else one for each namespace.
-    fn add_units(&mut self, of: &Source, routes: Vec<Route>) {
+    fn add_units(&mut self, of: &Source, routes: Vec<Route>, fields: &[FieldPath]) {
         let mut namespaces = BTreeSet::new();
         for route in &routes {
             let Some(wanted) = route.filter.namespaces() else {
-                self.add_unit(of, Scope::All, routes);
+                self.add_unit(of, Scope::All, routes, fields);
                 return;
             };
             namespaces.extend(wanted.iter().cloned());
@@ -340,11 +353,11 @@ impl Plan {
         for namespace in namespaces {
             let reaches = |route: &&Route| route.filter.namespaces().is_some_and(|wanted| wanted.contains(&namespace));
             let of_namespace = routes.iter().filter(reaches).cloned().collect();
-            self.add_unit(of, Scope::Namespace(namespace), of_namespace);
+            self.add_unit(of, Scope::Namespace(namespace), of_namespace, fields);
         }
     }
 
-    fn add_unit(&mut self, of: &Source, scope: Scope, routes: Vec<Route>) {
+    fn add_unit(&mut self, of: &Source, scope: Scope, routes: Vec<Route>, defined: &[FieldPath]) {
         let unit = Unit { cluster: of.cluster.clone(), resource: of.resource.clone(), scope };
         for route in &routes {
             let cluster = self.registries.get_mut(&route.registry).and_then(|registry| registry.clusters.get_mut(&unit.cluster));
@@ -356,7 +369,8 @@ impl Plan {
         let fields = common(&routes, ObjectFilter::fields).filter(|fields| !fields.is_empty());
         let label_selector = labels.map(LabelSelector::to_string);
         let field_selector = fields.and_then(|fields| pushed_down(&unit.resource.gvk, fields));
-        self.units.insert(Stream { unit, store: of.store.clone() }, UnitPlan { routes, label_selector, field_selector });
+        let plan = UnitPlan { routes, label_selector, field_selector, fields: defined.to_vec() };
+        self.units.insert(Stream { unit, store: of.store.clone() }, plan);
     }
 }
 

@@ -109,6 +109,11 @@ pub(super) struct Learned {
 }
 
 impl Learned {
+    /// In ascending order.
+    pub(super) fn numbers(&self) -> impl Iterator<Item = u32> + '_ {
+        self.numbers.iter().copied()
+    }
+
     /// For a document, which has to [forget](Vocabulary::forget) them.
     pub(super) fn take(mut self) -> Vec<u32> {
         std::mem::take(&mut self.numbers)

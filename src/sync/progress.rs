@@ -162,6 +162,11 @@ impl Progress {
         lock(&self.state).state.clone()
     }
 
+    /// Whether the store has held everything that the unit has, once at least.
+    pub fn has_been_synced(&self) -> bool {
+        lock(&self.state).synced_at.is_some()
+    }
+
     /// The unit fills this generation from now on: what it has come to in another one says nothing of this one.
     pub fn fills(&self, generation: &Generation) {
         lock(&self.state).generation = Some(Arc::clone(&generation.id));

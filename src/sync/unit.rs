@@ -43,6 +43,8 @@ pub struct UnitTask {
     pub outlet: Arc<Outlet>,
     /// Changes with the objects that are wanted: what was stored for another plan is no place to go on from.
     pub plan: String,
+    /// Whether what is stored may have been made for another plan although its versions are those of the member.
+    pub writes_again: bool,
     /// Whether the member leaves out some objects, so that one that is not listed may still be there.
     pub is_selective: bool,
     /// Told how far it has come.
@@ -67,6 +69,8 @@ struct Running {
     list: list::Listing,
     /// Why the next list is made; nothing for the first one.
     relist: Option<RelistReason>,
+    /// Whether the next list writes what is stored already.
+    writes_again: bool,
 }
 
 impl UnitTask {
@@ -96,7 +100,9 @@ impl UnitTask {
         let resume = self.resume(&generation);
         tracing::info!(unit = %self.unit, generation = generation.number, from = resume.map(Version::get), "a stream begins");
         let machine = Machine::new(resume);
-        let mut running = Running { task: self, generation, machine, backoff, list: list::Listing::default(), relist: None };
+        let writes_again = self.writes_again && resume.is_none();
+        let list = list::Listing::default();
+        let mut running = Running { task: self, generation, machine, backoff, list, relist: None, writes_again };
         running.follow().await;
     }
 

@@ -120,7 +120,7 @@ mod tests {
             since: Timestamp::now(),
             connection,
             discovery: None,
-            columns: Arc::default(),
+            definitions: None,
             kubernetes_version: None,
             note: None,
         };

@@ -5,7 +5,10 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::cluster::discovery::{Discovery, Served};
+use crate::cluster::{
+    definitions::Definitions,
+    discovery::{Discovery, Served},
+};
 
 fn served(api_version: &str, kind: &str, namespaced: bool, preferred: bool) -> Served {
     let resource = Resource {
@@ -54,6 +57,7 @@ fn member_with(name: &str, discovery: Option<Discovery>) -> MemberView {
         region: String::new(),
         zones: Vec::new(),
         discovery: discovery.map(Arc::new),
+        definitions: Some(Arc::default()),
         left_to_another: false,
     }
 }
@@ -86,6 +90,27 @@ fn registry_from(name: &str, created: i64, spec: Value) -> RegistryView {
 fn registry(name: &str, created: i64, selectors: Value) -> RegistryView {
     let store = json!({"openSearch": {"addresses": ["https://os:9200"]}});
     registry_from(name, created, json!({"resourceSelectors": selectors, "backendStore": store}))
+}
+
+#[test]
+fn custom_resources_wait_for_their_definitions_and_have_the_fields_of_these() {
+    let selectors = json!([{ "apiVersion": "v1", "kind": "Pod" }, { "apiVersion": "b.example/v1", "kind": "Gadget" }]);
+    let registries = [registry("r", 1, selectors)];
+    let unknown = MemberView { definitions: None, ..member("m1") };
+    let waiting = plan(&registries, &[unknown]);
+    assert_eq!(units(&waiting), ["m1:v1/Pod"]);
+    assert!(!coverage(&waiting).certain, "nothing may be deleted meanwhile");
+    assert!(!waiting.registries["r"].clusters[&"m1".parse().unwrap()].discovered);
+
+    let defined = json!({ "spec": { "group": "b.example", "names": { "plural": "gadgets" }, "versions": [
+        { "name": "v1", "selectableFields": [{ "jsonPath": ".spec.color" }] },
+        { "name": "v2", "selectableFields": [{ "jsonPath": ".spec.colour" }] },
+    ] } });
+    let known = MemberView { definitions: Some(Arc::new(Definitions::of([defined]))), ..member("m1") };
+    let complete = plan(&registries, &[known]);
+    let fields: Vec<String> = complete.units.iter().map(|(stream, unit)| format!("{}: {:?}", stream.unit, unit.fields)).collect();
+    assert_eq!(fields, ["m1:v1/Pod: []", r#"m1:b.example/v1/Gadget: [FieldPath("spec.color")]"#]);
+    assert!(coverage(&complete).certain);
 }
 
 /// The units of a plan as text.

@@ -55,10 +55,9 @@ impl Contents {
         if newest.is_some_and(|newest| newest > version) {
             return (Verdict::Superseded, None);
         }
-        // A replay: nothing to do, and nothing to tell.
-        if let Some(before) = &before
-            && before.equals(version, draft.content.fingerprint)
-        {
+        // A replay: nothing to tell, and mostly nothing to do.
+        let is_replay = before.as_ref().is_some_and(|before| before.equals(version, draft.content.fingerprint));
+        if is_replay && before.as_ref().is_some_and(|before| before.terms().eq(draft.content.terms.numbers())) {
             return (Verdict::Indexed, None);
         }
         if let Some(address) = found {
@@ -66,7 +65,7 @@ impl Contents {
         }
         self.tombstones.forget(id);
         let after = self.put(id, draft);
-        (Verdict::Indexed, Some(Change { before, after }))
+        (Verdict::Indexed, (!is_replay).then_some(Change { before, after }))
     }
 
     /// Deletes a document unless a newer version of it is here. Either way the deletion is remembered.

@@ -115,8 +115,8 @@ impl Running {
         }
         self.list.objects += 1;
         match self.list.known.listed(&id, object.version()) {
-            Listed::Same => drop(self.task.metrics.unchanged.inc()),
-            Listed::Write => self.index(object, json, now, Wait::ForRoom).await,
+            Listed::Same if !self.writes_again => drop(self.task.metrics.unchanged.inc()),
+            Listed::Same | Listed::Write => self.index(object, json, now, Wait::ForRoom).await,
             Listed::WentBack => {
                 let name = object.name();
                 return Err(WentBack(format!("a later resourceVersion of {name} is stored than a list shows")));
@@ -136,6 +136,7 @@ impl Running {
         self.task.progress.set_objects(self.list.objects);
         self.delete_absent(version).await;
         self.list = Listing::default();
+        self.writes_again = false;
         if let Some(reason) = self.relist.take() {
             self.task.metrics.relisted(reason);
         }

@@ -1,10 +1,10 @@
-//! The columns that a member's custom resource definitions show their objects with, read in the background.
+//! What a member's custom resource definitions say about reading their objects: the columns that they are shown with, and the fields that
+//! selectors may name. Read in the background.
 //!
 //! They are read when a connection begins and whenever discovery changes, which is when kinds come and go; and now and then, because a
-//! definition may change its columns alone, which no discovery tells. No query ever waits for it. A member that does not let us read
-//! them has none.
+//! definition may change alone, which no discovery tells. No query ever waits for it. A member that does not let us read them has none.
 
-use std::{collections::BTreeMap, convert::Infallible, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, convert::Infallible, future::pending, sync::Arc, time::Duration};
 
 use http::{HeaderMap, StatusCode};
 use kube::Client;
@@ -19,7 +19,11 @@ use super::{
     discovery::Discovery,
     request::{self, RequestError},
 };
-use crate::{kinds, model::PrinterColumn, query::ResourceName};
+use crate::{
+    kinds,
+    model::{FieldPath, Gvk, PrinterColumn, Resource},
+    query::ResourceName,
+};
 
 const GROUP: &str = "apiextensions.k8s.io";
 const PLURAL: &str = "customresourcedefinitions";
@@ -36,37 +40,88 @@ const MAX_DEFINITIONS: usize = 10_000;
 const INTERVAL: Duration = Duration::from_mins(10);
 /// Time after a look that failed.
 const RETRY: Duration = Duration::from_mins(1);
+/// How long the objects of custom resources wait for their definitions before they are read without. Later it costs writing them twice.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 static READING: Semaphore = Semaphore::const_new(READS);
 
 /// By resource and version.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PrinterColumns(BTreeMap<(ResourceName, Arc<str>), Arc<[PrinterColumn]>>);
+pub struct Definitions(BTreeMap<(ResourceName, Arc<str>), Definition>);
 
-impl PrinterColumns {
-    /// All of them: the resource, its version, and the columns, of which there may be none.
-    pub fn iter(&self) -> impl Iterator<Item = (&ResourceName, &Arc<str>, &Arc<[PrinterColumn]>)> {
-        self.0.iter().map(|((name, version), columns)| (name, version, columns))
+/// One version of a custom resource.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Definition {
+    /// The columns that its objects are shown with.
+    pub columns: Arc<[PrinterColumn]>,
+    /// `selectableFields`: what field selectors may name besides name and namespace.
+    pub fields: Vec<FieldPath>,
+}
+
+impl Definitions {
+    /// All of them: the resource, its version, and what is defined.
+    pub fn iter(&self) -> impl Iterator<Item = (&ResourceName, &Arc<str>, &Definition)> {
+        self.0.iter().map(|((name, version), definition)| (name, version, definition))
     }
 
-    fn add(&mut self, Definition { spec }: Definition) {
-        for Version { name, additional_printer_columns } in spec.versions {
+    /// The fields of a resource that selectors may name.
+    pub fn fields(&self, resource: &Resource) -> &[FieldPath] {
+        let Gvk { group, version, .. } = &resource.gvk;
+        let key = (ResourceName::new(group, &resource.plural), Arc::clone(version));
+        self.0.get(&key).map_or(&[], |definition| &definition.fields)
+    }
+
+    /// Those of some `CustomResourceDefinition`s.
+    #[cfg(test)]
+    pub(crate) fn of<const N: usize>(definitions: [serde_json::Value; N]) -> Self {
+        let mut all = Self::default();
+        for definition in definitions {
+            all.add(serde_json::from_value(definition).unwrap());
+        }
+        all
+    }
+
+    fn add(&mut self, Custom { spec }: Custom) {
+        for Version { name, additional_printer_columns, selectable_fields } in spec.versions {
             let key = (ResourceName::new(&spec.group, &spec.names.plural), name.into());
-            self.0.insert(key, additional_printer_columns.into());
+            let fields = selectable_fields.iter().filter_map(SelectableField::path).collect();
+            self.0.insert(key, Definition { columns: additional_printer_columns.into(), fields });
         }
     }
 }
 
-/// Keeps `tell` up to date, until dropped.
+/// Keeps `tell` up to date, until dropped: with nothing when they cannot be read for now.
 pub(super) async fn follow(
     client: Client,
     timeout: Duration,
+    discovery: watch::Receiver<Arc<Discovery>>,
+    tell: impl Fn(Option<Definitions>),
+) -> Infallible {
+    let impatience = async {
+        sleep(PATIENCE).await;
+        tell(None);
+        pending().await
+    };
+    tokio::select! {
+        never = look_again_and_again(&client, timeout, discovery, &tell) => never,
+        never = impatience => never,
+    }
+}
+
+async fn look_again_and_again(
+    client: &Client,
+    timeout: Duration,
     mut discovery: watch::Receiver<Arc<Discovery>>,
-    tell: impl Fn(PrinterColumns),
+    tell: &impl Fn(Option<Definitions>),
 ) -> Infallible {
     loop {
         let has_custom_kinds = has_custom_kinds(&discovery.borrow_and_update());
-        let pause = if has_custom_kinds { look(&client, timeout, &tell).await } else { INTERVAL };
+        let pause = if has_custom_kinds {
+            look(client, timeout, tell).await
+        } else {
+            tell(Some(Definitions::default()));
+            INTERVAL
+        };
         tokio::select! {
             Ok(()) = discovery.changed() => {}
             () = sleep(pause) => {}
@@ -75,15 +130,16 @@ pub(super) async fn follow(
 }
 
 /// How long to wait before the next look.
-async fn look(client: &Client, timeout: Duration, tell: &impl Fn(PrinterColumns)) -> Duration {
+async fn look(client: &Client, timeout: Duration, tell: &impl Fn(Option<Definitions>)) -> Duration {
     match read(client, timeout).await {
         Ok(found) => {
-            tell(found);
+            tell(Some(found));
             INTERVAL
         }
         Err(error) => {
-            tracing::debug!(%error, "the columns of custom resources are not known");
+            tracing::debug!(%error, "the definitions of custom resources are not known");
             let is_final = matches!(error.status(), Some(StatusCode::FORBIDDEN | StatusCode::NOT_FOUND));
+            tell(is_final.then(Definitions::default));
             if is_final { INTERVAL } else { RETRY }
         }
     }
@@ -91,17 +147,15 @@ async fn look(client: &Client, timeout: Duration, tell: &impl Fn(PrinterColumns)
 
 /// Whether there is anything to look for.
 fn has_custom_kinds(discovery: &Discovery) -> bool {
-    let is_definition = |resource: &crate::model::Resource| &*resource.gvk.group == GROUP && &*resource.plural == PLURAL;
-    let is_built_in = |resource: &crate::model::Resource| {
-        kinds::all().iter().any(|entry| entry.group == &*resource.gvk.group && entry.kind == &*resource.gvk.kind)
-    };
+    let is_definition = |resource: &Resource| &*resource.gvk.group == GROUP && &*resource.plural == PLURAL;
+    let is_built_in = |resource: &Resource| kinds::is_built_in(&resource.gvk);
     let served = || discovery.served.iter().filter(|served| served.list_and_watch).map(|served| &served.resource);
     served().any(is_definition) && !served().all(is_built_in)
 }
 
 /// Reads all definitions, page by page. Each request takes at most `timeout`.
-async fn read(client: &Client, timeout: Duration) -> Result<PrinterColumns, RequestError> {
-    let mut columns = PrinterColumns::default();
+async fn read(client: &Client, timeout: Duration) -> Result<Definitions, RequestError> {
+    let mut definitions = Definitions::default();
     let mut token = String::new();
     let mut seen = 0;
     loop {
@@ -115,11 +169,11 @@ async fn read(client: &Client, timeout: Duration) -> Result<PrinterColumns, Requ
         drop(place);
         seen += items.len();
         for definition in items {
-            columns.add(definition);
+            definitions.add(definition);
         }
         token = metadata.next;
         if token.is_empty() || seen >= MAX_DEFINITIONS {
-            return Ok(columns);
+            return Ok(definitions);
         }
     }
 }
@@ -128,7 +182,7 @@ async fn read(client: &Client, timeout: Duration) -> Result<PrinterColumns, Requ
 struct List {
     #[serde(default)]
     metadata: ListMetadata,
-    items: Vec<Definition>,
+    items: Vec<Custom>,
 }
 
 #[derive(Deserialize, Default)]
@@ -137,8 +191,9 @@ struct ListMetadata {
     next: String,
 }
 
+/// A `CustomResourceDefinition`.
 #[derive(Deserialize)]
-struct Definition {
+struct Custom {
     spec: Spec,
 }
 
@@ -160,6 +215,22 @@ struct Version {
     name: String,
     #[serde(default)]
     additional_printer_columns: Vec<PrinterColumn>,
+    #[serde(default)]
+    selectable_fields: Vec<SelectableField>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct SelectableField {
+    json_path: String,
+}
+
+impl SelectableField {
+    /// As field selectors name it. API servers take paths without lists only, such as `.spec.color`.
+    fn path(&self) -> Option<FieldPath> {
+        let path = FieldPath::new(self.json_path.strip_prefix('.')?);
+        path.canonical().filter(|canonical| *canonical == path)
+    }
 }
 
 #[cfg(test)]
@@ -169,17 +240,16 @@ mod tests {
     use http::{Request, Response};
     use kube::client::Body;
     use serde_json::{Value, json};
+    use tokio_util::task::AbortOnDropHandle;
     use tower::{BoxError, service_fn};
 
     use super::*;
-    use crate::{
-        cluster::discovery::Served,
-        model::{Gvk, Resource},
-    };
+    use crate::cluster::discovery::Served;
 
     fn definition(plural: &str, columns: &Value) -> Value {
         json!({ "metadata": { "name": plural }, "spec": { "group": "example.com", "names": { "plural": plural, "kind": "X" },
             "versions": [{ "name": "v1", "served": true, "schema": { "openAPIV3Schema": { "type": "object" } },
+                "selectableFields": [{ "jsonPath": ".spec.color" }, { "jsonPath": "spec.size" }],
                 "additionalPrinterColumns": columns }, { "name": "v1beta1" }] } })
     }
 
@@ -214,19 +284,21 @@ mod tests {
     const DEFINITIONS: (&str, &str, &str) = (GROUP, "CustomResourceDefinition", PLURAL);
 
     #[tokio::test]
-    async fn the_columns_of_every_version_are_read_page_by_page() {
+    async fn the_columns_and_fields_of_every_version_are_read_page_by_page() {
         let columns = json!([{ "name": "Size", "type": "integer", "jsonPath": ".spec.size", "priority": 1 }]);
         let pages = vec![json!([definition("widgets", &columns)]), json!([definition("gadgets", &json!([]))])];
         let (client, asked) = member(200, pages);
         let found = read(&client, Duration::from_secs(1)).await.unwrap();
         let shown: Vec<String> = found
             .iter()
-            .map(|(name, version, columns)| {
-                let paths: Vec<&str> = columns.iter().map(|column| &*column.json_path).collect();
-                format!("{} {version} {paths:?}", name.plural)
+            .map(|(name, version, Definition { columns, fields })| {
+                let columns: Vec<&str> = columns.iter().map(|column| &*column.json_path).collect();
+                let fields: Vec<&str> = fields.iter().map(FieldPath::as_str).collect();
+                format!("{} {version} {columns:?} {fields:?}", name.plural)
             })
             .collect();
-        assert_eq!(shown, ["gadgets v1 []", "gadgets v1beta1 []", "widgets v1 [\".spec.size\"]", "widgets v1beta1 []"]);
+        let widgets = r#"widgets v1 [".spec.size"] ["spec.color"]"#;
+        assert_eq!(shown, [r#"gadgets v1 [] ["spec.color"]"#, "gadgets v1beta1 [] []", widgets, "widgets v1beta1 [] []"]);
         assert_eq!(*asked.lock().unwrap(), ["limit=10&continue=", "limit=10&continue=1"]);
     }
 
@@ -239,30 +311,47 @@ mod tests {
         assert!(!has_custom_kinds(&discovery(&[pods, widgets])), "its kinds are an aggregated API's");
     }
 
+    type Told = Arc<Mutex<Vec<Option<usize>>>>;
+
+    /// What is told, as the number of definitions, if they are known.
+    fn follow_and_note(client: Client, receiver: watch::Receiver<Arc<Discovery>>) -> (AbortOnDropHandle<Infallible>, Told) {
+        let told = Told::default();
+        let notes = Arc::clone(&told);
+        let note = move |found: Option<Definitions>| notes.lock().unwrap().push(found.map(|found| found.iter().count()));
+        (AbortOnDropHandle::new(tokio::spawn(follow(client, Duration::from_secs(1), receiver, note))), told)
+    }
+
     #[tokio::test(start_paused = true)]
     async fn definitions_are_read_again_when_discovery_changes_and_now_and_then() {
         let (client, asked) = member(200, vec![json!([definition("widgets", &json!([]))])]);
         let (sender, receiver) = watch::channel(Arc::new(discovery(&[DEFINITIONS])));
-        let told: Arc<Mutex<usize>> = Arc::default();
-        let count = Arc::clone(&told);
-        let following = tokio::spawn(follow(client, Duration::from_secs(1), receiver, move |_| *count.lock().unwrap() += 1));
+        let (_following, told) = follow_and_note(client, receiver);
         sleep(Duration::from_secs(1)).await;
-        assert_eq!(asked.lock().unwrap().len(), 0);
+        assert_eq!((asked.lock().unwrap().len(), &*told.lock().unwrap()), (0, &vec![Some(0)]));
         sender.send_replace(Arc::new(discovery(&[DEFINITIONS, ("example.com", "Widget", "widgets")])));
         sleep(Duration::from_secs(1)).await;
-        assert_eq!((asked.lock().unwrap().len(), *told.lock().unwrap()), (1, 1));
+        assert_eq!((asked.lock().unwrap().len(), &*told.lock().unwrap()), (1, &vec![Some(0), Some(2)]));
         sleep(INTERVAL).await;
         assert_eq!(asked.lock().unwrap().len(), 2);
-        following.abort();
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_member_that_forbids_it_is_asked_rarely() {
+    async fn a_member_that_forbids_it_is_asked_rarely_and_has_none() {
         let (client, asked) = member(403, vec![json!([])]);
         let (_sender, receiver) = watch::channel(Arc::new(discovery(&[DEFINITIONS, ("example.com", "Widget", "widgets")])));
-        let following = tokio::spawn(follow(client, Duration::from_secs(1), receiver, |_| panic!("nothing was read")));
+        let (_following, told) = follow_and_note(client, receiver);
+        sleep(PATIENCE / 2).await;
+        assert_eq!(*told.lock().unwrap(), [Some(0)]);
         sleep(INTERVAL / 2).await;
         assert_eq!(asked.lock().unwrap().len(), 1);
-        following.abort();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nobody_waits_long_for_definitions_that_are_slow_to_come() {
+        let never = service_fn(|_: Request<Body>| pending::<Result<Response<Body>, BoxError>>());
+        let (_sender, receiver) = watch::channel(Arc::new(discovery(&[DEFINITIONS, ("example.com", "Widget", "widgets")])));
+        let (_following, told) = follow_and_note(Client::new(never, "default"), receiver);
+        sleep(PATIENCE + Duration::from_millis(1)).await;
+        assert_eq!(told.lock().unwrap().last(), Some(&None));
     }
 }

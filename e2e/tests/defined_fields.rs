@@ -1,0 +1,107 @@
+//! `selectableFields` of custom resource definitions on real servers: selectable here as they are at the member, with what was there before
+//! they were.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use anyhow::{Context, Result, ensure};
+use e2e::objects::Objects;
+use e2e::poll::eventually;
+use e2e::questions::names_by_field;
+use e2e::scenario::{PATIENCE, Registry, Stage};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+const PAINTS: &str = "apis/art.example.com/v1/namespaces/default/paints";
+const DEFINITIONS: &str = "apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+
+fn definition(plural: &str, kind: &str, fields: &[&str]) -> Value {
+    let text = || json!({ "type": "string" });
+    let spec = json!({ "type": "object", "properties": { "color": text(), "maker": text(), "litres": { "type": "integer" } } });
+    let fields: Vec<Value> = fields.iter().map(|field| json!({ "jsonPath": field })).collect();
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": { "name": format!("{plural}.art.example.com") },
+        "spec": {
+            "group": "art.example.com", "scope": "Namespaced", "names": { "plural": plural, "kind": kind },
+            "versions": [{
+                "name": "v1", "served": true, "storage": true, "selectableFields": fields,
+                "schema": { "openAPIV3Schema": { "type": "object", "properties": { "spec": spec } } },
+            }],
+        },
+    })
+}
+
+async fn define(member: &Objects, definition: &Value) -> Result<()> {
+    let name = definition["metadata"]["name"].as_str().context("a definition without a name")?;
+    member.apply(&format!("{DEFINITIONS}/{name}"), definition).await.map(drop)
+}
+
+/// What the member itself finds.
+async fn found_by_member(member: &Objects, selector: &str) -> Result<Vec<String>> {
+    let encoded = selector.replace('!', "%21").replace('=', "%3D").replace(',', "%2C");
+    let path = format!("{PAINTS}?fieldSelector={encoded}");
+    let (status, list) = member.send(Method::GET, &path, "application/json", None).await?;
+    ensure!(status.is_success(), "{list}");
+    let items = list["items"].as_array().context("no list")?;
+    Ok(items.iter().filter_map(|item| item["metadata"]["name"].as_str()).map(str::to_owned).collect())
+}
+
+#[tokio::test]
+async fn what_a_definition_makes_selectable_is_selectable_here() {
+    let stage = Stage::enter(1).await.unwrap();
+    let member = stage.member(1).unwrap();
+    define(&member, &definition("paints", "Paint", &[".spec.color"])).await.unwrap();
+    for (name, spec) in [
+        ("a", json!({ "color": "red", "maker": "north", "litres": 5 })),
+        ("b", json!({ "color": "blue", "maker": "north", "litres": 10 })),
+        ("c", json!({ "maker": "south" })),
+    ] {
+        let paint = json!({ "apiVersion": "art.example.com/v1", "kind": "Paint", "metadata": { "name": name }, "spec": spec });
+        let path = format!("{PAINTS}/{name}");
+        eventually("a paint is made", PATIENCE, || async { member.apply(&path, &paint).await }).await.unwrap();
+    }
+    let selectors = json!([{ "apiVersion": "art.example.com/v1", "kind": "Paint" }]);
+    let registry = Registry::new(&stage, "paints", &["member1"], &selectors).unwrap();
+    registry.apply().await.unwrap();
+    registry.until_ready().await.unwrap();
+    let store = format!("{}/{}", stage.fleet.opensearch().unwrap().url(), registry.prefix);
+    let found = |selector: &'static str| names_by_field(stage.operator, &store, PAINTS, selector);
+    let until_alike = async |selector: &'static str| {
+        eventually(&format!("{selector} finds the same"), PATIENCE, || async {
+            let (ours, theirs) = (found(selector).await?, found_by_member(&member, selector).await?);
+            ensure!(ours.as_ref() == Ok(&theirs), "{ours:?}, and at the member {theirs:?}");
+            Ok(())
+        })
+        .await
+        .unwrap();
+    };
+    for selector in ["spec.color=red", "spec.color!=red", "spec.color="] {
+        until_alike(selector).await;
+    }
+    let refused = found("spec.maker=north").await.unwrap().unwrap_err();
+    assert!(refused.contains("field label not supported: spec.maker") && refused.contains("spec.color"), "{refused}");
+
+    // No object changes, but what they are found by does. Another kind tells at once that there is something to read.
+    let before = stage.opensearch.documents(&registry.prefix).await.unwrap();
+    define(&member, &definition("paints", "Paint", &[".spec.color", ".spec.maker", ".spec.litres"])).await.unwrap();
+    define(&member, &definition("brushes", "Brush", &[])).await.unwrap();
+    for selector in ["spec.maker=north", "spec.maker!=north,spec.color=", "spec.litres=10", "spec.color=red,spec.maker=north"] {
+        until_alike(selector).await;
+    }
+    assert_eq!(found("spec.litres>5").await.unwrap(), Ok(vec!["b".to_owned()]));
+    let after = stage.opensearch.documents(&registry.prefix).await.unwrap();
+    let versions = |documents: &[Value]| {
+        let version = |document: &Value| document["_source"]["metadata"]["resourceVersion"].clone();
+        documents.iter().map(version).collect::<Vec<_>>()
+    };
+    assert_eq!(versions(&before), versions(&after));
+
+    // Another process finds all of that as it was, and writes nothing.
+    stage.operator.terminate(PATIENCE).await.unwrap();
+    stage.operator.restart().unwrap();
+    stage.operator.wait_ready(PATIENCE).await.unwrap();
+    until_alike("spec.maker=north").await;
+    let written = stage.operator.count_of("fleetdex_bulk_items_total", r#"verdict="indexed""#).await.unwrap();
+    assert!(written < 1.0, "{written} documents were written");
+    registry.remove().await.unwrap();
+}
