@@ -17,7 +17,7 @@ use super::{
 
 mod restore;
 
-pub use restore::{CLUSTER_ANNOTATION, Restored};
+pub use restore::{CLUSTER_ANNOTATION, Restored, Source};
 
 /// `OpenSearch` refuses longer ids.
 const MAX_ID_BYTES: usize = 512;

@@ -30,6 +30,12 @@ impl From<Box<RawValue>> for Json {
     }
 }
 
+impl From<Json> for String {
+    fn from(json: Json) -> Self {
+        json.0.into()
+    }
+}
+
 impl fmt::Debug for Json {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(&self.0)

@@ -21,7 +21,7 @@ mod resource;
 pub mod told;
 mod version;
 
-pub use document::{CLUSTER_ANNOTATION, Document, FieldValues, MAX_FIELD_VALUE_BYTES, Projector, Restored};
+pub use document::{CLUSTER_ANNOTATION, Document, FieldValues, MAX_FIELD_VALUE_BYTES, Projector, Restored, Source};
 pub use fallback::{Shape, fallback};
 pub use fields::{FieldPath, FieldType, SelectableField};
 pub use fleet_version::{FleetVersion, InvalidFleetVersion, Run};

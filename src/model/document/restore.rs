@@ -24,7 +24,17 @@ pub struct Restored {
 
 impl<'de> Deserialize<'de> for Restored {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        restored(&RawMembers::deserialize(deserializer)?).map_err(D::Error::custom)
+        Source::deserialize(deserializer)?.0.map_err(D::Error::custom)
+    }
+}
+
+/// A document among others, or why it is none of ours: then it can still be said which one that is.
+#[derive(Debug)]
+pub struct Source(pub Result<Restored, serde_json::Error>);
+
+impl<'de> Deserialize<'de> for Source {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Self(restored(&RawMembers::deserialize(deserializer)?)))
     }
 }
 

@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     bulk::{self, Encoded, Verdict, Write},
-    model::{ClusterName, FieldPath, IndexPrefix, InvalidName, Restored},
+    model::{ClusterName, FieldPath, IndexPrefix, InvalidName, Restored, Source},
     query::{
         Cursor, GroupKey, Groups, Hit, Page, Query, QueryError, Relative, Relatives, ResourceName,
         dsl::{self, Paging, Snapshot},
@@ -205,7 +205,7 @@ impl Engine {
         snapshot: Option<&str>,
         after: &[Value],
         count: bool,
-    ) -> Result<SearchAnswer<Restored>, StoreError> {
+    ) -> Result<SearchAnswer<Source>, StoreError> {
         let keep_alive = || PIT_KEEP_ALIVE.to_owned();
         let paging = Paging {
             snapshot: snapshot.map(|id| Snapshot { id: id.to_owned(), keep_alive: keep_alive() }),
@@ -238,7 +238,7 @@ impl Engine {
     /// The page, and the view closed if it was the last one.
     async fn finish_page(
         &self,
-        answer: SearchAnswer<Restored>,
+        answer: SearchAnswer<Source>,
         limit: usize,
         pit: String,
         left_before: Option<u64>,
@@ -356,7 +356,7 @@ impl Store for Engine {
 /// The objects of a page. `snapshot` is the view that further pages are read from, `left_before` how many objects were left before this page,
 /// where that has been counted.
 fn read_page(
-    mut answer: SearchAnswer<Restored>,
+    mut answer: SearchAnswer<Source>,
     limit: usize,
     snapshot: Option<&str>,
     left_before: Option<u64>,
@@ -396,8 +396,23 @@ fn read_relatives(answer: &SearchAnswer<IgnoredAny>) -> Result<BTreeSet<Relative
     Ok(relatives)
 }
 
-fn read_hit(RawHit { id, source, .. }: RawHit<Restored>) -> Result<Hit, StoreError> {
+fn read_hit(RawHit { id, source, .. }: RawHit<Source>) -> Result<Hit, StoreError> {
     let garbled = |reason: String| StoreError::Garbled { operation: "a search".to_owned(), reason };
-    let Restored { cluster, object } = source.ok_or_else(|| garbled(format!("document {id} has no source")))?;
+    let Source(restored) = source.ok_or_else(|| garbled(format!("document {id} has no source")))?;
+    let Restored { cluster, object } = restored.map_err(|error| garbled(format!("document {id}: {error}")))?;
     Ok(Hit { cluster, object })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_document_that_is_none_of_ours_is_named() {
+        let answer =
+            json!({ "timed_out": false, "_shards": { "failed": 0 }, "hits": { "hits": [{ "_id": "v1/Pod/u", "_source": {} }] } });
+        let answer: SearchAnswer<Source> = parse("a search", answer.to_string().as_bytes()).unwrap();
+        let error = read_page(answer, 10, None, None).unwrap_err();
+        assert!(error.to_string().contains("document v1/Pod/u: missing field `cluster`"), "{error}");
+    }
 }
