@@ -1,6 +1,6 @@
 //! The operator: builds everything, owns every task, and stops in order: streams, writers, servers.
 
-use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+use std::{borrow::Cow, collections::BTreeMap, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use clap::Args;
@@ -353,8 +353,8 @@ pub(crate) fn catalog(plan: &Plan, fleet: &Fleet, members: &BTreeMap<ClusterName
         let defined: Vec<SelectableField> =
             unit_plan.fields.iter().filter(|_| is_filled).map(SelectableField::optional).collect();
         for route in &unit_plan.routes {
-            let extra = fields.get(&route.store).into_iter().flatten();
-            let fields: Vec<SelectableField> = defined.iter().chain(extra).cloned().collect();
+            let extra = fields.get(&route.store).map_or(&[][..], Vec::as_slice);
+            let fields = if defined.is_empty() { Cow::Borrowed(extra) } else { Cow::Owned([&defined, extra].concat()) };
             let is_rebuilding = || rebuilding.contains(&(route.store.clone(), unit.cluster.clone()));
             let store = plan.stores.get(&route.store);
             let any_path = store.is_some_and(|store| store.is_embedded() || store.projection.is_full() && !is_rebuilding());

@@ -72,6 +72,11 @@ pub async fn names_by_field(
     if is_refused {
         return Ok(Err(answer["message"].as_str().unwrap_or_default().to_owned()));
     }
-    let items = answer["items"].as_array().with_context(|| format!("no list: {answer}"))?;
-    Ok(Ok(items.iter().filter_map(|item| item["metadata"]["name"].as_str()).map(str::to_owned).collect()))
+    bare_names_of(&answer).map(Ok)
+}
+
+/// The names of the objects of a list as their own clusters tell them, in its order.
+pub fn bare_names_of(list: &Value) -> Result<Vec<String>> {
+    let items = list["items"].as_array().with_context(|| format!("no list: {list}"))?;
+    Ok(items.iter().filter_map(|item| item["metadata"]["name"].as_str()).map(str::to_owned).collect())
 }

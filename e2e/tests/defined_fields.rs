@@ -6,9 +6,8 @@
 use anyhow::{Context, Result, ensure};
 use e2e::objects::Objects;
 use e2e::poll::eventually;
-use e2e::questions::names_by_field;
+use e2e::questions::{bare_names_of, names_by_field};
 use e2e::scenario::{PATIENCE, Registry, Stage};
-use reqwest::Method;
 use serde_json::{Value, json};
 
 const PAINTS: &str = "apis/art.example.com/v1/namespaces/default/paints";
@@ -38,12 +37,8 @@ async fn define(member: &Objects, definition: &Value) -> Result<()> {
 
 /// What the member itself finds.
 async fn found_by_member(member: &Objects, selector: &str) -> Result<Vec<String>> {
-    let encoded = selector.replace('!', "%21").replace('=', "%3D").replace(',', "%2C");
-    let path = format!("{PAINTS}?fieldSelector={encoded}");
-    let (status, list) = member.send(Method::GET, &path, "application/json", None).await?;
-    ensure!(status.is_success(), "{list}");
-    let items = list["items"].as_array().context("no list")?;
-    Ok(items.iter().filter_map(|item| item["metadata"]["name"].as_str()).map(str::to_owned).collect())
+    let url = reqwest::Url::parse_with_params("http://localhost/", [("fieldSelector", selector)])?;
+    bare_names_of(&member.get(&format!("{PAINTS}?{}", url.query().unwrap_or_default())).await?)
 }
 
 #[tokio::test]

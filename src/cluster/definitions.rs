@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     kinds,
-    model::{FieldPath, Gvk, PrinterColumn, Resource},
+    model::{FieldPath, PrinterColumn, Resource},
     query::ResourceName,
 };
 
@@ -66,8 +66,7 @@ impl Definitions {
 
     /// The fields of a resource that selectors may name.
     pub fn fields(&self, resource: &Resource) -> &[FieldPath] {
-        let Gvk { group, version, .. } = &resource.gvk;
-        let key = (ResourceName::new(group, &resource.plural), Arc::clone(version));
+        let key = (ResourceName::from(resource), Arc::clone(&resource.gvk.version));
         self.0.get(&key).map_or(&[], |definition| &definition.fields)
     }
 
@@ -244,7 +243,7 @@ mod tests {
     use tower::{BoxError, service_fn};
 
     use super::*;
-    use crate::cluster::discovery::Served;
+    use crate::{cluster::discovery::Served, model::Gvk};
 
     fn definition(plural: &str, columns: &Value) -> Value {
         json!({ "metadata": { "name": plural }, "spec": { "group": "example.com", "names": { "plural": plural, "kind": "X" },

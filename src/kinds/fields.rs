@@ -14,7 +14,7 @@ pub fn selectable_fields(gvk: &Gvk) -> Option<&'static [SelectableField]> {
     if let Some(index) = TABLE.iter().position(|entry| entry.is_of(gvk)) {
         return STORED.get(index).map(Vec::as_slice);
     }
-    let is_built_in = table::all().iter().any(|entry| entry.group == &*gvk.group && entry.kind == &*gvk.kind);
+    let is_built_in = table::is_built_in(gvk);
     is_built_in.then_some(&[])
 }
 

@@ -110,8 +110,7 @@ fn unsaid(error: serde_json::Error) -> StoreError {
 
 fn carried(document: &Document, unpacker: &mut Unpacker) -> Result<Carried<'static>, StoreError> {
     let origin = &document.origin;
-    let json = document.hit(unpacker)?.object;
-    let raw = RawValue::from_string(json.get().to_owned()).map_err(unsaid)?;
+    let object = RawValue::from_string(document.hit(unpacker)?.object.into()).map_err(unsaid)?;
     let words = origin.vocabulary.read();
     let terms = document.terms().filter_map(|number| words.term(number));
     Ok(Carried {
@@ -121,7 +120,7 @@ fn carried(document: &Document, unpacker: &mut Unpacker) -> Result<Carried<'stat
         id: document.id().into_owned(),
         resource_version: document.version.to_string(),
         terms: terms.map(|term| (term.key().to_owned(), term.value().to_owned())).collect(),
-        object: Cow::Owned(raw),
+        object: Cow::Owned(object),
     })
 }
 

@@ -56,8 +56,9 @@ impl Contents {
             return (Verdict::Superseded, None);
         }
         // A replay: nothing to tell, and mostly nothing to do.
-        let is_replay = before.as_ref().is_some_and(|before| before.equals(version, draft.content.fingerprint));
-        if is_replay && before.as_ref().is_some_and(|before| before.terms().eq(draft.content.terms.numbers())) {
+        let replayed = before.as_ref().filter(|before| before.equals(version, draft.content.fingerprint));
+        let is_replay = replayed.is_some();
+        if replayed.is_some_and(|before| before.terms().eq(draft.content.terms.numbers())) {
             return (Verdict::Indexed, None);
         }
         if let Some(address) = found {
