@@ -329,8 +329,8 @@ impl Publish for CatalogWriter {
     }
 }
 
-/// What can be asked for.
-pub(crate) fn catalog(plan: &Plan, fleet: &Fleet, members: &BTreeMap<ClusterName, MemberState>) -> Catalog {
+/// What can be asked for, of what is planned and runs.
+pub fn catalog(plan: &Plan, fleet: &Fleet, members: &BTreeMap<ClusterName, MemberState>) -> Catalog {
     let mut catalog = Catalog::default();
     for name in plan.registries.keys() {
         catalog.add_registry(name);

@@ -36,6 +36,10 @@ pub enum Bug {
     KeepSweptCheckpoints,
     /// A refused document is dropped.
     DropRefusedDocument,
+    /// A replica that stops declares that everything is told while writes are under way.
+    LeaveWithWritesUnderWay,
+    /// After changes of another replica were lost, a list counts as up to date that OpenSearch has not been refreshed for.
+    ListBeforeRefresh,
 }
 
 impl Bug {
@@ -57,6 +61,8 @@ impl Bug {
         Self::CheckpointBeforeAcknowledgement,
         Self::KeepSweptCheckpoints,
         Self::DropRefusedDocument,
+        Self::LeaveWithWritesUnderWay,
+        Self::ListBeforeRefresh,
     ];
 }
 

@@ -109,6 +109,23 @@ async fn informers_hold_what_the_members_hold_and_never_list_again() {
     }
 }
 
+/// What an informer holds that is not there, lacks, or holds in another version.
+fn difference(held: &Held, wanted: &Held) -> String {
+    let not_in = |some: &Held, other: &Held| {
+        let missing: Vec<String> = some
+            .iter()
+            .filter(|(path, _)| !other.contains_key(*path))
+            .map(|(path, object)| format!("{path} {object:?}"))
+            .collect();
+        missing.join(", ")
+    };
+    let differs = |(path, object): (&String, &(String, String))| {
+        wanted.get(path).filter(|other| *other != object).map(|other| format!("{path} {object:?} for {other:?}"))
+    };
+    let other: Vec<String> = held.iter().filter_map(differs).collect();
+    format!("not there: [{}]; lacking: [{}]; other: [{}]", not_in(held, wanted), not_in(wanted, held), other.join(", "))
+}
+
 /// Waits until an informer holds what there is.
 async fn until_held(informer: &mut Informer, wanted: &Held, namespaces: &[String]) -> State {
     let deadline = Instant::now() + PATIENCE;
@@ -117,7 +134,8 @@ async fn until_held(informer: &mut Informer, wanted: &Held, namespaces: &[String
         if held(&state, namespaces) == *wanted {
             return state;
         }
-        assert!(Instant::now() < deadline, "{} held, {} there: {:?}", state.objects.len(), wanted.len(), state.errors);
+        let held = held(&state, namespaces);
+        assert!(Instant::now() < deadline, "{}; errors: {:?}", difference(&held, wanted), state.errors);
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
 }

@@ -6,14 +6,20 @@
 //! - [`operator`]: one life of the operator, made of the parts that `fleetdex run` is made of.
 //! - [`world`]: the fleet, and what people and faults do to it. [`selection`]: what the registry asks for.
 //! - [`oracle`]: what should be stored, against what is. It is the only judge, whatever went wrong.
+//! - [`handover`]: several [`replicas`] that follow one another over a slow [`network`], with an [`informer`] at each.
 //! - [`run`]: one run from one seed.
 //! - [`every_path`]: field selectors of any path, on objects of any shape. On the simulated server, and in `e2e/tests/every_path.rs` on real ones.
 
 pub mod apiserver;
 pub mod every_path;
+pub mod handover;
+pub mod informer;
+pub mod leases;
+pub mod network;
 pub mod opensearch;
 pub mod operator;
 pub mod oracle;
+pub mod replicas;
 pub mod run;
 pub mod selection;
 pub mod world;

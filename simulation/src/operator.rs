@@ -131,7 +131,8 @@ async fn operate(surroundings: Surroundings, mut wanted: watch::Receiver<Wanted>
     fleet.shut_down().await;
 }
 
-fn member(name: &ClusterName) -> Member {
+/// A cluster as the control plane describes it.
+pub fn member(name: &ClusterName) -> Member {
     let secret = SecretReference { namespace: "default".to_owned(), name: "member".to_owned() };
     let endpoint =
         Endpoint { url: format!("https://{name}.example.com"), secret: Some(secret), insecure: true, ..Endpoint::default() };
@@ -160,6 +161,18 @@ impl Connect for InProcess {
     }
 }
 
+/// What the engine of a store is made with.
+pub fn engine_options(plan: &StorePlan) -> EngineOptions {
+    EngineOptions {
+        prefix: plan.prefix.clone(),
+        settings: IndexSettings { replicas: 0, ..IndexSettings::default() },
+        fields: plan.field_paths.iter().cloned().collect(),
+        projection: plan.projection.hash(),
+        owner: OWNER.to_owned(),
+        address: "http://opensearch.example.com:9200".to_owned(),
+    }
+}
+
 /// The engine that real registries get, over the simulated OpenSearch.
 struct SimulatedStore {
     service: OpenSearchService,
@@ -169,15 +182,7 @@ struct SimulatedStore {
 #[async_trait]
 impl OpenStore for SimulatedStore {
     async fn open(&self) -> Result<Arc<dyn Store>, Unavailable> {
-        let options = EngineOptions {
-            prefix: self.plan.prefix.clone(),
-            settings: IndexSettings { replicas: 0, ..IndexSettings::default() },
-            fields: self.plan.field_paths.iter().cloned().collect(),
-            projection: self.plan.projection.hash(),
-            owner: OWNER.to_owned(),
-            address: "http://opensearch.example.com:9200".to_owned(),
-        };
-        let engine = Engine::new(self.service.clone(), options);
+        let engine = Engine::new(self.service.clone(), engine_options(&self.plan));
         engine.prepare().await?;
         Ok(Arc::new(engine))
     }

@@ -99,7 +99,7 @@ pub async fn run(args: LocalArgs) -> anyhow::Result<()> {
     let telemetry = Telemetry { metrics, readiness: Readiness::new() };
     tasks.spawn(server.run(catalog_reader, Arc::clone(&clusters), telemetry, None, Peers::default(), ports.clone()));
     let local = Local { names: names(&args), backend: backend(&args), fleet, clusters, changed, publish };
-    let (clusters, fleet) = tokio::select! {
+    let (clusters, mut fleet) = tokio::select! {
         stopped = local.run(&args, address.to_string(), cancel.clone()) => stopped,
         Some(ended) = tasks.join_next() => {
             ended.context("the server ended")?;

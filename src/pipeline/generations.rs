@@ -135,10 +135,18 @@ impl Pipeline {
         generations.open.values().find(is_target).cloned()
     }
 
-    /// Forgets the generation of a cluster, because it is about to be dropped, or because another replica fills it from now on.
+    /// Forgets the generation of a cluster, because it is about to be dropped.
     pub fn forget(&self, cluster: &ClusterName) {
         lock(&self.0.generations).open.remove(cluster);
         self.0.book.drop_cluster(cluster);
+    }
+
+    /// Forgets the generation of a cluster, because another replica fills it from now on.
+    pub fn hand_over(&self, cluster: &ClusterName) {
+        self.forget(cluster);
+        if let Some(store) = self.store() {
+            store.hand_over(cluster);
+        }
     }
 
     /// Whether a generation has been asked about like that before.

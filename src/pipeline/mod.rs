@@ -265,6 +265,13 @@ impl Pipeline {
         }
     }
 
+    /// Nothing is written any more: the other replicas may know. To be called when [`Pipeline::run`] has ended.
+    pub async fn end_changes(&self) {
+        if let Some(store) = self.store() {
+            store.end_changes().await;
+        }
+    }
+
     fn set_available(&self, available: Result<(), Unavailable>) {
         let name = &self.0.name;
         let changed = self.0.availability.send_if_modified(|current| {
@@ -374,6 +381,8 @@ impl<'p> Writer<'p> {
     async fn run(mut self, cancel: &CancellationToken, drain: Duration) {
         self.write_until(cancel, drain).await;
         self.saves.shutdown().await;
+        // What is still under way is given up, and the store knows that when this returns.
+        self.in_flight.shutdown().await;
         let last = tokio::time::timeout(LAST_CHECKPOINT_TIMEOUT, self.pipeline.save_checkpoints()).await;
         if !matches!(last, Ok(Ok(()))) {
             tracing::warn!(store = %self.pipeline.name(), "the last checkpoints were not written; the next start replays more");

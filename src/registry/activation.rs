@@ -79,9 +79,13 @@ impl Activations {
         }
     }
 
-    /// Ends everything that is under way.
-    pub(super) fn stop(&mut self) {
-        self.waiting.clear();
+    /// Ends everything that is under way, and waits for the end.
+    pub(super) async fn stop(&mut self) {
+        for task in std::mem::take(&mut self.waiting).into_values().filter_map(|waiting| waiting.task) {
+            task.abort();
+            // Cancelled, or done.
+            let _ended = task.await;
+        }
     }
 }
 

@@ -211,10 +211,9 @@ pub async fn run(context: Context, owner: String, cancel: CancellationToken) {
     // process from ending.
     cancel.run_until_cancelled(async { tokio::join!(reconciles, all_read) }).await;
     tasks.shutdown().await;
-    match Arc::try_unwrap(reconciler) {
-        Ok(reconciler) => reconciler.state.into_inner().fleet.shut_down().await,
-        Err(_) => tracing::error!("a reconcile outlived the controller; unwritten changes are lost until the next list"),
-    }
+    // A reconcile that was under way is a task of the controller's, which ends some time after it has been aborted: it may still hold the state. It
+    // gets no further, as long as the lock is held here.
+    reconciler.state.lock().await.fleet.shut_down().await;
 }
 
 /// Waits until a reflector has read everything once.

@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use futures::future::{OptionFuture, join_all};
 use sha2::{Digest, Sha256};
 use tokio::{
     sync::{Notify, Semaphore},
@@ -24,6 +25,7 @@ use crate::{
     kinds,
     model::{ClusterName, Projector, SelectableField, StoreName, Unit, hex},
     pipeline::{Limits, OpenStore, Pipeline},
+    planted::{Bug, planted},
     replicas::{Fence, Share},
     store::KindExtent,
     sync::{
@@ -54,6 +56,11 @@ struct RunningStore {
     /// It has taken the place of one with documents of another shape.
     is_reshaped: bool,
     stop: CancellationToken,
+    task: AbortOnDropHandle<()>,
+}
+
+struct ClosingStore {
+    pipeline: Pipeline,
     task: AbortOnDropHandle<()>,
 }
 
@@ -105,6 +112,14 @@ impl Sweeping {
     fn done_at(&self) -> Option<Instant> {
         self.done.get().copied()
     }
+
+    /// Stops, and waits for the end.
+    async fn end(&mut self) {
+        self.stop.cancel();
+        if let Some(Err(error)) = OptionFuture::from(self.task.take()).await {
+            tracing::error!(%error, "a sweep ended unexpectedly");
+        }
+    }
 }
 
 /// Everything that runs for the registries. Dropping it ends everything at once, as a kill would.
@@ -116,7 +131,7 @@ pub struct Fleet {
     changed: Arc<Notify>,
     stores: BTreeMap<StoreName, RunningStore>,
     /// Stores that are not wanted any more, while their last changes are written.
-    closing: Vec<AbortOnDropHandle<()>>,
+    closing: Vec<ClosingStore>,
     units: BTreeMap<Stream, RunningUnit>,
     sweeps: BTreeMap<StoreName, Sweeping>,
     activations: Activations,
@@ -397,10 +412,10 @@ impl Fleet {
                 }
                 store.stop.cancel();
                 // Its last changes are written in the background: what comes next carries versions, so the order does not matter.
-                self.closing.push(store.task);
+                self.closing.push(ClosingStore { pipeline: store.pipeline, task: store.task });
             }
         }
-        self.closing.retain(|task| !task.is_finished());
+        self.closing.retain(|store| !store.task.is_finished());
         for (name, plan) in wanted {
             if let Some(running) = self.stores.get_mut(&name) {
                 running.plan = plan;
@@ -546,7 +561,7 @@ impl Fleet {
                 tracing::warn!(store = %name, "the last checkpoints before a handover were not written");
             }
             for cluster in &others {
-                store.pipeline.forget(cluster);
+                store.pipeline.hand_over(cluster);
             }
         }
         true
@@ -614,8 +629,20 @@ impl Fleet {
         self.stores.get(store).map(|running| &running.pipeline)
     }
 
-    /// Stops every stream, then writes what is left.
-    pub async fn shut_down(mut self) {
+    /// Stops every stream, then writes what is left; nothing of this fleet is under way afterwards. Then the other replicas may know that this one
+    /// has told them everything.
+    pub async fn shut_down(&mut self) {
+        let pipelines: Vec<Pipeline> = self
+            .stores
+            .values()
+            .map(|store| &store.pipeline)
+            .chain(self.closing.iter().map(|store| &store.pipeline))
+            .cloned()
+            .collect();
+        if planted(Bug::LeaveWithWritesUnderWay) {
+            join_all(pipelines.iter().map(Pipeline::end_changes)).await;
+            return self.abandon();
+        }
         for running in self.units.values() {
             running.stop.cancel();
         }
@@ -624,10 +651,10 @@ impl Fleet {
                 tracing::error!(unit = %stream.unit, %error, "a stream ended unexpectedly");
             }
         }
-        for sweep in self.sweeps.values() {
-            sweep.stop.cancel();
+        for sweeping in self.sweeps.values_mut() {
+            sweeping.end().await;
         }
-        self.activations.stop();
+        self.activations.stop().await;
         for store in self.stores.values() {
             store.stop.cancel();
         }
@@ -636,6 +663,20 @@ impl Fleet {
                 tracing::error!(store = %name, %error, "a store's writer ended unexpectedly");
             }
         }
+        for store in std::mem::take(&mut self.closing) {
+            if let Err(error) = store.task.await {
+                tracing::error!(store = %store.pipeline.name(), %error, "a store's writer ended unexpectedly");
+            }
+        }
+        join_all(pipelines.iter().map(Pipeline::end_changes)).await;
+    }
+
+    /// Ends everything where it stands.
+    fn abandon(&mut self) {
+        self.units.clear();
+        self.sweeps.clear();
+        self.stores.clear();
+        self.closing.clear();
     }
 }
 

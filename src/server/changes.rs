@@ -24,7 +24,7 @@ use crate::{
     query::ResourceName,
     store::{
         StoreError,
-        changes::{Tail, write_end, write_position},
+        changes::{Tail, Told, write_end, write_position},
     },
 };
 
@@ -57,7 +57,7 @@ pub async fn answer(
 /// A replica that is told.
 struct Telling {
     tail: Tail,
-    /// Ends when this replica has written everything that it will write.
+    /// Ends when this replica stops.
     registered: watch::Receiver<Arc<Catalog>>,
     next_heartbeat: Instant,
 }
@@ -89,10 +89,9 @@ impl Telling {
                     }
                 }
                 told = self.tail.next() => {
-                    let told = told?;
-                    let mut lines = told.lines;
-                    write_position(&mut lines, told.position)?;
-                    return Ok((lines, true));
+                    let mut told = told?;
+                    let lines = std::mem::take(&mut told.lines);
+                    return Ok((ended_or_at(&told, lines)?, !told.is_last));
                 }
                 () = sleep_until(self.next_heartbeat) => {
                     self.next_heartbeat = Instant::now() + HEARTBEAT;
@@ -104,16 +103,24 @@ impl Telling {
         }
     }
 
-    /// Everything that is left, and that this is all.
+    /// What is left when this replica stops. That this is all only the log can say: where a write is given up whose outcome is not known, it does
+    /// not, and the other replica takes the end of the stream for a connection that broke.
     fn rest(&mut self) -> Result<Vec<u8>, StoreError> {
         let mut lines = Vec::new();
         loop {
             let before = self.tail.position();
-            lines.extend(self.tail.now()?.lines);
-            if self.tail.position() == before {
-                write_end(&mut lines, before)?;
-                return Ok(lines);
+            let mut told = self.tail.now()?;
+            lines.append(&mut told.lines);
+            if told.is_last || told.position == before {
+                return ended_or_at(&told, lines);
             }
         }
     }
+}
+
+/// Lines, and how far they go.
+fn ended_or_at(told: &Told, mut lines: Vec<u8>) -> Result<Vec<u8>, StoreError> {
+    let write = if told.is_last { write_end } else { write_position };
+    write(&mut lines, told.position)?;
+    Ok(lines)
 }

@@ -76,7 +76,7 @@ pub async fn answer(
     let log = log_of(&*target.store).await?;
     let from = begin(&*target.store, &log, &query, follow).await?;
     // What has been shown may be newer than what is known here of the others' changes: a watch must not begin with less.
-    following.settled().await;
+    following.settled().await?;
     let watch = log.watch_settled(&query, from.after).await.map_err(refused)?;
     let bound = lasting.bound();
     let asked = follow.timeout_seconds.map_or(bound, Duration::from_secs);

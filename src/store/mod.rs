@@ -161,6 +161,14 @@ pub trait Store: Send + Sync {
     /// The log of the changes of its answers, kept from now on at the latest, and as long as somebody asks for it now and then.
     async fn changes(&self) -> Result<Arc<Log>, StoreError>;
 
+    /// Another process writes what belongs to a cluster from now on. A write of unknown outcome, which would have been sent again from here, makes
+    /// watches list again.
+    fn hand_over(&self, _cluster: &ClusterName) {}
+
+    /// Nothing is written from here any more. Waits a little until the other replicas have read what was changed, and that this is all – unless
+    /// the outcome of a write is not known, which makes their watches list again.
+    async fn end_changes(&self) {}
+
     /// Counts the objects of a query in groups, exactly. `top`: how many of the largest groups are told.
     async fn aggregate(&self, query: &Query, by: &[GroupKey], top: usize) -> Result<Groups, StoreError>;
 }

@@ -1,7 +1,7 @@
 //! Connections to the servers of other replicas: with the credentials for the control plane, which knows all replicas, and only to a server that shows
 //! a certificate of the source that this one's own is from.
 
-use std::{net::SocketAddr, pin::Pin, time::Duration};
+use std::{net::SocketAddr, pin::Pin, sync::Arc, time::Duration};
 
 use futures::AsyncBufRead;
 use http::Request;
@@ -22,27 +22,28 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Why another replica is not followed.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum ConnectionError {
+pub enum ConnectionError {
+    /// Its certificate cannot be verified.
     #[error("this replica has no certificate yet, so it cannot know the others'")]
     NotRecognisable,
+    /// No answer begins.
     #[error("it does not answer within {} s", TIMEOUT.as_secs())]
     Timeout,
+    /// No connection, or an answer that is an error.
     #[error("it cannot be asked: {}", causes(.0))]
     Refused(#[from] Box<kube::Error>),
+    /// 410: its log begins later.
     #[error("it does not know its changes since then any more")]
     TooOld,
+    /// The address is none.
     #[error("the request cannot be made")]
     Request(#[from] http::Error),
 }
 
-pub(super) type Lines = Pin<Box<dyn AsyncBufRead + Send>>;
+/// Makes a client of the replica at an address.
+pub type Connect = Arc<dyn Fn(SocketAddr) -> Result<Client, ConnectionError> + Send + Sync>;
 
-/// Makes connections.
-#[derive(Clone)]
-pub(super) struct Connector {
-    config: Config,
-    recognition: watch::Receiver<Option<Recognition>>,
-}
+pub(super) type Lines = Pin<Box<dyn AsyncBufRead + Send>>;
 
 /// The path at which another replica tells what it changes of a resource.
 pub(super) fn path(native: &NativePath, store: &StoreName) -> String {
@@ -51,15 +52,11 @@ pub(super) fn path(native: &NativePath, store: &StoreName) -> String {
     format!("/apis/{}/{VERSION}/changes/{group}/{}/{}?store={store}", GROUPS[0], native.version, native.plural)
 }
 
-impl Connector {
-    pub(super) fn new(config: Config, recognition: watch::Receiver<Option<Recognition>>) -> Self {
-        Self { config, recognition }
-    }
-
-    /// A client of the replica at an address.
-    pub(super) fn client(&self, address: SocketAddr) -> Result<Client, ConnectionError> {
-        let recognition = self.recognition.borrow().clone().ok_or(ConnectionError::NotRecognisable)?;
-        let mut config = self.config.clone();
+/// Connections over TLS with the credentials for the control plane.
+pub(super) fn over_tls(config: Config, recognition: watch::Receiver<Option<Recognition>>) -> Connect {
+    Arc::new(move |address| {
+        let recognition = recognition.borrow().clone().ok_or(ConnectionError::NotRecognisable)?;
+        let mut config = config.clone();
         config.cluster_url = format!("https://{address}").parse::<http::Uri>().map_err(http::Error::from)?;
         config.root_cert = Some(recognition.authorities);
         config.root_cert_file = None;
@@ -71,7 +68,7 @@ impl Connector {
         // Heartbeats come more often, and those who read know how long they wait for them.
         config.read_timeout = None;
         Client::try_from(config).map_err(|error| Box::new(error).into())
-    }
+    })
 }
 
 /// The changes from a version on, or from now on.

@@ -2,10 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -19,7 +16,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{
     INTEREST,
-    connection::{ConnectionError, Connector, changes, position},
+    connection::{Connect, ConnectionError, changes, position},
 };
 use crate::{
     model::{ClusterName, FleetVersion, causes},
@@ -29,8 +26,10 @@ use crate::{
     store::changes::{Log, Reader, Retold, Unreadable},
 };
 
-/// How long the first questions wait until all others are followed, and a watch until it knows what they have written. Mostly some ten milliseconds.
+/// How long the first questions wait until all others are followed. Mostly some ten milliseconds.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// How long a watch waits until it knows what the others have written, which takes as long as a request to each of them.
+const SETTLING_PATIENCE: Duration = Duration::from_secs(5);
 /// How often to look who the others are.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
 /// How soon to ask again a replica that does not answer.
@@ -39,6 +38,8 @@ const RETRY: Duration = Duration::from_millis(500);
 const SILENCE: Duration = Duration::from_secs(3 * HEARTBEAT.as_secs());
 /// How long a replica may be out of reach until those who watch are told.
 const LONGEST_BREAK: Duration = Duration::from_secs(15);
+/// How long the last lines of a replica whose Lease is gone may take: it has written them before.
+const LAST_LINES: Duration = Duration::from_secs(3);
 /// How long after another replica has begun with a cluster a change of the one before it counts as late. A hand-over takes longer than any change is
 /// on its way, unless something is wrong.
 const HAND_OVER: Duration = Duration::from_secs(10);
@@ -98,7 +99,7 @@ pub(super) struct Follow {
 
 struct State {
     replicas: Replicas,
-    connector: Connector,
+    connect: Connect,
     /// Where each of the others tells its changes.
     path: String,
     resource: ResourceName,
@@ -106,10 +107,17 @@ struct State {
     begun: Instant,
     interest: Mutex<Interest>,
     standings: watch::Sender<BTreeMap<ReplicaName, Standing>>,
-    /// The number from which on everything is known, as far as the others are followed.
-    known_from: AtomicU64,
+    /// From where on everything is known, as far as the others are followed.
+    known_from: Mutex<KnownFrom>,
     /// Who has told of each cluster, and since when.
     tellers: Mutex<BTreeMap<ClusterName, (ReplicaName, Instant)>>,
+}
+
+/// From where on everything is known.
+#[derive(Clone, Copy)]
+struct KnownFrom {
+    number: u64,
+    since: Instant,
 }
 
 struct Interest {
@@ -118,24 +126,18 @@ struct Interest {
 }
 
 impl Follow {
-    pub(super) fn start(
-        replicas: Replicas,
-        connector: Connector,
-        path: String,
-        resource: ResourceName,
-        log: Arc<Log>,
-    ) -> Arc<Self> {
+    pub(super) fn start(replicas: Replicas, connect: Connect, path: String, resource: ResourceName, log: Arc<Log>) -> Arc<Self> {
         let begun = Instant::now();
         let state = Arc::new(State {
             replicas,
-            connector,
+            connect,
             path,
             resource,
             log,
             begun,
             interest: Mutex::new(Interest { used: begun, ended: false }),
             standings: watch::Sender::new(BTreeMap::new()),
-            known_from: AtomicU64::new(0),
+            known_from: Mutex::new(KnownFrom { number: 0, since: begun }),
             tellers: Mutex::default(),
         });
         let task = AbortOnDropHandle::new(tokio::spawn(supervise(Arc::clone(&state))));
@@ -158,8 +160,10 @@ impl Follow {
         if timeout_at(until, complete).await.is_err() {
             tracing::debug!(resource = %state.resource.plural, "not all replicas are followed");
         }
-        let known_from = state.known_from.load(Ordering::Acquire);
-        state.log.reaches(known_from, until.saturating_duration_since(Instant::now())).await;
+        // Who was just told to list again would be told the same of a list that does not show what was lost.
+        let KnownFrom { number, since } = *state.known_from();
+        let patience = (since + PATIENCE).saturating_duration_since(Instant::now());
+        state.log.reaches(number, patience).await;
     }
 
     /// Why a replica is not followed, if it is not.
@@ -173,8 +177,8 @@ impl Follow {
         }
     }
 
-    /// Waits until everything is known here that the others have written by now.
-    pub(super) async fn settled(&self) {
+    /// Waits until everything is known here that the others have written by now; whether that came about in time.
+    pub(super) async fn settled(&self) -> bool {
         let followed: Vec<(ReplicaName, Client)> = {
             let standings = self.state.standings.borrow();
             let followed = standings.iter().filter_map(|(name, standing)| match standing {
@@ -184,9 +188,7 @@ impl Follow {
             followed.collect()
         };
         let all = join_all(followed.iter().map(|(name, client)| self.state.catches_up(name, client)));
-        if timeout(PATIENCE, all).await.is_err() {
-            tracing::debug!("a watch begins although another replica does not say how far it is");
-        }
+        timeout(SETTLING_PATIENCE, all).await.is_ok()
     }
 }
 
@@ -211,9 +213,14 @@ impl State {
         self.standings.send_modify(|standings| drop(standings.insert(replica.clone(), standing)));
     }
 
+    fn known_from(&self) -> MutexGuard<'_, KnownFrom> {
+        self.known_from.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// What has changed up to now is not all known: whoever watches has to list again.
     fn lose(&self) {
-        self.known_from.fetch_max(self.log.lose(&self.resource), Ordering::AcqRel);
+        let mut known_from = self.known_from();
+        *known_from = KnownFrom { number: self.log.lose(&self.resource), since: Instant::now() };
     }
 
     /// A replica is gone.
@@ -224,6 +231,10 @@ impl State {
             tracing::debug!(%replica, resource = %self.resource.plural, "a replica is gone, and not everything that it has changed may be known");
             self.lose();
         }
+    }
+
+    fn has_ended(&self, replica: &ReplicaName) -> bool {
+        matches!(self.standings.borrow().get(replica), Some(Standing::Ended))
     }
 
     async fn catches_up(&self, replica: &ReplicaName, client: &Client) {
@@ -244,7 +255,7 @@ impl State {
 
     /// Follows a replica until that ends; an error unless it has ended in good order.
     async fn follow_once(&self, peer: &Peer, reader: &mut Reader, known: &mut Known) -> Result<(), Broken> {
-        let client = self.connector.client(peer.address.ok_or(Broken::NoAddress)?)?;
+        let client = (self.connect)(peer.address.ok_or(Broken::NoAddress)?)?;
         let mut lines = changes(&client, &self.path, known.version()).await?;
         let mut told = Vec::new();
         let mut line = Vec::new();
@@ -308,22 +319,47 @@ async fn far(client: &Client, path: &str) -> Result<FleetVersion, Broken> {
     Ok(Reader::default().read(&line)?.version)
 }
 
+/// A replica that is followed.
+struct Followed {
+    peer: Peer,
+    /// Since when its Lease is gone.
+    gone: Option<Instant>,
+    _task: AbortOnDropHandle<()>,
+}
+
+impl Followed {
+    fn start(state: &Arc<State>, peer: Peer) -> Self {
+        let task = AbortOnDropHandle::new(tokio::spawn(keep_following(Arc::clone(state), peer.clone())));
+        Self { peer, gone: None, _task: task }
+    }
+
+    /// Whether it has to be followed still. A replica that leaves gives back its Lease when everything is told, but its last lines may be on their way.
+    fn stays(&mut self, peers: &[Peer], state: &State) -> bool {
+        if peers.contains(&self.peer) {
+            self.gone = None;
+            return true;
+        }
+        let gone = *self.gone.get_or_insert_with(Instant::now);
+        let has_successor = peers.iter().any(|peer| peer.name == self.peer.name);
+        !has_successor && !state.has_ended(&self.peer.name) && gone.elapsed() < LAST_LINES
+    }
+}
+
 /// Follows whoever is there.
 async fn supervise(state: Arc<State>) {
-    let mut tasks: BTreeMap<ReplicaName, (Peer, AbortOnDropHandle<()>)> = BTreeMap::new();
+    let mut followed: BTreeMap<ReplicaName, Followed> = BTreeMap::new();
     while !state.ends() {
         // As long as this replica itself is cut off it knows nothing new of the others.
         if let Some(peers) = state.replicas.peers() {
-            tasks.retain(|name, (peer, _)| {
-                let is_there = peers.contains(peer);
-                if !is_there {
+            followed.retain(|name, one| {
+                let stays = one.stays(&peers, &state);
+                if !stays {
                     state.forget(name);
                 }
-                is_there
+                stays
             });
             for peer in peers {
-                let begin = || AbortOnDropHandle::new(tokio::spawn(keep_following(Arc::clone(&state), peer.clone())));
-                tasks.entry(peer.name.clone()).or_insert_with(|| (peer.clone(), begin()));
+                followed.entry(peer.name.clone()).or_insert_with(|| Followed::start(&state, peer));
             }
             // Those that are gone count no more.
             state.standings.send_modify(|_| {});

@@ -5,7 +5,8 @@
 //! reads them.
 //!
 //! Guarantee: every change of another replica is told, or those who watch the resource are told that they have to list again. A replica that leaves
-//! in good order ends no watch; one that dies, or is not reached for a while, ends all of the resource.
+//! in good order, which its log declares when the outcome of each of its writes is known, ends no watch; one that dies, that leaves without
+//! that, or that is not reached for a while, ends all of the resource.
 
 mod connection;
 mod follow;
@@ -20,7 +21,8 @@ use std::{
 use kube::Config;
 use tokio::sync::watch;
 
-use self::{connection::Connector, follow::Follow};
+pub use self::connection::{Connect, ConnectionError};
+use self::{connection::over_tls, follow::Follow};
 use super::{
     catalog::Catalog, front::keeper::Recognition, moment::log_of, request::NativePath, status::ApiError, target::Target,
 };
@@ -40,7 +42,7 @@ pub struct Peers(Option<Arc<Shared>>);
 
 struct Shared {
     replicas: Replicas,
-    connector: Connector,
+    connect: Connect,
     follows: Mutex<BTreeMap<(StoreName, ResourceName), Arc<Follow>>>,
 }
 
@@ -64,8 +66,12 @@ impl Peers {
     /// The replicas that share the clusters with this one. `config` is that of the control plane; its credentials are those that the others are asked
     /// with.
     pub fn new(replicas: Replicas, config: Config, recognition: watch::Receiver<Option<Recognition>>) -> Self {
-        let connector = Connector::new(config, recognition);
-        Self(Some(Arc::new(Shared { replicas, connector, follows: Mutex::default() })))
+        Self::connected(replicas, over_tls(config, recognition))
+    }
+
+    /// The same, reached by other means.
+    pub fn connected(replicas: Replicas, connect: Connect) -> Self {
+        Self(Some(Arc::new(Shared { replicas, connect, follows: Mutex::default() })))
     }
 
     /// Sees to it that the others are followed for what is asked. Waits for them the first time, but not for ever.
@@ -101,10 +107,14 @@ impl Following {
         }
     }
 
-    /// Waits until everything is known that the others have written by now.
-    pub async fn settled(&self) {
-        if let Some(follow) = &self.follow {
-            follow.settled().await;
+    /// Waits until everything is known that the others have written by now. Refused if they do not say how far they are: a watch that begins all the
+    /// same would show objects as they were before the list.
+    pub async fn settled(&self) -> Result<(), ApiError> {
+        match &self.follow {
+            Some(follow) if !follow.settled().await => {
+                Err(ApiError::Unavailable("another replica does not say in time how far its changes are; try again".to_owned()))
+            }
+            _ => Ok(()),
         }
     }
 }
@@ -122,7 +132,7 @@ impl Shared {
             return Arc::clone(follow);
         }
         let path = connection::path(native, store);
-        let follow = Follow::start(self.replicas.clone(), self.connector.clone(), path, resource, Arc::clone(log));
+        let follow = Follow::start(self.replicas.clone(), Arc::clone(&self.connect), path, resource, Arc::clone(log));
         follows.insert(key, Arc::clone(&follow));
         follow
     }

@@ -43,6 +43,11 @@ impl Flights {
         Flight { flights: self.clone(), number }
     }
 
+    /// Whether no write is under way.
+    pub(in crate::store) fn are_over(&self) -> bool {
+        self.lock().numbers.is_empty()
+    }
+
     /// Waits until all have ended that are under way now.
     pub(in crate::store) async fn earlier_end(&self) {
         let last = self.lock().last;

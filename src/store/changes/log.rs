@@ -18,6 +18,7 @@ use tokio::{
 use super::{Change, Flights, Sequence, Tail, TooOld, Watch, WatchError, recent::Recent};
 use crate::{
     model::FleetVersion,
+    planted::{Bug, planted},
     query::{Query, ResourceName},
 };
 
@@ -106,6 +107,8 @@ struct Held {
     last_follower: u64,
     /// What was listed, or watched until then, and when: entries are removed once they mean nothing any more.
     asked: BTreeMap<ResourceName, Instant>,
+    /// Whether this replica has added its last change. What it hears from others may still come.
+    has_ended: bool,
 }
 
 /// The newest changes.
@@ -232,7 +235,31 @@ impl Log {
 
     /// Adds changes, in their order, and wakes who follows.
     pub(in crate::store) fn append(&self, changes: &[Change]) {
+        self.lock().has_ended = false;
         self.add(changes, false);
+    }
+
+    /// Declares that this replica has added its last change: replicas that follow it read what is left, and then know everything.
+    pub(in crate::store) fn end(&self) {
+        self.lock().has_ended = true;
+        // Wakes them although there is no new number.
+        self.newest.send_modify(|_| {});
+    }
+
+    /// Whether this replica has added its last change.
+    pub(super) fn has_ended(&self) -> bool {
+        self.lock().has_ended
+    }
+
+    /// Waits until no other replica reads this log any more; whether that came about in time.
+    pub(in crate::store) async fn left_by_replicas(&self, patience: Duration) -> bool {
+        let is_read = || self.lock().followers.values().any(|follower| follower.kind == FollowerKind::Replica);
+        let left = async {
+            while is_read() {
+                sleep(LOOK_AGAIN).await;
+            }
+        };
+        timeout(patience, left).await.is_ok()
     }
 
     /// Adds changes that another replica has made.
@@ -297,6 +324,7 @@ impl Log {
         held.large.clear();
         held.gaps.clear();
         held.lost.clear();
+        held.has_ended = false;
         (held.changes, held.bytes) = (0, 0);
         held.start = self.sequence.take(1);
         self.newest.send_replace(held.start);
@@ -326,14 +354,15 @@ impl Log {
     }
 
     /// Says that not all changes of a resource are known up to now: whoever watches it has to list again. The number from which on they are.
+    ///
+    /// Where answers lag, the number is visible only after a refresh, although nothing was added here: what was lost may not be in the answers yet,
+    /// and a list without it would stay wrong.
     pub(crate) fn lose(&self, resource: &ResourceName) -> u64 {
         let mut held = self.lock();
-        let is_shown = self.visible() == self.newest();
         let number = self.sequence.take(1);
         held.lost.insert(resource.clone(), number);
         self.newest.send_replace(number);
-        if is_shown {
-            // Nothing has changed by it, so there is nothing to be made visible.
+        if !self.bounds.answers_lag || planted(Bug::ListBeforeRefresh) {
             self.show(number);
         }
         number

@@ -119,13 +119,42 @@ async fn who_watches_a_resource_of_which_something_is_lost_has_to_list_again_and
     let secrets = Query { resource: ResourceName::new("", "secrets"), ..query("") };
     let (mut watch, mut other) = (log.watch(&query(""), start).unwrap(), log.watch(&secrets, start).unwrap());
     let number = log.lose(&pods());
-    assert!(log.reaches(number, MOMENT).await, "nothing has to become visible");
+    assert!(log.reaches(number, MOMENT).await, "answers do not lag");
     assert!(matches!(events(&mut watch).await, Err(StoreError::Expired)));
     assert_eq!(events(&mut other).await.unwrap(), [""; 0]);
     assert!(log.watch(&query(""), start).is_err() && log.watch(&secrets, start).is_ok());
     assert!(log.follow(&pods(), Some(start), FollowerKind::Replica).is_ok(), "what this replica has changed is known");
     log.append(&[added("a", 5)]);
     assert_eq!(events(&mut log.watch(&query(""), number).unwrap()).await.unwrap().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_shows_what_was_lost_only_after_a_refresh() {
+    let bounds = Bounds { changes: 1_000, bytes: 1 << 20, owns_documents: true, answers_lag: true };
+    let log = Arc::new(Log::new(Sequence::of(Run::new(1_790_000_000_000, 1)), bounds));
+    let number = log.lose(&pods());
+    assert!(!log.reaches(number, MOMENT).await, "what another replica has written may not be visible yet");
+    assert!(log.watch(&query(""), log.visible()).is_err(), "a list of now may lack it");
+    log.show(number);
+    assert!(log.watch(&query(""), log.visible()).is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replica_has_told_everything_when_its_log_says_so_and_not_before() {
+    let log = log(1);
+    let mut tail = log.tail(&pods(), None).unwrap();
+    log.append(&[added("a", 5)]);
+    assert!(!tail.now().unwrap().is_last && !tail.now().unwrap().is_last, "it may write more");
+    log.append(&[added("b", 6)]);
+    log.end();
+    let told = tail.now().unwrap();
+    assert!(!told.is_last && String::from_utf8(told.lines).unwrap().contains("uid-b"));
+    assert!(timeout(MOMENT, tail.next()).await.unwrap().unwrap().is_last);
+    assert!(!log.left_by_replicas(MOMENT).await);
+    drop(tail);
+    assert!(log.left_by_replicas(MOMENT).await);
+    log.restart();
+    assert!(!log.tail(&pods(), None).unwrap().now().unwrap().is_last, "what is uncertain is no end");
 }
 
 #[test]

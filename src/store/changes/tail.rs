@@ -25,6 +25,8 @@ pub struct Told {
     pub lines: Vec<u8>,
     /// The version of this replica up to which everything is told.
     pub position: FleetVersion,
+    /// Whether this is all: the replica changes nothing any more.
+    pub is_last: bool,
 }
 
 impl Tail {
@@ -42,7 +44,11 @@ impl Tail {
         let mut lines = Vec::new();
         self.place.look();
         let mut looked_at = self.place.after();
-        if let Some(batch) = self.place.log().after(looked_at).map_err(|_| StoreError::Expired)? {
+        // Asked before the batch: a change that is added in between would be taken for nothing.
+        let has_ended = self.place.log().has_ended();
+        let next = self.place.log().after(looked_at).map_err(|_| StoreError::Expired)?;
+        let is_last = has_ended && next.is_none();
+        if let Some(batch) = next {
             let mut unpacker = Unpacker::new();
             for (sequence, change) in numbered(&batch, looked_at).take(LOOK) {
                 looked_at = sequence;
@@ -54,7 +60,7 @@ impl Tail {
             }
         }
         self.place.move_to(looked_at);
-        Ok(Told { lines, position: self.position() })
+        Ok(Told { lines, position: self.position(), is_last })
     }
 
     /// The next changes; waits for them. May be dropped and called again without loss.
@@ -62,7 +68,7 @@ impl Tail {
         loop {
             let before = self.place.after();
             let told = self.now()?;
-            if self.place.after() > before {
+            if self.place.after() > before || told.is_last {
                 return Ok(told);
             }
             self.place.news().await;

@@ -348,6 +348,14 @@ impl Store for Engine {
         Ok(self.feed.follow().await)
     }
 
+    fn hand_over(&self, cluster: &ClusterName) {
+        self.feed.hand_over(cluster);
+    }
+
+    async fn end_changes(&self) {
+        self.feed.end().await;
+    }
+
     async fn aggregate(&self, query: &Query, by: &[GroupKey], top: usize) -> Result<Groups, StoreError> {
         self.count_groups(query, by, top).await
     }

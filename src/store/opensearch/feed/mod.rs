@@ -26,6 +26,7 @@ use super::{packing::Packing, refresh::Refresher};
 use crate::{
     bulk::Write,
     model::{ClusterName, IndexName},
+    planted::{Bug, planted},
     query::ResourceName,
     store::{
         Generation,
@@ -51,6 +52,8 @@ const CALM: Duration = Duration::from_secs(5);
 /// Writes of unknown outcome whose objects are remembered. More than wait in a pipeline (8 MiB) cannot come about before the oldest are
 /// tried again, unless they are very small.
 const UNSETTLED: usize = 16_384;
+/// How long a process that stops waits for other replicas to read its last changes: some milliseconds, unless the machine is busy.
+const FAREWELL: Duration = Duration::from_secs(3);
 /// The longest that a write may be under way.
 const LONGEST_FLIGHT: Duration = super::engine::BULK_TIMEOUT;
 
@@ -175,6 +178,38 @@ impl Feed {
         self.0.lock().live.get(&generation.cluster) == Some(&generation.target)
     }
 
+    /// Another process goes on writing to a cluster. It cannot know what a write has replaced that was applied without an answer, so that change
+    /// would never be told: the log begins anew.
+    pub(super) fn hand_over(&self, cluster: &ClusterName) {
+        let mut state = self.0.lock();
+        let Some(target) = state.live.get(cluster).cloned() else { return };
+        let before = state.unsettled.len();
+        state.unsettled.retain(|(of, _), _| *of != target);
+        if state.unsettled.len() < before {
+            tracing::debug!(%cluster, "a cluster is handed over although the outcome of some writes is not known; who watches has to list again");
+            self.0.log.restart();
+        }
+    }
+
+    /// Nothing is written any more: the log ends, unless something was written whose outcome is not known.
+    pub(super) async fn end(&self) {
+        {
+            let mut state = self.0.lock();
+            let is_known = state.unsettled.is_empty() && state.swaps == 0 && self.0.log.under_way().are_over();
+            if !is_known && !planted(Bug::LeaveWithWritesUnderWay) {
+                tracing::warn!(
+                    "this process stops without knowing the outcome of its last writes; who watches at another replica has to list again"
+                );
+                state.unsettled.clear();
+                return self.0.log.restart();
+            }
+            self.0.log.end();
+        }
+        if !self.0.log.left_by_replicas(FAREWELL).await {
+            tracing::debug!("another replica has not read the last changes in time");
+        }
+    }
+
     /// Says that queries are answered from a generation.
     pub(super) fn note_live(&self, cluster: &ClusterName, target: &IndexName) {
         self.0.lock().live.insert(cluster.clone(), target.clone());
@@ -250,6 +285,7 @@ async fn keep(shared: Weak<Shared>) {
     let mut waking = interval(REFRESH_INTERVAL / 20);
     let mut ticks = interval(REFRESH_INTERVAL);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut has_begun = false;
     loop {
         let is_awake = shared.upgrade().is_some_and(|shared| *shared.phase.borrow() == Phase::Awake);
         if is_awake {
@@ -263,8 +299,14 @@ async fn keep(shared: Weak<Shared>) {
         }
         if is_awake {
             shared.refresh().await;
-        } else if shared.is_calm().await && shared.refresh().await {
-            shared.phase.send_replace(Phase::Awake);
+        } else if shared.is_calm().await {
+            // Who follows already has missed the writes that were under way when the log began.
+            if !std::mem::replace(&mut has_begun, true) && shared.log.is_followed() {
+                shared.log.restart();
+            }
+            if shared.refresh().await {
+                shared.phase.send_replace(Phase::Awake);
+            }
         }
     }
 }

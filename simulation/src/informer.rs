@@ -1,0 +1,152 @@
+//! A client that lists config maps at one replica and then follows them, as client-go's informers do.
+
+use std::{
+    collections::BTreeMap,
+    net::SocketAddr,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use anyhow::Context;
+use futures::AsyncBufReadExt;
+use serde_json::Value;
+use tokio::time::{sleep, timeout};
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::network::Network;
+
+const CONFIG_MAPS: &str = "/apis/search.fleetdex.io/v1alpha1/proxying/karmada/proxy/api/v1/configmaps";
+/// The version that the member gave an object.
+const OWN_VERSION: &str = "fleetdex.io/resource-version";
+/// How long it waits after an error.
+const RETRY: Duration = Duration::from_millis(800);
+/// How long an answer may take to begin, and a watch be silent, which tells how far it is once a minute.
+const SILENCE: Duration = Duration::from_secs(150);
+
+/// UID → version of each object.
+pub type Objects = BTreeMap<String, u64>;
+
+/// What an informer knows.
+#[derive(Clone, Debug, Default)]
+pub struct Known {
+    /// The objects.
+    pub objects: Objects,
+    /// How often it has listed.
+    pub lists: u32,
+    /// An event that no watch may have: an object that goes back to an earlier version.
+    pub wrong: Option<String>,
+}
+
+/// A running informer; it ends when it is dropped.
+pub struct Informer {
+    known: Arc<Mutex<Known>>,
+    _task: AbortOnDropHandle<()>,
+}
+
+impl Informer {
+    /// Starts one at a replica.
+    pub fn start(network: &Network, address: SocketAddr) -> Self {
+        let known = Arc::new(Mutex::new(Known::default()));
+        let client = network.client(address);
+        let task = AbortOnDropHandle::new(tokio::spawn(run(client, Arc::clone(&known))));
+        Self { known, _task: task }
+    }
+
+    /// What it knows now.
+    pub fn known(&self) -> Known {
+        lock(&self.known).clone()
+    }
+}
+
+fn lock(known: &Mutex<Known>) -> MutexGuard<'_, Known> {
+    known.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// How a watch ended.
+enum End {
+    /// It can go on from there.
+    At(String),
+    /// A new list is needed.
+    Expired,
+}
+
+async fn run(client: kube::Client, known: Arc<Mutex<Known>>) {
+    loop {
+        let mut version = match list(&client).await {
+            Ok((objects, version)) => {
+                let mut known = lock(&known);
+                known.objects = objects;
+                known.lists += 1;
+                version
+            }
+            Err(error) => {
+                tracing::debug!(%error, "a list failed");
+                sleep(RETRY).await;
+                continue;
+            }
+        };
+        loop {
+            match watch(&client, &version, &known).await {
+                Ok(End::At(later)) => version = later,
+                Ok(End::Expired) => break,
+                Err(error) => tracing::debug!(%error, "a watch failed"),
+            }
+            sleep(RETRY).await;
+        }
+    }
+}
+
+async fn list(client: &kube::Client) -> anyhow::Result<(Objects, String)> {
+    let request = http::Request::get(CONFIG_MAPS).body(Vec::new())?;
+    let list: Value = timeout(SILENCE, client.request(request)).await??;
+    let items = list["items"].as_array().context("a list without items")?;
+    let objects = items.iter().map(identity).collect::<anyhow::Result<Objects>>()?;
+    Ok((objects, list["metadata"]["resourceVersion"].as_str().context("a list without a version")?.to_owned()))
+}
+
+async fn watch(client: &kube::Client, from: &str, known: &Mutex<Known>) -> anyhow::Result<End> {
+    let uri = format!("{CONFIG_MAPS}?watch=true&allowWatchBookmarks=true&resourceVersion={from}");
+    let asked = timeout(SILENCE, client.request_stream(http::Request::get(uri).body(Vec::new())?)).await?;
+    let lines = match asked {
+        Err(kube::Error::Api(status)) if status.code == 410 => return Ok(End::Expired),
+        other => other?,
+    };
+    let mut lines = std::pin::pin!(lines);
+    let mut version = from.to_owned();
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let read = timeout(SILENCE, lines.read_until(b'\n', &mut line)).await;
+        // What is not a whole line was not received.
+        if !matches!(read, Ok(Ok(_))) || line.last() != Some(&b'\n') {
+            return Ok(End::At(version));
+        }
+        let event: Value = serde_json::from_slice(&line)?;
+        if event["type"] == "ERROR" {
+            return Ok(if event["object"]["code"] == 410 { End::Expired } else { End::At(version) });
+        }
+        event["object"]["metadata"]["resourceVersion"].as_str().context("an event without a version")?.clone_into(&mut version);
+        if event["type"] != "BOOKMARK" {
+            lock(known).take(event["type"] == "DELETED", identity(&event["object"])?);
+        }
+    }
+}
+
+fn identity(object: &Value) -> anyhow::Result<(String, u64)> {
+    let metadata = &object["metadata"];
+    let own = metadata["annotations"][OWN_VERSION].as_str().context("an object without its own version")?.parse()?;
+    Ok((metadata["uid"].as_str().context("an object without a UID")?.to_owned(), own))
+}
+
+impl Known {
+    fn take(&mut self, is_deleted: bool, (uid, version): (String, u64)) {
+        if is_deleted {
+            self.objects.remove(&uid);
+            return;
+        }
+        let before = self.objects.insert(uid.clone(), version).unwrap_or_default();
+        if before > version {
+            self.wrong = Some(format!("{uid} goes back from {before} to {version}"));
+        }
+    }
+}

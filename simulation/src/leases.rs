@@ -1,0 +1,52 @@
+//! As much of a control plane as replicas need: Leases that are applied, listed and deleted.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use bytes::Bytes;
+use http::{Method, Request, Response};
+use http_body_util::Full;
+use kube::client::Body as ClientBody;
+use serde_json::{Value, json};
+use tower::{BoxError, service_fn};
+
+/// Leases by name. Clones are the same.
+#[derive(Clone, Default)]
+pub struct Leases(Arc<Mutex<BTreeMap<String, Value>>>);
+
+impl Leases {
+    /// A client, which belongs to the async runtime in which it is made.
+    pub fn client(&self) -> kube::Client {
+        let leases = self.clone();
+        let service = service_fn(move |request: Request<ClientBody>| {
+            let leases = leases.clone();
+            async move {
+                let (head, body) = request.into_parts();
+                let body = body.collect_bytes().await?;
+                let name = head.uri.path().rsplit('/').next().unwrap_or_default();
+                let answer = leases.respond(&head.method, name, &body)?;
+                Ok::<_, BoxError>(Response::new(Full::new(Bytes::from(answer.to_string()))))
+            }
+        });
+        kube::Client::new(service, "default")
+    }
+
+    fn respond(&self, method: &Method, name: &str, body: &[u8]) -> Result<Value, BoxError> {
+        let mut leases = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match *method {
+            Method::PATCH => {
+                let mut lease: Value = serde_json::from_slice(body)?;
+                lease["metadata"]["uid"] = name.into();
+                leases.insert(name.to_owned(), lease.clone());
+                Ok(lease)
+            }
+            Method::DELETE => Ok(leases.remove(name).unwrap_or_else(|| json!({ "metadata": {} }))),
+            _ => {
+                let items: Vec<&Value> = leases.values().collect();
+                Ok(json!({ "apiVersion": "coordination.k8s.io/v1", "kind": "LeaseList", "metadata": {}, "items": items }))
+            }
+        }
+    }
+}
