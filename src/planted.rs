@@ -36,6 +36,16 @@ pub enum Bug {
     KeepSweptCheckpoints,
     /// A refused document is dropped.
     DropRefusedDocument,
+    /// A continue token is good for whoever has it.
+    TakeTokenOfAnother,
+    /// A continue token is good for any question.
+    TakeTokenForAnotherQuestion,
+    /// Further pages show what the first one could, whatever the caller may see by now.
+    ForgetPermissionOfFurtherPages,
+    /// A list that is cut off keeps its point in time.
+    LeavePointInTimeOpen,
+    /// Lists of other users end for those of one who begins very many.
+    EndListsOfOthers,
 }
 
 impl Bug {
@@ -57,6 +67,11 @@ impl Bug {
         Self::CheckpointBeforeAcknowledgement,
         Self::KeepSweptCheckpoints,
         Self::DropRefusedDocument,
+        Self::TakeTokenOfAnother,
+        Self::TakeTokenForAnotherQuestion,
+        Self::ForgetPermissionOfFurtherPages,
+        Self::LeavePointInTimeOpen,
+        Self::EndListsOfOthers,
     ];
 }
 
