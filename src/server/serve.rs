@@ -22,6 +22,7 @@ use super::{
     catalog::Catalog,
     changes,
     compression::{self, Compressible},
+    continue_token::Keys,
     discovery,
     etag::{self, Known},
     explain,
@@ -46,7 +47,7 @@ use super::{
 };
 use crate::{
     cluster::Clusters,
-    query::ResourceName,
+    query::{Requester, ResourceName},
     telemetry::{Metrics, Readiness, admin},
 };
 
@@ -126,7 +127,8 @@ impl Server {
         let Telemetry { metrics, readiness } = telemetry;
         let gate = Gate::Token(self.token_file.verifier());
         let members = Arc::new(Members::new(clusters, cancel.clone()));
-        let local = Api { catalog, metrics, gate, limits: self.limits, members: Arc::clone(&members), peers };
+        let keys = entrance.as_ref().map(|entrance| entrance.keys.clone()).unwrap_or_default();
+        let local = Api { catalog, metrics, gate, limits: self.limits, members: Arc::clone(&members), peers, keys };
         let (address, token_file) = (self.listener.address(), self.token_file.path().display());
         tracing::info!(%address, %token_file, secured = entrance.is_some(), "serving the query API");
         match entrance {
@@ -174,6 +176,8 @@ pub struct Api {
     pub members: Arc<Members>,
     /// The other replicas.
     pub peers: Peers,
+    /// What continue tokens are sealed with.
+    pub keys: Keys,
 }
 
 /// The query API, with open health endpoints.
@@ -313,7 +317,7 @@ pub(super) async fn answer_list(
     let representation = narrowed(representation, wanted);
     // Somebody who lists may watch next.
     let _following = api.peers.follow(&found, &wanted.native).await?;
-    Ok(with_warnings(tagged(list::answer(found, wanted, representation).await?), &warnings))
+    Ok(with_warnings(tagged(list::answer(found, wanted, representation, caller, &api.keys).await?), &warnings))
 }
 
 async fn answer_counts(
@@ -355,6 +359,7 @@ pub(super) async fn permitted_target(
     let catalog = sight(&api.gate, caller, catalog, &wanted.clusters, only).await?;
     let permission = permission(&api.gate, caller, &catalog, wanted).await?;
     let mut found = target(&catalog, wanted, permission.permitted)?;
+    found.query.requester = Requester::User(caller.name.as_str().into());
     owners::resolve(&mut found, &wanted.options.owner, &Sight { gate: &api.gate, caller, catalog: &catalog }).await?;
     let warnings = permission.warnings.iter().chain(&found.warnings).cloned().collect();
     Ok(Found { target: found, warnings, catalog })
@@ -433,7 +438,9 @@ fn refusal(error: &ApiError) -> Response {
     let (name, value) = match error {
         ApiError::Unauthorized | ApiError::Unauthenticated => (header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer")),
         ApiError::MethodNotAllowed { allowed, .. } => (header::ALLOW, HeaderValue::from_static(allowed)),
-        ApiError::Busy(_) | ApiError::TooManyRequests => (header::RETRY_AFTER, HeaderValue::from(RETRY_AFTER_SECONDS)),
+        ApiError::Busy(_) | ApiError::Crowded(_) | ApiError::TooManyRequests => {
+            (header::RETRY_AFTER, HeaderValue::from(RETRY_AFTER_SECONDS))
+        }
         _ => return response,
     };
     response.headers_mut().insert(name, value);

@@ -3,7 +3,10 @@
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Map, Value, json};
 
-use super::engine::{Engine, PIT_KEEP_ALIVE, SearchAnswer};
+use super::{
+    engine::{Engine, SearchAnswer},
+    points::KEEP_ALIVE,
+};
 use crate::{
     query::{
         GroupKey, Groups, Query, QueryError,
@@ -40,17 +43,18 @@ fn invalid(error: &QueryError) -> StoreError {
 impl Engine {
     pub(super) async fn count_groups(&self, query: &Query, by: &[GroupKey], top: usize) -> Result<Groups, StoreError> {
         let requests = composites(query, by).map_err(|error| invalid(&error))?;
+        let Some(target) = self.target(&query.clusters, &query.permitted) else { return Ok(Groups::default()) };
         if let [only] = requests.as_slice() {
             let mut tally = Tally::default();
-            let path = format!("/{}/_search?ignore_unavailable=true&allow_no_indices=true", self.target(&query.clusters));
+            let path = format!("/{target}/_search?ignore_unavailable=true&allow_no_indices=true");
             if self.count_page(only, &path, None, None, &mut tally).await?.is_none() {
                 return Ok(tally.largest(top));
             }
         }
         // Only what takes several requests needs a frozen view.
-        let pit = self.open_pit(&self.target(&query.clusters), true).await?;
-        let counted = self.count_all(&requests, &pit).await;
-        self.close_pit(&pit).await;
+        let pit = self.open_pit(&target, true, &query.requester).await?;
+        let counted = self.count_all(&requests, pit.id()).await;
+        pit.close().await;
         Ok(counted?.largest(top))
     }
 
@@ -85,7 +89,7 @@ impl Engine {
     ) -> Result<Option<Value>, StoreError> {
         let mut body = request.body(after).map_err(|error| invalid(&error))?;
         if let Some(id) = pit {
-            body["pit"] = json!({ "id": id, "keep_alive": PIT_KEEP_ALIVE });
+            body["pit"] = json!({ "id": id, "keep_alive": KEEP_ALIVE });
         }
         let answer = self.run_search(path.to_owned(), &body).await?;
         if let Some(values) = request.only_group() {

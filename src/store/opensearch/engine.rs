@@ -9,11 +9,12 @@ use serde::{
     Deserialize,
     de::{DeserializeOwned, IgnoredAny},
 };
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{
     client::{Call, Client, parse},
     feed::Feed,
+    points::{KEEP_ALIVE, ListContexts},
     refresh::Refresher,
     template::{IndexSettings, index_template, state_template},
     transport::OpenSearchService,
@@ -21,8 +22,9 @@ use super::{
 use crate::{
     bulk::{self, Encoded, Verdict, Write},
     model::{ClusterName, FieldPath, IndexPrefix, InvalidName, Restored, Source},
+    planted::{Bug, planted},
     query::{
-        Cursor, GroupKey, Groups, Hit, Page, Query, QueryError, Relative, Relatives, ResourceName,
+        Cursor, GroupKey, Groups, Hit, Page, Permitted, Query, QueryError, Relative, Relatives, ResourceName,
         dsl::{self, Paging, Snapshot},
         owners::MAX_OWNERS,
     },
@@ -36,8 +38,10 @@ use crate::{
 pub(super) const BULK_TIMEOUT: Duration = Duration::from_mins(1);
 const SEARCH_TIMEOUT: Duration = Duration::from_secs(30);
 const ADMIN_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long the view of a paged answer outlives its last page.
-pub(super) const PIT_KEEP_ALIVE: &str = "5m";
+
+/// Bytes of a request's path that name where to look. OpenSearch reads a first line of 4,096 bytes (`http.max_initial_line_length`), and the
+/// rest of it takes less than 300; an address may have a path of its own.
+const MAX_TARGET_BYTES: usize = 3_500;
 
 /// How an engine names and shapes its indices.
 #[derive(Clone, Debug)]
@@ -62,11 +66,8 @@ pub struct Engine {
     pub(super) client: Client,
     pub(super) options: EngineOptions,
     pub(super) feed: Feed,
-}
-
-#[derive(Deserialize)]
-struct PointInTime {
-    pit_id: String,
+    /// What users hold of it.
+    pub(super) contexts: ListContexts,
 }
 
 #[derive(Deserialize)]
@@ -82,6 +83,8 @@ pub(super) struct SearchAnswer<S> {
 
 #[derive(Deserialize)]
 pub(super) struct Shards {
+    #[serde(default)]
+    pub(super) total: u64,
     failed: u64,
 }
 
@@ -126,7 +129,13 @@ impl Engine {
     pub fn feeding(service: OpenSearchService, options: EngineOptions, feed: Feed) -> Self {
         let client = Client::new(service, options.address.clone());
         feed.refresh_with(Refresher { client: client.clone(), alias: options.prefix.all() });
-        Self { client, options, feed }
+        Self { client, options, feed, contexts: ListContexts::default() }
+    }
+
+    /// The same, where other engines have the same OpenSearch.
+    #[must_use]
+    pub fn sharing(self, contexts: ListContexts) -> Self {
+        Self { contexts, ..self }
     }
 
     pub(super) async fn send(
@@ -143,25 +152,6 @@ impl Engine {
 
     pub(super) async fn get_optional(&self, operation: &str, path: String) -> Result<Option<Bytes>, StoreError> {
         self.client.call_optional(Call { operation, method: Method::GET, path, body: Bytes::new(), timeout: ADMIN_TIMEOUT }).await
-    }
-
-    /// `may_lack`: whether indices that do not exist are left out, or an error.
-    pub(super) async fn open_pit(&self, target: &str, may_lack: bool) -> Result<String, StoreError> {
-        let operation = "opening a point in time";
-        // A partial view would look like deleted documents.
-        let path = format!(
-            "/{target}/_search/point_in_time?keep_alive={PIT_KEEP_ALIVE}&allow_partial_pit_creation=false&ignore_unavailable={may_lack}"
-        );
-        let body = self.send(operation, Method::POST, path, None).await?;
-        Ok(parse::<PointInTime>(operation, &body)?.pit_id)
-    }
-
-    pub(super) async fn close_pit(&self, pit: &str) {
-        let body = json!({ "pit_id": [pit] });
-        let path = "/_search/point_in_time".to_owned();
-        if let Err(error) = self.send("closing a point in time", Method::DELETE, path, Some(&body)).await {
-            tracing::debug!(%error, "a point in time stays until it expires");
-        }
     }
 
     pub(super) async fn run_search<S: DeserializeOwned>(
@@ -189,12 +179,18 @@ impl Engine {
         Ok(verdicts)
     }
 
-    /// Where a query looks: the aliases of its clusters, or the alias over all.
-    pub(super) fn target(&self, clusters: &[ClusterName]) -> String {
-        if clusters.is_empty() {
-            return self.options.prefix.as_str().to_owned();
+    /// Where a query looks: the aliases of its clusters, or the alias over all; nowhere if nothing of them may be seen. Where so many may be seen
+    /// that OpenSearch does not read a path of all their names, the query's own conditions alone keep the others out.
+    pub(super) fn target(&self, clusters: &[ClusterName], permitted: &Permitted) -> Option<String> {
+        let prefix = &self.options.prefix;
+        let Some(clusters) = permitted.clusters(clusters) else { return Some(prefix.as_str().to_owned()) };
+        let aliases = clusters.iter().map(|cluster| prefix.cluster_alias(cluster).to_string());
+        let target = aliases.collect::<Vec<_>>().join(",");
+        match target.len() {
+            0 => None,
+            1..=MAX_TARGET_BYTES => Some(target),
+            _ => Some(prefix.as_str().to_owned()),
         }
-        clusters.iter().map(|cluster| self.options.prefix.cluster_alias(cluster).to_string()).collect::<Vec<_>>().join(",")
     }
 
     /// One page and, with it, one object more, which tells whether another page follows.
@@ -206,7 +202,7 @@ impl Engine {
         after: &[Value],
         count: bool,
     ) -> Result<SearchAnswer<Source>, StoreError> {
-        let keep_alive = || PIT_KEEP_ALIVE.to_owned();
+        let keep_alive = || KEEP_ALIVE.to_owned();
         let paging = Paging {
             snapshot: snapshot.map(|id| Snapshot { id: id.to_owned(), keep_alive: keep_alive() }),
             after: after.to_vec(),
@@ -223,30 +219,35 @@ impl Engine {
     }
 
     async fn search_first(&self, query: &Query) -> Result<Page, StoreError> {
-        let target = self.target(&query.clusters);
+        let Some(target) = self.target(&query.clusters, &query.permitted) else { return Ok(Page::default()) };
         let path = format!("/{target}/_search?ignore_unavailable=true&allow_no_indices=true");
         let answer = self.page(query, &path, None, &[], false).await?;
         if answer.hits.hits.len() <= query.limit {
             return read_page(answer, query.limit, None, None);
         }
         // Only an answer of several pages needs a frozen view.
-        let pit = self.open_pit(&target, true).await?;
-        let answer = self.page(query, "/_search", Some(&pit), &[], true).await?;
-        self.finish_page(answer, query.limit, pit, None).await
+        let mut pit = self.open_pit(&target, true, &query.requester).await?;
+        let mut answer = self.page(query, "/_search", Some(pit.id()), &[], true).await?;
+        pit.renamed(answer.pit_id.take());
+        let page = read_page(answer, query.limit, Some(pit.id()), None)?;
+        match page.next {
+            Some(_) => drop(pit.keep()),
+            None => pit.close().await,
+        }
+        Ok(page)
     }
 
-    /// The page, and the view closed if it was the last one.
-    async fn finish_page(
-        &self,
-        answer: SearchAnswer<Source>,
-        limit: usize,
-        pit: String,
-        left_before: Option<u64>,
-    ) -> Result<Page, StoreError> {
-        let pit = answer.pit_id.clone().unwrap_or(pit);
-        let page = read_page(answer, limit, Some(&pit), left_before)?;
-        if page.next.is_none() {
-            self.close_pit(&pit).await;
+    async fn search_next(&self, query: &Query, cursor: &Cursor) -> Result<Page, StoreError> {
+        self.use_pit(cursor)?;
+        let seen_by_all =
+            planted(Bug::ForgetPermissionOfFurtherPages).then(|| Query { permitted: Permitted::Everything, ..query.clone() });
+        let query = seen_by_all.as_ref().unwrap_or(query);
+        let answer = self.page(query, "/_search", Some(&cursor.snapshot), &cursor.after, false).await?;
+        let (shards, pit) = (answer.shards.total, answer.pit_id.clone().unwrap_or_else(|| cursor.snapshot.clone()));
+        let page = read_page(answer, query.limit, Some(&pit), cursor.remaining)?;
+        match page.next {
+            Some(_) => self.adopt_pit(&pit, shards, &query.requester),
+            None => self.close_pit(&pit).await,
         }
         Ok(page)
     }
@@ -326,14 +327,24 @@ impl Store for Engine {
     }
 
     async fn search(&self, query: &Query, from: Option<&Cursor>) -> Result<Page, StoreError> {
-        let Some(cursor) = from else { return self.search_first(query).await };
-        let answer = self.page(query, "/_search", Some(&cursor.snapshot), &cursor.after, false).await?;
-        self.finish_page(answer, query.limit, cursor.snapshot.clone(), cursor.remaining).await
+        match from {
+            None => self.search_first(query).await,
+            Some(cursor) => self.search_next(query, cursor).await,
+        }
+    }
+
+    fn pin(&self, cursor: &Cursor) {
+        self.pin_pit(cursor);
+    }
+
+    fn release(&self, cursor: &Cursor) {
+        self.close_later(cursor.snapshot.clone());
     }
 
     async fn relatives(&self, asked: &Relatives) -> Result<BTreeSet<Relative>, StoreError> {
         let body = dsl::relatives_body(asked).map_err(|error| StoreError::Invalid(error.to_string()))?;
-        let path = format!("/{}/_search?ignore_unavailable=true&allow_no_indices=true", self.target(&asked.clusters));
+        let Some(target) = self.target(&asked.clusters, &asked.permitted) else { return Ok(BTreeSet::new()) };
+        let path = format!("/{target}/_search?ignore_unavailable=true&allow_no_indices=true");
         let answer = self.run_search(path, &body).await?;
         read_relatives(&answer)
     }
@@ -413,7 +424,137 @@ fn read_hit(RawHit { id, source, .. }: RawHit<Source>) -> Result<Hit, StoreError
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Mutex, PoisonError};
+
+    use http::{Request, Response};
+    use serde_json::json;
+    use tower::{service_fn, util::BoxCloneSyncService};
+
     use super::*;
+    use crate::{
+        model::Gvk,
+        query::{Grant, Requester, Selectable},
+    };
+
+    /// An engine that finds three pods everywhere, and what it asks. Searches of points in time do not answer if `hangs`.
+    fn recorded(hangs: bool) -> (Engine, Arc<Mutex<Vec<String>>>) {
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let record = Arc::clone(&asked);
+        let opened = Arc::new(std::sync::atomic::AtomicU64::new(0));
+        let service = BoxCloneSyncService::new(service_fn(move |request: Request<Bytes>| {
+            let mut line = format!("{} {}", request.method(), request.uri());
+            if request.method() == Method::DELETE {
+                line = format!("{line} {}", String::from_utf8_lossy(request.body()));
+            }
+            record.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+            let opens = request.method() == Method::POST && request.uri().path().ends_with("point_in_time");
+            let number = opened.fetch_add(u64::from(opens), std::sync::atomic::Ordering::Relaxed) + 1;
+            let waits = hangs && request.uri().path() == "/_search";
+            let source = |name: &str| json!({ "cluster": "a", "apiVersion": "v1", "kind": "Pod", "metadata": { "name": name, "uid": name } });
+            let hit = |name: &str| json!({ "_id": name, "_source": source(name), "sort": [name] });
+            let hits = ["a", "b", "c"].map(hit);
+            let body = json!({
+                "pit_id": opens.then(|| format!("pit{number}")), "timed_out": false, "_shards": { "total": 2, "failed": 0 },
+                "hits": { "total": { "value": 3 }, "hits": hits },
+            });
+            async move {
+                if waits {
+                    std::future::pending::<()>().await;
+                }
+                Ok(Response::new(Bytes::from(body.to_string())))
+            }
+        }));
+        let options = EngineOptions {
+            prefix: IndexPrefix::default(),
+            settings: IndexSettings::default(),
+            fields: Vec::new(),
+            projection: String::new(),
+            owner: String::new(),
+            address: String::new(),
+        };
+        (Engine::new(service, options), asked)
+    }
+
+    fn query(permitted: Permitted) -> Query {
+        let selectable = Selectable::of(&Gvk::new("", "v1", "Pod"), &[]);
+        Query { permitted, ..Query::all_of(ResourceName::new("", "pods"), selectable, 2) }
+    }
+
+    fn in_clusters(names: &[String]) -> Permitted {
+        let clusters = names.iter().map(|name| name.parse().unwrap()).collect();
+        Permitted::Only(vec![Grant { clusters: Some(clusters), namespaces: None }])
+    }
+
+    #[tokio::test]
+    async fn only_clusters_that_may_be_seen_are_searched() {
+        let paths = |asked: &Mutex<Vec<String>>| {
+            let targets = asked.lock().unwrap().drain(..).collect::<Vec<_>>();
+            let target = |path: &String| path.split(['/', '?']).nth(1).unwrap_or_default().to_owned();
+            targets.iter().map(target).collect::<Vec<_>>()
+        };
+        let (engine, asked) = recorded(false);
+        let some = in_clusters(&["b".to_owned(), "a".to_owned()]);
+        engine.search(&query(some.clone()), None).await.unwrap();
+        assert_eq!(paths(&asked), ["fleetdex-a,fleetdex-b", "fleetdex-a,fleetdex-b", "_search"]);
+        engine.search(&Query { clusters: vec!["b".parse().unwrap(), "c".parse().unwrap()], ..query(some) }, None).await.unwrap();
+        assert_eq!(paths(&asked), ["fleetdex-b", "fleetdex-b", "_search"]);
+        let page = engine.search(&query(in_clusters(&[])), None).await.unwrap();
+        assert!(page.items.is_empty() && page.next.is_none());
+        assert!(engine.aggregate(&query(Permitted::Only(Vec::new())), &[], 1).await.unwrap().groups.is_empty());
+        assert_eq!(paths(&asked), [""; 0]);
+        // More than OpenSearch reads of a path: the conditions of the query keep the others out.
+        let many: Vec<String> = (0..300).map(|number| format!("cluster-{number}")).collect();
+        engine.search(&query(in_clusters(&many)), None).await.unwrap();
+        assert_eq!(paths(&asked), ["fleetdex", "fleetdex", "_search"]);
+    }
+
+    /// The points in time that were closed.
+    async fn closed(asked: &Mutex<Vec<String>>) -> Vec<String> {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let asked = asked.lock().unwrap();
+        asked.iter().filter_map(|line| line.strip_prefix("DELETE /_search/point_in_time ").map(str::to_owned)).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_cut_off_keeps_no_point_in_time() {
+        let (engine, asked) = recorded(true);
+        let list = query(Permitted::Everything);
+        assert!(tokio::time::timeout(Duration::from_secs(1), engine.search(&list, None)).await.is_err());
+        assert_eq!(closed(&asked).await, [r#"{"pit_id":["pit1"]}"#]);
+        let (cluster, api_version, kind) = ("a".parse().unwrap(), "v1".to_owned(), "Pod".to_owned());
+        let generation = Generation::first(&IndexPrefix::default(), &cluster);
+        let extent = Extent::Kind(crate::store::KindExtent { api_version, kind, namespace: None });
+        let mut visit = |_: &str, _: crate::model::Version| {};
+        let visiting = engine.visit_versions(&generation, &extent, &mut visit);
+        assert!(tokio::time::timeout(Duration::from_secs(1), visiting).await.is_err());
+        assert_eq!(closed(&asked).await.last().unwrap(), r#"{"pit_id":["pit2"]}"#);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn users_hold_no_more_than_their_shares_and_leave_the_rest_to_the_operator() {
+        let (engine, asked) = recorded(false);
+        // Each takes two contexts.
+        let engine = engine.sharing(ListContexts::new(12));
+        let of = |name: &str| Query { requester: Requester::User(name.into()), ..query(Permitted::Everything) };
+        let mut cursors = Vec::new();
+        for _ in 0..5 {
+            tokio::time::advance(Duration::from_secs(1)).await;
+            cursors.extend(engine.search(&of("mallory"), None).await.unwrap().next);
+        }
+        assert_eq!(closed(&asked).await, [r#"{"pit_id":["pit1"]}"#, r#"{"pit_id":["pit2"]}"#]);
+        assert!(matches!(engine.search(&of("mallory"), cursors.first()).await, Err(StoreError::Superseded)));
+        for _ in 0..3 {
+            engine.search(&of("alice"), None).await.unwrap();
+        }
+        let refused = engine.search(&of("bob"), None).await;
+        assert!(matches!(&refused, Err(StoreError::Crowded(message)) if message.contains("12 contexts")), "{refused:?}");
+        assert!(engine.search(&query(Permitted::Everything), None).await.is_ok(), "the operator itself has no share");
+        engine.release(&cursors[4]);
+        assert_eq!(closed(&asked).await.last().unwrap(), r#"{"pit_id":["pit5"]}"#);
+        assert!(engine.search(&of("bob"), None).await.is_ok());
+        engine.pin(&cursors[3]);
+        assert!(engine.search(&of("mallory"), Some(&cursors[2])).await.is_ok());
+    }
 
     #[test]
     fn a_document_that_is_none_of_ours_is_named() {
