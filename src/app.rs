@@ -157,7 +157,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     let metrics = Arc::new(Metrics::new());
     let readiness = Readiness::new();
     let server = Server::bind(&args.server, args.front.is_on()).await?;
-    let admin = Listener::bind(args.admin.admin_address, admin::ADDRESS_FLAG).await?;
+    let admin = Listener::bind(args.admin.admin_address, admin::ADDRESS_FLAG).await?.counting(Arc::clone(&metrics));
     tracing::info!(address = %admin.address(), "serving metrics and health");
 
     let owner = owner(&hub).await;
@@ -180,7 +180,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     let entrance = if args.front.is_on() {
         let namespace = replicas.settings().map(|settings| settings.namespace.as_str());
         let (hub, clusters) = (hub.clone(), Arc::clone(&clusters));
-        let started = front::start(&args.front, namespace, hub, clusters, &readiness, &mut tasks, &ports).await;
+        let started = front::start(&args.front, namespace, hub, clusters, &metrics, &readiness, &mut tasks, &ports).await;
         Some(started.context("cannot serve the query API to others")?)
     } else {
         None

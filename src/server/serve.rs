@@ -33,7 +33,7 @@ use super::{
         limits::{LimitArgs, Limits},
     },
     list,
-    listen::{ListenError, Listener},
+    listen::{ListenError, Listener, delivery::EndsBy},
     own, owners,
     peers::Peers,
     permission::{Sight, permission, sight, standing, visible_clusters},
@@ -94,7 +94,7 @@ pub enum ServerError {
 pub struct Server {
     listener: Listener,
     token_file: TokenFile,
-    limits: Limits,
+    limits: LimitArgs,
 }
 
 impl Server {
@@ -105,7 +105,7 @@ impl Server {
         }
         let listener = Listener::bind(args.api_address, ADDRESS_FLAG).await?;
         let token_file = TokenFile::create(&args.token_file)?;
-        Ok(Self { listener, token_file, limits: Limits::new(&args.limits) })
+        Ok(Self { listener, token_file, limits: args.limits })
     }
 
     /// Where it listens.
@@ -128,15 +128,16 @@ impl Server {
         let gate = Gate::Token(self.token_file.verifier());
         let members = Arc::new(Members::new(clusters, cancel.clone()));
         let keys = entrance.as_ref().map(|entrance| entrance.keys.clone()).unwrap_or_default();
-        let local = Api { catalog, metrics, gate, limits: self.limits, members: Arc::clone(&members), peers, keys };
-        let (address, token_file) = (self.listener.address(), self.token_file.path().display());
+        let (limits, listener) = (Limits::new(&self.limits, &metrics), self.listener.counting(Arc::clone(&metrics)));
+        let local = Api { catalog, metrics, gate, limits, members: Arc::clone(&members), peers, keys };
+        let (address, token_file) = (listener.address(), self.token_file.path().display());
         tracing::info!(%address, %token_file, secured = entrance.is_some(), "serving the query API");
         match entrance {
-            None => self.listener.serve(router(local, readiness), cancel).await,
+            None => listener.serve(router(local, readiness), cancel).await,
             Some(Entrance { front, tls, .. }) => {
                 let secured = Api { gate: Gate::Front(front), ..local.clone() };
                 let (secured, local) = (router(secured, readiness.clone()), router(local, readiness));
-                self.listener.serve_secured(secured, local, tls, cancel).await;
+                listener.serve_secured(secured, local, tls, cancel).await;
             }
         }
         members.stopped().await;
@@ -221,7 +222,7 @@ async fn admit(api: &Api, mut request: Request) -> Result<Response, ApiError> {
     if impersonates {
         return Err(ApiError::bad_request("this server impersonates nobody; ask by way of the control plane"));
     }
-    let (place, request) = api.limits.admit(request)?;
+    let (place, request) = api.limits.admit(&caller, request).await?;
     place.hold(Box::pin(checked(api, &caller, request))).await
 }
 
@@ -386,12 +387,14 @@ pub(super) async fn answer_watch(
     let following = api.peers.follow(&found, &wanted.native).await?;
     following.check(&catalog)?;
     let standing = standing(&api.gate, caller, wanted, &found.query.permitted, let_in_as);
-    let body = watching::answer(found, wanted, representation, lasting, &following, api.catalog.clone()).await?;
+    let (body, ends) = watching::answer(found, wanted, representation, lasting, &following, api.catalog.clone()).await?;
     let body = match standing {
         Some(standing) => watching::ended_by(body, standing.lost()),
         None => body,
     };
-    Ok(with_warnings(json(StatusCode::OK, body), &warnings))
+    let mut response = json(StatusCode::OK, body);
+    response.extensions_mut().insert(EndsBy(ends));
+    Ok(with_warnings(response, &warnings))
 }
 
 /// `299 - "text"`, as Kubernetes sends warnings. Characters that a header cannot carry become `?`.

@@ -17,6 +17,7 @@ pub mod shared_authority;
 pub mod shared_secret;
 pub mod standing;
 pub mod tls;
+pub mod tokens;
 pub mod trust;
 pub mod trust_watch;
 
@@ -47,6 +48,7 @@ use self::{
     keeper::{Keeper, KeeperError, Recognition},
     reviews::Reviews,
     shared_secret::SharedSecret,
+    tokens::Tokens,
     trust::Trust,
 };
 use super::{
@@ -54,7 +56,11 @@ use super::{
     continue_token::{Keys, shared::KeyKeeper},
     status::ApiError,
 };
-use crate::{cluster::Clusters, model::ClusterName, telemetry::Readiness};
+use crate::{
+    cluster::Clusters,
+    model::ClusterName,
+    telemetry::{Metrics, Readiness},
+};
 
 /// The flags of the front. Without a Service and without a certificate there is none.
 #[derive(Args, Clone, Debug)]
@@ -131,15 +137,15 @@ pub struct Entrance {
 
 impl Front {
     /// Believes whom `trust` says, and asks for the rest.
-    pub fn new(trust: watch::Receiver<Arc<Trust>>, reviews: Reviews, mode: Mode) -> Self {
-        Self { authenticator: Authenticator::new(trust, reviews.clone()), authorizer: Authorizer::new(reviews, mode) }
+    pub fn new(trust: watch::Receiver<Arc<Trust>>, reviews: Reviews, mode: Mode, metrics: &Metrics) -> Self {
+        let tokens = Tokens::new(reviews.clone(), metrics.refused_requests("token_reviews"));
+        Self { authenticator: Authenticator::new(trust, tokens), authorizer: Authorizer::new(reviews, mode) }
     }
 
     /// Finds out who sends a request. What says so goes no further.
     pub async fn caller(&self, request: &mut Request) -> Result<Caller, ApiError> {
-        let nobody = Arc::default();
-        let peer = request.extensions().get::<Arc<Peer>>().unwrap_or(&nobody);
-        let caller = self.authenticator.caller(peer, request.headers()).await;
+        let peer = request.extensions().get::<Arc<Peer>>().cloned().unwrap_or_else(Peer::unknown);
+        let caller = self.authenticator.caller(&peer, request.headers()).await;
         self.authenticator.strip(request.headers_mut());
         caller
     }
@@ -157,6 +163,7 @@ pub async fn start(
     replica_namespace: Option<&str>,
     control_plane: Client,
     clusters: Arc<Clusters>,
+    metrics: &Metrics,
     readiness: &Readiness,
     tasks: &mut JoinSet<()>,
     cancel: &CancellationToken,
@@ -166,7 +173,7 @@ pub async fn start(
     let (sender, trust) = watch::channel(Arc::new(Trust::new(args.requestheader_allow_any_name)));
     let members = move |name: &ClusterName| clusters.connection(name).map(|connection| connection.client);
     let reviews = Reviews::new(control_plane.clone(), Arc::new(members), args.api_audiences.clone());
-    let front = Front::new(trust, reviews, args.authorization);
+    let front = Front::new(trust, reviews, args.authorization, metrics);
     tasks.spawn(trust_watch::follow(control_plane.clone(), sender, readiness.clone(), cancel.clone()));
     let recognition = keeper.recognition();
     tasks.spawn(keeper.run(cancel.clone()));
