@@ -50,6 +50,16 @@ pub enum Bug {
     LeavePointInTimeOpen,
     /// Lists of other users end for those of one who begins very many.
     EndListsOfOthers,
+    /// A line break between two tokens of an object is left in a line of a bulk request.
+    LineBreakInBulk,
+    /// What was read of members counts as read for ever.
+    BudgetNotGivenBack,
+    /// The limit of a body does not count what comes out of decompression: a body may be as long as it likes.
+    LimitBeforeDecompression,
+    /// An object says by itself which cluster it is of.
+    TrustMemberCluster,
+    /// A line of a watch may be as long as it likes.
+    EndlessLine,
 }
 
 impl Bug {
@@ -78,6 +88,11 @@ impl Bug {
         Self::ForgetPermissionOfFurtherPages,
         Self::LeavePointInTimeOpen,
         Self::EndListsOfOthers,
+        Self::LineBreakInBulk,
+        Self::BudgetNotGivenBack,
+        Self::LimitBeforeDecompression,
+        Self::TrustMemberCluster,
+        Self::EndlessLine,
     ];
 }
 

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use rand::{RngExt, seq::IndexedRandom};
 use tokio::time::Instant;
 
-use crate::{apiserver, handover, opensearch, users::Users, world::World};
+use crate::{apiserver, handover, hostile, opensearch, users::Users, world::World};
 
 /// Faults of one run.
 const FAULTS: std::ops::RangeInclusive<usize> = 3..=10;
@@ -149,6 +149,9 @@ async fn simulate(seed: u64, report: &mut Report) -> anyhow::Result<()> {
     }
     report.struck = struck(&world);
     report.requests = world.store.counters().requests;
+    if outcome.is_ok() {
+        outcome = world.finish().await.map_err(anyhow::Error::msg);
+    }
     outcome
 }
 
@@ -298,6 +301,9 @@ fn struck(world: &World) -> BTreeMap<String, u64> {
             add(format!("apiserver: {kind:?}"), count);
         }
     }
+    for (malice, count) in world.malice() {
+        add(format!("member: {malice:?}"), count);
+    }
     for (kind, count) in world.store.counters().faults {
         add(format!("OpenSearch: {kind:?}"), count);
     }
@@ -319,5 +325,6 @@ pub fn all_troubles() -> Vec<String> {
         "registry edited",
         "member left or joined",
     ];
-    apiserver.chain(store).chain(world.map(str::to_owned)).collect()
+    let members = hostile::Malice::ALL.iter().map(|malice| format!("member: {malice:?}"));
+    apiserver.chain(store).chain(members).chain(world.map(str::to_owned)).collect()
 }
