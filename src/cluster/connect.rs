@@ -38,6 +38,8 @@ use super::{
     throttle::{Rate, ThrottleLayer},
 };
 
+use crate::secret_hosts::{self, NotAllowed};
+
 /// How Fleetdex names itself to members.
 pub const AGENT: &str = concat!("fleetdex/", env!("CARGO_PKG_VERSION"));
 /// Longest wait for TCP, proxy and TLS together.
@@ -90,6 +92,9 @@ pub enum ConnectError {
         /// What the control plane answered.
         cause: String,
     },
+    /// The Secret may not be sent to the member's address.
+    #[error(transparent)]
+    HostNotAllowed(#[from] NotAllowed),
     /// The Secret's content does not fit.
     #[error(transparent)]
     Credentials(#[from] CredentialsError),
@@ -142,6 +147,7 @@ impl ConnectError {
             Self::SecretNotFound { .. } => "SecretNotFound",
             Self::SecretForbidden { .. } => "SecretForbidden",
             Self::SecretUnreadable { .. } | Self::NoControlPlane { .. } => "SecretUnreadable",
+            Self::HostNotAllowed(_) => secret_hosts::REASON,
             Self::Credentials(_) => "SecretInvalid",
             Self::Kubeconfig { problem, .. } => problem.reason(),
             Self::Awaited { reason, .. } => reason,

@@ -18,4 +18,4 @@ mod versions;
 pub use engine::{Engine, EngineOptions};
 pub use feed::Feed;
 pub use template::{IndexSettings, MAPPING_VERSION, index_template, mappings};
-pub use transport::{OpenSearchService, Settings, SettingsError, Timeout, TransportError, connect};
+pub use transport::{OpenSearchService, Settings, SettingsError, Timeout, TransportError, connect, url};
