@@ -16,6 +16,7 @@ mod compression;
 pub mod discovery;
 mod etag;
 pub mod explain;
+pub mod flag;
 pub mod follow;
 pub mod front;
 mod heads;
