@@ -16,7 +16,7 @@ use crate::{
     cluster::{
         Clusters, MemberState, Timing,
         connect::Network,
-        source::{SourceArgs, SourceKind, Sources, is_left_to_another},
+        source::{Loader, SourceArgs, SourceKind, Sources, is_left_to_another},
         throttle::Rate,
     },
     intake::{BoundLayer, Budget},
@@ -29,6 +29,7 @@ use crate::{
         plan::Plan,
     },
     replicas::{self, ReplicaName, Replicas},
+    secret_hosts::SecretHosts,
     server::{
         Catalog, Entry, Followed, Server, ServerArgs, Telemetry,
         front::{self, FrontArgs},
@@ -106,6 +107,10 @@ pub struct RunArgs {
     #[command(flatten)]
     pub sources: SourceArgs,
 
+    /// Where Secrets may be sent.
+    #[command(flatten)]
+    pub secret_hosts: SecretHosts,
+
     /// The query API.
     #[command(flatten)]
     pub server: ServerArgs,
@@ -170,7 +175,12 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
         ..Timing::default()
     };
     let network = Network { rate: Rate { per_second: args.member_qps, burst: args.member_burst }, budget: Budget::default() };
-    let clusters = Arc::new(Clusters::new(hub.clone(), Arc::new(network), timing, cancel.child_token()));
+    let clusters = Arc::new(Clusters::new(
+        Loader::new(hub.clone(), args.secret_hosts.clone()),
+        Arc::new(network),
+        timing,
+        cancel.child_token(),
+    ));
     let (catalog, catalog_reader) = watch::channel(Arc::new(Catalog::default()));
     let changed = Arc::new(Notify::new());
     let replicas = replicas(&args, &hub, &changed, server.address())?;
@@ -194,6 +204,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     let context = controller::Context {
         hub,
         clusters: Arc::clone(&clusters),
+        secret_hosts: args.secret_hosts.clone(),
         memory: Memory::numbered(Sequence::of_replica(replicas.settings().map(|settings| settings.name.as_str()))),
         list_contexts: args.list_contexts,
         publish: Arc::new(CatalogWriter(catalog)),
@@ -377,7 +388,8 @@ pub fn catalog(plan: &Plan, fleet: &Fleet, members: &BTreeMap<ClusterName, Membe
         }
     }
     for (name, member) in members.iter().filter(|(_, member)| member.connection.is_none() && !is_left_to_another(member)) {
-        catalog.add_stale(name.clone(), member.since, format!("disconnected since {} ({})", member.since, member.message));
+        // Not the message, which names addresses and Secrets: those who run the server read it in the status.
+        catalog.add_stale(name.clone(), member.since, format!("disconnected since {} ({})", member.since, member.reason));
     }
     for stream in plan.units.keys() {
         let share = fleet.share_of(&stream.store);

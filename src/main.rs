@@ -6,6 +6,7 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use fleetdex::{
     app, cli, local, model,
     telemetry::log::{self, LogArgs},
+    terminal,
 };
 
 #[derive(Parser)]
@@ -61,7 +62,7 @@ fn main() -> ExitCode {
     match run(arguments.command) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("error: {}", model::causes(error.as_ref()));
+            eprintln!("error: {}", terminal::escaped(&model::causes(error.as_ref())));
             ExitCode::FAILURE
         }
     }

@@ -11,6 +11,7 @@ use crate::http;
 use crate::kubectl::Kubectl;
 use crate::objects::Objects;
 use crate::operator::Operator;
+use fleetdex::registry::plan::store_name;
 
 /// Below this path the query API is, at the control plane and at the operator itself.
 pub const GROUP: &str = "/apis/search.fleetdex.io/v1alpha1";
@@ -55,6 +56,12 @@ pub fn name_of(object: &Value) -> Result<String> {
 /// The names of the objects of a list, in its order.
 pub fn names_of<C: FromIterator<String>>(list: &Value) -> Result<C> {
     list["items"].as_array().with_context(|| format!("no list: {list}"))?.iter().map(name_of).collect()
+}
+
+/// The name of the store at one address.
+pub fn store_at(url: &str, prefix: &str) -> Result<String> {
+    let name = store_name(&[url.to_owned()], &prefix.parse()?);
+    Ok(name.context("no address")?.to_string())
 }
 
 /// The names that a field selector finds in a store, or the refusal.

@@ -7,7 +7,7 @@ use e2e::fleet::{Fleet, OpenSearchKind, OpenSearchServer, Options, unique, uniqu
 use e2e::http;
 use e2e::oracle::generations;
 use e2e::poll::eventually;
-use e2e::questions::names_by_field;
+use e2e::questions::{names_by_field, store_at};
 use e2e::scenario::{PATIENCE, Registry, Stage};
 use fleetdex::store::Store;
 use fleetdex::store::opensearch::{Engine, EngineOptions, IndexSettings, Settings, connect};
@@ -93,7 +93,7 @@ async fn a_registry_makes_every_path_selectable_and_takes_it_back() {
     let mut registry = Registry::new(&stage, "paths", &["member1"], &selectors).unwrap();
     registry.apply().await.unwrap();
     registry.until_ready().await.unwrap();
-    let store = format!("{}/{}", stage.fleet.opensearch().unwrap().url(), registry.prefix);
+    let store = store_at(stage.fleet.opensearch().unwrap().url(), &registry.prefix).unwrap();
     let pods = format!("api/v1/namespaces/{namespace}/pods");
     let image = "spec.containers.image=web";
     let refused = names_by_field(stage.operator, &store, &pods, image).await.unwrap().unwrap_err();

@@ -168,6 +168,12 @@ async fn a_member_with_a_missing_secret_or_a_wrong_token_is_told_and_connected_o
     registry.until("Ready", "False", "ClustersFailing", &format!("{SECRETS}/{late}")).await.unwrap();
     until_equal(&maps_of(&stage, &registry, &[("member1", 1)])).await.unwrap();
 
+    // Somebody else's Secret: its owner has not said that it may go there.
+    let mut foreign = right.secret.clone();
+    foreign["metadata"]["annotations"] = json!({ "fleetdex.io/allowed-hosts": "elsewhere.example.com" });
+    stage.hub.apply(&secret_path(&late), &foreign).await.unwrap();
+    registry.until_phase(&late, "Failed", "HostNotAllowed").await.unwrap();
+
     let wrong = Registration::with_token(member, &late, SECRETS, "no-such-token");
     stage.hub.apply(&secret_path(&late), &wrong.secret).await.unwrap();
     registry.until_phase(&late, "Failed", "Unauthorized").await.unwrap();
@@ -202,12 +208,17 @@ async fn credentials_of_the_store_that_are_missing_or_wrong_are_told_and_never_l
     registry.store()["secretRef"] = json!({ "namespace": SECRETS, "name": credentials });
     registry.apply().await.unwrap();
     let secret = |password: &str| {
-        json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": credentials },
+        json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": credentials, "annotations": { "fleetdex.io/allowed-hosts": "127.0.0.1" } },
             "stringData": { "username": "admin", "password": password } })
     };
     registry.until("StoreReachable", "False", "SecretNotFound", &format!("{SECRETS}/{credentials}")).await.unwrap();
     registry.until("Ready", "False", "SecretNotFound", "").await.unwrap();
     neighbour.until_ready().await.unwrap();
+
+    let mut foreign = secret(server.password().unwrap());
+    foreign["metadata"]["annotations"] = json!({ "fleetdex.io/allowed-hosts": "elsewhere.example.com" });
+    stage.hub.apply(&secret_path(&credentials), &foreign).await.unwrap();
+    registry.until("StoreReachable", "False", "HostNotAllowed", "fleetdex.io/allowed-hosts").await.unwrap();
 
     stage.hub.apply(&secret_path(&credentials), &secret(server.password().unwrap())).await.unwrap();
     let message = registry.until("StoreReachable", "False", "Unreachable", "ertificate").await.unwrap();

@@ -92,7 +92,7 @@ async fn the_charts_service_account_may_run_the_operator_and_nothing_more() {
             } },
         },
     });
-    let credentials = json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "opensearch" },
+    let credentials = json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "opensearch", "annotations": { "fleetdex.io/allowed-hosts": "127.0.0.1" } },
         "stringData": { "userName": "anyone", "password": "anything" } });
     hub.apply(&secret_path("opensearch"), &credentials).await.unwrap();
     hub.apply(path, &registry).await.unwrap();

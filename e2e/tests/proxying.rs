@@ -15,6 +15,7 @@ use base64::engine::general_purpose::STANDARD;
 use e2e::fleet::ports::Port;
 use e2e::fleet::process::{Guard, Process, Start};
 use e2e::fleet::{Fleet, OpenSearchKind, Options, unique};
+use e2e::http;
 use e2e::kubectl::Kubectl;
 use e2e::kubelet::Kubelet;
 use e2e::objects::{Objects, config_map_path};
@@ -195,6 +196,7 @@ async fn kubectl_changes_objects_of_a_fleet_as_those_of_a_cluster() {
 
     reads(&world, &kubectl).await;
     changes(&world, &kubectl).await;
+    changes_in_protobuf(&world, &local).await;
     conflicts(&world, &local, &kubectl).await;
     keeps_secrets(&world, &kubectl).await;
     answers_for_the_dead(&world, &kubectl).await;
@@ -262,6 +264,28 @@ async fn changes(world: &World, kubectl: &Kubectl) {
     let manifest = manifest.to_string().replace("applied", "by the server");
     kubectl.apply_server_side(&manifest).await.unwrap();
     assert_eq!(world.in_east(&path).await["data"]["a"], "by the server");
+}
+
+/// As controllers in Go write, which read an object and write it back changed.
+async fn changes_in_protobuf(world: &World, local: &Local) {
+    const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+    let (path, member) = (config_map_path("web", "one"), world.fleet.member(1).unwrap());
+    let own = http::client(Some(member.ca_pem())).unwrap();
+    let read = own.get(format!("{}/{path}", member.url())).bearer_auth(member.token()).header("Accept", PROTOBUF);
+    let read = read.send().await.unwrap().bytes().await.unwrap();
+    // Of the same length, so that lengths in the message hold.
+    let (old, new) = (b"by the server", b"by a PUT here");
+    let at = read.windows(old.len()).position(|window| window == old).unwrap();
+    let written = [&read[..at], new, &read[at + old.len()..]].concat();
+    let client = http::client(None).unwrap();
+    let put = async |query: &str| {
+        let url = format!("http://127.0.0.1:{}{PROXY}/{path}{query}", local.port.number());
+        let request = client.put(url).bearer_auth(local.token().unwrap()).header("Content-Type", PROTOBUF);
+        request.header("Accept", format!("{PROTOBUF}, */*")).body(written.clone()).send().await.unwrap().status().as_u16()
+    };
+    assert_eq!(put("").await, 200);
+    assert_eq!(world.in_east(&path).await["data"]["a"], "by a PUT here");
+    assert_eq!(put("").await, 409, "the version of before is a conflict");
 }
 
 async fn conflicts(world: &World, local: &Local, kubectl: &Kubectl) {

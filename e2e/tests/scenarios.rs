@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
@@ -13,6 +13,7 @@ use e2e::http;
 use e2e::objects::Objects;
 use e2e::operator::Operator;
 use e2e::poll::eventually;
+use e2e::questions::store_at;
 use e2e::scenario::{PATIENCE, SECRETS, prepare, start_operator};
 use reqwest::Method;
 use serde::Deserialize;
@@ -80,6 +81,8 @@ struct Request {
     status: Option<u16>,
     /// The names of the items, in order.
     names: Option<Vec<String>>,
+    /// The names of the objects that a watch tells as added before it ends, in any order.
+    added: Option<Vec<String>>,
     /// How many objects come after this page.
     remaining: Option<u64>,
     /// Groups of counts, as `value/value: count`.
@@ -187,7 +190,8 @@ impl Bench {
         request = request.query(&[("store", named)]);
         let response = request.send().await?;
         let status = response.status().as_u16();
-        Ok((status, response.json().await?))
+        let text = response.text().await?;
+        Ok((status, serde_json::from_str(&text).unwrap_or(Value::String(text))))
     }
 
     /// Makes the objects of a file, and waits until both stores have their last versions.
@@ -345,7 +349,7 @@ async fn register(hub: &Objects, fleet: &Fleet) -> Result<[String; 2]> {
         json!({ "addresses": [server.url()], "indexPrefix": prefix, "numberOfReplicas": 0, "fieldPaths": FIELD_PATHS });
     if let (Some(ca), Some(username), Some(password)) = (server.ca_pem(), server.username(), server.password()) {
         let secret = json!({
-            "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "scenarios" },
+            "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "scenarios", "annotations": { "fleetdex.io/allowed-hosts": "127.0.0.1" } },
             "stringData": { "username": username, "password": password },
         });
         hub.apply(&format!("api/v1/namespaces/{SECRETS}/secrets/scenarios"), &secret).await?;
@@ -368,7 +372,7 @@ async fn register(hub: &Objects, fleet: &Fleet) -> Result<[String; 2]> {
         });
         hub.apply(&format!("{REGISTRIES}/{name}"), &registry).await?;
     }
-    Ok([prefix, full_prefix].map(|prefix| format!("{}/{prefix}", server.url())))
+    Ok([store_at(server.url(), &prefix)?, store_at(server.url(), &full_prefix)?])
 }
 
 fn items(list: &Value) -> impl Iterator<Item = &Value> {
@@ -393,6 +397,16 @@ fn compare_names(expected: Option<&Vec<String>>, answer: &Value) -> Result<()> {
 fn compare(expected: &Request, engine: Engine, status: u16, answer: &Value) -> Result<()> {
     compare_status(expected.status, status, answer)?;
     compare_names(expected.names.as_ref(), answer)?;
+    if let Some(added) = &expected.added {
+        let text = answer.as_str().map_or_else(|| answer.to_string(), str::to_owned);
+        let events: Vec<Value> = text.lines().map(serde_json::from_str).collect::<Result<_, _>>()?;
+        let names = events
+            .iter()
+            .filter(|event| event["type"] == "ADDED")
+            .filter_map(|event| event["object"]["metadata"]["name"].as_str());
+        let (found, wanted): (BTreeSet<&str>, BTreeSet<&str>) = (names.collect(), added.iter().map(String::as_str).collect());
+        ensure!(found == wanted, "added {found:?}, not {wanted:?}");
+    }
     if let Some(groups) = &expected.groups {
         let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
         let values = |item: &Value| item["values"].as_array().into_iter().flatten().map(text).collect::<Vec<_>>().join("/");

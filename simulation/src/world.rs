@@ -80,7 +80,9 @@ impl World {
         let servers: BTreeMap<ClusterName, apiserver::Server> =
             names.iter().map(|name| (name.clone(), cluster(&mut random))).collect();
         let hub = apiserver::Server::new(apiserver::Options::new(random.random()));
-        let credentials = json!({ "metadata": { "name": "member", "namespace": "default" }, "data": { "token": "dG9rZW4=" } });
+        let annotations = json!({ "fleetdex.io/allowed-hosts": "*.example.com" });
+        let metadata = json!({ "name": "member", "namespace": "default", "annotations": annotations });
+        let credentials = json!({ "metadata": metadata, "data": { "token": "dG9rZW4=" } });
         hub.apply("secrets", credentials).map_err(|status| anyhow::anyhow!("{status:?}"))?;
         let store = OpenSearch::new(random.random());
         let budget = Budget::new(intake_limits(seed));

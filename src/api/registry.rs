@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector, Time};
 use kube::CustomResource;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{
     affinity::{ClusterAffinity, FieldRequirement, requirements},
@@ -41,7 +41,8 @@ pub struct ResourceRegistrySpec {
     /// Which member clusters; all of them when it is absent.
     #[serde(default)]
     pub target_cluster: ClusterAffinity,
-    /// Which resources.
+    /// Which resources; an empty list, which Karmada takes, selects nothing.
+    #[serde(default, deserialize_with = "null_is_empty")]
     #[schemars(schema_with = "resource_selectors")]
     pub resource_selectors: Vec<ResourceSelector>,
     /// Where documents are kept; the embedded in-memory store when it is absent.
@@ -127,8 +128,9 @@ pub struct BackendStore {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OpenSearch {
-    /// URLs of its nodes.
-    #[schemars(schema_with = "schema::addresses")]
+    /// URLs of its nodes. Without any the store cannot be used, which a condition says.
+    #[serde(default, deserialize_with = "null_is_empty")]
+    #[schemars(schema_with = "addresses")]
     pub addresses: Vec<String>,
     /// Secret with the keys `username` (or `userName`) and `password`. Without it requests carry no credentials.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -369,7 +371,21 @@ const REFRESH_RULES: &[(&str, &str)] = &[(
 const SELECTORS: usize = 128;
 
 fn resource_selectors(generator: &mut SchemaGenerator) -> Schema {
-    schema::some_of::<ResourceSelector>(generator, SELECTORS, schema::RESOURCES_NEEDED)
+    nullable(schema::list_of::<ResourceSelector>(generator, SELECTORS))
+}
+
+/// Karmada takes `null` for an empty list.
+fn nullable(mut schema: Schema) -> Schema {
+    schema.insert("nullable".to_owned(), true.into());
+    schema
+}
+
+fn null_is_empty<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+fn addresses(generator: &mut SchemaGenerator) -> Schema {
+    nullable(schema::addresses(generator))
 }
 
 fn excluded_selectors(generator: &mut SchemaGenerator) -> Schema {

@@ -38,11 +38,10 @@ pub fn cluster_names(_: &mut SchemaGenerator) -> Schema {
 pub fn addresses(_: &mut SchemaGenerator) -> Schema {
     let address = "isURL(self) && url(self).getScheme() in ['http', 'https'] && url(self).getHostname() != ''";
     let help = "an address is a URL with a scheme and a host, such as https://opensearch.example.com:9200";
-    let mut schema = texts(64, 2048, &[(address, help)]);
-    let missing =
-        rules(&[("size(self) > 0", "name at least one address of the store, such as https://opensearch.example.com:9200")]);
-    schema.insert(VALIDATIONS.to_owned(), missing);
-    schema
+    let plain = "!self.contains('@') && !self.contains('?') && !self.contains('#')";
+    let plain_help = "an address must not hold a user, a password, a query or a fragment: remove '@', '?' and '#', and put credentials into the \
+                      Secret that secretRef names";
+    texts(64, 2048, &[(address, help), (plain, plain_help)])
 }
 
 /// A list of dotted paths.

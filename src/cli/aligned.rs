@@ -1,6 +1,11 @@
-//! Lines of text in columns.
+//! Lines of text in columns. Cells may come from objects: what a terminal would act on is escaped.
 
-use std::io::{self, Write};
+use std::{
+    borrow::Cow,
+    io::{self, Write},
+};
+
+use crate::terminal::escaped_line;
 
 /// Blanks between two columns.
 const GAP: usize = 3;
@@ -21,16 +26,17 @@ pub(super) struct Columns {
 impl Columns {
     /// Writes further lines.
     pub(super) fn write<L: AsRef<[String]>>(&mut self, out: &mut dyn Write, lines: &[L]) -> io::Result<()> {
-        for line in lines {
-            let line = line.as_ref();
+        let lines: Vec<Vec<Cow<'_, str>>> =
+            lines.iter().map(|line| line.as_ref().iter().map(|cell| escaped_line(cell)).collect()).collect();
+        for line in &lines {
             self.widths.resize(self.widths.len().max(line.len()), 0);
             for (width, cell) in self.widths.iter_mut().zip(line) {
                 *width = (*width).max(cell.chars().count());
             }
         }
-        for line in lines {
+        for line in &lines {
             let mut text = String::new();
-            for (width, cell) in self.widths.iter().zip(line.as_ref()) {
+            for (width, cell) in self.widths.iter().zip(line) {
                 text.push_str(cell);
                 text.extend(std::iter::repeat_n(' ', (width + GAP).max(MIN_WIDTH) - cell.chars().count()));
             }

@@ -140,7 +140,12 @@ pub(super) fn clusters() -> ArgValueCompleter {
 
 fn offered(current: &str, words: Vec<String>, prefix: &str) -> Vec<CompletionCandidate> {
     let whole = words.into_iter().map(|word| format!("{prefix}{word}"));
-    whole.filter(|word| word.starts_with(current)).map(CompletionCandidate::new).collect()
+    whole.filter(|word| word.starts_with(current) && is_plain(word)).map(CompletionCandidate::new).collect()
+}
+
+/// Whether a shell takes a word for nothing but text. Names come from members, which may have made them up.
+fn is_plain(word: &str) -> bool {
+    word.chars().all(|letter| letter.is_alphanumeric() || "-_./:,@%+=".contains(letter))
 }
 
 /// Asks the server that the environment leads to. Whatever goes wrong, there are just no words.

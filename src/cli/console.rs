@@ -7,7 +7,11 @@ use std::{
 };
 
 use super::{ApiError, ArgsError, get::OutputError};
-use crate::{json_path::JsonPathError, model::causes};
+use crate::{
+    json_path::JsonPathError,
+    model::causes,
+    terminal::{escaped, escaped_line},
+};
 
 /// Bold yellow, as kubectl has it.
 const WARNING: &str = "\x1b[33;1m";
@@ -65,6 +69,7 @@ pub struct Console<'c> {
 impl Console<'_> {
     /// Tells what the server warned of.
     pub fn warn(&mut self, text: &str) -> io::Result<()> {
+        let text = escaped_line(text);
         if self.has_colours {
             writeln!(self.err, "{WARNING}Warning:{PLAIN} {text}")
         } else {
@@ -75,9 +80,9 @@ impl Console<'_> {
     /// Tells an error: a refusal as kubectl prints it, anything else with its causes.
     pub fn tell(&mut self, error: &CommandError) {
         let told = match error {
-            CommandError::Api(refused) if refused.is_refusal() => writeln!(self.err, "{refused}"),
-            other if self.has_colours => writeln!(self.err, "{ERROR}error:{PLAIN} {}", causes(other)),
-            other => writeln!(self.err, "error: {}", causes(other)),
+            CommandError::Api(refused) if refused.is_refusal() => writeln!(self.err, "{}", escaped(&refused.to_string())),
+            other if self.has_colours => writeln!(self.err, "{ERROR}error:{PLAIN} {}", escaped(&causes(other))),
+            other => writeln!(self.err, "error: {}", escaped(&causes(other))),
         };
         // Nothing more can be done where standard error is closed, too.
         drop(told);
@@ -131,6 +136,15 @@ mod tests {
         assert_eq!(ended(Err(OutputError::Write(closed()).into()), false), (true, String::new()));
         let full = || CommandError::from(io::Error::from(io::ErrorKind::StorageFull));
         assert!(!ended(Err(full()), false).0);
+    }
+
+    #[test]
+    fn what_a_server_says_does_not_control_the_terminal() {
+        let (_, told) = ended(Err(CommandError::Usage("\u{1b}]0;title\u{7}\rno".to_owned())), false);
+        assert_eq!(told, "error: ^[]0;title^G\\rno\n");
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        Console { out: &mut out, err: &mut err, has_colours: false }.warn("\u{1b}[2J").unwrap();
+        assert_eq!(err, b"Warning: ^[[2J\n");
     }
 
     #[test]

@@ -12,6 +12,7 @@ use super::{
     get::{OutputError, targets::targets},
     pages::{self, Warnings},
 };
+use crate::terminal::escaped_json;
 
 /// Stands for a value that objects do not have.
 const NONE: &str = "<none>";
@@ -78,7 +79,7 @@ async fn count(args: &Args, console: &mut Console<'_>) -> Result<bool, CommandEr
     }
     match args.output {
         Format::Table => table(args, &counted, console)?,
-        Format::Json => writeln!(console.out, "{:#}", document(counted))?,
+        Format::Json => writeln!(console.out, "{}", escaped_json(&format!("{:#}", document(counted))))?,
         Format::Yaml => {
             let text = serde_saphyr::to_string(&document(counted));
             let text = text.map_err(|error| OutputError::Yaml(error.to_string()))?;

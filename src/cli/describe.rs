@@ -15,7 +15,7 @@ use super::{
     get::{Identity, OutputError, targets::targets},
     pages::{Pages, Warnings, namespace, tell_missing, unlimited},
 };
-use crate::model::CLUSTER_ANNOTATION;
+use crate::{model::CLUSTER_ANNOTATION, terminal::escaped};
 
 /// Objects asked for at a time.
 const PAGE: usize = 100;
@@ -79,7 +79,7 @@ async fn describe(args: &Args, console: &mut Console<'_>) -> Result<bool, Comman
     Ok(is_complete)
 }
 
-/// Who it is, and an outline of the rest.
+/// Who it is, and an outline of the rest, with what a terminal would act on escaped.
 fn description(item: &Item) -> Result<String, OutputError> {
     let mut object: Map<String, Value> = serde_json::from_str(item.object.get()).map_err(OutputError::NoObject)?;
     let Identity { cluster, namespace, name, .. } = Identity::of(&item.object)?;
@@ -109,7 +109,7 @@ fn description(item: &Item) -> Result<String, OutputError> {
     object.retain(|key, _| !matches!(key.as_str(), "apiVersion" | "kind" | "metadata"));
     object.insert("metadata".to_owned(), Value::Object(metadata));
     outline::write(&mut out, &object, 0);
-    Ok(out)
+    Ok(escaped(&out).into_owned())
 }
 
 fn first_line(out: &mut String, title: &str, values: &[String]) {
@@ -150,6 +150,14 @@ mod tests {
     use serde_json::{json, value::to_raw_value};
 
     use super::*;
+
+    #[test]
+    fn nothing_of_an_object_controls_the_terminal() {
+        let text = "\u{1b}[2J\r\u{9b}";
+        let object = json!({ "kind": text, "metadata": { "name": text, "labels": { "a": text }, "annotations": { "b": text } }, "spec": { text: [text] } });
+        let shown = description(&Item { object: to_raw_value(&object).unwrap(), cells: Vec::new() }).unwrap();
+        assert!(shown.contains("^[[2J\\r") && !shown.contains(|letter: char| letter.is_control() && letter != '\n'), "{shown:?}");
+    }
 
     #[test]
     fn a_description_begins_with_who_it_is_and_outlines_the_rest() {

@@ -1,6 +1,10 @@
 //! `fleetdex get`: objects of the whole fleet, asked of a running server and shown as kubectl shows them.
 
-use std::{collections::BTreeSet, process::ExitCode};
+use std::{
+    collections::BTreeSet,
+    io::{self, IsTerminal as _},
+    process::ExitCode,
+};
 
 mod follow;
 mod format;
@@ -207,6 +211,7 @@ fn layout(args: &Args, targets: &[Target], namespace: Option<&str>) -> Layout {
         label_columns: args.shown.label_columns.clone(),
         is_bare: args.shown.follows() || is_single(args, targets, namespace),
         with_events: args.shown.follows() && args.shown.output_watch_events,
+        is_for_terminal: io::stdout().is_terminal(),
     }
 }
 

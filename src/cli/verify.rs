@@ -17,6 +17,7 @@ use super::{
 use crate::{
     model::causes,
     server::report::{Counts, Line, Outcome, Row},
+    terminal::{escaped, escaped_json},
 };
 
 /// Stands for a number that is not known.
@@ -127,7 +128,7 @@ fn tell(error: &VerifyError, err: &mut dyn Write) {
         other => format!("error: {}", causes(other)),
     };
     // Nothing more can be done where standard error is closed, too.
-    let _told = writeln!(err, "{text}");
+    let _told = writeln!(err, "{}", escaped(&text));
 }
 
 /// Every row, sorted. How far it is, is told meanwhile.
@@ -155,8 +156,7 @@ fn show(rows: &[Row], format: Format, out: &mut dyn Write) -> io::Result<()> {
         Format::Table => aligned::write(out, &table(rows)),
         Format::Json => {
             let report = json!({ "kind": "Verification", "result": Verdict::of(rows).word(), "rows": rows });
-            serde_json::to_writer_pretty(&mut *out, &report)?;
-            writeln!(out)
+            writeln!(out, "{}", escaped_json(&format!("{report:#}")))
         }
     }
 }

@@ -39,6 +39,8 @@ use super::{
 };
 use crate::intake::{Budget, IntakeLayer};
 
+use crate::secret_hosts::{self, NotAllowed};
+
 /// How Fleetdex names itself to members.
 pub const AGENT: &str = concat!("fleetdex/", env!("CARGO_PKG_VERSION"));
 /// Longest wait for TCP, proxy and TLS together.
@@ -91,6 +93,9 @@ pub enum ConnectError {
         /// What the control plane answered.
         cause: String,
     },
+    /// The Secret may not be sent to the member's address.
+    #[error(transparent)]
+    HostNotAllowed(#[from] NotAllowed),
     /// The Secret's content does not fit.
     #[error(transparent)]
     Credentials(#[from] CredentialsError),
@@ -143,6 +148,7 @@ impl ConnectError {
             Self::SecretNotFound { .. } => "SecretNotFound",
             Self::SecretForbidden { .. } => "SecretForbidden",
             Self::SecretUnreadable { .. } | Self::NoControlPlane { .. } => "SecretUnreadable",
+            Self::HostNotAllowed(_) => secret_hosts::REASON,
             Self::Credentials(_) => "SecretInvalid",
             Self::Kubeconfig { problem, .. } => problem.reason(),
             Self::Awaited { reason, .. } => reason,

@@ -162,7 +162,7 @@ async fn read(client: &Client, timeout: Duration) -> Result<Definitions, Request
         // It is never closed.
         let place = READING.acquire().await;
         let answer = request::get(client, &path, HeaderMap::new(), timeout).await?;
-        let unreadable = |source| RequestError::Unreadable { path, source };
+        let unreadable = |error: serde_json::Error| RequestError::unreadable(&path, &error);
         let List { metadata, items } = serde_json::from_slice(&answer.body).map_err(unreadable)?;
         drop(answer);
         drop(place);

@@ -19,6 +19,8 @@ use super::{
 const ACCEPT_DISCOVERY: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
                                 application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,\
                                 application/json";
+/// Characters of a member's version at most; those of Kubernetes and its distributions have some 20.
+const MAX_VERSION: usize = 64;
 /// How many groups of a member without aggregated discovery are asked at a time.
 const CLASSIC_REQUESTS: usize = 4;
 
@@ -85,7 +87,7 @@ impl Part {
         if answer.status == StatusCode::NOT_MODIFIED {
             return Ok(None);
         }
-        let unreadable = |source| RequestError::Unreadable { path: path.to_owned(), source };
+        let unreadable = |error: serde_json::Error| RequestError::unreadable(path, &error);
         match discovery::parse_answer(&answer.body).map_err(unreadable)? {
             discovery::Answer::Aggregated(found) => Ok(Some(Self { tag: answer.headers.get(ETAG).cloned(), found })),
             discovery::Answer::Classic(versions) => {
@@ -126,7 +128,7 @@ async fn fetch_resources(
 ) -> Result<Vec<discovery::Served>, RequestError> {
     let path = version.path();
     let answer = request::get(client, &path, HeaderMap::new(), timeout).await?;
-    discovery::parse_resources(version, &answer.body).map_err(|source| RequestError::Unreadable { path, source })
+    discovery::parse_resources(version, &answer.body).map_err(|error| RequestError::unreadable(&path, &error))
 }
 
 /// The member's Kubernetes version, such as `v1.36.3`.
@@ -137,7 +139,8 @@ pub async fn kubernetes_version(client: &Client, timeout: Duration) -> Result<St
         git_version: String,
     }
     let version: Version = get_json(client, "/version", timeout).await?;
-    Ok(version.git_version)
+    // It is shown in a status: no more of it than a version has.
+    Ok(version.git_version.chars().filter(char::is_ascii_graphic).take(MAX_VERSION).collect())
 }
 
 /// The UID of namespace `kube-system`, which tells a cluster from another one under the same name. `None` if the
@@ -202,7 +205,7 @@ pub async fn ready(client: &Client, timeout: Duration) -> Result<(), RequestErro
 
 async fn get_json<T: DeserializeOwned>(client: &Client, path: &str, timeout: Duration) -> Result<T, RequestError> {
     let answer = request::get(client, path, HeaderMap::new(), timeout).await?;
-    serde_json::from_slice(&answer.body).map_err(|source| RequestError::Unreadable { path: path.to_owned(), source })
+    serde_json::from_slice(&answer.body).map_err(|error| RequestError::unreadable(path, &error))
 }
 
 #[cfg(test)]

@@ -21,6 +21,12 @@ pub enum ImpersonateError {
         /// Its name.
         cluster: ClusterName,
     },
+    /// A user without a name, as whom the member would answer this program itself.
+    #[error("cluster {cluster} cannot be asked as a user with a blank name")]
+    BlankUser {
+        /// Its name.
+        cluster: ClusterName,
+    },
     /// A `Cluster` without a Secret for it.
     #[error(
         "cluster {cluster} cannot be asked as somebody else: name the Secret of an account that may impersonate in spec.impersonatorSecretRef"
@@ -48,6 +54,9 @@ impl Clusters {
     /// a request or a session, and no others for each.
     pub async fn client_as(&self, cluster: &ClusterName, who: Impersonation) -> Result<Client, ImpersonateError> {
         let member = self.state(cluster).ok_or_else(|| ImpersonateError::NotAMember { cluster: cluster.clone() })?.member;
+        if who.user.as_deref().is_some_and(|user| user.trim().is_empty()) {
+            return Err(ImpersonateError::BlankUser { cluster: cluster.clone() });
+        }
         let access = impersonating(&member)?;
         let failed = |source| ImpersonateError::Connect { cluster: cluster.clone(), source };
         let mut credentials = self.load(&access, Asking::Again).await.map_err(failed)?;

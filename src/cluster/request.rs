@@ -8,11 +8,8 @@ use kube::{Client, client::Body};
 
 use crate::{
     intake::{Intake, ReadError},
-    model,
+    model::{self, json_fault, quoted, status_message},
 };
-
-/// How much of a refusal's text is shown.
-const MAX_REASON: usize = 300;
 
 /// A member did not give a usable answer.
 #[derive(Debug, thiserror::Error)]
@@ -54,13 +51,12 @@ pub enum RequestError {
         reason: String,
     },
     /// An answer of another form than expected.
-    #[error("the answer to GET {path} is not that of a Kubernetes API server: check the address")]
+    #[error("the answer to GET {path} is not that of a Kubernetes API server ({fault}): check the address")]
     Unreadable {
         /// What was asked.
         path: String,
-        /// Where it differs.
-        #[source]
-        source: serde_json::Error,
+        /// Where it differs; nothing of the answer itself.
+        fault: String,
     },
     /// The answer is longer than what is read.
     #[error("the answer to GET {path} was not read: {refused}")]
@@ -105,6 +101,13 @@ pub struct Answer {
     pub headers: HeaderMap,
     /// The body.
     pub body: Bytes,
+}
+
+impl RequestError {
+    /// The answer to `path` cannot be read.
+    pub fn unreadable(path: &str, error: &serde_json::Error) -> Self {
+        Self::Unreadable { path: path.to_owned(), fault: json_fault(error) }
+    }
 }
 
 /// Asks for `path`. Answers other than 2xx and 304 are errors; the whole exchange takes at most `timeout`.
@@ -163,13 +166,18 @@ fn accept(path: &str, answer: Answer) -> Result<Answer, RequestError> {
     Err(RequestError::Refused { path: path.to_owned(), status: answer.status, reason: refusal(&answer.body) })
 }
 
-/// The message of a `Status`, or the start of whatever text came.
+/// The message of a `Status`, or the names of the checks of `/readyz` that failed. Nothing of any other answer is repeated.
 fn refusal(body: &[u8]) -> String {
-    let status: Option<serde_json::Value> = serde_json::from_slice(body).ok();
-    let message = status.as_ref().and_then(|status| status["message"].as_str());
-    match message {
-        Some(message) => message.chars().take(MAX_REASON).collect(),
-        None => String::from_utf8_lossy(body).trim().chars().take(MAX_REASON).collect(),
+    if let Some(message) = status_message(body) {
+        return message;
+    }
+    let text = String::from_utf8_lossy(body);
+    let is_name = |name: &&str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_/.".contains(&byte));
+    let failed =
+        text.lines().filter_map(|line| line.strip_prefix("[-]")?.strip_suffix(" failed: reason withheld")).filter(is_name);
+    match failed.collect::<Vec<_>>().join(", ") {
+        none if none.is_empty() => "no Status of Kubernetes says why; check the address".to_owned(),
+        names => quoted(&format!("these checks failed: {names}")),
     }
 }
 
@@ -202,6 +210,20 @@ mod tests {
         let error = layer("cannot connect: refused", Some(layer("refused", Some(layer("os error 111", None)))));
         assert_eq!(causes(&error), "cannot connect: refused: os error 111");
         assert_eq!(causes(&kube::Error::Service(Box::new(layer("lost", None)))), "lost");
+    }
+
+    #[test]
+    fn nothing_is_repeated_but_a_status_and_names_of_checks() {
+        assert_eq!(refusal(br#"{"kind":"Status","message":"forbidden"}"#), "forbidden");
+        assert_eq!(
+            refusal(b"[+]ping ok\n[-]etcd failed: reason withheld\n[-]a/b failed: reason withheld\nreadyz check failed"),
+            "these checks failed: etcd, a/b"
+        );
+        for other in ["hunter2", r#"{"message":"hunter2"}"#, "[-]is hunter2 failed: reason withheld", ""] {
+            assert!(!refusal(other.as_bytes()).contains("hunter2"), "{other}");
+        }
+        let error = serde_json::from_str::<u8>(r#""hunter2""#).unwrap_err();
+        assert!(!model::causes(&RequestError::unreadable("/version", &error)).contains("hunter2"));
     }
 
     #[test]

@@ -20,6 +20,7 @@ use crate::{
     cluster::{
         bearer::Bearer, credentials::Impersonation, events::ClusterEvent, impersonate::ImpersonateError, member::Endpoint,
     },
+    secret_hosts::ALLOWED_HOSTS_ANNOTATION,
 };
 
 const CERTIFICATE: &str = include_str!("testdata/ca.pem");
@@ -32,6 +33,8 @@ struct Fleet(Arc<Mutex<Answers>>);
 struct Answers {
     /// Secret name → token.
     secrets: BTreeMap<String, String>,
+    /// Where every Secret may be sent, in place of everywhere.
+    hosts: Option<String>,
     /// The CA bundle in every Secret.
     bundle: Option<String>,
     /// Whether Secrets may be watched.
@@ -105,7 +108,9 @@ impl Fleet {
                 };
                 let bundle = fleet.answers(|answers| answers.bundle.clone()).unwrap_or_else(|| CERTIFICATE.to_owned());
                 let data = json!({ "token": STANDARD.encode(token), "caBundle": STANDARD.encode(bundle) });
-                Ok(boxed(answer(200, &json!({ "metadata": { "name": name }, "data": data }))))
+                let hosts = fleet.answers(|answers| answers.hosts.clone()).unwrap_or_else(|| "*".to_owned());
+                let metadata = json!({ "name": name, "annotations": { ALLOWED_HOSTS_ANNOTATION: hosts } });
+                Ok(boxed(answer(200, &json!({ "metadata": metadata, "data": data }))))
             }
         });
         Client::new(service, "default")
@@ -321,6 +326,24 @@ async fn a_hanging_member_delays_no_other_and_is_unreachable() {
     let hanging = until(&clusters, "a", |state| state.phase == Phase::Disconnected).await;
     assert_eq!((hanging.reason, started.elapsed().as_secs()), ("Unreachable", 5));
     assert!(hanging.message.starts_with("https://a:6443: GET /readyz was not answered within 5s"), "{}", hanging.message);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_secret_goes_only_where_its_owner_allows_and_can_be_taken_back() {
+    let fleet = Fleet::new(&["a"]);
+    fleet.answers(|answers| answers.hosts = Some("b".to_owned()));
+    let clusters = fleet.start(vec![member("a")]);
+    let refused = until(&clusters, "a", |state| state.phase == Phase::Disconnected).await;
+    assert_eq!(refused.reason, "HostNotAllowed");
+    assert!(refused.message.contains("add a:6443 to it"), "{}", refused.message);
+    assert_eq!(fleet.requests("a", "/readyz"), 0);
+    let impersonated = clusters.client_as(&"a".parse().unwrap(), Impersonation::default()).await;
+    assert!(impersonated.is_err());
+    fleet.answers(|answers| answers.hosts = Some("a".to_owned()));
+    until_ready(&clusters, "a").await;
+    fleet.answers(|answers| answers.hosts = Some("b".to_owned()));
+    let taken_back = until(&clusters, "a", |state| state.phase == Phase::Disconnected).await;
+    assert_eq!(taken_back.reason, "HostNotAllowed");
 }
 
 #[tokio::test(start_paused = true)]

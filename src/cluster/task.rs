@@ -337,10 +337,13 @@ impl MemberTask {
         });
     }
 
-    /// What has become of the credentials. Those that are gone or unreadable are no reason to cut a connection that works.
+    /// What has become of the credentials. Those that are gone or unreadable are no reason to cut a connection that works; those that may not be sent to the
+    /// member any more are.
     async fn renewal(&self, member: &Member) -> Renewal {
         let read = match self.read_credentials(member, Asking::Again).await {
             Ok(read) => read,
+            // The owner of the Secret has taken it back.
+            Err(ConnectError::HostNotAllowed(_)) => return Renewal::Everything,
             Err(error) => {
                 tracing::debug!(cluster = %self.name, %error, "the credentials were not read again");
                 return Renewal::None;

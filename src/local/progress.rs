@@ -8,7 +8,7 @@ use std::{
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::model::ClusterName;
+use crate::{model::ClusterName, terminal::escaped_line};
 
 /// How often the bar moves while nothing happens.
 const TICK: Duration = Duration::from_millis(120);
@@ -143,6 +143,7 @@ impl Display {
 
     /// Prints a line.
     pub fn say(&self, line: &str) {
+        let line = escaped_line(line);
         match &self.bar {
             Some(bar) => bar.println(line),
             // Whoever closed standard error does not want to know.

@@ -7,6 +7,7 @@ use sha2::{Digest, Sha256};
 
 use super::{
     ClusterName, FieldPath, FieldType, Leaves, Object, ObjectError, Projection, Quantity, Resource, SelectableField, Version,
+    annotations::without_hidden_values,
     flat, hex,
     json::{PathTree, RawMembers, write_key, write_text},
     json_line::JsonLine,
@@ -176,16 +177,28 @@ impl Projector {
     /// The document of an object. `indexed_at` is an RFC 3339 time; `json` is what `object` was parsed from.
     pub fn document(&self, object: &Object<'_>, json: &str, indexed_at: &str) -> Result<Document, ObjectError> {
         if self.projection.redacts_nothing() {
-            let values = self.field_values(object);
-            return Ok(self.encode(object, &values, &[], indexed_at));
+            return Ok(self.without_hidden_values(object, Vec::new(), indexed_at));
         }
         let (redacted, removed) = self.projection.redacted(json)?;
-        let object = Object::parse(redacted.get())?;
-        let values = self.field_values(&object);
-        Ok(self.encode(&object, &values, &removed, indexed_at))
+        let removed = removed.into_iter().map(str::to_owned).collect();
+        Ok(self.without_hidden_values(&Object::parse(redacted.get())?, removed, indexed_at))
     }
 
-    fn encode(&self, object: &Object<'_>, values: &FieldValues<'_>, removed: &[&str], indexed_at: &str) -> Document {
+    /// `removed`: the paths of what is not stored already.
+    fn without_hidden_values(&self, object: &Object<'_>, mut removed: Vec<String>, indexed_at: &str) -> Document {
+        let hidden = object.rest.iter().filter(|(key, value)| self.hides(&key.0) && value.get() != "null");
+        removed.extend(hidden.map(|(key, _)| format!("$.{}", key.0)));
+        match without_hidden_values(object, self.hides_data) {
+            Some((stripped, paths)) => {
+                removed.extend(paths);
+                self.encode(&stripped, &removed, indexed_at)
+            }
+            None => self.encode(object, &removed, indexed_at),
+        }
+    }
+
+    fn encode(&self, object: &Object<'_>, removed: &[String], indexed_at: &str) -> Document {
+        let values = &self.field_values(object);
         let raw: usize = object.rest.iter().map(|(key, value)| key.0.len() + value.get().len()).sum();
         let mut out = Vec::with_capacity(raw + METADATA_BYTES);
         out.extend_from_slice(&self.head);
@@ -204,10 +217,6 @@ impl Projector {
         write_native(&mut out, object, &flat);
         out.push(b'}');
         write_key(&mut out, "metadata");
-        let hidden =
-            object.rest.iter().filter(|(key, value)| self.hides(&key.0) && value.get() != "null").map(|(key, _)| &*key.0);
-        let removed: Vec<String> =
-            removed.iter().map(|path| (*path).to_owned()).chain(hidden.map(|key| format!("$.{key}"))).collect();
         write_metadata(&mut out, object, &removed.join(", "));
         for (key, value) in &object.rest {
             if OWN_KEYS.contains(&&*key.0) && !(planted(Bug::TrustMemberCluster) && key.0 == "cluster") {
@@ -424,7 +433,9 @@ fn write_metadata(out: &mut Vec<u8>, object: &Object<'_>, redacted: &str) {
         out.push(b'{');
         for (key, value) in annotations {
             write_key(out, &key.0);
-            out.extend_from_slice(value.get().as_bytes());
+            // No text is empty text, as Kubernetes reads it.
+            let written = if value.get() == "null" { "\"\"" } else { value.get() };
+            out.extend_from_slice(written.as_bytes());
         }
         if !redacted.is_empty() {
             write_key(out, REDACTED_ANNOTATION);

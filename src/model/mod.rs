@@ -2,6 +2,7 @@
 //!
 //! Strings become these types once, at the door; inside there is no bare `String` for a cluster, a kind or a version.
 
+mod annotations;
 mod document;
 mod fallback;
 mod fields;
@@ -18,6 +19,7 @@ mod order;
 mod printer_column;
 mod projection;
 mod quantity;
+mod quote;
 mod resource;
 pub mod told;
 mod version;
@@ -37,6 +39,7 @@ pub use order::{sort_field, sort_value, sorted_value};
 pub use printer_column::PrinterColumn;
 pub use projection::{InvalidPath, Projection};
 pub use quantity::Quantity;
+pub(crate) use quote::{json_fault, quoted, status_message};
 pub use resource::{Gvk, Resource, Scope, Unit};
 pub use told::{OWN_VERSION_ANNOTATION, with_fleet_version};
 pub use version::{InvalidVersion, Version};

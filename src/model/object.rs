@@ -73,7 +73,7 @@ impl ObjectError {
 }
 
 /// An object, borrowed from the bytes of a list page or a watch line.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Object<'a> {
     pub(crate) metadata: Metadata<'a>,
     /// Top-level members other than `apiVersion`, `kind` and `metadata`, in their order.
@@ -172,7 +172,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for TopLevel<'a> {
 }
 
 /// The parts of `metadata` that the index needs, and the rest of it as raw members. `managedFields` is skipped.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Metadata<'a> {
     pub name: Text<'a>,
     pub namespace: Option<Text<'a>>,

@@ -1,15 +1,16 @@
 //! What of an object is stored: redactions and extra selectable fields.
 
-use std::{fmt, sync::Arc};
+use std::{collections::BTreeSet, fmt, sync::Arc};
 
 use serde_json::{Value, value::RawValue};
-use serde_json_path::JsonPath;
+use serde_json_path::{JsonPath, NormalizedPath, PathElement};
 use sha2::{Digest, Sha256};
 
 use super::{FieldPath, hex};
 
-/// Part of every hash since documents say what is not stored of their objects: those of before are built again.
-const MARKS_REDACTIONS: &[u8] = b"marked";
+/// Names the rules by which every document is made. It is part of every hash, so that documents made by older rules are built again. The rules of
+/// this name: documents list what was removed, Secrets keep the values of well-known annotations only, and each redaction removes all that it selects.
+const RULES: &[u8] = b"marked, secrets' annotations listed, redactions located first";
 
 /// A redaction is no `JSONPath`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -69,7 +70,7 @@ impl Projection {
     /// A short hash that changes whenever the stored documents would.
     pub fn hash(&self) -> String {
         let mut hasher = Sha256::new();
-        hasher.update(MARKS_REDACTIONS);
+        hasher.update(RULES);
         for (path, _) in self.redact.iter() {
             hasher.update(path.as_bytes());
             hasher.update([0]);
@@ -87,42 +88,72 @@ impl Projection {
     }
 
     /// The object without what must not be stored, and the paths at which there was any of that.
+    ///
+    /// All paths are looked up in the object as it came, so that none depends on what another one removes.
     pub(crate) fn redacted(&self, json: &str) -> Result<(Box<RawValue>, Vec<&str>), serde_json::Error> {
         let mut object: Value = serde_json::from_str(json)?;
         let mut removed = Vec::new();
+        let mut places: BTreeSet<Place> = BTreeSet::new();
         for (path, query) in self.redact.iter() {
-            let mut pointers: Vec<String> =
-                query.query_located(&object).locations().map(serde_json_path::NormalizedPath::to_json_pointer).collect();
-            // Later array elements first, so that a removal does not move what is still to be removed.
-            pointers.reverse();
-            pointers.retain(|pointer| !KEPT.contains(&pointer.as_str()));
-            if !pointers.is_empty() {
+            let located = query.query_located(&object);
+            let mut selected = located.locations().map(place).filter(|place| !is_kept(place)).peekable();
+            if selected.peek().is_some() {
                 removed.push(path.as_str());
             }
-            for pointer in pointers {
-                remove(&mut object, &pointer);
-            }
+            places.extend(selected);
+        }
+        // Backwards: what is inside before what it is in, and later elements first, so that no removal moves what is still to be removed.
+        for place in places.iter().rev() {
+            remove(&mut object, place);
         }
         Ok((serde_json::value::to_raw_value(&object)?, removed))
     }
 }
 
-/// Identity always stays.
-const KEPT: [&str; 6] = ["", "/metadata", "/metadata/name", "/metadata/namespace", "/metadata/uid", "/metadata/resourceVersion"];
+/// The steps from the object to one of its values.
+type Place = Vec<Step>;
 
-/// Removes the value at a JSON pointer.
-fn remove(object: &mut Value, pointer: &str) {
-    let Some((parent, key)) = pointer.rsplit_once('/') else { return };
-    match object.pointer_mut(parent) {
-        Some(Value::Object(members)) => {
-            members.remove(&key.replace("~1", "/").replace("~0", "~"));
+/// A step into an array or an object. Steps into one array are ordered by its elements.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Step {
+    Element(usize),
+    Member(String),
+}
+
+fn place(path: &NormalizedPath<'_>) -> Place {
+    let step = |element: &PathElement<'_>| match element {
+        PathElement::Index(index) => Step::Element(*index),
+        PathElement::Name(name) => Step::Member((*name).to_owned()),
+    };
+    path.iter().map(step).collect()
+}
+
+/// Members of `metadata` that stay, with `metadata` itself and the object.
+const IDENTITY: [&str; 4] = ["name", "namespace", "uid", "resourceVersion"];
+
+/// Identity always stays.
+fn is_kept(place: &Place) -> bool {
+    match place.as_slice() {
+        [] => true,
+        [Step::Member(top)] => top == "metadata",
+        [Step::Member(top), Step::Member(name)] => top == "metadata" && IDENTITY.contains(&name.as_str()),
+        _ => false,
+    }
+}
+
+/// Removes the value at a place.
+fn remove(object: &mut Value, place: &Place) {
+    let Some((last, parents)) = place.split_last() else { return };
+    let parent = parents.iter().try_fold(object, |value, step| match step {
+        Step::Element(index) => value.get_mut(*index),
+        Step::Member(name) => value.get_mut(name),
+    });
+    match (parent, last) {
+        (Some(Value::Object(members)), Step::Member(name)) => {
+            members.remove(name);
         }
-        Some(Value::Array(elements)) => {
-            if let Ok(position) = key.parse::<usize>()
-                && position < elements.len()
-            {
-                elements.remove(position);
-            }
+        (Some(Value::Array(elements)), Step::Element(index)) if *index < elements.len() => {
+            elements.remove(*index);
         }
         _ => {}
     }
@@ -147,6 +178,9 @@ impl fmt::Debug for Projection {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
     use super::*;
 
     fn redacted(paths: &[&str], json: &str) -> String {
@@ -175,10 +209,91 @@ mod tests {
     }
 
     #[test]
-    fn the_paths_that_selected_anything_are_told() {
+    fn the_paths_that_selected_anything_are_listed() {
         let projection = Projection::new(&["spec.a".to_owned(), "$.spec.b".to_owned(), "metadata".to_owned()], &[]).unwrap();
         let (_, removed) = projection.redacted(r#"{"metadata":{"name":"x"},"spec":{"b":1}}"#).unwrap();
         assert_eq!(removed, ["$.spec.b"]);
+    }
+
+    #[test]
+    fn several_elements_of_one_array_are_all_removed() {
+        let json = r#"{"metadata":{"name":"a"},"spec":{"args":["a","b","c"]}}"#;
+        let kept = |left: &str| json.replace(r#"["a","b","c"]"#, left);
+        assert_eq!(redacted(&["spec.args[0]", "spec.args[1]"], json), kept(r#"["c"]"#));
+        assert_eq!(redacted(&["spec.args[1]", "spec.args[0]"], json), kept(r#"["c"]"#));
+        assert_eq!(redacted(&["spec.args[-1]", "spec.args[0]", "spec.args[0]"], json), kept(r#"["b"]"#));
+        let nested = r#"{"spec":{"args":[{"a":1,"b":2},{"a":3,"b":4}]}}"#;
+        assert_eq!(redacted(&["spec.args[0]", "spec.args[*].a"], nested), r#"{"spec":{"args":[{"b":4}]}}"#);
+        // A selection by what another path removes.
+        assert_eq!(redacted(&["spec.args[*].a", "spec.args[?@.a == 3]"], nested), r#"{"spec":{"args":[{"b":2}]}}"#);
+    }
+
+    #[test]
+    fn a_path_within_another_one_is_among_those_that_selected_anything() {
+        let projection = Projection::new(&["spec".to_owned(), "spec.b".to_owned()], &[]).unwrap();
+        let (left, removed) = projection.redacted(r#"{"spec":{"b":1}}"#).unwrap();
+        assert_eq!((left.get(), removed), ("{}", vec!["$.spec", "$.spec.b"]));
+    }
+
+    fn json_value() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![Just(json!(null)), (0..3_u8).prop_map(|number| json!(number)), "[ab]".prop_map(Value::from)];
+        leaf.prop_recursive(4, 24, 4, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                prop::collection::btree_map("[abc/~]", inner, 0..4).prop_map(|members| members.into_iter().collect()),
+            ]
+        })
+    }
+
+    fn json_path() -> impl Strategy<Value = String> {
+        let step = prop_oneof![
+            (-3..4_i8).prop_map(|index| format!("[{index}]")),
+            "[abc/~]".prop_map(|name| format!("['{name}']")),
+            Just("[*]".to_owned()),
+            Just("[0:2]".to_owned()),
+            Just("..a".to_owned()),
+            Just("[?@.a == 1]".to_owned()),
+        ];
+        prop::collection::vec(step, 1..4).prop_map(|steps| format!("$.spec{}", steps.concat()))
+    }
+
+    /// What is left of a value when everything at these places goes, told without removing anything.
+    fn without(value: &Value, at: &Place, places: &BTreeSet<Place>) -> Option<Value> {
+        let below = |step: Step| at.iter().cloned().chain([step]).collect::<Place>();
+        if places.contains(at) {
+            return None;
+        }
+        Some(match value {
+            Value::Array(elements) => {
+                let left = elements.iter().enumerate();
+                left.filter_map(|(index, element)| without(element, &below(Step::Element(index)), places)).collect()
+            }
+            Value::Object(members) => {
+                let left = members.iter();
+                let left = left.filter_map(|(name, member)| {
+                    Some((name.clone(), without(member, &below(Step::Member(name.clone())), places)?))
+                });
+                Value::Object(left.collect())
+            }
+            plain => plain.clone(),
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn exactly_what_any_of_the_paths_selects_in_the_original_is_removed(
+            spec in json_value(),
+            paths in prop::collection::vec(json_path(), 1..5),
+        ) {
+            let object = json!({ "metadata": { "name": "a" }, "spec": spec });
+            let located = paths.iter().flat_map(|path| {
+                let query = JsonPath::parse(path).unwrap();
+                query.query_located(&object).locations().map(place).collect::<Vec<_>>()
+            });
+            let expected = without(&object, &Vec::new(), &located.collect());
+            let (left, _) = Projection::new(&paths, &[]).unwrap().redacted(&object.to_string()).unwrap();
+            prop_assert_eq!(serde_json::from_str::<Value>(left.get()).ok(), expected);
+        }
     }
 
     #[test]

@@ -50,6 +50,7 @@ use crate::{
         ReplicaName, Replicas, Report, Share,
         report::{Reports, cluster_key, stream_key},
     },
+    secret_hosts::SecretHosts,
     store::memory::Memory,
     sync::progress::{Progress, UnitState},
     telemetry::{
@@ -91,6 +92,8 @@ pub struct Context {
     pub hub: Client,
     /// The members.
     pub clusters: Arc<Clusters>,
+    /// Where the Secrets of stores may be sent.
+    pub secret_hosts: SecretHosts,
     /// The embedded store.
     pub memory: Memory,
     /// Contexts of points in time that users may hold together of each OpenSearch.
@@ -165,7 +168,8 @@ pub async fn run(context: Context, owner: String, cancel: CancellationToken) {
     let mut tasks = JoinSet::new();
     context.sources.start(&mut tasks);
     let controller = Controller::new(Api::<ResourceRegistry>::all(hub.clone()), watcher::Config::default());
-    let opener = stores::opener(Some(hub.clone()), owner, context.memory.clone(), context.list_contexts);
+    let (hosts, contexts) = (context.secret_hosts.clone(), context.list_contexts);
+    let opener = stores::opener(Some(hub.clone()), hosts, owner, context.memory.clone(), contexts);
     let mut fleet = Fleet::new(opener, Arc::clone(&context.metrics), Arc::clone(&context.changed));
     fleet = fleet.behind(context.replicas.fence());
     if let Some(interval) = context.audit_interval {

@@ -23,6 +23,8 @@ use super::{
 
 mod store;
 
+pub use store::store_name;
+
 /// What should run, and what to tell about it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
@@ -37,7 +39,7 @@ pub struct Plan {
 }
 
 /// One store, as the registries that share it want it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct StorePlan {
     /// How to reach it and make its indices: as the oldest registry says. Absent: it is the embedded store.
     pub config: Option<OpenSearch>,
@@ -122,6 +124,8 @@ pub struct RegistryPlan {
     pub clusters: BTreeMap<ClusterName, ClusterPlan>,
     /// Names of `clusterNames` that no cluster has.
     pub not_found: BTreeSet<String>,
+    /// Its list of resources is empty.
+    pub selects_nothing: bool,
 }
 
 /// A registry on one cluster.

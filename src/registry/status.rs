@@ -259,6 +259,9 @@ fn summary(clusters: &[ClusterStatus], inputs: &Inputs<'_>) -> Summary {
     Summary { clusters: clusters.len() as u64, objects, clusters_by_phase, kinds_by_phase }
 }
 
+/// The reason of the conditions of a registry with an empty list of resources.
+const NOTHING_SELECTED: &str = "NothingSelected";
+
 fn findings(inputs: &Inputs<'_>, clusters: &[ClusterStatus]) -> Vec<Finding> {
     let store = store_finding(inputs);
     let synced = synced_finding(inputs, clusters);
@@ -350,6 +353,9 @@ fn synced_finding(inputs: &Inputs<'_>, clusters: &[ClusterStatus]) -> Finding {
     if inputs.plan.store.is_none() {
         return Finding::fails(KIND, "NoStore", "there is no store to be in sync with");
     }
+    if inputs.plan.selects_nothing {
+        return Finding::holds(KIND, NOTHING_SELECTED, "resourceSelectors is empty, so nothing is stored");
+    }
     if clusters.is_empty() && inputs.unread.is_empty() {
         return Finding::holds(KIND, "NoClusters", "no cluster matches targetCluster");
     }
@@ -395,6 +401,9 @@ fn ready_finding(inputs: &Inputs<'_>, store: &Finding, synced: &Finding) -> Find
         if part.truth != condition::Truth::True {
             return Finding { kind: KIND, truth: condition::Truth::False, reason: part.reason, message: part.message.clone() };
         }
+    }
+    if inputs.plan.selects_nothing {
+        return Finding::holds(KIND, NOTHING_SELECTED, synced.message.clone());
     }
     Finding::holds(KIND, "Ready", "the store holds every registered object and follows changes")
 }
@@ -445,6 +454,31 @@ mod tests {
             before,
             now: "2026-02-03T10:00:00Z".parse().unwrap(),
         })
+    }
+
+    #[test]
+    fn a_registry_that_selects_nothing_says_so() {
+        let plan = RegistryPlan { store: Some("main".parse().unwrap()), selects_nothing: true, ..RegistryPlan::default() };
+        let status = status(&Inputs {
+            plan: &plan,
+            store: Some(Ok(())),
+            access: Access::Authenticated,
+            health: &|_| None,
+            live: &|_| true,
+            unread: &[],
+            progress: &|_| None,
+            generation: Some(1),
+            before: &[],
+            now: "2026-02-03T10:00:00Z".parse().unwrap(),
+        });
+        let reasons: Vec<_> =
+            status.conditions.iter().map(|condition| (&*condition.type_, &*condition.status, &*condition.reason)).collect();
+        let expected = [
+            ("Ready", "True", "NothingSelected"),
+            ("StoreReachable", "True", "Reachable"),
+            ("Synced", "True", "NothingSelected"),
+        ];
+        assert_eq!(reasons, expected);
     }
 
     #[test]

@@ -18,11 +18,14 @@ use crate::{
     kinds,
     model::{FieldPath, Gvk, IndexPrefix, hex},
     pipeline::{OpenStore, Unavailable},
+    secret_hosts::{self, Destination, Reference, SecretHosts},
     store::{
         Store,
         changes::Sequence,
         memory::Memory,
-        opensearch::{AllListContexts, Engine, EngineOptions, Feed, IndexSettings, ListContexts, Settings, connect},
+        opensearch::{
+            AllListContexts, Engine, EngineOptions, Feed, IndexSettings, ListContexts, Settings, SettingsError, connect, url,
+        },
     },
 };
 
@@ -30,8 +33,9 @@ use crate::{
 const SECRET_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Opens stores as registries describe them: in `memory`, or in OpenSearch with the Secrets that they name, of which there are none without a
-/// control plane. `owner` names this installation in the indices; `list_contexts` is what users may hold of each OpenSearch.
-pub fn opener(hub: Option<Client>, owner: String, memory: Memory, list_contexts: u64) -> Opener {
+/// control plane, and which go only where `hosts` allows. `owner` names this installation in the indices; `list_contexts` is what users may hold
+/// of each OpenSearch.
+pub fn opener(hub: Option<Client>, hosts: SecretHosts, owner: String, memory: Memory, list_contexts: u64) -> Opener {
     let contexts = AllListContexts::new(list_contexts);
     let feeds = Feeds { sequence: memory.sequence().clone(), feeds: Mutex::default() };
     Arc::new(move |plan| match &plan.config {
@@ -40,6 +44,7 @@ pub fn opener(hub: Option<Client>, owner: String, memory: Memory, list_contexts:
             Arc::new(RegistryStore {
                 contexts: contexts.of(&config.addresses),
                 hub: hub.clone(),
+                hosts: hosts.clone(),
                 plan: plan.clone(),
                 config: config.clone(),
                 owner: owner.clone(),
@@ -84,6 +89,7 @@ impl OpenStore for EmbeddedStore {
 /// Opens the OpenSearch store of a plan, with the Secrets that it names.
 struct RegistryStore {
     hub: Option<Client>,
+    hosts: SecretHosts,
     plan: StorePlan,
     config: OpenSearch,
     owner: String,
@@ -125,6 +131,12 @@ impl RegistryStore {
         let complete = complete.map_err(|error| Unavailable { reason: "InvalidSecretRef", message: error.to_string() })?;
         let Some(reference) = complete.flatten() else { return Ok(None) };
         let SecretReference { namespace, name } = reference;
+        let named = Reference { namespace, name };
+        if !named.is_valid() {
+            let message =
+                format!("backendStore.openSearch.{field}: {namespace:?} and {name:?} are no namespace and name of a Secret");
+            return Err(Unavailable { reason: "InvalidSecretRef", message });
+        }
         let Some(hub) = self.hub.clone() else {
             let message =
                 format!("backendStore.openSearch.{field}: there is no control plane to read Secret {namespace}/{name} from");
@@ -141,7 +153,14 @@ impl RegistryStore {
             });
         };
         match found {
-            Ok(Some(secret)) => Ok(Some((reference, secret))),
+            Ok(Some(secret)) => {
+                let checked = self.hosts.check(named, &secret, self.destinations()?);
+                checked.map_err(|error| Unavailable {
+                    reason: secret_hosts::REASON,
+                    message: format!("backendStore.openSearch.{field}: {error}"),
+                })?;
+                Ok(Some((reference, secret)))
+            }
             Ok(None) => Err(Unavailable {
                 reason: "SecretNotFound",
                 message: format!(
@@ -153,6 +172,16 @@ impl RegistryStore {
                 message: format!("backendStore.openSearch.{field}: Secret {namespace}/{name} cannot be read: {error}"),
             }),
         }
+    }
+
+    /// Where the credentials go.
+    fn destinations(&self) -> Result<Vec<Destination>, Unavailable> {
+        let destination = |address: &String| {
+            let url = url(address)?;
+            Ok(Destination::new(url.host_str().unwrap_or_default(), url.port_or_known_default().unwrap_or_default()))
+        };
+        let destinations = self.config.addresses.iter().map(destination).collect::<Result<_, SettingsError>>();
+        destinations.map_err(|error| invalid_settings(&error))
     }
 
     fn options(&self) -> EngineOptions {
@@ -200,8 +229,7 @@ fn mapped_fields(extra: &[FieldPath]) -> Vec<FieldPath> {
 impl OpenStore for RegistryStore {
     async fn open(&self) -> Result<Arc<dyn Store>, Unavailable> {
         let settings = self.settings().await?;
-        let service =
-            connect(&settings).map_err(|error| Unavailable { reason: "InvalidSettings", message: error.to_string() })?;
+        let service = connect(&settings).map_err(|error| invalid_settings(&error))?;
         let engine = Engine::feeding(service, self.options(), self.feed.clone()).sharing(self.contexts.clone());
         engine.prepare().await?;
         *self.opened_with.lock().unwrap_or_else(PoisonError::into_inner) = Some(settings);
@@ -213,10 +241,14 @@ impl OpenStore for RegistryStore {
         let opened_with = self.opened_with.lock().unwrap_or_else(PoisonError::into_inner);
         match now {
             Ok(settings) => opened_with.as_ref() != Some(&settings),
-            // A Secret that is gone is told when the credentials are needed again.
-            Err(_) => false,
+            // A Secret that is gone is told when the credentials are needed again; one whose owner has taken it back is used no longer.
+            Err(unavailable) => unavailable.reason == secret_hosts::REASON,
         }
     }
+}
+
+fn invalid_settings(error: &SettingsError) -> Unavailable {
+    Unavailable { reason: "InvalidSettings", message: error.to_string() }
 }
 
 /// The first of the keys that the Secret has, as text.
@@ -238,5 +270,60 @@ fn pem(text: &str) -> Vec<u8> {
     match base64::engine::general_purpose::STANDARD.decode(compact) {
         Ok(decoded) if decoded.starts_with(b"-----BEGIN") => decoded,
         _ => text.as_bytes().to_vec(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{Request, Response};
+    use kube::client::Body;
+    use serde_json::json;
+    use tower::{BoxError, service_fn};
+
+    use super::*;
+    use crate::secret_hosts::ALLOWED_HOSTS_ANNOTATION;
+
+    /// A store whose Secrets may be sent to these hosts.
+    fn store(hosts: &'static str, addresses: &[&str], field: &str) -> RegistryStore {
+        let service = service_fn(move |_: Request<Body>| async move {
+            let data = ["username", "password", "tls.crt", "tls.key"].map(|key| (key, "eA=="));
+            let data: BTreeMap<&str, &str> = data.into_iter().collect();
+            let secret = json!({ "metadata": { "name": "s", "annotations": { ALLOWED_HOSTS_ANNOTATION: hosts } }, "data": data });
+            Ok::<_, BoxError>(Response::new(Body::from(serde_json::to_vec(&secret)?)))
+        });
+        let config = json!({ "addresses": addresses, field: { "namespace": "search", "name": "s" } });
+        RegistryStore {
+            hub: Some(Client::new(service, "default")),
+            hosts: SecretHosts::default(),
+            plan: StorePlan::default(),
+            config: serde_json::from_value(config).unwrap(),
+            owner: String::new(),
+            feed: Feed::new(Sequence::default()),
+            opened_with: Mutex::default(),
+        }
+    }
+
+    #[tokio::test]
+    async fn credentials_go_to_no_address_that_their_secret_does_not_allow() {
+        for field in ["secretRef", "clientCertSecretRef"] {
+            let addresses = ["https://a.example.com:9200", "https://b.example.com"];
+            assert!(store("a.example.com, b.example.com:443", &addresses, field).settings().await.is_ok());
+            let refused = store("a.example.com", &addresses, field).settings().await.err().unwrap();
+            assert_eq!(refused.reason, "HostNotAllowed");
+            let expected = format!("backendStore.openSearch.{field}: Secret search/s may not be sent to b.example.com:443: ");
+            assert!(refused.message.starts_with(&expected), "{}", refused.message);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_secret_that_is_taken_back_is_used_no_longer() {
+        assert!(store("b", &["https://a"], "secretRef").changed().await);
+    }
+
+    #[tokio::test]
+    async fn a_reference_that_names_no_secret_is_not_made_a_path_of() {
+        let mut odd = store("*", &["https://a"], "secretRef");
+        odd.config.secret_ref = Some(SecretReference { namespace: "search".to_owned(), name: "../x".to_owned() });
+        assert_eq!(odd.settings().await.err().unwrap().reason, "InvalidSecretRef");
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Source: <https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions>
 
-use super::status::ApiError;
+use super::{flag::flag, status::ApiError};
 use crate::model::FleetVersion;
 
 /// From which version of the fleet on.
@@ -47,11 +47,11 @@ impl Follow {
     /// Takes a parameter; whether it is one of these.
     pub fn set(&mut self, key: &str, value: &str) -> Result<bool, String> {
         match key {
-            "watch" => self.watch = flag(value)?.unwrap_or_default(),
+            "watch" => self.watch = flag(value),
             "resourceVersion" => self.since = since(value)?,
             "resourceVersionMatch" => self.matching = matching(value)?,
-            "sendInitialEvents" => self.initial_events = flag(value)?,
-            "allowWatchBookmarks" => self.bookmarks = flag(value)?.unwrap_or_default(),
+            "sendInitialEvents" => self.initial_events = Some(flag(value)),
+            "allowWatchBookmarks" => self.bookmarks = flag(value),
             "timeoutSeconds" => self.timeout_seconds = seconds(value)?,
             _ => return Ok(false),
         }
@@ -100,15 +100,6 @@ impl Follow {
     /// Whether a watch begins with what there is.
     pub fn begins_with_state(&self) -> bool {
         self.initial_events.unwrap_or(!matches!(self.since, Since::Version(_)))
-    }
-}
-
-fn flag(value: &str) -> Result<Option<bool>, String> {
-    match value {
-        "" => Ok(None),
-        "true" | "1" => Ok(Some(true)),
-        "false" | "0" => Ok(Some(false)),
-        other => Err(format!("{other:?} is neither true nor false")),
     }
 }
 
@@ -161,7 +152,7 @@ mod tests {
 
     #[test]
     fn what_is_empty_counts_as_not_given() {
-        let empty = "watch=&resourceVersion=&resourceVersionMatch=&sendInitialEvents=&allowWatchBookmarks=&timeoutSeconds=";
+        let empty = "resourceVersion=&resourceVersionMatch=&timeoutSeconds=";
         assert_eq!(follow(empty).unwrap(), Follow::default());
         assert!(!Follow::default().set("limit", "5").unwrap());
     }
@@ -169,7 +160,6 @@ mod tests {
     #[test]
     fn what_contradicts_itself_is_refused() {
         let refused = [
-            "watch=yes",
             "resourceVersion=abc",
             "resourceVersion=-1",
             "resourceVersion=7&resourceVersionMatch=Newest",
@@ -183,7 +173,6 @@ mod tests {
         ];
         let messages: Vec<String> = refused.iter().map(|query| follow(query).unwrap_err()).collect();
         insta::assert_snapshot!(messages.join("\n"), @r#"
-        "yes" is neither true nor false
         "abc" is no resourceVersion of the fleet: those are positive decimal integers, as lists and watches over the fleet give them
         "-1" is no resourceVersion of the fleet: those are positive decimal integers, as lists and watches over the fleet give them
         "Newest" is neither Exact nor NotOlderThan

@@ -17,6 +17,7 @@ pub mod continue_token;
 pub mod discovery;
 mod etag;
 pub mod explain;
+pub mod flag;
 pub mod follow;
 pub mod front;
 mod holding;

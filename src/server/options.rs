@@ -6,8 +6,11 @@ use jiff::{
     tz::TimeZone,
 };
 
+use super::flag::flag;
 use crate::query::ResourceName;
 
+/// The parameters that are true or false.
+const FLAGS: [&str; 4] = ["onlyMetadata", "withRemainingCount", "withContinue", "explain"];
 /// Keys of one order at most.
 const MAX_ORDER: usize = 8;
 /// Generations that an owner search walks at most: each takes requests of its own. A Pod is two from its Deployment.
@@ -94,9 +97,9 @@ impl Options {
         "explain",
     ];
 
-    /// Takes a parameter in; whether it is one of these. An empty value is none, as in Kubernetes.
+    /// Takes a parameter in; whether it is one of these. An empty value is none, as in Kubernetes, but for what is true or false: there it is true.
     pub fn set(&mut self, key: &str, value: &str) -> Result<bool, String> {
-        if value.is_empty() {
+        if value.is_empty() && !FLAGS.contains(&key) {
             return Ok(Self::KNOWN.contains(&key) || key == "orderby");
         }
         match key {
@@ -107,11 +110,11 @@ impl Options {
             "ownerSeniority" => self.owner.seniority = seniority(value)?,
             "since" => self.since = Some(time(value)?),
             "before" => self.before = Some(time(value)?),
-            "onlyMetadata" => self.only_metadata = flag(value)?,
-            "withRemainingCount" => self.without_remaining_count = !flag(value)?,
-            "withContinue" if flag(value)? => {}
+            "onlyMetadata" => self.only_metadata = flag(value),
+            "withRemainingCount" => self.without_remaining_count = !flag(value),
+            "withContinue" if flag(value) => {}
             "withContinue" => return Err("a page without its continue token cannot be continued; leave it out".to_owned()),
-            "explain" => self.explain = flag(value)?,
+            "explain" => self.explain = flag(value),
             _ => return Ok(false),
         }
         Ok(true)
@@ -182,14 +185,6 @@ fn seniority(value: &str) -> Result<Seniority, String> {
         _ if value == "any" => Ok(Seniority::Any),
         Ok(number) if number <= MAX_SENIORITY => Ok(Seniority::Exactly(number)),
         _ => Err(format!("{value:?} is no number of generations from 0 to {MAX_SENIORITY}, nor `any`")),
-    }
-}
-
-fn flag(value: &str) -> Result<bool, String> {
-    match value {
-        "true" | "1" => Ok(true),
-        "false" | "0" => Ok(false),
-        _ => Err(format!("{value:?} is neither true nor false")),
     }
 }
 
@@ -274,7 +269,7 @@ mod tests {
     fn flags_are_true_or_false_and_nothing_is_no_parameter() {
         assert!(set("onlyMetadata", "true").unwrap().only_metadata);
         assert!(set("withRemainingCount", "0").unwrap().without_remaining_count);
-        assert!(set("explain", "yes").is_err());
+        assert!(set("explain", "yes").unwrap().explain && set("explain", "").unwrap().explain);
         assert!(set("withContinue", "true").is_ok() && set("withContinue", "false").is_err());
         assert_eq!(set("since", "").unwrap(), Options::default());
         assert_eq!(Options::default().set("color", "red"), Ok(false));

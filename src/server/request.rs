@@ -1,6 +1,7 @@
 //! Path and query to what is asked for, by the rules that Kubernetes' apiserver reads requests by.
 //!
-//! Guarantee: what is not understood is refused with its name, never ignored. The exceptions are [`IGNORED`].
+//! Guarantee: a value that is not understood is refused with its name. A parameter that is not known is ignored, as in Kubernetes, and its name is
+//! told: [`ListRequest::ignored`], [`ignored`].
 //! Source of the path rules: `RequestInfo` of <https://pkg.go.dev/k8s.io/apiserver/pkg/endpoints/request>
 
 use std::num::NonZeroUsize;
@@ -136,6 +137,8 @@ pub struct ListRequest {
     pub follow: Follow,
     /// Whether objects have the fleet's resource version in place of their member's: below `proxying/`.
     pub rewrites_version: bool,
+    /// Parameters that are not known.
+    pub ignored: Vec<String>,
 }
 
 /// A kind of store, as Karmada's paths name it.
@@ -176,12 +179,7 @@ pub fn parse(path: &str, query: Option<&str>) -> Result<ApiRequest, ApiError> {
         ApiRequest::Aggregate(counts) => Ok(ApiRequest::Aggregate(Box::new(counts.with(&parameters)?))),
         ApiRequest::Changes(changes) => Ok(ApiRequest::Changes(Box::new(changes.with(&parameters)?))),
         ApiRequest::Verify(_) => clusters_to_verify(&parameters).map(ApiRequest::Verify),
-        // Clients bring what they found in the index, such as a hash.
-        ApiRequest::OpenApi(_) => Ok(request),
-        discovery => {
-            refuse_parameters(&parameters)?;
-            Ok(discovery)
-        }
+        discovery => Ok(discovery),
     }
 }
 
@@ -305,7 +303,7 @@ impl ListRequest {
             }
             other => {
                 if !self.options.set(other, value).map_err(refused)? {
-                    return Err(unknown_parameter(other));
+                    self.ignored.push(other.to_owned());
                 }
             }
         }
@@ -313,31 +311,27 @@ impl ListRequest {
     }
 }
 
-fn unknown_parameter(key: &str) -> ApiError {
-    let known = "labelSelector, fieldSelector, limit, continue, clusters, namespaces, names, store";
-    unknown(key, &format!("{known}, {}", Options::KNOWN.join(", ")))
-}
-
 fn unknown(key: &str, known: &str) -> ApiError {
     ApiError::bad_request(format!("parameter {key:?} is unknown; known are {known}"))
 }
 
-pub(super) fn refuse_parameters(parameters: &[(String, String)]) -> Result<(), ApiError> {
-    match parameters.iter().find(|(key, _)| !IGNORED.contains(&key.as_str())) {
-        Some((key, _)) => Err(ApiError::bad_request(format!("parameter {key:?} means nothing for discovery"))),
-        None => Ok(()),
-    }
+/// Parameters that are not known of a request that is no list and no count.
+pub fn ignored(request: &ApiRequest, query: Option<&str>) -> Result<Vec<String>, ApiError> {
+    let known: &[&str] = match request {
+        ApiRequest::Version | ApiRequest::Own(_) => &[],
+        ApiRequest::Verify(_) => &["clusters"],
+        // Clients bring what they found in the index, such as a hash. Lists tell themselves.
+        ApiRequest::OpenApi(_) | ApiRequest::List(_) | ApiRequest::Aggregate(_) | ApiRequest::Changes(_) => return Ok(Vec::new()),
+    };
+    let names = parameters(query.unwrap_or_default())?.into_iter().map(|(key, _)| key);
+    Ok(names.filter(|key| !IGNORED.contains(&key.as_str()) && !known.contains(&key.as_str())).collect())
 }
 
 fn clusters_to_verify(parameters: &[(String, String)]) -> Result<Vec<ClusterName>, ApiError> {
     let mut clusters = Vec::new();
     for (key, value) in parameters {
-        match key.as_str() {
-            "clusters" => {
-                words(value, &mut clusters).map_err(|problem| ApiError::bad_request(format!("parameter clusters: {problem}")))?;
-            }
-            ignored if IGNORED.contains(&ignored) => {}
-            unknown => return Err(ApiError::bad_request(format!("parameter {unknown:?} is unknown; clusters is the only one"))),
+        if key == "clusters" {
+            words(value, &mut clusters).map_err(|problem| ApiError::bad_request(format!("parameter clusters: {problem}")))?;
         }
     }
     Ok(clusters)

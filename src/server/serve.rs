@@ -183,7 +183,7 @@ pub struct Api {
 
 /// The query API, with open health endpoints.
 pub fn router(api: Api, readiness: Readiness) -> Router {
-    Router::new().fallback(handle).with_state(api).layer(compression::layer()).merge(admin::health(readiness))
+    Router::new().fallback(handle).with_state(api).layer(compression::layer()).merge(admin::health_without_reasons(readiness))
 }
 
 async fn handle(State(api): State<Api>, request: Request) -> Response {
@@ -249,11 +249,20 @@ async fn answer(api: &Api, caller: &Caller, request: Request) -> Result<Response
     }
     let wanted = request::parse(request.uri().path(), request.uri().query())?;
     let allowed = wanted.method();
+    if request.method() == Method::OPTIONS {
+        return Ok(options(if allowed == "GET" { "GET, HEAD, OPTIONS" } else { "POST, OPTIONS" }));
+    }
     // The answer to HEAD is that to GET, of which only the head is sent.
     let method = if request.method() == Method::HEAD { "GET" } else { request.method().as_str() };
     if method != allowed {
         return Err(ApiError::MethodNotAllowed { method: request.method().to_string(), allowed });
     }
+    let ignored = unknown_parameters(&request::ignored(&wanted, request.uri().query())?);
+    Ok(with_warnings(served(api, caller, wanted, request).await?, &ignored))
+}
+
+/// The answer to a request that is understood.
+async fn served(api: &Api, caller: &Caller, wanted: ApiRequest, request: Request) -> Result<Response, ApiError> {
     let catalog = Arc::clone(&api.catalog.borrow());
     match wanted {
         ApiRequest::Version => document(&discovery::version()?, represented(&request, Endpoint::Document)?),
@@ -362,8 +371,30 @@ pub(super) async fn permitted_target(
     let mut found = target(&catalog, wanted, permission.permitted)?;
     found.query.requester = Requester::User(caller.name.as_str().into());
     owners::resolve(&mut found, &wanted.options.owner, &Sight { gate: &api.gate, caller, catalog: &catalog }).await?;
-    let warnings = permission.warnings.iter().chain(&found.warnings).cloned().collect();
+    let warnings =
+        unknown_parameters(&wanted.ignored).into_iter().chain(permission.warnings).chain(found.warnings.clone()).collect();
     Ok(Found { target: found, warnings, catalog })
+}
+
+/// Parameters that warnings name: as many as an answer's head has room for.
+const MAX_NAMED: usize = 16;
+/// Characters of the name of a parameter that a warning repeats.
+const MAX_NAME: usize = 64;
+
+/// Says which parameters were ignored.
+pub(super) fn unknown_parameters(names: &[String]) -> Vec<String> {
+    let short = |name: &String| name.chars().take(MAX_NAME).collect::<String>();
+    let named = names.iter().take(MAX_NAMED).map(|name| format!("unknown parameter {:?} is ignored", short(name)));
+    let others = names.len().saturating_sub(MAX_NAMED);
+    named.chain((others > 0).then(|| format!("{others} more unknown parameters are ignored"))).collect()
+}
+
+/// Says which methods a path takes.
+pub(super) fn options(allowed: &'static str) -> Response {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allowed));
+    response
 }
 
 pub(super) fn with_warnings(mut response: Response, warnings: &[String]) -> Response {

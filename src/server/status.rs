@@ -283,20 +283,43 @@ fn names(clusters: &[ClusterName]) -> String {
     clusters.iter().map(ClusterName::as_str).collect::<Vec<_>>().join(", ")
 }
 
+/// The word that `OpenSearch` has for an error, which names no index: `, too_many_nested_clauses`.
+fn kind_of(reason: &str) -> String {
+    match reason.split_once(':') {
+        Some((kind, _)) if kind.bytes().all(|byte| byte == b'_' || byte.is_ascii_alphanumeric()) => format!(", {kind}"),
+        _ => String::new(),
+    }
+}
+
+/// What a store's error means for a user. Addresses, and OpenSearch's own words, which name indices of clusters that the user may not see, are for
+/// those who run the server: they are in its log.
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
+        if !matches!(error, StoreError::Expired | StoreError::Invalid(_)) {
+            tracing::warn!(%error, "a store did not answer a query");
+        }
         match error {
             StoreError::Expired => Self::Expired,
             StoreError::Superseded => Self::Superseded(error.to_string()),
             StoreError::Crowded(message) => Self::Crowded(message),
-            StoreError::Busy { .. } => Self::Busy(error.to_string()),
-            StoreError::Unreachable { .. } | StoreError::Unauthorized { .. } => Self::Unavailable(error.to_string()),
             StoreError::Invalid(message) => Self::bad_request(message),
-            StoreError::Foreign { .. }
-            | StoreError::Refused { .. }
-            | StoreError::Garbled { .. }
-            | StoreError::Embedded(_)
-            | StoreError::TooLarge { .. } => Self::Internal(error.to_string()),
+            StoreError::Busy { status, .. } => Self::Busy(format!("the store is overloaded or blocked (HTTP {status})")),
+            StoreError::Unreachable { .. } => {
+                Self::Unavailable("the store cannot be reached; its registry's status says why".to_owned())
+            }
+            StoreError::Unauthorized { .. } => {
+                Self::Unavailable("the store refuses the server's credentials; its registry's status says why".to_owned())
+            }
+            StoreError::Refused { status, reason, .. } => {
+                Self::Internal(format!("the store refused the request (HTTP {status}{})", kind_of(&reason)))
+            }
+            StoreError::Garbled { .. } => Self::Internal("the store gave no valid answer".to_owned()),
+            StoreError::TooLarge { bytes } => {
+                Self::Internal(format!("the store refused a request of {bytes} bytes as too large; ask with fewer values"))
+            }
+            StoreError::Foreign { .. } | StoreError::Embedded(_) => {
+                Self::Internal("the store failed; the server's log says why".to_owned())
+            }
         }
     }
 }
@@ -340,7 +363,7 @@ mod tests {
           "details": {
             "retryAfterSeconds": 1
           },
-          "message": "OpenSearch is overloaded or blocked (HTTP 429): search queue is full; try again",
+          "message": "the store is overloaded or blocked (HTTP 429); try again",
           "metadata": {},
           "reason": "TooManyRequests",
           "status": "Failure"
@@ -355,5 +378,26 @@ mod tests {
         let garbled = StoreError::Garbled { operation: "search".to_owned(), reason: "no JSON".to_owned() };
         let codes = [unreachable, password, garbled, StoreError::Expired].map(|error| ApiError::from(error).code());
         assert_eq!(codes, [503, 503, 500, 410]);
+    }
+
+    #[test]
+    fn users_are_not_told_addresses_nor_names_of_indices() {
+        let address = || "https://os.internal:9200".to_owned();
+        let reason = || "index_not_found_exception: no such index [fleetdex-hidden] at os.internal".to_owned();
+        for error in [
+            StoreError::Unreachable { address: address(), reason: reason() },
+            StoreError::Unauthorized { address: address(), status: 403, reason: reason() },
+            StoreError::Busy { status: 503, reason: reason() },
+            StoreError::Refused { operation: reason(), status: 404, reason: reason() },
+            StoreError::Garbled { operation: reason(), reason: reason() },
+            StoreError::Foreign { index: "fleetdex-hidden".to_owned(), owner: "hidden".to_owned() },
+            StoreError::Embedded(reason()),
+        ] {
+            let told = ApiError::from(error).to_string();
+            assert!(!told.contains("hidden") && !told.contains("os.internal"), "{told}");
+        }
+        let refused =
+            StoreError::Refused { operation: String::new(), status: 400, reason: "too_many_nested_clauses: 1024".to_owned() };
+        assert_eq!(ApiError::from(refused).to_string(), "the store refused the request (HTTP 400, too_many_nested_clauses)");
     }
 }

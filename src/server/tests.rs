@@ -278,7 +278,6 @@ async fn hostile_input_is_refused_with_what_and_where() {
         ),
         pods("limit=%35%"),
         pods("%6cimit=1&limit=2"),
-        pods("names=a%00b&lImit=3"),
         format!("{SEARCH}/api/v1/namespaces/..%2Fkube-system/pods"),
         format!("{SEARCH}/api/v1/namespaces/%2e%2e/pods"),
         format!("{SEARCH}/api/v1/pods/../secrets"),
@@ -302,7 +301,6 @@ async fn hostile_input_is_refused_with_what_and_where() {
     400 BadRequest: parameter continue: the continue token is malformed; start the list again without it
     400 BadRequest: query: "%35%" has a '%' that two hexadecimal digits do not follow
     400 BadRequest: parameter "limit" is given twice
-    400 BadRequest: parameter "lImit" is unknown; known are labelSelector, fieldSelector, limit, continue, clusters, namespaces, names, store, orderBy, ownerUID, ownerName, ownerGR, ownerSeniori…
     400 BadRequest: path: "../kube-system" is no name: it is '.' or '..', or has a '/' or a '%'
     400 BadRequest: path: ".." is no name: it is '.' or '..', or has a '/' or a '%'
     404 NotFound: path "/apis/search.fleetdex.io/v1alpha1/search/api/v1/pods/../secrets": subresource "secrets" is not in the index, only objects are
@@ -421,7 +419,7 @@ async fn errors_of_the_store_become_statuses_that_clients_act_on() {
     let app = app(catalog(main));
     let pods = format!("{SEARCH}/api/v1/pods");
     assert!(refusal(&app, &pods).await.starts_with("410 Expired: the continue token has expired"));
-    assert!(refusal(&app, &pods).await.starts_with("503 ServiceUnavailable: cannot reach OpenSearch at http://os:9200"));
+    assert!(refusal(&app, &pods).await.starts_with("503 ServiceUnavailable: the store cannot be reached"));
     let overloaded = send(&app, get(&pods)).await;
     assert_eq!(overloaded.status(), StatusCode::TOO_MANY_REQUESTS);
     assert_eq!(overloaded.headers()["retry-after"], "1");
@@ -557,6 +555,44 @@ async fn methods_and_media_types_that_are_not_served_are_statuses_too() {
     assert_eq!(accept("*/*").await, 200);
     assert_eq!(accept("application/vnd.kubernetes.protobuf").await, 406);
     assert_eq!(accept("application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io").await, 406);
+}
+
+#[tokio::test]
+async fn the_methods_of_a_path_are_told_and_the_head_of_an_answer_is_sent() {
+    let app = app(catalog(Prepared::with(vec![Ok(page(&["a"], None, None))])));
+    let ask = async |method: &str, path: &str| {
+        let request = Request::builder().method(method).uri(path).header("authorization", "Bearer secret");
+        let response = send(&app, request.body(Body::empty()).unwrap()).await;
+        let allow = response.headers().get("allow").map(|value| value.to_str().unwrap().to_owned());
+        (response.status().as_u16(), allow.unwrap_or_default())
+    };
+    assert_eq!(ask("OPTIONS", &format!("{SEARCH}/api/v1/pods")).await, (204, "GET, HEAD, OPTIONS".to_owned()));
+    assert_eq!(ask("OPTIONS", "/apis/search.fleetdex.io/v1alpha1/verify").await, (204, "POST, OPTIONS".to_owned()));
+    assert_eq!(ask("OPTIONS", "/nowhere").await.0, 404);
+    assert_eq!(ask("HEAD", &format!("{SEARCH}/api/v1/pods")).await.0, 200);
+}
+
+#[tokio::test]
+async fn unknown_parameters_are_ignored_with_a_warning_each() {
+    let app = app(catalog(Prepared::with(vec![])));
+    let warnings = async |path: &str| {
+        let response = send(&app, get(path)).await;
+        assert_eq!(response.status(), StatusCode::OK, "{path}");
+        let values = response.headers().get_all("warning").iter().map(|value| value.to_str().unwrap().to_owned());
+        values.collect::<Vec<_>>()
+    };
+    let color = r#"299 - "unknown parameter \"color\" is ignored""#;
+    let counts = "/apis/search.fleetdex.io/v1alpha1/aggregate/api/v1/pods";
+    for path in [format!("{SEARCH}/api/v1/pods"), "/version".to_owned(), "/apis".to_owned()] {
+        assert_eq!(warnings(&format!("{path}?color=red&pretty=true")).await, [color], "{path}");
+    }
+    let main = Prepared::counting(Groups { groups: vec![], total: 0, others: 0 });
+    let counting = send(&self::app(catalog(main)), get(&format!("{counts}?color=red"))).await;
+    assert_eq!(counting.headers()["warning"], color);
+    let many: Vec<String> = (0..20).map(|number| format!("p{number}{}=1", "x".repeat(100))).collect();
+    let told = warnings(&format!("{SEARCH}/api/v1/pods?{}", many.join("&"))).await;
+    assert_eq!((told.len(), told[16].as_str()), (17, r#"299 - "4 more unknown parameters are ignored""#));
+    assert!(told[0].len() < 120, "{}", told[0]);
 }
 
 #[tokio::test]

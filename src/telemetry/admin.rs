@@ -33,8 +33,18 @@ pub fn router(metrics: Arc<Metrics>, readiness: Readiness) -> Router {
 
 /// `/healthz`, `/livez` and `/readyz`, which stand on every port.
 pub fn health(readiness: Readiness) -> Router {
+    probes(readiness, Readiness::report)
+}
+
+/// The same for a port that users reach: which checks fail, and not why, as reasons name addresses.
+pub fn health_without_reasons(readiness: Readiness) -> Router {
+    probes(readiness, Readiness::report_without_reasons)
+}
+
+fn probes(readiness: Readiness, text: fn(&Readiness) -> String) -> Router {
     let alive = || get(async || "ok");
-    Router::new().route("/healthz", alive()).route("/livez", alive()).route("/readyz", get(async move || report(&readiness)))
+    let ready = get(async move || (report_code(&readiness), text(&readiness)).into_response());
+    Router::new().route("/healthz", alive()).route("/livez", alive()).route("/readyz", ready)
 }
 
 fn encode(metrics: &Metrics) -> Response {
@@ -44,9 +54,8 @@ fn encode(metrics: &Metrics) -> Response {
     }
 }
 
-fn report(readiness: &Readiness) -> Response {
-    let code = if readiness.is_ready() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    (code, readiness.report()).into_response()
+fn report_code(readiness: &Readiness) -> StatusCode {
+    if readiness.is_ready() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }
 }
 
 #[cfg(test)]

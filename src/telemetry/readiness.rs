@@ -54,6 +54,15 @@ impl Readiness {
 
     /// One line per check as Kubernetes' own components print them, then the verdict.
     pub fn report(&self) -> String {
+        self.report_with(|reason| reason.to_owned())
+    }
+
+    /// The same for those who need not know more than which checks fail, as Kubernetes' own components have it.
+    pub fn report_without_reasons(&self) -> String {
+        self.report_with(|_| "reason withheld".to_owned())
+    }
+
+    fn report_with(&self, shown: impl Fn(&str) -> String) -> String {
         let checks = self.0.read().unwrap_or_else(PoisonError::into_inner);
         if checks.is_empty() {
             return "[-]start: nothing has started yet\nreadyz check failed\n".to_owned();
@@ -63,10 +72,10 @@ impl Readiness {
         for (check, state) in checks.iter() {
             let line = match state {
                 Check::Passes => writeln!(report, "[+]{check} ok"),
-                Check::Degraded(reason) => writeln!(report, "[+]{check} degraded: {reason}"),
+                Check::Degraded(reason) => writeln!(report, "[+]{check} degraded: {}", shown(reason)),
                 Check::Fails(reason) => {
                     passed = false;
-                    writeln!(report, "[-]{check} failed: {reason}")
+                    writeln!(report, "[-]{check} failed: {}", shown(reason))
                 }
             };
             debug_assert!(line.is_ok(), "writing to a String cannot fail");
@@ -92,6 +101,7 @@ mod tests {
         readiness.ready("api");
         assert!(!readiness.is_ready());
         assert_eq!(readiness.report(), "[+]api ok\n[-]store failed: cannot reach OpenSearch\nreadyz check failed\n");
+        assert_eq!(readiness.report_without_reasons(), "[+]api ok\n[-]store failed: reason withheld\nreadyz check failed\n");
         readiness.clone().ready("store");
         assert!(readiness.is_ready());
         assert_eq!(readiness.report(), "[+]api ok\n[+]store ok\nreadyz check passed\n");

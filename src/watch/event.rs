@@ -9,7 +9,7 @@ use serde::{
 use serde_json::value::RawValue;
 
 use super::{Fault, FaultKind};
-use crate::model::Version;
+use crate::model::{Version, status_message};
 
 /// A list page or watch line that cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -174,7 +174,6 @@ fn split(line: &str) -> Option<(&str, &str)> {
 struct Status {
     code: u16,
     reason: String,
-    message: String,
     details: Option<Details>,
 }
 
@@ -188,11 +187,7 @@ struct Details {
 pub(super) fn status_fault(body: &[u8], http_status: Option<u16>) -> Fault {
     let status: Status = serde_json::from_slice(body).unwrap_or_default();
     let code = http_status.unwrap_or(status.code);
-    let message = if status.message.is_empty() {
-        String::from_utf8_lossy(&body[..body.len().min(200)]).into_owned()
-    } else {
-        status.message
-    };
+    let message = status_message(body).unwrap_or_else(|| "no Status of Kubernetes says why".to_owned());
     let retry_after = status.details.map_or(0, |details| details.retry_after_seconds);
     let kind = match code {
         410 => FaultKind::Expired,

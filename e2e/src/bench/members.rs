@@ -205,7 +205,7 @@ fn registration(name: &str, number: usize, url: &str) -> [Value; 2] {
     [
         json!({
             "apiVersion": "v1", "kind": "Secret",
-            "metadata": { "name": cluster, "namespace": NAMESPACE, "labels": label },
+            "metadata": { "name": cluster, "namespace": NAMESPACE, "labels": label, "annotations": { "fleetdex.io/allowed-hosts": "127.0.0.1" } },
             // Nobody looks at it, but there has to be one.
             "data": { "token": STANDARD.encode(name) },
         }),

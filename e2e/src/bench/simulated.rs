@@ -77,7 +77,7 @@ impl Simulated {
         json!({ "apiVersion": "v1", "kind": "List", "items": [
             {
                 "apiVersion": "v1", "kind": "Secret",
-                "metadata": { "name": CLUSTER, "namespace": "default" },
+                "metadata": { "name": CLUSTER, "namespace": "default", "annotations": { "fleetdex.io/allowed-hosts": "127.0.0.1" } },
                 // It does not look at tokens, but there has to be one.
                 "data": { "token": STANDARD.encode("simulated") },
             },

@@ -5,6 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use super::apiserver::ApiServer;
+use fleetdex::secret_hosts::ALLOWED_HOSTS_ANNOTATION;
 
 /// Where members are, so that selecting by provider, region, zone and label finds different ones.
 const PLACES: [Place; 3] = [
@@ -43,7 +44,12 @@ impl Registration {
         let secret = json!({
             "apiVersion": "v1",
             "kind": "Secret",
-            "metadata": { "name": cluster_name, "namespace": namespace },
+            "metadata": {
+                "name": cluster_name,
+                "namespace": namespace,
+                // All servers of a fleet are on this machine.
+                "annotations": { ALLOWED_HOSTS_ANNOTATION: "127.0.0.1" },
+            },
             "data": { "token": STANDARD.encode(token), "caBundle": STANDARD.encode(member.ca_pem()) },
         });
         let place = &PLACES[place_of(member.name())];

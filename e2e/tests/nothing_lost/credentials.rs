@@ -114,7 +114,7 @@ async fn a_user_of_the_store_that_is_rotated_amid_changes() {
     let stage = enter().await;
     let credentials = unique("credentials");
     let secret = |user: &str, password: &str| {
-        json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": credentials },
+        json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": credentials, "annotations": { "fleetdex.io/allowed-hosts": "127.0.0.1" } },
             "stringData": { "username": user, "password": password } })
     };
     let roles = ["all_access"];

@@ -6,6 +6,7 @@ use serde::Serialize as _;
 use serde_json::{Serializer, Value, json, ser::PrettyFormatter, value::RawValue};
 
 use super::OutputError;
+use crate::terminal::escaped_json;
 
 const INDENT: &[u8] = b"    ";
 /// How deep an item stands in its list.
@@ -64,7 +65,7 @@ fn pretty(value: &Value) -> Result<String, OutputError> {
     let mut text = Vec::new();
     let mut serializer = Serializer::with_formatter(&mut text, PrettyFormatter::with_indent(INDENT));
     value.serialize(&mut serializer).map_err(io::Error::from)?;
-    Ok(String::from_utf8_lossy(&text).into_owned())
+    Ok(escaped_json(&String::from_utf8_lossy(&text)).into_owned())
 }
 
 fn yaml(value: &Value) -> Result<String, OutputError> {

@@ -15,6 +15,7 @@ use crate::{
         api::{Item, TableColumn},
     },
     json_path::{JsonPathError, go_text},
+    terminal::{escaped, escaped_line},
 };
 
 /// An object or a list could not be shown.
@@ -57,6 +58,8 @@ pub struct Layout {
     pub is_bare: bool,
     /// What happened to an object is told with it.
     pub with_events: bool,
+    /// A terminal shows the text of templates. For other programs it stays as it is, as with kubectl.
+    pub is_for_terminal: bool,
 }
 
 /// Shows objects in the order in which they come.
@@ -138,14 +141,17 @@ impl Printer {
             Body::Template(objects) => {
                 let object: Value = serde_json::from_str(item.object.get()).map_err(OutputError::NoObject)?;
                 match &self.layout.format {
-                    Format::JsonPath(template) if self.layout.is_bare => out.write_all(template.render(&object)?.as_bytes())?,
+                    Format::JsonPath(template) if self.layout.is_bare => {
+                        self.layout.write_rendered(&template.render(&object)?, out)?;
+                    }
                     _ => objects.push(object),
                 }
             }
             Body::Names => {
                 let identity = Identity::of(&item.object)?;
                 let kind = self.resource.as_ref().map(Held::qualified_singular).unwrap_or_default();
-                writeln!(out, "{}/{kind}/{}", identity.cluster, identity.name)?;
+                let name = format!("{}/{kind}/{}", identity.cluster, identity.name);
+                writeln!(out, "{}", escaped_line(&name))?;
             }
             Body::Table(table) => {
                 if !table.is_begun {
@@ -191,7 +197,7 @@ impl Printer {
             (Body::List(list), _) => list.finish(out),
             (Body::Template(objects), Format::JsonPath(template)) if !self.layout.is_bare => {
                 let list = json!({ "apiVersion": "v1", "kind": "List", "metadata": { "resourceVersion": "" }, "items": objects });
-                Ok(out.write_all(template.render(&list)?.as_bytes())?)
+                Ok(self.layout.write_rendered(&template.render(&list)?, out)?)
             }
             _ => Ok(()),
         }
@@ -199,6 +205,11 @@ impl Printer {
 }
 
 impl Layout {
+    fn write_rendered(&self, text: &str, out: &mut dyn Write) -> io::Result<()> {
+        let shown = if self.is_for_terminal { escaped(text) } else { text.into() };
+        out.write_all(shown.as_bytes())
+    }
+
     fn columns(&self, columns: &[TableColumn]) -> Vec<(usize, String)> {
         let is_wide = self.format == Format::Wide;
         let shown = columns.iter().enumerate().filter(|(_, column)| is_wide || column.priority == 0);

@@ -7,6 +7,7 @@ use serde_json::{json, value::to_raw_value};
 use super::*;
 use crate::{
     cli::fake::{Running, hit, two_pods},
+    model::CLUSTER_ANNOTATION,
     query::{Hit, Page},
     server::{
         Server, ServerArgs, ServerError,
@@ -198,6 +199,28 @@ async fn a_name_that_is_nowhere_is_a_failure_that_names_it() {
     assert_eq!(err, "Error from server (NotFound): pods \"gone\" not found\n");
     let (slash, _, missing) = running.get(&["pod/other"]).await;
     assert_eq!((slash, missing.as_str()), (false, "Error from server (NotFound): pods \"other\" not found\n"));
+}
+
+#[tokio::test]
+async fn nothing_of_an_object_controls_the_terminal() {
+    let text = "\u{1b}]0;title\u{7}\r\u{9b}2J\u{7f}\u{202e}";
+    let object = serde_json::json!({ "apiVersion": "v1", "kind": "Pod",
+        "metadata": { "name": "web", "namespace": "default", "labels": { "app": text, "c1": "\u{9b}2J", "c0": "\u{1b}c", "del": "\u{7f}" }, "annotations": { CLUSTER_ANNOTATION: "member1" } },
+        "status": { "phase": text } });
+    let page = || {
+        let hit = Hit { cluster: cluster("member1"), object: serde_json::value::to_raw_value(&object).unwrap().into() };
+        Ok(Page { items: vec![hit], ..Page::default() })
+    };
+    let outputs = ["table", "wide", "json", "yaml", "custom-columns=PHASE:.status.phase"];
+    let running = Running::with(outputs.iter().map(|_| page()).collect()).await;
+    for output in outputs {
+        let (_, shown, err) = running.get(&["pods", "-o", output, "--show-labels"]).await;
+        assert!(shown.contains("title"), "{output}: {shown} {err}");
+        // YAML has no escapes outside of quotes, and kubectl leaves what changes the direction of text alone everywhere.
+        let is_direction = |letter: char| letter == '\u{202e}' && output != "yaml";
+        let acted_on = |letter: char| is_direction(letter) || (letter.is_control() && letter != '\n');
+        assert!(!shown.contains(acted_on), "{output}: {shown:?}");
+    }
 }
 
 #[tokio::test]

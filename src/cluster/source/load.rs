@@ -2,25 +2,34 @@
 
 use std::{path::Path, time::Duration};
 
+use http::Uri;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client, config::Kubeconfig};
 use tokio::time::timeout;
 
 use super::{
     super::{
-        connect::ConnectError,
+        connect::{self, ConnectError},
         credentials::{Credentials, SecretName, key},
         member::{Access, Endpoint, KubeconfigFile, KubeconfigSecret},
+        proxy::{Proxy, Scheme},
         request::causes,
     },
     kubeconfig::{Entry, KubeconfigProblem, use_proxy_of_environment},
     plugin::Plugins,
 };
-use crate::api::cluster::SecretReference;
+use crate::{
+    api::cluster::SecretReference,
+    secret_hosts::{Destination, Reference, SecretHosts},
+};
+
+/// Where SOCKS proxies listen unless their URL says otherwise.
+const SOCKS_PORT: u16 = 1080;
 
 /// Reads credentials: from Secrets of the control plane, if there is one, and from kubeconfig files.
 pub struct Loader {
     hub: Option<Client>,
+    hosts: SecretHosts,
     plugins: Plugins,
 }
 
@@ -34,16 +43,21 @@ pub enum Asking {
 }
 
 impl From<Client> for Loader {
-    /// Secrets are read through `hub`.
+    /// Secrets are read through `hub`, and go only where their annotations say.
     fn from(hub: Client) -> Self {
-        Self { hub: Some(hub), plugins: Plugins::default() }
+        Self::new(hub, SecretHosts::default())
     }
 }
 
 impl Loader {
+    /// Secrets are read through `hub`. Those that an object with an address names go only where `hosts` allows.
+    pub fn new(hub: Client, hosts: SecretHosts) -> Self {
+        Self { hub: Some(hub), hosts, plugins: Plugins::default() }
+    }
+
     /// For kubeconfig files only.
     pub fn without_control_plane() -> Self {
-        Self { hub: None, plugins: Plugins::default() }
+        Self { hub: None, hosts: SecretHosts::default(), plugins: Plugins::default() }
     }
 
     /// The control plane, if there is one.
@@ -65,6 +79,8 @@ impl Loader {
     async fn of_endpoint(&self, endpoint: &Endpoint, limit: Duration) -> Result<Credentials, ConnectError> {
         let reference = endpoint.secret.as_ref().ok_or(ConnectError::SecretRefMissing)?;
         let secret = self.secret(reference, limit).await?;
+        let SecretReference { namespace, name } = reference;
+        self.hosts.check(Reference { namespace, name }, &secret, destinations(endpoint)?)?;
         Ok(Credentials::from_secret(endpoint, reference, &secret)?)
     }
 
@@ -91,6 +107,9 @@ impl Loader {
 
     async fn secret(&self, reference: &SecretReference, limit: Duration) -> Result<Secret, ConnectError> {
         let secret = || SecretName(reference.clone());
+        if !(Reference { namespace: &reference.namespace, name: &reference.name }).is_valid() {
+            return Err(ConnectError::SecretNotFound { secret: secret() });
+        }
         let hub = self.hub.clone().ok_or_else(|| ConnectError::NoControlPlane { secret: secret() })?;
         let secrets: Api<Secret> = Api::namespaced(hub, &reference.namespace);
         // Not from a cache, which may be that of another API server than the one whose watch told of a change.
@@ -99,6 +118,21 @@ impl Loader {
             Err(_) => Err(ConnectError::SecretUnreadable { secret: secret(), cause: format!("no answer within {limit:?}") }),
         }
     }
+}
+
+/// Where the credentials of an endpoint go: to its API server, and past its proxy, which may read them unless the connection through it is verified.
+fn destinations(endpoint: &Endpoint) -> Result<Vec<Destination>, ConnectError> {
+    let server = connect::server(&endpoint.url)?;
+    let proxy = Proxy::of(endpoint.proxy_url.as_deref(), &endpoint.proxy_header)?;
+    let destination =
+        |uri: &Uri, default: u16| Destination::new(uri.host().unwrap_or_default(), uri.port_u16().unwrap_or(default));
+    let standard = |uri: &Uri| if uri.scheme_str() == Some("https") { 443 } else { 80 };
+    let mut destinations = vec![destination(&server, standard(&server))];
+    destinations.extend(proxy.map(|proxy| match proxy.scheme {
+        Scheme::Socks5 => destination(&proxy.uri, SOCKS_PORT),
+        Scheme::Http | Scheme::Https => destination(&proxy.uri, standard(&proxy.uri)),
+    }));
+    Ok(destinations)
 }
 
 /// Reads a kubeconfig file, or those that kubectl reads.

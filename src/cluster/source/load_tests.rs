@@ -102,3 +102,59 @@ async fn a_context_of_a_file_is_read_with_what_lies_beside_it() {
     let error = loader.load(&access(path, "x"), Asking::Anew, LIMIT).await.unwrap_err();
     assert!(!format!("{} {error:?}", causes(&error)).contains("hunter2"), "{error:?}");
 }
+
+/// A control plane whose Secret `fleet/a` may be sent to these hosts.
+fn hub_with(hosts: &'static str) -> Client {
+    let service = service_fn(move |_: Request<Body>| async move {
+        let annotations = json!({ "fleetdex.io/allowed-hosts": hosts });
+        let data = json!({ "token": STANDARD.encode("abc") });
+        let body = json!({ "metadata": { "name": "a", "annotations": annotations }, "data": data });
+        Ok::<_, BoxError>(Response::new(Body::from(serde_json::to_vec(&body)?)))
+    });
+    Client::new(service, "default")
+}
+
+fn endpoint(url: &str, proxy: Option<&str>) -> Endpoint {
+    Endpoint {
+        url: url.to_owned(),
+        secret: Some(SecretReference { namespace: "fleet".into(), name: "a".into() }),
+        insecure: true,
+        proxy_url: proxy.map(str::to_owned),
+        ..Endpoint::default()
+    }
+}
+
+#[tokio::test]
+async fn a_token_goes_to_no_address_and_through_no_proxy_that_its_secret_does_not_allow() {
+    let loader = Loader::from(hub_with("member.example.com, proxy.example.com:1080"));
+    let reason_of = async |url: &str, proxy: Option<&str>| {
+        let loaded = loader.load(&Access::Endpoint(endpoint(url, proxy)), Asking::Anew, LIMIT).await;
+        loaded.map_or_else(|error| error.reason(), |_| "allowed")
+    };
+    assert_eq!(reason_of("https://member.example.com:6443", None).await, "allowed");
+    assert_eq!(reason_of("https://member.example.com", Some("socks5://proxy.example.com")).await, "allowed");
+    assert_eq!(reason_of("https://attacker.example.net", None).await, "HostNotAllowed");
+    assert_eq!(reason_of("https://member.example.com.attacker.net", None).await, "HostNotAllowed");
+    assert_eq!(reason_of("https://member.example.com", Some("http://attacker.example.net:3128")).await, "HostNotAllowed");
+    assert_eq!(
+        reason_of("https://member.example.com", Some("http://proxy.example.com:1080@attacker.example.net")).await,
+        "HostNotAllowed"
+    );
+    assert_eq!(reason_of("https://member.example.com@attacker.example.net", None).await, "EndpointInvalid");
+}
+
+#[tokio::test]
+async fn a_reference_that_names_no_secret_is_not_made_a_path_of() {
+    let secret = SecretReference { namespace: "fleet".into(), name: "../../pods/x".into() };
+    let access = Access::Endpoint(Endpoint { secret: Some(secret), ..endpoint("https://a", None) });
+    assert_eq!(reason(&Loader::from(hub_with("*")), &access).await, "SecretNotFound");
+}
+
+#[tokio::test]
+async fn a_flag_lets_secrets_without_the_annotation_go() {
+    let allowance = "fleet/*=attacker.example.net".parse().unwrap();
+    let hosts = SecretHosts { allowances: vec![allowance], ..SecretHosts::default() };
+    let access = Access::Endpoint(endpoint("https://attacker.example.net", None));
+    assert!(Loader::new(hub_with(""), hosts).load(&access, Asking::Anew, LIMIT).await.is_ok());
+    assert!(Loader::new(hub_with(""), SecretHosts::off()).load(&access, Asking::Anew, LIMIT).await.is_ok());
+}

@@ -57,6 +57,37 @@ fn a_secret_keeps_its_keys_and_loses_its_values() {
 }
 
 #[test]
+fn a_secret_keeps_the_values_of_well_known_annotations_only() {
+    let secret = json!({"metadata": {"name": "s", "uid": "u", "resourceVersion": "1", "annotations": {
+            "kapp.k14s.io/original": "{\"data\":{\"password\":\"aHVudGVyMg==\"}}", "it's/odd": "hunter2", "no-value": "",
+            "meta.helm.sh/release-name": "web", LAST_APPLIED: "hunter2", "openshift.io/token-secret.value": "hunter2"}},
+            "data": {"password": "aHVudGVyMg=="}});
+    let paths = ["metadata.annotations['kapp.k14s.io/original']", "metadata.annotations['meta.helm.sh/release-name']"];
+    let projection = Projection::new(&[], &paths.map(FieldPath::new)).unwrap().and_every_path();
+    let (document, body) = encode(&resource("v1", "Secret", "secrets"), &projection, &[], &secret);
+    let expected = json!({"kapp.k14s.io/original": "", "it's/odd": "", "no-value": "", "meta.helm.sh/release-name": "web",
+            "openshift.io/token-secret.value": "",
+            REDACTED_ANNOTATION: "$.data, $.metadata.annotations['kapp.k14s.io/original'], $.metadata.annotations['it\\'s/odd'], \
+                                  $.metadata.annotations['openshift.io/token-secret.value']"});
+    assert_eq!(body["metadata"]["annotations"], expected);
+    assert_eq!(body["search"]["fields"], json!(["metadata.annotations['meta.helm.sh/release-name']=web"]));
+    let text = String::from_utf8_lossy(&document.body);
+    assert!(!text.contains("aHVudGVyMg") && !text.contains("hunter2"), "{text}");
+}
+
+#[test]
+fn copies_of_an_object_in_its_annotations_are_not_stored() {
+    let pod = json!({"metadata": {"name": "s", "uid": "u", "resourceVersion": "1", "annotations": {
+            "kapp.k14s.io/original": "{\"spec\":{\"token\":\"t0p\"}}", "note": "kept"}}, "spec": {"token": "t0p"}});
+    let projection = Projection::new(&["spec.token".to_owned()], &[]).unwrap();
+    let (document, body) = encode(&resource("v1", "Pod", "pods"), &projection, &[], &pod);
+    let expected = json!({"kapp.k14s.io/original": "", "note": "kept",
+            REDACTED_ANNOTATION: "$.spec.token, $.metadata.annotations['kapp.k14s.io/original']"});
+    assert_eq!(body["metadata"]["annotations"], expected);
+    assert!(!String::from_utf8_lossy(&document.body).contains("t0p"));
+}
+
+#[test]
 fn fields_below_metadata_are_found_too() {
     let object = json!({"metadata": {"name": "s", "uid": "u", "resourceVersion": "7", "generation": 3,
             "labels": {"app": "web"}, "annotations": {"a.b/c": "x", LAST_APPLIED: "{}"}}});

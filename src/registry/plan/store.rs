@@ -2,9 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use sha2::{Digest, Sha256};
+
 use crate::{
     api::registry::{Indexing, OpenSearch, ResourceRegistrySpec},
-    model::{FieldPath, Gvk, IndexPrefix, InvalidPath, InvalidPrefix, Projection, Resource, StoreName},
+    model::{FieldPath, Gvk, IndexPrefix, InvalidPath, InvalidPrefix, Projection, Resource, StoreName, hex},
 };
 
 use super::{ObjectFilter, Plan, RegistryPlan, RegistryView, StorePlan};
@@ -25,17 +27,26 @@ impl Plan {
                 self.stores.insert(name.clone(), request);
             }
         }
-        RegistryPlan { store: Some(name), invalid, conflict, ..RegistryPlan::default() }
+        let selects_nothing = registry.spec.resource_selectors.is_empty();
+        RegistryPlan { store: Some(name), invalid, conflict, selects_nothing, ..RegistryPlan::default() }
     }
 }
 
 /// Name and prefix of an OpenSearch store, or why there can be none.
 fn named(config: &OpenSearch) -> Result<(StoreName, IndexPrefix), String> {
     let prefix = prefix(config).map_err(|error| error.to_string())?;
+    // The schema refuses them, too; this is for objects that are older than that rule.
+    if config.addresses.iter().any(|address| address.contains('@')) {
+        return Err(CREDENTIALS_IN_ADDRESS.to_owned());
+    }
     let name = store_name(&config.addresses, &prefix);
     let name = name.ok_or("backendStore.openSearch.addresses is empty: name at least one address")?;
     Ok((name, prefix))
 }
+
+/// Says what to do about an address that shows a password to everybody who may read the registry.
+const CREDENTIALS_IN_ADDRESS: &str = "backendStore.openSearch.addresses holds a user or a password before '@': put them into a Secret with the keys \
+                                      username and password, and name it in secretRef";
 
 impl StorePlan {
     /// Unites what can be united, and tells what cannot.
@@ -126,23 +137,26 @@ fn unreadable_selector(spec: &ResourceRegistrySpec) -> Option<String> {
     selectors.find_map(|selector| ObjectFilter::new(selector, &nothing_else, &any).err()).map(|error| error.to_string())
 }
 
-/// Registries with the same set of addresses and the same prefix share a store. The name is for people, too, so it has no credentials.
-fn store_name(addresses: &[String], prefix: &IndexPrefix) -> Option<StoreName> {
+/// The name of the store at these addresses under this prefix, or `None` without an address. Registries with the same set of addresses and the same
+/// prefix share a store.
+///
+/// Users of the query API see the name and may ask for it, so it has a hash in place of the addresses: `<prefix>-<16 hexadecimal digits>`.
+pub fn store_name(addresses: &[String], prefix: &IndexPrefix) -> Option<StoreName> {
     let nodes: BTreeSet<String> = addresses.iter().map(|address| node(address)).collect();
     if nodes.is_empty() {
         return None;
     }
     let nodes: Vec<String> = nodes.into_iter().collect();
-    format!("{}/{}", nodes.join(","), prefix.as_str()).parse().ok()
+    let hash = hex(&Sha256::digest(nodes.join(",").as_bytes())[..8]);
+    format!("{}-{hash}", prefix.as_str()).parse().ok()
 }
 
-/// An address without credentials, in one spelling.
+/// An address in one spelling.
 fn node(address: &str) -> String {
     let trimmed = address.trim_end_matches('/');
     let Some((scheme, rest)) = trimmed.split_once("://") else {
         return trimmed.to_owned();
     };
     let (authority, path) = rest.find('/').map_or((rest, ""), |slash| rest.split_at(slash));
-    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
-    format!("{}://{}{path}", scheme.to_ascii_lowercase(), host.to_ascii_lowercase())
+    format!("{}://{}{path}", scheme.to_ascii_lowercase(), authority.to_ascii_lowercase())
 }

@@ -325,11 +325,19 @@ fn with_store(name: &str, created: i64, store: Value, redact: &[&str]) -> Regist
 }
 
 #[test]
+fn a_store_whose_address_shows_a_password_is_refused_without_showing_it() {
+    let plan = plan(&[with_store("r", 3, json!({"addresses": ["https://user:hunter2@a:9200"]}), &[])], &[]);
+    let invalid = plan.registries["r"].invalid.as_deref().unwrap();
+    assert!(invalid.contains("secretRef") && !invalid.contains("hunter2"), "{invalid}");
+    assert!(plan.stores.is_empty());
+}
+
+#[test]
 fn registries_of_one_store_unite_redactions_and_fields_and_the_oldest_decides_the_rest() {
     let young = json!({"addresses": ["https://b:9200", "https://A:9200/"], "numberOfShards": 2, "fieldPaths": ["spec.y"]});
-    let old = json!({"addresses": ["https://user:pw@a:9200", "https://b:9200"], "numberOfShards": 1, "fieldPaths": ["spec.x"]});
+    let old = json!({"addresses": ["https://a:9200", "https://b:9200"], "numberOfShards": 1, "fieldPaths": ["spec.x"]});
     let plan = plan(&[with_store("young", 9, young, &["spec.b"]), with_store("old", 3, old, &["spec.a"])], &[]);
-    assert_eq!(plan.stores.keys().map(StoreName::as_str).collect::<Vec<_>>(), ["https://a:9200,https://b:9200/fleetdex"]);
+    assert_eq!(plan.stores.keys().map(StoreName::as_str).collect::<Vec<_>>(), ["fleetdex-f42efcc7f0e98855"]);
     let store = plan.stores.values().next().unwrap();
     assert_eq!(store.config.as_ref().unwrap().number_of_shards, Some(1));
     assert_eq!(store.registries, ["old", "young"]);

@@ -53,8 +53,9 @@ impl Attributes {
         };
         let name = rest.first().map(|name| (*name).to_owned());
         let verb = match (method.as_str(), &name) {
-            ("GET" | "HEAD", None) => "list",
-            ("GET" | "HEAD", Some(_)) => "get",
+            // OPTIONS tells no more than which methods there are, or goes on to a member, which decides itself.
+            ("GET" | "HEAD" | "OPTIONS", None) => "list",
+            ("GET" | "HEAD" | "OPTIONS", Some(_)) => "get",
             ("POST", _) => "create",
             ("PUT", _) => "update",
             ("PATCH", _) => "patch",

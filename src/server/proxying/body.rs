@@ -5,6 +5,8 @@
 
 use serde_json::{Map, Value};
 
+use super::protobuf;
+
 use crate::model::{
     OWN_VERSION_ANNOTATION as VERSION_ANNOTATION,
     told::{REDACTED_ANNOTATION, Returned, is_our_annotation, take_back, with_version},
@@ -37,8 +39,8 @@ pub enum BodyKind {
 /// A body that cannot go on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BodyError {
-    /// No JSON.
-    #[error("the body is no JSON of the shape that is needed: {0}")]
+    /// It cannot be read.
+    #[error("the body is not of the shape that is needed: {0}")]
     Malformed(String),
     /// The media type cannot be looked into.
     #[error("bodies of media type {0:?} cannot be taken here, as versions in them have to be replaced; send JSON")]
@@ -73,10 +75,14 @@ pub fn rewrite(kind: BodyKind, media_type: &str, body: &[u8], own: Own<'_>) -> R
     let essence = media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     let is_json = essence.is_empty() || essence == "application/json" || essence.ends_with("+json");
     let is_yaml = essence == "application/yaml" || essence.ends_with("+yaml");
-    if kind == BodyKind::Opaque || body.is_empty() || (kind == BodyKind::DeleteOptions && !is_json) {
+    let is_looked_into = is_json || essence == protobuf::MEDIA_TYPE;
+    if kind == BodyKind::Opaque || body.is_empty() || (kind == BodyKind::DeleteOptions && !is_looked_into) {
         return Ok(body.to_vec());
     }
     let malformed = |error: &dyn std::fmt::Display| BodyError::Malformed(error.to_string());
+    if essence == protobuf::MEDIA_TYPE {
+        return in_protobuf(kind, body, essence, own);
+    }
     let text = std::str::from_utf8(body);
     if is_yaml && !text.is_ok_and(|text| text.trim_start().starts_with('{')) {
         return yaml(text.map_err(|error| malformed(&error))?);
@@ -103,7 +109,31 @@ fn yaml(text: &str) -> Result<Vec<u8>, BodyError> {
     ours.map_or_else(|| Ok(text.as_bytes().to_vec()), |mark| Err(BodyError::Yaml(mark)))
 }
 
-/// What cannot be looked into, such as protobuf, which clients create objects with, holds texts as they are all the same.
+/// Objects as typed clients in Go write them. Patches have no such form.
+fn in_protobuf(kind: BodyKind, body: &[u8], media_type: String, own: Own<'_>) -> Result<Vec<u8>, BodyError> {
+    let malformed = |error: protobuf::Malformed| BodyError::Malformed(error.to_string());
+    match kind {
+        BodyKind::Object | BodyKind::NewObject => {
+            let protobuf::Metadata { version, own_version, redacted, from_index } =
+                protobuf::metadata(body).map_err(malformed)?;
+            refuse_copy(redacted.as_deref(), from_index.as_deref())?;
+            let version = match (version, own_version) {
+                (Some(_), Some(own_version)) => Some(own_version),
+                (Some(version), None) => Some(translated(&version, own)?),
+                (None, _) => None,
+            };
+            protobuf::returned(body, version.as_deref()).map_err(malformed)
+        }
+        BodyKind::DeleteOptions => match protobuf::precondition(body).map_err(malformed)? {
+            Some(version) => protobuf::with_precondition(body, &translated(&version, own)?).map_err(malformed),
+            None => Ok(body.to_vec()),
+        },
+        BodyKind::Opaque => Ok(body.to_vec()),
+        BodyKind::JsonPatch | BodyKind::MergePatch | BodyKind::Apply => Err(BodyError::MediaType(media_type)),
+    }
+}
+
+/// What cannot be looked into, such as CBOR, which clients create objects with, holds texts as they are all the same.
 fn binary(body: &[u8], media_type: String) -> Result<Vec<u8>, BodyError> {
     let holds = |text: &str| memchr::memmem::find(body, text.as_bytes()).is_some();
     if holds(REDACTED_ANNOTATION) {
@@ -127,12 +157,14 @@ fn object(text: &str, is_patch: bool, own: Own<'_>) -> Result<Vec<u8>, BodyError
 }
 
 fn refuse_marked(returned: &Returned) -> Result<(), BodyError> {
-    if let Some(what) = &returned.redacted {
-        return Err(BodyError::Redacted(what.clone()));
-    }
-    match &returned.from_index {
-        Some(why) => Err(BodyError::FromIndex(why.clone())),
-        None => Ok(()),
+    refuse_copy(returned.redacted.as_deref(), returned.from_index.as_deref())
+}
+
+fn refuse_copy(redacted: Option<&str>, from_index: Option<&str>) -> Result<(), BodyError> {
+    match (redacted, from_index) {
+        (Some(what), _) => Err(BodyError::Redacted(what.to_owned())),
+        (None, Some(why)) => Err(BodyError::FromIndex(why.to_owned())),
+        (None, None) => Ok(()),
     }
 }
 
@@ -321,15 +353,31 @@ mod tests {
     }
 
     #[test]
+    fn protobuf_goes_on_with_the_members_version_and_without_our_annotations() {
+        use protobuf::tests::{config_map, delete_options};
+        let own = |version: &str| (version == FLEET).then(|| "7".to_owned());
+        let sent = |kind, body: &[u8]| rewrite(kind, protobuf::MEDIA_TYPE, body, &own);
+        assert_eq!(sent(BodyKind::Object, &config_map(FLEET, &[("a", "b")])), Ok(config_map("7", &[("a", "b")])));
+        let with_own = config_map(OTHER, &[("fleetdex.io/resource-version", "6"), ("a", "b")]);
+        assert_eq!(sent(BodyKind::Object, &with_own), Ok(config_map("6", &[("a", "b")])));
+        assert_eq!(sent(BodyKind::Object, &config_map("5", &[])), Ok(config_map("5", &[])));
+        assert_eq!(sent(BodyKind::NewObject, &config_map("", &[("a", "b")])), Ok(config_map("", &[("a", "b")])));
+        assert_eq!(sent(BodyKind::Object, &config_map(OTHER, &[])), Err(BodyError::UnknownVersion(OTHER.to_owned())));
+        let copy = config_map(FLEET, &[("fleetdex.io/redacted", "$.data")]);
+        assert_eq!(sent(BodyKind::NewObject, &copy), Err(BodyError::Redacted("$.data".to_owned())));
+        assert_eq!(sent(BodyKind::DeleteOptions, &delete_options(FLEET)), Ok(delete_options("7")));
+        assert!(matches!(sent(BodyKind::MergePatch, &copy), Err(BodyError::MediaType(_))));
+        assert!(matches!(sent(BodyKind::Object, b"k8s\0"), Err(BodyError::Malformed(_))));
+    }
+
+    #[test]
     fn what_cannot_be_looked_into_is_refused_where_it_matters() {
-        let protobuf = "application/vnd.kubernetes.protobuf";
-        assert!(sent_as(BodyKind::Object, protobuf, "k8s\0").unwrap_err().contains("send JSON"));
-        assert_eq!(sent_as(BodyKind::NewObject, protobuf, "k8s\0").unwrap(), "k8s\0");
-        assert!(
-            sent_as(BodyKind::NewObject, protobuf, "k8s\0fleetdex.io/redacted\0data").unwrap_err().contains("writing it back")
-        );
-        assert_eq!(sent_as(BodyKind::DeleteOptions, protobuf, "k8s").unwrap(), "k8s");
-        assert_eq!(sent_as(BodyKind::Opaque, protobuf, "k8s").unwrap(), "k8s");
+        let cbor = "application/cbor";
+        assert!(sent_as(BodyKind::Object, cbor, "x").unwrap_err().contains("send JSON"));
+        assert_eq!(sent_as(BodyKind::NewObject, cbor, "x").unwrap(), "x");
+        assert!(sent_as(BodyKind::NewObject, cbor, "fleetdex.io/redacted\0data").unwrap_err().contains("writing it back"));
+        assert_eq!(sent_as(BodyKind::DeleteOptions, cbor, "x").unwrap(), "x");
+        assert_eq!(sent_as(BodyKind::Opaque, cbor, "x").unwrap(), "x");
         let yaml = "metadata:\n  labels: {a: yes}\n";
         assert_eq!(sent(BodyKind::Apply, yaml).unwrap(), yaml);
         assert!(

@@ -23,7 +23,7 @@ use super::{
     super::{
         discovery,
         representation::{Endpoint, Representation},
-        request::{FleetDiscovery, parameters, refuse_parameters},
+        request::{ApiRequest, FleetDiscovery, ignored},
         serve,
         status::ApiError,
     },
@@ -110,14 +110,15 @@ pub(super) async fn answer(
     let scope = &Scope { catalog: &catalog, ..*scope };
     let path: Vec<&str> = path.iter().map(String::as_str).collect();
     let fleet = |which: &FleetDiscovery| -> Result<Response, ApiError> {
-        refuse_parameters(&parameters(request.uri.query().unwrap_or_default())?)?;
+        let unknown = serve::unknown_parameters(&ignored(&ApiRequest::Version, request.uri.query())?);
         if matches!(which, FleetDiscovery::CoreVersions | FleetDiscovery::Groups) && wants_aggregated(request) {
             let document = discovery::aggregated(scope.catalog, *which == FleetDiscovery::CoreVersions)?;
             let mut response = serve::document(&document, Representation::PLAIN)?;
             response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(AGGREGATED));
-            return Ok(response);
+            return Ok(serve::with_warnings(response, &unknown));
         }
-        serve::document(&discovery::fleet(scope.catalog, which)?, represented(request)?)
+        let response = serve::document(&discovery::fleet(scope.catalog, which)?, represented(request)?)?;
+        Ok(serve::with_warnings(response, &unknown))
     };
     match *path.as_slice() {
         [] => Ok(value(&roots())),

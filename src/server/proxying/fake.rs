@@ -180,13 +180,17 @@ impl Sent {
 
 /// Sends `method path` as Alice; `path` is what follows `proxying/karmada/proxy`.
 pub(super) async fn send(api: &Api, line: &str, headers: &[(&str, &str)], body: &str) -> Result<Sent, ApiError> {
+    send_body(api, line, headers, Body::from(body.to_owned())).await
+}
+
+pub(super) async fn send_body(api: &Api, line: &str, headers: &[(&str, &str)], body: Body) -> Result<Sent, ApiError> {
     let (method, path) = line.split_once(' ').unwrap();
     let mut request =
         Request::builder().method(method).uri(format!("/apis/search.fleetdex.io/v1alpha1/proxying/karmada/proxy{path}"));
     for (name, value) in headers {
         request = request.header(*name, *value);
     }
-    let request = request.body(Body::from(body.to_owned())).unwrap();
+    let request = request.body(body).unwrap();
     let inner = path.split('?').next().unwrap();
     let (response, body) = answer(api, &alice(), inner, request).await?.into_parts();
     let body = String::from_utf8(body.collect().await.unwrap().to_bytes().to_vec()).unwrap();

@@ -18,10 +18,10 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    super::{front::limits::UserShare, status::ApiError},
+    super::{flag::flag, front::limits::UserShare, status::ApiError},
     clients::Clients,
     headers,
-    request::ResourceInfo,
+    request::{ResourceInfo, pairs},
     tunnel::{self, Tunnels},
 };
 use crate::{
@@ -64,7 +64,7 @@ pub enum Manner {
 impl Manner {
     /// By what is asked for and how.
     pub fn of(info: &ResourceInfo, headers: &HeaderMap, query: &str) -> Self {
-        let follows = query.split('&').any(|pair| matches!(pair, "follow=true" | "follow=1" | "follow"));
+        let follows = pairs(Some(query)).any(|(key, value)| key == "follow" && flag(value));
         match info.subresource.as_deref() {
             Some("exec" | "attach" | "portforward" | "proxy") if headers::is_upgrade(headers) => Self::Session,
             Some("exec" | "attach" | "portforward" | "proxy") => Self::Stream { endless: false },

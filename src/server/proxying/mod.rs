@@ -13,6 +13,7 @@ pub mod documents;
 pub mod forward;
 pub mod headers;
 pub mod locate;
+pub mod protobuf;
 pub mod request;
 pub mod tunnel;
 pub mod versions;
@@ -21,6 +22,7 @@ use std::sync::Arc;
 
 use axum::{body::Body, extract::Request, response::Response};
 use http::{HeaderValue, Method, StatusCode, header};
+use http_body_util::LengthLimitError;
 use tokio_util::sync::CancellationToken;
 
 use self::{
@@ -46,7 +48,7 @@ use super::{
 use crate::{
     cluster::Clusters,
     model::{
-        ClusterName, Json,
+        ClusterName, Json, causes,
         told::{Told, tell},
     },
     query::{Hit, Query, ResourceName},
@@ -91,6 +93,11 @@ impl Members {
 
 /// Answers a request below `proxying/karmada/proxy`; `inner` is the path from there on.
 pub async fn answer(api: &Api, caller: &Caller, inner: &str, request: Request) -> Result<Response, ApiError> {
+    if request.method() == Method::OPTIONS && !request::is_proxied(inner)? {
+        // Only the path is looked at: a wrong one is told as such.
+        request::parse("GET", inner, None)?;
+        return Ok(serve::options(request::METHODS));
+    }
     let info = request::parse(request.method().as_str(), inner, request.uri().query())?;
     let catalog = Arc::clone(&api.catalog.borrow());
     let scope = Scope { api, catalog: &catalog, caller };
@@ -211,11 +218,14 @@ impl Onward<'_> {
             return Ok(forwarder.session(&to, request, place).await?);
         }
         let (head, body) = request.into_parts();
-        let body = axum::body::to_bytes(body, MAX_BODY_BYTES).await.map_err(|_| ApiError::TooLarge(MAX_BODY_BYTES))?;
+        let body = axum::body::to_bytes(body, MAX_BODY_BYTES).await.map_err(unread)?;
+        // What is behind a proxy has answers of its own to HEAD. An API server has none: the head of its answer to GET is sent.
+        let is_proxy = self.info.subresource.as_deref() == Some("proxy");
         if let Manner::Stream { endless } = manner {
             let accept = head.headers.get(header::ACCEPT).cloned().unwrap_or(HeaderValue::from_static("*/*"));
             let headers = headers::to_member(&head.headers, &accept);
-            return Ok(forwarder.stream(&to, &head.method, headers, body, endless).await?);
+            let method = if head.method == Method::HEAD && !is_proxy { Method::GET } else { head.method };
+            return Ok(forwarder.stream(&to, &method, headers, body, endless).await?);
         }
         let endpoint = if self.info.subresource.is_none() { Endpoint::Object } else { Endpoint::Document };
         let representation = Representation::negotiate(endpoint, &head.headers, head.uri.query())?;
@@ -224,7 +234,8 @@ impl Onward<'_> {
         let body = self.body(cluster, &written).await?;
         // Before the member is asked: whoever goes on from there must not miss what comes while it answers.
         let telling = Telling { cluster, version: self.version().await, representation };
-        let asked = forwarder.ask(&to, &head.method, headers::to_member(&head.headers, &JSON), body.into()).await;
+        let method = if head.method == Method::HEAD { &Method::GET } else { &head.method };
+        let asked = forwarder.ask(&to, method, headers::to_member(&head.headers, &JSON), body.into()).await;
         match (asked, indexed) {
             (Ok(answer), _) => self.told(&telling, answer),
             (Err(error), Some(hit)) if self.is_plain_get() && error.is_unreachable() => self.as_indexed(&telling, hit, &error),
@@ -362,6 +373,14 @@ fn body_kind(method: &Method, info: &ResourceInfo, media_type: &str) -> BodyKind
         ("POST", _) => BodyKind::NewObject,
         ("GET" | "HEAD", _) => BodyKind::Opaque,
         _ => BodyKind::Object,
+    }
+}
+
+/// Why a body was not read to its end.
+fn unread(error: axum::Error) -> ApiError {
+    match error.into_inner() {
+        limited if limited.is::<LengthLimitError>() => ApiError::TooLarge(MAX_BODY_BYTES),
+        broken => ApiError::bad_request(format!("the body of the request cannot be read: {}", causes(broken.as_ref()))),
     }
 }
 

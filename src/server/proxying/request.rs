@@ -7,6 +7,7 @@
 use std::fmt;
 
 use super::super::{
+    flag::flag,
     percent::{decode_query, decode_segment, encode},
     request::{GROUPS, VERSION},
     status::ApiError,
@@ -18,7 +19,7 @@ const NAMESPACE_SUBRESOURCES: [&str; 2] = ["status", "finalize"];
 /// What an apiserver of long ago had in front of a resource.
 const FORMER_PREFIXES: [&str; 2] = ["watch", "proxy"];
 /// The methods that have a verb.
-const METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE";
+pub const METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
 
 /// What is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,7 +100,8 @@ impl Verb {
 
     fn of(method: &str) -> Result<Self, ApiError> {
         match method {
-            "GET" | "HEAD" => Ok(Self::Get),
+            // OPTIONS comes here for what is behind a proxy only.
+            "GET" | "HEAD" | "OPTIONS" => Ok(Self::Get),
             "POST" => Ok(Self::Create),
             "PUT" => Ok(Self::Update),
             "PATCH" => Ok(Self::Patch),
@@ -131,6 +133,12 @@ pub fn below(path: &str) -> Option<&str> {
         let inner = path.strip_prefix(&format!("/apis/{group}/{VERSION}/proxying/karmada/proxy"))?;
         (inner.is_empty() || inner.starts_with('/')).then_some(inner)
     })
+}
+
+/// Whether a path leads to something behind an API server, which every method is passed on to.
+pub fn is_proxied(path: &str) -> Result<bool, ApiError> {
+    let asked = parse("GET", path, None)?.asked;
+    Ok(matches!(asked, Asked::Resource(info) if info.subresource.as_deref() == Some("proxy")))
 }
 
 /// Reads the method, the inner path as [`below`] gives it, and the query.
@@ -221,7 +229,7 @@ fn resource(method: &str, path: &str, segments: &[String], query: Option<&str>) 
 /// The first value counts, as in Kubernetes.
 fn is_watch(query: Option<&str>) -> bool {
     let value = pairs(query).find(|(key, _)| decode_query(key).is_ok_and(|key| key == "watch")).map(|(_, value)| value);
-    value.is_some_and(|value| !matches!(value.to_ascii_lowercase().as_str(), "" | "0" | "false"))
+    value.is_some_and(|value| decode_query(value).is_ok_and(|value| flag(&value)))
 }
 
 /// Keys and values of a query, still encoded.

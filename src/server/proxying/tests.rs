@@ -10,7 +10,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::fake::{Fleet, Seen, hit, refusal, reply, send};
+use super::fake::{Fleet, Seen, hit, refusal, reply, send, send_body};
 use crate::{
     query::Page,
     server::{
@@ -131,7 +131,7 @@ async fn what_cannot_go_to_one_member_is_refused_with_what_to_do() {
         format!("GET /clusters/member9{POD}"),
         format!("GET {POD}?namespaces=db"),
         "GET /api/v1/namespaces/web/nodes/n".to_owned(),
-        format!("OPTIONS {POD}"),
+        format!("TRACE {POD}"),
     ];
     let mut refused = Vec::new();
     for line in &lines {
@@ -147,8 +147,36 @@ async fn what_cannot_go_to_one_member_is_refused_with_what_to_do() {
     404 clusters.search.fleetdex.io "member9" not found: no ResourceRegistry selects a member of this name
     400 parameter namespaces: it is for lists, and this request is for one object
     404 nodes live in no namespace
-    405 method OPTIONS is not served here; use GET, HEAD, POST, PUT, PATCH, DELETE
+    405 method TRACE is not served here; use GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS
     "#);
+    assert!(fleet.seen().is_empty());
+}
+
+#[tokio::test]
+async fn the_head_of_an_answer_and_the_methods_of_a_path_are_told() {
+    let (fleet, api) = fleet(vec![found(&["member1"])]).await;
+    let methods = send(&api, &format!("OPTIONS {POD}"), &[], "").await.unwrap();
+    assert_eq!(
+        (methods.code, &methods.response.headers["allow"]),
+        (204, &"GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS".parse().unwrap())
+    );
+    assert!(fleet.seen().is_empty());
+    assert_eq!(send(&api, &format!("HEAD {POD}"), &[], "").await.unwrap().code, 200);
+    // Behind a proxy every method is the other side's.
+    send(&api, &format!("OPTIONS /clusters/member1{POD}/proxy/x"), &[], "").await.unwrap();
+    let lines: Vec<String> = fleet.seen().into_iter().map(|seen| seen.line).collect();
+    assert_eq!(lines, [format!("GET {POD}"), format!("OPTIONS {POD}/proxy/x")]);
+}
+
+#[tokio::test]
+async fn a_body_that_breaks_off_is_not_one_that_is_too_long() {
+    let (fleet, api) = fleet(vec![]).await;
+    let broken = futures::stream::iter([Ok("{"), Err(std::io::Error::other("cut off"))]);
+    let error = send_body(&api, &format!("PUT {POD}?clusters=member1"), &[], Body::from_stream(broken)).await.err().unwrap();
+    assert_eq!((error.code(), error.to_string().as_str()), (400, "the body of the request cannot be read: cut off"));
+    let long = futures::stream::iter((0..4).map(|_| Ok::<_, std::io::Error>(vec![b' '; 1 << 20])));
+    let error = send_body(&api, &format!("PUT {POD}?clusters=member1"), &[], Body::from_stream(long)).await.err().unwrap();
+    assert_eq!(error.code(), 413);
     assert!(fleet.seen().is_empty());
 }
 

@@ -3,7 +3,7 @@
 use super::{NativePath, unknown};
 use crate::{
     model::{FleetVersion, StoreName},
-    server::status::ApiError,
+    server::{flag::flag, status::ApiError},
 };
 
 /// The changes that a replica makes of one resource.
@@ -34,7 +34,7 @@ impl ChangesRequest {
             let refused = |problem: String| ApiError::bad_request(format!("parameter {key}: {problem}"));
             match key.as_str() {
                 "store" => store = Some(value.parse().map_err(|error| refused(format!("{error}")))?),
-                "watch" => self.watch = value.parse().map_err(|_| refused(format!("{value:?} is neither true nor false")))?,
+                "watch" => self.watch = flag(value),
                 "resourceVersion" => self.since = Some(value.parse().map_err(|error| refused(format!("{error}")))?),
                 _ => return Err(unknown(key, "store, watch and resourceVersion")),
             }

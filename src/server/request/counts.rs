@@ -13,6 +13,8 @@ const DEFAULT_TOP: usize = 1_000;
 /// Groups in an answer at most: a few megabytes.
 const MAX_TOP: usize = 10_000;
 
+const MEANS_NOTHING: &str = "it means nothing for counts";
+
 /// Counts of the objects that a list would show.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AggregateRequest {
@@ -38,9 +40,8 @@ impl AggregateRequest {
                 "limit" | "continue" if !value.is_empty() => {
                     return Err(refused("counts come in one answer; use top for fewer groups".to_owned()));
                 }
-                "orderBy" | "onlyMetadata" | "withRemainingCount" | "withContinue" if !value.is_empty() => {
-                    return Err(refused("it means nothing for counts".to_owned()));
-                }
+                "orderBy" if !value.is_empty() => return Err(refused(MEANS_NOTHING.to_owned())),
+                "onlyMetadata" | "withRemainingCount" | "withContinue" => return Err(refused(MEANS_NOTHING.to_owned())),
                 _ => self.list.set(key, value)?,
             }
         }

@@ -73,7 +73,8 @@ fn parameters_become_types() {
 #[test]
 fn what_is_empty_or_zero_counts_as_not_given() {
     let bare = list(&format!("{SEARCH}/api/v1/pods"), "").unwrap();
-    let empty = "labelSelector=&fieldSelector=&limit=0&continue=&clusters=&namespaces=&names=&store=&watch=0&resourceVersion=";
+    let empty =
+        "labelSelector=&fieldSelector=&limit=0&continue=&clusters=&namespaces=&names=&store=&watch=0&resourceVersion=&orderBy=";
     assert_eq!(list(&format!("{SEARCH}/api/v1/pods"), empty).unwrap(), bare);
 }
 
@@ -81,13 +82,11 @@ fn what_is_empty_or_zero_counts_as_not_given() {
 fn what_is_not_understood_is_refused_by_name() {
     let pods = format!("{SEARCH}/api/v1/pods");
     let refused = [
-        "watch=yes",
         "resourceVersion=newest",
         "sendInitialEvents=true",
         "resourceVersion=7&continue=abc",
         "watch=true&ownerName=web",
         "orderBy=name down",
-        "color=red",
         "limit=-1",
         "limit=ten",
         "limit=1&limit=2",
@@ -97,13 +96,11 @@ fn what_is_not_understood_is_refused_by_name() {
     ];
     let messages: Vec<String> = refused.iter().map(|query| message(&pods, query)).collect();
     insta::assert_snapshot!(messages.join("\n"), @r#"
-        400 parameter watch: "yes" is neither true nor false
         400 parameter resourceVersion: "newest" is no resourceVersion of the fleet: those are positive decimal integers, as lists and watches over the fleet give them
         400 parameter sendInitialEvents means nothing without watch=true
         400 parameter resourceVersion: further pages show what the first one showed; leave it out with continue
         400 parameter ownerName: owners are looked up once, so a watch cannot follow them
         400 parameter orderBy: "name down" is neither `field`, `field asc` nor `field desc`
-        400 parameter "color" is unknown; known are labelSelector, fieldSelector, limit, continue, clusters, namespaces, names, store, orderBy, ownerUID, ownerName, ownerGR, ownerSeniority, since, before, onlyMetadata, withRemainingCount, withContinue, explain
         400 parameter limit: "-1" is no whole number from 0 up
         400 parameter limit: "ten" is no whole number from 0 up
         400 parameter "limit" is given twice
@@ -199,18 +196,45 @@ fn another_replica_asks_for_all_changes_of_a_resource_of_one_store() {
     assert_eq!(since.as_deref(), Some("77"));
     let refused = [
         message(path, "watch=true"),
-        message(path, "store=a&watch=maybe"),
         message(path, "store=a&resourceVersion=0"),
         message(path, "store=a&labelSelector=app"),
         message(&format!("{path}/web"), "store=a"),
     ];
     insta::assert_snapshot!(refused.join("\n"), @r#"
     400 parameter store is missing: it names the store whose changes are asked for
-    400 parameter watch: "maybe" is neither true nor false
     400 parameter resourceVersion: "0" is no resourceVersion of the fleet: those are positive decimal integers, as lists and watches over the fleet give them
     400 parameter "labelSelector" is unknown; known are store, watch and resourceVersion
     400 changes are told of all objects of a resource, and not of some of them
     "#);
+}
+
+#[test]
+fn an_unknown_parameter_is_ignored_and_remembered() {
+    let pods = format!("{SEARCH}/api/v1/pods");
+    let found = list(&pods, "color=red&limit=5&lImit=7").unwrap();
+    assert_eq!((found.ignored, found.limit.map(NonZeroUsize::get)), (vec!["color".to_owned(), "lImit".to_owned()], Some(5)));
+    let ApiRequest::Aggregate(counts) =
+        parse(&pods.replace("/search/api", "/aggregate/api"), Some("by=cluster&color=red")).unwrap()
+    else {
+        panic!("no counts");
+    };
+    assert_eq!(counts.list.ignored, ["color"]);
+}
+
+#[test]
+fn what_is_true_is_what_it_is_in_kubernetes() {
+    let pods = format!("{SEARCH}/api/v1/pods");
+    for (query, expected) in [
+        ("watch=True", true),
+        ("watch=1", true),
+        ("watch=", true),
+        ("watch", true),
+        ("watch=False", false),
+        ("watch=0", false),
+        ("", false),
+    ] {
+        assert_eq!(list(&pods, query).unwrap().follow.watch, expected, "{query}");
+    }
 }
 
 #[test]
@@ -228,7 +252,8 @@ fn a_verification_is_of_all_clusters_or_of_those_that_are_named() {
     assert_eq!(parse(path, None).unwrap(), ApiRequest::Verify(Vec::new()));
     let some = ["a".parse().unwrap(), "team/prod".parse().unwrap()].to_vec();
     assert_eq!(parse(path, Some("clusters=a,team%2Fprod&timeout=9s")).unwrap(), ApiRequest::Verify(some));
-    assert_eq!(message(path, "cluster=a"), "400 parameter \"cluster\" is unknown; clusters is the only one");
+    assert_eq!(parse(path, Some("cluster=a")).unwrap(), ApiRequest::Verify(Vec::new()));
+    assert_eq!(ignored(&ApiRequest::Verify(Vec::new()), Some("cluster=a&clusters=b&timeout=9s")).unwrap(), ["cluster"]);
     assert_eq!(message(path, "clusters=a,,b"), "400 parameter clusters: \"a,,b\" has an empty item");
 }
 
@@ -237,6 +262,8 @@ fn discovery_takes_only_what_clients_always_send() {
     let path = "/apis/search.fleetdex.io/v1alpha1";
     let resources = ApiRequest::Own(OwnDiscovery::Resources("search.fleetdex.io"));
     assert_eq!(parse(path, Some("timeout=32s")).unwrap(), resources);
-    assert_eq!(message(path, "limit=5"), "400 parameter \"limit\" means nothing for discovery");
+    assert_eq!(parse(path, Some("limit=5")).unwrap(), resources);
+    assert_eq!(ignored(&resources, Some("limit=5&timeout=32s")).unwrap(), ["limit"]);
+    assert_eq!(ignored(&ApiRequest::OpenApi(OpenApi::V2), Some("hash=5")).unwrap(), Vec::<String>::new());
     assert_eq!(parse("/version", None).unwrap(), ApiRequest::Version);
 }

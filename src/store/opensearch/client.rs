@@ -9,7 +9,10 @@ use serde_json::Value;
 use tower::ServiceExt;
 
 use super::transport::{OpenSearchService, Timeout};
-use crate::store::StoreError;
+use crate::{
+    model::{json_fault, quoted},
+    store::StoreError,
+};
 
 /// One request: what it is for, how it is sent, how long it may take.
 pub(super) struct Call<'c> {
@@ -33,6 +36,7 @@ pub(super) struct Client {
 #[derive(Deserialize)]
 struct Failure {
     error: Option<Value>,
+    status: Option<u16>,
 }
 
 impl Client {
@@ -82,7 +86,7 @@ impl Client {
     }
 
     fn failure(&self, operation: String, status: StatusCode, body: &[u8]) -> StoreError {
-        let reason = reason(body);
+        let reason = reason(status, body);
         let status = status.as_u16();
         match status {
             401 => StoreError::Unauthorized { address: self.address.clone(), status, reason },
@@ -96,26 +100,66 @@ impl Client {
     }
 }
 
-/// The reason in an error body: type and reason of the outermost error and its first root cause, else the text itself.
-fn reason(body: &[u8]) -> String {
-    let error = serde_json::from_slice::<Failure>(body).ok().and_then(|failure| failure.error);
-    let Some(error) = error else { return String::from_utf8_lossy(&body[..body.len().min(300)]).into_owned() };
-    let describe = |value: &Value| {
-        let part = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-        format!("{}: {}", part("type"), part("reason"))
-    };
-    if let Some(text) = error.as_str() {
-        return text.to_owned();
+/// The reason in an error body: type and reason of the outermost error and its first root cause. Nothing of a body is repeated that is no error of
+/// `OpenSearch`, or of its security plugin, which says one word in plain text.
+fn reason(status: StatusCode, body: &[u8]) -> String {
+    if let Some(known) = PLAIN_REFUSALS.iter().find(|text| body.trim_ascii() == text.as_bytes()) {
+        return (*known).to_owned();
     }
-    let outer = describe(&error);
-    match error.get("root_cause").and_then(|causes| causes.get(0)).map(describe) {
-        Some(root) if root != outer => format!("{outer} ({root})"),
-        _ => outer,
+    let failure: Option<Failure> = serde_json::from_slice(body).ok();
+    match failure {
+        Some(Failure { error: Some(Value::String(text)), status: Some(code) }) if code == status.as_u16() => quoted(&text),
+        Some(Failure { error: Some(error), .. }) => match described(&error) {
+            Some(outer) => match error.get("root_cause").and_then(|causes| causes.get(0)).and_then(described) {
+                Some(root) if root != outer => quoted(&format!("{outer} ({root})")),
+                _ => quoted(&outer),
+            },
+            None => NOT_OPENSEARCH.to_owned(),
+        },
+        _ => NOT_OPENSEARCH.to_owned(),
     }
+}
+
+/// What the security plugin says beside errors in JSON.
+const PLAIN_REFUSALS: [&str; 3] = ["Unauthorized", "Authentication finally failed", "OpenSearch Security not initialized."];
+/// Stands for an answer that may be of anything.
+const NOT_OPENSEARCH: &str = "the answer is no error of OpenSearch; check the address";
+
+/// Type and reason, if the type is one word as those of `OpenSearch` are.
+fn described(error: &Value) -> Option<String> {
+    let part = |name: &str| error.get(name).and_then(Value::as_str);
+    let kind =
+        part("type").filter(|kind| !kind.is_empty() && kind.bytes().all(|byte| byte == b'_' || byte.is_ascii_alphanumeric()))?;
+    Some(format!("{kind}: {}", part("reason").unwrap_or_default()))
 }
 
 /// Reads an answer.
 pub(super) fn parse<T: DeserializeOwned>(operation: &str, body: &[u8]) -> Result<T, StoreError> {
     serde_json::from_slice(body)
-        .map_err(|error| StoreError::Garbled { operation: operation.to_owned(), reason: error.to_string() })
+        .map_err(|error| StoreError::Garbled { operation: operation.to_owned(), reason: json_fault(&error) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_repeated_but_errors_of_opensearch() {
+        let said = |body: &str| reason(StatusCode::BAD_REQUEST, body.as_bytes());
+        let error = r#"{"error":{"root_cause":[{"type":"parse_exception","reason":"b"}],"type":"search_phase_exception","reason":"a"},"status":400}"#;
+        assert_eq!(said(error), "search_phase_exception: a (parse_exception: b)");
+        assert_eq!(said(r#"{"error":"Incorrect HTTP method","status":400}"#), "Incorrect HTTP method");
+        assert_eq!(said("Unauthorized"), "Unauthorized");
+        let others = [
+            "hunter2",
+            r#"{"error":"hunter2"}"#,
+            r#"{"error":{"type":"hunter2 is it","reason":"hunter2"}}"#,
+            r#"{"token":"hunter2"}"#,
+        ];
+        for other in others {
+            assert!(!said(other).contains("hunter2"), "{other}");
+        }
+        let garbled = parse::<u8>("search", br#""hunter2""#).unwrap_err();
+        assert!(!garbled.to_string().contains("hunter2"), "{garbled}");
+    }
 }

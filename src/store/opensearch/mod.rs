@@ -21,4 +21,4 @@ pub use engine::{Engine, EngineOptions};
 pub use feed::Feed;
 pub use points::{AllListContexts, LIST_CONTEXTS, ListContexts};
 pub use template::{IndexSettings, MAPPING_VERSION, index_template, mappings};
-pub use transport::{OpenSearchService, Settings, SettingsError, Timeout, TransportError, connect};
+pub use transport::{OpenSearchService, Settings, SettingsError, Timeout, TransportError, connect, url};

@@ -1,4 +1,6 @@
-//! The tower service under the engine: in production the `opensearch` client's transport over several nodes.
+//! The tower service under the engine: in production an HTTP client over several nodes.
+//!
+//! Guarantee: credentials go to the addresses of the settings and nowhere else. No redirect is followed, and no proxy of the environment is used.
 
 use std::{
     sync::{
@@ -9,19 +11,14 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{Method, Request, Response};
-use opensearch::{
-    auth::{ClientCertificate, Credentials},
-    cert::{Certificate, CertificateValidation},
-    http::{
-        Url,
-        headers::{ACCEPT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue},
-        transport::{SingleNodeConnectionPool, Transport, TransportBuilder},
-    },
-};
+use http::{HeaderMap, HeaderValue, Request, Response, header::ACCEPT_ENCODING};
+use reqwest::{Certificate, Client, Identity, Url, redirect};
 use tower::util::BoxCloneSyncService;
 
 use crate::model::causes;
+
+/// How Fleetdex names itself to OpenSearch.
+const AGENT: &str = concat!("fleetdex/", env!("CARGO_PKG_VERSION"));
 
 /// A request to OpenSearch as the engine makes it; the path carries the query string.
 pub type OpenSearchService = BoxCloneSyncService<Request<Bytes>, Response<Bytes>, TransportError>;
@@ -80,8 +77,17 @@ pub struct Settings {
 /// The nodes of one OpenSearch, asked in turn; a node that gives no answer is passed over.
 #[derive(Clone)]
 struct Nodes {
-    nodes: Arc<[(String, Transport)]>,
+    nodes: Arc<[Node]>,
     turn: Arc<AtomicUsize>,
+}
+
+/// One node of an OpenSearch.
+struct Node {
+    /// As it was written, for messages.
+    address: String,
+    url: Url,
+    client: Client,
+    basic_auth: Option<(String, String)>,
 }
 
 /// A service that sends requests to the nodes of `settings`.
@@ -89,11 +95,12 @@ pub fn connect(settings: &Settings) -> Result<OpenSearchService, SettingsError> 
     if settings.addresses.is_empty() {
         return Err(SettingsError::NoAddress);
     }
-    let nodes = settings
-        .addresses
-        .iter()
-        .map(|address| Ok((address.clone(), transport(address, settings)?)))
-        .collect::<Result<Vec<_>, SettingsError>>()?;
+    let client = client(settings)?;
+    let node = |address: &String| {
+        let (url, basic_auth) = (url(address)?, settings.basic_auth.clone());
+        Ok(Node { address: address.clone(), url, client: client.clone(), basic_auth })
+    };
+    let nodes = settings.addresses.iter().map(node).collect::<Result<Vec<_>, SettingsError>>()?;
     let nodes = Nodes { nodes: nodes.into(), turn: Arc::default() };
     Ok(BoxCloneSyncService::new(tower::service_fn(move |request| {
         let nodes = nodes.clone();
@@ -101,24 +108,43 @@ pub fn connect(settings: &Settings) -> Result<OpenSearchService, SettingsError> 
     })))
 }
 
-fn transport(address: &str, settings: &Settings) -> Result<Transport, SettingsError> {
-    // A path of its own, as behind a proxy, must end in a slash for `join` to keep it.
-    let url = Url::parse(&format!("{}/", address.trim_end_matches('/')))
-        .map_err(|error| SettingsError::Address { address: address.to_owned(), reason: error.to_string() })?;
-    let mut builder = TransportBuilder::new(SingleNodeConnectionPool::new(url)).disable_proxy();
-    if let Some((user, password)) = &settings.basic_auth {
-        builder = builder.auth(Credentials::Basic(user.clone(), password.clone()));
+/// An address that requests can be sent to.
+pub fn url(address: &str) -> Result<Url, SettingsError> {
+    let invalid = |reason: &str| SettingsError::Address { address: address.to_owned(), reason: reason.to_owned() };
+    if address.contains('@') {
+        // Not repeated: it is a password.
+        return Err(SettingsError::Address {
+            address: "(hidden)".to_owned(),
+            reason: "it holds a user or a password".to_owned(),
+        });
     }
+    // A path of its own, as behind a proxy, must end in a slash for `join` to keep it.
+    let url = Url::parse(&format!("{}/", address.trim_end_matches('/'))).map_err(|error| invalid(&error.to_string()))?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(invalid("the scheme is neither http nor https"));
+    }
+    if url.query().is_some() || url.fragment().is_some() {
+        return Err(invalid("it has a query or a fragment"));
+    }
+    Ok(url)
+}
+
+fn client(settings: &Settings) -> Result<Client, SettingsError> {
+    let unusable = |error: reqwest::Error| SettingsError::Client(causes(&error));
+    let mut builder = Client::builder().user_agent(AGENT).no_proxy().redirect(redirect::Policy::none()).no_gzip();
     if let Some(pem) = &settings.client_certificate {
-        builder = builder.auth(Credentials::Certificate(ClientCertificate::Pem(pem.clone())));
+        builder = builder.identity(Identity::from_pem(pem).map_err(unusable)?);
     }
     if settings.insecure {
-        builder = builder.cert_validation(CertificateValidation::None);
+        builder = builder.tls_danger_accept_invalid_certs(true);
     } else if let Some(pem) = &settings.ca_bundle {
-        let certificate = Certificate::from_pem(pem).map_err(|error| SettingsError::CaBundle(error.to_string()))?;
-        builder = builder.cert_validation(CertificateValidation::Full(certificate));
+        let certificates = Certificate::from_pem_bundle(pem).map_err(|error| SettingsError::CaBundle(causes(&error)))?;
+        if certificates.is_empty() {
+            return Err(SettingsError::CaBundle("there is no -----BEGIN CERTIFICATE----- in it".to_owned()));
+        }
+        builder = certificates.into_iter().fold(builder, reqwest::ClientBuilder::add_root_certificate);
     }
-    builder.build().map_err(|error| SettingsError::Client(error.to_string()))
+    builder.build().map_err(unusable)
 }
 
 impl Nodes {
@@ -126,13 +152,14 @@ impl Nodes {
         let first = self.turn.fetch_add(1, Ordering::Relaxed);
         let mut last_failure = None;
         for offset in 0..self.nodes.len() {
-            let (address, transport) = &self.nodes[(first + offset) % self.nodes.len()];
-            match send_to(transport, &request).await {
+            let node = &self.nodes[(first + offset) % self.nodes.len()];
+            match node.send(&request).await {
                 Ok(response) => return Ok(response),
                 Err(error) => {
-                    let reason = causes(&error);
-                    tracing::debug!(%address, %reason, "no answer from an OpenSearch node");
-                    last_failure = Some(TransportError { address: address.clone(), reason });
+                    // Not with the URL, which is that of the request and tells less than the address.
+                    let (address, reason) = (node.address.clone(), causes(&error.without_url()));
+                    tracing::debug!(address, reason, "no answer from an OpenSearch node");
+                    last_failure = Some(TransportError { address, reason });
                 }
             }
         }
@@ -140,31 +167,102 @@ impl Nodes {
     }
 }
 
-async fn send_to(transport: &Transport, request: &Request<Bytes>) -> Result<Response<Bytes>, opensearch::Error> {
-    let method = match *request.method() {
-        Method::PUT => opensearch::http::Method::Put,
-        Method::POST => opensearch::http::Method::Post,
-        Method::DELETE => opensearch::http::Method::Delete,
-        Method::HEAD => opensearch::http::Method::Head,
-        _ => opensearch::http::Method::Get,
-    };
-    let timeout = request.extensions().get::<Timeout>().map(|timeout| timeout.0);
-    let mut headers = HeaderMap::new();
-    // Between machines that stand side by side, packing an answer takes longer than sending it, and one core of the store with it.
-    headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-    if let Some(content_type) = request.headers().get(CONTENT_TYPE)
-        && let Ok(content_type) = HeaderValue::from_bytes(content_type.as_bytes())
-    {
-        headers.insert(CONTENT_TYPE, content_type);
-    }
-    let body = Some(request.body().clone()).filter(|body| !body.is_empty());
-    let path = request.uri().path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
-    let response = transport.send(method, path, headers, None::<&()>, body, timeout).await?;
-    let status = response.status_code().as_u16();
-    let body = response.bytes().await?;
-    let mut answer = Response::new(body);
-    if let Ok(status) = http::StatusCode::from_u16(status) {
+impl Node {
+    async fn send(&self, request: &Request<Bytes>) -> Result<Response<Bytes>, reqwest::Error> {
+        let path = request.uri().path_and_query().map_or("", http::uri::PathAndQuery::as_str);
+        let mut url = self.url.clone();
+        let (path, query) = path.split_once('?').map_or((path, None), |(path, query)| (path, Some(query)));
+        url.set_path(&format!("{}{}", url.path(), path.trim_start_matches('/')));
+        url.set_query(query);
+        let mut headers: HeaderMap = request.headers().clone();
+        // Between machines that stand side by side, packing an answer takes longer than sending it, and one core of the store with it.
+        headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        let mut sent = self.client.request(request.method().clone(), url).headers(headers);
+        if let Some((user, password)) = &self.basic_auth {
+            sent = sent.basic_auth(user, Some(password));
+        }
+        if let Some(Timeout(timeout)) = request.extensions().get() {
+            sent = sent.timeout(*timeout);
+        }
+        if !request.body().is_empty() {
+            sent = sent.body(request.body().clone());
+        }
+        let response = sent.send().await?;
+        let status = response.status();
+        let mut answer = Response::new(response.bytes().await?);
         *answer.status_mut() = status;
+        Ok(answer)
     }
-    Ok(answer)
+}
+
+#[cfg(test)]
+mod tests {
+    use http::StatusCode;
+    use tokio::{
+        io::{AsyncReadExt as _, AsyncWriteExt as _},
+        net::TcpListener,
+    };
+    use tower::ServiceExt as _;
+
+    use super::*;
+
+    fn settings(address: &str) -> Settings {
+        let login = Some(("admin".to_owned(), "hunter2".to_owned()));
+        Settings {
+            addresses: vec![address.to_owned()],
+            basic_auth: login,
+            client_certificate: None,
+            ca_bundle: None,
+            insecure: false,
+        }
+    }
+
+    /// Answers one request, and gives what it was.
+    async fn serve(listener: TcpListener, answer: String) -> String {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut request = vec![0; 8 << 10];
+        let length = stream.read(&mut request).await.unwrap();
+        stream.write_all(answer.as_bytes()).await.unwrap();
+        String::from_utf8_lossy(&request[..length]).into_owned()
+    }
+
+    async fn ask(address: &str, path: &str) -> StatusCode {
+        let request = Request::builder().uri(path).body(Bytes::new()).unwrap();
+        connect(&settings(address)).unwrap().oneshot(request).await.unwrap().status()
+    }
+
+    #[tokio::test]
+    async fn a_redirect_is_not_followed() {
+        let _first = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        let [store, elsewhere] =
+            [TcpListener::bind("127.0.0.1:0").await.unwrap(), TcpListener::bind("127.0.0.1:0").await.unwrap()];
+        let address = format!("http://{}", store.local_addr().unwrap());
+        let location = elsewhere.local_addr().unwrap();
+        let answer = format!("HTTP/1.1 307 Temporary Redirect\r\nlocation: http://{location}/\r\ncontent-length: 0\r\n\r\n");
+        let (status, request) = tokio::join!(ask(&address, "/_bulk"), serve(store, answer));
+        assert_eq!(status, StatusCode::TEMPORARY_REDIRECT);
+        assert!(request.starts_with("GET /_bulk HTTP/1.1") && request.contains("authorization: Basic"), "{request}");
+        let asked = tokio::time::timeout(Duration::from_millis(50), elsewhere.accept()).await;
+        assert!(asked.is_err(), "the redirect was followed");
+    }
+
+    #[tokio::test]
+    async fn an_address_may_have_a_path_and_the_query_stays() {
+        let _first = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        let store = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = format!("http://{}/behind/proxy/", store.local_addr().unwrap());
+        let answer = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n".to_owned();
+        let (status, request) = tokio::join!(ask(&address, "/%3Cfleetdex%3E-a_2fb/_search?q=%2B1&x"), serve(store, answer));
+        assert_eq!(status, StatusCode::OK);
+        assert!(request.starts_with("GET /behind/proxy/%3Cfleetdex%3E-a_2fb/_search?q=%2B1&x HTTP/1.1"), "{request}");
+    }
+
+    #[test]
+    fn an_address_shows_no_password() {
+        for address in ["https://user:hunter2@os:9200", "https://os:9200?a", "https://os:9200#a", "ftp://os", "os:9200", ""] {
+            let error = url(address).unwrap_err();
+            assert!(!error.to_string().contains("hunter2"), "{error}");
+        }
+        assert_eq!(url("https://os:9200/").unwrap().as_str(), "https://os:9200/");
+    }
 }
