@@ -17,6 +17,7 @@ use fleetdex::{
     server::{
         Catalog,
         auth::TokenVerifier,
+        continue_token::Keys,
         front::limits::{LimitArgs, Limits as Places},
         peers::Peers,
         proxying::Members,
@@ -119,9 +120,10 @@ async fn run(surroundings: Surroundings, name: ReplicaName, address: SocketAddr,
     let reach = network.clone();
     let api = Api {
         catalog: catalog_reader,
-        metrics,
         gate: Gate::Token(TokenVerifier::new(TOKEN)),
-        limits: Places::new(&LimitArgs::default()),
+        limits: Places::new(&LimitArgs::default(), &metrics),
+        metrics,
+        keys: Keys::default(),
         members: Arc::new(Members::new(Arc::clone(&clusters), stop.child_token())),
         peers: Peers::connected(replicas.clone(), Arc::new(move |address| Ok(reach.client(address)))),
     };

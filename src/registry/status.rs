@@ -467,6 +467,7 @@ mod tests {
             live: &|_| true,
             unread: &[],
             progress: &|_| None,
+            sought: &|_| BTreeSet::new(),
             generation: Some(1),
             before: &[],
             now: "2026-02-03T10:00:00Z".parse().unwrap(),

@@ -281,7 +281,7 @@ mod tests {
     use tower::{BoxError, service_fn};
 
     use super::*;
-    use crate::secret_hosts::ALLOWED_HOSTS_ANNOTATION;
+    use crate::{secret_hosts::ALLOWED_HOSTS_ANNOTATION, store::opensearch::LIST_CONTEXTS};
 
     /// A store whose Secrets may be sent to these hosts.
     fn store(hosts: &'static str, addresses: &[&str], field: &str) -> RegistryStore {
@@ -299,6 +299,7 @@ mod tests {
             config: serde_json::from_value(config).unwrap(),
             owner: String::new(),
             feed: Feed::new(Sequence::default()),
+            contexts: ListContexts::new(LIST_CONTEXTS),
             opened_with: Mutex::default(),
         }
     }

@@ -267,7 +267,7 @@ impl World {
             request = request.header(*name, *value);
         }
         let mut request = request.body(Body::empty()).unwrap();
-        request.extensions_mut().insert(Peer::new(vec![self.front_proxy().certificate]));
+        request.extensions_mut().insert(Peer::at(LOCALHOST, vec![self.front_proxy().certificate]));
         let response = self.app.clone().oneshot(request).await.unwrap();
         let code = response.status().as_u16();
         let bytes = response.into_body().collect().await.unwrap().to_bytes();
