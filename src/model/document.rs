@@ -290,7 +290,12 @@ impl Projector {
 impl FieldValues<'_> {
     /// The first value of a field, by its position in [`Projector::fields`].
     pub fn get(&self, field: usize) -> Option<&str> {
-        self.0.iter().find(|(position, _)| *position == field).map(|(_, value)| &**value)
+        self.all(field).next()
+    }
+
+    /// Every value of a field, by its position in [`Projector::fields`].
+    pub fn all(&self, field: usize) -> impl Iterator<Item = &str> {
+        self.0.iter().filter(move |(position, _)| *position == field).map(|(_, value)| &**value)
     }
 }
 

@@ -496,6 +496,10 @@ impl Reconciler {
                 None => fleet.progress(&stream).map(Progress::view),
             }
         };
+        let sought = |unit: &Unit| {
+            let store = registry_plan.store.clone()?;
+            Some(applied.units.get(&Stream { unit: unit.clone(), store })?.sought_by(&name, &unit.resource.gvk))
+        };
         let new = status(&Inputs {
             plan: registry_plan,
             store,
@@ -504,6 +508,7 @@ impl Reconciler {
             unread: unread(members, registry, registry_plan),
             live: &live,
             progress: &progress,
+            sought: &|unit| sought(unit).unwrap_or_default(),
             generation: registry.metadata.generation,
             before: &before.conditions,
             now,

@@ -1,10 +1,10 @@
 //! Which objects of a resource one selector of a registry wants.
 
-use std::{borrow::Cow, collections::BTreeSet};
+use std::collections::BTreeSet;
 
 use crate::{
     api::registry::{ObjectFieldSelector, ResourceRegistrySpec, ResourceSelector},
-    model::{FieldPath, Namespace, Resource},
+    model::{FieldPath, Namespace, Resource, SelectableField},
     selector::{FieldRequirement, FieldSelector, FieldTest, InvalidRequirement, LabelSelector},
 };
 
@@ -91,29 +91,30 @@ impl ObjectFilter {
 
     /// Whether name, namespace and labels are enough to tell whether it wants an object.
     pub fn decides_by_metadata(&self) -> bool {
-        let metadata_only = |criteria: &Criteria| {
-            criteria
-                .fields
-                .requirements()
-                .all(|requirement| matches!(requirement.path.as_str(), "metadata.name" | "metadata.namespace"))
-        };
-        metadata_only(&self.allow) && self.deny.iter().all(metadata_only)
+        self.paths().next().is_none()
     }
 
-    /// Whether it wants an object. `label` and `field` give the object's values by key and by path.
+    /// Whether it wants an object. `label` gives the object's labels by key; `meets` says whether a field meets a requirement.
     pub fn wants<'a>(
         &self,
         namespace: Option<&str>,
         label: impl Fn(&str) -> Option<&'a str>,
-        field: impl Fn(&str) -> Option<Cow<'a, str>>,
+        meets: impl Fn(&FieldRequirement) -> bool,
     ) -> bool {
-        let holds = |criteria: &Criteria| criteria.hold(namespace, &label, &field);
+        let holds = |criteria: &Criteria| criteria.hold(namespace, &label, &meets);
         holds(&self.allow) && !self.deny.iter().any(holds)
     }
 
     /// The only namespaces that it wants objects of; `None`: all.
     pub fn namespaces(&self) -> Option<&BTreeSet<Namespace>> {
         self.allow.namespaces.as_ref()
+    }
+
+    /// Every path of an object that it reads, `metadata.name` and `metadata.namespace` aside.
+    pub fn paths(&self) -> impl Iterator<Item = &FieldPath> {
+        let criteria = std::iter::once(&self.allow).chain(&self.deny);
+        let paths = criteria.flat_map(|criteria| criteria.fields.requirements().map(|requirement| &requirement.path));
+        paths.filter(|path| !matches!(path.as_str(), "metadata.name" | "metadata.namespace"))
     }
 
     /// Labels that every wanted object has.
@@ -125,6 +126,12 @@ impl ObjectFilter {
     pub fn fields(&self) -> &FieldSelector {
         &self.allow.fields
     }
+}
+
+/// The paths that filters name and that are no selectable fields.
+pub fn other_paths<'f>(filters: impl Iterator<Item = &'f ObjectFilter>, fields: &[SelectableField]) -> BTreeSet<FieldPath> {
+    let is_selectable = |path: &FieldPath| fields.iter().any(|field| field.path == *path);
+    filters.flat_map(ObjectFilter::paths).filter(|path| !is_selectable(path)).cloned().collect()
 }
 
 impl Criteria {
@@ -169,13 +176,13 @@ impl Criteria {
         &self,
         namespace: Option<&str>,
         label: impl Fn(&str) -> Option<&'a str>,
-        field: impl Fn(&str) -> Option<Cow<'a, str>>,
+        meets: impl Fn(&FieldRequirement) -> bool,
     ) -> bool {
         let among = |names: &BTreeSet<Namespace>| namespace.is_some_and(|own| names.iter().any(|name| name.as_str() == own));
         self.namespaces.as_ref().is_none_or(among)
             && !among(&self.excluded)
             && self.labels.matches(label)
-            && self.fields.matches(field)
+            && self.fields.requirements().all(meets)
     }
 }
 
@@ -219,7 +226,7 @@ mod tests {
         filter.wants(
             Some(namespace),
             |key| (key == "app").then_some(app),
-            |path| (path == "status.phase").then_some(Cow::Borrowed(phase)),
+            |requirement| requirement.path.as_str() == "status.phase" && requirement.test.accepts(phase),
         )
     }
 
@@ -264,7 +271,7 @@ mod tests {
     fn namespaces_do_not_touch_resources_that_have_none() {
         let exclude = json!([{"kind": "*", "apiVersion": "*", "namespace": "web"}]);
         let filter = filter(json!({"kind": "Pod", "namespace": "web"}), exclude, false).unwrap();
-        assert!(filter.wants(None, |_| None, |_| None));
+        assert!(filter.wants(None, |_| None, |_| false));
     }
 
     #[test]

@@ -17,13 +17,13 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use super::{
     MemberView, RegistryView,
     activation::Activations,
+    filter::other_paths,
     plan::{Coverage, Extent as Namespaces, Plan, StorePlan, Stream, UnitPlan, plan},
     sweep::{Kept, Sweep, Wanted},
 };
 use crate::{
     cluster::{Connection, MemberState},
-    kinds,
-    model::{ClusterName, Projector, SelectableField, StoreName, Unit, hex},
+    model::{ClusterName, Projector, StoreName, Unit, hex},
     pipeline::{Limits, OpenStore, Pipeline},
     planted::{Bug, planted},
     replicas::{Fence, Share},
@@ -31,7 +31,7 @@ use crate::{
     sync::{
         audit::{Audit, Permits},
         checkpoints::UnitKey,
-        outlet::Outlet,
+        outlet::{Filters, Outlet},
         progress::{Progress, UnitState},
         unit::{LISTS_PER_CLUSTER, UnitTask, kind_extent},
     },
@@ -458,12 +458,12 @@ impl Fleet {
         let Stream { unit, store } = stream;
         let Some(running) = self.stores.get(store) else { return };
         let epoch = running.epoch;
-        let outlet = outlet(unit, plan, running);
         let parked = self.parked.remove(stream).filter(|parked| parked.plan == *plan && parked.epoch == epoch);
         let progress = match parked {
             Some(parked) => parked.progress,
             None => Progress::new(unit.cluster.clone(), Arc::clone(&self.changed)),
         };
+        let outlet = outlet(unit, plan, running, &progress);
         let collection = Collection {
             resource: unit.resource.clone(),
             scope: unit.scope.clone(),
@@ -487,7 +487,7 @@ impl Fleet {
             unit: unit.clone(),
             uid: connection.uid.clone(),
             predecessors,
-            plan: plan_hash(plan),
+            plan: plan_hash(unit, plan),
             writes_again: !plan.fields.is_empty(),
             is_selective: plan.label_selector.is_some() || plan.field_selector.is_some(),
             source: audit.source.clone(),
@@ -681,14 +681,13 @@ impl Fleet {
 }
 
 /// Where the objects of a unit go, however many registries of the store route them.
-fn outlet(unit: &Unit, plan: &UnitPlan, store: &RunningStore) -> Outlet {
-    let built_in = kinds::selectable_fields(&unit.resource.gvk).unwrap_or_default();
-    let fields: Vec<SelectableField> =
-        built_in.iter().cloned().chain(plan.fields.iter().map(SelectableField::optional)).collect();
+fn outlet(unit: &Unit, plan: &UnitPlan, store: &RunningStore, progress: &Progress) -> Outlet {
+    let fields = plan.selectable_fields(&unit.resource.gvk);
+    let filters = plan.routes.iter().map(|route| route.filter.clone()).collect();
     Outlet {
         pipeline: store.pipeline.clone(),
         projector: Projector::new(&unit.cluster, &unit.resource, &store.plan.projection, &fields),
-        filters: plan.routes.iter().map(|route| route.filter.clone()).collect(),
+        filters: Filters::new(&unit.cluster, &unit.resource, filters, &fields, progress),
     }
 }
 
@@ -720,11 +719,15 @@ fn wanted(plan: &Plan, store: &StoreName, replaced: &BTreeSet<Stream>, knows_all
 }
 
 /// Changes with the objects that a stream stores, whoever asked for them, and with what they are found by.
-fn plan_hash(plan: &UnitPlan) -> String {
+fn plan_hash(unit: &Unit, plan: &UnitPlan) -> String {
     let filters: BTreeSet<String> = plan.routes.iter().map(|route| format!("{:?}", route.filter)).collect();
     // Nothing where there are none, as in the checkpoints of before.
     let fields = if plan.fields.is_empty() { String::new() } else { format!(" {:?}", plan.fields) };
-    let text = format!("{:?} {:?} {filters:?}{fields}", plan.label_selector, plan.field_selector);
+    // Releases before these paths were read stored other objects by the same filters.
+    let fields_of_kind = plan.selectable_fields(&unit.resource.gvk);
+    let reads_paths = !other_paths(plan.routes.iter().map(|route| &route.filter), &fields_of_kind).is_empty();
+    let paths = if reads_paths { " every path" } else { "" };
+    let text = format!("{:?} {:?} {filters:?}{fields}{paths}", plan.label_selector, plan.field_selector);
     hex(&Sha256::digest(text.as_bytes())[..8])
 }
 

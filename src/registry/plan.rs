@@ -11,13 +11,13 @@ use std::{
 use crate::{
     api::registry::{Indexing, OpenSearch, ResourceSelector},
     kinds,
-    model::{ClusterName, FieldPath, Gvk, IndexPrefix, Namespace, Projection, Resource, Scope, StoreName, Unit},
+    model::{ClusterName, FieldPath, Gvk, IndexPrefix, Namespace, Projection, Resource, Scope, SelectableField, StoreName, Unit},
     selector::{FieldSelector, LabelSelector},
 };
 
 use super::{
     MemberView, RegistryView, affinity,
-    filter::ObjectFilter,
+    filter::{ObjectFilter, other_paths},
     selection::{self, Problem},
 };
 
@@ -82,6 +82,20 @@ pub struct UnitPlan {
     pub field_selector: Option<String>,
     /// What the member's definition of a custom resource makes selectable.
     pub fields: Vec<FieldPath>,
+}
+
+impl UnitPlan {
+    /// The selectable fields of its kind, those that a definition makes selectable among them.
+    pub fn selectable_fields(&self, gvk: &Gvk) -> Vec<SelectableField> {
+        let built_in = kinds::selectable_fields(gvk).unwrap_or_default();
+        built_in.iter().cloned().chain(self.fields.iter().map(SelectableField::optional)).collect()
+    }
+
+    /// The paths that a registry names and that are no selectable fields.
+    pub fn sought_by(&self, registry: &str, gvk: &Gvk) -> BTreeSet<FieldPath> {
+        let filters = self.routes.iter().filter(|route| route.registry == registry).map(|route| &route.filter);
+        other_paths(filters, &self.selectable_fields(gvk))
+    }
 }
 
 /// Where objects of a unit go.

@@ -1,6 +1,9 @@
 //! What a registry's status says, from its plan and from what runs for it.
 
-use std::{borrow::Cow, collections::BTreeMap};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{Condition, Time},
@@ -14,7 +17,7 @@ use crate::{
         condition::{self, Finding},
         registry::{ClusterStatus, DriftStatus, KindStatus, Phase, ResourceRegistryStatus, Summary},
     },
-    model::{ClusterName, Scope, Unit},
+    model::{ClusterName, FieldPath, Scope, Unit},
     pipeline::{Availability, Unavailable},
     sync::progress::{Audited, UnitState, View},
 };
@@ -68,6 +71,8 @@ pub struct Inputs<'a> {
     pub unread: &'a [String],
     /// The progress of a running unit.
     pub progress: &'a dyn Fn(&Unit) -> Option<View>,
+    /// The paths that the registry's selectors of a unit name beside its selectable fields.
+    pub sought: &'a dyn Fn(&Unit) -> BTreeSet<FieldPath>,
     /// `metadata.generation`
     pub generation: Option<i64>,
     /// Conditions as they stand.
@@ -262,7 +267,55 @@ fn findings(inputs: &Inputs<'_>, clusters: &[ClusterStatus]) -> Vec<Finding> {
     if let Some(conflict) = &inputs.plan.conflict {
         findings.push(Finding::holds("Conflict", "OlderRegistryDecides", conflict.clone()));
     }
+    findings.extend(missing_fields(inputs));
     findings
+}
+
+/// The condition for paths that selectors name and at which no object of the kind has had a value.
+const MISSING_FIELDS: &str = "MissingFields";
+
+/// Says which paths these are, if any. Where a stream has gone on without a list it is not known what earlier objects had, and what was said
+/// before stands.
+fn missing_fields(inputs: &Inputs<'_>) -> Option<Finding> {
+    #[derive(Default)]
+    struct Seen {
+        has_objects: bool,
+        is_found: bool,
+        is_unknown: bool,
+    }
+    let mut paths: BTreeMap<String, Seen> = BTreeMap::new();
+    for unit in inputs.plan.clusters.values().flat_map(|cluster| &cluster.units) {
+        let sought = (inputs.sought)(unit);
+        if sought.is_empty() {
+            continue;
+        }
+        let found = (inputs.progress)(unit).and_then(|view| view.sought);
+        let gvk = &unit.resource.gvk;
+        for path in sought {
+            let seen = paths.entry(format!("{path} of {} ({})", gvk.kind, gvk.api_version())).or_default();
+            match &found {
+                None => seen.is_unknown = true,
+                Some(found) => {
+                    seen.has_objects |= found.has_objects;
+                    seen.is_found |= found.has_objects && !found.missing.contains(&path);
+                }
+            }
+        }
+    }
+    let before = condition::find(inputs.before, MISSING_FIELDS).map(|before| before.message.as_str()).unwrap_or_default();
+    let is_missing = |path: &str, seen: &Seen| {
+        let was_missing = || before.split("; ").next().is_some_and(|list| list.split(", ").any(|said| said == path));
+        !seen.is_found && if seen.is_unknown { was_missing() } else { seen.has_objects }
+    };
+    let missing: Vec<&str> = paths.iter().filter(|(path, seen)| is_missing(path, seen)).map(|(path, _)| path.as_str()).collect();
+    (!missing.is_empty()).then(|| {
+        let message = format!(
+            "{}; no object has had a value there, so In and Exists select nothing by it, and NotIn and DoesNotExist everything: check the \
+             spelling",
+            missing.join(", ")
+        );
+        Finding::holds(MISSING_FIELDS, "NoObjectHasThem", message)
+    })
 }
 
 fn store_finding(inputs: &Inputs<'_>) -> Finding {
@@ -369,6 +422,10 @@ mod tests {
 
     /// The status of a registry that has these kinds in one cluster.
     fn status_of(kinds: &[(&str, &Progress)]) -> ResourceRegistryStatus {
+        status_seeking(kinds, &[], &[])
+    }
+
+    fn status_seeking(kinds: &[(&str, &Progress)], sought: &[&str], before: &[Condition]) -> ResourceRegistryStatus {
         let units = kinds.iter().map(|(kind, _)| unit(kind)).collect();
         let cluster = ClusterPlan { discovered: true, units, ..ClusterPlan::default() };
         let clusters = BTreeMap::from([("member1".parse().unwrap(), cluster)]);
@@ -383,8 +440,9 @@ mod tests {
             live: &|_| true,
             unread: &[],
             progress: &progress,
+            sought: &|_| sought.iter().map(|path| FieldPath::new(path)).collect(),
             generation: Some(1),
-            before: &[],
+            before,
             now: "2026-02-03T10:00:00Z".parse().unwrap(),
         })
     }
@@ -403,6 +461,32 @@ mod tests {
         pods.skip();
         let message = &status_of(&[("Pod", &pods)]).clusters[0].kinds[0].message;
         assert!(message.starts_with("1 could not be read; 2 refused"), "{message}");
+    }
+
+    #[test]
+    fn a_path_that_no_object_has_is_a_condition_that_stays_while_nothing_else_is_known() {
+        let message = |status: &ResourceRegistryStatus| {
+            condition::find(&status.conditions, MISSING_FIELDS).map(|condition| condition.message.clone())
+        };
+        let (pods, nodes) = (progress(), progress());
+        let path = || BTreeSet::from([FieldPath::new("spec.replica")]);
+        let sought = pods.seek(path());
+        nodes.seek(path()).complete();
+        let kinds = [("Pod", &*pods), ("Node", &*nodes)];
+        let asked = ["spec.replica"];
+        assert_eq!(message(&status_seeking(&kinds, &asked, &[])), None, "there was no list of pods, and there is no node");
+        sought.look(|_| false);
+        sought.complete();
+        let missing = status_seeking(&kinds, &asked, &[]);
+        let text = message(&missing).unwrap();
+        assert!(text.starts_with("spec.replica of Pod (v1); no object has had a value there"), "{text}");
+        assert_eq!(condition::find(&missing.conditions, "Ready").unwrap().status, "True");
+        let restarted = progress();
+        let unknown = status_seeking(&[("Pod", &*restarted)], &asked, &missing.conditions);
+        assert_eq!(message(&unknown).as_deref(), Some(&*text));
+        sought.look(|_| true);
+        assert_eq!(message(&status_seeking(&kinds, &asked, &missing.conditions)), None);
+        assert_eq!(message(&status_seeking(&kinds, &[], &missing.conditions)), None, "the selector does not name it any more");
     }
 
     #[test]

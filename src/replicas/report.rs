@@ -161,6 +161,7 @@ mod tests {
 
     fn view(objects: u64) -> View {
         View {
+            sought: None,
             state: UnitState::Synced,
             synced_at: Some("2026-02-03T10:00:00Z".parse().unwrap()),
             objects,

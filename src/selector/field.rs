@@ -146,6 +146,17 @@ impl FieldTest {
         }
     }
 
+    /// Whether a field that reads these meets the requirement: several where its path leads through an array, none where it is absent, which
+    /// reads `""`. One of them is enough, and none may be one that is excluded.
+    pub fn accepts_among<'v>(&self, mut read: impl Iterator<Item = &'v str>) -> bool {
+        let Some(first) = read.next() else { return self.accepts("") };
+        let mut all = std::iter::once(first).chain(read);
+        match self {
+            Self::In(_) | Self::Compares(..) => all.any(|value| self.accepts(value)),
+            Self::NotIn(_) => all.all(|value| self.accepts(value)),
+        }
+    }
+
     /// The values that are asked for or excluded; none where numbers are compared.
     pub fn values(&self) -> &BTreeSet<String> {
         static NONE: BTreeSet<String> = BTreeSet::new();

@@ -6,4 +6,5 @@ pub mod outlet;
 pub mod pending;
 pub mod progress;
 pub mod relist;
+pub mod sought;
 pub mod unit;

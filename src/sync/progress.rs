@@ -4,7 +4,7 @@ use std::{
     borrow::Cow,
     collections::BTreeSet,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -14,8 +14,9 @@ use k8s_openapi::jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use tokio::{sync::Notify, time::Instant};
 
+use super::sought::{Findings, Sought};
 use crate::{
-    model::{ClusterName, Version},
+    model::{ClusterName, FieldPath, Version},
     store::Generation,
 };
 
@@ -64,6 +65,7 @@ pub struct Progress {
     flow: Mutex<Flow>,
     state: Mutex<Snapshot>,
     audits: Mutex<Audited>,
+    sought: OnceLock<Arc<Sought>>,
     changed: Arc<Notify>,
 }
 
@@ -95,6 +97,9 @@ pub struct View {
     pub rejected_example: Option<Arc<str>>,
     /// What audits have come to.
     pub audits: Audited,
+    /// What was found at the paths that filters name beside selectable fields; nothing before a complete list.
+    #[serde(default)]
+    pub sought: Option<Findings>,
 }
 
 #[derive(Clone, Debug)]
@@ -135,6 +140,7 @@ impl Progress {
             flow: Mutex::default(),
             state: Mutex::new(state),
             audits: Mutex::default(),
+            sought: OnceLock::new(),
             changed,
         })
     }
@@ -154,7 +160,13 @@ impl Progress {
             rejected: self.rejected(),
             rejected_example: lock(&self.rejected).first().cloned(),
             audits: *lock(&self.audits),
+            sought: self.sought.get().and_then(|sought| sought.findings()),
         }
+    }
+
+    /// Follows what objects have at these paths, from the first call on.
+    pub fn seek(&self, paths: BTreeSet<FieldPath>) -> Arc<Sought> {
+        Arc::clone(self.sought.get_or_init(|| Arc::new(Sought::new(paths, Arc::clone(&self.changed)))))
     }
 
     /// Where the unit is.

@@ -305,7 +305,7 @@ fn exclude_takes_kinds_and_namespaces_out() {
     let plan = plan(&[registry_from("r", 1, spec)], &[member("m1")]);
     assert_eq!(units(&plan), ["m1:v1/Node", "m1:v1/Pod"]);
     let pods = plan.units.values().last().unwrap();
-    let wants = |namespace: &str| pods.routes[0].filter.wants(Some(namespace), |_| None, |_| None);
+    let wants = |namespace: &str| pods.routes[0].filter.wants(Some(namespace), |_| None, |_| true);
     assert!(wants("web") && !wants("kube-system"));
 }
 

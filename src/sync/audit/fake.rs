@@ -23,7 +23,7 @@ use crate::{
     server::fake::Prepared,
     store::Store,
     sync::{
-        outlet::Outlet,
+        outlet::{Filters, Outlet},
         progress::{Mark, Progress},
     },
     telemetry::Metrics,
@@ -133,10 +133,11 @@ impl World {
             Collection { resource: unit.resource.clone(), scope: unit.scope.clone(), label_selector: None, field_selector: None };
         let projector = Projector::new(&unit.cluster, &unit.resource, &Projection::default(), &[]);
         let progress = Progress::new(unit.cluster.clone(), changed);
+        let filters = Filters::new(&unit.cluster, &unit.resource, vec![filter], &[], &progress);
         progress.resumes(Mark { version: version(10), objects: 0 });
         let audit = Audit {
             source: Source::new(client(&member), collection),
-            outlet: Arc::new(Outlet { pipeline, projector, filters: vec![filter] }),
+            outlet: Arc::new(Outlet { pipeline, projector, filters }),
             progress,
             metrics: metrics.unit(&unit.cluster, &unit.resource.gvk),
             permits: permits.for_unit(&unit.cluster),

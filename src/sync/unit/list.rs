@@ -133,6 +133,7 @@ impl Running {
             let what = format!("a document of resourceVersion {stored} is stored, and the member is at {version}");
             return self.went_back(&what).await;
         }
+        self.task.outlet.list_complete();
         self.task.progress.set_objects(self.list.objects);
         self.delete_absent(version).await;
         self.list = Listing::default();
