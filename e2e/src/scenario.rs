@@ -262,7 +262,8 @@ impl Registry {
 
     /// As [`new`](Self::new), for a fleet that is not on a stage.
     pub fn in_fleet(fleet: &Fleet, name: &str, clusters: &[&str], selectors: &Value) -> Result<Self> {
-        let prefix = unique(name);
+        let name = unique(name);
+        let prefix = name.replace('-', "_");
         let opensearch = fleet.opensearch()?;
         let spec = json!({
             "targetCluster": { "clusterNames": clusters },
@@ -272,7 +273,7 @@ impl Registry {
             } },
         });
         let hub = Objects::of(fleet.control_plane())?;
-        Ok(Self { name: prefix.clone(), prefix, spec, hub, opensearch: opensearch.client()? })
+        Ok(Self { name, prefix, spec, hub, opensearch: opensearch.client()? })
     }
 
     /// Another registry with the same store and the same spec.

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use anyhow::{Result, ensure};
-use e2e::fleet::{Fleet, OpenSearchKind, OpenSearchServer, Options, unique};
+use e2e::fleet::{Fleet, OpenSearchKind, OpenSearchServer, Options, unique, unique_prefix};
 use e2e::http;
 use e2e::oracle::generations;
 use e2e::poll::eventually;
@@ -21,7 +21,7 @@ const DEEPEST: usize = 900;
 
 fn engine(server: &OpenSearchServer) -> Result<Engine> {
     http::install_tls_provider();
-    let prefix = unique("paths");
+    let prefix = unique_prefix("paths");
     let credentials = server.username().zip(server.password());
     let settings = Settings {
         addresses: vec![server.url().to_owned()],

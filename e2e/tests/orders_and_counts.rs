@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Result, ensure};
 use e2e::engine::engine;
-use e2e::fleet::{Fleet, Options, unique};
+use e2e::fleet::{Fleet, Options, unique_prefix};
 use fleetdex::bulk::Write;
 use fleetdex::model::{FieldPath, FieldType, Gvk, Object, Projection, Projector, Resource, SelectableField, sort_value};
 use fleetdex::query::{
@@ -155,7 +155,7 @@ struct Stores {
 impl Stores {
     async fn filled() -> Result<Self> {
         let server = Fleet::shared(Options::default()).await?.opensearch()?;
-        let prefix = unique("orders");
+        let prefix = unique_prefix("orders");
         let opensearch = engine(server, &prefix, 2)?;
         opensearch.prepare().await?;
         let stores = Self { widgets: (0..OBJECTS).map(Widget::new).collect(), opensearch, memory: Memory::new() };

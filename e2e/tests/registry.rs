@@ -373,7 +373,7 @@ async fn prefixes_that_begin_alike_are_stores_of_their_own() {
     let second = stage.fleet.member(2).unwrap();
     let short = Registry::new(&stage, "alike", &["member2"], &json!([{ "apiVersion": "v1", "kind": "ConfigMap" }])).unwrap();
     let mut long = short.sibling("alike-longer");
-    long.prefix = format!("{}-longer", short.prefix);
+    long.prefix = format!("{}_longer", short.prefix);
     let prefix = long.prefix.clone();
     long.store()["indexPrefix"] = json!(prefix);
     long.spec["resourceSelectors"] = json!([{ "apiVersion": "v1", "kind": "Namespace" }]);

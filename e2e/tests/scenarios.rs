@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use e2e::fleet::{Fleet, OpenSearchKind, Options, unique};
+use e2e::fleet::{Fleet, OpenSearchKind, Options, unique_prefix};
 use e2e::http;
 use e2e::objects::Objects;
 use e2e::operator::Operator;
@@ -340,7 +340,7 @@ async fn register(hub: &Objects, fleet: &Fleet) -> Result<[String; 2]> {
         kind("shop.example.com/v1", "Widget"),
     ]);
     let server = fleet.opensearch()?;
-    let prefix = unique("scenarios");
+    let prefix = unique_prefix("scenarios");
     let mut store =
         json!({ "addresses": [server.url()], "indexPrefix": prefix, "numberOfReplicas": 0, "fieldPaths": FIELD_PATHS });
     if let (Some(ca), Some(username), Some(password)) = (server.ca_pem(), server.username(), server.password()) {
@@ -352,7 +352,7 @@ async fn register(hub: &Objects, fleet: &Fleet) -> Result<[String; 2]> {
         store["caBundle"] = ca.into();
         store["secretRef"] = json!({ "namespace": SECRETS, "name": "scenarios" });
     }
-    let full_prefix = unique("everything");
+    let full_prefix = unique_prefix("everything");
     let mut full = store.clone();
     full["indexPrefix"] = full_prefix.as_str().into();
     full["indexing"] = "Full".into();

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, ensure};
 use e2e::engine::engine;
-use e2e::fleet::{Fleet, OpenSearchServer, Options, unique};
+use e2e::fleet::{Fleet, OpenSearchServer, Options, unique_prefix};
 use fleetdex::bulk::{Verdict, Write};
 use fleetdex::kinds;
 use fleetdex::model::{
@@ -37,7 +37,7 @@ impl Bench {
 
     async fn with_shards(shards: u32) -> Result<Self> {
         let server = opensearch().await;
-        let prefix = unique("store");
+        let prefix = unique_prefix("store");
         let engine = engine(server, &prefix, shards)?;
         engine.prepare().await?;
         Ok(Self { engine, prefix, server })

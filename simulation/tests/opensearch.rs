@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use fleetdex::bulk::{Verdict, Write};
 use fleetdex::model::ClusterName;
-use fleetdex::store::opensearch::{OpenSearchService, Timeout};
+use fleetdex::store::opensearch::{Engine, EngineOptions, IndexSettings, OpenSearchService, Timeout};
 use fleetdex::store::{Extent, Generation, KindExtent, Store, StoreError};
 use http::{Method, Request};
 use serde_json::{Value, json};
@@ -291,4 +291,83 @@ async fn the_real_store_works_on_it() {
         assert!(matches!(gone[..], [Verdict::IndexMissing(_)]), "{gone:?}");
     }
     assert!(server.indices().is_empty(), "{:?}", server.indices());
+}
+
+/// The store of an installation.
+fn installation(server: &OpenSearch, owner: &str, prefix: &str) -> Engine {
+    let options = EngineOptions {
+        prefix: prefix.parse().unwrap(),
+        settings: IndexSettings::default(),
+        fields: Vec::new(),
+        projection: String::new(),
+        owner: owner.to_owned(),
+        address: "simulation".to_owned(),
+    };
+    Engine::new(server.service(), options)
+}
+
+/// Opens a cluster, and answers queries from it.
+async fn fill(engine: &Engine, cluster: &str) -> Result<Generation, StoreError> {
+    let generation = engine.open(&cluster.parse().unwrap(), None, 0).await?;
+    engine.activate(&generation).await?;
+    Ok(generation)
+}
+
+fn refusal<T: std::fmt::Debug>(outcome: Result<T, StoreError>) -> String {
+    match outcome {
+        Err(error @ StoreError::Foreign { .. }) => error.to_string(),
+        other => format!("not refused: {other:?}"),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_prefix_is_one_installations_whatever_the_clusters_are_called() {
+    let server = OpenSearch::new(1);
+    let (mine, theirs) = (installation(&server, "mine", "fleetdex"), installation(&server, "theirs", "fleetdex"));
+    mine.prepare().await.unwrap();
+    let (_, template) = send(&server, Method::GET, "/fleetdex.state", "").await;
+    let refused = refusal(theirs.prepare().await);
+    assert!(refused.contains("index fleetdex.state belongs to another installation (mine)"), "{refused}");
+    assert_eq!(send(&server, Method::GET, "/fleetdex.state", "").await.1, template);
+    fill(&mine, "a").await.unwrap();
+    mine.prepare().await.unwrap();
+    installation(&server, "theirs", "fleetdex_eu").prepare().await.unwrap();
+    // As when the index is deleted, and the next checkpoint makes it anew.
+    send(&server, Method::DELETE, "/fleetdex.state", "").await;
+    let line = "{\"index\":{\"_index\":\"fleetdex.state\",\"_id\":\"x\"}}\n{}\n";
+    bulk(&server, line).await.unwrap();
+    assert!(refusal(theirs.prepare().await).contains("fleetdex.state"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn indices_of_a_release_that_claimed_no_prefix_count_by_what_they_say() {
+    let server = OpenSearch::new(1);
+    let (mine, theirs) = (installation(&server, "mine", "fleetdex"), installation(&server, "theirs", "fleetdex"));
+    fill(&theirs, "b").await.unwrap();
+    let refused = refusal(mine.prepare().await);
+    assert!(refused.contains("index fleetdex-b.g1 belongs to another installation (theirs)"), "{refused}");
+    assert_eq!(send(&server, Method::GET, "/fleetdex.state", "").await.0, 404, "a claim that was refused does not stay");
+    send(&server, Method::PUT, "/fleetdex.state", "{}").await;
+    theirs.prepare().await.unwrap();
+    assert!(refusal(mine.prepare().await).contains("fleetdex.state"));
+}
+
+/// Releases before 0.2 took `fleetdex-eu` for a prefix.
+#[tokio::test(start_paused = true)]
+async fn an_alias_over_indices_of_another_is_never_joined() {
+    let server = OpenSearch::new(1);
+    let meta =
+        json!({ "fleetdex": { "cluster": "eu", "owner": "mine", "generation": 1, "mappingVersion": 2, "projection": "" } });
+    let body = json!({ "aliases": { "fleetdex-eu": {} }, "mappings": { "_meta": meta } }).to_string();
+    assert_eq!(send(&server, Method::PUT, "/fleetdex-eu-eu.g1", &body).await.0, 200);
+    let mine = installation(&server, "mine", "fleetdex");
+    mine.prepare().await.unwrap();
+    fill(&mine, "us").await.unwrap();
+    let refused = refusal(fill(&mine, "eu").await);
+    assert!(refused.contains("index fleetdex-eu-eu.g1 belongs to"), "{refused}");
+    let (_, aliases) = send(&server, Method::GET, "/_alias/fleetdex-eu", "").await;
+    assert_eq!(aliases.as_object().map(serde_json::Map::len), Some(1), "{aliases}");
+    let body = json!({ "aliases": { "fleetdex": {} } }).to_string();
+    send(&server, Method::PUT, "/fleetdex.g1", &body).await;
+    assert!(refusal(mine.prepare().await).contains("index fleetdex.g1 belongs to something else than Fleetdex"));
 }

@@ -357,8 +357,8 @@ const CLIENT_CERTIFICATE_RULES: &[(&str, &str)] = &[(
     "clientCertSecretRef needs both namespace and name",
 )];
 const PREFIX_RULES: &[(&str, &str)] = &[(
-    "self.matches('^[a-z][a-z0-9_-]*$')",
-    "indexPrefix starts with a lower-case letter and holds only lower-case letters, digits, '-' and '_'",
+    "self.matches('^[a-z][a-z0-9_]*$')",
+    "indexPrefix starts with a lower-case letter and holds only lower-case letters, digits and '_'",
 )];
 const REFRESH_RULES: &[(&str, &str)] = &[(
     "self.matches('^(-1|[1-9][0-9]*(ms|s|m|h))$')",

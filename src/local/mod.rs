@@ -70,7 +70,7 @@ pub struct LocalArgs {
     pub opensearch: Option<String>,
 
     /// What its indices begin with.
-    #[arg(long, value_name = "PREFIX", default_value = "fleetdex-local", requires = "opensearch", env = "FLEETDEX_INDEX_PREFIX")]
+    #[arg(long, value_name = "PREFIX", default_value = "fleetdex_local", requires = "opensearch", env = "FLEETDEX_INDEX_PREFIX")]
     pub index_prefix: String,
 
     /// The query API.

@@ -1,4 +1,7 @@
 //! Names of indices and aliases, and the reversible escaping of cluster names in them.
+//!
+//! A prefix has no `-` and no `.`, and an escaped cluster name has no `.`. So the first of these two characters ends the prefix of every
+//! name, and two different prefixes have no name in common, whatever their clusters are called.
 
 use std::{fmt, fmt::Write as _, str::FromStr, sync::Arc};
 
@@ -10,7 +13,8 @@ use super::{ClusterName, hex};
 /// The prefix cannot start an index name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "index prefix {0:?} must start with a lower-case letter and hold only lower-case letters, digits, '-' and '_' (at most 64)"
+    "index prefix {0:?} must start with a lower-case letter and hold only lower-case letters, digits and '_' (at most 64); with a '-' its \
+     names could be those of a cluster of a shorter prefix"
 )]
 pub struct InvalidPrefix(String);
 
@@ -40,6 +44,11 @@ impl IndexPrefix {
         IndexName(format!("{}-{}.w{generation}", self.0, escape(cluster.as_str())).into())
     }
 
+    /// What all generations of all clusters match, and no index of another prefix.
+    pub fn every_generation(&self) -> IndexName {
+        IndexName(format!("{}-*.g*", self.0).into())
+    }
+
     /// What all generations of one cluster match. Cluster names are escaped, so nothing else does.
     pub fn generations(&self, cluster: &ClusterName) -> IndexName {
         IndexName(format!("{}-{}.g*", self.0, escape(cluster.as_str())).into())
@@ -66,7 +75,7 @@ impl FromStr for IndexPrefix {
     type Err = InvalidPrefix;
 
     fn from_str(text: &str) -> Result<Self, InvalidPrefix> {
-        let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-' || byte == b'_';
+        let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
         let starts_well = text.bytes().next().is_some_and(|first| first.is_ascii_lowercase());
         if starts_well && text.len() <= 64 && text.bytes().all(allowed) {
             Ok(Self(text.into()))
@@ -145,6 +154,8 @@ fn escape_bytes(name: impl Iterator<Item = u8>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     /// The name that was escaped, unless it was too long for that.
@@ -216,10 +227,62 @@ mod tests {
         }
     }
 
+    /// Whether an index name matches a pattern of OpenSearch.
+    fn matches(pattern: &str, name: &str) -> bool {
+        let Some((before, after)) = pattern.split_once('*') else { return pattern == name };
+        let Some(rest) = name.strip_prefix(before) else { return false };
+        (0..=rest.len()).any(|start| rest.get(start..).is_some_and(|rest| matches(after, rest)))
+    }
+
+    /// Every name of a cluster, and every name of its prefix.
+    fn names(prefix: &IndexPrefix, cluster: &ClusterName, generation: u64) -> (BTreeSet<IndexName>, BTreeSet<IndexName>) {
+        let of_cluster =
+            [prefix.cluster_alias(cluster), prefix.generation(cluster, generation), prefix.write_alias(cluster, generation)];
+        (of_cluster.into(), [prefix.all(), prefix.state()].into())
+    }
+
+    /// Names of clusters as sources give them, and such as are made to collide.
+    fn cluster_names() -> impl proptest::strategy::Strategy<Value = ClusterName> {
+        use proptest::strategy::Strategy as _;
+        "[-ab_.gw1/*E]{1,8}|[a-z0-9]([-a-z0-9]{0,20}[a-z0-9])?|(ab-){60,90}[a-c]".prop_map(|name| name.parse().unwrap())
+    }
+
+    proptest::proptest! {
+        #![proptest_config(proptest::prelude::ProptestConfig::with_cases(2_000))]
+        #[test]
+        fn no_name_of_one_prefix_or_cluster_is_a_name_of_another(
+            prefixes in proptest::array::uniform2("[ab][ab_1]{0,3}"),
+            clusters in proptest::array::uniform2(cluster_names()),
+            generations in proptest::array::uniform2(1_u64..12),
+        ) {
+            let prefixes = prefixes.map(|prefix| prefix.parse::<IndexPrefix>().unwrap());
+            let (of_one, shared) = names(&prefixes[0], &clusters[0], generations[0]);
+            let (of_other, shared_by_other) = names(&prefixes[1], &clusters[1], generations[1]);
+            proptest::prop_assert!(of_one.is_disjoint(&shared_by_other) && of_other.is_disjoint(&shared));
+            if prefixes[0] != prefixes[1] {
+                proptest::prop_assert!(shared.is_disjoint(&shared_by_other));
+            }
+            if prefixes[0] != prefixes[1] || clusters[0] != clusters[1] {
+                proptest::prop_assert!(of_one.is_disjoint(&of_other), "{of_one:?} {of_other:?}");
+                let pattern = prefixes[0].generations(&clusters[0]);
+                for name in of_other.iter().chain(&shared_by_other) {
+                    proptest::prop_assert!(!matches(pattern.as_str(), name.as_str()), "{pattern} {name}");
+                }
+            }
+            // The pattern of the index template, and of what is looked for.
+            let pattern = prefixes[0].every_generation();
+            for name in of_other.iter().chain(&shared_by_other).chain(&shared) {
+                let is_generation = *name == prefixes[1].generation(&clusters[1], generations[1]);
+                let expected = is_generation && prefixes[0] == prefixes[1];
+                proptest::prop_assert_eq!(matches(pattern.as_str(), name.as_str()), expected, "{} {}", pattern, name);
+            }
+        }
+    }
+
     #[test]
     fn a_prefix_is_a_plain_lower_case_word() {
-        assert!("fleet-1_x".parse::<IndexPrefix>().is_ok());
-        for refused in ["", "1a", "Fleet", "a.b", "a*", "_a", "a,b"] {
+        assert!("fleet_1_x".parse::<IndexPrefix>().is_ok());
+        for refused in ["", "1a", "Fleet", "a.b", "a*", "_a", "a,b", "fleetdex-eu", "a-"] {
             assert!(refused.parse::<IndexPrefix>().is_err(), "{refused:?}");
         }
     }

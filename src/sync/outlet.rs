@@ -25,7 +25,7 @@ pub struct Outlet {
 /// Which objects of a unit are wanted: those that any filter wants.
 #[derive(Clone, Debug)]
 pub struct Filters {
-    filters: Vec<ObjectFilter>,
+    any_of: Vec<ObjectFilter>,
     /// Reads what the filters name, of the object as the member has it: selectable fields and any other path.
     reader: Projector,
     sought: Arc<Sought>,
@@ -53,11 +53,11 @@ impl Filters {
         let others = sought.iter().map(SelectableField::optional);
         let read: Vec<SelectableField> = fields.iter().cloned().chain(others).collect();
         let reader = Projector::new(cluster, resource, &Projection::default(), &read);
-        Self { filters, reader, sought: progress.seek(sought) }
+        Self { any_of: filters, reader, sought: progress.seek(sought) }
     }
 
     fn want(&self, object: &Object<'_>) -> bool {
-        if self.filters.iter().any(ObjectFilter::wants_everything) {
+        if self.any_of.iter().any(ObjectFilter::wants_everything) {
             return true;
         }
         let decides_by_metadata = self.decide_by_metadata();
@@ -70,7 +70,7 @@ impl Filters {
             "metadata.namespace" => requirement.test.accepts(object.namespace().unwrap_or_default()),
             _ => requirement.test.accepts_among(values.iter().flat_map(|values| self.values_at(values, &requirement.path))),
         };
-        self.filters.iter().any(|filter| filter.wants(object.namespace(), |key| object.label(key), meets))
+        self.any_of.iter().any(|filter| filter.wants(object.namespace(), |key| object.label(key), meets))
     }
 
     fn values_at<'v>(&self, values: &'v FieldValues<'_>, path: &FieldPath) -> impl Iterator<Item = &'v str> + use<'v> {
@@ -79,7 +79,7 @@ impl Filters {
     }
 
     fn decide_by_metadata(&self) -> bool {
-        self.filters.iter().all(ObjectFilter::decides_by_metadata)
+        self.any_of.iter().all(ObjectFilter::decides_by_metadata)
     }
 }
 

@@ -214,7 +214,12 @@ impl Drop for Fleet {
     }
 }
 
-/// A name that nothing else in this process has, for namespaces, clusters and index prefixes: `name-4f3a1`.
+/// An index prefix that nothing else in this process has: `name_4f3a1`.
+pub fn unique_prefix(name: &str) -> String {
+    unique(name).replace('-', "_")
+}
+
+/// A name that nothing else in this process has, for namespaces and clusters: `name-4f3a1`.
 pub fn unique(name: &str) -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);

@@ -256,10 +256,11 @@ impl Engine {
 impl Store for Engine {
     async fn prepare(&self) -> Result<(), StoreError> {
         let EngineOptions { prefix, settings, fields, .. } = &self.options;
+        self.claim_prefix().await?;
         let operation = "writing the index templates";
         let template = index_template(prefix, settings, fields);
         self.send(operation, Method::PUT, format!("/_index_template/{}", prefix.as_str()), Some(&template)).await?;
-        let template = state_template(prefix, settings);
+        let template = state_template(prefix, settings, &self.options.owner);
         self.send(operation, Method::PUT, format!("/_index_template/{}", prefix.state()), Some(&template)).await.map(drop)
     }
 

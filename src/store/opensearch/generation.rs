@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{client::parse, engine::Engine, template::MAPPING_VERSION};
 use crate::{
-    model::{ClusterName, IndexName},
+    model::{ClusterName, IndexName, IndexPrefix},
     store::{Generation, StoreError},
 };
 
@@ -30,8 +30,8 @@ pub(super) struct Identity {
 }
 
 /// One index of a survey.
-struct Found {
-    index: IndexName,
+pub(super) struct Found {
+    pub(super) index: IndexName,
     id: String,
     aliases: BTreeSet<String>,
     identity: Option<Identity>,
@@ -67,9 +67,25 @@ struct RawIndexSettings {
     uuid: String,
 }
 
+impl Found {
+    fn is_of(&self, cluster: &ClusterName) -> bool {
+        self.identity.as_ref().is_some_and(|identity| identity.cluster == *cluster)
+    }
+
+    /// Whether an index says that it is a generation under this prefix, of whichever installation.
+    pub(super) fn is_generation_under(&self, prefix: &IndexPrefix) -> bool {
+        self.identity.as_ref().is_some_and(|identity| self.index == prefix.generation(&identity.cluster, identity.generation))
+    }
+
+    /// Whether queries to an alias are answered from it.
+    pub(super) fn is_read_through(&self, alias: &IndexName) -> bool {
+        self.aliases.contains(alias.as_str())
+    }
+}
+
 impl Engine {
     /// All indices that match a pattern.
-    async fn survey(&self, pattern: &str) -> Result<Vec<Found>, StoreError> {
+    pub(super) async fn survey(&self, pattern: &str) -> Result<Vec<Found>, StoreError> {
         let operation = "reading the indices";
         let path = format!(
             "/{pattern}?allow_no_indices=true&ignore_unavailable=true&filter_path=*.aliases,*.settings.index.uuid,*.mappings._meta"
@@ -85,14 +101,14 @@ impl Engine {
 
     /// Every generation of this installation under the engine's prefix.
     pub(super) async fn own_generations(&self) -> Result<Vec<Generation>, StoreError> {
-        let found = self.survey(&format!("{}-*.g*", self.options.prefix.as_str())).await?;
+        let found = self.survey(self.options.prefix.every_generation().as_str()).await?;
         Ok(found.iter().filter_map(|found| self.own_generation(found)).collect())
     }
 
     fn own_generation(&self, found: &Found) -> Option<Generation> {
         let identity = found.identity.as_ref().filter(|identity| identity.owner == self.options.owner)?;
         let prefix = &self.options.prefix;
-        // The pattern also finds the indices of a longer prefix.
+        // In earlier releases the name of a longer prefix matched the pattern of a shorter one.
         let of_prefix = found.index == prefix.generation(&identity.cluster, identity.generation);
         of_prefix.then(|| Generation {
             cluster: identity.cluster.clone(),
@@ -116,7 +132,7 @@ impl Engine {
 
     /// The clusters of those generations that are gone, or without the aliases that they should have.
     pub(super) async fn lost_generations(&self, generations: &[Generation]) -> Result<BTreeSet<ClusterName>, StoreError> {
-        let found = self.survey(&format!("{}-*.g*", self.options.prefix.as_str())).await?;
+        let found = self.survey(self.options.prefix.every_generation().as_str()).await?;
         let as_it_should_be = |wanted: &Generation| {
             found.iter().any(|found| {
                 let written = found.aliases.contains(wanted.target.as_str());
@@ -136,8 +152,7 @@ impl Engine {
     ) -> Result<Generation, StoreError> {
         let remembered = self.stored_checkpoints(cluster).await?.map_or(0, |checkpoints| checkpoints.generation);
         for _ in 0..ATTEMPTS {
-            let indices = self.survey(self.options.prefix.generations(cluster).as_str()).await?;
-            self.refuse_foreign(cluster, &indices)?;
+            let indices = self.indices_of(cluster).await?;
             let newest = indices.iter().max_by_key(|found| found.identity.as_ref().map(|identity| identity.generation));
             if let Some(found) = newest
                 && let Some(identity) = &found.identity
@@ -163,17 +178,30 @@ impl Engine {
         })
     }
 
-    fn refuse_foreign(&self, cluster: &ClusterName, indices: &[Found]) -> Result<(), StoreError> {
-        for found in indices {
-            let owner = match &found.identity {
-                Some(identity) if identity.owner == self.options.owner && identity.cluster == *cluster => continue,
-                Some(identity) if identity.owner == self.options.owner => format!("cluster {}", identity.cluster),
-                Some(identity) => format!("another installation ({})", identity.owner),
-                None => "something else than Fleetdex".to_owned(),
-            };
-            return Err(StoreError::Foreign { index: found.index.to_string(), owner });
+    /// Every index of a cluster. An error if another installation or another cluster has an index under one of these names or answers under
+    /// the cluster's alias.
+    async fn indices_of(&self, cluster: &ClusterName) -> Result<Vec<Found>, StoreError> {
+        let prefix = &self.options.prefix;
+        let indices = self.survey(&format!("{},{}", prefix.generations(cluster), prefix.cluster_alias(cluster))).await?;
+        match indices.iter().find(|found| !self.is_own(found) || !found.is_of(cluster)) {
+            Some(found) => Err(self.foreign(found)),
+            None => Ok(indices),
         }
-        Ok(())
+    }
+
+    /// Whether an index is a generation of this installation and of this prefix.
+    pub(super) fn is_own(&self, found: &Found) -> bool {
+        self.own_generation(found).is_some()
+    }
+
+    /// The error that says whose an index is.
+    pub(super) fn foreign(&self, found: &Found) -> StoreError {
+        let owner = match &found.identity {
+            Some(identity) if identity.owner == self.options.owner => format!("cluster {}", identity.cluster),
+            Some(identity) => format!("another installation ({})", identity.owner),
+            None => "something else than Fleetdex".to_owned(),
+        };
+        StoreError::Foreign { index: found.index.to_string(), owner }
     }
 
     /// Whether documents of today's shape of that cluster are in there. A UID that is not known on either side is no difference.

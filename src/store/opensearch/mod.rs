@@ -2,6 +2,7 @@
 
 mod aggregate;
 mod checkpoints;
+mod claim;
 mod client;
 mod difference;
 mod engine;

@@ -34,8 +34,9 @@ const PRIORITY: usize = 500;
 /// The composable index template of a prefix. `fields` are the selectable fields that get a mapping of their own.
 pub fn index_template(prefix: &IndexPrefix, settings: &IndexSettings, fields: &[FieldPath]) -> Value {
     json!({
-        "index_patterns": [format!("{prefix}-*.g*", prefix = prefix.as_str())],
-        // OpenSearch refuses templates of one priority whose patterns overlap, and takes the highest: that of the longer prefix.
+        "index_patterns": [prefix.every_generation()],
+        // Indices of two prefixes are told apart by the pattern. The length is for templates of releases in which a prefix could go on
+        // where another one ends: OpenSearch refuses templates of one priority whose patterns overlap.
         "priority": PRIORITY + prefix.as_str().len(),
         "template": {
             "settings": {
@@ -54,16 +55,17 @@ pub fn index_template(prefix: &IndexPrefix, settings: &IndexSettings, fields: &[
     })
 }
 
-/// The template of the index of checkpoints, so that whoever writes the first one makes it right.
-pub fn state_template(prefix: &IndexPrefix, settings: &IndexSettings) -> Value {
+/// The template of the index of checkpoints: should that index be deleted, the next checkpoint makes it as it was.
+pub fn state_template(prefix: &IndexPrefix, settings: &IndexSettings, owner: &str) -> Value {
+    json!({ "index_patterns": [prefix.state()], "priority": PRIORITY + prefix.as_str().len(), "template": state_index(settings, owner) })
+}
+
+/// Settings and mapping of the index of checkpoints, which says whose the prefix is.
+pub fn state_index(settings: &IndexSettings, owner: &str) -> Value {
     json!({
-        "index_patterns": [prefix.state()],
-        "priority": PRIORITY + prefix.as_str().len(),
-        "template": {
-            "settings": { "index": { "number_of_shards": 1, "number_of_replicas": settings.replicas } },
-            // Only ever read by id.
-            "mappings": { "dynamic": false },
-        },
+        "settings": { "index": { "number_of_shards": 1, "number_of_replicas": settings.replicas } },
+        // Only ever read by id.
+        "mappings": { "dynamic": false, "_meta": { "fleetdex": { "owner": owner } } },
     })
 }
 
@@ -195,14 +197,5 @@ mod tests {
         assert_eq!(template["index_patterns"], json!(["fleetdex-*.g*"]));
         assert!(template["template"]["aliases"].is_null(), "a generation that is not complete must not be seen");
         assert_eq!(template["template"]["mappings"]["dynamic"], json!(false));
-    }
-
-    #[test]
-    fn of_two_prefixes_that_begin_alike_the_longer_one_wins() {
-        let priority = |prefix: &str| {
-            let template = index_template(&prefix.parse().unwrap(), &IndexSettings::default(), &[]);
-            template["priority"].as_u64().unwrap()
-        };
-        assert!(priority("fleet-a") > priority("fleet"));
     }
 }
