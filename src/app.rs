@@ -192,7 +192,8 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     let entrance = if args.front.is_on() {
         let namespace = replicas.settings().map(|settings| settings.namespace.as_str());
         let (hub, clusters) = (hub.clone(), Arc::clone(&clusters));
-        let started = front::start(&args.front, namespace, hub, clusters, &metrics, &readiness, &mut tasks, &ports).await;
+        let telemetry = Telemetry { metrics: Arc::clone(&metrics), readiness: readiness.clone() };
+        let started = front::start(&args.front, namespace, hub, clusters, &telemetry, &mut tasks, &ports).await;
         Some(started.context("cannot serve the query API to others")?)
     } else {
         None

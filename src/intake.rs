@@ -497,7 +497,7 @@ mod tests {
             // Let go at once, as one whose page is written.
             intake.read(body(32), MIB).await.map(|bytes| bytes.len())
         }));
-        let lengths = timeout(Duration::from_secs(60), reads).await.expect("they block each other");
+        let lengths = timeout(Duration::from_mins(1), reads).await.expect("they block each other");
         assert!(lengths.into_iter().all(|length| length.unwrap() == MIB));
         assert!(budget.peak() <= LIMITS.bound() && budget.peak() > LIMITS.shared, "{}", budget.peak());
         assert_eq!(budget.held(), 0);

@@ -70,10 +70,13 @@ pub struct Registered {
     /// Who holds it.
     pub holdings: BTreeMap<StoreName, Holding>,
     /// What clusters say of the columns of each version; the first one counts.
-    columns: BTreeMap<Arc<str>, Vec<(Arc<[PrinterColumn]>, BTreeSet<ClusterName>)>>,
+    columns: BTreeMap<Arc<str>, Vec<ClusterColumns>>,
     /// What all of it was made from.
     sources: Vec<Source>,
 }
+
+/// The columns of a version, and the clusters whose definitions have them.
+type ClusterColumns = (Arc<[PrinterColumn]>, BTreeSet<ClusterName>);
 
 /// Clusters that serve a resource alike and have it held alike.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -54,7 +54,7 @@ impl Readiness {
 
     /// One line per check as Kubernetes' own components print them, then the verdict.
     pub fn report(&self) -> String {
-        self.report_with(|reason| reason.to_owned())
+        self.report_with(ToOwned::to_owned)
     }
 
     /// The same for those who need not know more than which checks fail, as Kubernetes' own components have it.

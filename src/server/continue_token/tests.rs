@@ -137,7 +137,9 @@ fn a_token_of_another_installation_is_none_here() {
         asked.token();
         asked.keys.ring().data()
     };
-    data.values_mut().for_each(|key| key.0[0] ^= 1);
+    for key in data.values_mut() {
+        key.0[0] ^= 1;
+    }
     let other = Keys::kept(Ring::read(&data));
     assert_eq!(open(&other, &asked.token(), &asked.bound(), NOW), Err(TokenError::Malformed));
 }
@@ -166,9 +168,8 @@ fn a_token_shows_nothing_and_no_two_are_alike() {
         let bytes = URL_SAFE_NO_PAD.decode(&token).unwrap();
         let holds = |word: &[u8]| bytes.windows(word.len()).any(|window| window == word);
         assert!(!holds(b"pit-1") && !holds(b"default") && !holds(b"embedded"), "{token}");
-        assert!(
-            (0..bytes.len()).all(|from| ZlibDecoder::new(&bytes[from..]).bytes().take(32).filter(Result::is_ok).count() < 32)
-        );
+        let inflates = |from: usize| ZlibDecoder::new(&bytes[from..]).read_exact(&mut [0; 32]).is_ok();
+        assert!(!(0..bytes.len()).any(inflates));
     }
 }
 

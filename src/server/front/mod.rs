@@ -54,13 +54,10 @@ use self::{
 use super::{
     caller::Caller,
     continue_token::{Keys, shared::KeyKeeper},
+    serve::Telemetry,
     status::ApiError,
 };
-use crate::{
-    cluster::Clusters,
-    model::ClusterName,
-    telemetry::{Metrics, Readiness},
-};
+use crate::{cluster::Clusters, model::ClusterName, telemetry::Metrics};
 
 /// The flags of the front. Without a Service and without a certificate there is none.
 #[derive(Args, Clone, Debug)]
@@ -163,11 +160,11 @@ pub async fn start(
     replica_namespace: Option<&str>,
     control_plane: Client,
     clusters: Arc<Clusters>,
-    metrics: &Metrics,
-    readiness: &Readiness,
+    telemetry: &Telemetry,
     tasks: &mut JoinSet<()>,
     cancel: &CancellationToken,
 ) -> Result<Entrance, KeeperError> {
+    let Telemetry { metrics, readiness } = telemetry;
     let keeper = Keeper::start(args, control_plane.clone(), readiness.clone()).await?;
     let tls = tls::config(keeper.certificate()).map_err(KeeperError::Tls)?;
     let (sender, trust) = watch::channel(Arc::new(Trust::new(args.requestheader_allow_any_name)));

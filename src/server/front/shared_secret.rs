@@ -173,9 +173,8 @@ pub(crate) mod fake {
         (code, status)
     }
 
-    fn answered(answer: (u16, Value)) -> Result<Response<Body>, Infallible> {
-        let (code, answer) = answer;
-        Ok(Response::builder().status(code).body(Body::from(answer.to_string().into_bytes())).unwrap())
+    fn response((code, answer): (u16, Value)) -> Response<Body> {
+        Response::builder().status(code).body(Body::from(answer.to_string().into_bytes())).unwrap()
     }
 
     /// Whoever reads first waits for the second one who reads.
@@ -184,13 +183,13 @@ pub(crate) mod fake {
         let held = Arc::clone(&holder);
         let service = service_fn(move |request| {
             let holder = Arc::clone(&held);
-            async move { answered(holder.answer(request).await) }
+            async move { Ok::<_, Infallible>(response(holder.answer(request).await)) }
         });
         (holder, Client::new(service, "search"))
     }
 
     /// Forbids everything.
     pub(crate) fn refusing() -> Client {
-        Client::new(service_fn(|_: Request<Body>| async { answered(status(403, "Forbidden")) }), "search")
+        Client::new(service_fn(|_: Request<Body>| async { Ok::<_, Infallible>(response(status(403, "Forbidden"))) }), "search")
     }
 }
