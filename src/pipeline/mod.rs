@@ -236,8 +236,15 @@ impl Pipeline {
         lock(&self.0.pending).is_empty()
     }
 
-    /// Opens the store and writes until cancelled; then writes what is left, for `drain` at most.
+    /// Opens the store and writes until cancelled; then writes what is left, for `drain` at most. What waits after that is given up.
     pub async fn run(self, opener: Arc<dyn OpenStore>, cancel: CancellationToken, drain: Duration) {
+        self.write_until_cancelled(opener, cancel, drain).await;
+        // Other streams may wait for the end of these writes, however long this pipeline is kept.
+        let given_up = std::mem::take(&mut *lock(&self.0.pending));
+        drop(given_up);
+    }
+
+    async fn write_until_cancelled(&self, opener: Arc<dyn OpenStore>, cancel: CancellationToken, drain: Duration) {
         let mut backoff = Backoff::default();
         while !cancel.is_cancelled() {
             let opened = tokio::select! {
@@ -251,7 +258,7 @@ impl Pipeline {
                     self.set_available(Ok(()));
                     *lock(&self.0.store) = Some(Arc::clone(&store));
                     self.0.opened.notify_waiters();
-                    Writer::new(&self, store, &opener).run(&cancel, drain).await;
+                    Writer::new(self, store, &opener).run(&cancel, drain).await;
                 }
                 Err(unavailable) => {
                     self.set_available(Err(unavailable));

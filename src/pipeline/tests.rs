@@ -272,6 +272,21 @@ async fn what_is_submitted_before_the_stop_is_written_before_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_cannot_be_written_before_the_end_is_given_up_so_that_nobody_waits_for_it() {
+    let store = Flaky::new(1, 0);
+    let running = run(&store);
+    *lock(&store.takes_nothing_until) = Some(Instant::now() + Duration::from_hours(1));
+    running.submit("a", 1, Some("{}".to_owned())).await;
+    running.submit("b", 1, None).await;
+    running.pipeline.opened().await;
+    running.cancel.cancel();
+    running.task.await.unwrap();
+    // The pipeline is still held here.
+    assert_eq!(running.progress.outstanding(), 0);
+    assert!(running.progress.is_broken() && running.pipeline.is_idle());
+}
+
+#[tokio::test(start_paused = true)]
 async fn there_is_no_room_while_too_much_is_pending() {
     // Not opened: nothing is taken out.
     let name: StoreName = "test".parse().unwrap();
