@@ -1,5 +1,7 @@
 //! What has to hold for any bytes that a client may send. Run by the fuzz targets, and over their corpora by `tests/fuzz_corpus.rs`.
 
+#![allow(clippy::panic, reason = "a fuzz target fails by a panic")]
+
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use fleetdex::{
     bulk::{Write, encode},

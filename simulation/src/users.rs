@@ -93,7 +93,7 @@ pub struct Users {
     store: Arc<dyn Store>,
     opensearch: OpenSearch,
     keys: Keys,
-    users: Vec<User>,
+    people: Vec<User>,
     random: StdRng,
     held: Vec<Held>,
 }
@@ -129,7 +129,7 @@ impl Users {
             let clusters = Some(clusters.to_vec()).filter(|names| !names.is_empty());
             Ok(Grant { clusters, namespaces: Some(namespaces).filter(|names| !names.is_empty()) })
         };
-        let users = vec![
+        let people = vec![
             User { caller: caller("admin"), permitted: Permitted::Everything },
             User { caller: caller("alice"), permitted: Permitted::Only(vec![grant(&[], &[NAMESPACES[0], STEADY])?]) },
             User { caller: caller("bob"), permitted: Permitted::Only(vec![grant(&clusters[..1], &[])?]) },
@@ -139,7 +139,7 @@ impl Users {
             store: Arc::new(opensearch.engine(IndexPrefix::default())),
             opensearch: opensearch.clone(),
             keys: Keys::default(),
-            users,
+            people,
             random: StdRng::seed_from_u64(seed.rotate_left(17)),
             held: Vec::new(),
         })
@@ -163,9 +163,9 @@ impl Users {
 
     async fn ask(&mut self) -> Result<(), String> {
         if self.held.is_empty() || self.random.random_ratio(1, 3) {
-            let (user, question) = (self.random.random_range(0..self.users.len()), self.random.random_range(0..QUESTIONS.len()));
+            let (user, question) = (self.random.random_range(0..self.people.len()), self.random.random_range(0..QUESTIONS.len()));
             let answer = self.page(user, question, None, None).await?;
-            self.remember(user, question, answer.ok());
+            self.remember(user, question, answer.as_ref().ok());
             return Ok(());
         }
         let held = self.held[self.random.random_range(0..self.held.len())].clone();
@@ -180,9 +180,9 @@ impl Users {
         let mut rights = None;
         match usage {
             Use::Genuine => {}
-            Use::OfAnother => user = other(user, self.users.len(), step),
+            Use::OfAnother => user = other(user, self.people.len(), step),
             Use::ForAnotherQuestion => question = other(question, QUESTIONS.len(), step),
-            Use::WithOtherRights => rights = Some(self.users[other(user, self.users.len(), step)].permitted.clone()),
+            Use::WithOtherRights => rights = Some(self.people[other(user, self.people.len(), step)].permitted.clone()),
             Use::Changed => text = self.changed(&text),
             Use::Invented => text = self.invented(),
             Use::Old => match self.aged(held) {
@@ -193,7 +193,7 @@ impl Users {
         let answer = self.page(user, question, Some(text), rights).await?;
         let expected: &[u16] = match usage {
             Use::Genuine => {
-                self.remember(user, question, answer.ok());
+                self.remember(user, question, answer.as_ref().ok());
                 return Ok(());
             }
             Use::OfAnother | Use::ForAnotherQuestion | Use::Changed => &[400],
@@ -205,7 +205,7 @@ impl Users {
             Err(error) if expected.contains(&error.code()) || error.code() >= 500 && usage != Use::Changed => Ok(()),
             Err(error) => Err(format!("a token that is {usage:?} is answered with {}: {error}", error.code())),
             Ok(_) => {
-                let (name, question) = (&self.users[user].caller.name, QUESTIONS[question]);
+                let (name, question) = (&self.people[user].caller.name, QUESTIONS[question]);
                 Err(format!("a token that is {usage:?} was taken from {name} for {question:?}"))
             }
         }
@@ -228,15 +228,15 @@ impl Users {
 
     /// What the token was some minutes ago.
     fn aged(&self, held: &Held) -> Option<String> {
-        let (user, request) = (&self.users[held.user], request(held.question, None)?);
+        let (user, request) = (&self.people[held.user], request(held.question, None)?);
         let bound = Bound { caller: &user.caller, request: &request, permitted: &user.permitted };
         let now = jiff::Timestamp::now().as_second();
         let continuation = continue_token::open(&self.keys, &held.text, &bound, now).ok()?;
         continue_token::seal(&self.keys, &continuation, &bound, now - OLD).ok()
     }
 
-    fn remember(&mut self, user: usize, question: usize, page: Option<Value>) {
-        let token = page.as_ref().and_then(|page| page["metadata"]["continue"].as_str());
+    fn remember(&mut self, user: usize, question: usize, page: Option<&Value>) {
+        let token = page.and_then(|page| page["metadata"]["continue"].as_str());
         self.held.extend(token.map(|text| Held { user, question, text: text.to_owned() }));
         let surplus = self.held.len().saturating_sub(TOKENS);
         self.held.drain(..surplus);
@@ -254,8 +254,8 @@ impl Users {
         let query = Query {
             namespaces: asked.namespaces.clone(),
             labels: asked.labels.clone(),
-            permitted: rights.unwrap_or_else(|| self.users[user].permitted.clone()),
-            requester: Requester::User(self.users[user].caller.name.as_str().into()),
+            permitted: rights.unwrap_or_else(|| self.people[user].permitted.clone()),
+            requester: Requester::User(self.people[user].caller.name.as_str().into()),
             sort: sort.map_or(all.sort.clone(), |sort| vec![sort]),
             ..all
         };
@@ -280,7 +280,7 @@ impl Users {
     ) -> Result<list::Answer, ApiError> {
         let target = self.target(user, asked, limit, rights).ok_or_else(|| ApiError::Internal("no target".to_owned()))?;
         let representation = Representation { form: Form::Whole, encoding: Encoding::Json, pretty: false };
-        list::answer(target, asked, representation, &self.users[user].caller, &self.keys).await
+        list::answer(target, asked, representation, &self.people[user].caller, &self.keys).await
     }
 
     /// One page, of which everything was looked at. The outer error is a violation.
@@ -299,7 +299,7 @@ impl Users {
         };
         let bytes = answer.body.collect().await.map_err(|error| error.to_string())?.to_bytes();
         let page: Value = serde_json::from_slice(&bytes).map_err(|error| error.to_string())?;
-        let permitted = rights.unwrap_or_else(|| self.users[user].permitted.clone());
+        let permitted = rights.unwrap_or_else(|| self.people[user].permitted.clone());
         for object in page["items"].as_array().into_iter().flatten() {
             let metadata = &object["metadata"];
             let cluster = metadata["annotations"][CLUSTER].as_str().unwrap_or_default();
@@ -311,7 +311,7 @@ impl Users {
                 || !is_selected
                 || object["kind"].as_str().is_some_and(|kind| kind != "ConfigMap")
             {
-                let name = &self.users[user].caller.name;
+                let name = &self.people[user].caller.name;
                 return Err(format!(
                     "{name} sees {} of namespace {namespace} of {cluster} for {:?}",
                     metadata["name"], QUESTIONS[question]
