@@ -386,7 +386,7 @@ fn catalog_of_pods(cluster: &ClusterName) -> Catalog {
 /// Reads a log as a user.
 async fn log_of(api: &Api, user: &str) -> (u16, String) {
     let path = "/clusters/east/api/v1/namespaces/web/pods/web-1/log";
-    let request = http::Request::get(format!("{PROXY}{path}?container=main")).body(Body::empty()).unwrap();
+    let request = ::http::Request::get(format!("{PROXY}{path}?container=main")).body(Body::empty()).unwrap();
     let caller = Caller { name: user.to_owned(), groups: vec!["system:authenticated".to_owned()], ..Caller::local() };
     let response = proxying::answer(api, &caller, path, request).await.unwrap();
     let code = response.status().as_u16();
