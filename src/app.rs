@@ -152,7 +152,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     let metrics = Arc::new(Metrics::new());
     let readiness = Readiness::new();
     let server = Server::bind(&args.server, args.front.is_on()).await?;
-    let admin = Listener::bind(args.admin.admin_address, admin::ADDRESS_FLAG).await?;
+    let admin = Listener::bind(args.admin.admin_address, admin::ADDRESS_FLAG).await?.counting(Arc::clone(&metrics));
     tracing::info!(address = %admin.address(), "serving metrics and health");
 
     let owner = owner(&hub).await;
@@ -173,7 +173,8 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     // The ports stay open until everything is written, so that a drain can be watched.
     let ports = CancellationToken::new();
     let entrance = if args.front.is_on() {
-        let started = front::start(&args.front, hub.clone(), Arc::clone(&clusters), &readiness, &mut tasks, &ports).await;
+        let started =
+            front::start(&args.front, hub.clone(), Arc::clone(&clusters), &metrics, &readiness, &mut tasks, &ports).await;
         Some(started.context("cannot serve the query API to others")?)
     } else {
         None

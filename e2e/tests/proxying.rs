@@ -445,9 +445,10 @@ async fn logs_and_sessions_reach_a_kubelet_with_the_rights_of_the_user() {
     clusters.set_members(contexts(&kubeconfig, Some(&world.kubeconfig), &[]).members);
     let (_sender, catalog) = watch::channel(Arc::new(catalog_of_pods(&"east".parse().unwrap())));
     let members = Arc::new(Members::new(Arc::new(clusters), cancel.clone()));
-    let limits = Limits::new(&LimitArgs::default());
+    let metrics = Arc::new(Metrics::new());
+    let limits = Limits::new(&LimitArgs::default(), &metrics);
     let gate = Gate::Token(TokenVerifier::new("unused"));
-    let api = Api { catalog, metrics: Arc::new(Metrics::new()), gate, limits, members, peers: Peers::default() };
+    let api = Api { catalog, metrics, gate, limits, members, peers: Peers::default() };
     eventually("the right of alice is there", PATIENCE, || async {
         let (code, text) = log_of(&api, "alice").await;
         ensure!(code == 200 && text.contains("/containerLogs/web/web-1/main"), "{code} {text}");

@@ -119,9 +119,9 @@ async fn run(surroundings: Surroundings, name: ReplicaName, address: SocketAddr,
     let reach = network.clone();
     let api = Api {
         catalog: catalog_reader,
-        metrics,
         gate: Gate::Token(TokenVerifier::new(TOKEN)),
-        limits: Places::new(&LimitArgs::default()),
+        limits: Places::new(&LimitArgs::default(), &metrics),
+        metrics,
         members: Arc::new(Members::new(Arc::clone(&clusters), stop.child_token())),
         peers: Peers::connected(replicas.clone(), Arc::new(move |address| Ok(reach.client(address)))),
     };

@@ -32,7 +32,7 @@ use super::{
         limits::{LimitArgs, Limits},
     },
     list,
-    listen::{ListenError, Listener},
+    listen::{ListenError, Listener, delivery::EndsBy},
     own, owners,
     peers::Peers,
     permission::{Sight, permission, standing, visible_clusters},
@@ -92,7 +92,7 @@ pub enum ServerError {
 pub struct Server {
     listener: Listener,
     token_file: TokenFile,
-    limits: Limits,
+    limits: LimitArgs,
 }
 
 impl Server {
@@ -103,7 +103,7 @@ impl Server {
         }
         let listener = Listener::bind(args.api_address, ADDRESS_FLAG).await?;
         let token_file = TokenFile::create(&args.token_file)?;
-        Ok(Self { listener, token_file, limits: Limits::new(&args.limits) })
+        Ok(Self { listener, token_file, limits: args.limits })
     }
 
     /// Where it listens.
@@ -125,15 +125,16 @@ impl Server {
         let Telemetry { metrics, readiness } = telemetry;
         let gate = Gate::Token(self.token_file.verifier());
         let members = Arc::new(Members::new(clusters, cancel.clone()));
-        let local = Api { catalog, metrics, gate, limits: self.limits, members: Arc::clone(&members), peers };
-        let (address, token_file) = (self.listener.address(), self.token_file.path().display());
+        let (limits, listener) = (Limits::new(&self.limits, &metrics), self.listener.counting(Arc::clone(&metrics)));
+        let local = Api { catalog, metrics, gate, limits, members: Arc::clone(&members), peers };
+        let (address, token_file) = (listener.address(), self.token_file.path().display());
         tracing::info!(%address, %token_file, secured = entrance.is_some(), "serving the query API");
         match entrance {
-            None => self.listener.serve(router(local, readiness), cancel).await,
+            None => listener.serve(router(local, readiness), cancel).await,
             Some(Entrance { front, tls, .. }) => {
                 let secured = Api { gate: Gate::Front(front), ..local.clone() };
                 let (secured, local) = (router(secured, readiness.clone()), router(local, readiness));
-                self.listener.serve_secured(secured, local, tls, cancel).await;
+                listener.serve_secured(secured, local, tls, cancel).await;
             }
         }
         members.stopped().await;
@@ -216,7 +217,7 @@ async fn admit(api: &Api, mut request: Request) -> Result<Response, ApiError> {
     if impersonates {
         return Err(ApiError::bad_request("this server impersonates nobody; ask by way of the control plane"));
     }
-    let (place, request) = api.limits.admit(request)?;
+    let (place, request) = api.limits.admit(&caller, request).await?;
     place.hold(Box::pin(checked(api, &caller, request))).await
 }
 
@@ -366,12 +367,14 @@ pub(super) async fn answer_watch(
     let following = api.peers.follow(&found, &wanted.native).await?;
     following.check(catalog)?;
     let standing = standing(&api.gate, caller, wanted, &found.query.permitted, let_in_as);
-    let body = watching::answer(found, wanted, representation, lasting, &following, api.catalog.clone()).await?;
+    let (body, ends) = watching::answer(found, wanted, representation, lasting, &following, api.catalog.clone()).await?;
     let body = match standing {
         Some(standing) => watching::ended_by(body, standing.lost()),
         None => body,
     };
-    Ok(with_warnings(json(StatusCode::OK, body), &warnings))
+    let mut response = json(StatusCode::OK, body);
+    response.extensions_mut().insert(EndsBy(ends));
+    Ok(with_warnings(response, &warnings))
 }
 
 /// `299 - "text"`, as Kubernetes sends warnings. Characters that a header cannot carry become `?`.

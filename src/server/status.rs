@@ -24,20 +24,12 @@ pub enum ApiError {
     /// Somebody who may not do it.
     #[error("{}", .0.message)]
     Forbidden(Box<Forbidden>),
-    /// More requests than the server takes at a time.
-    #[error("the server has too many requests under way; try again")]
+    /// More requests than the server takes of this user, or at all, at a time.
+    #[error("the server has too many requests under way, of this user or altogether; try again")]
     TooManyRequests,
     /// A body that is too long.
     #[error("the body of the request is longer than {0} bytes")]
     TooLarge(usize),
-    /// A request's line that is not read to its end.
-    #[error(
-        "the URI of the request is too long: line and headers may have {0} bytes together; ask with fewer values in selectors and parameters, in several requests if need be, or select by a label that the objects share"
-    )]
-    UriTooLong(usize),
-    /// Headers that are not read to their end.
-    #[error("the headers of the request are too long or too many: line and headers may have {0} bytes together, in 100 headers")]
-    HeadersTooLarge(usize),
     /// The answer took too long.
     #[error("the request took longer than {0} s; ask for less, or try again")]
     RequestTimeout(u64),
@@ -203,10 +195,8 @@ impl ApiError {
             Self::Ambiguous { .. } | Self::Conflict { .. } => (409, "Conflict"),
             Self::Expired | Self::PermissionChanged | Self::VersionExpired(_) => (410, "Expired"),
             Self::TooLarge(_) => (413, "RequestEntityTooLarge"),
-            Self::UriTooLong(_) => (414, "RequestURITooLong"),
             Self::UnsupportedMediaType(_) => (415, "UnsupportedMediaType"),
             Self::Busy(_) | Self::TooManyRequests => (429, "TooManyRequests"),
-            Self::HeadersTooLarge(_) => (431, "RequestHeaderFieldsTooLarge"),
             Self::Internal(_) => (500, "InternalError"),
             Self::Unavailable(_) => (503, "ServiceUnavailable"),
             Self::Timeout(_) | Self::RequestTimeout(_) | Self::MemberTimeout { .. } | Self::VersionNotReached => (504, "Timeout"),

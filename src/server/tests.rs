@@ -38,8 +38,9 @@ fn app(catalog: Catalog) -> Router {
     let (_sender, receiver) = watch::channel(Arc::new(catalog));
     let members = Arc::new(Members::new(fake::no_clusters(), CancellationToken::new()));
     let gate = Gate::Token(TokenVerifier::new("secret"));
-    let limits = Limits::new(&LimitArgs::default());
-    let api = Api { catalog: receiver, metrics: Arc::new(Metrics::new()), gate, limits, members, peers: Peers::default() };
+    let metrics = Arc::new(Metrics::new());
+    let limits = Limits::new(&LimitArgs::default(), &metrics);
+    let api = Api { catalog: receiver, metrics, gate, limits, members, peers: Peers::default() };
     router(api, Readiness::new())
 }
 

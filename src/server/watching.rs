@@ -38,6 +38,8 @@ use crate::{
 const PAGE_TIMEOUT: Duration = Duration::from_secs(30);
 /// How often a watch tells how far it is: about once a minute, as an apiserver does.
 const BOOKMARK_INTERVAL: Duration = Duration::from_mins(1);
+/// How long the last lines of a watch may take to be taken.
+const FAREWELL: Duration = Duration::from_secs(1);
 /// The annotation of the bookmark after the initial events.
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
@@ -59,7 +61,7 @@ impl Lasting {
     }
 }
 
-/// Begins a watch. `catalog` tells it when what it watches is not registered any more.
+/// Begins a watch. `catalog` tells it when what it watches is not registered any more. Also says when it ends, at the latest.
 pub async fn answer(
     target: Target,
     request: &ListRequest,
@@ -67,7 +69,7 @@ pub async fn answer(
     lasting: Lasting,
     following: &Following,
     catalog: watch::Receiver<Arc<Catalog>>,
-) -> Result<Body, ApiError> {
+) -> Result<(Body, Instant), ApiError> {
     let follow = &request.follow;
     // Each event is one line.
     let layout = target.layout(Representation { pretty: false, ..representation });
@@ -80,6 +82,7 @@ pub async fn answer(
     let watch = log.watch_settled(&query, from.after).await.map_err(refused)?;
     let bound = lasting.bound();
     let asked = follow.timeout_seconds.map_or(bound, Duration::from_secs);
+    let ends = Instant::now() + bound.min(asked);
     let watching = Watching {
         store: target.store,
         query,
@@ -90,9 +93,9 @@ pub async fn answer(
         initial: from.initial,
         bookmarks: follow.bookmarks,
         next_bookmark: Instant::now() + BOOKMARK_INTERVAL,
-        ends: Instant::now() + bound.min(asked),
+        ends,
     };
-    Ok(Body::from_stream(watching.chunks()))
+    Ok((Body::from_stream(watching.chunks()), ends + FAREWELL))
 }
 
 fn refused(error: WatchError) -> ApiError {

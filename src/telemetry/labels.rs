@@ -65,6 +65,26 @@ pub enum Drift {
     Surplus,
 }
 
+/// Why an answer was ended before its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum AnswerCut {
+    /// The client took nothing of it for too long.
+    Unread,
+    /// It went on after it had to be over.
+    Over,
+}
+
+/// Why a connection to one of our ports was ended, or not begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ConnectionEnd {
+    /// There was no room for it.
+    Refused,
+    /// It was idle, and another one needed the room.
+    Displaced,
+    /// It had been idle for too long.
+    Idle,
+}
+
 /// Where a unit is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum UnitPhase {
@@ -100,6 +120,8 @@ label_words! {
     RelistReason { Expired => "expired", Error => "error" }
     BulkVerdict { Indexed => "indexed", Deleted => "deleted", Superseded => "superseded", Absent => "absent", Retried => "retried", Rejected => "rejected", Fallback => "fallback", GivenUp => "given_up" }
     Drift { Missing => "missing", Differing => "differing", Surplus => "surplus" }
+    AnswerCut { Unread => "unread", Over => "over" }
+    ConnectionEnd { Refused => "refused", Displaced => "displaced", Idle => "idle" }
     BulkOutcome { Answered => "answered", Failed => "failed" }
     UnitPhase { Listing => "listing", Watching => "watching", Waiting => "waiting", Failed => "failed" }
 }
@@ -172,4 +194,19 @@ pub(super) struct VerdictLabels {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(super) struct CodeLabels {
     pub(super) code: u16,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct PlaceLabels {
+    pub(super) places: Arc<str>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct CutLabels {
+    pub(super) reason: AnswerCut,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct EndLabels {
+    pub(super) reason: ConnectionEnd,
 }

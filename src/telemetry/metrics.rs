@@ -21,12 +21,12 @@ use prometheus_client::{
 };
 
 use super::labels::{
-    ClusterLabels, CodeLabels, DriftLabels, EventLabels, OutcomeLabels, PhaseLabels, ReasonLabels, RelistLabels, SourceLabels,
-    StoreLabels, UnitLabels, VerdictLabels,
+    ClusterLabels, CodeLabels, CutLabels, DriftLabels, EndLabels, EventLabels, OutcomeLabels, PhaseLabels, PlaceLabels,
+    ReasonLabels, RelistLabels, SourceLabels, StoreLabels, UnitLabels, VerdictLabels,
 };
 pub use super::{
     handles::{StoreMetrics, UnitMetrics},
-    labels::{BulkOutcome, BulkVerdict, Drift, RelistReason, UnitPhase, WatchEvent},
+    labels::{AnswerCut, BulkOutcome, BulkVerdict, ConnectionEnd, Drift, RelistReason, UnitPhase, WatchEvent},
 };
 use crate::model::{ClusterName, Gvk, StoreName};
 
@@ -76,6 +76,9 @@ pub struct Metrics {
     replicas: Gauge,
     query_requests: Family<CodeLabels, Counter>,
     query_seconds: Histogram,
+    requests_refused: Family<PlaceLabels, Counter>,
+    answers_cut: Family<CutLabels, Counter>,
+    connections_ended: Family<EndLabels, Counter>,
 }
 
 impl Default for Metrics {
@@ -118,6 +121,9 @@ impl Metrics {
             replicas: Gauge::default(),
             query_requests: Family::default(),
             query_seconds: histogram(QUERY_BUCKETS),
+            requests_refused: Family::default(),
+            answers_cut: Family::default(),
+            connections_ended: Family::default(),
         };
         metrics.register_reading();
         metrics.register_writing();
@@ -175,6 +181,12 @@ impl Metrics {
         registry.register("query_requests", "Answered requests of the query API by HTTP status", self.query_requests.clone());
         let seconds = "Seconds until the first byte of an answer of the query API";
         registry.register("query_seconds", seconds, self.query_seconds.clone());
+        let refused = "Requests that got no place of a kind: all were taken, or the share of the user or address was";
+        registry.register("requests_refused", refused, self.requests_refused.clone());
+        let cut = "Answers that were ended because the client did not take them, or because their time was over";
+        registry.register("answers_cut", cut, self.answers_cut.clone());
+        let ended = "Connections to our ports that were refused, or ended while they were idle";
+        registry.register("connections_ended", ended, self.connections_ended.clone());
         registry.register("build", "What runs", Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]));
     }
 
@@ -326,6 +338,21 @@ impl Metrics {
         self.query_seconds.observe(seconds);
     }
 
+    /// Counts requests that get no place of a kind, such as `requests`.
+    pub fn refused_requests(&self, places: &'static str) -> Counter {
+        self.requests_refused.get_or_create_owned(&PlaceLabels { places: places.into() })
+    }
+
+    /// Counts one answer that was ended before its time.
+    pub fn answer_cut(&self, reason: AnswerCut) {
+        self.answers_cut.get_or_create(&CutLabels { reason }).inc();
+    }
+
+    /// Counts one connection that was ended, or not begun.
+    pub fn connection_ended(&self, reason: ConnectionEnd) {
+        self.connections_ended.get_or_create(&EndLabels { reason }).inc();
+    }
+
     /// All metrics as text, in the format that [`CONTENT_TYPE`] names.
     pub fn encode(&self) -> Result<String, std::fmt::Error> {
         let mut text = String::new();
@@ -363,6 +390,9 @@ mod tests {
         metrics.set_cluster_up(&"member1".parse().unwrap(), true);
         metrics.set_units(&"member1".parse().unwrap(), UnitPhase::Watching, 4);
         metrics.query_answered(410, 0.1);
+        metrics.refused_requests("sessions").inc();
+        metrics.answer_cut(AnswerCut::Unread);
+        metrics.connection_ended(ConnectionEnd::Displaced);
         let text = metrics.encode().unwrap();
         for line in [
             r#"fleetdex_watch_events_total{cluster="member1",kind="v1/Pod",event="modified"} 1"#,
@@ -373,6 +403,9 @@ mod tests {
             r#"fleetdex_cluster_up{cluster="member1"} 1"#,
             r#"fleetdex_units{cluster="member1",phase="watching"} 4"#,
             r#"fleetdex_query_requests_total{code="410"} 1"#,
+            r#"fleetdex_requests_refused_total{places="sessions"} 1"#,
+            r#"fleetdex_answers_cut_total{reason="unread"} 1"#,
+            r#"fleetdex_connections_ended_total{reason="displaced"} 1"#,
         ] {
             assert!(text.lines().any(|found| found == line), "{line} is not in:\n{text}");
         }

@@ -2,7 +2,10 @@
 //!
 //! The first that succeeds wins, what the others say does not matter then. Nobody else may ask: there are no anonymous callers.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    net::{IpAddr, Ipv4Addr},
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use http::{HeaderMap, header::AUTHORIZATION};
 use rustls::pki_types::{CertificateDer, UnixTime};
@@ -13,7 +16,8 @@ use tokio::{
 
 use super::{
     identity,
-    reviews::Reviews,
+    reviews::ReviewError,
+    tokens::Tokens,
     trust::{Disbelief, Trust},
 };
 use crate::server::{caller::Caller, status::ApiError};
@@ -26,8 +30,9 @@ const AUTHENTICATED: &str = "system:authenticated";
 const UNAUTHENTICATED: &str = "system:unauthenticated";
 
 /// The other end of a connection.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Peer {
+    address: IpAddr,
     /// The certificates that it has shown, its own first. That it has the key is certain, and nothing else.
     certificates: Vec<CertificateDer<'static>>,
     verdict: Mutex<Option<Verdict>>,
@@ -43,9 +48,14 @@ struct Verdict {
 }
 
 impl Peer {
-    /// A peer that has shown these certificates.
-    pub fn new(certificates: Vec<CertificateDer<'static>>) -> Arc<Self> {
-        Arc::new(Self { certificates, verdict: Mutex::default() })
+    /// A peer at an address that has shown these certificates.
+    pub fn at(address: IpAddr, certificates: Vec<CertificateDer<'static>>) -> Arc<Self> {
+        Arc::new(Self { address, certificates, verdict: Mutex::default() })
+    }
+
+    /// A peer without an address or certificates.
+    pub fn unknown() -> Arc<Self> {
+        Self::at(Ipv4Addr::UNSPECIFIED.into(), Vec::new())
     }
 
     fn verdict(&self, trust: &Trust) -> Verdict {
@@ -72,7 +82,7 @@ impl Peer {
 #[derive(Clone, Debug)]
 pub struct Authenticator {
     trust: watch::Receiver<Arc<Trust>>,
-    reviews: Reviews,
+    tokens: Tokens,
 }
 
 impl std::fmt::Debug for Trust {
@@ -87,11 +97,11 @@ impl std::fmt::Debug for Trust {
 
 impl Authenticator {
     /// Believes whom the newest trust names, and the control plane's word about tokens.
-    pub fn new(trust: watch::Receiver<Arc<Trust>>, reviews: Reviews) -> Self {
-        Self { trust, reviews }
+    pub fn new(trust: watch::Receiver<Arc<Trust>>, tokens: Tokens) -> Self {
+        Self { trust, tokens }
     }
 
-    /// Who sends a request with these headers over a connection to this peer.
+    /// Who sends a request with these headers over a connection to this peer. Refused where too many tokens are to be reviewed already.
     pub async fn caller(&self, peer: &Peer, headers: &HeaderMap) -> Result<Caller, ApiError> {
         let trust = Arc::clone(&self.trust.borrow());
         let verdict = peer.verdict(&trust);
@@ -111,8 +121,9 @@ impl Authenticator {
             None => {}
         }
         if let Some(token) = token(headers) {
-            match self.reviews.owner(token).await {
+            match self.tokens.owner(token, peer.address).await {
                 Ok(Some(caller)) => return known(caller),
+                Err(ReviewError::Busy) => return Err(ApiError::TooManyRequests),
                 Ok(None) => problems.push("the control plane does not know the token".to_owned()),
                 Err(error) => problems.push(error.to_string()),
             }

@@ -16,6 +16,7 @@ pub mod reviews;
 pub mod shared_authority;
 pub mod standing;
 pub mod tls;
+pub mod tokens;
 pub mod trust;
 pub mod trust_watch;
 
@@ -41,10 +42,15 @@ use self::{
     authorize::{Authorizer, Mode},
     keeper::{Keeper, KeeperError, Recognition},
     reviews::Reviews,
+    tokens::Tokens,
     trust::Trust,
 };
 use super::{caller::Caller, status::ApiError};
-use crate::{cluster::Clusters, model::ClusterName, telemetry::Readiness};
+use crate::{
+    cluster::Clusters,
+    model::ClusterName,
+    telemetry::{Metrics, Readiness},
+};
 
 /// The flags of the front. Without a Service and without a certificate there is none.
 #[derive(Args, Clone, Debug)]
@@ -115,15 +121,15 @@ pub struct Entrance {
 
 impl Front {
     /// Believes whom `trust` says, and asks for the rest.
-    pub fn new(trust: watch::Receiver<Arc<Trust>>, reviews: Reviews, mode: Mode) -> Self {
-        Self { authenticator: Authenticator::new(trust, reviews.clone()), authorizer: Authorizer::new(reviews, mode) }
+    pub fn new(trust: watch::Receiver<Arc<Trust>>, reviews: Reviews, mode: Mode, metrics: &Metrics) -> Self {
+        let tokens = Tokens::new(reviews.clone(), metrics.refused_requests("token_reviews"));
+        Self { authenticator: Authenticator::new(trust, tokens), authorizer: Authorizer::new(reviews, mode) }
     }
 
     /// Finds out who sends a request. What says so goes no further.
     pub async fn caller(&self, request: &mut Request) -> Result<Caller, ApiError> {
-        let nobody = Arc::default();
-        let peer = request.extensions().get::<Arc<Peer>>().unwrap_or(&nobody);
-        let caller = self.authenticator.caller(peer, request.headers()).await;
+        let peer = request.extensions().get::<Arc<Peer>>().cloned().unwrap_or_else(Peer::unknown);
+        let caller = self.authenticator.caller(&peer, request.headers()).await;
         self.authenticator.strip(request.headers_mut());
         caller
     }
@@ -139,6 +145,7 @@ pub async fn start(
     args: &FrontArgs,
     control_plane: Client,
     clusters: Arc<Clusters>,
+    metrics: &Metrics,
     readiness: &Readiness,
     tasks: &mut JoinSet<()>,
     cancel: &CancellationToken,
@@ -148,7 +155,7 @@ pub async fn start(
     let (sender, trust) = watch::channel(Arc::new(Trust::new(args.requestheader_allow_any_name)));
     let members = move |name: &ClusterName| clusters.connection(name).map(|connection| connection.client);
     let reviews = Reviews::new(control_plane.clone(), Arc::new(members), args.api_audiences.clone());
-    let front = Front::new(trust, reviews, args.authorization);
+    let front = Front::new(trust, reviews, args.authorization, metrics);
     tasks.spawn(trust_watch::follow(control_plane, sender, readiness.clone(), cancel.clone()));
     let recognition = keeper.recognition();
     tasks.spawn(keeper.run(cancel.clone()));

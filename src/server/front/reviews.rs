@@ -1,4 +1,5 @@
-//! Asks API servers who somebody is and what somebody may do: `TokenReview` and `SubjectAccessReview`, remembered for ten seconds.
+//! Asks API servers who somebody is and what somebody may do: `TokenReview`, which [`tokens`](super::tokens) remember, and `SubjectAccessReview`, remembered
+//! here for ten seconds.
 //!
 //! Guarantees: an error is never an answer and never remembered; the whole question is the key of an answer.
 
@@ -31,7 +32,7 @@ const CAPACITY: usize = 8_192;
 const MAX_REMEMBERED_BYTES: usize = 10_000;
 /// How long one question may take, its repetitions included.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// Questions under way to all API servers together; further ones wait.
+/// Questions under way to all API servers together, but for those about tokens; further ones wait.
 const CONCURRENT: usize = 64;
 
 /// A question without an answer. Never a yes.
@@ -51,6 +52,9 @@ pub enum ReviewError {
         /// What it said.
         reason: String,
     },
+    /// There are too many questions to ask it.
+    #[error("too many tokens wait for their review")]
+    Busy,
 }
 
 /// Whether somebody may.
@@ -91,7 +95,6 @@ struct Inner {
     audiences: Vec<String>,
     under_way: Semaphore,
     decisions: Mutex<Expiring<[u8; 32], Decision>>,
-    tokens: Mutex<Expiring<[u8; 32], Option<Caller>>>,
 }
 
 impl Reviews {
@@ -103,7 +106,6 @@ impl Reviews {
             audiences,
             under_way: Semaphore::new(CONCURRENT),
             decisions: Mutex::new(Expiring::new(LIFETIME, CAPACITY)),
-            tokens: Mutex::new(Expiring::new(LIFETIME, CAPACITY)),
         }))
     }
 
@@ -116,6 +118,7 @@ impl Reviews {
         }
         let (name, parameters) = (place_name(place), PostParams::default());
         let api: Api<SubjectAccessReview> = Api::all(self.client(place)?);
+        let _turn = self.0.under_way.acquire().await;
         let answer = self.ask(&name, || api.create(&parameters, &review).boxed()).await?;
         let decision =
             decision(answer.status.unwrap_or_default()).map_err(|reason| ReviewError::Failed { place: name, reason })?;
@@ -125,21 +128,15 @@ impl Reviews {
         Ok(decision)
     }
 
-    /// Whose token it is; nobody's if the control plane does not know it.
-    pub async fn owner(&self, token: &str) -> Result<Option<Caller>, ReviewError> {
-        let key: [u8; 32] = Sha256::digest(token).into();
-        if let Some(known) = lock(&self.0.tokens).get(&key) {
-            return Ok(known);
-        }
+    /// Whose token it is; nobody's if the control plane does not know it. Asked each time.
+    pub(super) async fn owner(&self, token: &str) -> Result<Option<Caller>, ReviewError> {
         let audiences = Some(self.0.audiences.clone()).filter(|audiences| !audiences.is_empty());
         let spec = TokenReviewSpec { token: token.to_owned(), audiences };
         let review = TokenReview { spec, ..TokenReview::default() };
         let api: Api<TokenReview> = Api::all(self.0.control_plane.clone());
         let (place, parameters) = (place_name(Place::ControlPlane), PostParams::default());
         let answer = self.ask(&place, || api.create(&parameters, &review).boxed()).await?;
-        let owner = self.owner_of(answer);
-        lock(&self.0.tokens).insert(key, owner.clone());
-        Ok(owner)
+        Ok(self.owner_of(answer))
     }
 
     fn owner_of(&self, review: TokenReview) -> Option<Caller> {
@@ -170,7 +167,6 @@ impl Reviews {
         place: &str,
         question: impl FnMut() -> BoxFuture<'q, kube::Result<T>> + Send,
     ) -> Result<T, ReviewError> {
-        let _turn = self.0.under_way.acquire().await;
         let schedule = ExponentialBuilder::default()
             .with_min_delay(Duration::from_millis(500))
             .with_factor(1.5)

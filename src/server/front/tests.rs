@@ -41,6 +41,8 @@ use crate::{
     telemetry::{Metrics, Readiness},
 };
 
+const LOCALHOST: std::net::IpAddr = std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+
 pub(super) const SEARCH: &str = "/apis/search.fleetdex.io/v1alpha1/search";
 
 /// An authority that signs client certificates.
@@ -204,11 +206,12 @@ impl World {
         let mode = if members.is_some() { Mode::Members } else { Mode::ControlPlane };
         let client = move |name: &ClusterName| members.as_ref()?.get(name.as_str()).map(ControlPlane::client);
         let reviews = Reviews::new(control_plane.client(), Arc::new(client), Vec::new());
-        let gate = Gate::Front(Front::new(reader, reviews, mode));
+        let metrics = Arc::new(Metrics::new());
+        let gate = Gate::Front(Front::new(reader, reviews, mode, &metrics));
         let (catalog, receiver) = watch::channel(Arc::new(catalog(store.clone())));
-        let limits = Limits::new(&LimitArgs::default());
+        let limits = Limits::new(&LimitArgs::default(), &metrics);
         let members = Arc::new(Members::new(no_clusters(), CancellationToken::new()));
-        let api = Api { catalog: receiver, metrics: Arc::new(Metrics::new()), gate, limits, members, peers: Peers::default() };
+        let api = Api { catalog: receiver, metrics, gate, limits, members, peers: Peers::default() };
         let world =
             Self { app: router(api, Readiness::new()), control_plane, catalog, trust, client_authority, front_authority, store };
         world.configure(&world.data());
@@ -240,7 +243,7 @@ impl World {
 
     async fn ask(&self, shown: Option<&Identity>, headers: &[(&str, &str)], path: &str) -> (u16, Value) {
         let certificates = shown.map(|identity| vec![identity.certificate.clone()]).unwrap_or_default();
-        self.ask_over(&Peer::new(certificates), headers, path).await
+        self.ask_over(&Peer::at(LOCALHOST, certificates), headers, path).await
     }
 
     async fn ask_over(&self, peer: &Arc<Peer>, headers: &[(&str, &str)], path: &str) -> (u16, Value) {
@@ -374,7 +377,7 @@ async fn without_allowed_names_nobody_speaks_for_others_unless_the_operator_want
 #[tokio::test]
 async fn authorities_are_replaced_while_connections_are_open_and_never_by_nothing() {
     let world = World::new(&["* * *"]);
-    let old = Peer::new(vec![world.front_proxy().certificate]);
+    let old = Peer::at(LOCALHOST, vec![world.front_proxy().certificate]);
     assert_eq!(world.ask_over(&old, &AS_ALICE, "/version").await.0, 200);
     world.configure(&BTreeMap::new());
     assert_eq!(world.ask_over(&old, &AS_ALICE, "/version").await.0, 200, "an empty ConfigMap says nothing");

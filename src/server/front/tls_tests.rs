@@ -3,6 +3,7 @@
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::{Router, body::Body, extract::Request};
+use http_body_util::BodyExt as _;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustls::{
     ClientConfig, RootCertStore,
@@ -12,7 +13,7 @@ use rustls::{
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
-    task::JoinHandle,
+    task::{JoinHandle, JoinSet},
     time::timeout,
 };
 use tokio_rustls::{TlsConnector, client::TlsStream};
@@ -20,10 +21,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     certificate::{Authority, ServingCertificate},
-    tests::{Identity, World},
+    tests::{Identity, SEARCH, World},
     tls,
 };
-use crate::server::listen::Listener;
+use crate::server::{
+    fake::{Prepared, page},
+    listen::Listener,
+};
 
 const HOST: &str = "fleetdex.search.svc";
 const HTTP_1: &[u8] = b"http/1.1";
@@ -40,7 +44,10 @@ struct Served {
 
 impl Served {
     async fn new() -> Self {
-        let world = World::new(&["* * *"]);
+        Self::over(World::new(&["* * *"])).await
+    }
+
+    async fn over(world: World) -> Self {
         let authority = Authority::make(None).unwrap();
         let certificate = ServingCertificate::new(authority.sign(&[HOST.to_owned()]).unwrap());
         let listener = Listener::bind("127.0.0.1:0".parse().unwrap(), "--test").await.unwrap();
@@ -214,5 +221,42 @@ async fn headers_that_are_too_long_are_refused_over_http_2_and_the_connection_go
     }
     drop(sender);
     connection.await.unwrap().unwrap();
+    served.end().await;
+}
+
+#[tokio::test]
+async fn one_user_with_a_connection_full_of_unread_answers_locks_nobody_out() {
+    // More than a stream's window holds, so that each answer waits to be read.
+    let (long, streams) = ("x".repeat(70_000), 250);
+    let store = Prepared::with((0..2 * streams).map(|_| Ok(page(&[&long], None, None))).collect());
+    let served = Served::over(World::over(store, &["* * *", "* * * * *"], false)).await;
+    let connect = async || {
+        let stream = served.connect(Some(served.world.front_proxy()), tls::HTTP_2).await.unwrap();
+        let mut builder = hyper::client::conn::http2::Builder::new(TokioExecutor::new());
+        let (sender, connection) = builder.initial_stream_window_size(65_535).handshake(TokioIo::new(stream)).await.unwrap();
+        (sender, tokio::spawn(connection))
+    };
+    let pods = |user: &str| {
+        let request = Request::get(format!("https://{HOST}{SEARCH}/api/v1/pods")).header("x-remote-user", user);
+        request.body(Body::empty()).unwrap()
+    };
+    let (mut noisy, _connection) = connect().await;
+    let mut answers = JoinSet::new();
+    for _ in 0..streams {
+        answers.spawn(noisy.send_request(pods("noisy")));
+    }
+    let mut unread = Vec::new();
+    while unread.len() < 100 {
+        let answer = answers.join_next().await.unwrap().unwrap().unwrap();
+        assert_eq!(answer.status(), 200);
+        unread.push(answer);
+    }
+    let (mut calm, _connection) = connect().await;
+    for user in ["alice", "bob", "alice"] {
+        let answer = timeout(Duration::from_secs(30), calm.send_request(pods(user))).await.unwrap().unwrap();
+        assert_eq!(answer.status(), 200, "{user}");
+        assert!(answer.into_body().collect().await.unwrap().to_bytes().len() > 70_000);
+    }
+    drop((answers, unread, noisy, calm));
     served.end().await;
 }

@@ -92,11 +92,12 @@ impl Fleet {
     /// What requests are answered from.
     pub(super) fn api(&self, catalog: Catalog) -> Api {
         let (_sender, catalog) = watch::channel(Arc::new(catalog));
+        let metrics = Arc::new(Metrics::new());
         Api {
             catalog,
-            metrics: Arc::new(Metrics::new()),
             gate: Gate::Token(TokenVerifier::new("secret")),
-            limits: Limits::new(&LimitArgs::default()),
+            limits: Limits::new(&LimitArgs::default(), &metrics),
+            metrics,
             members: Arc::new(Members::new(Arc::clone(&self.clusters), self.cancel.clone())),
             peers: Peers::default(),
         }

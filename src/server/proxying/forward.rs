@@ -18,7 +18,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    super::status::ApiError,
+    super::{front::limits::UserShare, status::ApiError},
     clients::Clients,
     headers,
     request::ResourceInfo,
@@ -210,9 +210,8 @@ impl Forwarder {
         Ok(response(head.status, passed, Body::from_stream(until_idle(body, tunnel::IDLE))))
     }
 
-    /// Asks for another protocol, and joins both connections if the member agrees.
-    pub async fn session(&self, to: &Destination, mut request: Request) -> Result<Response, ForwardError> {
-        let place = self.tunnels.place()?;
+    /// Asks for another protocol, and joins both connections if the member agrees. The session has its place as long as it lasts.
+    pub async fn session(&self, to: &Destination, mut request: Request, place: UserShare) -> Result<Response, ForwardError> {
         let passed = headers::to_member_of_upgrade(request.headers());
         let method = request.method().clone();
         let answered = timeout(REQUEST_TIMEOUT, self.send(to, &method, &passed, &Bytes::new())).await;

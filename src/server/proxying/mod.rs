@@ -209,7 +209,8 @@ impl Onward<'_> {
         let to = Destination { cluster: cluster.clone(), who, uri: format!("{}{mark}{}", self.info.path(), self.query) };
         let manner = Manner::of(self.info, request.headers(), &self.query);
         if manner == Manner::Session {
-            return Ok(forwarder.session(&to, request).await?);
+            let place = self.scope.api.limits.session(self.scope.caller)?;
+            return Ok(forwarder.session(&to, request, place).await?);
         }
         let (head, body) = request.into_parts();
         let body = axum::body::to_bytes(body, MAX_BODY_BYTES).await.map_err(|_| ApiError::TooLarge(MAX_BODY_BYTES))?;

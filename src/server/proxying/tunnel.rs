@@ -1,20 +1,18 @@
 //! Connections that are not HTTP any more: `exec`, `attach` and `port-forward` by WebSocket or SPDY, passed on byte by byte.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, time::Duration};
 
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, split},
-    sync::{Notify, OwnedSemaphorePermit, Semaphore},
+    sync::Notify,
     time::timeout,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::super::status::ApiError;
+use super::super::front::limits::UserShare;
 
-/// Tunnels at a time. Each has two buffers of 16 KiB and two connections with TLS: about 150 kB, so a full house costs 40 MB.
-const MAX_TUNNELS: usize = 256;
 /// Bytes that are read at once in one direction.
 const BUFFER_BYTES: usize = 16 * 1024;
 /// A tunnel in which nothing moves is cut after this: the limit of a kubelet.
@@ -24,7 +22,6 @@ const UPGRADE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The tunnels that are open.
 pub struct Tunnels {
-    places: Arc<Semaphore>,
     tasks: TaskTracker,
     cancel: CancellationToken,
 }
@@ -32,17 +29,11 @@ pub struct Tunnels {
 impl Tunnels {
     /// None yet; all are cut when `cancel` is.
     pub fn new(cancel: CancellationToken) -> Self {
-        Self { places: Arc::new(Semaphore::new(MAX_TUNNELS)), tasks: TaskTracker::new(), cancel }
-    }
-
-    /// Room for one more, if there is.
-    pub fn place(&self) -> Result<OwnedSemaphorePermit, ApiError> {
-        let place = Arc::clone(&self.places).try_acquire_owned();
-        place.map_err(|_| ApiError::Busy(format!("{MAX_TUNNELS} sessions are open through this server already")))
+        Self { tasks: TaskTracker::new(), cancel }
     }
 
     /// Joins the two connections once both are handed over, until either side ends, nothing moves for [`IDLE`], or the server stops.
-    pub fn join(&self, client: OnUpgrade, member: OnUpgrade, place: OwnedSemaphorePermit) {
+    pub fn join(&self, client: OnUpgrade, member: OnUpgrade, place: UserShare) {
         let cancel = self.cancel.clone();
         self.tasks.spawn(async move {
             let both = async { tokio::try_join!(client, member) };
@@ -135,14 +126,5 @@ mod tests {
         let stopped = CancellationToken::new();
         stopped.cancel();
         tunnel(near, far, stopped).await;
-    }
-
-    #[tokio::test]
-    async fn there_is_room_for_so_many_and_no_more() {
-        let tunnels = Tunnels::new(CancellationToken::new());
-        let places: Vec<OwnedSemaphorePermit> = (0..MAX_TUNNELS).map(|_| tunnels.place().unwrap()).collect();
-        assert_eq!(tunnels.place().err().unwrap().code(), 429);
-        drop(places);
-        assert!(tunnels.place().is_ok());
     }
 }

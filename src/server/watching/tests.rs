@@ -68,7 +68,7 @@ impl Fleet {
         let found = target(&catalog.borrow(), &request, Permitted::Everything)?;
         let following = Peers::default().follow(&found, &request.native).await?;
         following.check(&catalog.borrow())?;
-        let body = answer(found, &request, representation, Lasting::Short, &following, catalog).await?;
+        let (body, _ends) = answer(found, &request, representation, Lasting::Short, &following, catalog).await?;
         Ok(Lines { chunks: Box::pin(body.into_data_stream().map(Result::unwrap)), left: Vec::new() })
     }
 
