@@ -362,9 +362,10 @@ pub fn catalog(plan: &Plan, fleet: &Fleet, members: &BTreeMap<ClusterName, Membe
             catalog.add(Entry { served, cluster: &unit.cluster, store: &route.store, fields: &fields, any_path });
         }
     }
-    let definitions = members.values().filter_map(|member| member.definitions.as_ref());
-    for (name, version, definition) in definitions.flat_map(|definitions| definitions.iter()) {
-        catalog.add_columns(name, version, &definition.columns);
+    for (cluster, member) in members {
+        for (name, version, definition) in member.definitions.iter().flat_map(|definitions| definitions.iter()) {
+            catalog.add_columns(cluster, name, version, &definition.columns);
+        }
     }
     for (name, member) in members.iter().filter(|(_, member)| member.connection.is_none() && !is_left_to_another(member)) {
         catalog.add_stale(name.clone(), member.since, format!("disconnected since {} ({})", member.since, member.message));

@@ -44,6 +44,10 @@ pub struct Catalog {
     followed: Vec<Followed>,
     uncertain: Vec<(ClusterName, StoreName)>,
     elsewhere: BTreeMap<ClusterName, String>,
+    /// Every cluster of which anything is registered, or should be.
+    clusters: BTreeSet<ClusterName>,
+    /// Other clusters are left out because the caller may not see them.
+    is_restricted: bool,
 }
 
 /// A resource that some registry selects in some cluster.
@@ -65,8 +69,23 @@ pub struct Registered {
     pub offers: Offers,
     /// Who holds it.
     pub holdings: BTreeMap<StoreName, Holding>,
-    /// What the first cluster that knows it says of the columns of each version.
-    columns: BTreeMap<Arc<str>, Arc<[PrinterColumn]>>,
+    /// What clusters say of the columns of each version; the first one counts.
+    columns: BTreeMap<Arc<str>, Vec<Columns>>,
+    /// What all of it was made from.
+    sources: Vec<Source>,
+}
+
+/// Columns, and the clusters that say so.
+type Columns = (Arc<[PrinterColumn]>, BTreeSet<ClusterName>);
+
+/// Clusters that serve a resource alike and have it held alike.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Source {
+    served: Served,
+    store: StoreName,
+    fields: Vec<SelectableField>,
+    any_path: bool,
+    clusters: BTreeSet<ClusterName>,
 }
 
 /// What one store holds of a resource.
@@ -110,11 +129,13 @@ impl Catalog {
 
     /// Names a stream, for verification.
     pub fn add_followed(&mut self, followed: Followed) {
+        self.clusters.insert(followed.unit.cluster.clone());
         self.followed.push(followed);
     }
 
     /// Says that not everything of a cluster that should be in a store may be followed.
     pub fn add_uncertain(&mut self, cluster: ClusterName, store: StoreName) {
+        self.clusters.insert(cluster.clone());
         self.uncertain.push((cluster, store));
     }
 
@@ -132,6 +153,7 @@ impl Catalog {
     pub fn add(&mut self, entry: Entry<'_>) {
         let resource = &entry.served.resource;
         let name = ResourceName::from(resource);
+        self.clusters.insert(entry.cluster.clone());
         let registered = self.resources.entry(name.clone()).or_insert_with(|| Registered {
             name,
             kind: Arc::clone(&resource.gvk.kind),
@@ -142,18 +164,75 @@ impl Catalog {
             offers: Offers::default(),
             holdings: BTreeMap::new(),
             columns: BTreeMap::new(),
+            sources: Vec::new(),
         });
+        registered.add_source(entry);
         registered.short_names.extend(entry.served.short_names.iter().cloned());
         registered.add_version(&resource.gvk.version);
         registered.add_offers(&entry.served.offers);
         registered.holdings.entry(entry.store.clone()).or_default().add(entry);
     }
 
-    /// Says how a custom resource is to be shown, if it is registered. Where clusters disagree, the first one counts.
-    pub fn add_columns(&mut self, name: &ResourceName, version: &Arc<str>, columns: &Arc<[PrinterColumn]>) {
-        if let Some(registered) = self.resources.get_mut(name) {
-            registered.columns.entry(Arc::clone(version)).or_insert_with(|| Arc::clone(columns));
+    /// Says how a custom resource of a cluster is to be shown, if it is registered. Where clusters disagree, the first one counts.
+    pub fn add_columns(
+        &mut self,
+        cluster: &ClusterName,
+        name: &ResourceName,
+        version: &Arc<str>,
+        columns: &Arc<[PrinterColumn]>,
+    ) {
+        let Some(registered) = self.resources.get_mut(name) else { return };
+        let known = registered.columns.entry(Arc::clone(version)).or_default();
+        match known.iter_mut().find(|(known, _)| known == columns) {
+            Some((_, clusters)) => drop(clusters.insert(cluster.clone())),
+            None => known.push((Arc::clone(columns), [cluster.clone()].into())),
         }
+    }
+
+    /// The part of it that is about these clusters, without the streams that run. With `resource`, other resources are left out, too.
+    #[must_use]
+    pub fn of_clusters(&self, clusters: &BTreeSet<ClusterName>, resource: Option<&ResourceName>) -> Self {
+        let of_cluster = |name: &ClusterName| clusters.contains(name);
+        let mut part = Self {
+            stores: self.stores.clone(),
+            registries: self.registries.clone(),
+            is_local: self.is_local,
+            clusters: self.clusters.intersection(clusters).cloned().collect(),
+            is_restricted: self.is_restricted,
+            ..Self::default()
+        };
+        part.stale
+            .extend(self.stale.iter().filter(|(name, _)| of_cluster(name)).map(|(name, stale)| (name.clone(), stale.clone())));
+        part.elsewhere.extend(
+            self.elsewhere.iter().filter(|(name, _)| of_cluster(name)).map(|(name, replica)| (name.clone(), replica.clone())),
+        );
+        part.uncertain.extend(self.uncertain.iter().filter(|(name, _)| of_cluster(name)).cloned());
+        for registered in self.resources.values().filter(|registered| resource.is_none_or(|only| registered.name == *only)) {
+            for Source { served, store, fields, any_path, clusters: serving } in &registered.sources {
+                for cluster in serving.intersection(clusters) {
+                    part.add(Entry { served, cluster, store, fields, any_path: *any_path });
+                }
+            }
+            for (version, known) in &registered.columns {
+                for (columns, saying) in known {
+                    for cluster in saying.intersection(clusters) {
+                        part.add_columns(cluster, &registered.name, version, columns);
+                    }
+                }
+            }
+        }
+        part
+    }
+
+    /// The part of it that a caller may know of who may see these clusters and no others. Nothing in it depends on the others.
+    #[must_use]
+    pub fn seen_by(&self, visible: &BTreeSet<ClusterName>, resource: Option<&ResourceName>) -> Self {
+        Self { is_restricted: true, registries: BTreeSet::new(), ..self.of_clusters(visible, resource) }
+    }
+
+    /// Whether clusters are left out because the caller may not see them.
+    pub fn is_restricted(&self) -> bool {
+        self.is_restricted
     }
 
     /// The resource of this name.
@@ -202,15 +281,14 @@ impl Catalog {
         is_followed || self.uncertain.iter().any(|(name, _)| name == cluster)
     }
 
-    /// The clusters of which anything is followed, or should be.
-    pub fn followed_clusters(&self) -> BTreeSet<ClusterName> {
-        let followed = self.followed.iter().map(|followed| &followed.unit.cluster);
-        followed.chain(self.uncertain.iter().map(|(name, _)| name)).cloned().collect()
+    /// Whether anything of a cluster is held, or should be.
+    pub fn knows_cluster(&self, cluster: &ClusterName) -> bool {
+        self.clusters.contains(cluster)
     }
 
-    /// Whether anything of a cluster is held.
-    pub fn knows_cluster(&self, cluster: &ClusterName) -> bool {
-        self.resources.values().any(|registered| registered.is_held_for(cluster))
+    /// Every cluster of which anything is held, or should be.
+    pub fn clusters(&self) -> &BTreeSet<ClusterName> {
+        &self.clusters
     }
 }
 
@@ -225,6 +303,8 @@ impl fmt::Debug for Catalog {
             .field("elsewhere", &self.elsewhere)
             .field("followed", &self.followed.len())
             .field("uncertain", &self.uncertain)
+            .field("clusters", &self.clusters)
+            .field("is_restricted", &self.is_restricted)
             .finish()
     }
 }
@@ -241,10 +321,36 @@ impl Registered {
         self.holdings.values().any(|holding| holding.clusters.contains(cluster))
     }
 
+    /// The clusters whose objects some store holds; one that several stores hold comes several times.
+    pub fn clusters(&self) -> impl Iterator<Item = &ClusterName> {
+        self.holdings.values().flat_map(|holding| &holding.clusters)
+    }
+
     /// The columns of a version, or else of the best version that has any; `None` if nobody knows them.
     pub fn columns(&self, version: &str) -> Option<Arc<[PrinterColumn]>> {
-        let best = || self.versions.iter().find_map(|version| self.columns.get(version));
-        self.columns.get(version).or_else(best).cloned()
+        let first = |version: &str| self.columns.get(version)?.first().map(|(columns, _)| columns);
+        let best = || self.versions.iter().find_map(|version| first(version));
+        first(version).or_else(best).cloned()
+    }
+
+    fn add_source(&mut self, entry: Entry<'_>) {
+        let is_alike = |source: &&mut Source| {
+            source.store == *entry.store
+                && source.any_path == entry.any_path
+                && source.fields == entry.fields
+                && source.served == *entry.served
+        };
+        if let Some(source) = self.sources.iter_mut().find(is_alike) {
+            source.clusters.insert(entry.cluster.clone());
+            return;
+        }
+        self.sources.push(Source {
+            served: entry.served.clone(),
+            store: entry.store.clone(),
+            fields: entry.fields.to_vec(),
+            any_path: entry.any_path,
+            clusters: [entry.cluster.clone()].into(),
+        });
     }
 
     /// What field selectors may name in one store.

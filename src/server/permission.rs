@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    sync::Arc,
     time::Duration,
 };
 
@@ -23,22 +24,48 @@ use super::{
 };
 use crate::{
     model::{ClusterName, Namespace},
-    query::{GroupKey, Permitted, Query, Relative, ResourceName},
+    query::{Grant, GroupKey, Permitted, Query, Relative, ResourceName},
 };
 
 /// How long the store may take to tell which namespaces hold objects.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What of the objects that a request asks for its caller may see. An error if it is nothing.
+/// The part of the catalog that a request is answered from: what its caller may know of, and nothing that depends on other clusters. Every path
+/// that leads to members or to what is stored of them begins here.
+///
+/// A name that the caller may not see is refused alike whether a cluster has it or not; a cluster that is not named and may not be seen is one
+/// that does not exist. `resource`: the only one that the request is about.
+pub async fn sight(
+    gate: &Gate,
+    caller: &Caller,
+    catalog: &Arc<Catalog>,
+    named: &[ClusterName],
+    resource: Option<&ResourceName>,
+) -> Result<Arc<Catalog>, ApiError> {
+    Ok(match visible_clusters(gate, caller, catalog, named).await? {
+        None => Arc::clone(catalog),
+        Some(visible) => Arc::new(catalog.seen_by(&visible, resource)),
+    })
+}
+
+/// The clusters that a caller may see, of those that are named or of all that there are; nothing if it is all of them.
+pub async fn visible_clusters(
+    gate: &Gate,
+    caller: &Caller,
+    catalog: &Catalog,
+    named: &[ClusterName],
+) -> Result<Option<BTreeSet<ClusterName>>, ApiError> {
+    let Gate::Front(front) = gate else { return Ok(None) };
+    front.authorizer().clusters(caller, named, catalog.clusters()).await
+}
+
+/// What of the objects that a request asks for its caller may see. `catalog`: what the caller may know of. An error if it is nothing.
 pub async fn permission(gate: &Gate, caller: &Caller, catalog: &Catalog, request: &ListRequest) -> Result<Permission, ApiError> {
     let Gate::Front(front) = gate else { return Ok(Permission::default()) };
     let native = &request.native;
     let resource = ResourceName::new(&native.group, &native.plural);
     // What is not registered is not found, whoever asks.
     let Some(registered) = catalog.find(&resource) else { return Ok(Permission::default()) };
-    if let Some(cluster) = &request.path_cluster {
-        front.authorizer().check_cluster(caller, cluster).await?;
-    }
     let clusters: Vec<ClusterName> = asked_clusters(registered, request).into_iter().collect();
     let wanted = Wanted {
         verb: verb(request),
@@ -48,7 +75,7 @@ pub async fn permission(gate: &Gate, caller: &Caller, catalog: &Catalog, request
         name: native.name.as_deref(),
         namespaces: &request.namespaces,
         clusters: &clusters,
-        clusters_named: !request.clusters.is_empty(),
+        only_these: catalog.is_restricted(),
     };
     front.authorizer().permission(caller, &wanted, &StoredNamespaces { catalog, request }).await
 }
@@ -74,25 +101,13 @@ pub fn standing(
     })
 }
 
-/// The clusters that a caller may see, of those that are named or of all that are followed; nothing if it is all of them.
-pub async fn visible_clusters(
-    gate: &Gate,
-    caller: &Caller,
-    catalog: &Catalog,
-    named: &[ClusterName],
-) -> Result<Option<Vec<ClusterName>>, ApiError> {
-    let Gate::Front(front) = gate else { return Ok(None) };
-    let meant = if named.is_empty() { catalog.followed_clusters().into_iter().collect() } else { named.to_vec() };
-    front.authorizer().clusters(caller, &meant, !named.is_empty()).await
-}
-
 /// What somebody sees of objects of any kind.
 pub struct Sight<'s> {
     /// Who decides.
     pub gate: &'s Gate,
     /// Who looks.
     pub caller: &'s Caller,
-    /// What there is.
+    /// What the caller may know of.
     pub catalog: &'s Catalog,
 }
 
@@ -118,7 +133,7 @@ impl Sight<'_> {
                 name: None,
                 namespaces: &namespaces.into_iter().filter_map(|name| name.parse().ok()).collect::<Vec<_>>(),
                 clusters: &clusters.into_iter().cloned().collect::<Vec<_>>(),
-                clusters_named: false,
+                only_these: self.catalog.is_restricted(),
             };
             match front.authorizer().permission(self.caller, &wanted, &NoOthers).await {
                 Ok(Permission { permitted, .. }) => {
@@ -167,7 +182,8 @@ impl Holders for StoredNamespaces<'_> {
         }
         // Of all objects, so that a refusal tells nothing about which of them selectors match.
         let Query { resource, selectable, limit, clusters, namespaces, .. } = found.query;
-        let everything = Query { clusters, namespaces, ..Query::all_of(resource, selectable, limit) };
+        let permitted = self.within();
+        let everything = Query { clusters, namespaces, permitted, ..Query::all_of(resource, selectable, limit) };
         let keys = [GroupKey::Cluster, GroupKey::Namespace];
         let asked = timeout(TIMEOUT, found.store.aggregate(&everything, &keys, usize::MAX)).await;
         let groups = asked.map_err(|_| ApiError::Timeout(TIMEOUT.as_secs()))??;
@@ -178,5 +194,15 @@ impl Holders for StoredNamespaces<'_> {
             held.entry(cluster).or_default().push(namespace);
         }
         Ok(held)
+    }
+}
+
+impl StoredNamespaces<'_> {
+    /// The clusters that the caller may know of: what others hold decides nothing.
+    fn within(&self) -> Permitted {
+        if !self.catalog.is_restricted() {
+            return Permitted::Everything;
+        }
+        Permitted::Only(vec![Grant { clusters: Some(self.catalog.clusters().iter().cloned().collect()), namespaces: None }])
     }
 }

@@ -35,7 +35,7 @@ use super::{
     listen::{ListenError, Listener, delivery::EndsBy},
     own, owners,
     peers::Peers,
-    permission::{Sight, permission, standing, visible_clusters},
+    permission::{Sight, permission, sight, standing, visible_clusters},
     proxying::{self, Members},
     representation::{Endpoint, Form, MetaVersion, Representation},
     request::{self, AggregateRequest, ApiRequest, ListRequest, OwnDiscovery, path_segments},
@@ -46,6 +46,7 @@ use super::{
 };
 use crate::{
     cluster::Clusters,
+    query::ResourceName,
     telemetry::{Metrics, Readiness, admin},
 };
 
@@ -276,7 +277,7 @@ async fn answer(api: &Api, caller: &Caller, request: Request) -> Result<Response
         }
         ApiRequest::Verify(clusters) => {
             let visible = visible_clusters(&api.gate, caller, &catalog, &clusters).await?;
-            Ok(json(StatusCode::OK, verify::answer(&catalog, &clusters, visible.as_deref())?))
+            Ok(json(StatusCode::OK, verify::answer(&catalog, &clusters, visible.as_ref())?))
         }
     }
 }
@@ -301,11 +302,11 @@ fn narrowed(representation: Representation, wanted: &ListRequest) -> Representat
 pub(super) async fn answer_list(
     api: &Api,
     caller: &Caller,
-    catalog: &Catalog,
+    catalog: &Arc<Catalog>,
     wanted: &ListRequest,
     representation: Representation,
 ) -> Result<Response, ApiError> {
-    let (found, warnings) = permitted_target(api, caller, catalog, wanted).await?;
+    let Found { target: found, warnings, .. } = permitted_target(api, caller, catalog, wanted).await?;
     if wanted.options.explain {
         let explained = explain::list(&found, wanted).await?;
         return Ok(with_warnings(document(&explained, representation)?, &warnings));
@@ -319,11 +320,11 @@ pub(super) async fn answer_list(
 async fn answer_counts(
     api: &Api,
     caller: &Caller,
-    catalog: &Catalog,
+    catalog: &Arc<Catalog>,
     wanted: &AggregateRequest,
     representation: Representation,
 ) -> Result<Response, ApiError> {
-    let (found, warnings) = permitted_target(api, caller, catalog, &wanted.list).await?;
+    let Found { target: found, warnings, .. } = permitted_target(api, caller, catalog, &wanted.list).await?;
     let answer = if wanted.list.options.explain {
         explain::counts(&found, wanted).await?
     } else {
@@ -332,18 +333,32 @@ async fn answer_counts(
     Ok(with_warnings(document(&answer, representation)?, &warnings))
 }
 
-/// Which store answers a caller, restricted to what that caller may see, and what the caller should know about it.
+/// What answers a caller.
+pub(super) struct Found {
+    /// The store and what it is asked, restricted to what the caller may see.
+    pub(super) target: Target,
+    /// What the caller should know about the answer.
+    pub(super) warnings: Vec<String>,
+    /// What the caller may know of.
+    catalog: Arc<Catalog>,
+}
+
+/// Finds what answers a caller.
 pub(super) async fn permitted_target(
     api: &Api,
     caller: &Caller,
-    catalog: &Catalog,
+    catalog: &Arc<Catalog>,
     wanted: &ListRequest,
-) -> Result<(Target, Vec<String>), ApiError> {
-    let permission = permission(&api.gate, caller, catalog, wanted).await?;
-    let mut found = target(catalog, wanted, permission.permitted)?;
-    owners::resolve(&mut found, &wanted.options.owner, &Sight { gate: &api.gate, caller, catalog }).await?;
+) -> Result<Found, ApiError> {
+    let resource = ResourceName::new(&wanted.native.group, &wanted.native.plural);
+    // Owners may be of any resource.
+    let only = (!wanted.options.owner.is_asked()).then_some(&resource);
+    let catalog = sight(&api.gate, caller, catalog, &wanted.clusters, only).await?;
+    let permission = permission(&api.gate, caller, &catalog, wanted).await?;
+    let mut found = target(&catalog, wanted, permission.permitted)?;
+    owners::resolve(&mut found, &wanted.options.owner, &Sight { gate: &api.gate, caller, catalog: &catalog }).await?;
     let warnings = permission.warnings.iter().chain(&found.warnings).cloned().collect();
-    Ok((found, warnings))
+    Ok(Found { target: found, warnings, catalog })
 }
 
 pub(super) fn with_warnings(mut response: Response, warnings: &[String]) -> Response {
@@ -356,16 +371,16 @@ pub(super) fn with_warnings(mut response: Response, warnings: &[String]) -> Resp
 pub(super) async fn answer_watch(
     api: &Api,
     caller: &Caller,
-    catalog: &Catalog,
+    catalog: &Arc<Catalog>,
     wanted: &ListRequest,
     representation: Representation,
     let_in_as: Option<Attributes>,
 ) -> Result<Response, ApiError> {
-    let (found, warnings) = permitted_target(api, caller, catalog, wanted).await?;
+    let Found { target: found, warnings, catalog } = permitted_target(api, caller, catalog, wanted).await?;
     let representation = narrowed(representation, wanted);
     let lasting = if wanted.rewrites_version { Lasting::Long } else { Lasting::Short };
     let following = api.peers.follow(&found, &wanted.native).await?;
-    following.check(catalog)?;
+    following.check(&catalog)?;
     let standing = standing(&api.gate, caller, wanted, &found.query.permitted, let_in_as);
     let (body, ends) = watching::answer(found, wanted, representation, lasting, &following, api.catalog.clone()).await?;
     let body = match standing {

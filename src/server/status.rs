@@ -39,6 +39,9 @@ pub enum ApiError {
         /// The path.
         path: String,
     },
+    /// The path leads to nothing that is served; the message says what would be.
+    #[error("{0}")]
+    NotFound(String),
     /// A resource, or a version of it, that the catalog does not hold.
     #[error("{message}")]
     NotRegistered {
@@ -187,9 +190,11 @@ impl ApiError {
             Self::BadRequest(_) => (400, "BadRequest"),
             Self::Unauthorized | Self::Unauthenticated => (401, "Unauthorized"),
             Self::Forbidden(_) => (403, "Forbidden"),
-            Self::NoSuchPath { .. } | Self::NotRegistered { .. } | Self::NoSuchCluster(_) | Self::NoSuchObject { .. } => {
-                (404, "NotFound")
-            }
+            Self::NoSuchPath { .. }
+            | Self::NotFound(_)
+            | Self::NotRegistered { .. }
+            | Self::NoSuchCluster(_)
+            | Self::NoSuchObject { .. } => (404, "NotFound"),
             Self::MethodNotAllowed { .. } | Self::NotServed(_) => (405, "MethodNotAllowed"),
             Self::NotAcceptable(_) => (406, "NotAcceptable"),
             Self::Ambiguous { .. } | Self::Conflict { .. } => (409, "Conflict"),

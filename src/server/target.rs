@@ -67,7 +67,7 @@ pub fn target(catalog: &Catalog, request: &ListRequest, permitted: Permitted) ->
     let registered = catalog.find(&name).ok_or_else(|| not_selected(catalog, &name))?;
     check_version(registered, &native.version)?;
     check_namespaces(registered, request)?;
-    check_cluster(catalog, registered, request.path_cluster.as_ref())?;
+    check_clusters(catalog, registered, request)?;
     let asked = asked_clusters(registered, request);
     let (store_name, holding) = choose(registered, request, &asked)?;
     let store =
@@ -153,6 +153,9 @@ fn not_selected(catalog: &Catalog, name: &ResourceName) -> ApiError {
         );
     }
     let registries: Vec<&str> = catalog.registries().collect();
+    if catalog.is_restricted() {
+        return not_registered(name, format!("no ResourceRegistry selects {} of a cluster that you may see", qualified(name)));
+    }
     let remedy = if registries.is_empty() {
         "there is no ResourceRegistry yet; create one".to_owned()
     } else {
@@ -190,14 +193,12 @@ fn check_namespaces(registered: &Registered, request: &ListRequest) -> Result<()
     Err(ApiError::bad_request(format!("parameter namespaces: {problem}")))
 }
 
-fn check_cluster(catalog: &Catalog, registered: &Registered, cluster: Option<&ClusterName>) -> Result<(), ApiError> {
-    let Some(name) = cluster else { return Ok(()) };
-    if registered.is_held_for(name) {
-        return Ok(());
+/// Every cluster that is named has to exist, and the path's has to hold the resource.
+fn check_clusters(catalog: &Catalog, registered: &Registered, request: &ListRequest) -> Result<(), ApiError> {
+    if let Some(unknown) = request.clusters.iter().find(|name| !catalog.knows_cluster(name)) {
+        return Err(ApiError::NoSuchCluster(unknown.clone()));
     }
-    if !catalog.knows_cluster(name) {
-        return Err(ApiError::NoSuchCluster(name.clone()));
-    }
+    let Some(name) = request.path_cluster.as_ref().filter(|name| !registered.is_held_for(name)) else { return Ok(()) };
     let message = format!("no ResourceRegistry selects {} of cluster {name}", qualified(&registered.name));
     Err(not_registered(&registered.name, message))
 }

@@ -271,7 +271,7 @@ async fn hostile_input_is_refused_with_what_and_where() {
     400 BadRequest: parameter "lImit" is unknown; known are labelSelector, fieldSelector, limit, continue, clusters, namespaces, names, store, orderBy, ownerUID, ownerName, ownerGR, ownerSeniori…
     400 BadRequest: path: "../kube-system" is no name: it is '.' or '..', or has a '/' or a '%'
     400 BadRequest: path: ".." is no name: it is '.' or '..', or has a '/' or a '%'
-    400 BadRequest: path "/apis/search.fleetdex.io/v1alpha1/search/api/v1/pods/../secrets": subresource "secrets" is not in the index, only objects are
+    404 NotFound: path "/apis/search.fleetdex.io/v1alpha1/search/api/v1/pods/../secrets": subresource "secrets" is not in the index, only objects are
     400 BadRequest: path: "%ff%fe" does not decode to UTF-8
     400 BadRequest: path "/apis/search.fleetdex.io/v1alpha1/search/api/v1//pods" has an empty segment
     "#);
@@ -421,17 +421,53 @@ async fn old_answers_and_unknown_clusters_are_told_in_warnings() {
     assert_eq!(warnings("api/v1/pods").await, [r#"299 - "cluster member2 is disconnected since \"yesterday\"""#]);
     assert_eq!(warnings("api/v1/pods?clusters=member1").await, [""; 0]);
     assert_eq!(
-        warnings("api/v1/pods?clusters=member1,moon").await,
-        [r#"299 - "no ResourceRegistry selects pods of cluster moon""#]
+        warnings("api/v1/nodes?clusters=member1,member2").await,
+        [r#"299 - "no ResourceRegistry selects nodes of cluster member2""#]
     );
 }
 
 #[tokio::test]
 async fn asking_only_clusters_that_hold_nothing_gives_nothing() {
     let main = Prepared::with(vec![Ok(page(&["wrong"], None, None))]);
-    let (code, list) = fetch(&app(catalog(main.clone())), &format!("{SEARCH}/api/v1/pods?clusters=moon")).await;
+    let (code, list) = fetch(&app(catalog(main.clone())), &format!("{SEARCH}/api/v1/nodes?clusters=member2")).await;
     assert_eq!((code, &list["items"]), (200, &json!([])));
     assert!(main.asked().is_empty());
+}
+
+#[tokio::test]
+async fn what_is_not_there_is_not_found_as_with_an_apiserver() {
+    let app = app(catalog(Prepared::with(vec![])));
+    let mut lines = Vec::new();
+    for path in [
+        "search/api/v1/nothings",
+        "search/apis/nowhere.example.com/v1/things",
+        "search/opensearch/api/v1/nothings",
+        "search/things",
+        "search/api/v1/namespaces/web/pods/a/log",
+        "clusters/member1/api/v1/nothings",
+        "clusters/moon/api/v1/pods",
+        "search/api/v1/pods?clusters=member1,moon",
+        "search/api/v1/pods?clusters=moon&watch=true",
+        "aggregate/api/v1/pods?by=cluster&clusters=moon",
+        "proxying/karmada/proxy/api/v1/pods?clusters=moon",
+        "proxying/karmada/proxy/clusters/moon/version",
+    ] {
+        lines.push(refusal(&app, &format!("/apis/search.fleetdex.io/v1alpha1/{path}")).await);
+    }
+    insta::assert_snapshot!(lines.join("\n"), @r#"
+    404 NotFound: no ResourceRegistry selects nothings: add it to spec.resourceSelectors of one (workloads)
+    404 NotFound: no ResourceRegistry selects things.nowhere.example.com: add it to spec.resourceSelectors of one (workloads)
+    404 NotFound: no ResourceRegistry selects nothings: add it to spec.resourceSelectors of one (workloads)
+    404 NotFound: path "/apis/search.fleetdex.io/v1alpha1/search/things" names no resource; it must end with a path such as api/v1/pods or apis/apps/v1/namespaces/default/deployments
+    404 NotFound: path "/apis/search.fleetdex.io/v1alpha1/search/api/v1/namespaces/web/pods/a/log": subresource "log" is not in the index, only objects are
+    404 NotFound: no ResourceRegistry selects nothings: add it to spec.resourceSelectors of one (workloads)
+    404 NotFound: clusters.search.fleetdex.io "moon" not found: no ResourceRegistry selects a member of this name
+    404 NotFound: clusters.search.fleetdex.io "moon" not found: no ResourceRegistry selects a member of this name
+    404 NotFound: clusters.search.fleetdex.io "moon" not found: no ResourceRegistry selects a member of this name
+    404 NotFound: clusters.search.fleetdex.io "moon" not found: no ResourceRegistry selects a member of this name
+    404 NotFound: clusters.search.fleetdex.io "moon" not found: no ResourceRegistry selects a member of this name
+    404 NotFound: clusters.search.fleetdex.io "moon" not found: no ResourceRegistry selects a member of this name
+    "#);
 }
 
 #[tokio::test]

@@ -1,6 +1,11 @@
 //! Verification: audits of the kinds that are followed, now, told line by line as they end.
 
-use std::{collections::BTreeMap, convert::Infallible, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    convert::Infallible,
+    sync::Arc,
+    time::Duration,
+};
 
 use axum::body::Body;
 use bytes::Bytes;
@@ -75,7 +80,7 @@ fn outcome(audited: Result<Findings, AuditError>) -> Outcome {
 
 /// Begins to verify these clusters, or all of them, as far as they are `visible`. The body ends when all is verified; dropping it ends the
 /// verification.
-pub fn answer(catalog: &Catalog, clusters: &[ClusterName], visible: Option<&[ClusterName]>) -> Result<Body, ApiError> {
+pub fn answer(catalog: &Catalog, clusters: &[ClusterName], visible: Option<&BTreeSet<ClusterName>>) -> Result<Body, ApiError> {
     if let Some(unknown) = clusters.iter().find(|name| !catalog.follows_cluster(name)) {
         return Err(ApiError::NoSuchCluster(unknown.clone()));
     }

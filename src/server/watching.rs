@@ -26,8 +26,8 @@ use super::{
     target::{PAGE, Target},
 };
 use crate::{
-    model::{FleetVersion, with_fleet_version},
-    query::{Cursor, Hit, Query},
+    model::{ClusterName, FleetVersion, with_fleet_version},
+    query::{Cursor, Hit, InCluster, Query},
     store::{
         Store, StoreError,
         changes::{Event, EventKind, Log, Watch, WatchError},
@@ -269,7 +269,10 @@ impl Watching {
     /// A resource that is not registered any more, or in another store, is not watched any more.
     fn check_catalog(&self) -> Result<(), ApiError> {
         let catalog = self.catalog.borrow();
-        let is_registered = catalog.find(&self.query.resource).is_some();
+        // Of clusters that may be seen: what happens to others changes nothing here.
+        let is_seen = |name: &ClusterName| self.query.permitted.in_cluster(name) != InCluster::Nothing;
+        let registered = catalog.find(&self.query.resource);
+        let is_registered = registered.is_some_and(|registered| registered.clusters().any(is_seen));
         if is_registered { Ok(()) } else { Err(ApiError::VersionExpired("the resource is not registered any more".to_owned())) }
     }
 }

@@ -3,7 +3,7 @@
 //! The answer to a list is restricted in its query to what the caller may see, so that pages and counts are right. An API server that does not
 //! answer is an error, never a yes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use clap::ValueEnum;
 use futures::{FutureExt as _, StreamExt as _, TryStreamExt as _, stream};
@@ -50,10 +50,10 @@ pub struct Wanted<'w> {
     pub name: Option<&'w str>,
     /// The namespaces asked for; empty: all.
     pub namespaces: &'w [Namespace],
-    /// The clusters that hold the resource, of those asked for.
+    /// The clusters that hold the resource, of those asked for and that the caller may see.
     pub clusters: &'w [ClusterName],
-    /// Whether these were asked for by name.
-    pub clusters_named: bool,
+    /// Whether the answer has to be restricted to these, because the caller may not see all clusters.
+    pub only_these: bool,
 }
 
 /// What of it may be shown.
@@ -106,38 +106,27 @@ impl Authorizer {
         }
     }
 
-    /// Whether somebody may ask for a cluster by its name.
-    pub async fn check_cluster(&self, caller: &Caller, cluster: &ClusterName) -> Result<(), ApiError> {
-        if caller.may_everything() {
-            return Ok(());
-        }
-        let all = Attributes::of_cluster(None);
-        if self.reviews.decide(Place::ControlPlane, caller, &all).await?.is_allowed() {
-            return Ok(());
-        }
-        self.check(caller, &Attributes::of_cluster(Some(cluster))).await
-    }
-
     /// What of the objects asked for somebody may see. Nothing of it is a refusal.
     pub async fn permission(&self, caller: &Caller, wanted: &Wanted<'_>, holders: &dyn Holders) -> Result<Permission, ApiError> {
         if caller.may_everything() {
             return Ok(Permission::default());
         }
-        let clusters = self.clusters(caller, wanted.clusters, wanted.clusters_named).await?;
         match self.mode {
-            Mode::ControlPlane => self.by_control_plane(caller, wanted, clusters, holders).await,
-            Mode::Members => self.by_members(caller, wanted, clusters, holders).await,
+            Mode::ControlPlane => self.by_control_plane(caller, wanted, holders).await,
+            Mode::Members => self.by_members(caller, wanted, holders).await,
         }
     }
 
-    /// The clusters that somebody may see, of all those that are meant; nothing if it is all of them. One of them that was named and may not be
-    /// seen is a refusal, and so is seeing none.
+    /// The clusters that a caller may see, of those that the request names, or else of all of them; `None` if these are all there may ever be.
+    ///
+    /// Whether there are such clusters is not asked first: a name that the caller may not see is refused in the same words whether a cluster has
+    /// it or not, and so is every question of a caller who may see no cluster.
     pub async fn clusters(
         &self,
         caller: &Caller,
-        meant: &[ClusterName],
-        named: bool,
-    ) -> Result<Option<Vec<ClusterName>>, ApiError> {
+        named: &[ClusterName],
+        all: &BTreeSet<ClusterName>,
+    ) -> Result<Option<BTreeSet<ClusterName>>, ApiError> {
         if caller.may_everything() {
             return Ok(None);
         }
@@ -146,28 +135,29 @@ impl Authorizer {
             Decision::Allowed => return Ok(None),
             Decision::Denied(reason) => any.forbidden(caller, &reason),
         };
+        let meant: BTreeSet<&ClusterName> = if named.is_empty() { all.iter().collect() } else { named.iter().collect() };
         if meant.len() > MAX_CLUSTERS {
-            return Err(too_many(&format!("more than {MAX_CLUSTERS} clusters hold what you ask for"), "clusters"));
+            return Err(too_many(&format!("you may not see all clusters, and these are more than {MAX_CLUSTERS}"), "clusters"));
         }
-        let questions = meant.iter().map(|name| (name, Attributes::of_cluster(Some(name)))).collect();
-        let answers = self.decide_all(Place::ControlPlane, caller, questions).await?;
-        if named && let Some((name, Decision::Denied(reason))) = answers.iter().find(|(_, decision)| !decision.is_allowed()) {
+        let questions = meant.into_iter().map(|name| (name, Attributes::of_cluster(Some(name)))).collect();
+        let mut answers = self.decide_all(Place::ControlPlane, caller, questions).await?;
+        answers.sort_by_key(|(name, _)| *name);
+        if !named.is_empty()
+            && let Some((name, Decision::Denied(reason))) = answers.iter().find(|(_, decision)| !decision.is_allowed())
+        {
             return Err(Attributes::of_cluster(Some(name)).forbidden(caller, reason).into());
         }
-        let allowed: Vec<ClusterName> = allowed(answers).cloned().collect();
-        if allowed.is_empty() && !meant.is_empty() {
-            return Err(refusal.into());
-        }
-        Ok(Some(allowed))
+        let allowed: BTreeSet<ClusterName> = allowed(answers).cloned().collect();
+        if allowed.is_empty() { Err(refusal.into()) } else { Ok(Some(allowed)) }
     }
 
     async fn by_control_plane(
         &self,
         caller: &Caller,
         wanted: &Wanted<'_>,
-        clusters: Option<Vec<ClusterName>>,
         holders: &dyn Holders,
     ) -> Result<Permission, ApiError> {
+        let clusters = wanted.only_these.then(|| wanted.clusters.to_vec());
         let everywhere = wanted.attributes(None);
         let reason = match self.reviews.decide(Place::ControlPlane, caller, &everywhere).await? {
             Decision::Allowed => return Ok(Permission::of(clusters, None)),
@@ -188,20 +178,14 @@ impl Authorizer {
         Ok(Permission { warnings, ..Permission::of(clusters, Some(namespaces)) })
     }
 
-    async fn by_members(
-        &self,
-        caller: &Caller,
-        wanted: &Wanted<'_>,
-        clusters: Option<Vec<ClusterName>>,
-        holders: &dyn Holders,
-    ) -> Result<Permission, ApiError> {
-        let clusters = clusters.unwrap_or_else(|| wanted.clusters.to_vec());
+    async fn by_members(&self, caller: &Caller, wanted: &Wanted<'_>, holders: &dyn Holders) -> Result<Permission, ApiError> {
+        let clusters = wanted.clusters;
         if clusters.len() > MAX_CLUSTERS {
             return Err(too_many(&format!("more than {MAX_CLUSTERS} clusters hold what you ask for"), "clusters"));
         }
         let everywhere = wanted.attributes(None);
         let mut questions = Vec::new();
-        for name in &clusters {
+        for name in clusters {
             let answer = self.reviews.decide(Place::Member(name), caller, &everywhere);
             questions.push(async move { (name, answer.await) }.boxed());
         }

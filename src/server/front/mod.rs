@@ -21,7 +21,11 @@ pub mod trust;
 pub mod trust_watch;
 
 #[cfg(test)]
+mod law_tests;
+#[cfg(test)]
 mod rights_tests;
+#[cfg(test)]
+mod sight_tests;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]

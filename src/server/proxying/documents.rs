@@ -6,7 +6,7 @@
 use std::{
     collections::VecDeque,
     fmt,
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
@@ -99,9 +99,15 @@ pub(super) async fn answer(
     if !matches!(request.method, Method::GET | Method::HEAD) {
         return Err(ApiError::MethodNotAllowed { method: request.method.to_string(), allowed: "GET" });
     }
-    if let Some(unknown) = cluster.filter(|name| !scope.catalog.knows_cluster(name)) {
-        return Err(ApiError::NoSuchCluster(unknown.clone()));
+    let named: Vec<ClusterName> = cluster.iter().map(|name| (*name).clone()).collect();
+    let mut catalog = scope.sight(&named, None).await?;
+    if let Some(name) = cluster {
+        if !catalog.knows_cluster(name) {
+            return Err(ApiError::NoSuchCluster(name.clone()));
+        }
+        catalog = Arc::new(catalog.of_clusters(&named.into_iter().collect(), None));
     }
+    let scope = &Scope { catalog: &catalog, ..*scope };
     let path: Vec<&str> = path.iter().map(String::as_str).collect();
     let fleet = |which: &FleetDiscovery| -> Result<Response, ApiError> {
         refuse_parameters(&parameters(request.uri.query().unwrap_or_default())?)?;
@@ -120,13 +126,13 @@ pub(super) async fn answer(
         ["apis", group] => fleet(&FleetDiscovery::Group(group.to_owned())),
         ["api", version] => fleet(&FleetDiscovery::Resources { group: String::new(), version: version.to_owned() }),
         ["apis", group, version] => fleet(&FleetDiscovery::Resources { group: group.to_owned(), version: version.to_owned() }),
-        ["version"] => version(scope, cluster, represented(request)?),
+        ["version"] => version(scope, represented(request)?),
         [health] if HEALTH.contains(&health) => Ok(text("ok")),
         ["openapi", "v3"] => Ok(value(&open_api_index(scope))),
         ["openapi", "v2"] => {
             let members = scope.catalog.resources().flat_map(|registered| registered.holdings.values());
             let members: Vec<&ClusterName> = members.flat_map(|holding| &holding.clusters).collect();
-            open_api(scope, cluster, &members, "/openapi/v2", request).await
+            open_api(scope, &members, "/openapi/v2", request).await
         }
         ["openapi", "v3", ref rest @ ..] => {
             let (group, version) = match *rest {
@@ -139,7 +145,7 @@ pub(super) async fn answer(
                 return Err(nothing_at(request));
             }
             let path = format!("/openapi/v3/{}", rest.join("/"));
-            open_api(scope, cluster, &members, &path, request).await
+            open_api(scope, &members, &path, request).await
         }
         _ => Err(nothing_at(request)),
     }
@@ -177,9 +183,9 @@ fn text(content: &'static str) -> Response {
 }
 
 /// The oldest version of the members: clients do what a server of that version can do.
-fn version(scope: &Scope<'_>, cluster: Option<&ClusterName>, representation: Representation) -> Result<Response, ApiError> {
+fn version(scope: &Scope<'_>, representation: Representation) -> Result<Response, ApiError> {
     let states = scope.members().forwarder.clients.states();
-    let members = states.iter().filter(|(name, _)| cluster.is_none_or(|only| only == *name));
+    let members = states.iter().filter(|(name, _)| scope.catalog.knows_cluster(name));
     let versions = members.filter_map(|(_, state)| state.kubernetes_version.as_deref());
     let oldest = versions.filter_map(|text| Some((numbers(text)?, text))).min();
     let Some(((major, minor, _), git_version)) = oldest else {
@@ -224,17 +230,11 @@ fn serving<'s>(scope: &Scope<'s>, group: &str, version: &str) -> Vec<&'s Cluster
 }
 
 /// A document of the first of the members that is connected.
-async fn open_api(
-    scope: &Scope<'_>,
-    cluster: Option<&ClusterName>,
-    members: &[&ClusterName],
-    path: &str,
-    request: &Parts,
-) -> Result<Response, ApiError> {
+async fn open_api(scope: &Scope<'_>, members: &[&ClusterName], path: &str, request: &Parts) -> Result<Response, ApiError> {
     let forwarder = &scope.members().forwarder;
     let states = forwarder.clients.states();
     let is_connected = |name: &ClusterName| states.get(name).is_some_and(|state: &MemberState| state.connection.is_some());
-    let asked = members.iter().find(|name| cluster.is_none_or(|only| only == **name) && is_connected(name));
+    let asked = members.iter().find(|name| is_connected(name));
     let asked = asked.ok_or_else(|| ApiError::Unavailable("no cluster that serves this is connected; try again".to_owned()))?;
     let who = impersonation(scope.caller, scope.catalog.is_local());
     let accept = request.headers.get(header::ACCEPT).cloned().unwrap_or(HeaderValue::from_static("*/*"));

@@ -38,7 +38,7 @@ pub(super) async fn locate(scope: &Scope<'_>, info: &ResourceInfo, chosen: &[Clu
     let mut found: Vec<Hit> = Vec::new();
     for store in stores.unwrap_or_default() {
         let question = ListRequest { store: Some(store), ..question(info, chosen) };
-        let (wanted, _) = serve::permitted_target(scope.api, scope.caller, scope.catalog, &question).await?;
+        let wanted = serve::permitted_target(scope.api, scope.caller, scope.catalog, &question).await?.target;
         if wanted.nothing_to_ask {
             continue;
         }

@@ -36,9 +36,10 @@ use super::{
     front::limits::MAX_BODY_BYTES,
     moment,
     percent::decode_query,
+    permission::sight,
     representation::{Endpoint, Form, Representation},
     request::list_of_fleet,
-    serve::{self, Api, Gate},
+    serve::{self, Api},
     status::ApiError,
     target::Target,
 };
@@ -105,7 +106,7 @@ pub async fn answer(api: &Api, caller: &Caller, inner: &str, request: Request) -
 /// What every step of one answer needs.
 pub(super) struct Scope<'s> {
     pub(super) api: &'s Api,
-    pub(super) catalog: &'s Catalog,
+    pub(super) catalog: &'s Arc<Catalog>,
     pub(super) caller: &'s Caller,
 }
 
@@ -114,13 +115,9 @@ impl Scope<'_> {
         &self.api.members
     }
 
-    /// Whether the caller may ask these clusters at all; what there, they decide themselves.
-    async fn check_clusters(&self, clusters: &[ClusterName]) -> Result<(), ApiError> {
-        let Gate::Front(front) = &self.api.gate else { return Ok(()) };
-        for cluster in clusters {
-            front.authorizer().check_cluster(self.caller, cluster).await?;
-        }
-        Ok(())
+    /// What the caller may know of, of the clusters that are named or of all. What the caller may do there, the members decide themselves.
+    pub(super) async fn sight(&self, named: &[ClusterName], resource: Option<&ResourceName>) -> Result<Arc<Catalog>, ApiError> {
+        sight(&self.api.gate, self.caller, self.catalog, named, resource).await
     }
 
     async fn resource(&self, cluster: Option<ClusterName>, info: &ResourceInfo, request: Request) -> Result<Response, ApiError> {
@@ -136,9 +133,10 @@ impl Scope<'_> {
             return serve::answer_list(self.api, self.caller, self.catalog, &list, representation).await;
         }
         let (chosen, query) = chosen(cluster, info, request.uri().query())?;
-        let target = locate::check(self.catalog, info, &chosen)?;
-        self.check_clusters(&chosen).await?;
-        let onward = Onward { scope: self, info, target, query };
+        let catalog = self.sight(&chosen, Some(&ResourceName::new(&info.group, &info.plural))).await?;
+        let scope = Scope { catalog: &catalog, ..*self };
+        let target = locate::check(&catalog, info, &chosen)?;
+        let onward = Onward { scope: &scope, info, target, query };
         match (info.verb, chosen.as_slice()) {
             (Verb::DeleteCollection, _) => Err(ApiError::NotServed(format!(
                 "deleting {} of many clusters at once is not served; delete them by name, or ask the cluster itself",

@@ -23,7 +23,7 @@ impl NativePath {
     pub(super) fn parse(path: &str, segments: &[&str]) -> Result<Self, ApiError> {
         let no_resource = || {
             let example = "api/v1/pods or apis/apps/v1/namespaces/default/deployments";
-            ApiError::bad_request(format!("path {path:?} names no resource; it must end with a path such as {example}"))
+            ApiError::NotFound(format!("path {path:?} names no resource; it must end with a path such as {example}"))
         };
         let (group, version, rest) = match segments {
             ["api", version, rest @ ..] => ("", *version, rest),
@@ -42,7 +42,7 @@ impl NativePath {
             [plural, name] => (*plural, Some((*name).to_owned())),
             [_, _, subresource, ..] => {
                 let problem = format!("path {path:?}: subresource {subresource:?} is not in the index, only objects are");
-                return Err(ApiError::bad_request(problem));
+                return Err(ApiError::NotFound(problem));
             }
         };
         // As an API server has it: no object can have such a name.

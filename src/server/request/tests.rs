@@ -138,13 +138,13 @@ fn paths_that_lead_nowhere_say_why() {
         404 the server has nothing at /api/v1/pods
         404 the server has nothing at /apis/apps
         404 the server has nothing at /apis/search.fleetdex.io/v1
-        400 path "/apis/search.fleetdex.io/v1alpha1/search" names no resource; it must end with a path such as api/v1/pods or apis/apps/v1/namespaces/default/deployments
-        400 path "/apis/search.fleetdex.io/v1alpha1/search/api/v1" names no resource; it must end with a path such as api/v1/pods or apis/apps/v1/namespaces/default/deployments
+        404 path "/apis/search.fleetdex.io/v1alpha1/search" names no resource; it must end with a path such as api/v1/pods or apis/apps/v1/namespaces/default/deployments
+        404 path "/apis/search.fleetdex.io/v1alpha1/search/api/v1" names no resource; it must end with a path such as api/v1/pods or apis/apps/v1/namespaces/default/deployments
         400 path segment "watch" is not supported yet
-        400 path "/apis/search.fleetdex.io/v1alpha1/search/api/v1/namespaces/web/pods/p/log": subresource "log" is not in the index, only objects are
+        404 path "/apis/search.fleetdex.io/v1alpha1/search/api/v1/namespaces/web/pods/p/log": subresource "log" is not in the index, only objects are
         400 path "/apis/search.fleetdex.io/v1alpha1/search/api/v1/namespaces//pods" has an empty segment
         404 the server has nothing at /apis/search.fleetdex.io/v1alpha1/clusters/member1
-        400 path "/apis/search.fleetdex.io/v1alpha1/aggregate" names no resource; it must end with a path such as api/v1/pods or apis/apps/v1/namespaces/default/deployments
+        404 path "/apis/search.fleetdex.io/v1alpha1/aggregate" names no resource; it must end with a path such as api/v1/pods or apis/apps/v1/namespaces/default/deployments
         404 the server has nothing at /apis/search.fleetdex.io/v1alpha1/verify/member1
         404 the server has nothing at /apis/search.fleetdex.io/v1alpha1/proxying/karmada
         404 the server has nothing at /apis/search.fleetdex.io/v1alpha1/%70roxying/karmada/proxy/api/v1/pods
