@@ -173,7 +173,9 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     // The ports stay open until everything is written, so that a drain can be watched.
     let ports = CancellationToken::new();
     let entrance = if args.front.is_on() {
-        let started = front::start(&args.front, hub.clone(), Arc::clone(&clusters), &readiness, &mut tasks, &ports).await;
+        let namespace = replicas.settings().map(|settings| settings.namespace.as_str());
+        let (hub, clusters) = (hub.clone(), Arc::clone(&clusters));
+        let started = front::start(&args.front, namespace, hub, clusters, &readiness, &mut tasks, &ports).await;
         Some(started.context("cannot serve the query API to others")?)
     } else {
         None

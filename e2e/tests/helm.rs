@@ -74,7 +74,7 @@ async fn the_charts_service_account_may_run_the_operator_and_nothing_more() {
         // As the chart has them for several replicas.
         environment: [("REPLICAS", "true"), ("REPLICA_NAME", "fleetdex-0"), ("REPLICA_NAMESPACE", NAMESPACE)]
             .into_iter()
-            .chain([("SERVING_SECRET", "fleetdex-serving")])
+            .chain([("SERVING_SECRET", "fleetdex-serving"), ("CONTINUE_TOKEN_SECRET", "fleetdex-continue-tokens")])
             .map(|(name, value)| (format!("FLEETDEX_{name}"), value.to_owned()))
             .collect(),
     })
@@ -126,6 +126,8 @@ async fn the_charts_service_account_may_run_the_operator_and_nothing_more() {
     .await
     .unwrap();
     let serving = hub.get(&format!("api/v1/namespaces/{NAMESPACE}/secrets/fleetdex-serving")).await.unwrap();
+    let keys = hub.get(&format!("api/v1/namespaces/{NAMESPACE}/secrets/fleetdex-continue-tokens")).await.unwrap();
+    assert_eq!(keys["data"].as_object().map(serde_json::Map::len), Some(1), "the keys of continue tokens are shared");
     let service = hub.get("apis/apiregistration.k8s.io/v1/apiservices/v1alpha1.search.fleetdex.io").await.unwrap();
     assert_eq!(service["spec"]["caBundle"], serving["data"]["ca.crt"], "{service}");
     assert!(service["spec"]["caBundle"].is_string(), "{service}");

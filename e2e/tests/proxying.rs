@@ -27,6 +27,7 @@ use fleetdex::cluster::source::{Loader, contexts, read_kubeconfig};
 use fleetdex::cluster::{Clusters, Timing};
 use fleetdex::model::{ClusterName, Gvk, Resource, StoreName};
 use fleetdex::server::auth::TokenVerifier;
+use fleetdex::server::continue_token::Keys;
 use fleetdex::server::front::limits::{LimitArgs, Limits};
 use fleetdex::server::peers::Peers;
 use fleetdex::server::proxying::{self, Members};
@@ -447,7 +448,8 @@ async fn logs_and_sessions_reach_a_kubelet_with_the_rights_of_the_user() {
     let members = Arc::new(Members::new(Arc::new(clusters), cancel.clone()));
     let limits = Limits::new(&LimitArgs::default());
     let gate = Gate::Token(TokenVerifier::new("unused"));
-    let api = Api { catalog, metrics: Arc::new(Metrics::new()), gate, limits, members, peers: Peers::default() };
+    let api =
+        Api { catalog, metrics: Arc::new(Metrics::new()), gate, limits, members, peers: Peers::default(), keys: Keys::default() };
     eventually("the right of alice is there", PATIENCE, || async {
         let (code, text) = log_of(&api, "alice").await;
         ensure!(code == 200 && text.contains("/containerLogs/web/web-1/main"), "{code} {text}");

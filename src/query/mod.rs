@@ -11,7 +11,6 @@ use crate::{
 
 pub mod aggregate;
 pub mod composite;
-pub mod continue_token;
 pub mod dsl;
 pub mod owners;
 mod permitted;

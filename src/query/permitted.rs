@@ -56,8 +56,20 @@ impl Permitted {
         if together.is_empty() { InCluster::Nothing } else { InCluster::Namespaces(together) }
     }
 
+    /// The clusters, of those asked for (empty: all), of which anything may be seen; `None`: all there are.
+    pub fn clusters(&self, asked: &[ClusterName]) -> Option<Vec<ClusterName>> {
+        let of_asked = || Some(asked.to_vec()).filter(|names| !names.is_empty());
+        let Self::Only(grants) = self else { return of_asked() };
+        let mut named = BTreeSet::new();
+        for grant in grants.iter().filter(|grant| !grant.is_empty()) {
+            let Some(clusters) = &grant.clusters else { return of_asked() };
+            named.extend(clusters.iter().filter(|name| asked.is_empty() || asked.contains(name)).cloned());
+        }
+        Some(named.into_iter().collect())
+    }
+
     /// The same text for permissions that are written alike but for their order.
-    pub(super) fn canonical(&self) -> String {
+    pub fn canonical(&self) -> String {
         let Self::Only(grants) = self else { return "everything".to_owned() };
         let mut texts: Vec<String> = grants.iter().map(Grant::canonical).collect();
         texts.sort_unstable();
@@ -134,6 +146,27 @@ mod tests {
         assert_eq!(permitted.in_cluster(&cluster("c")), InCluster::Everything);
         assert_eq!(permitted.in_cluster(&cluster("d")), InCluster::Nothing);
         assert_eq!(permitted.in_cluster(&cluster("e")), InCluster::Nothing);
+    }
+
+    #[test]
+    fn clusters_of_which_nothing_may_be_seen_are_not_asked() {
+        let names = |clusters: Option<Vec<ClusterName>>| {
+            clusters.map(|names| names.iter().map(ClusterName::as_str).collect::<Vec<_>>().join(" "))
+        };
+        let some = Permitted::Only(vec![
+            grant(Some(&["c", "a"]), Some(&["web"])),
+            grant(Some(&["b", "a"]), None),
+            grant(Some(&["d"]), Some(&[])),
+            grant(Some(&[]), None),
+        ]);
+        assert_eq!(names(some.clusters(&[])).as_deref(), Some("a b c"));
+        assert_eq!(names(some.clusters(&[cluster("d"), cluster("b")])).as_deref(), Some("b"));
+        assert_eq!(names(some.clusters(&[cluster("d")])).as_deref(), Some(""));
+        assert_eq!(names(Permitted::Only(Vec::new()).clusters(&[])).as_deref(), Some(""));
+        for all in [Permitted::Everything, Permitted::Only(vec![Grant::of_namespaces(vec!["web".parse().unwrap()])])] {
+            assert_eq!(all.clusters(&[]), None);
+            assert_eq!(names(all.clusters(&[cluster("d")])).as_deref(), Some("d"));
+        }
     }
 
     #[test]

@@ -6,15 +6,18 @@
 //! [`PAGE`](super::target::PAGE) objects. An error of the first page is a `Status`; one of a later page comes too late for
 //! that and cuts the connection, which every HTTP client notices.
 
-use std::{sync::Arc, time::Duration, vec};
+use std::{collections::BTreeMap, sync::Arc, time::Duration, vec};
 
 use axum::{body::Body, http::HeaderValue};
 use bytes::Bytes;
 use futures::{Stream, stream::try_unfold};
+use jiff::Timestamp;
 use serde_json::json;
 use tokio::time::timeout;
 
 use super::{
+    caller::Caller,
+    continue_token::{self, Bound, Continuation, Keys, TokenError},
     etag, moment,
     representation::{Representation, Sheet},
     request::ListRequest,
@@ -22,11 +25,8 @@ use super::{
     target::Target,
 };
 use crate::{
-    model::{FleetVersion, with_fleet_version},
-    query::{
-        Cursor, Hit, Page, Query,
-        continue_token::{self, TokenError},
-    },
+    model::{FleetVersion, StoreName, with_fleet_version},
+    query::{Cursor, Hit, Page, Query},
     store::Store,
 };
 
@@ -39,8 +39,6 @@ const CHUNK_BYTES: usize = 64 * 1024;
 const TAGGED_BYTES: usize = 512 * 1024;
 /// What is set aside for what stands around the objects of such an answer.
 const HEAD_BYTES: usize = 4 * 1024;
-/// Bytes of a continue token: those of 1,400 shards. The rest of a request's line and headers is left to its other parameters.
-const MAX_TOKEN_BYTES: usize = 56 * 1024;
 
 /// The answer to a list.
 #[derive(Debug)]
@@ -53,20 +51,33 @@ pub struct Answer {
     pub tag: Option<HeaderValue>,
 }
 
-/// Asks the store for the first page, and makes an answer of it and what follows.
-pub async fn answer(target: Target, request: &ListRequest, representation: Representation) -> Result<Answer, ApiError> {
-    let token = request.continue_token.as_deref().map(split_token).transpose()?;
-    let from = token.map(|(text, _)| continue_token::decode(text, &target.query)).transpose();
-    let cursor = from.map_err(refused_token)?;
+/// Asks the store for the first page, and makes an answer of it and what follows. `caller` is who gets it, and alone may ask for the next page.
+pub async fn answer(
+    target: Target,
+    request: &ListRequest,
+    representation: Representation,
+    caller: &Caller,
+    keys: &Keys,
+) -> Result<Answer, ApiError> {
+    let permitted = target.query.permitted.clone();
+    let bound = Bound { caller, request, permitted: &permitted };
+    let from = request.continue_token.as_deref().map(|text| continued(text, &target.store_name, &bound, keys)).transpose()?;
     let layout = target.layout(representation);
     let mut pages = Pages { store: target.store, query: target.query };
-    let (first, version) = match (&cursor, token) {
+    let (first, version) = match &from {
         _ if target.nothing_to_ask => (Page::default(), moment::now(&*pages.store).await?),
-        (Some(cursor), Some((_, version))) => (pages.read(Some(cursor)).await?, version),
-        _ => moment::first_page(&*pages.store, &pages.query, &request.follow, PAGE_TIMEOUT).await?,
+        Some((cursor, version)) => (pages.read(Some(cursor)).await?, *version),
+        None => moment::first_page(&*pages.store, &pages.query, &request.follow, PAGE_TIMEOUT).await?,
     };
     let one_page = request.limit.is_some();
-    let mut metadata = page_metadata(&first, version, &pages.query, one_page, request.options.without_remaining_count)?;
+    let mut metadata = json!({ "resourceVersion": version.to_string() });
+    if let Some(cursor) = first.next.as_ref().filter(|_| one_page) {
+        let cursors = BTreeMap::from([(target.store_name, cursor.clone())]);
+        metadata["continue"] = token(&Continuation { version, cursors }, &bound, keys)?.into();
+        if let Some(remaining) = first.remaining.filter(|_| !request.options.without_remaining_count) {
+            metadata["remainingItemCount"] = remaining.into();
+        }
+    }
     if !target.as_of.is_empty() {
         metadata["asOf"] = json!(target.as_of);
     }
@@ -84,43 +95,36 @@ pub async fn answer(target: Target, request: &ListRequest, representation: Repre
     Ok(Answer { body: Body::from_stream(list.chunks()), media_type, tag: None })
 }
 
+/// Where a token goes on in the store that answers, and the version that the first page showed.
+fn continued(text: &str, store: &StoreName, bound: &Bound<'_>, keys: &Keys) -> Result<(Cursor, FleetVersion), ApiError> {
+    let opened = continue_token::open(keys, text, bound, Timestamp::now().as_second());
+    let Continuation { version, mut cursors } = opened.map_err(refused_token)?;
+    // A registry that has moved to another store meanwhile.
+    let cursor = cursors.remove(store).ok_or(ApiError::Expired)?;
+    Ok((cursor, version))
+}
+
 fn refused_token(error: TokenError) -> ApiError {
     match error {
         TokenError::OtherPermission => ApiError::PermissionChanged,
-        error => ApiError::bad_request(format!("parameter continue: {error}")),
+        TokenError::Expired => ApiError::Expired,
+        TokenError::Malformed | TokenError::OtherCaller | TokenError::OtherQuery => {
+            ApiError::bad_request(format!("parameter continue: {error}"))
+        }
     }
 }
 
-/// Our tokens carry the version that the first page showed, as all further ones do.
-fn split_token(token: &str) -> Result<(&str, FleetVersion), ApiError> {
-    let malformed =
-        || ApiError::bad_request("parameter continue: the continue token is malformed; start the list again without it");
-    let (text, version) = token.split_once('.').ok_or_else(malformed)?;
-    Ok((text, version.parse().map_err(|_| malformed())?))
-}
-
-fn page_metadata(
-    page: &Page,
-    version: FleetVersion,
-    query: &Query,
-    one_page: bool,
-    without_count: bool,
-) -> Result<serde_json::Value, ApiError> {
-    let mut metadata = json!({ "resourceVersion": version.to_string() });
-    if let Some(cursor) = page.next.as_ref().filter(|_| one_page) {
-        let token = format!("{}.{version}", continue_token::encode(cursor, query));
-        if token.len() > MAX_TOKEN_BYTES {
-            return Err(ApiError::bad_request(format!(
-                "parameter limit: so many indices are searched that the continue token would have {} bytes, and a URI has room for {MAX_TOKEN_BYTES}; name fewer clusters, or list without a limit",
-                token.len()
-            )));
-        }
-        metadata["continue"] = token.into();
-        if let Some(remaining) = page.remaining.filter(|_| !without_count) {
-            metadata["remainingItemCount"] = remaining.into();
-        }
+fn token(continuation: &Continuation, bound: &Bound<'_>, keys: &Keys) -> Result<String, ApiError> {
+    let token = continue_token::seal(keys, continuation, bound, Timestamp::now().as_second())
+        .map_err(|error| ApiError::Internal(error.to_string()))?;
+    if token.len() > continue_token::MAX_BYTES {
+        return Err(ApiError::bad_request(format!(
+            "parameter limit: so many indices are searched that the continue token would have {} bytes, and a URI has room for {}; name fewer clusters, or list without a limit",
+            token.len(),
+            continue_token::MAX_BYTES
+        )));
     }
-    Ok(metadata)
+    Ok(token)
 }
 
 struct Pages {

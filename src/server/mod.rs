@@ -13,6 +13,7 @@ pub mod catalog;
 pub mod changes;
 pub mod clusterpedia;
 mod compression;
+pub mod continue_token;
 pub mod discovery;
 mod etag;
 pub mod explain;

@@ -22,6 +22,7 @@ use super::{
     catalog::Catalog,
     changes,
     compression::{self, Compressible},
+    continue_token::Keys,
     discovery,
     etag::{self, Known},
     explain,
@@ -125,7 +126,8 @@ impl Server {
         let Telemetry { metrics, readiness } = telemetry;
         let gate = Gate::Token(self.token_file.verifier());
         let members = Arc::new(Members::new(clusters, cancel.clone()));
-        let local = Api { catalog, metrics, gate, limits: self.limits, members: Arc::clone(&members), peers };
+        let keys = entrance.as_ref().map(|entrance| entrance.keys.clone()).unwrap_or_default();
+        let local = Api { catalog, metrics, gate, limits: self.limits, members: Arc::clone(&members), peers, keys };
         let (address, token_file) = (self.listener.address(), self.token_file.path().display());
         tracing::info!(%address, %token_file, secured = entrance.is_some(), "serving the query API");
         match entrance {
@@ -173,6 +175,8 @@ pub struct Api {
     pub members: Arc<Members>,
     /// The other replicas.
     pub peers: Peers,
+    /// What continue tokens are sealed with.
+    pub keys: Keys,
 }
 
 /// The query API, with open health endpoints.
@@ -312,7 +316,7 @@ pub(super) async fn answer_list(
     let representation = narrowed(representation, wanted);
     // Somebody who lists may watch next.
     let _following = api.peers.follow(&found, &wanted.native).await?;
-    Ok(with_warnings(tagged(list::answer(found, wanted, representation).await?), &warnings))
+    Ok(with_warnings(tagged(list::answer(found, wanted, representation, caller, &api.keys).await?), &warnings))
 }
 
 async fn answer_counts(

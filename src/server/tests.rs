@@ -16,6 +16,7 @@ use tower::ServiceExt;
 use super::{
     auth::TokenVerifier,
     catalog::Catalog,
+    continue_token::Keys,
     fake::{self, Prepared, add, catalog, cluster, cursor, page, pods, relative, store},
     front::limits::{LimitArgs, Limits},
     peers::Peers,
@@ -39,7 +40,15 @@ fn app(catalog: Catalog) -> Router {
     let members = Arc::new(Members::new(fake::no_clusters(), CancellationToken::new()));
     let gate = Gate::Token(TokenVerifier::new("secret"));
     let limits = Limits::new(&LimitArgs::default());
-    let api = Api { catalog: receiver, metrics: Arc::new(Metrics::new()), gate, limits, members, peers: Peers::default() };
+    let api = Api {
+        catalog: receiver,
+        metrics: Arc::new(Metrics::new()),
+        gate,
+        limits,
+        members,
+        peers: Peers::default(),
+        keys: Keys::default(),
+    };
     router(api, Readiness::new())
 }
 

@@ -14,7 +14,8 @@ use super::{
     FrontArgs,
     api_service::{self, RegistrationError, ServiceName},
     certificate::{Authority, CertificateError, Content, Files, ServingCertificate, is_renewable},
-    shared_authority::{AuthorityError, SharedAuthority},
+    shared_authority::SharedAuthority,
+    shared_secret::SecretError,
 };
 use crate::{model::causes, telemetry::Readiness};
 
@@ -33,7 +34,7 @@ pub enum KeeperError {
     Certificate(#[from] CertificateError),
     /// Of the shared authority.
     #[error(transparent)]
-    Authority(#[from] AuthorityError),
+    Authority(#[from] SecretError),
     /// Of the `APIService`.
     #[error(transparent)]
     Registration(#[from] RegistrationError),

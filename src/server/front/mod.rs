@@ -14,6 +14,7 @@ pub mod keeper;
 pub mod limits;
 pub mod reviews;
 pub mod shared_authority;
+pub mod shared_secret;
 pub mod standing;
 pub mod tls;
 pub mod trust;
@@ -41,9 +42,14 @@ use self::{
     authorize::{Authorizer, Mode},
     keeper::{Keeper, KeeperError, Recognition},
     reviews::Reviews,
+    shared_secret::SharedSecret,
     trust::Trust,
 };
-use super::{caller::Caller, status::ApiError};
+use super::{
+    caller::Caller,
+    continue_token::{Keys, shared::KeyKeeper},
+    status::ApiError,
+};
 use crate::{cluster::Clusters, model::ClusterName, telemetry::Readiness};
 
 /// The flags of the front. Without a Service and without a certificate there is none.
@@ -61,6 +67,10 @@ pub struct FrontArgs {
     /// The Secret in that Service's namespace in which replicas share the authority of their certificates.
     #[arg(long, env = "FLEETDEX_SERVING_SECRET", default_value = "fleetdex-serving", requires = "api_service")]
     pub serving_secret: String,
+
+    /// The Secret in which replicas share the keys of continue tokens: in that Service's namespace, or else in that of the replicas' Leases.
+    #[arg(long, env = "FLEETDEX_CONTINUE_TOKEN_SECRET", default_value = "fleetdex-continue-tokens")]
+    pub continue_token_secret: String,
 
     /// Serve the query API over TLS with the certificate of this file (PEM), which may be replaced at any time.
     #[arg(long, env = "FLEETDEX_TLS_CERT_FILE", requires = "tls_private_key_file")]
@@ -111,6 +121,8 @@ pub struct Entrance {
     pub tls: Arc<ServerConfig>,
     /// By what the replicas know one another's servers.
     pub recognition: watch::Receiver<Option<Recognition>>,
+    /// What continue tokens are sealed with.
+    pub keys: Keys,
 }
 
 impl Front {
@@ -134,9 +146,11 @@ impl Front {
     }
 }
 
-/// Makes the front and starts what keeps it up to date. Members are asked only when their rights decide.
+/// Makes the front and starts what keeps it up to date. Members are asked only when their rights decide. `replica_namespace`: where the
+/// replicas share what no Service says a namespace for, if there may be several.
 pub async fn start(
     args: &FrontArgs,
+    replica_namespace: Option<&str>,
     control_plane: Client,
     clusters: Arc<Clusters>,
     readiness: &Readiness,
@@ -149,8 +163,14 @@ pub async fn start(
     let members = move |name: &ClusterName| clusters.connection(name).map(|connection| connection.client);
     let reviews = Reviews::new(control_plane.clone(), Arc::new(members), args.api_audiences.clone());
     let front = Front::new(trust, reviews, args.authorization);
-    tasks.spawn(trust_watch::follow(control_plane, sender, readiness.clone(), cancel.clone()));
+    tasks.spawn(trust_watch::follow(control_plane.clone(), sender, readiness.clone(), cancel.clone()));
     let recognition = keeper.recognition();
     tasks.spawn(keeper.run(cancel.clone()));
-    Ok(Entrance { front, tls, recognition })
+    let keys = Keys::default();
+    if let Some(namespace) = args.api_service.as_ref().map(|service| service.namespace.as_str()).or(replica_namespace) {
+        let secret = SharedSecret::new(control_plane, namespace, &args.continue_token_secret);
+        let keeper = KeyKeeper::start(keys.clone(), secret, readiness.clone()).await;
+        tasks.spawn(keeper.run(cancel.clone()));
+    }
+    Ok(Entrance { front, tls, recognition, keys })
 }

@@ -33,7 +33,8 @@ use crate::{
     query::{Grant, Group, Groups, Permitted},
     server::{
         Catalog,
-        fake::{Prepared, catalog, no_clusters},
+        continue_token::Keys,
+        fake::{self, Prepared, catalog, cursor, no_clusters, page},
         peers::Peers,
         proxying::Members,
         serve::{Api, Gate, router},
@@ -208,7 +209,15 @@ impl World {
         let (catalog, receiver) = watch::channel(Arc::new(catalog(store.clone())));
         let limits = Limits::new(&LimitArgs::default());
         let members = Arc::new(Members::new(no_clusters(), CancellationToken::new()));
-        let api = Api { catalog: receiver, metrics: Arc::new(Metrics::new()), gate, limits, members, peers: Peers::default() };
+        let api = Api {
+            catalog: receiver,
+            metrics: Arc::new(Metrics::new()),
+            gate,
+            limits,
+            members,
+            peers: Peers::default(),
+            keys: Keys::default(),
+        };
         let world =
             Self { app: router(api, Readiness::new()), control_plane, catalog, trust, client_authority, front_authority, store };
         world.configure(&world.data());
@@ -647,4 +656,27 @@ async fn questions_with_ten_thousand_bytes_of_the_callers_choice_are_not_remembe
     let asked = world.control_plane.count();
     world.ask_as("alices", &path).await;
     assert_eq!(world.control_plane.count(), asked + 1);
+}
+
+#[tokio::test]
+async fn the_continue_token_of_one_user_is_worth_nothing_to_another() {
+    let first = || Ok(page(&["a"], Some(cursor(1)), Some(1)));
+    let store = Prepared::with(vec![first(), first(), Ok(page(&["b"], None, None))]);
+    let world = World::over(Arc::clone(&store), &["* * *"], false);
+    let pods = format!("{SEARCH}/api/v1/pods?limit=1");
+    let (_, list) = world.ask_as("alices", &pods).await;
+    let next = format!("{pods}&continue={}", list["metadata"]["continue"].as_str().unwrap());
+    assert_eq!(
+        reason(world.ask_as("bobs", &next).await),
+        "400 BadRequest: parameter continue: the continue token was given to another user; start the list again without it"
+    );
+    assert_eq!(store.asked().len(), 1, "the store is not even asked");
+    let (code, list) = world.ask_as("alices", &next).await;
+    assert_eq!((code, &list["items"][0]["metadata"]["name"]), (200, &json!("a")));
+    assert_eq!(store.asked().last().unwrap().1, Some(cursor(1)));
+    let mut moved = Catalog::default();
+    moved.add_store(fake::store("other"), store);
+    fake::add(&mut moved, "other", "member1", &fake::pods());
+    world.catalog.send_replace(Arc::new(moved));
+    assert_eq!(world.ask_as("alices", &next).await.0, 410, "a registry has moved to another store");
 }

@@ -26,6 +26,7 @@ use crate::{
     server::{
         Caller, Catalog,
         auth::TokenVerifier,
+        continue_token::Keys,
         fake::cluster,
         front::limits::{LimitArgs, Limits},
         listen::Listener,
@@ -99,6 +100,7 @@ impl Fleet {
             limits: Limits::new(&LimitArgs::default()),
             members: Arc::new(Members::new(Arc::clone(&self.clusters), self.cancel.clone())),
             peers: Peers::default(),
+            keys: Keys::default(),
         }
     }
 

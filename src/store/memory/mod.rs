@@ -82,7 +82,7 @@ impl Memory {
             generations: RwLock::default(),
             codec: Codec::default(),
             vocabulary: Arc::default(),
-            views: Views::new(),
+            views: Views::default(),
             log: Arc::new(Log::new(sequence, LOG)),
         };
         Self { shared: Arc::new(shared), projection: "".into() }
@@ -203,7 +203,7 @@ impl Shared {
         };
         let selected = selected.into_iter().map(|part| part.narrowed(&filter)).collect();
         let view = Arc::new(View::new(selected, query.sort.clone(), sequence));
-        let ViewPage { documents, after } = view.page(None, query.limit);
+        let ViewPage { documents, after } = view.page(None, query.limit, |_| true);
         let remaining = after.as_ref().map(|_| (view.count - documents.len()) as u64);
         let next = after.map(|after| Cursor { snapshot: self.views.keep(Arc::clone(&view)), after, remaining });
         Ok((Page { items: hits(&documents)?, next, remaining }, sequence))
@@ -228,7 +228,9 @@ impl Shared {
     fn next_page(&self, query: &Query, cursor: &Cursor) -> Result<(Page, u64), StoreError> {
         let view = self.views.find(cursor).ok_or(StoreError::Expired)?;
         let after = Place::from_cursor(&cursor.after).ok_or(StoreError::Expired)?;
-        let ViewPage { documents, after } = view.page(Some(&after), query.limit);
+        // What a view is made of was right for the first page. Whether it still is for this question is not for a cursor to say.
+        let filter = Filter::new(query).map_err(|error| StoreError::Invalid(error.to_string()))?;
+        let ViewPage { documents, after } = view.page(Some(&after), query.limit, |document| selects(query, &filter, document));
         let remaining = cursor.remaining.map(|left| left.saturating_sub(documents.len() as u64)).filter(|_| after.is_some());
         let next = after.map(|after| Cursor { snapshot: cursor.snapshot.clone(), after, remaining });
         if next.is_none() {
@@ -236,6 +238,13 @@ impl Shared {
         }
         Ok((Page { items: hits(&documents)?, next, remaining }, view.sequence))
     }
+}
+
+/// Whether a document is part of the answer to a query, whose conditions the filter holds.
+fn selects(query: &Query, filter: &Filter, document: &Document) -> bool {
+    let origin = &document.origin;
+    let is_asked = query.clusters.is_empty() || query.clusters.contains(&origin.cluster);
+    is_asked && origin.resource == query.resource && filter.matches(document)
 }
 
 fn hits(documents: &[Arc<Document>]) -> Result<Vec<Hit>, StoreError> {

@@ -112,7 +112,7 @@ async fn a_view_ends_when_nobody_asks_for_it_any_more() {
     }
     tokio::time::advance(Duration::from_mins(5)).await;
     assert!(matches!(memory.search(&query(""), Some(&cursor)).await, Err(StoreError::Expired)));
-    let of_another_process = Cursor { snapshot: format!("{:016x}-1", 7), ..cursor };
+    let of_another_process = Cursor { snapshot: format!("{:032x}", 7), ..cursor };
     assert!(matches!(memory.search(&query(""), Some(&of_another_process)).await, Err(StoreError::Expired)));
 }
 
@@ -267,4 +267,60 @@ async fn extents_and_checkpoints_are_as_they_were_written() {
     memory.drop_cluster(&cluster("a")).await.unwrap();
     assert_eq!(memory.checkpoints(&cluster("a")).await.unwrap(), None);
     assert!(memory.is_empty() && memory.generations().await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn every_page_holds_only_what_the_question_may_show() {
+    let memory = Memory::new();
+    for (name, first) in [("a", 0), ("b", 10)] {
+        let generation = memory.open(&cluster(name), Some("uid"), 0).await.unwrap();
+        let writes: Vec<Write> = (first..first + 6).map(|number| write(&generation, number, 1, Some("web"))).collect();
+        memory.write(&writes).await.unwrap();
+        memory.activate(&generation).await.unwrap();
+    }
+    let page = memory.search(&query(""), None).await.unwrap();
+    let cursor = page.next.unwrap();
+    let only = |clusters: Option<&str>, namespaces: Option<&str>| {
+        let grant = crate::query::Grant {
+            clusters: clusters.map(|name| vec![cluster(name)]),
+            namespaces: namespaces.map(|name| vec![name.parse().unwrap()]),
+        };
+        crate::query::Permitted::Only(vec![grant])
+    };
+    let others = [
+        Query { permitted: crate::query::Permitted::Only(Vec::new()), ..query("") },
+        Query { permitted: only(None, Some("db")), ..query("") },
+        Query { resource: ResourceName::new("", "secrets"), ..query("") },
+        Query { clusters: vec![cluster("c")], ..query("") },
+        Query { names: vec!["other".to_owned()], ..query("") },
+        query("app=api"),
+    ];
+    for other in others {
+        let page = memory.search(&other, Some(&cursor)).await.unwrap();
+        assert!(page.items.is_empty() && page.next.is_none(), "{other:?}");
+    }
+    let mut of_b = Vec::new();
+    let narrowed = Query { permitted: only(Some("b"), None), ..query("") };
+    let mut from = Some(memory.search(&query(""), None).await.unwrap().next.unwrap());
+    while let Some(cursor) = from.take() {
+        let page = memory.search(&narrowed, Some(&cursor)).await.unwrap();
+        of_b.extend(page.items.iter().map(|hit| hit.cluster.to_string()));
+        from = page.next;
+    }
+    assert_eq!(of_b, ["b"; 6]);
+}
+
+#[tokio::test]
+async fn the_names_of_views_cannot_be_guessed() {
+    let memory = Memory::new();
+    let generation = memory.open(&cluster("a"), Some("uid"), 0).await.unwrap();
+    memory.write(&(0..5).map(|number| write(&generation, number, 1, Some("web"))).collect::<Vec<_>>()).await.unwrap();
+    memory.activate(&generation).await.unwrap();
+    let mut names = Vec::new();
+    for _ in 0..4 {
+        names.push(memory.search(&query(""), None).await.unwrap().next.unwrap().snapshot);
+    }
+    let numbers: Vec<u128> = names.iter().map(|name| u128::from_str_radix(name, 16).unwrap()).collect();
+    assert!(names.iter().all(|name| name.len() == 32));
+    assert!(numbers.windows(2).all(|pair| pair[0].abs_diff(pair[1]) > 1 << 64), "{names:?}");
 }

@@ -3,7 +3,7 @@
 use std::{
     borrow::Cow,
     cmp::Ordering,
-    collections::{BTreeMap, BinaryHeap},
+    collections::{BinaryHeap, HashMap},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -68,8 +68,8 @@ impl View {
         Self { parts, sorts, count, sequence }
     }
 
-    /// The next documents after a place, `limit` at most.
-    pub(super) fn page(&self, after: Option<&Place<'_>>, limit: usize) -> ViewPage {
+    /// The next documents after a place that are still part of the answer, `limit` at most.
+    pub(super) fn page(&self, after: Option<&Place<'_>>, limit: usize, mut is_in: impl FnMut(&Document) -> bool) -> ViewPage {
         let mut runs: Vec<Run<'_>> = self.parts.iter().map(|part| part.run(after, &self.sorts)).collect();
         let mut heads = BinaryHeap::new();
         for (number, run) in runs.iter_mut().enumerate() {
@@ -78,11 +78,13 @@ impl View {
         let mut documents = Vec::with_capacity(limit.min(self.count));
         let mut last = None;
         while let Some(Head { place: (document, place), run, .. }) = heads.pop() {
-            if documents.len() == limit {
-                return ViewPage { documents, after: last.map(|place: Place<'_>| place.to_cursor()) };
+            if is_in(document) {
+                if documents.len() == limit {
+                    return ViewPage { documents, after: last.map(|place: Place<'_>| place.to_cursor()) };
+                }
+                documents.push(Arc::clone(document));
+                last = Some(place);
             }
-            documents.push(Arc::clone(document));
-            last = Some(place);
             heads.extend(runs[run].next().map(|place| Head { place, run, sorts: &self.sorts }));
         }
         ViewPage { documents, after: None }
@@ -196,16 +198,15 @@ impl PartialEq for Head<'_> {
 impl Eq for Head<'_> {}
 
 /// The views that further pages are read from.
+#[derive(Default)]
 pub(super) struct Views {
-    /// What cursors of this process begin with: those of another one are not mistaken for ours.
-    run: u64,
     open: Mutex<Open>,
 }
 
 #[derive(Default)]
 struct Open {
-    views: BTreeMap<u64, Kept>,
-    last: u64,
+    /// By what cursors name them: 128 random bits, which nobody guesses and no other process gives.
+    views: HashMap<u128, Kept>,
     /// Bytes of documents that were replaced or deleted since the start.
     retired: u64,
 }
@@ -218,10 +219,6 @@ struct Kept {
 }
 
 impl Views {
-    pub(super) fn new() -> Self {
-        Self { run: rand::random(), open: Mutex::default() }
-    }
-
     fn lock(&self) -> MutexGuard<'_, Open> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -231,28 +228,28 @@ impl Views {
         let mut open = self.lock();
         open.expire();
         while open.views.len() >= VIEWS {
-            let Some(oldest) = open.views.iter().min_by_key(|(_, kept)| kept.used).map(|(number, _)| *number) else { break };
+            let Some(oldest) = open.views.iter().min_by_key(|(_, kept)| kept.used).map(|(id, _)| *id) else { break };
             open.views.remove(&oldest);
         }
-        open.last += 1;
-        let (number, retired) = (open.last, open.retired);
-        open.views.insert(number, Kept { view, used: Instant::now(), retired });
-        format!("{:016x}-{number}", self.run)
+        let id: u128 = rand::random();
+        let retired = open.retired;
+        open.views.insert(id, Kept { view, used: Instant::now(), retired });
+        format!("{id:032x}")
     }
 
     /// The view of a cursor, if it is still there.
     pub(super) fn find(&self, cursor: &Cursor) -> Option<Arc<View>> {
         let mut open = self.lock();
         open.expire();
-        let kept = open.views.get_mut(&self.number(cursor)?)?;
+        let kept = open.views.get_mut(&id(cursor)?)?;
         kept.used = Instant::now();
         Some(Arc::clone(&kept.view))
     }
 
     /// Ends the view of a cursor.
     pub(super) fn close(&self, cursor: &Cursor) {
-        if let Some(number) = self.number(cursor) {
-            self.lock().views.remove(&number);
+        if let Some(id) = id(cursor) {
+            self.lock().views.remove(&id);
         }
     }
 
@@ -264,11 +261,10 @@ impl Views {
             open.expire();
         }
     }
+}
 
-    fn number(&self, cursor: &Cursor) -> Option<u64> {
-        let (run, number) = cursor.snapshot.split_once('-')?;
-        (u64::from_str_radix(run, 16) == Ok(self.run)).then(|| number.parse().ok()).flatten()
-    }
+fn id(cursor: &Cursor) -> Option<u128> {
+    u128::from_str_radix(&cursor.snapshot, 16).ok()
 }
 
 impl Open {

@@ -40,15 +40,16 @@ fn invalid(error: &QueryError) -> StoreError {
 impl Engine {
     pub(super) async fn count_groups(&self, query: &Query, by: &[GroupKey], top: usize) -> Result<Groups, StoreError> {
         let requests = composites(query, by).map_err(|error| invalid(&error))?;
+        let Some(target) = self.target(&query.clusters, &query.permitted) else { return Ok(Groups::default()) };
         if let [only] = requests.as_slice() {
             let mut tally = Tally::default();
-            let path = format!("/{}/_search?ignore_unavailable=true&allow_no_indices=true", self.target(&query.clusters));
+            let path = format!("/{target}/_search?ignore_unavailable=true&allow_no_indices=true");
             if self.count_page(only, &path, None, None, &mut tally).await?.is_none() {
                 return Ok(tally.largest(top));
             }
         }
         // Only what takes several requests needs a frozen view.
-        let pit = self.open_pit(&self.target(&query.clusters), true).await?;
+        let pit = self.open_pit(&target, true).await?;
         let counted = self.count_all(&requests, &pit).await;
         self.close_pit(&pit).await;
         Ok(counted?.largest(top))

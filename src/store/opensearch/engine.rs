@@ -22,7 +22,7 @@ use crate::{
     bulk::{self, Encoded, Verdict, Write},
     model::{ClusterName, FieldPath, IndexPrefix, InvalidName, Restored, Source},
     query::{
-        Cursor, GroupKey, Groups, Hit, Page, Query, QueryError, Relative, Relatives, ResourceName,
+        Cursor, GroupKey, Groups, Hit, Page, Permitted, Query, QueryError, Relative, Relatives, ResourceName,
         dsl::{self, Paging, Snapshot},
         owners::MAX_OWNERS,
     },
@@ -38,6 +38,10 @@ const SEARCH_TIMEOUT: Duration = Duration::from_secs(30);
 const ADMIN_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long the view of a paged answer outlives its last page.
 pub(super) const PIT_KEEP_ALIVE: &str = "5m";
+
+/// Bytes of a request's path that name where to look. OpenSearch reads a first line of 4,096 bytes (`http.max_initial_line_length`), and the
+/// rest of it takes less than 300; an address may have a path of its own.
+const MAX_TARGET_BYTES: usize = 3_500;
 
 /// How an engine names and shapes its indices.
 #[derive(Clone, Debug)]
@@ -189,12 +193,18 @@ impl Engine {
         Ok(verdicts)
     }
 
-    /// Where a query looks: the aliases of its clusters, or the alias over all.
-    pub(super) fn target(&self, clusters: &[ClusterName]) -> String {
-        if clusters.is_empty() {
-            return self.options.prefix.as_str().to_owned();
+    /// Where a query looks: the aliases of its clusters, or the alias over all; nowhere if nothing of them may be seen. Where so many may be seen
+    /// that OpenSearch does not read a path of all their names, the query's own conditions alone keep the others out.
+    pub(super) fn target(&self, clusters: &[ClusterName], permitted: &Permitted) -> Option<String> {
+        let prefix = &self.options.prefix;
+        let Some(clusters) = permitted.clusters(clusters) else { return Some(prefix.as_str().to_owned()) };
+        let aliases = clusters.iter().map(|cluster| prefix.cluster_alias(cluster).to_string());
+        let target = aliases.collect::<Vec<_>>().join(",");
+        match target.len() {
+            0 => None,
+            1..=MAX_TARGET_BYTES => Some(target),
+            _ => Some(prefix.as_str().to_owned()),
         }
-        clusters.iter().map(|cluster| self.options.prefix.cluster_alias(cluster).to_string()).collect::<Vec<_>>().join(",")
     }
 
     /// One page and, with it, one object more, which tells whether another page follows.
@@ -223,7 +233,7 @@ impl Engine {
     }
 
     async fn search_first(&self, query: &Query) -> Result<Page, StoreError> {
-        let target = self.target(&query.clusters);
+        let Some(target) = self.target(&query.clusters, &query.permitted) else { return Ok(Page::default()) };
         let path = format!("/{target}/_search?ignore_unavailable=true&allow_no_indices=true");
         let answer = self.page(query, &path, None, &[], false).await?;
         if answer.hits.hits.len() <= query.limit {
@@ -334,7 +344,8 @@ impl Store for Engine {
 
     async fn relatives(&self, asked: &Relatives) -> Result<BTreeSet<Relative>, StoreError> {
         let body = dsl::relatives_body(asked).map_err(|error| StoreError::Invalid(error.to_string()))?;
-        let path = format!("/{}/_search?ignore_unavailable=true&allow_no_indices=true", self.target(&asked.clusters));
+        let Some(target) = self.target(&asked.clusters, &asked.permitted) else { return Ok(BTreeSet::new()) };
+        let path = format!("/{target}/_search?ignore_unavailable=true&allow_no_indices=true");
         let answer = self.run_search(path, &body).await?;
         read_relatives(&answer)
     }
@@ -414,7 +425,75 @@ fn read_hit(RawHit { id, source, .. }: RawHit<Source>) -> Result<Hit, StoreError
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Mutex, PoisonError};
+
+    use http::{Request, Response};
+    use tower::{service_fn, util::BoxCloneSyncService};
+
     use super::*;
+    use crate::{
+        model::Gvk,
+        query::{Grant, Selectable},
+    };
+
+    /// An engine that finds three pods everywhere, and the paths that it asks.
+    fn recorded() -> (Engine, Arc<Mutex<Vec<String>>>) {
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let record = Arc::clone(&asked);
+        let service = BoxCloneSyncService::new(service_fn(move |request: Request<Bytes>| {
+            record.lock().unwrap_or_else(PoisonError::into_inner).push(format!("{} {}", request.method(), request.uri()));
+            let source = |name: &str| json!({ "cluster": "a", "apiVersion": "v1", "kind": "Pod", "metadata": { "name": name, "uid": name } });
+            let hit = |name: &str| json!({ "_id": name, "_source": source(name), "sort": [name] });
+            let hits = ["a", "b", "c"].map(hit);
+            let body = json!({
+                "pit_id": "pit", "timed_out": false, "_shards": { "total": 2, "failed": 0 },
+                "hits": { "total": { "value": 3 }, "hits": hits },
+            });
+            async move { Ok(Response::new(Bytes::from(body.to_string()))) }
+        }));
+        let options = EngineOptions {
+            prefix: IndexPrefix::default(),
+            settings: IndexSettings::default(),
+            fields: Vec::new(),
+            projection: String::new(),
+            owner: String::new(),
+            address: String::new(),
+        };
+        (Engine::new(service, options), asked)
+    }
+
+    fn query(permitted: Permitted) -> Query {
+        let selectable = Selectable::of(&Gvk::new("", "v1", "Pod"), &[]);
+        Query { permitted, ..Query::all_of(ResourceName::new("", "pods"), selectable, 2) }
+    }
+
+    fn in_clusters(names: &[String]) -> Permitted {
+        let clusters = names.iter().map(|name| name.parse().unwrap()).collect();
+        Permitted::Only(vec![Grant { clusters: Some(clusters), namespaces: None }])
+    }
+
+    #[tokio::test]
+    async fn only_clusters_that_may_be_seen_are_searched() {
+        let paths = |asked: &Mutex<Vec<String>>| {
+            let targets = asked.lock().unwrap().drain(..).collect::<Vec<_>>();
+            let target = |path: &String| path.split(['/', '?']).nth(1).unwrap_or_default().to_owned();
+            targets.iter().map(target).collect::<Vec<_>>()
+        };
+        let (engine, asked) = recorded();
+        let some = in_clusters(&["b".to_owned(), "a".to_owned()]);
+        engine.search(&query(some.clone()), None).await.unwrap();
+        assert_eq!(paths(&asked), ["fleetdex-a,fleetdex-b", "fleetdex-a,fleetdex-b", "_search"]);
+        engine.search(&Query { clusters: vec!["b".parse().unwrap(), "c".parse().unwrap()], ..query(some) }, None).await.unwrap();
+        assert_eq!(paths(&asked), ["fleetdex-b", "fleetdex-b", "_search"]);
+        let page = engine.search(&query(in_clusters(&[])), None).await.unwrap();
+        assert!(page.items.is_empty() && page.next.is_none());
+        assert!(engine.aggregate(&query(Permitted::Only(Vec::new())), &[], 1).await.unwrap().groups.is_empty());
+        assert_eq!(paths(&asked), [""; 0]);
+        // More than OpenSearch reads of a path: the conditions of the query keep the others out.
+        let many: Vec<String> = (0..300).map(|number| format!("cluster-{number}")).collect();
+        engine.search(&query(in_clusters(&many)), None).await.unwrap();
+        assert_eq!(paths(&asked), ["fleetdex", "fleetdex", "_search"]);
+    }
 
     #[test]
     fn a_document_that_is_none_of_ours_is_named() {
