@@ -34,7 +34,7 @@ use crate::{
         listen::Listener,
         peers::Peers,
     },
-    store::{changes::Sequence, memory::Memory},
+    store::{changes::Sequence, memory::Memory, opensearch::LIST_CONTEXTS},
     telemetry::{
         Metrics, Readiness,
         admin::{self, AdminArgs},
@@ -78,6 +78,11 @@ pub struct RunArgs {
     /// Seconds between two audits of a kind of a member, on the average: what is stored is compared with what is there. 0: never.
     #[arg(long, env = "FLEETDEX_AUDIT_INTERVAL", default_value_t = 1_800.0, value_parser = seconds_or_never)]
     pub audit_interval: f64,
+
+    /// Contexts of points in time that the pages of users' lists may hold of each OpenSearch together, one user half of them. A node has 300
+    /// (`search.max_open_pit_context`), which all replicas share.
+    #[arg(long, env = "FLEETDEX_LIST_CONTEXTS", default_value_t = LIST_CONTEXTS, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub list_contexts: u64,
 
     /// Share the clusters with the other replicas of this installation: each has a Lease, and reads what falls to it.
     #[arg(long, env = "FLEETDEX_REPLICAS")]
@@ -188,6 +193,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
         hub,
         clusters: Arc::clone(&clusters),
         memory: Memory::numbered(Sequence::of_replica(replicas.settings().map(|settings| settings.name.as_str()))),
+        list_contexts: args.list_contexts,
         publish: Arc::new(CatalogWriter(catalog)),
         metrics: Arc::clone(&metrics),
         readiness: readiness.clone(),

@@ -40,6 +40,16 @@ pub enum Bug {
     LeaveWithWritesUnderWay,
     /// After changes of another replica were lost, a list counts as up to date that OpenSearch has not been refreshed for.
     ListBeforeRefresh,
+    /// A continue token is good for whoever has it.
+    TakeTokenOfAnother,
+    /// A continue token is good for any question.
+    TakeTokenForAnotherQuestion,
+    /// Further pages show what the first one could, whatever the caller may see by now.
+    ForgetPermissionOfFurtherPages,
+    /// A list that is cut off keeps its point in time.
+    LeavePointInTimeOpen,
+    /// Lists of other users end for those of one who begins very many.
+    EndListsOfOthers,
 }
 
 impl Bug {
@@ -63,6 +73,11 @@ impl Bug {
         Self::DropRefusedDocument,
         Self::LeaveWithWritesUnderWay,
         Self::ListBeforeRefresh,
+        Self::TakeTokenOfAnother,
+        Self::TakeTokenForAnotherQuestion,
+        Self::ForgetPermissionOfFurtherPages,
+        Self::LeavePointInTimeOpen,
+        Self::EndListsOfOthers,
     ];
 }
 

@@ -31,6 +31,7 @@ const PURE: &[&str] = &[
     "selector",
     "server/caller",
     "server/clusterpedia",
+    "server/continue_token/keys",
     "server/discovery",
     "server/follow",
     "server/front/attributes",

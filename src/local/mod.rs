@@ -31,7 +31,7 @@ use crate::{
     },
     replicas::Share,
     server::{Catalog, Server, ServerArgs, Telemetry, peers::Peers},
-    store::memory::Memory,
+    store::{memory::Memory, opensearch::LIST_CONTEXTS},
     sync::progress::UnitState,
     telemetry::{Metrics, Readiness},
 };
@@ -89,7 +89,7 @@ pub async fn run(args: LocalArgs) -> anyhow::Result<()> {
     let clusters = Arc::new(Clusters::new(loader, network, Timing::default(), cancel.child_token()));
     clusters.set_members(members);
     let changed = Arc::new(Notify::new());
-    let opener = stores::opener(None, OWNER.to_owned(), Memory::new());
+    let opener = stores::opener(None, OWNER.to_owned(), Memory::new(), LIST_CONTEXTS);
     let fleet =
         Fleet::new(opener, Arc::clone(&metrics), Arc::clone(&changed)).audit_every(AUDIT_INTERVAL).with_patience(PATIENCE);
     let (publish, catalog_reader) = watch::channel(Arc::new(Catalog::default()));

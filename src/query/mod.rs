@@ -90,6 +90,8 @@ pub struct Query {
     pub names: Vec<String>,
     /// What of it the caller may see.
     pub permitted: Permitted,
+    /// Whose share of open views further pages count in.
+    pub requester: Requester,
     /// Created then or later, in milliseconds since 1970.
     pub since: Option<i64>,
     /// Created before that, in milliseconds since 1970.
@@ -106,6 +108,16 @@ pub struct Query {
     pub sort: Vec<Sort>,
     /// At most this many objects in one page; over [`dsl::MAX_LIMIT`] is refused, so a server lowers a client's larger limit.
     pub limit: usize,
+}
+
+/// On whose behalf a store is asked.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Requester {
+    /// For what this program does by itself, which has no share.
+    #[default]
+    Operator,
+    /// For a user of this name.
+    User(Arc<str>),
 }
 
 /// What of an object or a document a [`Query`] looks at.
@@ -139,6 +151,7 @@ impl Query {
             namespaces: Vec::new(),
             names: Vec::new(),
             permitted: Permitted::Everything,
+            requester: Requester::Operator,
             since: None,
             before: None,
             owners: None,

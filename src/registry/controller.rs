@@ -93,6 +93,8 @@ pub struct Context {
     pub clusters: Arc<Clusters>,
     /// The embedded store.
     pub memory: Memory,
+    /// Contexts of points in time that users may hold together of each OpenSearch.
+    pub list_contexts: u64,
     /// Where they come from.
     pub sources: Arc<Sources>,
     /// Where what runs is made known to the query server.
@@ -163,7 +165,7 @@ pub async fn run(context: Context, owner: String, cancel: CancellationToken) {
     let mut tasks = JoinSet::new();
     context.sources.start(&mut tasks);
     let controller = Controller::new(Api::<ResourceRegistry>::all(hub.clone()), watcher::Config::default());
-    let opener = stores::opener(Some(hub.clone()), owner, context.memory.clone());
+    let opener = stores::opener(Some(hub.clone()), owner, context.memory.clone(), context.list_contexts);
     let mut fleet = Fleet::new(opener, Arc::clone(&context.metrics), Arc::clone(&context.changed));
     fleet = fleet.behind(context.replicas.fence());
     if let Some(interval) = context.audit_interval {

@@ -22,7 +22,7 @@ use crate::{
         Store,
         changes::Sequence,
         memory::Memory,
-        opensearch::{Engine, EngineOptions, Feed, IndexSettings, Settings, connect},
+        opensearch::{AllListContexts, Engine, EngineOptions, Feed, IndexSettings, ListContexts, Settings, connect},
     },
 };
 
@@ -30,13 +30,22 @@ use crate::{
 const SECRET_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Opens stores as registries describe them: in `memory`, or in OpenSearch with the Secrets that they name, of which there are none without a
-/// control plane. `owner` names this installation in the indices.
-pub fn opener(hub: Option<Client>, owner: String, memory: Memory) -> Opener {
+/// control plane. `owner` names this installation in the indices; `list_contexts` is what users may hold of each OpenSearch.
+pub fn opener(hub: Option<Client>, owner: String, memory: Memory, list_contexts: u64) -> Opener {
+    let contexts = AllListContexts::new(list_contexts);
     let feeds = Feeds { sequence: memory.sequence().clone(), feeds: Mutex::default() };
     Arc::new(move |plan| match &plan.config {
         Some(config) => {
             let feed = feeds.of(config, &plan.prefix);
-            Arc::new(RegistryStore::new(hub.clone(), plan.clone(), config.clone(), owner.clone(), feed))
+            Arc::new(RegistryStore {
+                contexts: contexts.of(&config.addresses),
+                hub: hub.clone(),
+                plan: plan.clone(),
+                config: config.clone(),
+                owner: owner.clone(),
+                feed,
+                opened_with: Mutex::default(),
+            })
         }
         None => Arc::new(EmbeddedStore(memory.shaped(&plan.projection.hash()))),
     })
@@ -79,14 +88,11 @@ struct RegistryStore {
     config: OpenSearch,
     owner: String,
     feed: Feed,
+    contexts: ListContexts,
     opened_with: Mutex<Option<Settings>>,
 }
 
 impl RegistryStore {
-    fn new(hub: Option<Client>, plan: StorePlan, config: OpenSearch, owner: String, feed: Feed) -> Self {
-        Self { hub, plan, config, owner, feed, opened_with: Mutex::default() }
-    }
-
     async fn settings(&self) -> Result<Settings, Unavailable> {
         let config = &self.config;
         let mut settings = Settings {
@@ -196,7 +202,7 @@ impl OpenStore for RegistryStore {
         let settings = self.settings().await?;
         let service =
             connect(&settings).map_err(|error| Unavailable { reason: "InvalidSettings", message: error.to_string() })?;
-        let engine = Engine::feeding(service, self.options(), self.feed.clone());
+        let engine = Engine::feeding(service, self.options(), self.feed.clone()).sharing(self.contexts.clone());
         engine.prepare().await?;
         *self.opened_with.lock().unwrap_or_else(PoisonError::into_inner) = Some(settings);
         Ok(Arc::new(engine))

@@ -29,6 +29,8 @@ pub(crate) struct Prepared {
     hangs: bool,
     pages: Mutex<VecDeque<Result<Page, StoreError>>>,
     asked: Mutex<Vec<(Query, Option<Cursor>)>>,
+    /// The cursors that were released.
+    pub(crate) released: Mutex<Vec<Cursor>>,
     /// Nothing changes.
     pub(crate) log: Arc<Log>,
     /// The answer to every aggregation, and what was asked.
@@ -47,6 +49,7 @@ impl Default for Prepared {
             hangs: false,
             pages: Mutex::default(),
             asked: Mutex::default(),
+            released: Mutex::default(),
             log: Log::of_a_test(),
             groups: Groups::default(),
             relatives: Mutex::default(),
@@ -114,6 +117,10 @@ impl Store for Prepared {
         }
         self.asked.lock().unwrap().push((query.clone(), from.cloned()));
         self.pages.lock().unwrap().pop_front().unwrap_or_else(|| Ok(Page::default()))
+    }
+
+    fn release(&self, cursor: &Cursor) {
+        self.released.lock().unwrap().push(cursor.clone());
     }
 
     async fn relatives(&self, asked: &Relatives) -> Result<BTreeSet<Relative>, StoreError> {

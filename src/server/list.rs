@@ -21,6 +21,7 @@ use super::{
     etag, moment,
     representation::{Representation, Sheet},
     request::ListRequest,
+    rest::Rest,
     status::ApiError,
     target::Target,
 };
@@ -70,8 +71,9 @@ pub async fn answer(
         None => moment::first_page(&*pages.store, &pages.query, &request.follow, PAGE_TIMEOUT).await?,
     };
     let one_page = request.limit.is_some();
+    let rest = Rest::new(Arc::clone(&pages.store), first.next);
     let mut metadata = json!({ "resourceVersion": version.to_string() });
-    if let Some(cursor) = first.next.as_ref().filter(|_| one_page) {
+    if let Some(cursor) = rest.cursor().filter(|_| one_page) {
         let cursors = BTreeMap::from([(target.store_name, cursor.clone())]);
         metadata["continue"] = token(&Continuation { version, cursors }, &bound, keys)?.into();
         if let Some(remaining) = first.remaining.filter(|_| !request.options.without_remaining_count) {
@@ -83,11 +85,18 @@ pub async fn answer(
     }
     let sheet = layout.sheet(&metadata);
     let media_type = sheet.media_type();
-    let next = if one_page { None } else { first.next };
-    let is_small = next.is_none() && first.items.iter().map(|hit| hit.object.get().len()).sum::<usize>() <= TAGGED_BYTES;
+    let is_whole = one_page || rest.cursor().is_none();
+    let is_small = is_whole && first.items.iter().map(|hit| hit.object.get().len()).sum::<usize>() <= TAGGED_BYTES;
     pages.query.limit = super::target::PAGE;
     let rewritten_to = request.rewrites_version.then_some(version);
-    let list = Unsent { sheet, hits: first.items.into_iter(), next, pages, rewritten_to };
+    let list = Unsent {
+        sheet,
+        hits: first.items.into_iter(),
+        rest: if is_whole { rest } else { rest.pinned() },
+        is_whole,
+        pages,
+        rewritten_to,
+    };
     if is_small {
         let bytes = list.whole()?;
         return Ok(Answer { tag: Some(etag::of(&bytes)), body: Body::from(bytes), media_type });
@@ -143,7 +152,10 @@ impl Pages {
 struct Unsent {
     sheet: Sheet,
     hits: vec::IntoIter<Hit>,
-    next: Option<Cursor>,
+    /// What follows the objects that are here.
+    rest: Rest,
+    /// Whether that is left to the client.
+    is_whole: bool,
     pages: Pages,
     /// The version that objects have in place of their member's.
     rewritten_to: Option<FleetVersion>,
@@ -158,6 +170,7 @@ impl Unsent {
             self.write(&mut bytes, hit)?;
         }
         self.sheet.finish(&mut bytes)?;
+        self.rest.leave();
         Ok(bytes.into())
     }
 
@@ -175,6 +188,7 @@ impl Unsent {
         while chunk.len() < CHUNK_BYTES {
             let Some(hit) = self.next_hit().await? else {
                 self.sheet.finish(&mut chunk)?;
+                self.rest.leave();
                 return Ok((chunk.into(), true));
             };
             self.write(&mut chunk, hit)?;
@@ -193,12 +207,12 @@ impl Unsent {
             if let Some(hit) = self.hits.next() {
                 return Ok(Some(hit));
             }
-            let Some(cursor) = self.next.take() else { return Ok(None) };
-            let page = self.pages.read(Some(&cursor)).await.inspect_err(|error| {
+            let Some(cursor) = self.rest.cursor().filter(|_| !self.is_whole) else { return Ok(None) };
+            let page = self.pages.read(Some(cursor)).await.inspect_err(|error| {
                 tracing::warn!(%error, resource = %self.pages.query.resource.plural, "a list was cut short");
             })?;
             self.hits = page.items.into_iter();
-            self.next = page.next;
+            self.rest.advance(page.next);
         }
     }
 }

@@ -34,6 +34,7 @@ pub mod proxying;
 pub mod report;
 pub mod representation;
 pub mod request;
+mod rest;
 pub mod serve;
 pub mod status;
 pub mod table;

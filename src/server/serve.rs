@@ -47,6 +47,7 @@ use super::{
 };
 use crate::{
     cluster::Clusters,
+    query::Requester,
     telemetry::{Metrics, Readiness, admin},
 };
 
@@ -344,6 +345,7 @@ pub(super) async fn permitted_target(
 ) -> Result<(Target, Vec<String>), ApiError> {
     let permission = permission(&api.gate, caller, catalog, wanted).await?;
     let mut found = target(catalog, wanted, permission.permitted)?;
+    found.query.requester = Requester::User(caller.name.as_str().into());
     owners::resolve(&mut found, &wanted.options.owner, &Sight { gate: &api.gate, caller, catalog }).await?;
     let warnings = permission.warnings.iter().chain(&found.warnings).cloned().collect();
     Ok((found, warnings))
@@ -422,7 +424,9 @@ fn refusal(error: &ApiError) -> Response {
     let (name, value) = match error {
         ApiError::Unauthorized | ApiError::Unauthenticated => (header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer")),
         ApiError::MethodNotAllowed { allowed, .. } => (header::ALLOW, HeaderValue::from_static(allowed)),
-        ApiError::Busy(_) | ApiError::TooManyRequests => (header::RETRY_AFTER, HeaderValue::from(RETRY_AFTER_SECONDS)),
+        ApiError::Busy(_) | ApiError::Crowded(_) | ApiError::TooManyRequests => {
+            (header::RETRY_AFTER, HeaderValue::from(RETRY_AFTER_SECONDS))
+        }
         _ => return response,
     };
     response.headers_mut().insert(name, value);

@@ -124,6 +124,9 @@ pub enum ApiError {
     /// A continue token whose snapshot is gone.
     #[error("the continue token has expired; start the list again without it")]
     Expired,
+    /// A continue token whose snapshot was closed for other lists of the same user.
+    #[error("{0}")]
+    Superseded(String),
     /// A continue token of somebody who might see something else.
     #[error("what you may see has changed since the first page; start the list again without the continue token")]
     PermissionChanged,
@@ -133,6 +136,9 @@ pub enum ApiError {
     /// A version that answers do not show yet.
     #[error("Too large resource version: the index does not show it yet; try again")]
     VersionNotReached,
+    /// As many lists in pages are open as may be.
+    #[error("{0}")]
+    Crowded(String),
     /// The store is overloaded.
     #[error("{0}; try again")]
     Busy(String),
@@ -201,11 +207,11 @@ impl ApiError {
             Self::MethodNotAllowed { .. } | Self::NotServed(_) => (405, "MethodNotAllowed"),
             Self::NotAcceptable(_) => (406, "NotAcceptable"),
             Self::Ambiguous { .. } | Self::Conflict { .. } => (409, "Conflict"),
-            Self::Expired | Self::PermissionChanged | Self::VersionExpired(_) => (410, "Expired"),
+            Self::Expired | Self::Superseded(_) | Self::PermissionChanged | Self::VersionExpired(_) => (410, "Expired"),
             Self::TooLarge(_) => (413, "RequestEntityTooLarge"),
             Self::UriTooLong(_) => (414, "RequestURITooLong"),
             Self::UnsupportedMediaType(_) => (415, "UnsupportedMediaType"),
-            Self::Busy(_) | Self::TooManyRequests => (429, "TooManyRequests"),
+            Self::Busy(_) | Self::Crowded(_) | Self::TooManyRequests => (429, "TooManyRequests"),
             Self::HeadersTooLarge(_) => (431, "RequestHeaderFieldsTooLarge"),
             Self::Internal(_) => (500, "InternalError"),
             Self::Unavailable(_) => (503, "ServiceUnavailable"),
@@ -247,7 +253,7 @@ impl ApiError {
                 name: Some(forbidden.name.clone()).filter(|name| !name.is_empty()),
                 ..StatusDetails::default()
             }),
-            Self::Busy(_) | Self::TooManyRequests => {
+            Self::Busy(_) | Self::Crowded(_) | Self::TooManyRequests => {
                 Some(StatusDetails { retry_after_seconds: Some(RETRY_AFTER_SECONDS), ..StatusDetails::default() })
             }
             _ => None,
@@ -286,6 +292,8 @@ impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::Expired => Self::Expired,
+            StoreError::Superseded => Self::Superseded(error.to_string()),
+            StoreError::Crowded(message) => Self::Crowded(message),
             StoreError::Busy { .. } => Self::Busy(error.to_string()),
             StoreError::Unreachable { .. } | StoreError::Unauthorized { .. } => Self::Unavailable(error.to_string()),
             StoreError::Invalid(message) => Self::bad_request(message),

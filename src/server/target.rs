@@ -18,7 +18,10 @@ use super::{
 };
 use crate::{
     model::{ClusterName, Gvk, PrinterColumn, StoreName},
-    query::{InCluster, Ordered, Permitted, Query, QueryError, ResourceName, Selectable, Sort, SortKey, UnsupportedField, dsl},
+    query::{
+        InCluster, Ordered, Permitted, Query, QueryError, Requester, ResourceName, Selectable, Sort, SortKey, UnsupportedField,
+        dsl,
+    },
     store::Store,
 };
 
@@ -86,6 +89,7 @@ pub fn target(catalog: &Catalog, request: &ListRequest, permitted: Permitted) ->
         since: request.options.since,
         before: request.options.before,
         owners: None,
+        requester: Requester::Operator,
         limit: request.limit.map_or(PAGE, |limit| limit.get().min(PAGE)),
         clusters,
     };

@@ -234,6 +234,39 @@ async fn only_metadata_is_a_list_of_partial_objects() {
 }
 
 #[tokio::test]
+async fn a_list_that_is_left_alone_keeps_nothing_open() {
+    let large = "x".repeat(600 << 10);
+    let pages = || vec![Ok(page(&["a"], Some(cursor(1)), None)), Ok(page(&["b"], Some(cursor(2)), None))];
+    let released = |main: &Prepared| main.released.lock().unwrap().clone();
+    let pods = format!("{SEARCH}/api/v1/pods");
+
+    let main = Prepared::with(pages());
+    let response = send(&app(catalog(main.clone())), get(&pods)).await;
+    assert!(released(&main).is_empty());
+    drop(response);
+    assert_eq!(released(&main), [cursor(1)], "nobody reads on");
+
+    let main = Prepared::with([pages(), vec![Err(StoreError::Expired)]].concat());
+    let response = send(&app(catalog(main.clone())), get(&pods)).await;
+    assert!(response.into_body().collect().await.is_err());
+    assert_eq!(released(&main), [cursor(2)], "a list that is cut short");
+
+    let main = Prepared::with(pages());
+    fetch(&app(catalog(main.clone())), &format!("{pods}?limit=1")).await;
+    assert!(released(&main).is_empty(), "the client has a token");
+    let main = Prepared::with(vec![Ok(page(&[&large], Some(cursor(1)), None))]);
+    drop(send(&app(catalog(main.clone())), get(&format!("{pods}?limit=1"))).await);
+    assert_eq!(released(&main), [cursor(1)], "the client has only a part of the answer");
+    let main = Prepared::with(vec![Ok(page(&[&large], Some(cursor(1)), None))]);
+    fetch(&app(catalog(main.clone())), &format!("{pods}?limit=1")).await;
+    assert!(released(&main).is_empty());
+
+    let main = Prepared::with(pages());
+    drop(send(&app(catalog(main.clone())), get(&format!("{pods}?watch=true"))).await);
+    assert_eq!(released(&main), [cursor(1)], "a watch that ends before it has told what there is");
+}
+
+#[tokio::test]
 async fn hostile_input_is_refused_with_what_and_where() {
     let app = app(catalog(Prepared::with(vec![])));
     let many = |count: usize| (0..count).map(|number| format!("l{number}")).collect::<Vec<_>>().join(",");
@@ -273,7 +306,7 @@ async fn hostile_input_is_refused_with_what_and_where() {
     400 BadRequest: parameter fieldSelector: field label not supported: _source; these are: metadata.name, metadata.namespace, spec.host, spec.hostNetwork, spec.nodeName, spec.restartPolicy, spe…
     400 BadRequest: parameter limit: "18446744073709551616" is no whole number from 0 up
     400 BadRequest: parameter continue: the continue token is malformed; start the list again without it
-    400 BadRequest: parameter continue: the continue token belongs to another query; send the parameters of the first page with it, or start again without it
+    400 BadRequest: parameter continue: the continue token is malformed; start the list again without it
     400 BadRequest: query: "%35%" has a '%' that two hexadecimal digits do not follow
     400 BadRequest: parameter "limit" is given twice
     400 BadRequest: parameter "lImit" is unknown; known are labelSelector, fieldSelector, limit, continue, clusters, namespaces, names, store, orderBy, ownerUID, ownerName, ownerGR, ownerSeniori…

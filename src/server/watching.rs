@@ -22,12 +22,13 @@ use super::{
     peers::Following,
     representation::{Layout, Representation},
     request::ListRequest,
+    rest::Rest,
     status::ApiError,
     target::{PAGE, Target},
 };
 use crate::{
     model::{FleetVersion, with_fleet_version},
-    query::{Cursor, Hit, Query},
+    query::{Hit, Query},
     store::{
         Store, StoreError,
         changes::{Event, EventKind, Log, Watch, WatchError},
@@ -74,7 +75,7 @@ pub async fn answer(
     // Clusters that come later are watched from then on.
     let query = Query { clusters: request.clusters.clone(), limit: PAGE, ..target.query };
     let log = log_of(&*target.store).await?;
-    let from = begin(&*target.store, &log, &query, follow).await?;
+    let from = begin(&target.store, &log, &query, follow).await?;
     // What has been shown may be newer than what is known here of the others' changes: a watch must not begin with less.
     following.settled().await?;
     let watch = log.watch_settled(&query, from.after).await.map_err(refused)?;
@@ -111,13 +112,13 @@ struct From {
 /// What there is, as far as it has not been sent.
 struct Initial {
     hits: std::vec::IntoIter<Hit>,
-    next: Option<Cursor>,
+    rest: Rest,
     version: FleetVersion,
     /// Whether a bookmark says that it ends.
     is_marked: bool,
 }
 
-async fn begin(store: &dyn Store, log: &Log, query: &Query, follow: &Follow) -> Result<From, ApiError> {
+async fn begin(store: &Arc<dyn Store>, log: &Log, query: &Query, follow: &Follow) -> Result<From, ApiError> {
     let wanted = match follow.since {
         Since::Version(version) => Some(number(log, version)?),
         Since::Unset | Since::Any => None,
@@ -132,7 +133,15 @@ async fn begin(store: &dyn Store, log: &Log, query: &Query, follow: &Follow) -> 
     let (page, after) = answered.map_err(|_| ApiError::Timeout(PAGE_TIMEOUT.as_secs()))??;
     let is_marked = follow.initial_events == Some(true);
     let version = log.sequence().version(after);
-    Ok(From { after, initial: Some(Initial { hits: page.items.into_iter(), next: page.next, version, is_marked }) })
+    Ok(From {
+        after,
+        initial: Some(Initial {
+            hits: page.items.into_iter(),
+            rest: Rest::new(Arc::clone(store), page.next).pinned(),
+            version,
+            is_marked,
+        }),
+    })
 }
 
 /// A watch that is answered.
@@ -179,8 +188,8 @@ impl Watching {
     }
 
     async fn try_next(&mut self) -> Result<Next, ApiError> {
-        if let Some(mut initial) = self.initial.take() {
-            let lines = self.initial_lines(&mut initial).await?;
+        if let Some(initial) = self.initial.take() {
+            let lines = self.initial_lines(initial).await?;
             return Ok(Next::Lines(lines));
         }
         loop {
@@ -206,22 +215,19 @@ impl Watching {
     }
 
     /// Some of what there is. When it ends, changes follow.
-    async fn initial_lines(&mut self, initial: &mut Initial) -> Result<Vec<u8>, ApiError> {
+    async fn initial_lines(&mut self, mut initial: Initial) -> Result<Vec<u8>, ApiError> {
         let mut lines = Vec::new();
         for hit in initial.hits.by_ref() {
             let object = with_fleet_version(&hit.object, initial.version);
             lines.extend(self.event_line(EventKind::Added, &Hit { object, ..hit })?);
         }
-        match initial.next.take() {
+        match initial.rest.cursor() {
             Some(cursor) => {
-                let answered = timeout(PAGE_TIMEOUT, self.store.search(&self.query, Some(&cursor))).await;
+                let answered = timeout(PAGE_TIMEOUT, self.store.search(&self.query, Some(cursor))).await;
                 let page = answered.map_err(|_| ApiError::Timeout(PAGE_TIMEOUT.as_secs()))??;
-                self.initial = Some(Initial {
-                    hits: page.items.into_iter(),
-                    next: page.next,
-                    version: initial.version,
-                    is_marked: initial.is_marked,
-                });
+                initial.hits = page.items.into_iter();
+                initial.rest.advance(page.next);
+                self.initial = Some(initial);
             }
             None if initial.is_marked && self.bookmarks => lines.extend(self.bookmark(initial.version, true)),
             None => {}

@@ -67,6 +67,14 @@ pub enum StoreError {
     /// A query that this store cannot answer, such as a field that is not selectable.
     #[error("{0}")]
     Invalid(String),
+    /// A cursor whose snapshot was closed for another one of the same user.
+    #[error(
+        "the continue token has expired: you have begun more lists since than one user may have open, and the one that was left alone the longest has ended; start the list again without it"
+    )]
+    Superseded,
+    /// As many snapshots are open as may be.
+    #[error("{0}")]
+    Crowded(String),
     /// A cursor whose snapshot is gone.
     #[error("the continue token has expired; start the list again without it")]
     Expired,
@@ -78,12 +86,12 @@ impl StoreError {
         match self {
             Self::Unreachable { .. } => "Unreachable",
             Self::Unauthorized { .. } => "Unauthorized",
-            Self::Busy { .. } => "Overloaded",
+            Self::Busy { .. } | Self::Crowded(_) => "Overloaded",
             Self::TooLarge { .. } | Self::Refused { .. } | Self::Invalid(_) => "Refused",
             Self::Garbled { .. } => "InvalidAnswer",
             Self::Foreign { .. } => "IndexOfAnother",
             Self::Embedded(_) => "EmbeddedStoreFailed",
-            Self::Expired => "Expired",
+            Self::Expired | Self::Superseded => "Expired",
         }
     }
 }

@@ -25,6 +25,7 @@ mod error;
 mod filter;
 pub mod memory;
 pub mod opensearch;
+mod quota;
 mod terms;
 
 use changes::Log;
@@ -148,8 +149,15 @@ pub trait Store: Send + Sync {
     /// Removes everything of a cluster.
     async fn drop_cluster(&self, cluster: &ClusterName) -> Result<(), StoreError>;
 
-    /// Answers one page of a query; `from` is the cursor of the page before.
+    /// Answers one page of a query; `from` is the cursor of the page before. The view that the next page is read from stays open for five minutes, and
+    /// counts as its requester's; what one user opens beyond a share ends what that user opened before.
     async fn search(&self, query: &Query, from: Option<&Cursor>) -> Result<Page, StoreError>;
+
+    /// Says that an answer is being read to its end from the view of a cursor: the view does not end for another one.
+    fn pin(&self, _cursor: &Cursor) {}
+
+    /// Closes the view of a cursor, as nothing more is read from it. Does not wait.
+    fn release(&self, _cursor: &Cursor) {}
 
     /// Finds objects of any kind by what owner searches go by; refused if they are more than
     /// [`MAX_OWNERS`](crate::query::owners::MAX_OWNERS).

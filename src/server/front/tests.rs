@@ -662,7 +662,8 @@ async fn questions_with_ten_thousand_bytes_of_the_callers_choice_are_not_remembe
 async fn the_continue_token_of_one_user_is_worth_nothing_to_another() {
     let first = || Ok(page(&["a"], Some(cursor(1)), Some(1)));
     let store = Prepared::with(vec![first(), first(), Ok(page(&["b"], None, None))]);
-    let world = World::over(Arc::clone(&store), &["* * *"], false);
+    let rules = [OUTER.to_vec(), vec!["* list /pods  "]].concat();
+    let world = World::over(Arc::clone(&store), &rules, false);
     let pods = format!("{SEARCH}/api/v1/pods?limit=1");
     let (_, list) = world.ask_as("alices", &pods).await;
     let next = format!("{pods}&continue={}", list["metadata"]["continue"].as_str().unwrap());

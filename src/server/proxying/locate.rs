@@ -55,7 +55,12 @@ pub(super) async fn locate(scope: &Scope<'_>, info: &ResourceInfo, chosen: &[Clu
 /// Asks one store, for a few objects.
 pub async fn search(store: &dyn Store, query: &Query) -> Result<Page, ApiError> {
     let answered = timeout(LOCATE_TIMEOUT, store.search(query, None)).await;
-    Ok(answered.map_err(|_| ApiError::Timeout(LOCATE_TIMEOUT.as_secs()))??)
+    let mut page = answered.map_err(|_| ApiError::Timeout(LOCATE_TIMEOUT.as_secs()))??;
+    // Nobody reads on.
+    if let Some(cursor) = page.next.take() {
+        store.release(&cursor);
+    }
+    Ok(page)
 }
 
 /// What a list of the resource in the clusters would be: an error if there could be none.

@@ -82,7 +82,7 @@ impl Memory {
             generations: RwLock::default(),
             codec: Codec::default(),
             vocabulary: Arc::default(),
-            views: Views::default(),
+            views: Views::new(),
             log: Arc::new(Log::new(sequence, LOG)),
         };
         Self { shared: Arc::new(shared), projection: "".into() }
@@ -205,8 +205,12 @@ impl Shared {
         let view = Arc::new(View::new(selected, query.sort.clone(), sequence));
         let ViewPage { documents, after } = view.page(None, query.limit, |_| true);
         let remaining = after.as_ref().map(|_| (view.count - documents.len()) as u64);
-        let next = after.map(|after| Cursor { snapshot: self.views.keep(Arc::clone(&view)), after, remaining });
-        Ok((Page { items: hits(&documents)?, next, remaining }, sequence))
+        let items = hits(&documents)?;
+        let next = match after {
+            Some(after) => Some(Cursor { snapshot: self.views.keep(view, &query.requester)?, after, remaining }),
+            None => None,
+        };
+        Ok((Page { items, next, remaining }, sequence))
     }
 
     fn count(&self, query: &Query, by: &[GroupKey], top: usize) -> Result<Groups, QueryError> {
@@ -226,7 +230,7 @@ impl Shared {
     }
 
     fn next_page(&self, query: &Query, cursor: &Cursor) -> Result<(Page, u64), StoreError> {
-        let view = self.views.find(cursor).ok_or(StoreError::Expired)?;
+        let view = self.views.find(cursor)?;
         let after = Place::from_cursor(&cursor.after).ok_or(StoreError::Expired)?;
         // What a view is made of was right for the first page. Whether it still is for this question is not for a cursor to say.
         let filter = Filter::new(query).map_err(|error| StoreError::Invalid(error.to_string()))?;
@@ -341,6 +345,14 @@ impl Store for Memory {
 
     async fn search(&self, query: &Query, from: Option<&Cursor>) -> Result<Page, StoreError> {
         self.list(query, from).await.map(|(page, _)| page)
+    }
+
+    fn pin(&self, cursor: &Cursor) {
+        self.shared.views.pin(cursor);
+    }
+
+    fn release(&self, cursor: &Cursor) {
+        self.shared.views.close(cursor);
     }
 
     async fn relatives(&self, asked: &Relatives) -> Result<BTreeSet<Relative>, StoreError> {

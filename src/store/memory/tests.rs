@@ -278,8 +278,6 @@ async fn every_page_holds_only_what_the_question_may_show() {
         memory.write(&writes).await.unwrap();
         memory.activate(&generation).await.unwrap();
     }
-    let page = memory.search(&query(""), None).await.unwrap();
-    let cursor = page.next.unwrap();
     let only = |clusters: Option<&str>, namespaces: Option<&str>| {
         let grant = crate::query::Grant {
             clusters: clusters.map(|name| vec![cluster(name)]),
@@ -296,7 +294,8 @@ async fn every_page_holds_only_what_the_question_may_show() {
         query("app=api"),
     ];
     for other in others {
-        let page = memory.search(&other, Some(&cursor)).await.unwrap();
+        let cursor = memory.search(&query(""), None).await.unwrap().next;
+        let page = memory.search(&other, cursor.as_ref()).await.unwrap();
         assert!(page.items.is_empty() && page.next.is_none(), "{other:?}");
     }
     let mut of_b = Vec::new();
@@ -323,4 +322,58 @@ async fn the_names_of_views_cannot_be_guessed() {
     let numbers: Vec<u128> = names.iter().map(|name| u128::from_str_radix(name, 16).unwrap()).collect();
     assert!(names.iter().all(|name| name.len() == 32));
     assert!(numbers.windows(2).all(|pair| pair[0].abs_diff(pair[1]) > 1 << 64), "{names:?}");
+}
+
+/// A store of six pods.
+async fn filled() -> Memory {
+    let memory = Memory::new();
+    let generation = memory.open(&cluster("a"), Some("uid"), 0).await.unwrap();
+    memory.write(&(0..6).map(|number| write(&generation, number, 1, Some("web"))).collect::<Vec<_>>()).await.unwrap();
+    memory.activate(&generation).await.unwrap();
+    memory
+}
+
+fn of_user(name: &str) -> Query {
+    Query { requester: crate::query::Requester::User(name.into()), ..query("") }
+}
+
+#[tokio::test(start_paused = true)]
+async fn lists_of_one_user_end_no_list_of_another() {
+    let memory = filled().await;
+    let alices = memory.search(&of_user("alice"), None).await.unwrap().next.unwrap();
+    let mut first = None;
+    for _ in 0..1_030 {
+        tokio::time::advance(Duration::from_millis(1)).await;
+        let next = memory.search(&of_user("mallory"), None).await.unwrap().next.unwrap();
+        first.get_or_insert(next);
+    }
+    assert_eq!(memory.search(&of_user("alice"), Some(&alices)).await.unwrap().items.len(), 2);
+    assert!(matches!(memory.search(&of_user("mallory"), first.as_ref()).await, Err(StoreError::Superseded)));
+    assert_eq!(memory.shared.views.len(), 65);
+    for user in 0..30 {
+        let lists = (0..70).map(|_| of_user(&user.to_string()));
+        for list in lists {
+            match memory.search(&list, None).await {
+                Ok(_) => {}
+                Err(error) => assert!(matches!(error, StoreError::Crowded(_)) && user >= 14, "{user}: {error}"),
+            }
+        }
+    }
+    assert!(memory.shared.views.len() <= 1_024);
+    assert_eq!(memory.search(&of_user("alice"), Some(&alices)).await.unwrap().items.len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_is_being_read_ends_for_no_other_and_one_that_is_released_is_gone() {
+    let memory = filled().await;
+    let pinned = memory.search(&of_user("alice"), None).await.unwrap().next.unwrap();
+    memory.pin(&pinned);
+    let mut last = pinned.clone();
+    for _ in 0..100 {
+        tokio::time::advance(Duration::from_millis(1)).await;
+        last = memory.search(&of_user("alice"), None).await.unwrap().next.unwrap();
+    }
+    assert!(memory.search(&of_user("alice"), Some(&pinned)).await.is_ok());
+    memory.release(&last);
+    assert!(matches!(memory.search(&of_user("alice"), Some(&last)).await, Err(StoreError::Expired)));
 }

@@ -17,14 +17,19 @@ use super::{
     table::Selected,
 };
 use crate::{
-    query::{Cursor, Sort, SortKey},
-    store::document::{Document, Place, SortTexts},
+    query::{Cursor, Requester, Sort, SortKey},
+    store::{
+        StoreError,
+        document::{Document, Place, SortTexts},
+        quota::{Full, Ledger, Shares},
+    },
 };
 
-/// How long a view outlives its last page, as a point in time of OpenSearch does.
-const KEEP_ALIVE: Duration = Duration::from_mins(5);
-/// Views at one time. The one that was not asked for the longest goes first.
-const VIEWS: usize = 1_024;
+/// What users' views may take, in units of [`UNIT_BYTES`]: a view that shares everything with what is stored is one, and the largest ones count as
+/// all that one user may have. So 16 users have their full share at the same time, which is 64 lists each or 4 MiB of orders of their own.
+const SHARES: Shares = Shares { user: 64, users: 1_024, keep_alive: Duration::from_mins(5) };
+/// Bytes of a view's own that count as much as a view.
+const UNIT_BYTES: usize = 64 << 10;
 /// What views may keep of documents that are replaced or deleted already; beyond it the oldest views end.
 const RETAINED_BYTES: u64 = 64 << 20;
 
@@ -68,6 +73,12 @@ impl View {
         Self { parts, sorts, count, sequence }
     }
 
+    /// What it takes of a user's share.
+    fn cost(&self) -> u64 {
+        let bytes: usize = self.parts.iter().map(Part::own_bytes).sum();
+        ((1 + bytes / UNIT_BYTES) as u64).min(SHARES.user)
+    }
+
     /// The next documents after a place that are still part of the answer, `limit` at most.
     pub(super) fn page(&self, after: Option<&Place<'_>>, limit: usize, mut is_in: impl FnMut(&Document) -> bool) -> ViewPage {
         let mut runs: Vec<Run<'_>> = self.parts.iter().map(|part| part.run(after, &self.sorts)).collect();
@@ -109,6 +120,15 @@ impl Part {
         with_texts.sort_by(|left, right| place_of(&left.0, &left.1).compare(&place_of(&right.0, &right.1), sorts));
         let (chunk, texts): (Chunk, Vec<SortTexts>) = with_texts.into_iter().unzip();
         Self { chunks: vec![Arc::new(chunk)], positions: None, texts }
+    }
+
+    /// Bytes that are there only for this view.
+    fn own_bytes(&self) -> usize {
+        let own = |chunk: &&Arc<Chunk>| Arc::strong_count(chunk) == 1;
+        let entries: usize = self.chunks.iter().filter(own).map(|chunk| chunk.len()).sum();
+        let texts: usize = self.texts.iter().flatten().flatten().map(String::len).sum();
+        let positions = self.positions.as_ref().map_or(0, RoaringBitmap::serialized_size);
+        entries * size_of::<Entry>() + self.texts.len() * size_of::<SortTexts>() + texts + positions + self.chunks.len() * 8
     }
 
     fn texts(&self, entry: usize) -> &[Option<String>] {
@@ -198,15 +218,15 @@ impl PartialEq for Head<'_> {
 impl Eq for Head<'_> {}
 
 /// The views that further pages are read from.
-#[derive(Default)]
 pub(super) struct Views {
+    ledger: Ledger,
     open: Mutex<Open>,
 }
 
 #[derive(Default)]
 struct Open {
     /// By what cursors name them: 128 random bits, which nobody guesses and no other process gives.
-    views: HashMap<u128, Kept>,
+    views: HashMap<Arc<str>, Kept>,
     /// Bytes of documents that were replaced or deleted since the start.
     retired: u64,
 }
@@ -219,38 +239,53 @@ struct Kept {
 }
 
 impl Views {
+    pub(super) fn new() -> Self {
+        Self { ledger: Ledger::new(SHARES), open: Mutex::default() }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Open> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps a view; the text that a cursor names it by.
-    pub(super) fn keep(&self, view: Arc<View>) -> String {
+    /// Keeps a view for a user; the text that a cursor names it by.
+    pub(super) fn keep(&self, view: Arc<View>, requester: &Requester) -> Result<String, StoreError> {
+        let id: Arc<str> = format!("{:032x}", rand::random::<u128>()).into();
         let mut open = self.lock();
-        open.expire();
-        while open.views.len() >= VIEWS {
-            let Some(oldest) = open.views.iter().min_by_key(|(_, kept)| kept.used).map(|(id, _)| *id) else { break };
-            open.views.remove(&oldest);
+        self.expire(&mut open);
+        if let Requester::User(user) = requester {
+            let cost = view.cost();
+            let (number, ended) = self.ledger.reserve(user, cost).map_err(crowded)?;
+            self.ledger.opened(number, Arc::clone(&id), cost);
+            for ended in ended {
+                open.views.remove(&ended);
+            }
         }
-        let id: u128 = rand::random();
         let retired = open.retired;
-        open.views.insert(id, Kept { view, used: Instant::now(), retired });
-        format!("{id:032x}")
+        open.views.insert(Arc::clone(&id), Kept { view, used: Instant::now(), retired });
+        Ok(id.to_string())
     }
 
     /// The view of a cursor, if it is still there.
-    pub(super) fn find(&self, cursor: &Cursor) -> Option<Arc<View>> {
+    pub(super) fn find(&self, cursor: &Cursor) -> Result<Arc<View>, StoreError> {
         let mut open = self.lock();
-        open.expire();
-        let kept = open.views.get_mut(&id(cursor)?)?;
+        self.expire(&mut open);
+        let name = cursor.snapshot.as_str();
+        let gone = || if self.ledger.has_ended(name) { StoreError::Superseded } else { StoreError::Expired };
+        let kept = open.views.get_mut(name).ok_or_else(gone)?;
         kept.used = Instant::now();
-        Some(Arc::clone(&kept.view))
+        self.ledger.used(name);
+        Ok(Arc::clone(&kept.view))
+    }
+
+    /// Keeps the view of a cursor from ending for another one.
+    pub(super) fn pin(&self, cursor: &Cursor) {
+        self.ledger.pin(&cursor.snapshot);
     }
 
     /// Ends the view of a cursor.
     pub(super) fn close(&self, cursor: &Cursor) {
-        if let Some(id) = id(cursor) {
-            self.lock().views.remove(&id);
-        }
+        self.lock().views.remove(cursor.snapshot.as_str());
+        self.ledger.closed(&cursor.snapshot);
     }
 
     /// Says that documents of so many bytes are kept by nothing but views from now on.
@@ -258,18 +293,34 @@ impl Views {
         let mut open = self.lock();
         open.retired += bytes as u64;
         if !open.views.is_empty() {
-            open.expire();
+            self.expire(&mut open);
         }
     }
-}
 
-fn id(cursor: &Cursor) -> Option<u128> {
-    u128::from_str_radix(&cursor.snapshot, 16).ok()
-}
-
-impl Open {
-    fn expire(&mut self) {
-        let retired = self.retired;
-        self.views.retain(|_, kept| kept.used.elapsed() < KEEP_ALIVE && retired - kept.retired <= RETAINED_BYTES);
+    fn expire(&self, open: &mut Open) {
+        let retired = open.retired;
+        open.views.retain(|name, kept| {
+            let stays = kept.used.elapsed() < SHARES.keep_alive && retired - kept.retired <= RETAINED_BYTES;
+            if !stays {
+                self.ledger.closed(name);
+            }
+            stays
+        });
     }
+
+    /// How many there are.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.lock().views.len()
+    }
+}
+
+fn crowded(full: Full) -> StoreError {
+    let Shares { user, users, .. } = SHARES;
+    StoreError::Crowded(match full {
+        Full::User => {
+            format!("your lists that are under way hold as many views as one user may ({user}); try again when one has ended")
+        }
+        Full::Users => format!("lists in pages hold as many views as they may ({users}); try again, or list without a limit"),
+    })
 }

@@ -3,7 +3,10 @@
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Map, Value, json};
 
-use super::engine::{Engine, PIT_KEEP_ALIVE, SearchAnswer};
+use super::{
+    engine::{Engine, SearchAnswer},
+    points::KEEP_ALIVE,
+};
 use crate::{
     query::{
         GroupKey, Groups, Query, QueryError,
@@ -49,9 +52,9 @@ impl Engine {
             }
         }
         // Only what takes several requests needs a frozen view.
-        let pit = self.open_pit(&target, true).await?;
-        let counted = self.count_all(&requests, &pit).await;
-        self.close_pit(&pit).await;
+        let pit = self.open_pit(&target, true, &query.requester).await?;
+        let counted = self.count_all(&requests, pit.id()).await;
+        pit.close().await;
         Ok(counted?.largest(top))
     }
 
@@ -86,7 +89,7 @@ impl Engine {
     ) -> Result<Option<Value>, StoreError> {
         let mut body = request.body(after).map_err(|error| invalid(&error))?;
         if let Some(id) = pit {
-            body["pit"] = json!({ "id": id, "keep_alive": PIT_KEEP_ALIVE });
+            body["pit"] = json!({ "id": id, "keep_alive": KEEP_ALIVE });
         }
         let answer = self.run_search(path.to_owned(), &body).await?;
         if let Some(values) = request.only_group() {

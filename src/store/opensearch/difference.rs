@@ -7,13 +7,14 @@ use serde_json::{Value, json, value::RawValue};
 use tokio::time::Instant;
 
 use super::{
-    engine::{Engine, PIT_KEEP_ALIVE, RawHit},
+    engine::{Engine, RawHit},
     feed::Swap,
+    points::{KEEP_ALIVE, PointInTime},
 };
 use crate::{
     bulk::Write,
     model::IndexName,
-    query::ResourceName,
+    query::{Requester, ResourceName},
     store::{StoreError, changes::Change},
 };
 
@@ -26,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 struct Reader<'e> {
     engine: &'e Engine,
     index: &'e IndexName,
-    pit: Option<String>,
+    pit: Option<PointInTime>,
     query: Value,
     after: Option<Vec<Value>>,
     page: VecDeque<RawHit<Box<RawValue>>>,
@@ -107,11 +108,11 @@ impl<'e> Reader<'e> {
     async fn read(&mut self) -> Result<(), StoreError> {
         let pit = match self.pit.take() {
             Some(pit) => pit,
-            None => self.engine.open_pit(self.index.as_str(), false).await?,
+            None => self.engine.open_pit(self.index.as_str(), false, &Requester::Operator).await?,
         };
         let mut body = json!({
             "size": PAGE,
-            "pit": { "id": pit, "keep_alive": PIT_KEEP_ALIVE },
+            "pit": { "id": pit.id(), "keep_alive": KEEP_ALIVE },
             "query": self.query,
             "sort": [{ "metadata.uid": "asc" }, { "apiVersion": "asc" }, { "kind": "asc" }],
             "version": true,
@@ -120,9 +121,9 @@ impl<'e> Reader<'e> {
         if let Some(after) = &self.after {
             body["search_after"] = json!(after);
         }
-        self.pit = Some(pit.clone());
+        let pit = self.pit.insert(pit);
         let answer = self.engine.run_search("/_search".to_owned(), &body).await?;
-        self.pit = Some(answer.pit_id.unwrap_or(pit));
+        pit.renamed(answer.pit_id);
         self.is_at_end = answer.hits.hits.len() < PAGE;
         self.after = answer.hits.hits.last().map(|hit| hit.sort.clone());
         self.page = answer.hits.hits.into();
@@ -140,7 +141,7 @@ impl<'e> Reader<'e> {
 
     async fn close(&mut self) {
         if let Some(pit) = self.pit.take() {
-            self.engine.close_pit(&pit).await;
+            pit.close().await;
         }
     }
 }

@@ -9,11 +9,12 @@ use serde::{
     Deserialize,
     de::{DeserializeOwned, IgnoredAny},
 };
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{
     client::{Call, Client, parse},
     feed::Feed,
+    points::{KEEP_ALIVE, ListContexts},
     refresh::Refresher,
     template::{IndexSettings, index_template, state_template},
     transport::OpenSearchService,
@@ -21,6 +22,7 @@ use super::{
 use crate::{
     bulk::{self, Encoded, Verdict, Write},
     model::{ClusterName, FieldPath, IndexPrefix, InvalidName, Restored, Source},
+    planted::{Bug, planted},
     query::{
         Cursor, GroupKey, Groups, Hit, Page, Permitted, Query, QueryError, Relative, Relatives, ResourceName,
         dsl::{self, Paging, Snapshot},
@@ -36,8 +38,6 @@ use crate::{
 pub(super) const BULK_TIMEOUT: Duration = Duration::from_mins(1);
 const SEARCH_TIMEOUT: Duration = Duration::from_secs(30);
 const ADMIN_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long the view of a paged answer outlives its last page.
-pub(super) const PIT_KEEP_ALIVE: &str = "5m";
 
 /// Bytes of a request's path that name where to look. OpenSearch reads a first line of 4,096 bytes (`http.max_initial_line_length`), and the
 /// rest of it takes less than 300; an address may have a path of its own.
@@ -66,11 +66,8 @@ pub struct Engine {
     pub(super) client: Client,
     pub(super) options: EngineOptions,
     pub(super) feed: Feed,
-}
-
-#[derive(Deserialize)]
-struct PointInTime {
-    pit_id: String,
+    /// What users hold of it.
+    pub(super) contexts: ListContexts,
 }
 
 #[derive(Deserialize)]
@@ -86,6 +83,8 @@ pub(super) struct SearchAnswer<S> {
 
 #[derive(Deserialize)]
 pub(super) struct Shards {
+    #[serde(default)]
+    pub(super) total: u64,
     failed: u64,
 }
 
@@ -130,7 +129,13 @@ impl Engine {
     pub fn feeding(service: OpenSearchService, options: EngineOptions, feed: Feed) -> Self {
         let client = Client::new(service, options.address.clone());
         feed.refresh_with(Refresher { client: client.clone(), alias: options.prefix.all() });
-        Self { client, options, feed }
+        Self { client, options, feed, contexts: ListContexts::default() }
+    }
+
+    /// The same, where other engines have the same OpenSearch.
+    #[must_use]
+    pub fn sharing(self, contexts: ListContexts) -> Self {
+        Self { contexts, ..self }
     }
 
     pub(super) async fn send(
@@ -147,25 +152,6 @@ impl Engine {
 
     pub(super) async fn get_optional(&self, operation: &str, path: String) -> Result<Option<Bytes>, StoreError> {
         self.client.call_optional(Call { operation, method: Method::GET, path, body: Bytes::new(), timeout: ADMIN_TIMEOUT }).await
-    }
-
-    /// `may_lack`: whether indices that do not exist are left out, or an error.
-    pub(super) async fn open_pit(&self, target: &str, may_lack: bool) -> Result<String, StoreError> {
-        let operation = "opening a point in time";
-        // A partial view would look like deleted documents.
-        let path = format!(
-            "/{target}/_search/point_in_time?keep_alive={PIT_KEEP_ALIVE}&allow_partial_pit_creation=false&ignore_unavailable={may_lack}"
-        );
-        let body = self.send(operation, Method::POST, path, None).await?;
-        Ok(parse::<PointInTime>(operation, &body)?.pit_id)
-    }
-
-    pub(super) async fn close_pit(&self, pit: &str) {
-        let body = json!({ "pit_id": [pit] });
-        let path = "/_search/point_in_time".to_owned();
-        if let Err(error) = self.send("closing a point in time", Method::DELETE, path, Some(&body)).await {
-            tracing::debug!(%error, "a point in time stays until it expires");
-        }
     }
 
     pub(super) async fn run_search<S: DeserializeOwned>(
@@ -216,7 +202,7 @@ impl Engine {
         after: &[Value],
         count: bool,
     ) -> Result<SearchAnswer<Source>, StoreError> {
-        let keep_alive = || PIT_KEEP_ALIVE.to_owned();
+        let keep_alive = || KEEP_ALIVE.to_owned();
         let paging = Paging {
             snapshot: snapshot.map(|id| Snapshot { id: id.to_owned(), keep_alive: keep_alive() }),
             after: after.to_vec(),
@@ -240,23 +226,28 @@ impl Engine {
             return read_page(answer, query.limit, None, None);
         }
         // Only an answer of several pages needs a frozen view.
-        let pit = self.open_pit(&target, true).await?;
-        let answer = self.page(query, "/_search", Some(&pit), &[], true).await?;
-        self.finish_page(answer, query.limit, pit, None).await
+        let mut pit = self.open_pit(&target, true, &query.requester).await?;
+        let mut answer = self.page(query, "/_search", Some(pit.id()), &[], true).await?;
+        pit.renamed(answer.pit_id.take());
+        let page = read_page(answer, query.limit, Some(pit.id()), None)?;
+        match page.next {
+            Some(_) => drop(pit.keep()),
+            None => pit.close().await,
+        }
+        Ok(page)
     }
 
-    /// The page, and the view closed if it was the last one.
-    async fn finish_page(
-        &self,
-        answer: SearchAnswer<Source>,
-        limit: usize,
-        pit: String,
-        left_before: Option<u64>,
-    ) -> Result<Page, StoreError> {
-        let pit = answer.pit_id.clone().unwrap_or(pit);
-        let page = read_page(answer, limit, Some(&pit), left_before)?;
-        if page.next.is_none() {
-            self.close_pit(&pit).await;
+    async fn search_next(&self, query: &Query, cursor: &Cursor) -> Result<Page, StoreError> {
+        self.use_pit(cursor)?;
+        let seen_by_all =
+            planted(Bug::ForgetPermissionOfFurtherPages).then(|| Query { permitted: Permitted::Everything, ..query.clone() });
+        let query = seen_by_all.as_ref().unwrap_or(query);
+        let answer = self.page(query, "/_search", Some(&cursor.snapshot), &cursor.after, false).await?;
+        let (shards, pit) = (answer.shards.total, answer.pit_id.clone().unwrap_or_else(|| cursor.snapshot.clone()));
+        let page = read_page(answer, query.limit, Some(&pit), cursor.remaining)?;
+        match page.next {
+            Some(_) => self.adopt_pit(&pit, shards, &query.requester),
+            None => self.close_pit(&pit).await,
         }
         Ok(page)
     }
@@ -337,9 +328,18 @@ impl Store for Engine {
     }
 
     async fn search(&self, query: &Query, from: Option<&Cursor>) -> Result<Page, StoreError> {
-        let Some(cursor) = from else { return self.search_first(query).await };
-        let answer = self.page(query, "/_search", Some(&cursor.snapshot), &cursor.after, false).await?;
-        self.finish_page(answer, query.limit, cursor.snapshot.clone(), cursor.remaining).await
+        match from {
+            None => self.search_first(query).await,
+            Some(cursor) => self.search_next(query, cursor).await,
+        }
+    }
+
+    fn pin(&self, cursor: &Cursor) {
+        self.pin_pit(cursor);
+    }
+
+    fn release(&self, cursor: &Cursor) {
+        self.close_later(cursor.snapshot.clone());
     }
 
     async fn relatives(&self, asked: &Relatives) -> Result<BTreeSet<Relative>, StoreError> {
@@ -428,28 +428,42 @@ mod tests {
     use std::sync::{Mutex, PoisonError};
 
     use http::{Request, Response};
+    use serde_json::json;
     use tower::{service_fn, util::BoxCloneSyncService};
 
     use super::*;
     use crate::{
         model::Gvk,
-        query::{Grant, Selectable},
+        query::{Grant, Requester, Selectable},
     };
 
-    /// An engine that finds three pods everywhere, and the paths that it asks.
-    fn recorded() -> (Engine, Arc<Mutex<Vec<String>>>) {
+    /// An engine that finds three pods everywhere, and what it asks. Searches of points in time do not answer if `hangs`.
+    fn recorded(hangs: bool) -> (Engine, Arc<Mutex<Vec<String>>>) {
         let asked = Arc::new(Mutex::new(Vec::new()));
         let record = Arc::clone(&asked);
+        let opened = Arc::new(std::sync::atomic::AtomicU64::new(0));
         let service = BoxCloneSyncService::new(service_fn(move |request: Request<Bytes>| {
-            record.lock().unwrap_or_else(PoisonError::into_inner).push(format!("{} {}", request.method(), request.uri()));
+            let mut line = format!("{} {}", request.method(), request.uri());
+            if request.method() == Method::DELETE {
+                line = format!("{line} {}", String::from_utf8_lossy(request.body()));
+            }
+            record.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+            let opens = request.method() == Method::POST && request.uri().path().ends_with("point_in_time");
+            let number = opened.fetch_add(u64::from(opens), std::sync::atomic::Ordering::Relaxed) + 1;
+            let waits = hangs && request.uri().path() == "/_search";
             let source = |name: &str| json!({ "cluster": "a", "apiVersion": "v1", "kind": "Pod", "metadata": { "name": name, "uid": name } });
             let hit = |name: &str| json!({ "_id": name, "_source": source(name), "sort": [name] });
             let hits = ["a", "b", "c"].map(hit);
             let body = json!({
-                "pit_id": "pit", "timed_out": false, "_shards": { "total": 2, "failed": 0 },
+                "pit_id": opens.then(|| format!("pit{number}")), "timed_out": false, "_shards": { "total": 2, "failed": 0 },
                 "hits": { "total": { "value": 3 }, "hits": hits },
             });
-            async move { Ok(Response::new(Bytes::from(body.to_string()))) }
+            async move {
+                if waits {
+                    std::future::pending::<()>().await;
+                }
+                Ok(Response::new(Bytes::from(body.to_string())))
+            }
         }));
         let options = EngineOptions {
             prefix: IndexPrefix::default(),
@@ -479,7 +493,7 @@ mod tests {
             let target = |path: &String| path.split(['/', '?']).nth(1).unwrap_or_default().to_owned();
             targets.iter().map(target).collect::<Vec<_>>()
         };
-        let (engine, asked) = recorded();
+        let (engine, asked) = recorded(false);
         let some = in_clusters(&["b".to_owned(), "a".to_owned()]);
         engine.search(&query(some.clone()), None).await.unwrap();
         assert_eq!(paths(&asked), ["fleetdex-a,fleetdex-b", "fleetdex-a,fleetdex-b", "_search"]);
@@ -493,6 +507,54 @@ mod tests {
         let many: Vec<String> = (0..300).map(|number| format!("cluster-{number}")).collect();
         engine.search(&query(in_clusters(&many)), None).await.unwrap();
         assert_eq!(paths(&asked), ["fleetdex", "fleetdex", "_search"]);
+    }
+
+    /// The points in time that were closed.
+    async fn closed(asked: &Mutex<Vec<String>>) -> Vec<String> {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let asked = asked.lock().unwrap();
+        asked.iter().filter_map(|line| line.strip_prefix("DELETE /_search/point_in_time ").map(str::to_owned)).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_cut_off_keeps_no_point_in_time() {
+        let (engine, asked) = recorded(true);
+        let list = query(Permitted::Everything);
+        assert!(tokio::time::timeout(Duration::from_secs(1), engine.search(&list, None)).await.is_err());
+        assert_eq!(closed(&asked).await, [r#"{"pit_id":["pit1"]}"#]);
+        let (cluster, api_version, kind) = ("a".parse().unwrap(), "v1".to_owned(), "Pod".to_owned());
+        let generation = Generation::first(&IndexPrefix::default(), &cluster);
+        let extent = Extent::Kind(crate::store::KindExtent { api_version, kind, namespace: None });
+        let mut visit = |_: &str, _: crate::model::Version| {};
+        let visiting = engine.visit_versions(&generation, &extent, &mut visit);
+        assert!(tokio::time::timeout(Duration::from_secs(1), visiting).await.is_err());
+        assert_eq!(closed(&asked).await.last().unwrap(), r#"{"pit_id":["pit2"]}"#);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn users_hold_no_more_than_their_shares_and_leave_the_rest_to_the_operator() {
+        let (engine, asked) = recorded(false);
+        // Each takes two contexts.
+        let engine = engine.sharing(ListContexts::new(12));
+        let of = |name: &str| Query { requester: Requester::User(name.into()), ..query(Permitted::Everything) };
+        let mut cursors = Vec::new();
+        for _ in 0..5 {
+            tokio::time::advance(Duration::from_secs(1)).await;
+            cursors.extend(engine.search(&of("mallory"), None).await.unwrap().next);
+        }
+        assert_eq!(closed(&asked).await, [r#"{"pit_id":["pit1"]}"#, r#"{"pit_id":["pit2"]}"#]);
+        assert!(matches!(engine.search(&of("mallory"), cursors.first()).await, Err(StoreError::Superseded)));
+        for _ in 0..3 {
+            engine.search(&of("alice"), None).await.unwrap();
+        }
+        let refused = engine.search(&of("bob"), None).await;
+        assert!(matches!(&refused, Err(StoreError::Crowded(message)) if message.contains("12 contexts")), "{refused:?}");
+        assert!(engine.search(&query(Permitted::Everything), None).await.is_ok(), "the operator itself has no share");
+        engine.release(&cursors[4]);
+        assert_eq!(closed(&asked).await.last().unwrap(), r#"{"pit_id":["pit5"]}"#);
+        assert!(engine.search(&of("bob"), None).await.is_ok());
+        engine.pin(&cursors[3]);
+        assert!(engine.search(&of("mallory"), Some(&cursors[2])).await.is_ok());
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod extent;
 mod feed;
 mod generation;
 mod packing;
+mod points;
 mod refresh;
 mod stored;
 mod template;
@@ -18,5 +19,6 @@ mod versions;
 
 pub use engine::{Engine, EngineOptions};
 pub use feed::Feed;
+pub use points::{AllListContexts, LIST_CONTEXTS, ListContexts};
 pub use template::{IndexSettings, MAPPING_VERSION, index_template, mappings};
 pub use transport::{OpenSearchService, Settings, SettingsError, Timeout, TransportError, connect};

@@ -6,11 +6,11 @@ use http::Method;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
-use super::{
-    engine::{Engine, PIT_KEEP_ALIVE},
-    extent::extent_queries,
+use super::{engine::Engine, extent::extent_queries, points::KEEP_ALIVE};
+use crate::{
+    query::Requester,
+    store::{Extent, Generation, StoreError, Visit},
 };
-use crate::store::{Extent, Generation, StoreError, Visit};
 
 /// Most hits that OpenSearch returns in one page (`index.max_result_window`).
 const PAGE: usize = 10_000;
@@ -26,15 +26,15 @@ impl Engine {
     ) -> Result<(), StoreError> {
         let index = &generation.index;
         self.send("refreshing an index", Method::POST, format!("/{index}/_refresh"), None).await?;
-        let pit = self.open_pit(index.as_str(), false).await?;
+        let pit = self.open_pit(index.as_str(), false, &Requester::Operator).await?;
         let mut outcome = Ok(());
         for query in extent_queries(extent) {
-            outcome = self.visit_pit(&pit, &query, visit).await;
+            outcome = self.visit_pit(pit.id(), &query, visit).await;
             if outcome.is_err() {
                 break;
             }
         }
-        self.close_pit(&pit).await;
+        pit.close().await;
         outcome
     }
 
@@ -44,7 +44,7 @@ impl Engine {
         loop {
             let mut body = json!({
                 "size": PAGE,
-                "pit": { "id": pit, "keep_alive": PIT_KEEP_ALIVE },
+                "pit": { "id": pit, "keep_alive": KEEP_ALIVE },
                 "query": query,
                 // What the id is made of: unique within a cluster. `_shard_doc` is not known to OpenSearch 2.
                 "sort": [{ "metadata.uid": "asc" }, { "apiVersion": "asc" }, { "kind": "asc" }],

@@ -1,0 +1,50 @@
+//! What of a store's answer has not been read yet.
+
+use std::sync::Arc;
+
+use crate::{query::Cursor, store::Store};
+
+/// Where the next page of an answer starts. The view that it is read from is closed when this is dropped, unless the client was told where it
+/// is: a list that is cancelled, cut short or left alone keeps nothing open.
+pub(super) struct Rest {
+    store: Arc<dyn Store>,
+    cursor: Option<Cursor>,
+}
+
+impl Rest {
+    /// The rest of an answer, if there is any.
+    pub(super) fn new(store: Arc<dyn Store>, cursor: Option<Cursor>) -> Self {
+        Self { store, cursor }
+    }
+
+    /// The same for an answer that is read to its end without a token: its view does not end for other lists of its user.
+    pub(super) fn pinned(self) -> Self {
+        if let Some(cursor) = &self.cursor {
+            self.store.pin(cursor);
+        }
+        self
+    }
+
+    /// Where it starts.
+    pub(super) fn cursor(&self) -> Option<&Cursor> {
+        self.cursor.as_ref()
+    }
+
+    /// Says where it starts after a further page was read; the store has closed the view after the last one.
+    pub(super) fn advance(&mut self, next: Option<Cursor>) {
+        self.cursor = next;
+    }
+
+    /// Leaves the rest to the client, who has the whole answer.
+    pub(super) fn leave(&mut self) {
+        self.cursor = None;
+    }
+}
+
+impl Drop for Rest {
+    fn drop(&mut self) {
+        if let Some(cursor) = &self.cursor {
+            self.store.release(cursor);
+        }
+    }
+}
