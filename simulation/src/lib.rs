@@ -7,6 +7,7 @@
 //! - [`world`]: the fleet, and what people and faults do to it. [`selection`]: what the registry asks for.
 //! - [`oracle`]: what should be stored, against what is. It is the only judge, whatever went wrong.
 //! - [`handover`]: several [`replicas`] that follow one another over a slow [`network`], with an [`informer`] at each.
+//! - [`users`]: people who read lists in pages, and would read more than they may.
 //! - [`run`]: one run from one seed.
 //! - [`every_path`]: field selectors of any path, on objects of any shape. On the simulated server, and in `e2e/tests/every_path.rs` on real ones.
 
@@ -22,6 +23,7 @@ pub mod oracle;
 pub mod replicas;
 pub mod run;
 pub mod selection;
+pub mod users;
 pub mod world;
 
 /// What stands in every Secret, and must be in no request to OpenSearch.

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use rand::{RngExt, seq::IndexedRandom};
 use tokio::time::Instant;
 
-use crate::{apiserver, handover, opensearch, world::World};
+use crate::{apiserver, handover, opensearch, users::Users, world::World};
 
 /// Faults of one run.
 const FAULTS: std::ops::RangeInclusive<usize> = 3..=10;
@@ -116,6 +116,8 @@ async fn simulate(seed: u64, report: &mut Report) -> anyhow::Result<()> {
     let mut due: Vec<(usize, Trouble)> = troubles.into_iter().map(|trouble| (dice.random_range(0..moments), trouble)).collect();
     due.sort_by_key(|(moment, _)| *moment);
     let mut due = due.into_iter().peekable();
+    let users = |seed: u64, world: &World| Users::new(seed, &world.store, &world.member_names());
+    let asking = users(seed, &world)?.start();
     for moment in 0..moments {
         while let Some((_, trouble)) = due.next_if(|(at, _)| *at <= moment) {
             tracing::info!(moment, ?trouble, "trouble");
@@ -131,13 +133,20 @@ async fn simulate(seed: u64, report: &mut Report) -> anyhow::Result<()> {
         let pause = world.random.random_range(0..3_000);
         tokio::time::sleep(Duration::from_millis(pause)).await;
         world.check_always().map_err(anyhow::Error::msg)?;
+        if let Some(violation) = asking.violation() {
+            anyhow::bail!(violation);
+        }
         if world.random.random_ratio(1, 10) {
             world.ensure_operator();
         }
     }
     tracing::info!("healing");
+    drop(asking);
     world.heal().await;
-    let outcome = converge(&mut world, report).await;
+    let mut outcome = converge(&mut world, report).await;
+    if outcome.is_ok() {
+        outcome = users(seed, &world)?.flood().await.map_err(anyhow::Error::msg);
+    }
     report.struck = struck(&world);
     report.requests = world.store.counters().requests;
     outcome

@@ -17,7 +17,7 @@ use super::{
 };
 
 /// Most that a node keeps open (`search.max_open_pit_context`).
-const MAX_OPEN: usize = 300;
+const MAX_OPEN: u64 = 300;
 const MAX_KEEP_ALIVE: Duration = Duration::from_hours(24);
 const ID_PREFIX: &str = "point-in-time-";
 
@@ -55,10 +55,10 @@ impl PointsInTime {
         }
     }
 
-    /// How many are open.
-    pub fn open(&mut self, now: Instant) -> usize {
+    /// How many contexts are open: one for each shard of each point.
+    pub fn open(&mut self, now: Instant) -> u64 {
         self.expire(now);
-        self.points.values().filter(|point| point.views.is_some()).count()
+        self.points.values().filter_map(|point| point.views.as_ref()).flatten().map(|view| view.shards).sum()
     }
 
     /// Closes all.
@@ -84,10 +84,10 @@ pub(super) fn create(cluster: &mut Cluster, moment: &mut Moment<'_>, call: &Call
         return Err(Refusal::illegal_argument("invalid id: [null]").caused_by(&cause));
     }
     let mut views = cluster.views(&names, moment.now);
-    if cluster.points_in_time.open(moment.now) >= MAX_OPEN {
+    let shards: u64 = views.iter().map(|view| view.shards).sum();
+    if cluster.points_in_time.open(moment.now) + shards > MAX_OPEN {
         return Err(search::all_shards_failed("create_pit", &views, &too_many()));
     }
-    let shards: u64 = views.iter().map(|view| view.shards).sum();
     let mut failed = 0;
     if moment.suffers(FaultKind::PointInTimeFails) {
         if !may_be_partial {

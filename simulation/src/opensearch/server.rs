@@ -208,8 +208,8 @@ impl OpenSearch {
         aliases
     }
 
-    /// Points in time that are open; those that nobody closes are limited.
-    pub fn open_points_in_time(&self) -> usize {
+    /// Contexts of points in time that are open; those that nobody closes are limited.
+    pub fn open_points_in_time(&self) -> u64 {
         self.state().cluster.points_in_time.open(Instant::now())
     }
 
