@@ -40,6 +40,16 @@ pub enum Bug {
     LeaveWithWritesUnderWay,
     /// After changes of another replica were lost, a list counts as up to date that OpenSearch has not been refreshed for.
     ListBeforeRefresh,
+    /// A line break between two tokens of an object is left in a line of a bulk request.
+    LineBreakInBulk,
+    /// What was read of members counts as read for ever.
+    BudgetNotGivenBack,
+    /// The limit of a body does not count what comes out of decompression: a body may be as long as it likes.
+    LimitBeforeDecompression,
+    /// An object says by itself which cluster it is of.
+    TrustMemberCluster,
+    /// A line of a watch may be as long as it likes.
+    EndlessLine,
 }
 
 impl Bug {
@@ -63,6 +73,11 @@ impl Bug {
         Self::DropRefusedDocument,
         Self::LeaveWithWritesUnderWay,
         Self::ListBeforeRefresh,
+        Self::LineBreakInBulk,
+        Self::BudgetNotGivenBack,
+        Self::LimitBeforeDecompression,
+        Self::TrustMemberCluster,
+        Self::EndlessLine,
     ];
 }
 

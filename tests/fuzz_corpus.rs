@@ -28,6 +28,11 @@ fn requests_hold_for_their_corpus() {
 }
 
 #[test]
+fn bulk_lines_hold_for_their_corpus() {
+    every("bulk_lines", checks::bulk_lines);
+}
+
+#[test]
 fn continue_tokens_hold_for_their_corpus() {
     every("continue_token", checks::continue_token);
 }

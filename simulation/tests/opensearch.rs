@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use fleetdex::bulk::{Verdict, Write};
-use fleetdex::model::ClusterName;
+use fleetdex::model::{ClusterName, JsonLine};
 use fleetdex::store::opensearch::{Engine, EngineOptions, IndexSettings, OpenSearchService, Timeout};
 use fleetdex::store::{Extent, Generation, KindExtent, Store, StoreError};
 use http::{Method, Request};
@@ -255,7 +255,7 @@ fn write(generation: &Generation, name: &str, version: u64, is_delete: bool) -> 
         index: generation.target.clone(),
         id: format!("v1/Pod/{name}").into(),
         version: version.to_string().parse().unwrap(),
-        body: (!is_delete).then(|| body.to_string().into()),
+        body: (!is_delete).then(|| JsonLine::new(body.to_string())),
     }
 }
 

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::Write;
 use crate::{
-    model::IndexName,
+    model::{IndexName, JsonLine},
     planted::{Bug, planted, was_retried},
 };
 
@@ -15,7 +15,7 @@ const ACTION_BYTES: usize = 120;
 
 /// About how many bytes a write takes in a bulk request.
 pub fn encoded_len(write: &Write) -> usize {
-    write.body.as_ref().map_or(0, Bytes::len) + write.id.len() + write.index.as_str().len() + ACTION_BYTES
+    write.body.as_ref().map_or(0, |body| body.len()) + write.id.len() + write.index.as_str().len() + ACTION_BYTES
 }
 
 /// A `_bulk` request.
@@ -30,7 +30,8 @@ pub struct Encoded {
 /// The `_bulk` request of some writes. Every write names its alias, which must exist, and carries its version, so that
 /// replays and reorders converge.
 ///
-/// Alias names hold no character that JSON escapes.
+/// Alias names hold no character that JSON escapes, ids are escaped, and a document is a [`JsonLine`]: whatever a member sends, each line of the
+/// request is one of these.
 pub fn encode(writes: &[Write]) -> Encoded {
     let mut body = Vec::with_capacity(writes.iter().map(encoded_len).sum());
     for write in writes {
@@ -79,6 +80,16 @@ fn loses_version(write: &Write) -> bool {
     (planted(Bug::UnorderedDeletes) && write.body.is_none()) || (planted(Bug::RetryWithoutVersion) && was_retried(&write.id))
 }
 
+/// The body of a bulk request that has these lines.
+pub fn joined(lines: &[JsonLine]) -> Bytes {
+    let mut body = Vec::with_capacity(lines.iter().map(|line| line.len() + 1).sum());
+    for line in lines {
+        body.extend_from_slice(line);
+        body.push(b'\n');
+    }
+    body.into()
+}
+
 fn push_json_string(out: &mut Vec<u8>, text: &str) {
     crate::model::write_json_text(out, text);
 }
@@ -94,7 +105,7 @@ mod tests {
             index: index.clone(),
             id: id.into(),
             version: version.parse().unwrap(),
-            body: body.map(|body| Bytes::from_static(body.as_bytes())),
+            body: body.map(JsonLine::new),
         };
         let writes = [write("v1/Pod/a", "7", Some(r#"{"kind":"Pod"}"#)), write("v1/Pod/\"b", "9", None)];
         let text = |writes: &[Write]| String::from_utf8(encode(writes).body.to_vec()).unwrap();

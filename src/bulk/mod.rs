@@ -5,11 +5,9 @@ mod outcome;
 
 use std::sync::Arc;
 
-use bytes::Bytes;
+use crate::model::{IndexName, JsonLine, Version};
 
-use crate::model::{IndexName, Version};
-
-pub use encode::{Encoded, encode, encoded_len};
+pub use encode::{Encoded, encode, encoded_len, joined};
 pub use outcome::{Garbled, Verdict, read_response};
 
 /// One change of one document.
@@ -22,5 +20,5 @@ pub struct Write {
     /// The object's resource version; for a delete, that of the deletion.
     pub version: Version,
     /// The document; absent: delete it.
-    pub body: Option<Bytes>,
+    pub body: Option<JsonLine>,
 }

@@ -2,7 +2,6 @@
 
 use std::{borrow::Cow, sync::Arc};
 
-use bytes::Bytes;
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
@@ -10,10 +9,12 @@ use super::{
     ClusterName, FieldPath, FieldType, Leaves, Object, ObjectError, Projection, Quantity, Resource, SelectableField, Version,
     flat, hex,
     json::{PathTree, RawMembers, write_key, write_text},
+    json_line::JsonLine,
     number,
     order::{sort_field, sort_value, sorted_value},
     told::REDACTED_ANNOTATION,
 };
+use crate::planted::{Bug, planted};
 
 mod restore;
 
@@ -42,8 +43,8 @@ pub struct Document {
     pub id: Arc<str>,
     /// The object's resource version.
     pub version: Version,
-    /// The document as one line of JSON.
-    pub body: Bytes,
+    /// The document.
+    pub body: JsonLine,
 }
 
 /// The values of an object's selectable fields, in the order of its [`Projector::fields`].
@@ -209,7 +210,7 @@ impl Projector {
             removed.iter().map(|path| (*path).to_owned()).chain(hidden.map(|key| format!("$.{key}"))).collect();
         write_metadata(&mut out, object, &removed.join(", "));
         for (key, value) in &object.rest {
-            if OWN_KEYS.contains(&&*key.0) {
+            if OWN_KEYS.contains(&&*key.0) && !(planted(Bug::TrustMemberCluster) && key.0 == "cluster") {
                 continue;
             }
             if let Some((_, fit)) = flat.iter().find(|(name, _)| *name == key.0) {
@@ -225,7 +226,7 @@ impl Projector {
             }
         }
         out.push(b'}');
-        Document { id: self.id(object.uid()), version: object.version(), body: out.into() }
+        Document { id: self.id(object.uid()), version: object.version(), body: JsonLine::new(out) }
     }
 
     /// Whether a top-level member is there with its keys only.

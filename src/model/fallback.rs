@@ -1,11 +1,11 @@
 //! What stands in for a document that the store refused.
 
-use bytes::Bytes;
 use serde_json::value::RawValue;
 
 use super::{
     document::MAX_FIELD_VALUE_BYTES,
     json::{RawMembers, write, write_key, write_text},
+    json_line::JsonLine,
     number,
     told::REDACTED_ANNOTATION,
 };
@@ -37,7 +37,7 @@ impl Shape {
 const IDENTITY: [&str; 3] = ["apiVersion", "kind", "cluster"];
 
 /// Makes a document of a lesser shape from one that was refused, with the reason in `search.rejected`.
-pub fn fallback(body: &[u8], shape: Shape, reason: &str) -> Result<Bytes, serde_json::Error> {
+pub fn fallback(body: &[u8], shape: Shape, reason: &str) -> Result<JsonLine, serde_json::Error> {
     let document: RawMembers<'_> = serde_json::from_slice(body)?;
     let search = members(&document, "search")?;
     let kept: &[&str] = match shape {
@@ -75,7 +75,7 @@ pub fn fallback(body: &[u8], shape: Shape, reason: &str) -> Result<Bytes, serde_
         out.push(b'}');
     }
     out.extend_from_slice(b"}}");
-    Ok(out.into())
+    Ok(JsonLine::new(out))
 }
 
 /// The members of a member, which may be absent.
@@ -103,7 +103,7 @@ mod tests {
         insta::assert_snapshot!(text(Shape::Identity), @r#"{"apiVersion":"v1","kind":"Pod","cluster":"m","search":{"resource":"pods","rejected":"odd"},"metadata":{"name":"a","annotations":{"fleetdex.io/redacted":"$"}}}"#);
         // The second is made from the first, too.
         assert_eq!(
-            fallback(text(Shape::Unindexed).as_bytes(), Shape::Identity, "odd: other").unwrap(),
+            fallback(text(Shape::Unindexed).as_bytes(), Shape::Identity, "odd: other").unwrap().as_ref(),
             text(Shape::Identity).as_bytes()
         );
     }

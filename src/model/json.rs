@@ -8,14 +8,19 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
-/// JSON that has been read as such before, or was put together of what has: it passes through as it is, and nobody reads it again for that.
+use super::json_line::compacted;
+
+/// JSON in one line that has been read as such before, or was put together of what has: it passes through without being parsed again.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Json(Box<str>);
 
 impl Json {
-    /// What was read or written as JSON.
+    /// What was read or written as JSON. Line breaks between its tokens are removed, so that it fits into any line protocol.
     pub fn known(json: impl Into<Box<str>>) -> Self {
-        Self(json.into())
+        let json = json.into();
+        // What is left out of UTF-8 is whole characters, so that it stays UTF-8.
+        let compacted = compacted(json.as_bytes()).and_then(|line| String::from_utf8(line).ok());
+        Self(compacted.map_or(json, Into::into))
     }
 
     /// The text.
@@ -26,7 +31,7 @@ impl Json {
 
 impl From<Box<RawValue>> for Json {
     fn from(value: Box<RawValue>) -> Self {
-        Self(value.into())
+        Self::known(value)
     }
 }
 

@@ -2,19 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bytes::Bytes;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 use super::*;
 use crate::{
-    model::{ClusterName, IndexPrefix, Version},
+    model::{ClusterName, IndexPrefix, JsonLine, Version},
     query::{Cursor, GroupKey, Groups, Page, Query, Relative, Relatives},
     store::{Checkpoints, Extent, Visit, changes::Log},
     sync::progress::Progress,
     telemetry::Metrics,
 };
 
-type Documents = BTreeMap<Arc<str>, (Version, Option<Bytes>)>;
+type Documents = BTreeMap<Arc<str>, (Version, Option<JsonLine>)>;
 
 /// A store that keeps documents with external versions, and fails as it is told.
 #[derive(Default)]
@@ -187,7 +186,7 @@ fn run(store: &Arc<Flaky>) -> Running {
 impl Running {
     async fn submit(&self, id: &str, version: u64, body: Option<String>) {
         let index = IndexPrefix::default().cluster_alias(self.progress.cluster());
-        let write = Write { index, id: id.into(), version: version.to_string().parse().unwrap(), body: body.map(Bytes::from) };
+        let write = Write { index, id: id.into(), version: version.to_string().parse().unwrap(), body: body.map(JsonLine::new) };
         self.pipeline.room().await;
         self.pipeline.submit(write, self.progress.ticket());
     }
@@ -294,7 +293,7 @@ async fn there_is_no_room_while_too_much_is_pending() {
     let pipeline = Pipeline::new(name.clone(), Limits::default(), Fence::OPEN, Metrics::new().store(&name), Arc::clone(&changed));
     let progress = Progress::new("member1".parse().unwrap(), changed);
     let index = IndexPrefix::default().cluster_alias(progress.cluster());
-    let mebibyte = Bytes::from(vec![b' '; 1 << 20]);
+    let mebibyte = JsonLine::new(vec![b' '; 1 << 20]);
     let mut submitted = 0;
     while pipeline.has_room() {
         let write = Write {

@@ -191,11 +191,10 @@ fn is_newer(left: Version, right: Version) -> bool {
 mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 
-    use bytes::Bytes;
     use proptest::prelude::*;
 
     use super::*;
-    use crate::model::IndexPrefix;
+    use crate::model::{IndexPrefix, JsonLine};
 
     fn operation(id: u8, version: u64, ticket: usize) -> Operation<usize> {
         Operation {
@@ -203,7 +202,7 @@ mod tests {
                 index: IndexPrefix::default().all(),
                 id: format!("id{id}").into(),
                 version: version.to_string().parse().unwrap(),
-                body: Some(Bytes::from(vec![b'x'; usize::from(id) * 10])),
+                body: Some(JsonLine::new(vec![b'x'; usize::from(id) * 10])),
             },
             ticket,
         }

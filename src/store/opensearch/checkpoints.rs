@@ -1,6 +1,5 @@
 //! Checkpoints in the index `<prefix>.state`: one document for each cluster.
 
-use bytes::Bytes;
 use http::Method;
 use serde::Deserialize;
 use serde_json::json;
@@ -11,7 +10,7 @@ use super::{
 };
 use crate::{
     bulk::{self, Verdict},
-    model::{ClusterName, IndexName},
+    model::{ClusterName, IndexName, JsonLine},
     store::{Checkpoints, StoreError},
 };
 
@@ -42,22 +41,22 @@ impl Engine {
 
     pub(super) async fn write_checkpoints(&self, checkpoints: &[Checkpoints]) -> Result<(), StoreError> {
         let index = self.options.prefix.state();
-        let lines = checkpoints.iter().map(|of_cluster| {
+        let lines = checkpoints.iter().flat_map(|of_cluster| {
             let action = json!({ "index": { "_index": index, "_id": self.document_id(&of_cluster.cluster) } });
-            format!("{action}\n{}\n", json!(of_cluster))
+            [action, json!(of_cluster)].map(|line| JsonLine::new(line.to_string()))
         });
         self.write_state(lines.collect(), checkpoints.len()).await
     }
 
     pub(super) async fn delete_checkpoints(&self, cluster: &ClusterName) -> Result<(), StoreError> {
         let action = json!({ "delete": { "_index": self.options.prefix.state(), "_id": self.document_id(cluster) } });
-        self.write_state(format!("{action}\n"), 1).await
+        self.write_state(vec![JsonLine::new(action.to_string())], 1).await
     }
 
-    async fn write_state(&self, lines: String, count: usize) -> Result<(), StoreError> {
+    async fn write_state(&self, lines: Vec<JsonLine>, count: usize) -> Result<(), StoreError> {
         let operation = "writing checkpoints";
         let path = "/_bulk?filter_path=errors,items.*.status,items.*.error".to_owned();
-        let call = Call { operation, method: Method::POST, path, body: Bytes::from(lines), timeout: BULK_TIMEOUT };
+        let call = Call { operation, method: Method::POST, path, body: bulk::joined(&lines), timeout: BULK_TIMEOUT };
         let answer = self.client.call(call).await?;
         let garbled = |reason: String| StoreError::Garbled { operation: operation.to_owned(), reason };
         let verdicts = bulk::read_response(&answer, count).map_err(|error| garbled(error.to_string()))?;

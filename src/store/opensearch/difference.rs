@@ -2,7 +2,6 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use bytes::Bytes;
 use serde_json::{Value, json, value::RawValue};
 use tokio::time::Instant;
 
@@ -12,7 +11,7 @@ use super::{
 };
 use crate::{
     bulk::Write,
-    model::IndexName,
+    model::{IndexName, JsonLine},
     query::ResourceName,
     store::{StoreError, changes::Change},
 };
@@ -132,7 +131,7 @@ impl<'e> Reader<'e> {
     /// The next document, as a write of it.
     fn take(&mut self) -> Option<Write> {
         let hit = self.page.pop_front()?;
-        let body = hit.source.map(|source| Bytes::from(Box::<str>::from(source).into_string()));
+        let body = hit.source.map(|source| JsonLine::new(Box::<str>::from(source).into_string()));
         // Every version is a positive integer.
         let version = hit.version?.to_string().parse().ok()?;
         Some(Write { index: self.index.clone(), id: hit.id.into(), version, body })

@@ -10,7 +10,7 @@ use super::{
     engine::{BULK_TIMEOUT, Engine},
     feed::{Batch, Before},
 };
-use crate::{bulk::Write, store::StoreError};
+use crate::{bulk::Write, model::JsonLine, store::StoreError};
 
 /// Documents read in one request: a megabyte of usual ones, and no more than etcd's limit of 1.5 MB for each of unusual ones.
 const DOCUMENTS: usize = 200;
@@ -57,6 +57,6 @@ impl Engine {
 
 fn as_write(wanted: &Write, found: Found) -> Write {
     let version = found.version.and_then(|version| version.to_string().parse().ok());
-    let body = found.source.map(|source| Bytes::from(Box::<str>::from(source).into_string()));
+    let body = found.source.map(|source| JsonLine::new(Box::<str>::from(source).into_string()));
     Write { body, version: version.unwrap_or(wanted.version), ..wanted.clone() }
 }
