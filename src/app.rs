@@ -5,7 +5,7 @@ use std::{borrow::Cow, collections::BTreeMap, net::SocketAddr, path::PathBuf, sy
 use anyhow::Context as _;
 use clap::Args;
 use k8s_openapi::api::core::v1::Namespace;
-use kube::{Api, Client, Config, config::KubeConfigOptions, config::Kubeconfig};
+use kube::{Api, Client, Config, client::ClientBuilder, config::KubeConfigOptions, config::Kubeconfig};
 use tokio::{
     sync::{Notify, watch},
     task::JoinSet,
@@ -19,6 +19,7 @@ use crate::{
         source::{SourceArgs, SourceKind, Sources, is_left_to_another},
         throttle::Rate,
     },
+    intake::{BoundLayer, Budget},
     model::{ClusterName, SelectableField},
     pipeline::Pipeline,
     registry::{
@@ -148,7 +149,8 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     args.sources.check()?;
     let cancel = stop_on_signal()?;
     let hub_config = hub_config(&args).await?;
-    let hub = Client::try_from(hub_config.clone()).context("cannot make a client for the control plane")?;
+    let hub = ClientBuilder::try_from(hub_config.clone()).context("cannot make a client for the control plane")?;
+    let hub = hub.with_layer(&BoundLayer::default()).build();
     let metrics = Arc::new(Metrics::new());
     let readiness = Readiness::new();
     let server = Server::bind(&args.server, args.front.is_on()).await?;
@@ -162,7 +164,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
         connect_retry: Duration::from_secs_f64(args.connect_retry),
         ..Timing::default()
     };
-    let network = Network { rate: Rate { per_second: args.member_qps, burst: args.member_burst } };
+    let network = Network { rate: Rate { per_second: args.member_qps, burst: args.member_burst }, budget: Budget::default() };
     let clusters = Arc::new(Clusters::new(hub.clone(), Arc::new(network), timing, cancel.child_token()));
     let (catalog, catalog_reader) = watch::channel(Arc::new(Catalog::default()));
     let changed = Arc::new(Notify::new());

@@ -18,6 +18,7 @@ pub mod app;
 pub mod bulk;
 pub mod cli;
 pub mod cluster;
+pub mod intake;
 pub mod json_path;
 pub mod kinds;
 pub mod local;

@@ -37,6 +37,7 @@ use super::{
     source::KubeconfigProblem,
     throttle::{Rate, ThrottleLayer},
 };
+use crate::intake::{Budget, IntakeLayer};
 
 /// How Fleetdex names itself to members.
 pub const AGENT: &str = concat!("fleetdex/", env!("CARGO_PKG_VERSION"));
@@ -152,20 +153,23 @@ impl ConnectError {
 }
 
 /// Connects over the network.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Network {
     /// How many requests each member gets.
     pub rate: Rate,
+    /// Memory for what members answer.
+    pub budget: Budget,
 }
 
 #[async_trait]
 impl Connect for Network {
-    async fn connect(&self, _: &Member, credentials: &Credentials, bearer: &Bearer) -> Result<Client, ConnectError> {
+    async fn connect(&self, member: &Member, credentials: &Credentials, bearer: &Bearer) -> Result<Client, ConnectError> {
         // kube and the store's client must agree on one TLS provider; a second installation is refused and harmless.
         let _installed_before = aws_lc_rs::default_provider().install_default();
         let config = config(credentials)?;
         let proxy = Proxy::of(credentials.proxy_url.as_deref(), &credentials.proxy_header)?;
-        let layers = Layers { throttle: ThrottleLayer::new(self.rate), bearer: bearer.clone() };
+        let intake = IntakeLayer(self.budget.share(member.name.as_str()));
+        let layers = Layers { intake, throttle: ThrottleLayer::new(self.rate), bearer: bearer.clone() };
         build(&config, layers, proxy).map_err(|error| ConnectError::Tls(Box::new(error)))
     }
 }
@@ -237,6 +241,7 @@ fn shown(url: &str) -> String {
 
 /// What a client has beside the layers of kube.
 struct Layers {
+    intake: IntakeLayer,
     throttle: ThrottleLayer,
     /// Not kube's own layer, which holds on to the token that it was made with.
     bearer: Bearer,
@@ -281,6 +286,7 @@ where
     limited.set_write_timeout(config.write_timeout);
     let http: HttpClient<_, Body> = HttpClient::builder(TokioExecutor::new()).build(limited);
     let service = ServiceBuilder::new()
+        .layer(layers.intake)
         .layer(layers.throttle)
         .layer(config.base_uri_layer())
         .layer(DecompressionLayer::new().no_br().no_deflate().no_zstd().gzip(true))

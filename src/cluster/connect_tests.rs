@@ -8,9 +8,15 @@ use tokio::{
 };
 
 use super::*;
-use crate::cluster::{
-    credentials::Password,
-    member::{Access, Endpoint},
+use crate::{
+    cluster::{
+        credentials::Password,
+        member::{Access, Endpoint},
+        request,
+    },
+    intake::Limits,
+    model::{Gvk, Resource, Scope},
+    watch::{Collection, FaultKind, Source},
 };
 
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
@@ -252,5 +258,58 @@ async fn a_member_without_a_usable_address_is_refused_with_advice() {
         assert_eq!(error.reason(), reason, "{url}");
         assert!(error.to_string().contains("https://"), "{error}");
         assert!(!format!("{error} {error:?}").contains("hunter2"), "{error:?}");
+    }
+}
+
+/// Answers every connection's first request with this head and then this text, as often as the client takes it.
+async fn answering(head_lines: &'static str, text: Vec<u8>, times: usize) -> String {
+    let (listener, address) = listener().await;
+    tokio::spawn(async move {
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let text = text.clone();
+            tokio::spawn(async move {
+                head(&mut stream).await;
+                stream.write_all(head_lines.as_bytes()).await.unwrap();
+                for _ in 0..times {
+                    // The client goes away in the middle.
+                    if stream.write_all(&text).await.is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    address
+}
+
+#[tokio::test]
+async fn a_bomb_and_answers_without_end_are_given_up_within_the_budget() {
+    const MIB: usize = 1 << 20;
+    let limits = Limits { page: MIB, line: MIB, answer: MIB, refusal: 1_000, share: 4 * MIB, shared: 4 * MIB };
+    let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    std::io::Write::write_all(&mut packer, &vec![b' '; 64 * MIB]).unwrap();
+    let bomb = packer.finish().unwrap();
+    assert!(bomb.len() < MIB / 10);
+    let chunk = [b"10000\r\n", &[b' '; 1 << 16][..], b"\r\n"].concat();
+    let packed = "HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\nconnection: close\r\n\r\n";
+    let endless = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+    let refusal = "HTTP/1.1 503 Unavailable\r\ntransfer-encoding: chunked\r\n\r\n";
+    let timeout = Duration::from_secs(60);
+    for (head_lines, text, times) in [(packed, bomb, 1), (endless, chunk.clone(), usize::MAX), (refusal, chunk, usize::MAX)] {
+        let address = answering(head_lines, text, times).await;
+        let budget = Budget::new(limits);
+        let credentials = credentials(Endpoint { url: format!("http://{address}"), ..Endpoint::default() });
+        let network = Network { budget: budget.clone(), ..Network::default() };
+        let client = network.connect(&member(), &credentials, &Bearer::new(None)).await.unwrap();
+        let resource = Resource { gvk: Gvk::new("", "v1", "Pod"), plural: "pods".into(), namespaced: true };
+        let collection = Collection { resource, scope: Scope::All, label_selector: None, field_selector: None };
+        let is_refusal = head_lines.contains("503");
+        let listed = Source::new(client.clone(), collection).list(None, Some(500)).await.unwrap_err();
+        assert_eq!(listed.kind, if is_refusal { FaultKind::Server } else { FaultKind::TooLarge }, "{listed}");
+        let asked = request::get(&client, "/version", http::HeaderMap::new(), timeout).await.unwrap_err();
+        assert_eq!(asked.reason(), if is_refusal { "NotReady" } else { "AnswerTooLarge" }, "{asked}");
+        assert_eq!(budget.held(), 0);
+        assert!(budget.peak() <= 2 * MIB, "{}", budget.peak());
     }
 }

@@ -4,13 +4,13 @@ use std::{error::Error, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderMap, Request, StatusCode, header};
-use http_body_util::{BodyExt, Limited};
 use kube::{Client, client::Body};
 
-use crate::model;
+use crate::{
+    intake::{Intake, ReadError},
+    model,
+};
 
-/// Greatest answer that is read: the aggregated discovery of 10,000 kinds is about 10 MB.
-const MAX_ANSWER: usize = 64 << 20;
 /// How much of a refusal's text is shown.
 const MAX_REASON: usize = 300;
 
@@ -62,6 +62,15 @@ pub enum RequestError {
         #[source]
         source: serde_json::Error,
     },
+    /// The answer is longer than what is read.
+    #[error("the answer to GET {path} was not read: {refused}")]
+    Unread {
+        /// What was asked for.
+        path: String,
+        /// Why not.
+        #[source]
+        refused: ReadError,
+    },
 }
 
 impl RequestError {
@@ -82,6 +91,7 @@ impl RequestError {
             Self::Refused { status: StatusCode::FORBIDDEN, .. } => "Forbidden",
             Self::Refused { .. } => "NotReady",
             Self::Unreadable { .. } => "NotKubernetes",
+            Self::Unread { .. } => "AnswerTooLarge",
         }
     }
 }
@@ -111,9 +121,15 @@ async fn exchange(client: &Client, path: &str, mut headers: HeaderMap) -> Result
     let mut request = Request::get(path).body(Body::empty()).map_err(|error| lost(path, &error))?;
     request.headers_mut().extend(headers);
     let response = client.send(request).await.map_err(|error| lost(path, &error))?;
+    let intake = Intake::of(&response);
     let (head, body) = response.into_parts();
-    let body = Limited::new(body, MAX_ANSWER).collect().await.map_err(|error| lost(path, error.as_ref()))?;
-    Ok(Answer { status: head.status, headers: head.headers, body: body.to_bytes() })
+    let read =
+        if head.status.is_success() { intake.read(body, intake.limits().answer).await } else { intake.read_refusal(body).await };
+    let unread = |error| match error {
+        ReadError::Broken(error) => lost(path, error.as_ref()),
+        refused => RequestError::Unread { path: path.to_owned(), refused },
+    };
+    Ok(Answer { status: head.status, headers: head.headers, body: read.map_err(unread)? })
 }
 
 fn lost(path: &str, error: &(dyn Error + 'static)) -> RequestError {

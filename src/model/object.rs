@@ -13,6 +13,38 @@ use super::{
     json::{Members, RawMembers, Text},
 };
 
+/// Bytes of an object. etcd takes none over 1.5 MiB unless it is told to, an API server none over 3 MiB; JSON may be longer than what they count. What is
+/// made of an object in memory is about ten times as much at worst, and one object is looked at on each core.
+pub const MAX_OBJECT_BYTES: usize = 8 << 20;
+/// How deep an object is nested. Schemas in definitions of custom resources come to about 100; OpenSearch reads no document that is deeper than 1,000,
+/// and many readers of JSON nothing that is deeper than 512.
+const MAX_DEPTH: usize = 500;
+
+/// Whether JSON is nested deeper than [`MAX_DEPTH`].
+fn is_deep(json: &[u8]) -> bool {
+    // Few objects have as many brackets; counting them takes a fraction of the time of finding strings.
+    let brackets = json.iter().filter(|byte| matches!(byte, b'{' | b'[')).count();
+    if brackets <= MAX_DEPTH {
+        return false;
+    }
+    let (mut depth, mut deepest) = (0_usize, 0);
+    let (mut in_string, mut is_escaped) = (false, false);
+    for byte in json {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' if in_string => is_escaped = true,
+            b'"' => in_string = !in_string,
+            b'{' | b'[' if !in_string => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b'}' | b']' if !in_string => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    deepest > MAX_DEPTH
+}
+
 /// Why an object of a list or watch cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ObjectError {
@@ -22,6 +54,12 @@ pub enum ObjectError {
     /// A mandatory field of its metadata is missing.
     #[error("the object has no metadata.{0}")]
     Missing(&'static str),
+    /// It is longer than objects are.
+    #[error("the object has {0} bytes, more than the {MAX_OBJECT_BYTES} that are indexed")]
+    TooLarge(usize),
+    /// It is nested deeper than objects are.
+    #[error("the object is nested deeper than the {MAX_DEPTH} levels that are indexed")]
+    TooDeep,
     /// The resource version cannot be ordered.
     #[error(transparent)]
     Version(#[from] super::InvalidVersion),
@@ -46,6 +84,12 @@ pub struct Object<'a> {
 impl<'a> Object<'a> {
     /// Parses the metadata of an object.
     pub fn parse(json: &'a str) -> Result<Self, ObjectError> {
+        if json.len() > MAX_OBJECT_BYTES {
+            return Err(ObjectError::TooLarge(json.len()));
+        }
+        if is_deep(json.as_bytes()) {
+            return Err(ObjectError::TooDeep);
+        }
         let top: TopLevel<'a> = serde_json::from_str(json)?;
         let metadata = top.metadata.ok_or(ObjectError::Missing("name"))?;
         if metadata.name.0.is_empty() {
@@ -186,4 +230,26 @@ fn owner_uids(raw: &RawValue) -> Vec<Cow<'_, str>> {
     }
     let owners: Vec<Owner<'_>> = serde_json::from_str(raw.get()).unwrap_or_default();
     owners.into_iter().map(|owner| owner.uid.0).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(spec: &str) -> Result<(), ObjectError> {
+        let json = format!(r#"{{"metadata":{{"name":"a","uid":"u","resourceVersion":"1"}},"spec":{spec}}}"#);
+        Object::parse(&json).map(drop)
+    }
+
+    #[test]
+    fn an_object_has_bounds_in_length_and_depth() {
+        let nested = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
+        assert!(parsed(&nested(499)).is_ok());
+        assert!(matches!(parsed(&nested(500)), Err(ObjectError::TooDeep)));
+        assert!(matches!(parsed(&nested(1_000_000)), Err(ObjectError::TooDeep)));
+        // Many are not deep, and those in a string are none.
+        assert!(parsed(&format!("[{}1]", "[],".repeat(2_000))).is_ok());
+        assert!(parsed(&format!(r#""{}\"{}""#, "[{".repeat(2_000), "[{".repeat(2_000))).is_ok());
+        assert!(matches!(parsed(&format!("\"{}\"", "x".repeat(MAX_OBJECT_BYTES))), Err(ObjectError::TooLarge(_))));
+    }
 }

@@ -14,7 +14,7 @@ use std::{
 use async_trait::async_trait;
 use backon::{BackoffBuilder, ExponentialBuilder};
 use tokio::{
-    sync::{Notify, Semaphore, watch},
+    sync::{Notify, OwnedSemaphorePermit, Semaphore, watch},
     task::JoinSet,
     time::Instant,
 };
@@ -76,6 +76,12 @@ const MAX_UNREACHABLE_DELAY: Duration = Duration::from_millis(500);
 /// A block is lifted by people, who take longer than an overload.
 const BLOCKED_PAUSE: Duration = Duration::from_secs(5);
 
+/// A document that is counted by itself: several times as long as a usual one, so that thousands of streams with one of up to this length each take some
+/// tens of megabytes.
+const LARGE_BYTES: usize = 32 << 10;
+/// What all large documents that are not written yet may take, in KiB: four of the largest. They wait beside the 8 MiB of all others.
+const LARGE_KIB: u32 = 32 << 10;
+
 type Job = Operation<Ticket>;
 
 /// Opens the store: reads credentials, connects, prepares. Called again whenever the store refuses the credentials.
@@ -121,6 +127,8 @@ struct Shared {
     discarded: AtomicBool,
     work: Notify,
     room: Notify,
+    /// For the large documents, in KiB.
+    large: Arc<Semaphore>,
     store: Mutex<Option<Arc<dyn Store>>>,
     opened: Notify,
     availability: watch::Sender<Availability>,
@@ -143,6 +151,7 @@ impl Pipeline {
             discarded: AtomicBool::new(false),
             work: Notify::new(),
             room: Notify::new(),
+            large: Arc::new(Semaphore::new(LARGE_KIB as usize)),
             store: Mutex::default(),
             opened: Notify::new(),
             availability: watch::Sender::new(None),
@@ -216,6 +225,17 @@ impl Pipeline {
             }
             notified.await;
         }
+    }
+
+    /// Room for a document that is larger than most, to be kept until it is written; waits for it. Watches hand over a change whether or not there is
+    /// room, and that is no bound when many of them do it at once with changes of many megabytes.
+    pub async fn room_for_large(&self, write: &Write) -> Option<OwnedSemaphorePermit> {
+        let length = write.body.as_ref().map_or(0, |body| body.len());
+        if length <= LARGE_BYTES {
+            return None;
+        }
+        let wanted = u32::try_from(length >> 10).unwrap_or(LARGE_KIB).min(LARGE_KIB);
+        Arc::clone(&self.0.large).acquire_many_owned(wanted).await.ok()
     }
 
     /// Hands over a write, whether or not there is room for it; who can wait asks for that before. The ticket is settled when

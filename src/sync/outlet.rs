@@ -104,7 +104,8 @@ impl Outlet {
         if wait == Wait::ForRoom {
             self.pipeline.room().await;
         }
-        self.pipeline.submit(write, progress.ticket());
+        let room = self.pipeline.room_for_large(&write).await;
+        self.pipeline.submit(write, progress.ticket().keeping(room));
     }
 
     /// Deletes a document.

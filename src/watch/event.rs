@@ -1,6 +1,11 @@
 //! The bytes of list pages and watch lines, parsed no further than needed.
 
-use serde::Deserialize;
+use std::fmt;
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{Error as _, SeqAccess, Visitor},
+};
 use serde_json::value::RawValue;
 
 use super::{Fault, FaultKind};
@@ -38,7 +43,40 @@ pub struct ListPage<'a> {
 struct RawList<'a> {
     metadata: ListMeta,
     #[serde(borrow, default)]
-    items: Option<Vec<&'a RawValue>>,
+    items: Option<Items<'a>>,
+}
+
+/// More than 500 objects come only from servers that know no pages, and 500,000 of them fill the largest page with 67 bytes each, which is less than
+/// an object's identity. What is shorter is made to take more memory than it has bytes.
+const MAX_ITEMS: usize = 500_000;
+
+struct Items<'a>(Vec<&'a RawValue>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Items<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct ItemsVisitor;
+
+        impl<'de> Visitor<'de> for ItemsVisitor {
+            type Value = Items<'de>;
+
+            fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                out.write_str("objects")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Items<'de>, A::Error> {
+                let mut items = Vec::new();
+                while let Some(item) = sequence.next_element()? {
+                    if items.len() == MAX_ITEMS {
+                        return Err(A::Error::custom(format_args!("a page has more than {MAX_ITEMS} objects")));
+                    }
+                    items.push(item);
+                }
+                Ok(Items(items))
+            }
+        }
+
+        deserializer.deserialize_seq(ItemsVisitor)
+    }
 }
 
 #[derive(Deserialize)]
@@ -56,7 +94,7 @@ impl<'a> ListPage<'a> {
         Ok(Self {
             version: list.metadata.resource_version.parse()?,
             continue_token: Some(list.metadata.continue_token).filter(|token| !token.is_empty()),
-            items: list.items.unwrap_or_default(),
+            items: list.items.map(|items| items.0).unwrap_or_default(),
         })
     }
 }

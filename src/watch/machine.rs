@@ -103,6 +103,8 @@ pub enum FaultKind {
     Transport,
     /// An answer that cannot be read.
     Garbled,
+    /// The answer is longer than answers may be.
+    TooLarge,
 }
 
 impl FaultKind {
@@ -124,6 +126,7 @@ impl FaultKind {
             Self::Server => "ServerError",
             Self::Transport => "Unreachable",
             Self::Garbled => "InvalidAnswer",
+            Self::TooLarge => "AnswerTooLarge",
         }
     }
 }
@@ -241,6 +244,17 @@ impl Machine {
                 self.state = new_list();
                 Pause::Backoff
             }
+            // A list gets around a change that is too large, as it shows what came of it: perhaps one that fits, and later than the watch was.
+            (FaultKind::TooLarge, State::Watching { .. }) => {
+                self.state = new_list();
+                retry_pause(kind)
+            }
+            // In one piece it is too large: then in pages once more.
+            (FaultKind::TooLarge, State::Listing { .. }) if self.expired_lists >= EXPIRED_BEFORE_UNPAGED => {
+                self.expired_lists = 0;
+                self.state = new_list();
+                Pause::Backoff
+            }
             // The member may have been away, and come back as another.
             (_, State::Watching { version }) => {
                 self.state = State::Checking { version: *version };
@@ -255,11 +269,14 @@ impl Machine {
 /// Only another program behind the address changes this. When that is installed, discovery mostly changes as well, and the stream is
 /// started anew.
 const NOT_ALLOWED_SECONDS: u64 = 600;
+/// How long a member is spared that sends more than is read: each look at it costs both sides as much as the largest page.
+const TOO_LARGE_SECONDS: u64 = 60;
 
 fn retry_pause(kind: FaultKind) -> Pause {
     match kind {
         FaultKind::Throttled { retry_after_seconds } if retry_after_seconds > 0 => Pause::RetryAfter(retry_after_seconds),
         FaultKind::NotAllowed => Pause::RetryAfter(NOT_ALLOWED_SECONDS),
+        FaultKind::TooLarge => Pause::RetryAfter(TOO_LARGE_SECONDS),
         _ => Pause::Backoff,
     }
 }
@@ -350,6 +367,22 @@ mod tests {
         let mut watching = Machine::new(Some(version(5)));
         assert!(watching.checked(version(5)));
         assert_eq!(watching.failed(FaultKind::NotAllowed), Pause::RetryAfter(600));
+    }
+
+    #[test]
+    fn what_is_too_large_is_listed_and_not_at_once() {
+        let mut watching = Machine::new(Some(version(5)));
+        assert!(watching.checked(version(5)));
+        assert_eq!(watching.failed(FaultKind::TooLarge), Pause::RetryAfter(60));
+        let list = Step::List { continue_token: None, limit: Some(500) };
+        assert_eq!(watching.step(), list);
+        assert_eq!(watching.failed(FaultKind::TooLarge), Pause::RetryAfter(60));
+        for _ in 0..2 {
+            watching.failed(FaultKind::Expired);
+        }
+        assert_eq!(watching.step(), Step::List { continue_token: None, limit: None });
+        assert_eq!(watching.failed(FaultKind::TooLarge), Pause::Backoff);
+        assert_eq!(watching.step(), list);
     }
 
     #[derive(Clone, Debug)]

@@ -1,14 +1,24 @@
 //! Lists and watches over a `kube::Client`, as raw bytes.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
 
 use bytes::{Buf, Bytes, BytesMut};
-use http::{Request, Response, header};
+use http::{Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, combinators::UnsyncBoxBody};
 use kube::client::Body;
 
 use super::{Fault, FaultKind, ListPage, event::status_fault};
-use crate::model::{Resource, Scope, Version, causes};
+use crate::{
+    intake::{Hold, Intake, ReadError},
+    model::{Resource, Scope, Version, causes},
+    planted::{Bug, planted},
+};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -23,8 +33,10 @@ const WATCH_GRACE: Duration = Duration::from_secs(10);
 /// Asks for lists without spec and status. Servers that cannot leave them out, as some aggregated ones, take the second form.
 const ACCEPT_METADATA: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
 const ACCEPT_JSON: &str = "application/json";
-/// The largest line: etcd limits objects to about 1.5 MiB, and JSON may escape some of it.
-const MAX_LINE_BYTES: usize = 64 << 20;
+/// As many objects as are ever asked for in a page. Source: client-go's reflector.
+const LARGEST_PAGE: u32 = 500;
+/// A page that is too large is asked for again with a quarter of its objects: from 500 to 1 in five requests.
+const SHRINKING: u32 = 4;
 
 /// What is listed and watched: a resource in a scope, narrowed by selectors.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,12 +87,14 @@ fn percent_encode(text: &str) -> String {
 pub struct Source {
     client: kube::Client,
     collection: Collection,
+    /// How many objects of a page fit into the limit of a page, as far as that has shown. Clones share it.
+    page_size: Arc<AtomicU32>,
 }
 
 impl Source {
     /// A source over a client whose own retries are off.
     pub fn new(client: kube::Client, collection: Collection) -> Self {
-        Self { client, collection }
+        Self { client, collection, page_size: Arc::new(AtomicU32::new(LARGEST_PAGE)) }
     }
 
     /// The version that the collection is at now.
@@ -91,7 +105,8 @@ impl Source {
             .map_err(|error| Fault { kind: FaultKind::Garbled, message: error.to_string() })
     }
 
-    /// The body of one list page, unpacked.
+    /// The body of one list page, unpacked. A page that is larger than pages may be is asked for again with fewer objects; it is an error when one
+    /// alone is too large, or all of them where no limit is wanted.
     pub async fn list(&self, continue_token: Option<&str>, limit: Option<u32>) -> Result<Bytes, Fault> {
         self.page(continue_token, limit, ACCEPT_JSON).await
     }
@@ -102,6 +117,31 @@ impl Source {
     }
 
     async fn page(&self, continue_token: Option<&str>, limit: Option<u32>, accept: &'static str) -> Result<Bytes, Fault> {
+        loop {
+            let limit = limit.map(|limit| limit.min(self.page_size.load(Ordering::Relaxed)));
+            let unread = match self.page_once(continue_token, limit, accept).await? {
+                Ok(body) => return Ok(body),
+                Err(unread) => unread,
+            };
+            let Some(limit) = limit.filter(|limit| *limit > 1) else { return Err(self.too_large(limit, &unread)) };
+            tracing::debug!(resource = %self.collection.resource.plural, limit, %unread, "a page is asked for again with fewer objects");
+            self.page_size.store((limit / SHRINKING).max(1), Ordering::Relaxed);
+        }
+    }
+
+    fn too_large(&self, limit: Option<u32>, unread: &ReadError) -> Fault {
+        let kind = if matches!(unread, ReadError::TooLarge(_)) { FaultKind::TooLarge } else { FaultKind::Server };
+        let what = if limit.is_some() { "a page of one object" } else { "a list in one piece" };
+        Fault { kind, message: format!("{what} of {} was not read: {unread}", self.collection.resource.plural) }
+    }
+
+    /// A page; or why it was not read, if fewer objects may help.
+    async fn page_once(
+        &self,
+        continue_token: Option<&str>,
+        limit: Option<u32>,
+        accept: &'static str,
+    ) -> Result<Result<Bytes, ReadError>, Fault> {
         let mut parameters = Vec::new();
         if let Some(limit) = limit {
             parameters.push(("limit", limit.to_string()));
@@ -112,11 +152,29 @@ impl Source {
         let request = request(&self.collection.uri(&parameters), accept, None)?;
         let answer = async {
             let response = self.client.send(request).await.map_err(|error| transport_fault(&error))?;
-            let status = response.status();
-            let body = read_body(response).await?;
-            if status.is_success() { Ok(body) } else { Err(status_fault(&body, Some(status.as_u16()))) }
+            if !response.status().is_success() {
+                return Err(refused(response).await);
+            }
+            let intake = Intake::of(&response);
+            let most = intake.limits().page;
+            match intake.read(response.into_body(), most).await {
+                Ok(body) => {
+                    self.grow_pages(limit, body.len(), most);
+                    Ok(Ok(body))
+                }
+                Err(ReadError::Broken(error)) => Err(transport_fault(&*error)),
+                Err(unread) => Ok(Err(unread)),
+            }
         };
         tokio::time::timeout(LIST_TIMEOUT, answer).await.unwrap_or_else(|_| Err(timed_out("list", LIST_TIMEOUT)))
+    }
+
+    /// After a page that was reduced, and is small, the next one may have more objects again.
+    fn grow_pages(&self, limit: Option<u32>, length: usize, most: usize) {
+        let Some(limit) = limit.filter(|limit| *limit < LARGEST_PAGE) else { return };
+        if limit == self.page_size.load(Ordering::Relaxed) && length.saturating_mul(2 * SHRINKING as usize) < most {
+            self.page_size.store(limit.saturating_mul(2).min(LARGEST_PAGE), Ordering::Relaxed);
+        }
     }
 
     /// Opens a watch from a version on.
@@ -134,13 +192,14 @@ impl Source {
             Err(_) => return Err(timed_out("watch", OPEN_TIMEOUT)),
             Ok(answer) => answer.map_err(|error| transport_fault(&error))?,
         };
-        let status = response.status();
-        if !status.is_success() {
-            let body = read_body(response).await?;
-            return Err(status_fault(&body, Some(status.as_u16())));
+        if !response.status().is_success() {
+            return Err(tokio::time::timeout(OPEN_TIMEOUT, refused(response))
+                .await
+                .unwrap_or_else(|_| timed_out("watch", OPEN_TIMEOUT)));
         }
+        let intake = Intake::of(&response);
         let lifetime = Duration::from_secs(u64::from(seconds)) + WATCH_GRACE;
-        Ok(Lines::new(response.into_body(), tokio::time::Instant::now() + lifetime))
+        Ok(Lines::new(response.into_body(), intake, tokio::time::Instant::now() + lifetime))
     }
 }
 
@@ -152,20 +211,21 @@ fn request(uri: &str, accept: &'static str, accept_encoding: Option<&'static str
     builder.body(Body::empty()).map_err(|error| Fault { kind: FaultKind::Invalid, message: error.to_string() })
 }
 
-async fn read_body(response: Response<Body>) -> Result<Bytes, Fault> {
-    let mut body = response.into_body();
-    let mut bytes = BytesMut::new();
-    while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| transport_fault(&error))?;
-        if let Ok(data) = frame.into_data() {
-            bytes.extend_from_slice(&data);
-        }
+/// What an answer other than success says.
+async fn refused(response: Response<Body>) -> Fault {
+    let status: StatusCode = response.status();
+    match Intake::of(&response).read_refusal(response.into_body()).await {
+        Ok(body) => status_fault(&body, Some(status.as_u16())),
+        Err(error) => transport_fault(&error),
     }
-    Ok(bytes.freeze())
 }
 
 fn transport_fault(error: &dyn std::error::Error) -> Fault {
     Fault { kind: FaultKind::Transport, message: causes(error) }
+}
+
+fn outlived() -> Fault {
+    Fault { kind: FaultKind::Transport, message: "the watch outlived its deadline in silence".to_owned() }
 }
 
 fn timed_out(what: &str, after: Duration) -> Fault {
@@ -179,19 +239,27 @@ pub struct Lines {
     /// How much of the buffer is known to hold no line end.
     searched: usize,
     deadline: tokio::time::Instant,
+    intake: Intake,
+    /// Memory for a line that is longer than most.
+    hold: Hold,
 }
 
 impl Lines {
-    fn new<B>(body: B, deadline: tokio::time::Instant) -> Self
+    fn new<B>(body: B, intake: Intake, deadline: tokio::time::Instant) -> Self
     where
         B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
     {
-        Self { body: body.map_err(Into::into).boxed_unsync(), buffer: BytesMut::new(), searched: 0, deadline }
+        let (body, hold) = (body.map_err(Into::into).boxed_unsync(), intake.hold());
+        Self { body, buffer: BytesMut::new(), searched: 0, deadline, intake, hold }
     }
 
     /// The next line without its end; nothing when the stream has ended. Cancel-safe.
     pub async fn next(&mut self) -> Result<Option<Bytes>, Fault> {
+        // The line before is done with.
+        if self.buffer.len() <= self.searched {
+            self.hold.release();
+        }
         loop {
             if let Some(line) = self.take_line() {
                 if line.is_empty() {
@@ -199,20 +267,23 @@ impl Lines {
                 }
                 return Ok(Some(line));
             }
-            if self.buffer.len() > MAX_LINE_BYTES {
-                return Err(Fault {
-                    kind: FaultKind::Garbled,
-                    message: format!("a watch line is longer than {MAX_LINE_BYTES} bytes"),
-                });
+            let most = self.intake.limits().line;
+            if self.buffer.len() > most && !planted(Bug::EndlessLine) {
+                let message = format!("a line of a watch is longer than {most} bytes");
+                return Err(Fault { kind: FaultKind::TooLarge, message });
+            }
+            // A buffer that grows has up to twice what is in it.
+            let memory = 2 * self.buffer.len();
+            if !self.hold.has(memory) {
+                let grown = tokio::time::timeout_at(self.deadline, self.hold.grow(memory)).await.map_err(|_| outlived())?;
+                grown.map_err(|unread| Fault {
+                    kind: FaultKind::Server,
+                    message: format!("a line of a watch was not read: {unread}"),
+                })?;
             }
             let frame = tokio::time::timeout_at(self.deadline, self.body.frame()).await;
             match frame {
-                Err(_) => {
-                    return Err(Fault {
-                        kind: FaultKind::Transport,
-                        message: "the watch outlived its deadline in silence".to_owned(),
-                    });
-                }
+                Err(_) => return Err(outlived()),
                 // A line cut off by the end of the stream was not received; the next watch sends it again.
                 Ok(None) => return Ok(None),
                 Ok(Some(Err(error))) => return Err(transport_fault(&*error)),
@@ -243,14 +314,23 @@ impl Lines {
 
 #[cfg(test)]
 mod tests {
+    use futures::StreamExt as _;
+
     use super::*;
-    use crate::model::Gvk;
+    use crate::{
+        intake::{Budget, Limits},
+        model::Gvk,
+    };
+
+    const LIMITS: Limits =
+        Limits { page: 256 << 10, line: 128 << 10, answer: 64 << 10, refusal: 1_000, share: 1 << 20, shared: 2 << 20 };
 
     fn lines(chunks: &[&'static str]) -> Lines {
         let chunks: Vec<Result<Bytes, std::convert::Infallible>> =
             chunks.iter().map(|chunk| Ok(Bytes::from_static(chunk.as_bytes()))).collect();
         let stream = futures::stream::iter(chunks.into_iter().map(|chunk| chunk.map(http_body::Frame::data)));
-        Lines::new(http_body_util::StreamBody::new(stream), tokio::time::Instant::now() + Duration::from_mins(1))
+        let intake = Budget::new(LIMITS).share("a");
+        Lines::new(http_body_util::StreamBody::new(stream), intake, tokio::time::Instant::now() + Duration::from_mins(1))
     }
 
     #[tokio::test]
@@ -261,6 +341,64 @@ mod tests {
             read.push(String::from_utf8(line.to_vec()).unwrap());
         }
         assert_eq!(read, [r#"{"a":1}"#, r#"{"b":2}"#, r#"{"c":3}"#]);
+    }
+
+    fn endless() -> impl http_body::Body<Data = Bytes, Error = std::convert::Infallible> {
+        let chunk = Bytes::from(vec![b' '; 10_000]);
+        http_body_util::StreamBody::new(futures::stream::repeat(chunk).map(|chunk| Ok(http_body::Frame::data(chunk))))
+    }
+
+    #[tokio::test]
+    async fn a_line_without_end_is_given_up_and_so_is_its_memory() {
+        let budget = Budget::new(LIMITS);
+        let mut lines = Lines::new(endless(), budget.share("a"), tokio::time::Instant::now() + Duration::from_mins(1));
+        assert_eq!(lines.next().await.unwrap_err().kind, FaultKind::TooLarge);
+        assert!(budget.held() >= LIMITS.line);
+        drop(lines);
+        assert_eq!(budget.held(), 0);
+    }
+
+    /// A member with a number of objects of one size, which it counts in a page as it is asked to.
+    fn source(budget: &Budget, objects: usize, size: usize) -> (Source, Arc<std::sync::Mutex<Vec<String>>>) {
+        let asked: Arc<std::sync::Mutex<Vec<String>>> = Arc::default();
+        let (notes, intake) = (Arc::clone(&asked), budget.share("a"));
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let query = request.uri().query().unwrap_or_default().to_owned();
+            let limit = query.split('&').find_map(|pair| pair.strip_prefix("limit=")?.parse().ok());
+            notes.lock().unwrap().push(query);
+            let item = format!(r#"{{"metadata":{{"name":"a","uid":"u","resourceVersion":"1"}},"spec":"{}"}}"#, "x".repeat(size));
+            let items = vec![item; objects.min(limit.unwrap_or(objects))].join(",");
+            let mut response =
+                Response::new(Body::from(format!(r#"{{"metadata":{{"resourceVersion":"9"}},"items":[{items}]}}"#).into_bytes()));
+            response.extensions_mut().insert(intake.clone());
+            async move { Ok::<_, tower::BoxError>(response) }
+        });
+        let resource = Resource { gvk: Gvk::new("", "v1", "Pod"), plural: "pods".into(), namespaced: true };
+        let collection = Collection { resource, scope: Scope::All, label_selector: None, field_selector: None };
+        (Source::new(kube::Client::new(service, "default"), collection), asked)
+    }
+
+    #[tokio::test]
+    async fn a_page_that_is_too_large_is_asked_for_again_with_fewer_objects_and_grows_again() {
+        let budget = Budget::new(LIMITS);
+        let (source, asked) = source(&budget, 500, 2_000);
+        let body = source.list(None, Some(500)).await.unwrap();
+        assert_eq!(ListPage::parse(&body).unwrap().items.len(), 125);
+        assert_eq!(*asked.lock().unwrap(), ["limit=500", "limit=125"]);
+        drop(body);
+        assert_eq!(budget.held(), 0);
+    }
+
+    #[tokio::test]
+    async fn an_object_that_is_too_large_alone_is_an_error_that_says_so() {
+        let budget = Budget::new(LIMITS);
+        let (source, asked) = source(&budget, 500, 300 << 10);
+        let fault = source.list(None, Some(500)).await.unwrap_err();
+        assert_eq!(fault.kind, FaultKind::TooLarge);
+        assert_eq!(fault.message, "a page of one object of pods was not read: it is longer than 262144 bytes");
+        assert_eq!(asked.lock().unwrap().len(), 5);
+        assert_eq!(source.list(None, None).await.unwrap_err().kind, FaultKind::TooLarge);
+        assert_eq!(budget.held(), 0);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use futures::{AsyncBufReadExt as _, future::join_all};
+use futures::{AsyncBufReadExt as _, AsyncReadExt as _, future::join_all};
 use kube::Client;
 use tokio::{
     sync::watch,
@@ -16,10 +16,10 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{
     INTEREST,
-    connection::{Connect, ConnectionError, changes, position},
+    connection::{Connect, ConnectionError, Lines, changes, position},
 };
 use crate::{
-    model::{ClusterName, FleetVersion, causes},
+    model::{ClusterName, FleetVersion, MAX_OBJECT_BYTES, causes},
     query::ResourceName,
     replicas::{Peer, ReplicaName, Replicas},
     server::changes::HEARTBEAT,
@@ -43,6 +43,9 @@ const LAST_LINES: Duration = Duration::from_secs(3);
 /// How long after another replica has begun with a cluster a change of the one before it counts as late. A hand-over takes longer than any change is
 /// on its way, unless something is wrong.
 const HAND_OVER: Duration = Duration::from_secs(10);
+
+/// The longest line of another replica: an object before and after a change, each of the largest size, with its terms.
+const MAX_LINE_BYTES: u64 = 4 * MAX_OBJECT_BYTES as u64;
 
 /// How it stands with another replica.
 #[derive(Clone)]
@@ -83,6 +86,8 @@ enum Broken {
     Connection(#[from] ConnectionError),
     #[error("it has told nothing for {} s", SILENCE.as_secs())]
     Silent,
+    #[error("a line of it is longer than {MAX_LINE_BYTES} bytes")]
+    TooLong,
     #[error("the connection has ended")]
     Cut,
     #[error("the connection is broken: {0}")]
@@ -261,7 +266,7 @@ impl State {
         let mut line = Vec::new();
         loop {
             line.clear();
-            let length = timeout(SILENCE, lines.read_until(b'\n', &mut line)).await.map_err(|_| Broken::Silent)??;
+            let length = timeout(SILENCE, read_line(&mut lines, &mut line)).await.map_err(|_| Broken::Silent)??;
             if length == 0 {
                 return Err(Broken::Cut);
             }
@@ -311,11 +316,20 @@ impl State {
     }
 }
 
+/// Adds the next line; its length is 0 at the end.
+async fn read_line(lines: &mut Lines, line: &mut Vec<u8>) -> Result<usize, Broken> {
+    let length = lines.take(MAX_LINE_BYTES).read_until(b'\n', line).await?;
+    if length as u64 == MAX_LINE_BYTES && line.last() != Some(&b'\n') {
+        return Err(Broken::TooLong);
+    }
+    Ok(length)
+}
+
 /// How far a replica is once what is under way there is done.
 async fn far(client: &Client, path: &str) -> Result<FleetVersion, Broken> {
     let mut lines = position(client, path).await?;
     let mut line = Vec::new();
-    lines.read_until(b'\n', &mut line).await?;
+    read_line(&mut lines, &mut line).await?;
     Ok(Reader::default().read(&line)?.version)
 }
 

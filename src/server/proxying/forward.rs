@@ -12,7 +12,7 @@ use axum::{
 };
 use futures::stream::try_unfold;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use http_body_util::{BodyExt, Limited};
+use http_body_util::BodyExt;
 use kube::client::Body as MemberBody;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -29,15 +29,12 @@ use crate::{
         impersonate::{ImpersonateError, Impersonation},
         request::causes,
     },
+    intake::Intake,
     model::{self, ClusterName},
 };
 
 /// A little longer than an apiserver itself takes for a request (60 s), so that its own answer comes first.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(65);
-/// Bytes of an answer that are read as a whole: an object is at most 3 MiB, the `OpenAPI` document of many kinds 10 MiB.
-const MAX_ANSWER: usize = 32 << 20;
-/// Bytes of a refusal of something that would have been a stream.
-const MAX_REFUSAL: usize = 1 << 20;
 
 /// Where a request goes.
 #[derive(Clone, Debug)]
@@ -179,10 +176,7 @@ impl Forwarder {
     pub async fn ask(&self, to: &Destination, method: &Method, headers: HeaderMap, body: Bytes) -> Result<Answer, ForwardError> {
         let exchange = async {
             let response = self.send(to, method, &headers, &body).await?;
-            let (head, body) = response.into_parts();
-            let body = Limited::new(body, MAX_ANSWER).collect().await.map_err(|error| lost(to, error.as_ref()))?;
-            let passed = headers::to_client(&head.headers);
-            Ok::<_, ForwardError>(Answer { status: head.status, headers: passed, body: body.to_bytes() })
+            read(to, response).await
         };
         let answered = timeout(REQUEST_TIMEOUT, exchange).await;
         let answer = answered.map_err(|_| ForwardError::TimedOut { cluster: to.cluster.clone() })??;
@@ -251,13 +245,18 @@ impl Forwarder {
 
 /// An answer that is no stream and no session after all.
 async fn refusal(to: &Destination, answer: http::Response<MemberBody>) -> Result<Response, ForwardError> {
-    let (head, body) = answer.into_parts();
-    let reading = Limited::new(body, MAX_REFUSAL).collect();
-    let read = timeout(REQUEST_TIMEOUT, reading).await.map_err(|_| ForwardError::TimedOut { cluster: to.cluster.clone() })?;
-    let body = read.map_err(|error| lost(to, error.as_ref()))?.to_bytes();
-    let answer = Answer { status: head.status, headers: headers::to_client(&head.headers), body };
+    let reading = timeout(REQUEST_TIMEOUT, read(to, answer)).await;
+    let answer = reading.map_err(|_| ForwardError::TimedOut { cluster: to.cluster.clone() })??;
     refuse_impersonation(to, &answer)?;
     Ok(answer.into_response())
+}
+
+/// An answer that is read as a whole: an object is at most 3 MiB, the `OpenAPI` document of many kinds 10 MiB.
+async fn read(to: &Destination, answer: http::Response<MemberBody>) -> Result<Answer, ForwardError> {
+    let intake = Intake::of(&answer);
+    let (head, body) = answer.into_parts();
+    let body = intake.read(body, intake.limits().answer).await.map_err(|error| lost(to, &error))?;
+    Ok(Answer { status: head.status, headers: headers::to_client(&head.headers), body })
 }
 
 /// A refusal of ours, not of the caller's: it must not read as if the caller lacked a right.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tokio::time::Instant;
+use tokio::{sync::OwnedSemaphorePermit, time::Instant};
 
 use super::Progress;
 use crate::{
@@ -115,11 +115,19 @@ pub struct Ticket {
     pub shape: Shape,
     side: usize,
     settled: bool,
+    room: Option<OwnedSemaphorePermit>,
 }
 
 impl Ticket {
     pub(super) fn new(progress: Arc<Progress>, side: usize) -> Self {
-        Self { progress, seen: Instant::now(), shape: Shape::Whole, side, settled: false }
+        Self { progress, seen: Instant::now(), shape: Shape::Whole, side, settled: false, room: None }
+    }
+
+    /// The same, which keeps room for a large document until the write is done.
+    #[must_use]
+    pub fn keeping(mut self, room: Option<OwnedSemaphorePermit>) -> Self {
+        self.room = room;
+        self
     }
 
     /// The unit's progress.
@@ -135,6 +143,7 @@ impl Ticket {
 
 impl Drop for Ticket {
     fn drop(&mut self) {
+        drop(self.room.take());
         self.progress.ended(self.side, self.settled);
     }
 }
