@@ -3,6 +3,7 @@
 //!
 //! - [`apiserver`], [`opensearch`]: the servers. They are held to the real ones by `e2e/tests/fakes_apiserver.rs` and
 //!   `e2e/tests/fakes_opensearch.rs`: one script of requests runs on both, and the answers are equal.
+//! - [`hostile`]: a member that is out to harm the others.
 //! - [`operator`]: one life of the operator, made of the parts that `fleetdex run` is made of.
 //! - [`world`]: the fleet, and what people and faults do to it. [`selection`]: what the registry asks for.
 //! - [`oracle`]: what should be stored, against what is. It is the only judge, whatever went wrong.
@@ -13,6 +14,7 @@
 pub mod apiserver;
 pub mod every_path;
 pub mod handover;
+pub mod hostile;
 pub mod informer;
 pub mod leases;
 pub mod network;

@@ -12,6 +12,7 @@ use fleetdex::{
         credentials::Credentials,
         member::{Access, Endpoint},
     },
+    intake::{self, Budget},
     model::ClusterName,
     pipeline::{Limits, OpenStore, Unavailable},
     registry::{
@@ -32,7 +33,10 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::apiserver;
+use crate::{
+    apiserver,
+    hostile::{self, Gauge, Hostile},
+};
 
 /// As often as the operator looks at what changes by nothing happening.
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
@@ -151,13 +155,39 @@ pub fn member(name: &ClusterName) -> Member {
 }
 
 /// Clients for servers in this process: every cluster, whether or not it is a member.
-pub struct InProcess(pub BTreeMap<ClusterName, apiserver::Server>);
+pub struct InProcess {
+    /// Honest clusters.
+    pub servers: BTreeMap<ClusterName, apiserver::Server>,
+    /// Others.
+    pub hostile: BTreeMap<ClusterName, Hostile>,
+    /// Memory for what they answer.
+    pub budget: Budget,
+    /// What is read of their answers.
+    pub gauge: Gauge,
+}
+
+impl InProcess {
+    /// Nothing but honest clusters, and as much memory as usual.
+    pub fn honest(servers: BTreeMap<ClusterName, apiserver::Server>) -> Self {
+        Self { servers, hostile: BTreeMap::new(), budget: Budget::new(intake::Limits::default()), gauge: Gauge::default() }
+    }
+}
 
 #[async_trait]
 impl Connect for InProcess {
     async fn connect(&self, member: &Member, _: &Credentials, _: &Bearer) -> Result<kube::Client, ConnectError> {
-        let server = self.0.get(&member.name);
-        server.map(apiserver::Server::client).ok_or(ConnectError::EndpointMissing)
+        let (intake, gauge) = (self.budget.share(member.name.as_str()), self.gauge.clone());
+        if let Some(hostile) = self.hostile.get(&member.name).cloned() {
+            return Ok(hostile::client(intake, gauge, move |request| {
+                let hostile = hostile.clone();
+                async move { hostile.respond(request).await }
+            }));
+        }
+        let server = self.servers.get(&member.name).cloned().ok_or(ConnectError::EndpointMissing)?;
+        Ok(hostile::client(intake, gauge, move |request| {
+            let server = server.clone();
+            async move { server.respond(request).await }
+        }))
     }
 }
 

@@ -51,6 +51,7 @@ pub fn steady(server: &apiserver::Server) -> BTreeSet<String> {
 pub fn differences(
     members: &[ClusterName],
     servers: &BTreeMap<ClusterName, apiserver::Server>,
+    hostile: &[&ClusterName],
     store: &OpenSearch,
     selection: &Selection,
 ) -> Vec<String> {
@@ -69,6 +70,14 @@ pub fn differences(
         needed.extend(of_cluster);
         let alias = prefix.cluster_alias(name);
         compare(name, expected(server, selection), stored(store, alias.as_str()), selection, &mut found);
+    }
+    for name in hostile {
+        needed.extend(indices_of(store, &prefix, name));
+    }
+    for name in members {
+        let alias = prefix.cluster_alias(name);
+        let strange = stored(store, alias.as_str()).into_iter().find(|(_, (_, source))| source["cluster"] != name.as_str());
+        found.extend(strange.map(|(id, (_, source))| format!("{alias} has document {id} of cluster {}", source["cluster"])));
     }
     let over_all = stored(store, prefix.as_str()).len();
     let by_cluster: usize = members.iter().map(|name| stored(store, prefix.cluster_alias(name).as_str()).len()).sum();

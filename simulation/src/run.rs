@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use rand::{RngExt, seq::IndexedRandom};
 use tokio::time::Instant;
 
-use crate::{apiserver, handover, opensearch, world::World};
+use crate::{apiserver, handover, hostile, opensearch, world::World};
 
 /// Faults of one run.
 const FAULTS: std::ops::RangeInclusive<usize> = 3..=10;
@@ -137,9 +137,12 @@ async fn simulate(seed: u64, report: &mut Report) -> anyhow::Result<()> {
     }
     tracing::info!("healing");
     world.heal().await;
-    let outcome = converge(&mut world, report).await;
+    let mut outcome = converge(&mut world, report).await;
     report.struck = struck(&world);
     report.requests = world.store.counters().requests;
+    if outcome.is_ok() {
+        outcome = world.finish().await.map_err(anyhow::Error::msg);
+    }
     outcome
 }
 
@@ -289,6 +292,9 @@ fn struck(world: &World) -> BTreeMap<String, u64> {
             add(format!("apiserver: {kind:?}"), count);
         }
     }
+    for (malice, count) in world.malice() {
+        add(format!("member: {malice:?}"), count);
+    }
     for (kind, count) in world.store.counters().faults {
         add(format!("OpenSearch: {kind:?}"), count);
     }
@@ -310,5 +316,6 @@ pub fn all_troubles() -> Vec<String> {
         "registry edited",
         "member left or joined",
     ];
-    apiserver.chain(store).chain(world.map(str::to_owned)).collect()
+    let members = hostile::Malice::ALL.iter().map(|malice| format!("member: {malice:?}"));
+    apiserver.chain(store).chain(members).chain(world.map(str::to_owned)).collect()
 }

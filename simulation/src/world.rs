@@ -3,13 +3,14 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
 };
 
 use fleetdex::{
+    intake::{self, Budget},
     model::{ClusterName, IndexPrefix},
     pipeline::Limits,
     sync::pending::BatchLimits,
@@ -19,6 +20,7 @@ use serde_json::{Value, json};
 
 use crate::{
     SECRET_VALUE, apiserver,
+    hostile::{Gauge, Hostile, Malice},
     opensearch::OpenSearch,
     operator::{InProcess, Operator, Surroundings, Wanted},
     oracle,
@@ -53,6 +55,14 @@ pub struct World {
     surroundings: Surroundings,
     /// Whether a Secret's value was sent.
     leaked: Arc<AtomicBool>,
+    /// A line of a bulk request that is none, or is of several clusters.
+    mixed: Arc<Mutex<Option<String>>>,
+    /// Members that are out to harm the others.
+    hostile: BTreeMap<ClusterName, Hostile>,
+    /// Memory for what members answer.
+    budget: Budget,
+    /// What was read of it.
+    gauge: Gauge,
     operators: Vec<Operator>,
     /// Counts the writes, so that each is a change.
     writes: u64,
@@ -73,13 +83,23 @@ impl World {
         let credentials = json!({ "metadata": { "name": "member", "namespace": "default" }, "data": { "token": "dG9rZW4=" } });
         hub.apply("secrets", credentials).map_err(|status| anyhow::anyhow!("{status:?}"))?;
         let store = OpenSearch::new(random.random());
+        let budget = Budget::new(intake_limits(seed));
+        let hostile = hostile_members(seed, &servers, budget.limits());
+        let gauge = Gauge::default();
         store.refuse_documents_with(REFUSED_TEXT);
-        let leaked = watch_for_secrets(&store);
+        let (leaked, mixed) = (Arc::default(), Arc::default());
+        watch_bulks(&store, &leaked, &mixed);
         let selection = Selection::random(&mut random);
-        let wanted = Wanted { members: names, registries: vec![selection.registry()?] };
+        let members = names.into_iter().chain(hostile.keys().cloned()).collect();
+        let wanted = Wanted { members, registries: vec![selection.registry()?] };
         let surroundings = Surroundings {
             hub,
-            connect: Arc::new(InProcess(servers.clone())),
+            connect: Arc::new(InProcess {
+                servers: servers.clone(),
+                hostile: hostile.clone(),
+                budget: budget.clone(),
+                gauge: gauge.clone(),
+            }),
             store: store.service(),
             limits: limits(&mut random),
             audit_interval,
@@ -95,6 +115,10 @@ impl World {
             wanted,
             surroundings,
             leaked,
+            mixed,
+            hostile,
+            budget,
+            gauge,
             operators,
             writes: 0,
             visible: BTreeMap::new(),
@@ -347,6 +371,17 @@ impl World {
         if self.leaked.load(Ordering::Relaxed) {
             return Err("a bulk request held a Secret's value".to_owned());
         }
+        if let Some(line) = &*self.mixed.lock().unwrap_or_else(PoisonError::into_inner) {
+            return Err(format!("a bulk request has a line that is none of one cluster: {line}"));
+        }
+        let limits = self.budget.limits();
+        if self.budget.peak() > limits.bound() {
+            return Err(format!("{} bytes of answers were in memory, more than {}", self.budget.peak(), limits.bound()));
+        }
+        let longest = limits.page.max(limits.line).max(limits.answer) + SLACK;
+        if self.gauge.longest() > longest {
+            return Err(format!("{} bytes of one answer were read, more than {longest}", self.gauge.longest()));
+        }
         for name in self.member_names() {
             let shown: BTreeSet<String> =
                 oracle::stored(&self.store, IndexPrefix::default().cluster_alias(&name).as_str()).into_keys().collect();
@@ -364,7 +399,28 @@ impl World {
 
     /// What differs between the index and the fleet.
     pub fn differences(&self) -> Vec<String> {
-        oracle::differences(&self.member_names(), &self.servers, &self.store, &self.selection)
+        let hostile: Vec<&ClusterName> = self.hostile.keys().collect();
+        oracle::differences(&self.member_names(), &self.servers, &hostile, &self.store, &self.selection)
+    }
+
+    /// How often each thing was done by hostile members.
+    pub fn malice(&self) -> BTreeMap<Malice, u64> {
+        let mut struck = BTreeMap::new();
+        for (malice, times) in self.hostile.values().flat_map(Hostile::struck) {
+            *struck.entry(malice).or_default() += times;
+        }
+        struck
+    }
+
+    /// Ends all operators. Nothing that was read may be held then.
+    pub async fn finish(&mut self) -> Result<(), String> {
+        for operator in self.operators.drain(..) {
+            operator.kill().await;
+        }
+        // The tasks of streams end a moment after the one that started them.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let held = self.budget.held();
+        if held > 0 { Err(format!("{held} bytes of answers are held although nobody reads any more")) } else { Ok(()) }
     }
 
     fn count(&mut self, what: &'static str) {
@@ -372,14 +428,97 @@ impl World {
     }
 }
 
-fn watch_for_secrets(store: &OpenSearch) -> Arc<AtomicBool> {
-    let leaked = Arc::new(AtomicBool::new(false));
-    let seen = Arc::clone(&leaked);
+fn watch_bulks(store: &OpenSearch, leaked: &Arc<AtomicBool>, mixed: &Arc<Mutex<Option<String>>>) {
+    let (seen, mixed) = (Arc::clone(leaked), Arc::clone(mixed));
     store.inspect_bulks(move |body| {
         let held = body.windows(SECRET_VALUE.len()).any(|window| window == SECRET_VALUE.as_bytes());
         seen.fetch_or(held, Ordering::Relaxed);
+        if let Err(line) = check_lines(body) {
+            mixed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(line);
+        }
     });
-    leaked
+}
+
+/// Whether each line of a bulk request is JSON, and each document is of the cluster whose index it goes to. An error is the line.
+fn check_lines(body: &[u8]) -> Result<(), String> {
+    /// All that is looked at of a document: the rest may be nested deeper than a `Value`.
+    #[derive(serde::Deserialize)]
+    struct Document {
+        cluster: String,
+    }
+    let shown = |line: &[u8]| String::from_utf8_lossy(&line[..line.len().min(200)]).into_owned();
+    let prefix = IndexPrefix::default();
+    let mut lines = body.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    while let Some(line) = lines.next() {
+        let action: Value = serde_json::from_slice(line).map_err(|_| shown(line))?;
+        let Some(index) = action["index"]["_index"].as_str() else {
+            if action["delete"]["_index"].is_string() {
+                continue;
+            }
+            return Err(shown(line));
+        };
+        let document = lines.next().unwrap_or_default();
+        if action["index"]["_id"] == "guard" || index == prefix.state().as_str() {
+            continue;
+        }
+        let Document { cluster } = serde_json::from_slice(document).map_err(|_| shown(document))?;
+        let alias = cluster.parse().map(|cluster: ClusterName| format!("{}.", prefix.cluster_alias(&cluster)));
+        if !alias.is_ok_and(|alias| index.starts_with(&alias)) {
+            return Err(format!("{action} has a document of {cluster}"));
+        }
+    }
+    Ok(())
+}
+
+/// Bytes beside an answer's limit: what comes in one piece when it is reached.
+const SLACK: usize = 64 << 10;
+
+/// Little memory, so that much wants more than there is, and pages that some honest lists do not fit into.
+fn intake_limits(seed: u64) -> intake::Limits {
+    let mut random = StdRng::seed_from_u64(seed.rotate_left(17));
+    let page = random.random_range(24..128) << 10;
+    let share = 4 * page;
+    intake::Limits {
+        page,
+        line: page / 2,
+        answer: 128 << 10,
+        refusal: 2 << 10,
+        share: share.max(256 << 10),
+        shared: random.random_range(4..12) * page,
+    }
+}
+
+/// One, in half of the runs. It knows the ids that documents of the others will have.
+fn hostile_members(
+    seed: u64,
+    servers: &BTreeMap<ClusterName, apiserver::Server>,
+    limits: &intake::Limits,
+) -> BTreeMap<ClusterName, Hostile> {
+    let mut random = StdRng::seed_from_u64(seed.rotate_left(31));
+    let Ok(name) = "mallory".parse() else { return BTreeMap::new() };
+    if random.random_ratio(1, 2) {
+        return BTreeMap::new();
+    }
+    let mut options = apiserver::Options::new(random.random());
+    options.largest_page = Some(random.random_range(2..20));
+    let server = apiserver::Server::new(options);
+    for number in 0..random.random_range(3..12) {
+        let namespace = if number % 2 == 0 { STEADY } else { NAMESPACES[0] };
+        let object = json!({
+            "metadata": { "name": format!("evil{number}"), "namespace": namespace, "labels": { "tier": "web" } },
+            "spec": { "value": number },
+        });
+        if let Err(status) = server.apply(KINDS[number % KINDS.len()].resource, object) {
+            tracing::error!(?status, "an object was refused");
+        }
+    }
+    let victims = servers.keys().flat_map(|cluster| {
+        let alias = IndexPrefix::default().cluster_alias(cluster).to_string();
+        (1..3).map(move |number| (alias.clone(), format!("v1/ConfigMap/uid{number}")))
+    });
+    let malices = Malice::ALL;
+    let most = limits.page.max(limits.answer);
+    BTreeMap::from([(name, Hostile::new(server, random.random(), &malices, victims.collect(), 8 * most))])
 }
 
 /// The version of the youngest of the objects that nobody touches: a backup is never from before them.

@@ -133,7 +133,7 @@ async fn run(with_broken: bool) -> Seen {
     let store = OpenSearch::new(1);
     let surroundings = Surroundings {
         hub,
-        connect: Arc::new(Fleet { whole: InProcess(servers.clone()), broken: broken.clone() }),
+        connect: Arc::new(Fleet { whole: InProcess::honest(servers.clone()), broken: broken.clone() }),
         store: store.service(),
         limits: Limits::default(),
         audit_interval: None,

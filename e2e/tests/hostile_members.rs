@@ -1,0 +1,99 @@
+//! A member that is out to harm the others, against the real OpenSearch: its objects become lines of its own documents, and of nothing else.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use anyhow::{Context, ensure};
+use e2e::fleet::unique;
+use e2e::objects::config_map_path;
+use e2e::poll::eventually;
+use e2e::scenario::{PATIENCE, Registry, SECRETS, Stage, cluster_path, secret_path};
+use serde_json::{Value, json};
+use simulation::apiserver;
+use simulation::hostile::{self, Hostile, Malice};
+use tokio::net::TcpListener;
+
+const EVIL: &str = "evil";
+
+/// Registers a server in this process, which answers everybody.
+async fn register(stage: &Stage, name: &str, url: &str) {
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": { "name": name, "namespace": SECRETS }, "data": { "token": "dG9rZW4=" },
+    });
+    let cluster = json!({
+        "apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": { "name": name },
+        "spec": {
+            "syncMode": "Push", "apiEndpoint": url, "insecureSkipTLSVerification": true,
+            "secretRef": { "namespace": SECRETS, "name": name },
+        },
+    });
+    stage.hub.apply(&secret_path(name), &secret).await.unwrap();
+    stage.hub.apply(&cluster_path(name), &cluster).await.unwrap();
+}
+
+/// The documents of one cluster.
+async fn documents(stage: &Stage, prefix: &str, cluster: &str) -> Vec<Value> {
+    stage.opensearch.documents(&format!("{prefix}-{cluster}")).await.unwrap_or_default()
+}
+
+#[tokio::test]
+async fn an_object_with_line_breaks_is_stored_and_no_line_of_it_reaches_a_neighbour() {
+    let stage = Stage::enter(1).await.unwrap();
+    let member = stage.member(1).unwrap();
+    let namespace = unique("victim");
+    member.create_namespace(&namespace).await.unwrap();
+    let map = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "victim" }, "data": { "a": "b" } });
+    member.apply(&config_map_path(&namespace, "victim"), &map).await.unwrap();
+
+    let name = unique("mallory");
+    let selectors = json!([{ "apiVersion": "v1", "kind": "ConfigMap" }]);
+    let registry = Registry::new(&stage, "hostile", &["member1", &name], &selectors).unwrap();
+    registry.apply().await.unwrap();
+    let prefix = registry.prefix.clone();
+    let victim = eventually("the neighbour's object is stored", PATIENCE, || async {
+        let found = documents(&stage, &prefix, "member1").await;
+        let victim = found.into_iter().find(|hit| hit["_source"]["metadata"]["name"] == "victim");
+        victim.context("no victim yet")
+    })
+    .await
+    .unwrap();
+    let (alias, id) = (format!("{prefix}-member1"), victim["_id"].as_str().unwrap().to_owned());
+
+    let server = apiserver::Server::new(apiserver::Options::new(1));
+    let evil = |number: u32| json!({ "metadata": { "name": format!("evil{number}"), "namespace": "default" }, "data": {} });
+    server.apply("configmaps", evil(1)).unwrap();
+    let hostile = Hostile::new(server.clone(), 1, &[Malice::LineBreaks], vec![(alias.clone(), id.clone())], 0);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let serving = tokio::spawn(hostile::serve(listener, hostile));
+    register(&stage, &name, &url).await;
+
+    // One of a list, one of a watch.
+    let stored = async |count: usize| {
+        eventually("the hostile objects are stored", PATIENCE, || async {
+            let found = documents(&stage, &prefix, &name).await;
+            ensure!(found.len() == count, "{} documents, not {count}", found.len());
+            Ok(found)
+        })
+        .await
+        .unwrap()
+    };
+    stored(1).await;
+    server.apply("configmaps", evil(2)).unwrap();
+    for hit in stored(2).await {
+        let source = &hit["_source"];
+        assert_eq!(source["cluster"], name.as_str());
+        let smuggled = json!([
+            { "delete": { "_index": alias, "_id": id } },
+            { "index": { "_index": alias, "_id": "planted" } },
+            {},
+        ]);
+        assert_eq!(source[EVIL], smuggled, "it is stored as it is");
+    }
+    let left = documents(&stage, &prefix, "member1").await;
+    assert!(left.iter().any(|hit| hit["_id"] == id.as_str()), "the neighbour's object was deleted");
+    assert!(left.iter().all(|hit| hit["_id"] != "planted" && hit["_source"]["cluster"] == "member1"), "something was planted");
+    registry.until_ready().await.unwrap();
+    serving.abort();
+    stage.unregister(&name).await.unwrap();
+    registry.remove().await.unwrap();
+}

@@ -1,0 +1,354 @@
+//! A member that is out to harm the others: it answers as an API server does, and makes of each answer what may hurt who reads it.
+
+use std::{
+    collections::BTreeMap,
+    future::Future,
+    io::{self, Write as _},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use bytes::Bytes;
+use flate2::{Compression, write::GzEncoder};
+use fleetdex::{
+    intake::{Intake, IntakeLayer},
+    watch::ListPage,
+};
+use futures::stream;
+use http::{HeaderValue, Request, Response, StatusCode, header};
+use http_body_util::BodyExt;
+use hyper::{body::Incoming, server::conn::http1, service::service_fn as hyper_service};
+use hyper_util::rt::TokioIo;
+use kube::client::Body as ClientBody;
+use memchr::memrchr;
+use rand::{RngExt, SeedableRng, rngs::StdRng, seq::IndexedRandom};
+use tokio::net::TcpListener;
+use tower::{BoxError, ServiceBuilder, service_fn};
+use tower_http::decompression::DecompressionLayer;
+
+use crate::apiserver::{Body, Broken, Server};
+
+/// Bytes that an endless answer brings at a time.
+const CHUNK: usize = 8 << 10;
+/// Resource versions that are none, or none that fits.
+const VERSIONS: [&str; 8] =
+    ["", "0", "-1", "abc", "1", "9223372036854775807", "18446744073709551616", "99999999999999999999999999999999"];
+
+/// What it does to an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Malice {
+    /// Line breaks between the tokens of its objects, and between them the lines of a bulk request for another cluster.
+    LineBreaks,
+    /// Keys that are there twice, escaped control characters, values of another type, members that a document has for itself.
+    OddJson,
+    /// Versions that go back, are no numbers, or are beyond all of them.
+    LyingVersions,
+    /// UIDs of other clusters' objects, and one for all.
+    LyingUids,
+    /// Objects of any length.
+    HugeObjects,
+    /// Objects that are nested without measure.
+    DeepObjects,
+    /// An answer that never ends.
+    EndlessAnswer,
+    /// A few bytes that become very many.
+    Bomb,
+    /// An error that never ends.
+    EndlessRefusal,
+    /// A line of a watch that never ends.
+    EndlessLine,
+}
+
+impl Malice {
+    /// All of it.
+    pub const ALL: [Self; 10] = [
+        Self::LineBreaks,
+        Self::OddJson,
+        Self::LyingVersions,
+        Self::LyingUids,
+        Self::HugeObjects,
+        Self::DeepObjects,
+        Self::EndlessAnswer,
+        Self::Bomb,
+        Self::EndlessRefusal,
+        Self::EndlessLine,
+    ];
+}
+
+/// A hostile member. A clone is the same one.
+#[derive(Clone)]
+pub struct Hostile {
+    server: Server,
+    mind: Arc<Mutex<Mind>>,
+}
+
+struct Mind {
+    random: StdRng,
+    malices: Vec<Malice>,
+    /// Alias and id of documents of other clusters.
+    victims: Vec<(String, String)>,
+    /// How long what is said to be endless is: many times as much as anybody should read.
+    endless: usize,
+    struck: BTreeMap<Malice, u64>,
+}
+
+impl Hostile {
+    /// A server that does all of this, half of the time. `victims` are documents of other clusters, by alias and id.
+    pub fn new(server: Server, seed: u64, malices: &[Malice], victims: Vec<(String, String)>, endless: usize) -> Self {
+        let random = StdRng::seed_from_u64(seed);
+        let mind = Mind { random, malices: malices.to_vec(), victims, endless, struck: BTreeMap::new() };
+        Self { server, mind: Arc::new(Mutex::new(mind)) }
+    }
+
+    /// Stops doing it.
+    pub fn repent(&self) {
+        self.lock().malices.clear();
+    }
+
+    /// How often it did each.
+    pub fn struck(&self) -> BTreeMap<Malice, u64> {
+        self.lock().struck.clone()
+    }
+
+    /// Answers a request.
+    pub async fn respond(&self, request: Request<Bytes>) -> Result<Response<Body>, Broken> {
+        let query = request.uri().query().unwrap_or_default().to_owned();
+        let is_watch = query.contains("watch=true");
+        let is_list = !is_watch && query.contains("limit=");
+        let chosen = self.lock().choose(is_list, is_watch);
+        let Some((malice, endless)) = chosen else { return self.server.respond(request).await };
+        match malice {
+            Malice::EndlessAnswer | Malice::EndlessLine => return Ok(response(StatusCode::OK, spaces(endless))),
+            Malice::EndlessRefusal => return Ok(response(StatusCode::FORBIDDEN, spaces(endless))),
+            Malice::Bomb => {
+                let mut response = response(StatusCode::OK, packed(endless));
+                response.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+                return Ok(response);
+            }
+            _ => {}
+        }
+        let answer = self.server.respond(request).await?;
+        if !answer.status().is_success() {
+            return Ok(answer);
+        }
+        let (head, body) = answer.into_parts();
+        let mind = Arc::clone(&self.mind);
+        let body = if is_watch {
+            let twist = move |lines: Bytes| twisted_lines(&mut lock(&mind), malice, &lines);
+            body.map_frame(move |frame| frame.map_data(&twist)).boxed_unsync()
+        } else {
+            let Ok(whole) = body.collect().await else { return Err(Broken::Reset) };
+            let page = twisted_page(&mut lock(&mind), malice, &whole.to_bytes());
+            chunked(page)
+        };
+        Ok(Response::from_parts(head, body))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Mind> {
+        lock(&self.mind)
+    }
+}
+
+fn lock(mind: &Mutex<Mind>) -> MutexGuard<'_, Mind> {
+    mind.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Answers on a listener until it is dropped, or accepting fails.
+pub async fn serve(listener: TcpListener, hostile: Hostile) -> io::Result<()> {
+    loop {
+        let (stream, _) = listener.accept().await?;
+        let hostile = hostile.clone();
+        let service = hyper_service(move |request: Request<Incoming>| {
+            let hostile = hostile.clone();
+            async move {
+                let (head, body) = request.into_parts();
+                let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
+                hostile.respond(Request::from_parts(head, body)).await.map_err(io::Error::other)
+            }
+        });
+        // It ends with its connection, and nobody waits for it.
+        tokio::spawn(async move {
+            if let Err(error) = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await {
+                tracing::debug!(%error, "a connection broke");
+            }
+        });
+    }
+}
+
+/// The longest stretch without a line break that was read of any body, after decompression.
+#[derive(Clone, Debug, Default)]
+pub struct Gauge(Arc<AtomicUsize>);
+
+impl Gauge {
+    /// In bytes.
+    pub fn longest(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn counted(&self, body: impl http_body::Body<Data = Bytes, Error = BoxError> + Send + 'static) -> Body {
+        let gauge = Arc::clone(&self.0);
+        let mut length = 0;
+        let mut count = move |data: Bytes| {
+            length = memrchr(b'\n', &data).map_or(length + data.len(), |at| data.len() - at - 1);
+            gauge.fetch_max(length, Ordering::Relaxed);
+            data
+        };
+        body.map_frame(move |frame| frame.map_data(&mut count)).boxed_unsync()
+    }
+}
+
+/// A client for a server in this process that unpacks answers as clients over the network do, reads them within `intake`, and tells `gauge`.
+pub fn client<F>(intake: Intake, gauge: Gauge, respond: impl Fn(Request<Bytes>) -> F + Clone + Send + 'static) -> kube::Client
+where
+    F: Future<Output = Result<Response<Body>, Broken>> + Send + 'static,
+{
+    let service = service_fn(move |request: Request<ClientBody>| {
+        let respond = respond.clone();
+        async move {
+            let (head, body) = request.into_parts();
+            let body = body.collect_bytes().await?;
+            Ok::<_, BoxError>(respond(Request::from_parts(head, body)).await?)
+        }
+    });
+    let service = ServiceBuilder::new()
+        .layer(IntakeLayer(intake))
+        .map_response(move |response: Response<_>| response.map(|body| gauge.counted(body)))
+        .layer(DecompressionLayer::new())
+        .service(service);
+    kube::Client::new(service, "default")
+}
+
+impl Mind {
+    fn choose(&mut self, is_list: bool, is_watch: bool) -> Option<(Malice, usize)> {
+        let fits = |malice: &Malice| match malice {
+            Malice::EndlessLine => is_watch,
+            Malice::EndlessAnswer | Malice::Bomb => !is_watch,
+            Malice::EndlessRefusal => true,
+            _ => is_list || is_watch,
+        };
+        let fitting: Vec<Malice> = self.malices.iter().copied().filter(fits).collect();
+        // Mostly it lets itself be connected.
+        let often = if is_list || is_watch { 2 } else { 6 };
+        if fitting.is_empty() || !(self.malices.len() == 1 || self.random.random_ratio(1, often)) {
+            return None;
+        }
+        let malice = *fitting.choose(&mut self.random)?;
+        *self.struck.entry(malice).or_default() += 1;
+        Some((malice, self.endless))
+    }
+
+    fn pick<'t>(&mut self, texts: &[&'t str]) -> &'t str {
+        texts.choose(&mut self.random).copied().unwrap_or_default()
+    }
+
+    fn twisted(&mut self, malice: Malice, object: &str, line_break: &str) -> String {
+        let mut object = object.to_owned();
+        match malice {
+            Malice::LineBreaks => {
+                let (alias, id) = self.victims.choose(&mut self.random).cloned().unwrap_or_default();
+                let delete = format!(r#"{{"delete":{{"_index":"{alias}","_id":"{id}"}}}},"#);
+                let index = format!(r#"{{"index":{{"_index":"{alias}","_id":"planted"}}}},"#);
+                let evil = [r#""evil":["#, delete.as_str(), index.as_str(), "{}],"].join(line_break);
+                object.insert_str(1, &evil);
+            }
+            Malice::OddJson => {
+                const ODD: [&str; 6] = [
+                    r#""metadata":{"name":7},"#,
+                    r#""cluster":"member1","search":{"resource":"configmaps","group":"","labels":["tier=web"]},"#,
+                    r#""\u0000\n":"\u001b[2J\r\n\ud800","#,
+                    r#""apiVersion":{"a":[]},"kind":[],"kind":null,"#,
+                    r#""spec":[1e999999,-0,"spec"],"spec":{},"#,
+                    r#""native":null,"clu\u0073ter":"member1","meta\u0064ata":{},"#,
+                ];
+                object.insert_str(1, self.pick(&ODD));
+                if self.random.random_ratio(1, 3) {
+                    object =
+                        object.replacen("\"uid\":\"", self.pick(&["\"uid\":\"\\n", "\"uid\":[\"", "\"uid\":null,\"x\":\""]), 1);
+                }
+            }
+            Malice::LyingVersions => {
+                let lie = format!(r#""resourceVersion":"{}","was":""#, self.pick(&VERSIONS));
+                object = object.replacen(r#""resourceVersion":""#, &lie, 1);
+            }
+            Malice::LyingUids => {
+                let (_, id) = self.victims.choose(&mut self.random).cloned().unwrap_or_default();
+                let uid = if self.random.random_ratio(1, 2) { id.rsplit('/').next().unwrap_or_default() } else { "one" };
+                object = object.replacen(r#""uid":""#, &format!(r#""uid":"{uid}","was":""#), 1);
+            }
+            Malice::HugeObjects => {
+                let length = self.random.random_range(0..self.endless / 3);
+                object.insert_str(1, &format!(r#""evil":"{}","#, "x".repeat(length)));
+            }
+            Malice::DeepObjects => {
+                let levels = self.random.random_range(100..20_000);
+                object.insert_str(1, &format!(r#""evil":{}{},"#, "[".repeat(levels), "]".repeat(levels)));
+            }
+            _ => {}
+        }
+        object
+    }
+}
+
+fn twisted_page(mind: &mut Mind, malice: Malice, page: &[u8]) -> String {
+    let Ok(ListPage { version, continue_token, items }) = ListPage::parse(page) else {
+        return String::from_utf8_lossy(page).into_owned();
+    };
+    let items: Vec<String> = items.iter().map(|item| mind.twisted(malice, item.get(), "\n")).collect();
+    let lies = malice == Malice::LyingVersions && mind.random.random_ratio(1, 2);
+    let version = if lies { mind.pick(&VERSIONS).to_owned() } else { version.to_string() };
+    let next = continue_token.unwrap_or_default();
+    format!(r#"{{"kind":"List","metadata":{{"resourceVersion":"{version}","continue":"{next}"}},"items":[{}]}}"#, items.join(","))
+}
+
+/// A watch has a line for each event, so that in one only carriage returns are left to break it.
+fn twisted_lines(mind: &mut Mind, malice: Malice, lines: &[u8]) -> Bytes {
+    let text = String::from_utf8_lossy(lines);
+    let mut out = String::new();
+    for line in text.split_inclusive('\n') {
+        match line.split_once("\"object\":") {
+            Some((event, object)) if !event.contains("BOOKMARK") && !event.contains("ERROR") => {
+                out.push_str(event);
+                out.push_str("\"object\":");
+                out.push_str(&mind.twisted(malice, object, "\r"));
+            }
+            _ => out.push_str(line),
+        }
+    }
+    out.into()
+}
+
+fn response(status: StatusCode, body: Body) -> Response<Body> {
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+/// As it comes over a network: not in one piece.
+fn chunked(text: String) -> Body {
+    let text = Bytes::from(text);
+    let starts = (0..text.len()).step_by(CHUNK);
+    let chunks: Vec<Bytes> = starts.map(|start| text.slice(start..text.len().min(start + CHUNK))).collect();
+    streamed(stream::iter(chunks))
+}
+
+fn spaces(length: usize) -> Body {
+    let chunk = Bytes::from(vec![b' '; CHUNK]);
+    streamed(stream::iter(std::iter::repeat_n(chunk, length / CHUNK)))
+}
+
+fn packed(length: usize) -> Body {
+    let chunk = [b' '; CHUNK];
+    let mut packer = GzEncoder::new(Vec::new(), Compression::best());
+    // Writing into memory does not fail; if it did, the answer would be a short one.
+    let _written = (0..length / CHUNK).try_for_each(|_| packer.write_all(&chunk));
+    streamed(stream::iter([Bytes::from(packer.finish().unwrap_or_default())]))
+}
+
+fn streamed(chunks: impl stream::Stream<Item = Bytes> + Send + 'static) -> Body {
+    use futures::StreamExt as _;
+    let frames = chunks.map(|chunk| Ok::<_, BoxError>(http_body::Frame::data(chunk)));
+    http_body_util::StreamBody::new(frames).boxed_unsync()
+}
