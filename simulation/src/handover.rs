@@ -138,7 +138,7 @@ impl World {
             hub,
             leases: Leases::default(),
             network: Network::new(random.random(), conditions.slowest),
-            connect: Arc::new(InProcess(servers.clone())),
+            connect: Arc::new(InProcess::honest(servers.clone())),
             store: store.service(),
             limits: Limits {
                 batch: BatchLimits { count: random.random_range(1..20), bytes: random.random_range(1_000..20_000) },
