@@ -155,3 +155,64 @@ fn check_bulk(body: &[u8], target: &str, cluster: &str) {
         }
     }
 }
+
+/// What a member sends, as a list page, as the lines of a watch and as an object, becomes a bulk request of which each line is JSON, each
+/// action names the write alias of this cluster, and each document is one of this cluster.
+pub fn bulk_lines(bytes: &[u8]) {
+    let Ok(cluster) = "member1".parse::<ClusterName>() else { return };
+    let target = IndexPrefix::default().cluster_alias(&cluster);
+    let page = ListPage::parse(bytes).map(|page| page.items).unwrap_or_default();
+    let watched = bytes.split(|byte| *byte == b'\n').filter_map(|line| match WatchEvent::parse(line) {
+        Ok(WatchEvent::Added(object) | WatchEvent::Modified(object) | WatchEvent::Deleted(object)) => Some(object),
+        _ => None,
+    });
+    let objects: Vec<&str> = page.iter().map(|item| item.get()).chain(watched).chain(str::from_utf8(bytes).ok()).collect();
+    let mut writes = Vec::new();
+    for projector in projectors(&cluster) {
+        for json in &objects {
+            let Ok(object) = Object::parse(json) else { continue };
+            let Ok(document) = projector.document(&object, json, "2026-11-21T10:00:00Z") else { continue };
+            let lesser = |body: &JsonLine, shape| fallback(body, shape, "mapper_parsing_exception: \n");
+            let unindexed = lesser(&document.body, Shape::Unindexed).ok();
+            let identity = unindexed.as_ref().and_then(|body| lesser(body, Shape::Identity).ok());
+            let bodies = [Some(document.body), unindexed, identity, None];
+            let write = |body| Write { index: target.clone(), id: document.id.clone(), version: document.version, body };
+            writes.extend(bodies.map(write));
+        }
+    }
+    check_bulk(&encode(&writes).body, target.as_str(), cluster.as_str());
+}
+
+/// As little as possible is made of an object, some of it is cut out, all of it is searchable.
+fn projectors(cluster: &ClusterName) -> Vec<Projector> {
+    let resource = |kind: &str, plural: &str| Resource { gvk: Gvk::new("", "v1", kind), plural: plural.into(), namespaced: true };
+    let mut projections = vec![Projection::default(), Projection::default().and_every_path()];
+    projections.extend(Projection::new(&["$.spec.a".to_owned()], &[FieldPath::new("spec.b")]).ok());
+    let of = |projection: &Projection| {
+        [resource("Pod", "pods"), resource("Secret", "secrets")]
+            .map(|resource| Projector::new(cluster, &resource, projection, &[]))
+    };
+    projections.iter().flat_map(of).collect()
+}
+
+fn check_bulk(body: &[u8], target: &str, cluster: &str) {
+    let text = || String::from_utf8_lossy(body);
+    assert!(body.is_empty() || body.ends_with(b"\n"), "{}", text());
+    assert!(!body.contains(&b'\r'), "{}", text());
+    let mut lines = body.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    while let Some(line) = lines.next() {
+        let Ok(Value::Object(action)) = serde_json::from_slice(line) else { panic!("no action: {}", text()) };
+        assert_eq!(action.len(), 1, "{}", text());
+        let Some((verb, of)) = action.iter().next() else { return };
+        assert!(verb == "index" || verb == "delete", "{}", text());
+        assert_eq!(of["_index"], target, "{}", text());
+        if verb == "index" && of["_id"] != "guard" {
+            let document = lines.next().unwrap_or_default();
+            let Ok(restored) = serde_json::from_slice::<Restored>(document) else { panic!("no document: {}", text()) };
+            assert_eq!(restored.cluster.as_str(), cluster, "{}", text());
+            assert!(!restored.object.get().contains(['\n', '\r']), "{}", text());
+        } else if verb == "index" {
+            assert_eq!(lines.next(), Some(&b"{}"[..]), "{}", text());
+        }
+    }
+}
