@@ -2,7 +2,7 @@
 #
 #   DEMO_ARGS=--exit       the demo stops at its end; without a terminal, or with CI set, it does so anyway (--stay keeps it)
 #   BENCH_ARGS=…           arguments of `e2e bench`, such as --quick or --only restart,churn
-#   SOAK_ARGS=…            arguments of `e2e soak`, such as --minutes 2 or --seed 7
+#   SOAK_ARGS=…            arguments of `e2e soak`, such as --minutes 2 --outage-minutes 0.5 or --seed 7
 #   SEEDS=500 FROM=1       simulated runs of `make test`, and the first of them; CLEAN_SEEDS=10000 those of `make mutants`
 #   FUZZ_SECONDS=60        how long `make fuzz` runs each target
 #   E2E_THREADS=2          end-to-end tests at a time; each may start servers of up to 3 GiB
@@ -73,7 +73,7 @@ bench: prerequisites ## Measure; figures go to target/bench/results.json
 	$(CARGO) build --locked --release --workspace --bins
 	$(CARGO) run --locked --release --quiet --package e2e -- bench $(BENCH_ARGS)
 
-soak: prerequisites ## Writes and random faults for 30 minutes, then the oracle; figures go to target/soak/results.json
+soak: prerequisites ## Writes and random faults for 30 minutes, 10 of them without OpenSearch, then the oracle; figures go to target/soak/results.json
 	$(CARGO) build --locked --release --workspace --bins
 	$(CARGO) run --locked --release --quiet --package e2e -- soak $(SOAK_ARGS)
 

@@ -49,6 +49,9 @@ pub struct SoakArgs {
     /// Seconds from the beginning of a fault to that of the next one.
     #[arg(long, default_value_t = 30.0)]
     fault_every: f64,
+    /// For how many of the minutes OpenSearch is gone, in the middle, while writes go on; 0: not at all.
+    #[arg(long, default_value_t = 10.0)]
+    outage_minutes: f64,
 }
 
 /// The servers, what is between them and the operator, and the operator.
@@ -64,6 +67,12 @@ struct Scene {
 
 /// Runs the soak, prints what it saw and writes `target/soak/results.json`; fails unless the index is equal in the end.
 pub async fn run(arguments: SoakArgs) -> Result<()> {
+    ensure!(
+        (0.0..arguments.minutes).contains(&arguments.outage_minutes),
+        "--outage-minutes {} is not from 0 to below --minutes {}",
+        arguments.outage_minutes,
+        arguments.minutes
+    );
     let seed = arguments.seed.unwrap_or_else(|| u64::from(rand::random::<u32>()));
     println!("soak of {} minutes with --seed {seed}", arguments.minutes);
     println!("starting {MEMBERS} members, OpenSearch and the operator …");
@@ -73,12 +82,20 @@ pub async fn run(arguments: SoakArgs) -> Result<()> {
 
     let mut memory = Memory::default();
     let mut hazards = Hazards::new(seed);
-    let started = Instant::now();
-    let until = started + Duration::from_secs_f64(arguments.minutes * 60.0);
+    let started = hazards.started();
+    let (lasts, outage) = (minutes(arguments.minutes), minutes(arguments.outage_minutes));
+    let (middle, until) = (started + (lasts - outage) / 2, started + lasts);
     let running: Vec<Running> = churns.iter().map(Churn::start).collect();
     let every = Duration::from_secs_f64(arguments.fault_every);
+    let all_faults = async {
+        hazards.go_on(&scene, every, middle).await?;
+        if !outage.is_zero() {
+            hazards.lose_store_for(&scene, outage).await?;
+        }
+        hazards.go_on(&scene, every, until).await
+    };
     tokio::select! {
-        ended = hazards.go_on(&scene, every, until) => ended?,
+        ended = all_faults => ended?,
         never = memory.watch(&scene.operator) => match never {},
     }
     let mut tally = Tally::default();
@@ -170,6 +187,10 @@ impl Scene {
     async fn stays_equal(&self) -> Result<()> {
         always("the index stays equal", SETTLING, || async { self.oracle.compare().await.map(drop) }).await
     }
+}
+
+fn minutes(count: f64) -> Duration {
+    Duration::from_secs_f64(count * 60.0)
 }
 
 fn write_results(report: &Report) -> Result<()> {

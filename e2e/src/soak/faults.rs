@@ -48,10 +48,11 @@ pub enum Kind {
     OperatorKilled,
     OperatorStopped,
     TokenRotated,
+    StoreLongGone,
 }
 
 impl Kind {
-    /// All of them.
+    /// All that come in random order, and last for some seconds.
     pub const ALL: [Self; 16] = [
         Self::ApiserverKilled,
         Self::EtcdCompacted,
@@ -91,6 +92,7 @@ impl Display for Kind {
             Self::OperatorKilled => "operator killed",
             Self::OperatorStopped => "operator stopped",
             Self::TokenRotated => "token rotated",
+            Self::StoreLongGone => "OpenSearch long gone",
         })
     }
 }
@@ -108,6 +110,7 @@ struct Hazard {
 /// Makes faults from a seed and counts them.
 #[derive(Debug)]
 pub struct Hazards {
+    started: Instant,
     random: StdRng,
     /// Every kind comes once before any comes again.
     next: Vec<Kind>,
@@ -116,7 +119,29 @@ pub struct Hazards {
 
 impl Hazards {
     pub fn new(seed: u64) -> Self {
-        Self { random: StdRng::seed_from_u64(seed), next: Vec::new(), done: BTreeMap::new() }
+        Self { started: Instant::now(), random: StdRng::seed_from_u64(seed), next: Vec::new(), done: BTreeMap::new() }
+    }
+
+    /// When the first one could begin.
+    pub fn started(&self) -> Instant {
+        self.started
+    }
+
+    /// OpenSearch is killed, and comes back after a time in which every member forgets its history: no watch can go on from what was stored before,
+    /// and what was deleted meanwhile is known by new lists alone.
+    pub async fn lose_store_for(&mut self, scene: &Scene, outage: Duration) -> Result<()> {
+        println!("{:>5} s  {} ({} s)", self.started.elapsed().as_secs(), Kind::StoreLongGone, outage.as_secs());
+        let server = scene.fleet.opensearch()?;
+        server.kill();
+        tokio::time::sleep(outage / 2).await;
+        for (number, member) in (1..).zip(scene.fleet.members()) {
+            scene.fleet.etcd_of(number).compact().await?;
+            member.restart().await?;
+        }
+        tokio::time::sleep(outage / 2).await;
+        server.restart().await?;
+        *self.done.entry(Kind::StoreLongGone).or_default() += 1;
+        Ok(())
     }
 
     /// How many faults of each kind there were.
@@ -126,8 +151,7 @@ impl Hazards {
 
     /// One fault after the other, `every` so often, as long as there is time for one.
     pub async fn go_on(&mut self, scene: &Scene, every: Duration, until: Instant) -> Result<()> {
-        let started = Instant::now();
-        let mut next = started;
+        let mut next = Instant::now();
         loop {
             tokio::time::sleep_until(next.into()).await;
             if Instant::now() + every > until {
@@ -135,7 +159,7 @@ impl Hazards {
                 return Ok(());
             }
             let hazard = self.draw();
-            let seconds = started.elapsed().as_secs();
+            let seconds = self.started.elapsed().as_secs();
             println!("{seconds:>5} s  {} (member{}, {:.1} s)", hazard.kind, hazard.member + 1, hazard.lasts.as_secs_f64());
             hazard.strike(scene).await.with_context(|| format!("fault: {}", hazard.kind))?;
             *self.done.entry(hazard.kind).or_default() += 1;
@@ -181,6 +205,8 @@ impl Hazard {
             Kind::OperatorKilled => self.kill_operator(scene).await,
             Kind::OperatorStopped => self.stop_operator(scene).await,
             Kind::TokenRotated => rotate_token(scene, self.member, server).await,
+            // It is no hazard that is drawn.
+            Kind::StoreLongGone => Ok(()),
         }
     }
 
