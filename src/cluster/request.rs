@@ -67,15 +67,6 @@ pub enum RequestError {
         #[source]
         refused: ReadError,
     },
-    /// The answer is longer than what is read.
-    #[error("the answer to GET {path} was not read: {refused}")]
-    Unread {
-        /// What was asked for.
-        path: String,
-        /// Why not.
-        #[source]
-        refused: ReadError,
-    },
 }
 
 impl RequestError {
