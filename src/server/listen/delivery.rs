@@ -113,9 +113,10 @@ pub(super) async fn while_taken<A: Future>(answering: A) -> Result<A::Output, An
     let clock = Clock::default();
     let watched = async {
         tokio::select! {
+            // The clock first: when it strikes, hyper would take what has room in its buffers, as if the peer had taken something.
             biased;
-            output = answering => Ok(output),
             why = clock.is_due() => Err(why),
+            output = answering => Ok(output),
         }
     };
     CLOCK.scope(clock.clone(), watched).await
