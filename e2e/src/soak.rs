@@ -84,7 +84,7 @@ pub async fn run(arguments: SoakArgs) -> Result<()> {
     let mut hazards = Hazards::new(seed);
     let started = hazards.started();
     let (lasts, outage) = (minutes(arguments.minutes), minutes(arguments.outage_minutes));
-    let (middle, until) = (started + (lasts - outage) / 2, started + lasts);
+    let (middle, until) = (started + lasts.saturating_sub(outage) / 2, started + lasts);
     let running: Vec<Running> = churns.iter().map(Churn::start).collect();
     let every = Duration::from_secs_f64(arguments.fault_every);
     let all_faults = async {
