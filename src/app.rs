@@ -22,8 +22,10 @@ use crate::{
     intake::{BoundLayer, Budget},
     model::{ClusterName, SelectableField},
     pipeline::Pipeline,
+    query::ResourceName,
     registry::{
         controller::{self, Publish},
+        filter::ObjectFilter,
         fleet::Fleet,
         karmada,
         plan::Plan,
@@ -31,7 +33,7 @@ use crate::{
     replicas::{self, ReplicaName, Replicas},
     secret_hosts::SecretHosts,
     server::{
-        Catalog, Entry, Followed, Server, ServerArgs, Telemetry,
+        Catalog, Entry, Followed, Reach, Server, ServerArgs, Telemetry,
         front::{self, FrontArgs},
         listen::Listener,
         peers::Peers,
@@ -381,6 +383,7 @@ pub fn catalog(plan: &Plan, fleet: &Fleet, members: &BTreeMap<ClusterName, Membe
             let store = plan.stores.get(&route.store);
             let any_path = store.is_some_and(|store| store.is_embedded() || store.projection.is_full() && !is_rebuilding());
             catalog.add(Entry { served, cluster: &unit.cluster, store: &route.store, fields: &fields, any_path });
+            catalog.add_reach(&ResourceName::from(&unit.resource), &route.store, &unit.cluster, &reach(&route.filter));
         }
     }
     for (cluster, member) in members {
@@ -408,6 +411,15 @@ pub fn catalog(plan: &Plan, fleet: &Fleet, members: &BTreeMap<ClusterName, Membe
         catalog.add_uncertain(cluster.clone(), store.clone());
     }
     catalog
+}
+
+/// What of a cluster's objects a filter lets into a store.
+fn reach(filter: &ObjectFilter) -> Reach {
+    if filter.decides_by_namespace() {
+        Reach::of_namespaces(filter.namespaces(), filter.excluded_namespaces())
+    } else {
+        Reach::some_of(filter.namespaces())
+    }
 }
 
 /// Why a stream of the plan does not run.
