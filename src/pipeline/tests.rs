@@ -129,6 +129,10 @@ impl Store for Flaky {
         Ok(())
     }
 
+    async fn retire(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     async fn drop_cluster(&self, _: &ClusterName) -> Result<(), StoreError> {
         Ok(())
     }

@@ -110,6 +110,10 @@ impl Store for Prepared {
         Ok(())
     }
 
+    async fn retire(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     async fn drop_cluster(&self, _: &ClusterName) -> Result<(), StoreError> {
         Ok(())
     }

@@ -147,6 +147,10 @@ pub trait Store: Send + Sync {
     /// Removes one generation, if it is there.
     async fn drop_generation(&self, generation: &Generation) -> Result<(), StoreError>;
 
+    /// Removes what is left of a place that holds no documents any more and that no registry names: the index of checkpoints. Nothing happens while any
+    /// index is there that may be under its prefix.
+    async fn retire(&self) -> Result<(), StoreError>;
+
     /// Removes everything of a cluster.
     async fn drop_cluster(&self, cluster: &ClusterName) -> Result<(), StoreError>;
 

@@ -367,6 +367,10 @@ impl Store for Memory {
         .await
     }
 
+    async fn retire(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     async fn drop_cluster(&self, cluster: &ClusterName) -> Result<(), StoreError> {
         let (shared, cluster) = (Arc::clone(&self.shared), cluster.clone());
         blocking(move || {

@@ -357,6 +357,10 @@ impl Store for Engine {
         self.delete_generation(generation).await
     }
 
+    async fn retire(&self) -> Result<(), StoreError> {
+        self.remove_rest().await
+    }
+
     async fn drop_cluster(&self, cluster: &ClusterName) -> Result<(), StoreError> {
         self.delete_generations(cluster).await?;
         self.delete_checkpoints(cluster).await
