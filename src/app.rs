@@ -20,10 +20,12 @@ use crate::{
         throttle::Rate,
     },
     intake::{BoundLayer, Budget},
-    model::{ClusterName, SelectableField},
+    model::{ClusterName, SelectableField, StoreName},
     pipeline::Pipeline,
+    query::ResourceName,
     registry::{
         controller::{self, Publish},
+        filter::ObjectFilter,
         fleet::Fleet,
         karmada,
         plan::Plan,
@@ -31,7 +33,7 @@ use crate::{
     replicas::{self, ReplicaName, Replicas},
     secret_hosts::SecretHosts,
     server::{
-        Catalog, Entry, Followed, Server, ServerArgs, Telemetry,
+        Catalog, Entry, Followed, Reach, Server, ServerArgs, Telemetry,
         front::{self, FrontArgs},
         listen::Listener,
         peers::Peers,
@@ -359,6 +361,12 @@ pub fn catalog(plan: &Plan, fleet: &Fleet, members: &BTreeMap<ClusterName, Membe
     }
     let (rebuilding, unfilled) = (fleet.rebuilding(), fleet.unfilled());
     let mut fields = BTreeMap::new();
+    // What is kept elsewhere by now may still be answered from where it was.
+    for name in fleet.old_stores() {
+        if let Some(open) = fleet.pipeline(name).and_then(Pipeline::store) {
+            catalog.add_store(name.clone(), open);
+        }
+    }
     for (name, store) in &plan.stores {
         if let Some(open) = fleet.pipeline(name).and_then(Pipeline::store) {
             catalog.add_store(name.clone(), open);
@@ -375,12 +383,15 @@ pub fn catalog(plan: &Plan, fleet: &Fleet, members: &BTreeMap<ClusterName, Membe
         let defined: Vec<SelectableField> =
             unit_plan.fields.iter().filter(|_| is_filled).map(SelectableField::optional).collect();
         for route in &unit_plan.routes {
-            let extra = fields.get(&route.store).map_or(&[][..], Vec::as_slice);
+            let in_store = fleet.stand_in(&route.registry, &unit.cluster).unwrap_or(&route.store);
+            let extra = fields.get(in_store).map_or(&[][..], Vec::as_slice);
             let fields = if defined.is_empty() { Cow::Borrowed(extra) } else { Cow::Owned([&defined, extra].concat()) };
-            let is_rebuilding = || rebuilding.contains(&(route.store.clone(), unit.cluster.clone()));
-            let store = plan.stores.get(&route.store);
-            let any_path = store.is_some_and(|store| store.is_embedded() || store.projection.is_full() && !is_rebuilding());
-            catalog.add(Entry { served, cluster: &unit.cluster, store: &route.store, fields: &fields, any_path });
+            let is_rebuilding = || rebuilding.contains(&(in_store.clone(), unit.cluster.clone()));
+            let store = plan.stores.get(in_store);
+            let any_path =
+                *in_store == StoreName::embedded() || store.is_some_and(|store| store.projection.is_full() && !is_rebuilding());
+            catalog.add(Entry { served, cluster: &unit.cluster, store: in_store, fields: &fields, any_path });
+            catalog.add_reach(&ResourceName::from(&unit.resource), in_store, &unit.cluster, &reach(&route.filter));
         }
     }
     for (cluster, member) in members {
@@ -408,6 +419,15 @@ pub fn catalog(plan: &Plan, fleet: &Fleet, members: &BTreeMap<ClusterName, Membe
         catalog.add_uncertain(cluster.clone(), store.clone());
     }
     catalog
+}
+
+/// What of a cluster's objects a filter lets into a store.
+fn reach(filter: &ObjectFilter) -> Reach {
+    if filter.decides_by_namespace() {
+        Reach::of_namespaces(filter.namespaces(), filter.excluded_namespaces())
+    } else {
+        Reach::some_of(filter.namespaces())
+    }
 }
 
 /// Why a stream of the plan does not run.

@@ -36,6 +36,8 @@ pub enum Bug {
     KeepSweptCheckpoints,
     /// A refused document is dropped.
     DropRefusedDocument,
+    /// A place that no registry names any more is forgotten.
+    ForgetOldPlace,
     /// A replica that stops declares that everything is told while writes are under way.
     LeaveWithWritesUnderWay,
     /// After changes of another replica were lost, a list counts as up to date that OpenSearch has not been refreshed for.
@@ -81,6 +83,7 @@ impl Bug {
         Self::CheckpointBeforeAcknowledgement,
         Self::KeepSweptCheckpoints,
         Self::DropRefusedDocument,
+        Self::ForgetOldPlace,
         Self::LeaveWithWritesUnderWay,
         Self::ListBeforeRefresh,
         Self::TakeTokenOfAnother,

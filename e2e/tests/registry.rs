@@ -4,10 +4,11 @@
 
 use std::time::Duration;
 
-use e2e::fleet::unique;
+use e2e::fleet::{unique, unique_prefix};
 use e2e::objects::{Objects, config_map_path};
 use e2e::oracle::{document, indices, same_fields};
 use e2e::poll::eventually;
+use e2e::proxy::{Fault, FaultProxy};
 use e2e::scenario::{PATIENCE, Registry, Stage, cluster_path, repository_file, until_equal};
 use serde_json::{Value, json};
 
@@ -390,4 +391,85 @@ async fn prefixes_that_begin_alike_are_stores_of_their_own() {
     short.until_absent().await.unwrap();
     until_equal(&namespaces).await.unwrap();
     long.remove().await.unwrap();
+}
+
+/// Waits until no index of a prefix is left, and the status names no other place than the current one.
+async fn until_moved(stage: &Stage, registry: &Registry, left: &str) {
+    eventually("the place that was left is empty", PATIENCE, || async {
+        let found = indices(&stage.opensearch, left).await?;
+        anyhow::ensure!(found.is_empty(), "{found:?}");
+        let status = registry.status().await?;
+        let stores = status["stores"].as_array().map_or(0, Vec::len);
+        anyhow::ensure!(stores == 1, "{status}");
+        let has_condition = status["conditions"].to_string().contains("OldStoresSwept");
+        anyhow::ensure!(!has_condition, "{status}");
+        Ok(())
+    })
+    .await
+    .unwrap();
+}
+
+#[tokio::test]
+async fn a_registry_that_moves_leaves_nothing_behind_also_after_a_restart() {
+    let stage = Stage::enter(MEMBERS).await.unwrap();
+    let objects = stage.member(1).unwrap();
+    let namespaces = furnish(&objects).await;
+    let direct = stage.fleet.opensearch().unwrap().url().to_owned();
+    let proxy = FaultProxy::start(&direct).unwrap();
+    let mut registry = Registry::new(&stage, "moves", &BOTH, &json!([{ "apiVersion": "v1", "kind": "ConfigMap" }])).unwrap();
+    let first = registry.prefix.clone();
+    let to = |registry: &mut Registry, address: &str, prefix: &str| {
+        registry.prefix = prefix.to_owned();
+        let store = registry.store();
+        store["addresses"] = json!([address]);
+        store["indexPrefix"] = json!(prefix);
+    };
+    registry.apply().await.unwrap();
+    registry.until_ready().await.unwrap();
+    let count = until_equal(&registry_maps(&stage, &registry.prefix, true)).await.unwrap();
+
+    // Another prefix, where another way leads to.
+    let second = unique_prefix("second");
+    to(&mut registry, &proxy.url(), &second);
+    registry.apply().await.unwrap();
+    assert_eq!(until_equal(&registry_maps(&stage, &second, true)).await.unwrap(), count);
+    until_moved(&stage, &registry, &first).await;
+
+    // The place that is left cannot be reached, and the operator starts anew meanwhile.
+    proxy.set(Fault::Refuse);
+    let third = unique_prefix("third");
+    to(&mut registry, &direct, &third);
+    registry.apply().await.unwrap();
+    assert_eq!(until_equal(&registry_maps(&stage, &third, true)).await.unwrap(), count);
+    registry.until("OldStoresSwept", "False", "Unreachable", &format!("{second}-member1.g*")).await.unwrap();
+    stage.operator.restart().unwrap();
+    stage.operator.wait_ready(PATIENCE).await.unwrap();
+    registry.until("OldStoresSwept", "False", "Unreachable", &format!("{second}-member1.g*")).await.unwrap();
+    assert_ne!(indices(&stage.opensearch, &second).await.unwrap(), [""; 0]);
+    proxy.set(Fault::None);
+    until_moved(&stage, &registry, &second).await;
+
+    // The same place under another address is no other place.
+    to(&mut registry, &proxy.url(), &third);
+    registry.apply().await.unwrap();
+    registry.until_ready().await.unwrap();
+    until_moved(&stage, &registry, &second).await;
+    assert_eq!(until_equal(&registry_maps(&stage, &third, true)).await.unwrap(), count);
+
+    // With a place that is left and out of reach, a registry cannot be deleted before it is given up.
+    proxy.set(Fault::Refuse);
+    let fourth = unique_prefix("fourth");
+    to(&mut registry, &direct, &fourth);
+    registry.apply().await.unwrap();
+    until_equal(&registry_maps(&stage, &fourth, true)).await.unwrap();
+    registry.until("OldStoresSwept", "False", "Unreachable", &third).await.unwrap();
+    registry.delete().await.unwrap();
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert!(stage.hub.find(&registry.path()).await.unwrap().is_some(), "it is gone although a place could not be emptied");
+    stage.hub.merge(&registry.path(), &json!({ "metadata": { "annotations": { "fleetdex.io/orphan": "true" } } })).await.unwrap();
+    registry.until_absent().await.unwrap();
+    for left in indices(&stage.opensearch, &third).await.unwrap() {
+        stage.opensearch.delete(&left).await.unwrap();
+    }
+    empty(&objects, &namespaces).await;
 }

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use fleetdex::{
-    api::cluster::SecretReference,
+    api::{cluster::SecretReference, registry::StoreStatus},
     cluster::{
         Clusters, Member, Timing,
         bearer::Bearer,
@@ -18,6 +18,7 @@ use fleetdex::{
     registry::{
         RegistryView,
         fleet::{Fleet, Opener},
+        places::Places,
         plan::StorePlan,
     },
     replicas::Share,
@@ -66,6 +67,8 @@ pub struct Wanted {
     pub members: Vec<ClusterName>,
     /// The registries.
     pub registries: Vec<RegistryView>,
+    /// Every place that a registry has named, as its status keeps it.
+    pub places: Vec<StoreStatus>,
 }
 
 /// A running operator.
@@ -119,8 +122,13 @@ async fn operate(surroundings: Surroundings, mut wanted: watch::Receiver<Wanted>
         fleet = fleet.audit_every(interval);
     }
     while !stop.is_cancelled() {
-        let Wanted { members, registries } = wanted.borrow_and_update().clone();
+        let Wanted { members, registries, places } = wanted.borrow_and_update().clone();
         clusters.set_members(members.iter().map(member).collect());
+        let mut remembered = Places::default();
+        for (registry, place) in registries.iter().flat_map(|registry| places.iter().map(move |place| (registry, place))) {
+            remembered.remember(place, &registry.name);
+        }
+        fleet.remember(remembered);
         fleet.follow(&registries, &[], &clusters.states(), &Share::Whole).await;
         tokio::select! {
             biased;

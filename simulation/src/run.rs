@@ -39,10 +39,11 @@ enum WorldTrouble {
     Operators,
     SecondOperator,
     EditRegistry,
+    MoveRegistry,
     JoinOrLeave,
 }
 
-const WORLD_TROUBLES: [WorldTrouble; 12] = [
+const WORLD_TROUBLES: [WorldTrouble; 13] = [
     WorldTrouble::EditRegistry,
     WorldTrouble::RestartApiserver,
     WorldTrouble::Compact,
@@ -54,6 +55,7 @@ const WORLD_TROUBLES: [WorldTrouble; 12] = [
     WorldTrouble::Operators,
     WorldTrouble::SecondOperator,
     WorldTrouble::EditRegistry,
+    WorldTrouble::MoveRegistry,
     WorldTrouble::JoinOrLeave,
 ];
 
@@ -218,6 +220,7 @@ async fn strike(world: &mut World, trouble: Trouble) -> anyhow::Result<()> {
             WorldTrouble::Operators => world.disturb_operators().await?,
             WorldTrouble::SecondOperator => world.start_second_operator(),
             WorldTrouble::EditRegistry => world.edit_registry()?,
+            WorldTrouble::MoveRegistry => world.move_registry()?,
             WorldTrouble::JoinOrLeave => world.join_or_leave(),
         },
     }
@@ -323,6 +326,7 @@ pub fn all_troubles() -> Vec<String> {
         "operator stopped",
         "second operator",
         "registry edited",
+        "registry moved",
         "member left or joined",
     ];
     let members = hostile::Malice::ALL.iter().map(|malice| format!("member: {malice:?}"));

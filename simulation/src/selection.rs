@@ -60,13 +60,13 @@ impl Selection {
     }
 
     /// As a registry.
-    pub fn registry(&self) -> Result<RegistryView, serde_json::Error> {
+    pub fn registry(&self, prefix: &str) -> Result<RegistryView, serde_json::Error> {
         let selectors: Vec<Value> = self.parts.iter().map(Part::selector).collect();
         let redact = if self.redacts { json!(["spec.hidden"]) } else { json!([]) };
         let spec: ResourceRegistrySpec = serde_json::from_value(json!({
             "resourceSelectors": selectors,
             "redact": redact,
-            "backendStore": { "openSearch": { "addresses": ["http://opensearch.example.com:9200"] } },
+            "backendStore": { "openSearch": { "addresses": ["http://opensearch.example.com:9200"], "indexPrefix": prefix } },
         }))?;
         Ok(RegistryView { name: "everything".to_owned(), uid: "everything".to_owned(), created: None, spec })
     }

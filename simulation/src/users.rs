@@ -22,7 +22,10 @@ use fleetdex::{
         status::ApiError,
         target::Target,
     },
-    store::Store,
+    store::{
+        Store,
+        merged::{Merged, Part},
+    },
 };
 use http_body_util::BodyExt;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
@@ -250,7 +253,9 @@ impl Users {
             .order_by
             .first()
             .map(|_| fleetdex::query::Sort { key: fleetdex::query::SortKey::Name, descending: false });
-        let all = Query::all_of(ResourceName::new("", KINDS[0].resource), selectable, limit);
+        let all = Query::all_of(ResourceName::new("", KINDS[0].resource), selectable.clone(), limit);
+        let name = "opensearch".parse::<StoreName>().ok()?;
+        let part = Part { name, store: Arc::clone(&self.store), selectable, area: None };
         let query = Query {
             namespaces: asked.namespaces.clone(),
             labels: asked.labels.clone(),
@@ -260,13 +265,12 @@ impl Users {
             ..all
         };
         Some(Target {
-            store: Arc::clone(&self.store),
+            stores: Merged::new(vec![part], vec![Arc::clone(&self.store)]),
             query,
             kind,
             columns: None,
             as_of: BTreeMap::new(),
             warnings: Vec::new(),
-            store_name: "opensearch".parse::<StoreName>().ok()?,
             nothing_to_ask: false,
         })
     }

@@ -13,6 +13,7 @@ use fleetdex::{
     intake::{self, Budget},
     model::{ClusterName, IndexPrefix},
     pipeline::Limits,
+    registry::plan::place,
     sync::pending::BatchLimits,
 };
 use rand::{RngExt, SeedableRng, rngs::StdRng, seq::IndexedRandom};
@@ -32,6 +33,8 @@ const OBJECTS: std::ops::Range<usize> = 5..60;
 /// Names of objects of one kind and namespace: few, so that they are deleted and made again.
 const NAMES: usize = 12;
 const STEADY_OBJECTS: usize = 3;
+/// What the names of the registry's indices may start with.
+const PREFIXES: [&str; 3] = ["fleetdex", "moved", "fleetdex_moved"];
 /// Fifty times what the busiest of 10,000 runs sent. More is work without end, which a paused clock would let go on for hours.
 const MAX_REQUESTS: u64 = 200_000;
 /// OpenSearch refuses documents that have this in them.
@@ -49,6 +52,8 @@ pub struct World {
     pub selection: Selection,
     /// What it asked for before.
     selection_before: Option<Selection>,
+    /// What the names of its indices start with.
+    prefix: IndexPrefix,
     /// How often each thing was done to the fleet that is no fault of a server.
     pub done: BTreeMap<&'static str, u64>,
     wanted: Wanted,
@@ -93,7 +98,7 @@ impl World {
         watch_bulks(&store, &leaked, &mixed);
         let selection = Selection::random(&mut random);
         let members = names.into_iter().chain(hostile.keys().cloned()).collect();
-        let wanted = Wanted { members, registries: vec![selection.registry()?] };
+        let wanted = Wanted { members, registries: vec![selection.registry(PREFIXES[0])?], places: Vec::new() };
         let surroundings = Surroundings {
             hub,
             connect: Arc::new(InProcess {
@@ -113,6 +118,7 @@ impl World {
             store,
             selection,
             selection_before: None,
+            prefix: IndexPrefix::default(),
             done: BTreeMap::new(),
             wanted,
             surroundings,
@@ -222,9 +228,23 @@ impl World {
             _ => Selection::random(&mut self.random),
         };
         self.selection_before = Some(std::mem::replace(&mut self.selection, other));
-        self.wanted.registries = vec![self.selection.registry()?];
+        self.wanted.registries = vec![self.selection.registry(self.prefix.as_str())?];
         self.show();
         self.count("registry edited");
+        Ok(())
+    }
+
+    /// The registry's documents are to be kept under another prefix from now on.
+    pub fn move_registry(&mut self) -> anyhow::Result<()> {
+        let Some(prefix) = PREFIXES.choose(&mut self.random) else { return Ok(()) };
+        // As the leader does before anything is written there.
+        for registry in &self.wanted.registries {
+            self.wanted.places.extend(place(&registry.spec));
+        }
+        self.prefix = prefix.parse()?;
+        self.wanted.registries = vec![self.selection.registry(prefix)?];
+        self.show();
+        self.count("registry moved");
         Ok(())
     }
 
@@ -385,8 +405,11 @@ impl World {
             return Err(format!("{} bytes of one answer were read, more than {longest}", self.gauge.longest()));
         }
         for name in self.member_names() {
-            let shown: BTreeSet<String> =
-                oracle::stored(&self.store, IndexPrefix::default().cluster_alias(&name).as_str()).into_keys().collect();
+            // Until the new place is complete, queries are answered from the one before.
+            let mut shown = BTreeSet::new();
+            for prefix in PREFIXES.iter().filter_map(|prefix| prefix.parse::<IndexPrefix>().ok()) {
+                shown.extend(oracle::stored(&self.store, prefix.cluster_alias(&name).as_str()).into_keys());
+            }
             let steady = self.servers.get(&name).map(oracle::steady).unwrap_or_default();
             match self.visible.get_mut(&name) {
                 Some(acceptable) if !acceptable.iter().any(|ids| ids.is_subset(&shown)) => {
@@ -402,7 +425,7 @@ impl World {
     /// What differs between the index and the fleet.
     pub fn differences(&self) -> Vec<String> {
         let hostile: Vec<&ClusterName> = self.hostile.keys().collect();
-        oracle::differences(&self.member_names(), &self.servers, &hostile, &self.store, &self.selection)
+        oracle::differences(&self.member_names(), &self.servers, &hostile, &self.store, &self.prefix, &self.selection)
     }
 
     /// How often each thing was done by hostile members.

@@ -138,7 +138,7 @@ async fn run(with_broken: bool) -> Seen {
         limits: Limits::default(),
         audit_interval: None,
     };
-    let wanted = Wanted { members: servers.keys().cloned().collect(), registries: vec![registry()] };
+    let wanted = Wanted { members: servers.keys().cloned().collect(), registries: vec![registry()], places: Vec::new() };
     let operator = Operator::start(surroundings, wanted);
     // Time enough for those that answer, and not for those that do not, one after the other.
     sleep(Duration::from_secs(10)).await;

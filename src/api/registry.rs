@@ -232,6 +232,35 @@ pub struct ResourceRegistryStatus {
     /// Counts over all clusters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<Summary>,
+    /// Every place in OpenSearch that may hold documents of this registry. What `spec.backendStore` names no more is emptied as soon as the new
+    /// place answers in its stead, and then leaves this list.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub stores: Vec<StoreStatus>,
+}
+
+/// A place in OpenSearch: what it takes to reach it, also when the registry names another one by now.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct StoreStatus {
+    /// Addresses and prefix.
+    pub name: String,
+    /// URLs of its nodes.
+    pub addresses: Vec<String>,
+    /// What the names of all indices and aliases start with.
+    pub index_prefix: String,
+    /// Secret with user name and password.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret_ref: Option<SecretReference>,
+    /// Certificates that the nodes' certificates are checked against.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ca_bundle: Option<String>,
+    /// Secret with the client certificate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_cert_secret_ref: Option<SecretReference>,
+    /// Accept any certificate of the nodes.
+    #[serde(default, rename = "insecureSkipTLSVerify", skip_serializing_if = "std::ops::Not::not")]
+    pub insecure_skip_tls_verify: bool,
 }
 
 /// One cluster of a registry.

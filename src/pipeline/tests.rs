@@ -7,7 +7,7 @@ use rand::{RngExt, SeedableRng, rngs::StdRng};
 use super::*;
 use crate::{
     model::{ClusterName, IndexPrefix, JsonLine, Version},
-    query::{Cursor, GroupKey, Groups, Page, Query, Relative, Relatives},
+    query::{Cursor, GroupKey, Groups, Page, Query, Relative, Relatives, ResourceName, merge::PlacedPage},
     store::{Checkpoints, Extent, Visit, changes::Log},
     sync::progress::Progress,
     telemetry::Metrics,
@@ -129,6 +129,10 @@ impl Store for Flaky {
         Ok(())
     }
 
+    async fn retire(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     async fn drop_cluster(&self, _: &ClusterName) -> Result<(), StoreError> {
         Ok(())
     }
@@ -143,6 +147,18 @@ impl Store for Flaky {
 
     async fn first_page(&self, _: &Query) -> Result<(Page, u64), StoreError> {
         Ok((Page::default(), 1))
+    }
+
+    async fn placed_page(&self, _: &Query, _: Option<&Cursor>) -> Result<PlacedPage, StoreError> {
+        Ok(PlacedPage::default())
+    }
+
+    async fn open_view(&self, _: &Query) -> Result<String, StoreError> {
+        Ok("view".to_owned())
+    }
+
+    async fn moment(&self, _: &ResourceName) -> Result<u64, StoreError> {
+        Ok(1)
     }
 
     async fn changes(&self) -> Result<Arc<Log>, StoreError> {

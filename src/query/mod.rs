@@ -12,6 +12,7 @@ use crate::{
 pub mod aggregate;
 pub mod composite;
 pub mod dsl;
+pub mod merge;
 pub mod owners;
 mod permitted;
 mod selectable;
@@ -237,7 +238,7 @@ impl Sort {
     }
 }
 
-/// Where the next page starts. Opaque outside of the store that made it.
+/// Where the next page starts. Opaque outside of the store that made it, or of what merges the answers of several stores.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cursor {
     /// The frozen view of the store that the pages are read from.

@@ -68,6 +68,18 @@ impl Permitted {
         Some(named.into_iter().collect())
     }
 
+    /// What of it is also covered by one of some grants.
+    #[must_use]
+    pub fn within(&self, area: &[Grant]) -> Self {
+        match self {
+            Self::Everything => Self::Only(area.to_vec()),
+            Self::Only(grants) => {
+                let both = grants.iter().flat_map(|grant| area.iter().map(|other| grant.and(other)));
+                Self::Only(both.filter(|grant| !grant.is_empty()).collect())
+            }
+        }
+    }
+
     /// The same text for permissions that are written alike but for their order.
     pub fn canonical(&self) -> String {
         let Self::Only(grants) = self else { return "everything".to_owned() };
@@ -86,6 +98,20 @@ impl Grant {
     /// Whether it covers nothing, because a list of it is empty.
     pub fn is_empty(&self) -> bool {
         self.clusters.as_ref().is_some_and(Vec::is_empty) || self.namespaces.as_ref().is_some_and(Vec::is_empty)
+    }
+
+    /// What both cover.
+    fn and(&self, other: &Self) -> Self {
+        fn common<T: Clone + PartialEq>(left: Option<&Vec<T>>, right: Option<&Vec<T>>) -> Option<Vec<T>> {
+            match (left, right) {
+                (Some(left), Some(right)) => Some(left.iter().filter(|name| right.contains(name)).cloned().collect()),
+                (some, other) => some.or(other).cloned(),
+            }
+        }
+        Self {
+            clusters: common(self.clusters.as_ref(), other.clusters.as_ref()),
+            namespaces: common(self.namespaces.as_ref(), other.namespaces.as_ref()),
+        }
     }
 
     fn covers(&self, cluster: &str, namespace: &str) -> bool {
@@ -166,6 +192,26 @@ mod tests {
         for all in [Permitted::Everything, Permitted::Only(vec![Grant::of_namespaces(vec!["web".parse().unwrap()])])] {
             assert_eq!(all.clusters(&[]), None);
             assert_eq!(names(all.clusters(&[cluster("d")])).as_deref(), Some("d"));
+        }
+    }
+
+    #[test]
+    fn a_part_of_a_permission_covers_what_both_cover() {
+        let permissions = [
+            Permitted::Everything,
+            Permitted::Only(vec![grant(Some(&["a", "b"]), Some(&["web"])), grant(Some(&["c"]), None)]),
+            Permitted::Only(Vec::new()),
+        ];
+        let areas =
+            [vec![grant(Some(&["a", "c"]), None)], vec![grant(Some(&["a"]), Some(&["web", "db"])), grant(None, Some(&["x"]))]];
+        for (permitted, area) in permissions.iter().flat_map(|permitted| areas.iter().map(move |area| (permitted, area))) {
+            let part = permitted.within(area);
+            for (cluster, namespace) in
+                ["a", "b", "c"].into_iter().flat_map(|name| ["web", "db", "x", ""].map(|namespace| (name, namespace)))
+            {
+                let both = permitted.allows(cluster, namespace) && Permitted::Only(area.clone()).allows(cluster, namespace);
+                assert_eq!(part.allows(cluster, namespace), both, "{permitted:?} within {area:?}: {cluster} {namespace:?}");
+            }
         }
     }
 

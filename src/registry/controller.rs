@@ -34,17 +34,18 @@ use super::{
     fleet::Fleet,
     karmada,
     members::{Members, Roster},
-    plan::{Plan, RegistryPlan, Stream, plan},
-    status::{Access, Inputs, MemberHealth, is_news, status},
+    places::Places,
+    plan::{Plan, RegistryPlan, Stream, place, plan},
+    status::{Access, Inputs, MemberHealth, OldPlace, is_news, status},
     stores,
 };
 use crate::{
-    api::registry::{FINALIZER, ORPHAN_ANNOTATION, OpenSearch, ResourceRegistry, ResourceRegistryStatus},
+    api::registry::{FINALIZER, ORPHAN_ANNOTATION, OpenSearch, ResourceRegistry, ResourceRegistryStatus, StoreStatus},
     cluster::{
         Clusters, MemberState, Phase,
         source::{Sources, Twins},
     },
-    model::{ClusterName, StoreName, Unit, causes},
+    model::{ClusterName, IndexPrefix, StoreName, Unit, causes},
     pipeline::Pipeline,
     replicas::{
         ReplicaName, Replicas, Report, Share,
@@ -146,6 +147,12 @@ struct State {
     inputs: Option<Seen>,
     /// What was last written, and when, for each registry.
     written: BTreeMap<String, (ResourceRegistryStatus, std::time::Instant)>,
+    /// Where documents of each registry may be, by its UID.
+    places: BTreeMap<String, Vec<StoreStatus>>,
+    /// Those that have been written into the status of the registry.
+    recorded: BTreeMap<String, Vec<StoreStatus>>,
+    /// Whether this replica led when `places` was last brought up to date, so that nobody else has written them since.
+    led: bool,
 }
 
 /// What a plan is made from, by version: while it is the same, there is nothing to plan.
@@ -158,6 +165,9 @@ struct Seen {
     open_stores: BTreeSet<StoreName>,
     rebuilding: BTreeSet<(StoreName, ClusterName)>,
     unfilled: BTreeSet<Stream>,
+    /// Where documents of each registry may be.
+    places: BTreeMap<String, Vec<StoreStatus>>,
+    arrived: Option<BTreeSet<(StoreName, ClusterName)>>,
     share: Share,
 }
 
@@ -187,6 +197,9 @@ pub async fn run(context: Context, owner: String, cancel: CancellationToken) {
             members: Members::default(),
             inputs: None,
             written: BTreeMap::new(),
+            places: BTreeMap::new(),
+            recorded: BTreeMap::new(),
+            led: false,
         }),
         reports: StdMutex::default(),
         context,
@@ -290,6 +303,13 @@ impl Reconciler {
         // from one that has none.
         self.context.sources.settled().await;
         until_read(&self.registries).await;
+        let leads = self.context.replicas.share().leads();
+        self.note_places(state, leads);
+        // Nothing is written to a place that would be forgotten if this process ended.
+        if leads && let Err(error) = self.record_places(state).await {
+            tracing::warn!(error = %causes(&error), "where documents go could not be recorded; what the registries say is put into effect once it is");
+            return state.members.clone();
+        }
         let seen = self.seen(state);
         self.context.metrics.set_replicas(seen.share.alive());
         if state.inputs.as_ref() == Some(&seen) && !state.fleet.has_lost() {
@@ -318,8 +338,72 @@ impl Reconciler {
             open_stores: state.fleet.open_stores(),
             rebuilding: state.fleet.rebuilding(),
             unfilled: state.fleet.unfilled(),
+            places: state.places.clone(),
+            arrived: state.fleet.arrived(),
             share: self.context.replicas.share(),
         }
+    }
+
+    /// Brings up to date where documents of each registry may be: where it says now, and where it said before until nothing is left there.
+    fn note_places(&self, state: &mut State, leads: bool) {
+        let mut places = BTreeMap::new();
+        for registry in self.registries.state() {
+            let uid = registry.uid().unwrap_or_default();
+            let known = state.places.get(&uid).filter(|_| leads && state.led).cloned();
+            let recorded = || registry.status.as_ref().map(|status| status.stores.clone()).unwrap_or_default();
+            let mut known = known.unwrap_or_else(recorded);
+            let current = place(&registry.spec);
+            let is_current = |name: &str| current.as_ref().is_some_and(|current| current.name == name);
+            known.retain(|place| !is_current(&place.name) && !self.is_done_with(state, &registry, place));
+            known.extend(current.clone());
+            known.sort_by(|left, right| left.name.cmp(&right.name));
+            places.insert(uid, known);
+        }
+        state.recorded.retain(|uid, _| places.contains_key(uid));
+        state.places = places;
+        state.led = leads;
+    }
+
+    /// Whether a place that a registry names no more holds nothing of it, for all replicas, or is given up because it cannot be reached.
+    fn is_done_with(&self, state: &State, registry: &ResourceRegistry, place: &StoreStatus) -> bool {
+        let Ok(name) = place.name.parse::<StoreName>() else { return true };
+        let is_unreachable = || matches!(state.fleet.pipeline(&name).and_then(Pipeline::availability), Some(Err(_)));
+        if is_given_up(registry) && is_unreachable() {
+            tracing::warn!(registry = %registry.name_any(), store = %name, "documents that cannot be deleted are given up");
+            return true;
+        }
+        if !state.fleet.has_left(&registry.name_any(), &name) {
+            return false;
+        }
+        state.fleet.is_in_use(&name) || self.have_others_swept(state, place.name.as_str())
+    }
+
+    /// Whether all other replicas have reported that something is swept.
+    fn have_others_swept(&self, state: &State, what: &str) -> bool {
+        let Some(group) = state.inputs.as_ref().and_then(|seen| seen.share.settled_group()) else { return false };
+        let reports = lock(&self.reports);
+        let is_swept_by =
+            |name: &ReplicaName| reports.get(name).is_some_and(|report| report.group == group && report.swept.contains(what));
+        self.context.replicas.others().iter().all(is_swept_by)
+    }
+
+    /// Writes into the status of each registry where its documents may be, unless it is there.
+    async fn record_places(&self, state: &mut State) -> Result<(), ReconcileError> {
+        for registry in self.registries.state().iter().filter(|registry| registry.metadata.deletion_timestamp.is_none()) {
+            let uid = registry.uid().unwrap_or_default();
+            let Some(places) = state.places.get(&uid) else { continue };
+            let before = registry.status.clone().unwrap_or_default();
+            let is_new = |place: &StoreStatus| !before.stores.contains(place);
+            let is_recorded =
+                || state.recorded.get(&uid).is_some_and(|recorded| places.iter().all(|place| recorded.contains(place)));
+            if !places.iter().any(is_new) || is_recorded() {
+                continue;
+            }
+            let places = places.clone();
+            self.patch_status(registry, &ResourceRegistryStatus { stores: places.clone(), ..before }).await?;
+            state.recorded.insert(uid, places);
+        }
+        Ok(())
     }
 
     fn count_units(&self, State { fleet, members, .. }: &State) {
@@ -380,6 +464,13 @@ impl Reconciler {
             registries.iter().map(|registry| registry_view(registry)).collect()
         };
         let live: Vec<RegistryView> = view(live).into_iter().chain(self.caches.views()).collect();
+        let mut places = Places::default();
+        for registry in self.registries.state() {
+            for place in state.places.get(&registry.uid().unwrap_or_default()).into_iter().flatten() {
+                places.remember(place, &registry.name_any());
+            }
+        }
+        state.fleet.remember(places);
         state.fleet.know_all_members(members.unread.is_empty());
         state.fleet.follow(&live, &view(leaving), &members.states, share).await;
         if let Some(plan) = state.fleet.plan() {
@@ -415,7 +506,11 @@ impl Reconciler {
             live: live.filter(|(store, name)| fleet.is_live(store, name)).map(|(store, name)| cluster_key(store, name)).collect(),
             health: own().filter_map(|name| Some((name.to_string(), member_health(members, name)?))).collect(),
             group: share.settled_group().unwrap_or_default(),
-            swept: leaving.filter(|registry| is_swept(state, registry)).filter_map(|registry| registry.uid()).collect(),
+            swept: leaving
+                .filter(|registry| is_swept(state, registry))
+                .filter_map(|registry| registry.uid())
+                .chain(fleet.swept_places().map(ToString::to_string))
+                .collect(),
         }
     }
 
@@ -430,15 +525,8 @@ impl Reconciler {
 
     /// Whether a registry that is being deleted has nothing left to clean up, here and in the shares of the others.
     fn may_go(&self, state: &State, registry: &ResourceRegistry) -> bool {
-        if registry.annotations().get(ORPHAN_ANNOTATION).is_some_and(|value| value == "true") {
-            return true;
-        }
-        let Some(group) = state.inputs.as_ref().and_then(|seen| seen.share.settled_group()) else { return false };
-        let reports = lock(&self.reports);
         let uid = registry.uid().unwrap_or_default();
-        let is_swept_by =
-            |name: &ReplicaName| reports.get(name).is_some_and(|report| report.group == group && report.swept.contains(&uid));
-        is_swept(state, registry) && self.context.replicas.others().iter().all(is_swept_by)
+        is_given_up(registry) || is_swept(state, registry) && self.have_others_swept(state, &uid)
     }
 
     async fn set_finalizer(&self, registry: &ResourceRegistry, present: bool) -> Result<(), ReconcileError> {
@@ -506,7 +594,11 @@ impl Reconciler {
             let store = registry_plan.store.clone()?;
             Some(applied.units.get(&Stream { unit: unit.clone(), store })?.sought_by(&name, &unit.resource.gvk))
         };
+        let places = state.places.get(&registry.uid().unwrap_or_default()).cloned().unwrap_or_default();
+        let old = places.iter().filter_map(|place| old_place(fleet, registry_plan, &name, place)).collect();
         let new = status(&Inputs {
+            stores: places.clone(),
+            old,
             plan: registry_plan,
             store,
             access,
@@ -579,7 +671,31 @@ impl Reconciler {
 /// Whether the store of a registry that is being deleted holds nothing of this replica's share that nobody wants.
 fn is_swept(state: &State, registry: &ResourceRegistry) -> bool {
     let alone = plan(&[registry_view(registry)], &[]);
-    alone.stores.keys().all(|store| state.fleet.is_swept(store))
+    let places = state.places.get(&registry.uid().unwrap_or_default()).into_iter().flatten();
+    let earlier: Vec<StoreName> =
+        places.filter_map(|place| place.name.parse().ok()).filter(|name| !alone.stores.contains_key(name)).collect();
+    alone.stores.keys().all(|store| state.fleet.is_swept(store)) && earlier.iter().all(|place| state.fleet.is_left(place))
+}
+
+/// Whether documents that cannot be deleted are to be left where they are.
+fn is_given_up(registry: &ResourceRegistry) -> bool {
+    registry.annotations().get(ORPHAN_ANNOTATION).is_some_and(|value| value == "true")
+}
+
+/// A place that a registry has named before, and why it is not empty yet; nothing if it is the one that it names.
+fn old_place(fleet: &Fleet, plan: &RegistryPlan, registry: &str, place: &StoreStatus) -> Option<OldPlace> {
+    let name: StoreName = place.name.parse().ok().filter(|name| plan.store.as_ref() != Some(name))?;
+    let prefix: IndexPrefix = place.index_prefix.parse().ok()?;
+    let problem = match fleet.pipeline(&name).and_then(Pipeline::availability) {
+        Some(Err(unavailable)) => Some(unavailable.message),
+        Some(Ok(())) | None => None,
+    };
+    Some(OldPlace {
+        indices: plan.clusters.keys().map(|cluster| prefix.generations(cluster).to_string()).collect(),
+        waits_for: fleet.waits_for(&name, registry).into_iter().map(String::from).collect(),
+        name: place.name.clone(),
+        problem,
+    })
 }
 
 fn lock<T>(mutex: &StdMutex<T>) -> MutexGuard<'_, T> {

@@ -117,6 +117,16 @@ impl ObjectFilter {
         paths.filter(|path| !matches!(path.as_str(), "metadata.name" | "metadata.namespace"))
     }
 
+    /// Whether it wants every object of some namespaces, whatever its labels and fields.
+    pub fn decides_by_namespace(&self) -> bool {
+        self.deny.is_empty() && !self.allow.selects_objects()
+    }
+
+    /// Namespaces that it wants no objects of.
+    pub fn excluded_namespaces(&self) -> &BTreeSet<Namespace> {
+        &self.allow.excluded
+    }
+
     /// Labels that every wanted object has.
     pub fn labels(&self) -> &LabelSelector {
         &self.allow.labels

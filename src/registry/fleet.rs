@@ -17,7 +17,9 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use super::{
     MemberView, RegistryView,
     activation::Activations,
+    arrivals::Arrivals,
     filter::other_paths,
+    places::Places,
     plan::{Coverage, Extent as Namespaces, Plan, StorePlan, Stream, UnitPlan, plan},
     sweep::{Kept, Sweep, Wanted},
 };
@@ -95,11 +97,19 @@ struct Sweeping {
 }
 
 impl Sweeping {
-    fn start(pipeline: &Pipeline, wanted: Wanted, share: Share, after: Vec<Arc<Progress>>, changed: &Arc<Notify>) -> Self {
+    fn start(
+        pipeline: &Pipeline,
+        wanted: Wanted,
+        neighbours: Vec<Pipeline>,
+        share: Share,
+        after: Vec<Arc<Progress>>,
+        changed: &Arc<Notify>,
+    ) -> Self {
         let (stop, done) = (CancellationToken::new(), Arc::new(OnceLock::new()));
         let sweep = Sweep {
             pipeline: pipeline.clone(),
             wanted: wanted.clone(),
+            neighbours,
             share: share.clone(),
             after: after.clone(),
             changed: Arc::clone(changed),
@@ -147,6 +157,12 @@ pub struct Fleet {
     /// Streams of the plans before whose kind is now read in another version: their documents stay until those of that version are there.
     replaced: BTreeSet<Stream>,
     last_epoch: u64,
+    /// Places that registries have named, as far as they are remembered from outside.
+    remembered: Places,
+    /// Stores of the plans before that no registry names any more.
+    former: Places,
+    /// Where queries are answered from by now of what is kept elsewhere than before.
+    arrivals: Arrivals,
     applied: Option<Applied>,
 }
 
@@ -155,6 +171,8 @@ pub struct Fleet {
 struct Applied {
     plan: Plan,
     leaving: BTreeMap<StoreName, StorePlan>,
+    /// Places that no registry names any more, to be emptied once others answer in their stead.
+    old: Places,
     connections: BTreeMap<ClusterName, Option<u64>>,
     share: Share,
     knows_all_members: bool,
@@ -163,8 +181,14 @@ struct Applied {
 impl Applied {
     /// Which clusters are read here for a store: what is held in this process's memory is of no use to the other replicas.
     fn share_of(&self, store: &StoreName) -> Share {
-        let is_own = self.plan.stores.get(store).is_some_and(StorePlan::is_embedded);
+        let is_own = self.store_plan(store).is_some_and(StorePlan::is_embedded);
         if is_own { Share::Whole } else { self.share.clone() }
+    }
+}
+
+impl Applied {
+    fn store_plan(&self, store: &StoreName) -> Option<&StorePlan> {
+        self.plan.stores.get(store).or_else(|| self.leaving.get(store)).or_else(|| self.old.plan(store))
     }
 }
 
@@ -177,6 +201,9 @@ impl Fleet {
             opener,
             metrics,
             activations: Activations::new(Arc::clone(&changed)),
+            arrivals: Arrivals::new(Arc::clone(&changed)),
+            remembered: Places::default(),
+            former: Places::default(),
             changed,
             stores: BTreeMap::new(),
             closing: Vec::new(),
@@ -224,6 +251,11 @@ impl Fleet {
         self.knows_all_members = all;
     }
 
+    /// Names every place that a registry may have written to. Those that no registry names any more are emptied.
+    pub fn remember(&mut self, places: Places) {
+        self.remembered = places;
+    }
+
     /// Makes what runs follow the registries, the members, and which of these fall to this replica. The stores of `leaving`, which are being
     /// deleted, stay open until their documents are gone.
     pub async fn follow(
@@ -235,9 +267,12 @@ impl Fleet {
     ) {
         let views: Vec<MemberView> = members.values().map(MemberView::from).collect();
         let connection = |member: &MemberState| member.connection.as_ref().map(|connection| connection.id);
+        let (plan, leaving) = (plan(live, &views), plan(leaving, &[]).stores);
+        let old = self.old_places(&plan, &leaving);
         let wanted = Applied {
-            plan: plan(live, &views),
-            leaving: plan(leaving, &[]).stores,
+            plan,
+            leaving,
+            old,
             connections: members.iter().map(|(name, member)| (name.clone(), connection(member))).collect(),
             share: share.clone(),
             knows_all_members: self.knows_all_members,
@@ -247,6 +282,82 @@ impl Fleet {
             self.applied = Some(wanted);
         }
         self.look_after();
+    }
+
+    /// The places that no registry names any more.
+    fn old_places(&mut self, plan: &Plan, leaving: &BTreeMap<StoreName, StorePlan>) -> Places {
+        if let Some(before) = self.applied.as_ref().map(|applied| &applied.plan) {
+            for (name, store) in &before.stores {
+                self.former.add(name.clone(), store.clone(), store.registries.iter().cloned());
+            }
+        }
+        let is_used = |name: &StoreName| plan.stores.contains_key(name) || leaving.contains_key(name);
+        let swept: Vec<StoreName> =
+            self.former.names().filter(|name| is_used(name) || self.is_swept_place(name)).cloned().collect();
+        for name in swept {
+            self.former.remove(&name);
+        }
+        // What this process has known is reached, and shaped, as it was.
+        let mut old = self.former.clone();
+        old.extend(self.remembered.clone());
+        let used: Vec<StoreName> = old.names().filter(|name| is_used(name)).cloned().collect();
+        for name in used {
+            old.remove(&name);
+        }
+        if planted(Bug::ForgetOldPlace) { Places::default() } else { old }
+    }
+
+    /// What is kept in a place that no registry names any more although it is not in use, because nothing else answers in its stead yet: the clusters of
+    /// registries that have named it.
+    fn held(&self, plan: &Plan, place: &StoreName, old: &Places) -> BTreeSet<ClusterName> {
+        let mut held = BTreeSet::new();
+        for registry in old.registries(place).filter_map(|name| plan.registries.get(name)) {
+            let Some(store) = &registry.store else { continue };
+            let clusters = registry.clusters.iter().filter(|(_, cluster)| !cluster.units.is_empty() || !cluster.discovered);
+            held.extend(clusters.map(|(name, _)| name).filter(|name| !self.arrivals.have_lasted(store, name)).cloned());
+        }
+        held
+    }
+
+    /// The clusters that a place which no registry names any more still holds for one: nothing else answers in its stead yet.
+    pub fn waits_for(&self, place: &StoreName, registry: &str) -> BTreeSet<ClusterName> {
+        let Some(Applied { plan, old, .. }) = &self.applied else { return BTreeSet::new() };
+        if old.registries(place).any(|name| name == registry) { self.held(plan, place, old) } else { BTreeSet::new() }
+    }
+
+    /// The place that answers for a cluster of a registry until the one that the registry names by now is complete.
+    pub fn stand_in(&self, registry: &str, cluster: &ClusterName) -> Option<&StoreName> {
+        let Applied { plan, old, .. } = self.applied.as_ref()?;
+        let store = plan.registries.get(registry)?.store.as_ref()?;
+        if self.arrivals.have(store, cluster) {
+            return None;
+        }
+        let answers = |name: &&StoreName| {
+            let is_open = self.pipeline(name).is_some_and(|pipeline| matches!(pipeline.availability(), Some(Ok(()))));
+            let may_hold = || self.arrivals.have(name, cluster) || self.is_live(name, cluster) || self.arrivals.all().is_none();
+            is_open && may_hold()
+        };
+        old.of_registry(registry).find(answers)
+    }
+
+    /// What queries can be answered from in the new and the old places of registries that have moved; nothing until that has been looked at. Changes with
+    /// what [`Fleet::stand_in`] says.
+    pub fn arrived(&self) -> Option<BTreeSet<(StoreName, ClusterName)>> {
+        self.arrivals.all()
+    }
+
+    /// The places that are open although no registry names them any more.
+    pub fn old_stores(&self) -> impl Iterator<Item = &StoreName> {
+        self.applied.iter().flat_map(|applied| applied.old.names())
+    }
+
+    /// Looks in the stores of registries that were elsewhere before whether queries are answered from there.
+    fn await_arrivals(&mut self, applied: &Applied) {
+        let registries = applied.old.names().flat_map(|place| applied.old.registries(place));
+        let new = registries.filter_map(|name| applied.plan.registries.get(name)?.store.as_ref());
+        let stores: BTreeSet<&StoreName> = new.chain(applied.old.names()).collect();
+        let pipelines = stores.into_iter().filter_map(|name| Some((name.clone(), self.stores.get(name)?.pipeline.clone())));
+        self.arrivals.watch(pipelines.collect());
     }
 
     /// What was last applied.
@@ -264,7 +375,7 @@ impl Fleet {
     pub fn look_after(&mut self) {
         if let Some(applied) = self.applied.take() {
             self.activate(&applied.plan);
-            if self.forget_replaced(&applied.plan) {
+            if self.forget_replaced(&applied.plan) || !applied.old.is_empty() {
                 self.sweep(&applied, &[]);
             }
             self.sweep_again();
@@ -278,13 +389,15 @@ impl Fleet {
         if let Some(before) = &self.applied {
             self.replaced.extend(plan.replaced(&before.plan));
         }
-        let mut wanted_stores = leaving.clone();
+        let mut wanted_stores = wanted.old.plans();
+        wanted_stores.extend(leaving.clone());
         wanted_stores.extend(plan.stores.clone());
         // Units first: a unit must not write to a store that is being replaced.
         let stopped = self.stop_units(wanted, &wanted_stores, members, &lost).await;
         self.replace_stores(wanted_stores);
         self.start_units(wanted, members);
         self.forget_replaced(plan);
+        self.await_arrivals(wanted);
         self.sweep(wanted, &stopped);
     }
 
@@ -512,7 +625,8 @@ impl Fleet {
             let is_due = sweeping.done_at().is_some_and(|done| done.elapsed() >= interval);
             if let Some(store) = self.stores.get(name).filter(|_| is_due) {
                 let (wanted, share) = (sweeping.wanted.clone(), sweeping.share.clone());
-                *sweeping = Sweeping::start(&store.pipeline, wanted, share, Vec::new(), &self.changed);
+                let neighbours = pipelines(&self.stores, wanted.neighbours.as_ref());
+                *sweeping = Sweeping::start(&store.pipeline, wanted, neighbours, share, Vec::new(), &self.changed);
             }
         }
     }
@@ -521,7 +635,10 @@ impl Fleet {
     fn sweep(&mut self, applied: &Applied, stopped: &[Arc<Progress>]) {
         for (name, store) in &self.stores {
             let share = applied.share_of(name);
-            let wanted = wanted(&applied.plan, name, &self.replaced, self.knows_all_members);
+            let wanted = match applied.old.plan(name) {
+                Some(old) => self.wanted_of_old(applied, name, old),
+                None => wanted(&applied.plan, name, &self.replaced, self.knows_all_members),
+            };
             for (cluster, kept) in &wanted.clusters {
                 if let Some(kept) = kept {
                     store.pipeline.checkpoints().retain(cluster, &kept.units);
@@ -536,7 +653,22 @@ impl Fleet {
             // A sweep that is given up here has perhaps not waited for all of its streams.
             let unsettled = sweeping.after.iter().filter(|progress| progress.outstanding() > 0);
             let after: Vec<Arc<Progress>> = unsettled.chain(stopped).cloned().collect();
-            *sweeping = Sweeping::start(&store.pipeline, wanted, share, after, &self.changed);
+            let neighbours = pipelines(&self.stores, wanted.neighbours.as_ref());
+            *sweeping = Sweeping::start(&store.pipeline, wanted, neighbours, share, after, &self.changed);
+        }
+    }
+
+    /// What may stay in a place that no registry names any more.
+    fn wanted_of_old(&self, applied: &Applied, name: &StoreName, old: &StorePlan) -> Wanted {
+        let held = self.held(&applied.plan, name, &applied.old);
+        let stays = applied.old.registries(name).any(|registry| applied.plan.registries.contains_key(registry));
+        let may_be_same =
+            |(_, store): &(&StoreName, &StorePlan)| !store.is_embedded() && !old.is_embedded() && store.prefix == old.prefix;
+        let in_use = applied.plan.stores.iter().chain(&applied.leaving).filter(may_be_same);
+        Wanted {
+            clusters: held.into_iter().map(|cluster| (cluster, None)).collect(),
+            others_stay: stays && !self.knows_all_members,
+            neighbours: Some(in_use.map(|(name, _)| name.clone()).collect()),
         }
     }
 
@@ -569,7 +701,38 @@ impl Fleet {
 
     /// Whether a store holds nothing but what the applied plan wants of it.
     pub fn is_swept(&self, store: &StoreName) -> bool {
-        self.sweeps.get(store).is_some_and(|sweep| sweep.done_at().is_some())
+        self.sweeps.get(store).is_some_and(|sweep| {
+            let is_waiting = sweep.wanted.neighbours.is_some() && sweep.wanted.is_waiting();
+            sweep.done_at().is_some() && !is_waiting
+        })
+    }
+
+    /// The places that no registry names any more, and in which nothing of this replica's share is left.
+    pub fn swept_places(&self) -> impl Iterator<Item = &StoreName> {
+        self.old_stores().filter(|name| self.is_swept_place(name))
+    }
+
+    /// Whether a store is one that some registry names now.
+    pub fn is_in_use(&self, store: &StoreName) -> bool {
+        self.applied.as_ref().is_some_and(|applied| applied.plan.stores.contains_key(store))
+    }
+
+    /// Whether nothing of this replica's share is left of a registry in a place that it names no more, according to the plan that was applied last.
+    pub fn has_left(&self, registry: &str, place: &StoreName) -> bool {
+        let Some(plan) = self.plan() else { return false };
+        let names_another = plan.registries.get(registry).is_some_and(|plan| plan.store.as_ref() != Some(place));
+        names_another && self.is_left(place)
+    }
+
+    /// Whether a place holds nothing of this replica's share but what registries want that name it.
+    pub fn is_left(&self, place: &StoreName) -> bool {
+        if self.is_in_use(place) { self.is_swept(place) } else { self.is_swept_place(place) }
+    }
+
+    /// Whether a place that no registry names any more has nothing left.
+    fn is_swept_place(&self, name: &StoreName) -> bool {
+        let is_old = self.sweeps.get(name).is_some_and(|sweep| sweep.wanted.neighbours.is_some());
+        is_old && self.is_swept(name)
     }
 
     /// The clusters whose queries are answered from documents of another shape than the plan's, until the next generation is complete.
@@ -680,6 +843,11 @@ impl Fleet {
     }
 }
 
+fn pipelines(stores: &BTreeMap<StoreName, RunningStore>, names: Option<&BTreeSet<StoreName>>) -> Vec<Pipeline> {
+    let running = names.into_iter().flatten().filter_map(|name| stores.get(name));
+    running.map(|store| store.pipeline.clone()).collect()
+}
+
 /// Where the objects of a unit go, however many registries of the store route them.
 fn outlet(unit: &Unit, plan: &UnitPlan, store: &RunningStore, progress: &Progress) -> Outlet {
     let fields = plan.selectable_fields(&unit.resource.gvk);
@@ -715,7 +883,8 @@ fn wanted(plan: &Plan, store: &StoreName, replaced: &BTreeSet<Stream>, knows_all
         (cluster.clone(), coverage.certain.then_some(Kept { kinds, units }))
     });
     // A store that no registry names any more is emptied whoever the members are.
-    Wanted { clusters: kept.collect(), others_stay: !knows_all_members && plan.stores.contains_key(store) }
+    let others_stay = !knows_all_members && plan.stores.contains_key(store);
+    Wanted { clusters: kept.collect(), others_stay, neighbours: None }
 }
 
 /// Changes with the objects that a stream stores, whoever asked for them, and with what they are found by.

@@ -12,12 +12,14 @@ use crate::{
 
 mod activation;
 pub mod affinity;
+mod arrivals;
 pub mod cache;
 pub mod controller;
 pub mod filter;
 pub mod fleet;
 pub mod karmada;
 pub mod members;
+pub mod places;
 pub mod plan;
 pub mod selection;
 pub mod status;

@@ -23,7 +23,7 @@ use super::{
 
 mod store;
 
-pub use store::store_name;
+pub use store::{place, store_name};
 
 /// What should run, and what to tell about it.
 #[derive(Clone, Debug, Default, PartialEq)]

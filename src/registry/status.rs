@@ -15,7 +15,9 @@ use super::plan::{ClusterPlan, KindProblem, RegistryPlan};
 use crate::{
     api::{
         condition::{self, Finding},
-        registry::{ClusterStatus, DriftStatus, KindStatus, Phase, ResourceRegistryStatus, Summary},
+        registry::{
+            ClusterStatus, DriftStatus, KindStatus, ORPHAN_ANNOTATION, Phase, ResourceRegistryStatus, StoreStatus, Summary,
+        },
     },
     model::{ClusterName, FieldPath, Scope, Unit},
     pipeline::{Availability, Unavailable},
@@ -55,8 +57,25 @@ pub enum Access {
     Embedded,
 }
 
+/// A place that a registry names no more, and that is not empty yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OldPlace {
+    /// Addresses and prefix.
+    pub name: String,
+    /// The indices that may be there, one pattern for each cluster.
+    pub indices: Vec<String>,
+    /// Why it cannot be emptied, if that is so.
+    pub problem: Option<String>,
+    /// The clusters that nothing else answers for yet.
+    pub waits_for: Vec<String>,
+}
+
 /// What the status is made from.
 pub struct Inputs<'a> {
+    /// Where documents of the registry may be.
+    pub stores: Vec<StoreStatus>,
+    /// Those of these places that it names no more.
+    pub old: Vec<OldPlace>,
     /// What the registry came to.
     pub plan: &'a RegistryPlan,
     /// Whether its store can be used; `None`: not tried yet.
@@ -90,7 +109,7 @@ pub fn status(inputs: &Inputs<'_>) -> ResourceRegistryStatus {
     let summary = summary(&clusters, inputs);
     let findings = findings(inputs, &clusters);
     let conditions = condition::merge(inputs.before, findings, inputs.generation, inputs.now);
-    ResourceRegistryStatus { conditions, clusters, summary: Some(summary) }
+    ResourceRegistryStatus { conditions, clusters, summary: Some(summary), stores: inputs.stores.clone() }
 }
 
 fn not_found(name: &str, unread: &[String]) -> ClusterStatus {
@@ -271,6 +290,7 @@ fn findings(inputs: &Inputs<'_>, clusters: &[ClusterStatus]) -> Vec<Finding> {
         findings.push(Finding::holds("Conflict", "OlderRegistryDecides", conflict.clone()));
     }
     findings.extend(missing_fields(inputs));
+    findings.extend(old_finding(&inputs.old));
     findings
 }
 
@@ -319,6 +339,29 @@ fn missing_fields(inputs: &Inputs<'_>) -> Option<Finding> {
         );
         Finding::holds(MISSING_FIELDS, "NoObjectHasThem", message)
     })
+}
+
+/// What is left in places that the registry names no more; nothing if it names none but the one that it has always named.
+fn old_finding(old: &[OldPlace]) -> Option<Finding> {
+    const KIND: &str = "OldStoresSwept";
+    let unreachable = old.iter().find_map(|place| Some((place, place.problem.as_deref()?)));
+    if let Some((place, problem)) = unreachable {
+        let names: Vec<&str> = place.indices.iter().map(String::as_str).collect();
+        let message = format!(
+            "{} may still hold documents in {} and cannot be emptied: {problem}. Make it reachable, or give it up with the annotation {ORPHAN_ANNOTATION}: \"true\"",
+            place.name,
+            some_of(&names)
+        );
+        return Some(Finding::fails(KIND, "Unreachable", message));
+    }
+    let place = old.first()?;
+    if place.waits_for.is_empty() {
+        return Some(Finding::fails(KIND, "Sweeping", format!("{} is being emptied", place.name)));
+    }
+    let clusters: Vec<&str> = place.waits_for.iter().map(String::as_str).collect();
+    let message =
+        format!("{} answers until the new store has everything of {}, and is emptied then", place.name, some_of(&clusters));
+    Some(Finding::fails(KIND, "Waiting", message))
 }
 
 fn store_finding(inputs: &Inputs<'_>) -> Finding {
@@ -442,6 +485,8 @@ mod tests {
         let progress =
             |unit: &Unit| kinds.iter().find(|(kind, _)| *unit.resource.gvk.kind == **kind).map(|(_, progress)| progress.view());
         status(&Inputs {
+            stores: Vec::new(),
+            old: Vec::new(),
             plan: &plan,
             store: Some(Ok(())),
             access: Access::Authenticated,
@@ -460,6 +505,8 @@ mod tests {
     fn a_registry_that_selects_nothing_says_so() {
         let plan = RegistryPlan { store: Some("main".parse().unwrap()), selects_nothing: true, ..RegistryPlan::default() };
         let status = status(&Inputs {
+            stores: Vec::new(),
+            old: Vec::new(),
             plan: &plan,
             store: Some(Ok(())),
             access: Access::Authenticated,
@@ -480,6 +527,28 @@ mod tests {
             ("Synced", "True", "NothingSelected"),
         ];
         assert_eq!(reasons, expected);
+    }
+
+    #[test]
+    fn a_place_that_cannot_be_emptied_is_named_with_its_indices() {
+        let place = |problem: Option<&str>, waits_for: &[&str]| OldPlace {
+            name: "http://old:9200/fleetdex".to_owned(),
+            indices: vec!["fleetdex-member1.g*".to_owned()],
+            problem: problem.map(str::to_owned),
+            waits_for: waits_for.iter().map(|name| (*name).to_owned()).collect(),
+        };
+        let shown = |old: &[OldPlace]| old_finding(old).map(|finding| format!("{}: {}", finding.reason, finding.message));
+        assert_eq!(shown(&[]), None);
+        let texts = [
+            shown(&[place(None, &["member2"])]),
+            shown(&[place(None, &[])]),
+            shown(&[place(None, &[]), place(Some("connection refused"), &["member2"])]),
+        ];
+        insta::assert_snapshot!(texts.map(Option::unwrap).join("\n"), @r#"
+        Waiting: http://old:9200/fleetdex answers until the new store has everything of member2, and is emptied then
+        Sweeping: http://old:9200/fleetdex is being emptied
+        Unreachable: http://old:9200/fleetdex may still hold documents in fleetdex-member1.g* and cannot be emptied: connection refused. Make it reachable, or give it up with the annotation fleetdex.io/orphan: "true"
+        "#);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     bulk::Write,
-    model::{ClusterName, Version},
+    model::{ClusterName, StoreName, Version},
     pipeline::Pipeline,
     replicas::Share,
     store::{Checkpoints, Extent, Generation, KindExtent, Store, StoreError},
@@ -26,6 +26,15 @@ pub struct Wanted {
     pub clusters: BTreeMap<ClusterName, Option<Kept>>,
     /// Whether documents of other clusters stay, because not every source of clusters has been read. Otherwise there should be none.
     pub others_stay: bool,
+    /// Of a place that no registry names any more: the stores in use that might be the same place under another address.
+    pub neighbours: Option<BTreeSet<StoreName>>,
+}
+
+impl Wanted {
+    /// Whether documents stay only because it is not known whether anything else answers in their stead.
+    pub fn is_waiting(&self) -> bool {
+        self.others_stay || self.clusters.values().any(Option::is_none)
+    }
 }
 
 /// What of a cluster may exist.
@@ -43,6 +52,8 @@ pub struct Sweep {
     pub pipeline: Pipeline,
     /// What may stay.
     pub wanted: Wanted,
+    /// The writers of [`Wanted::neighbours`].
+    pub neighbours: Vec<Pipeline>,
     /// Which clusters are this replica's to look after.
     pub share: Share,
     /// Streams that have ended, but whose writes may still be under way.
@@ -88,6 +99,9 @@ impl Sweep {
         for generation in store.generations().await? {
             generations.entry(generation.cluster.clone()).or_default().push(generation);
         }
+        let neighbours = self.ids_of_neighbours().await?;
+        let is_shared = |generations: &[Generation]| generations.iter().any(|generation| neighbours.contains(&generation.id));
+        generations.retain(|_, generations| !is_shared(generations));
         // One cluster whose indices are in trouble does not keep the others from being swept.
         let mut outcome = Ok(());
         let own = generations.into_iter().filter(|(cluster, _)| self.share.may_begin(cluster));
@@ -104,7 +118,19 @@ impl Sweep {
             let swept = swept.and(self.drop_left_over(&*store, &generations).await);
             outcome = outcome.and(swept);
         }
+        if self.wanted.neighbours.as_ref().is_some_and(BTreeSet::is_empty) && outcome.is_ok() && !self.wanted.is_waiting() {
+            store.retire().await?;
+        }
         outcome
+    }
+
+    /// The ids of all indices of the neighbours, read after those of this place: an index that both show is one and the same, and in use.
+    async fn ids_of_neighbours(&self) -> Result<BTreeSet<Arc<str>>, StoreError> {
+        let mut ids = BTreeSet::new();
+        for neighbour in &self.neighbours {
+            ids.extend(neighbour.opened().await.generations().await?.into_iter().map(|generation| generation.id));
+        }
+        Ok(ids)
     }
 
     /// What was under way for long may make a generation after its successor has taken its place, and another instance may die while it

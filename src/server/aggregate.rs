@@ -1,6 +1,6 @@
 //! Counts: which groups are asked for, and the answer.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use serde_json::{Value, json, value::RawValue};
 use tokio::time::timeout;
@@ -18,12 +18,13 @@ const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Counts what a list would show.
 pub async fn count(target: Target, request: &AggregateRequest) -> Result<Groups, ApiError> {
-    grouped(&target.query, &request.by).map_err(|error| refused("by", &error, &target.store_name))?;
+    for part in target.stores.parts() {
+        grouped(&part.query(&target.query), &request.by).map_err(|error| refused("by", &error, &part.name))?;
+    }
     if target.nothing_to_ask {
         return Ok(Groups::default());
     }
-    let store = Arc::clone(&target.store);
-    let counted = timeout(TIMEOUT, store.aggregate(&target.query, &request.by, request.top)).await;
+    let counted = timeout(TIMEOUT, target.stores.aggregate(&target.query, &request.by, request.top)).await;
     Ok(counted.map_err(|_| ApiError::Timeout(TIMEOUT.as_secs()))??)
 }
 

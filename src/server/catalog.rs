@@ -10,7 +10,7 @@ use std::{
 use jiff::Timestamp;
 use kube::core::Version;
 
-use super::verify::Followed;
+use super::{reach::Reach, verify::Followed};
 use crate::{
     cluster::discovery::{Offers, Served},
     model::{ClusterName, Gvk, PrinterColumn, SelectableField, StoreName},
@@ -48,6 +48,8 @@ pub struct Catalog {
     clusters: BTreeSet<ClusterName>,
     /// Other clusters are left out because the caller may not see them.
     is_restricted: bool,
+    /// What stores hold only a part of.
+    reaches: BTreeMap<(ResourceName, StoreName, ClusterName), Reach>,
 }
 
 /// A resource that some registry selects in some cluster.
@@ -207,6 +209,8 @@ impl Catalog {
             self.elsewhere.iter().filter(|(name, _)| of_cluster(name)).map(|(name, replica)| (name.clone(), replica.clone())),
         );
         part.uncertain.extend(self.uncertain.iter().filter(|(name, _)| of_cluster(name)).cloned());
+        let reaches = self.reaches.iter().filter(|((_, _, cluster), _)| of_cluster(cluster));
+        part.reaches.extend(reaches.map(|(key, reach)| (key.clone(), reach.clone())));
         for registered in self.resources.values().filter(|registered| resource.is_none_or(|only| registered.name == *only)) {
             for Source { served, store, fields, any_path, clusters: serving } in &registered.sources {
                 for cluster in serving.intersection(clusters) {
@@ -233,6 +237,21 @@ impl Catalog {
     /// Whether clusters are left out because the caller may not see them.
     pub fn is_restricted(&self) -> bool {
         self.is_restricted
+    }
+
+    /// Says what of a cluster's objects of a resource a store holds; everything, as long as nothing else is said.
+    pub fn add_reach(&mut self, name: &ResourceName, store: &StoreName, cluster: &ClusterName, reach: &Reach) {
+        self.reaches.entry((name.clone(), store.clone(), cluster.clone())).or_default().extend(reach);
+    }
+
+    /// What of a cluster's objects of a resource a store holds, if that is said.
+    pub fn reach(&self, name: &ResourceName, store: &StoreName, cluster: &ClusterName) -> Option<&Reach> {
+        self.reaches.get(&(name.clone(), store.clone(), cluster.clone()))
+    }
+
+    /// Every store, by name.
+    pub fn stores(&self) -> impl Iterator<Item = (&StoreName, &Arc<dyn Store>)> {
+        self.stores.iter()
     }
 
     /// The resource of this name.
@@ -305,6 +324,7 @@ impl fmt::Debug for Catalog {
             .field("uncertain", &self.uncertain)
             .field("clusters", &self.clusters)
             .field("is_restricted", &self.is_restricted)
+            .field("reaches", &self.reaches)
             .finish()
     }
 }

@@ -46,7 +46,7 @@ pub async fn answer(
         write_position(&mut line, version)?;
         return Ok(line.into());
     }
-    let after = since.map(|version| number(&log, version)).transpose()?;
+    let after = since.map(|version| number(std::slice::from_ref(&log), version)).transpose()?;
     let resource = ResourceName::new(&native.group, &native.plural);
     let unknown = |_| ApiError::VersionExpired("the changes since then are not known any more".to_owned());
     let tail = log.tail(&resource, after).map_err(unknown)?;

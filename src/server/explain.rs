@@ -25,19 +25,26 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// Explains a list.
 pub async fn list(target: &Target, request: &ListRequest) -> Result<Box<RawValue>, ApiError> {
     let paging = Paging { look_ahead: true, ..Paging::default() };
-    let body = dsl::request_body(&target.query, &paging).map_err(|error| refused(&error))?;
+    let mut bodies = Vec::new();
+    for part in target.stores.parts() {
+        bodies.push(vec![dsl::request_body(&part.query(&target.query), &paging).map_err(|error| refused(&error))?]);
+    }
     let objects = count(target).await?;
     let page = target.query.limit as u64;
     let pages = if request.limit.is_some() { objects.min(1) } else { objects.div_ceil(page) };
-    answer(target, &[body], json!({ "objects": objects, "pageSize": page, "pages": pages }))
+    answer(target, &bodies, json!({ "objects": objects, "pageSize": page, "pages": pages }))
 }
 
 /// Explains counts.
 pub async fn counts(target: &Target, request: &AggregateRequest) -> Result<Box<RawValue>, ApiError> {
-    let requests =
-        composites(&target.query, &request.by).map_err(|error| super::target::refused("by", &error, &target.store_name))?;
-    let bodies: Result<Vec<Value>, QueryError> = requests.iter().map(|request| request.body(None)).collect();
-    answer(target, &bodies.map_err(|error| refused(&error))?, json!({ "objects": count(target).await? }))
+    let mut bodies = Vec::new();
+    for part in target.stores.parts() {
+        let requests = composites(&part.query(&target.query), &request.by)
+            .map_err(|error| super::target::refused("by", &error, &part.name))?;
+        let of_part: Result<Vec<Value>, QueryError> = requests.iter().map(|request| request.body(None)).collect();
+        bodies.push(of_part.map_err(|error| refused(&error))?);
+    }
+    answer(target, &bodies, json!({ "objects": count(target).await? }))
 }
 
 fn refused(error: &QueryError) -> ApiError {
@@ -49,24 +56,32 @@ async fn count(target: &Target) -> Result<u64, ApiError> {
     if target.nothing_to_ask {
         return Ok(0);
     }
-    let counted = timeout(TIMEOUT, target.store.aggregate(&target.query, &[], 1)).await;
+    let counted = timeout(TIMEOUT, target.stores.aggregate(&target.query, &[], 1)).await;
     Ok(counted.map_err(|_| ApiError::Timeout(TIMEOUT.as_secs()))??.total)
 }
 
-fn answer(target: &Target, requests: &[Value], mut estimate: Value) -> Result<Box<RawValue>, ApiError> {
+/// `bodies`: what each store is asked.
+fn answer(target: &Target, bodies: &[Vec<Value>], mut estimate: Value) -> Result<Box<RawValue>, ApiError> {
+    let requests: Vec<&Value> = bodies.iter().flatten().collect();
     let size = requests.iter().map(|request| size(&request["query"])).fold(Size::default(), Size::plus);
     estimate["requests"] = requests.len().into();
     estimate["clauses"] = size.clauses.into();
     estimate["values"] = size.values.into();
-    raw(&json!({
+    let mut explanation = json!({
         "kind": "Explanation",
         "apiVersion": format!("{}/{VERSION}", GROUPS[0]),
         "metadata": {},
-        "store": target.store_name.as_str(),
+        "store": target.stores.names(),
         "permitted": permitted(&target.query.permitted),
         "estimate": estimate,
         "requests": requests,
-    }))
+    });
+    if bodies.len() > 1 {
+        let stores = target.stores.parts().iter().zip(bodies);
+        explanation["stores"] =
+            stores.map(|(part, requests)| json!({ "store": part.name.as_str(), "requests": requests })).collect();
+    }
+    raw(&explanation)
 }
 
 /// `"everything"`, or the clusters and namespaces of which an object has to be in one.

@@ -19,7 +19,10 @@ use crate::{
         source::Loader,
     },
     model::{ClusterName, Gvk, IndexPrefix, Resource, StoreName, Version},
-    query::{Cursor, GroupKey, Groups, Hit, Page, Query, Relative, Relatives, ResourceName},
+    query::{
+        Cursor, GroupKey, Groups, Hit, Page, Query, Relative, Relatives, ResourceName,
+        merge::{Placed, PlacedPage},
+    },
     store::{Checkpoints, Extent, Generation, Store, StoreError, Visit, changes::Log},
 };
 
@@ -107,6 +110,10 @@ impl Store for Prepared {
         Ok(())
     }
 
+    async fn retire(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     async fn drop_cluster(&self, _: &ClusterName) -> Result<(), StoreError> {
         Ok(())
     }
@@ -130,6 +137,20 @@ impl Store for Prepared {
 
     async fn first_page(&self, query: &Query) -> Result<(Page, u64), StoreError> {
         Ok((self.search(query, None).await?, self.log.newest()))
+    }
+
+    async fn placed_page(&self, query: &Query, from: Option<&Cursor>) -> Result<PlacedPage, StoreError> {
+        let Page { items, .. } = self.search(query, from).await?;
+        let placed = |hit| Placed { hit, order: Vec::new(), after: Vec::new() };
+        Ok(PlacedPage { items: items.into_iter().map(placed).collect(), ..PlacedPage::default() })
+    }
+
+    async fn open_view(&self, _: &Query) -> Result<String, StoreError> {
+        Ok("view".to_owned())
+    }
+
+    async fn moment(&self, _: &ResourceName) -> Result<u64, StoreError> {
+        Ok(self.log.newest())
     }
 
     async fn changes(&self) -> Result<Arc<Log>, StoreError> {

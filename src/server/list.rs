@@ -6,7 +6,7 @@
 //! [`PAGE`](super::target::PAGE) objects. An error of the first page is a `Status`; one of a later page comes too late for
 //! that and cuts the connection, which every HTTP client notices.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration, vec};
+use std::{time::Duration, vec};
 
 use axum::{body::Body, http::HeaderValue};
 use bytes::Bytes;
@@ -26,9 +26,9 @@ use super::{
     target::Target,
 };
 use crate::{
-    model::{FleetVersion, StoreName, with_fleet_version},
+    model::{FleetVersion, with_fleet_version},
     query::{Cursor, Hit, Page, Query},
-    store::Store,
+    store::merged::Merged,
 };
 
 /// How long the store may take for one page.
@@ -62,19 +62,19 @@ pub async fn answer(
 ) -> Result<Answer, ApiError> {
     let permitted = target.query.permitted.clone();
     let bound = Bound { caller, request, permitted: &permitted };
-    let from = request.continue_token.as_deref().map(|text| continued(text, &target.store_name, &bound, keys)).transpose()?;
+    let from = request.continue_token.as_deref().map(|text| continued(text, &target.stores, &bound, keys)).transpose()?;
     let layout = target.layout(representation);
-    let mut pages = Pages { store: target.store, query: target.query };
+    let mut pages = Pages { stores: target.stores.clone(), query: target.query };
     let (first, version) = match &from {
-        _ if target.nothing_to_ask => (Page::default(), moment::now(&*pages.store).await?),
-        Some((cursor, version)) => (pages.read(Some(cursor)).await?, *version),
-        None => moment::first_page(&*pages.store, &pages.query, &request.follow, PAGE_TIMEOUT).await?,
+        _ if target.nothing_to_ask => (Page::default(), moment::now(&pages.stores).await?),
+        Some((cursor, version)) => (pages.read(cursor).await?, *version),
+        None => moment::first_page(&pages.stores, &pages.query, &request.follow, PAGE_TIMEOUT).await?,
     };
     let one_page = request.limit.is_some();
-    let rest = Rest::new(Arc::clone(&pages.store), first.next);
+    let rest = Rest::new(pages.stores.clone(), first.next);
     let mut metadata = json!({ "resourceVersion": version.to_string() });
     if let Some(cursor) = rest.cursor().filter(|_| one_page) {
-        let cursors = BTreeMap::from([(target.store_name, cursor.clone())]);
+        let cursors = target.stores.split(cursor);
         metadata["continue"] = token(&Continuation { version, cursors }, &bound, keys)?.into();
         if let Some(remaining) = first.remaining.filter(|_| !request.options.without_remaining_count) {
             metadata["remainingItemCount"] = remaining.into();
@@ -104,12 +104,12 @@ pub async fn answer(
     Ok(Answer { body: Body::from_stream(list.chunks()), media_type, tag: None })
 }
 
-/// Where a token goes on in the store that answers, and the version that the first page showed.
-fn continued(text: &str, store: &StoreName, bound: &Bound<'_>, keys: &Keys) -> Result<(Cursor, FleetVersion), ApiError> {
+/// Where a token goes on in the stores that answer, and the version that the first page showed.
+fn continued(text: &str, stores: &Merged, bound: &Bound<'_>, keys: &Keys) -> Result<(Cursor, FleetVersion), ApiError> {
     let opened = continue_token::open(keys, text, bound, Timestamp::now().as_second());
-    let Continuation { version, mut cursors } = opened.map_err(refused_token)?;
+    let Continuation { version, cursors } = opened.map_err(refused_token)?;
     // A registry that has moved to another store meanwhile.
-    let cursor = cursors.remove(store).ok_or(ApiError::Expired)?;
+    let cursor = stores.join(cursors).ok_or(ApiError::Expired)?;
     Ok((cursor, version))
 }
 
@@ -137,13 +137,13 @@ fn token(continuation: &Continuation, bound: &Bound<'_>, keys: &Keys) -> Result<
 }
 
 struct Pages {
-    store: Arc<dyn Store>,
+    stores: Merged,
     query: Query,
 }
 
 impl Pages {
-    async fn read(&mut self, from: Option<&Cursor>) -> Result<Page, ApiError> {
-        let answered = timeout(PAGE_TIMEOUT, self.store.search(&self.query, from)).await;
+    async fn read(&mut self, from: &Cursor) -> Result<Page, ApiError> {
+        let answered = timeout(PAGE_TIMEOUT, self.stores.search(&self.query, from)).await;
         Ok(answered.map_err(|_| ApiError::Timeout(PAGE_TIMEOUT.as_secs()))??)
     }
 }
@@ -208,7 +208,7 @@ impl Unsent {
                 return Ok(Some(hit));
             }
             let Some(cursor) = self.rest.cursor().filter(|_| !self.is_whole) else { return Ok(None) };
-            let page = self.pages.read(Some(cursor)).await.inspect_err(|error| {
+            let page = self.pages.read(cursor).await.inspect_err(|error| {
                 tracing::warn!(%error, resource = %self.pages.query.resource.plural, "a list was cut short");
             })?;
             self.hits = page.items.into_iter();

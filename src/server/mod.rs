@@ -1,6 +1,6 @@
 //! The query API: Kubernetes list requests over the whole fleet, answered from the stores; and verification of what is in them.
 //!
-//! A request passes through pure steps, each its own module: [`request`] reads path and query, [`target`] finds the store in the
+//! A request passes through pure steps, each its own module: [`request`] reads path and query, [`target`] finds the stores in the
 //! [`catalog`], [`status`] tells failures. [`list`] streams the answer, [`serve`] holds it together on the port of [`listen`].
 //!
 //! Who asks and what they may is decided in [`front`], by what the control plane says; [`permission`] restricts answers to it. Without the front
@@ -31,6 +31,7 @@ pub mod peers;
 pub mod percent;
 pub mod permission;
 pub mod proxying;
+pub mod reach;
 pub mod report;
 pub mod representation;
 pub mod request;
@@ -46,9 +47,12 @@ pub mod watching;
 #[cfg(test)]
 pub(crate) mod fake;
 #[cfg(test)]
+mod merged_tests;
+#[cfg(test)]
 mod tests;
 
 pub use caller::Caller;
 pub use catalog::{Catalog, Entry};
+pub use reach::Reach;
 pub use serve::{DEFAULT_ADDRESS, Server, ServerArgs, ServerError, Telemetry};
 pub use verify::Followed;

@@ -1,6 +1,6 @@
 //! Owner searches: from owners down to the generation that is asked for, whatever kinds lie between.
 //!
-//! Only what the store holds is walked: where a registry leaves out `ReplicaSets`, no Pod is found from its Deployment. And only what the caller
+//! Only what the stores hold is walked: where a registry leaves out `ReplicaSets`, no Pod is found from its Deployment. And only what the caller
 //! may list: otherwise what is found at the end would tell of what lies between.
 
 use std::time::Duration;
@@ -61,7 +61,7 @@ async fn find(target: &Target, relation: Relation, sight: &Sight<'_>) -> Result<
         permitted: query.permitted.clone(),
         relation,
     };
-    let found = timeout(TIMEOUT, target.store.relatives(&asked)).await;
+    let found = timeout(TIMEOUT, target.stores.relatives(&asked)).await;
     let found = found.map_err(|_| ApiError::Timeout(TIMEOUT.as_secs()))??;
     Ok(sight.of(found).await?.into_iter().collect())
 }

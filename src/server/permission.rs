@@ -167,7 +167,7 @@ fn verb(request: &ListRequest) -> &'static str {
     }
 }
 
-/// The namespaces that hold the resource in the store that would answer.
+/// The namespaces that hold the resource in the stores that would answer.
 struct StoredNamespaces<'r> {
     catalog: &'r Catalog,
     request: &'r ListRequest,
@@ -185,7 +185,7 @@ impl Holders for StoredNamespaces<'_> {
         let permitted = self.within();
         let everything = Query { clusters, namespaces, permitted, ..Query::all_of(resource, selectable, limit) };
         let keys = [GroupKey::Cluster, GroupKey::Namespace];
-        let asked = timeout(TIMEOUT, found.store.aggregate(&everything, &keys, usize::MAX)).await;
+        let asked = timeout(TIMEOUT, found.stores.aggregate(&everything, &keys, usize::MAX)).await;
         let groups = asked.map_err(|_| ApiError::Timeout(TIMEOUT.as_secs()))??;
         let mut held: BTreeMap<ClusterName, Vec<Namespace>> = BTreeMap::new();
         for group in groups.groups {

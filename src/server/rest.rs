@@ -1,26 +1,24 @@
-//! What of a store's answer has not been read yet.
+//! What of an answer has not been read yet.
 
-use std::sync::Arc;
-
-use crate::{query::Cursor, store::Store};
+use crate::{query::Cursor, store::merged::Merged};
 
 /// Where the next page of an answer starts. The view that it is read from is closed when this is dropped, unless the client was told where it
 /// is: a list that is cancelled, cut short or left alone keeps nothing open.
 pub(super) struct Rest {
-    store: Arc<dyn Store>,
+    stores: Merged,
     cursor: Option<Cursor>,
 }
 
 impl Rest {
     /// The rest of an answer, if there is any.
-    pub(super) fn new(store: Arc<dyn Store>, cursor: Option<Cursor>) -> Self {
-        Self { store, cursor }
+    pub(super) fn new(stores: Merged, cursor: Option<Cursor>) -> Self {
+        Self { stores, cursor }
     }
 
     /// The same for an answer that is read to its end without a token: its view does not end for other lists of its user.
     pub(super) fn pinned(self) -> Self {
         if let Some(cursor) = &self.cursor {
-            self.store.pin(cursor);
+            self.stores.pin(cursor);
         }
         self
     }
@@ -30,7 +28,7 @@ impl Rest {
         self.cursor.as_ref()
     }
 
-    /// Says where it starts after a further page was read; the store has closed the view after the last one.
+    /// Says where it starts after a further page was read; the stores have closed their views after the last one.
     pub(super) fn advance(&mut self, next: Option<Cursor>) {
         self.cursor = next;
     }
@@ -44,7 +42,7 @@ impl Rest {
 impl Drop for Rest {
     fn drop(&mut self) {
         if let Some(cursor) = &self.cursor {
-            self.store.release(cursor);
+            self.stores.release(cursor);
         }
     }
 }

@@ -412,13 +412,15 @@ pub(super) async fn answer_watch(
     representation: Representation,
     let_in_as: Option<Attributes>,
 ) -> Result<Response, ApiError> {
+    let everything = Arc::clone(catalog);
     let Found { target: found, warnings, catalog } = permitted_target(api, caller, catalog, wanted).await?;
     let representation = narrowed(representation, wanted);
     let lasting = if wanted.rewrites_version { Lasting::Long } else { Lasting::Short };
     let following = api.peers.follow(&found, &wanted.native).await?;
     following.check(&catalog)?;
     let standing = standing(&api.gate, caller, wanted, &found.query.permitted, let_in_as);
-    let (body, ends) = watching::answer(found, wanted, representation, lasting, &following, api.catalog.clone()).await?;
+    let (body, ends) =
+        watching::answer(&everything, found, wanted, representation, lasting, &following, api.catalog.clone()).await?;
     let body = match standing {
         Some(standing) => watching::ended_by(body, standing.lost()),
         None => body,

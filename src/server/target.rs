@@ -1,4 +1,4 @@
-//! Which store answers a list, and what it is asked. Needs nothing but the catalog.
+//! Which stores answer a list, and what they are asked. Needs nothing but the catalog.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,6 +11,7 @@ use kube::core::Version;
 use super::{
     catalog::{Catalog, Holding, Registered, qualified},
     options::OrderBy,
+    reach::{Overlap, Reach, shares},
     representation::{Layout, Representation},
     request::{Engine, ListRequest},
     status::ApiError,
@@ -19,10 +20,10 @@ use super::{
 use crate::{
     model::{ClusterName, Gvk, PrinterColumn, StoreName},
     query::{
-        InCluster, Ordered, Permitted, Query, QueryError, Requester, ResourceName, Selectable, Sort, SortKey, UnsupportedField,
-        dsl,
+        Grant, InCluster, Ordered, Permitted, Query, QueryError, Requester, ResourceName, Selectable, Sort, SortKey,
+        UnsupportedField, dsl,
     },
-    store::Store,
+    store::merged::{Merged, Part},
 };
 
 /// Objects in one page, whatever limit is asked for: bounds the memory that one request holds. A client that asked for more
@@ -37,9 +38,9 @@ const MAX_WARNINGS: usize = 10;
 
 /// A list, ready to be asked.
 pub struct Target {
-    /// The store that answers.
-    pub store: Arc<dyn Store>,
-    /// What it is asked; the limit is one page's.
+    /// The stores that answer, each for its part.
+    pub stores: Merged,
+    /// What they are asked; the limit is one page's.
     pub query: Query,
     /// The kind of the objects, in the version that the path names.
     pub kind: Gvk,
@@ -49,8 +50,6 @@ pub struct Target {
     pub as_of: BTreeMap<ClusterName, Timestamp>,
     /// What the client should know about the answer.
     pub warnings: Vec<String>,
-    /// Its name.
-    pub store_name: StoreName,
     /// None of the clusters asked for holds the resource: the answer is an empty list.
     pub nothing_to_ask: bool,
 }
@@ -63,7 +62,7 @@ impl Target {
     }
 }
 
-/// Finds the store that answers a list. Whoever may see less than everything gets an answer of nothing more than that.
+/// Finds the stores that answer a list. Whoever may see less than everything gets an answer of nothing more than that.
 pub fn target(catalog: &Catalog, request: &ListRequest, permitted: Permitted) -> Result<Target, ApiError> {
     let native = &request.native;
     let name = ResourceName::new(&native.group, &native.plural);
@@ -72,11 +71,17 @@ pub fn target(catalog: &Catalog, request: &ListRequest, permitted: Permitted) ->
     check_namespaces(registered, request)?;
     check_clusters(catalog, registered, request)?;
     let asked = asked_clusters(registered, request);
-    let (store_name, holding) = choose(registered, request, &asked)?;
-    let store =
-        catalog.store(store_name).ok_or_else(|| ApiError::Unavailable(format!("store {store_name} is not connected yet")))?;
+    let stores = choose(catalog, registered, request, &asked)?;
+    let holding = &together(registered, &stores);
     let clusters: Vec<ClusterName> = request.clusters.iter().filter(|name| asked.contains(*name)).cloned().collect();
-    let selectable = registered.selectable(holding);
+    let [first, others @ ..] = stores.parts() else {
+        return Err(ApiError::Internal(format!("no store holds {}", qualified(&registered.name))));
+    };
+    let selectable = first.selectable.clone();
+    let order = |part: &Part| {
+        let sorts = sort(&part.selectable, &request.options.order_by);
+        sorts.map_err(|error| refused("orderBy", &error.into(), &part.name))
+    };
     let query = Query {
         resource: name,
         namespaces: request.namespaces.clone(),
@@ -84,7 +89,7 @@ pub fn target(catalog: &Catalog, request: &ListRequest, permitted: Permitted) ->
         permitted,
         labels: request.labels.clone(),
         fields: request.fields.clone(),
-        sort: sort(&selectable, &request.options.order_by).map_err(|error| refused("orderBy", &error.into(), store_name))?,
+        sort: order(first)?,
         selectable,
         since: request.options.since,
         before: request.options.before,
@@ -93,7 +98,15 @@ pub fn target(catalog: &Catalog, request: &ListRequest, permitted: Permitted) ->
         limit: request.limit.map_or(PAGE, |limit| limit.get().min(PAGE)),
         clusters,
     };
-    query.check().map_err(|error| refused("fieldSelector", &error, store_name))?;
+    for part in others {
+        if order(part)? != query.sort {
+            let problem = "parameter orderBy: the stores that hold the objects order them by different rules";
+            return Err(ApiError::BadRequest(format!("{problem}; choose with the parameter store: {}", stores.names())));
+        }
+    }
+    for part in stores.parts() {
+        part.query(&query).check().map_err(|error| refused("fieldSelector", &error, &part.name))?;
+    }
     // What is too large for OpenSearch is refused whichever store answers: a question should not depend on where it is kept.
     dsl::query_clause(&query).map_err(|error| ApiError::bad_request(error.to_string()))?;
     let is_asked = |name: &ClusterName| request.clusters.is_empty() || request.clusters.contains(name);
@@ -102,15 +115,21 @@ pub fn target(catalog: &Catalog, request: &ListRequest, permitted: Permitted) ->
     let as_of = as_of(catalog, holding, answers);
     let warnings = warnings(catalog, registered, request, holding, answers);
     Ok(Target {
-        store: Arc::clone(store),
-        store_name: store_name.clone(),
         nothing_to_ask: query.clusters.is_empty() && !request.clusters.is_empty(),
+        stores,
         query,
         kind: Gvk::new(&native.group, &native.version, &registered.kind),
         columns: registered.columns(&native.version),
         as_of,
         warnings,
     })
+}
+
+/// The stores that answer a list at the moment.
+pub(super) fn stores(catalog: &Catalog, request: &ListRequest) -> Result<Merged, ApiError> {
+    let name = ResourceName::new(&request.native.group, &request.native.plural);
+    let registered = catalog.find(&name).ok_or_else(|| not_selected(catalog, &name))?;
+    choose(catalog, registered, request, &asked_clusters(registered, request))
 }
 
 /// A parameter that the store cannot answer, and what would change that.
@@ -219,20 +238,22 @@ fn holdings<'r>(registered: &'r Registered, request: &ListRequest) -> impl Itera
     registered.holdings.iter().filter(move |(name, _)| engine.is_none_or(|engine| engine.is_of(name)))
 }
 
-/// The store that was named, or else the first that holds all the clusters asked for: pages of several stores cannot be
-/// merged in order, because stores order by their own rules.
-fn choose<'r>(
-    registered: &'r Registered,
+/// The store that was named, or else all that hold a part of the answer.
+fn choose(
+    catalog: &Catalog,
+    registered: &Registered,
     request: &ListRequest,
     asked: &BTreeSet<ClusterName>,
-) -> Result<(&'r StoreName, &'r Holding), ApiError> {
-    let holders = || holdings(registered, request).map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ");
+) -> Result<Merged, ApiError> {
+    let names = || holdings(registered, request).map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ");
     let name = qualified(&registered.name);
     if let Some(wanted) = &request.store {
-        return registered.holdings.get_key_value(wanted).ok_or_else(|| {
-            let problem = format!("parameter store: {wanted} does not hold {name}; these do: {}", holders());
+        let (wanted, holding) = registered.holdings.get_key_value(wanted).ok_or_else(|| {
+            let problem = format!("parameter store: {wanted} does not hold {name}; these do: {}", names());
             ApiError::BadRequest(problem)
-        });
+        })?;
+        let only = part(catalog, registered, wanted, holding, None)?;
+        return Ok(Merged::new(vec![only.clone()], vec![only.store]));
     }
     if let Some(engine) = request.engine
         && holdings(registered, request).next().is_none()
@@ -240,10 +261,52 @@ fn choose<'r>(
         let kind = if engine == Engine::Embedded { "the embedded store" } else { "OpenSearch" };
         return Err(not_registered(&registered.name, format!("no ResourceRegistry keeps {name} in {kind}")));
     }
-    holdings(registered, request).find(|(_, holding)| asked.is_subset(&holding.clusters)).ok_or_else(|| {
-        let problem = format!("no single store holds {name} of every cluster asked for");
-        ApiError::BadRequest(format!("{problem}; choose with the parameter store: {}, or name clusters", holders()))
-    })
+    let everything = Reach::everything();
+    let reach = |store: &StoreName, cluster: &ClusterName| catalog.reach(&registered.name, store, cluster).unwrap_or(&everything);
+    let mut holders: BTreeMap<&StoreName, BTreeMap<&ClusterName, &Reach>> = BTreeMap::new();
+    for (store, holding) in holdings(registered, request) {
+        holders.insert(store, holding.clusters.iter().map(|cluster| (cluster, reach(store, cluster))).collect());
+    }
+    let mut shares = shares(&holders, asked).map_err(|Overlap { cluster, stores }| {
+        let stores = stores.iter().map(StoreName::as_str).collect::<Vec<_>>().join(" and ");
+        let problem = format!("{stores} hold {name} of cluster {cluster} by labels or fields, so that some may be in both");
+        ApiError::BadRequest(format!("{problem}; choose with the parameter store: {}", names()))
+    })?;
+    if shares.is_empty() {
+        // Nothing is asked of it.
+        shares.extend(holders.keys().next().map(|store| ((*store).clone(), None)));
+    }
+    let mut parts = Vec::with_capacity(shares.len());
+    for (store, area) in shares {
+        let Some(holding) = registered.holdings.get(&store) else { continue };
+        parts.push(part(catalog, registered, &store, holding, area)?);
+    }
+    let is_asked = |store: &StoreName| request.engine.is_none_or(|engine| engine.is_of(store));
+    let all = catalog.stores().filter(|(store, _)| is_asked(store)).map(|(_, store)| Arc::clone(store)).collect();
+    Ok(Merged::new(parts, all))
+}
+
+fn part(
+    catalog: &Catalog,
+    registered: &Registered,
+    name: &StoreName,
+    holding: &Holding,
+    area: Option<Vec<Grant>>,
+) -> Result<Part, ApiError> {
+    let store = catalog.store(name).ok_or_else(|| ApiError::Unavailable(format!("store {name} is not connected yet")))?;
+    Ok(Part { name: name.clone(), store: Arc::clone(store), selectable: registered.selectable(holding), area })
+}
+
+/// What the stores that answer hold together.
+fn together(registered: &Registered, stores: &Merged) -> Holding {
+    let mut all = Holding::default();
+    for holding in stores.parts().iter().filter_map(|part| registered.holdings.get(&part.name)) {
+        all.clusters.extend(holding.clusters.iter().cloned());
+        for (version, clusters) in &holding.versions {
+            all.versions.entry(Arc::clone(version)).or_default().extend(clusters.iter().cloned());
+        }
+    }
+    all
 }
 
 /// Objects keep the `apiVersion` that their cluster serves: one sentence for each version other than the one asked for.

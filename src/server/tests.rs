@@ -503,17 +503,13 @@ async fn what_is_not_there_is_not_found_as_with_an_apiserver() {
 }
 
 #[tokio::test]
-async fn one_store_answers_and_where_none_holds_all_the_client_chooses() {
+async fn all_stores_answer_that_hold_a_part_unless_the_client_names_one() {
     let (main, other) = (Prepared::with(vec![]), Prepared::with(vec![]));
     let mut two = catalog(main.clone());
     two.add_store(store("other"), other.clone());
     add(&mut two, "other", "member3", &pods());
     let app = app(two);
     let pods = format!("{SEARCH}/api/v1/pods");
-    assert_eq!(
-        refusal(&app, &pods).await,
-        "400 BadRequest: no single store holds pods of every cluster asked for; choose with the parameter store: main, other, or name clusters"
-    );
     assert_eq!(
         refusal(&app, &format!("{pods}?store=third")).await,
         "400 BadRequest: parameter store: third does not hold pods; these do: main, other"
@@ -522,6 +518,10 @@ async fn one_store_answers_and_where_none_holds_all_the_client_chooses() {
     assert_eq!((main.asked().len(), other.asked().len()), (0, 1));
     fetch(&app, &format!("{pods}?store=main")).await;
     assert_eq!((main.asked().len(), other.asked().len()), (1, 1));
+    fetch(&app, &pods).await;
+    assert_eq!((main.asked().len(), other.asked().len()), (2, 2));
+    assert_eq!(main.asked()[1].0.clusters, [cluster("member1"), cluster("member2")]);
+    assert_eq!(other.asked()[1].0.clusters, [cluster("member3")]);
 }
 
 #[tokio::test]

@@ -18,20 +18,21 @@ use tokio::{
 use super::{
     catalog::Catalog,
     follow::{Follow, Since},
-    moment::{log_of, number, reach},
+    moment::{logs_of, number, reach, read_first},
     peers::Following,
     representation::{Layout, Representation},
     request::ListRequest,
     rest::Rest,
     status::ApiError,
-    target::{PAGE, Target},
+    target::{PAGE, Target, stores},
 };
 use crate::{
     model::{ClusterName, FleetVersion, with_fleet_version},
-    query::{Hit, InCluster, Query},
+    query::{Hit, InCluster, Permitted, Query, ResourceName},
     store::{
-        Store, StoreError,
-        changes::{Event, EventKind, Log, Watch, WatchError},
+        StoreError,
+        changes::{Event, EventKind, Log, MergedWatch, WatchError},
+        merged::Merged,
     },
 };
 
@@ -62,8 +63,10 @@ impl Lasting {
     }
 }
 
-/// Begins a watch. `catalog` tells it when what it watches is not registered any more. Also says when it ends, at the latest.
+/// Begins a watch of what was found in the catalog `begun`, of which nothing was left out. `catalog` tells it when its objects are registered no more, or
+/// kept elsewhere. Also says when it ends, at the latest.
 pub async fn answer(
+    begun: &Catalog,
     target: Target,
     request: &ListRequest,
     representation: Representation,
@@ -76,16 +79,18 @@ pub async fn answer(
     let layout = target.layout(Representation { pretty: false, ..representation });
     // Clusters that come later are watched from then on.
     let query = Query { clusters: request.clusters.clone(), limit: PAGE, ..target.query };
-    let log = log_of(&*target.store).await?;
-    let from = begin(&target.store, &log, &query, follow).await?;
+    let logs = logs_of(&target.stores).await?;
+    let from = begin(&target.stores, &logs, &query, follow).await?;
     // What has been shown may be newer than what is known here of the others' changes: a watch must not begin with less.
     following.settled().await?;
-    let watch = log.watch_settled(&query, from.after).await.map_err(refused)?;
+    let watch = target.stores.watch(&logs, &query, from.after).await.map_err(refused)?;
     let bound = lasting.bound();
     let asked = follow.timeout_seconds.map_or(bound, Duration::from_secs);
     let ends = Instant::now() + bound.min(asked);
     let watching = Watching {
-        store: target.store,
+        stores: target.stores,
+        begun: answering(begun, request, &query.permitted),
+        request: request.clone(),
         query,
         layout,
         has_columns: false,
@@ -121,40 +126,37 @@ struct Initial {
     is_marked: bool,
 }
 
-async fn begin(store: &Arc<dyn Store>, log: &Log, query: &Query, follow: &Follow) -> Result<From, ApiError> {
+async fn begin(stores: &Merged, logs: &[Arc<Log>], query: &Query, follow: &Follow) -> Result<From, ApiError> {
     let wanted = match follow.since {
-        Since::Version(version) => Some(number(log, version)?),
+        Since::Version(version) => Some(number(logs, version)?),
         Since::Unset | Since::Any => None,
     };
     if !follow.begins_with_state() {
-        return Ok(From { after: wanted.unwrap_or_else(|| log.newest()), initial: None });
+        let newest = || logs.iter().map(|log| log.reaches_to(log.newest())).min().unwrap_or_default();
+        return Ok(From { after: wanted.unwrap_or_else(newest), initial: None });
     }
     if let Some(wanted) = wanted {
-        reach(log, wanted).await?;
+        reach(logs, wanted).await?;
     }
-    let answered = timeout(PAGE_TIMEOUT, store.first_page(query)).await;
-    let (page, after) = answered.map_err(|_| ApiError::Timeout(PAGE_TIMEOUT.as_secs()))??;
+    let (page, after) = read_first(stores, query, PAGE_TIMEOUT).await?;
     let is_marked = follow.initial_events == Some(true);
-    let version = log.sequence().version(after);
-    Ok(From {
-        after,
-        initial: Some(Initial {
-            hits: page.items.into_iter(),
-            rest: Rest::new(Arc::clone(store), page.next).pinned(),
-            version,
-            is_marked,
-        }),
-    })
+    let sequence = logs.first().map(|log| log.sequence()).ok_or_else(|| ApiError::Internal("no store answers".to_owned()))?;
+    let version = sequence.version(after);
+    let rest = Rest::new(stores.clone(), page.next).pinned();
+    Ok(From { after, initial: Some(Initial { hits: page.items.into_iter(), rest, version, is_marked }) })
 }
 
 /// A watch that is answered.
 struct Watching {
-    store: Arc<dyn Store>,
+    stores: Merged,
+    /// Those that answered when the watch began, without clusters of which nothing may be seen.
+    begun: Option<Merged>,
+    request: ListRequest,
     query: Query,
     layout: Layout,
     /// Whether the columns of a Table have been told: only the first event names them.
     has_columns: bool,
-    watch: Watch,
+    watch: MergedWatch,
     catalog: watch::Receiver<Arc<Catalog>>,
     initial: Option<Initial>,
     bookmarks: bool,
@@ -226,7 +228,7 @@ impl Watching {
         }
         match initial.rest.cursor() {
             Some(cursor) => {
-                let answered = timeout(PAGE_TIMEOUT, self.store.search(&self.query, Some(cursor))).await;
+                let answered = timeout(PAGE_TIMEOUT, self.stores.search(&self.query, cursor)).await;
                 let page = answered.map_err(|_| ApiError::Timeout(PAGE_TIMEOUT.as_secs()))??;
                 initial.hits = page.items.into_iter();
                 initial.rest.advance(page.next);
@@ -272,15 +274,38 @@ impl Watching {
         if self.bookmarks { self.bookmark(self.watch.version(), false) } else { Vec::new() }
     }
 
-    /// A resource that is not registered any more, or in another store, is not watched any more.
+    /// A watch hears of nothing but the stores that it began with: it ends when its resource is not registered any more, or is to be answered from
+    /// other stores, or from other parts of them.
     fn check_catalog(&self) -> Result<(), ApiError> {
         let catalog = self.catalog.borrow();
+        if !self.is_registered(&catalog) {
+            return Err(ApiError::VersionExpired("the resource is not registered any more".to_owned()));
+        }
+        let is_as_before = match (&self.begun, answering(&catalog, &self.request, &self.query.permitted)) {
+            (Some(begun), Some(now)) => now.is_like(begun),
+            (None, None) => true,
+            _ => false,
+        };
+        if is_as_before {
+            Ok(())
+        } else {
+            Err(ApiError::VersionExpired("the objects are kept in another store by now".to_owned()))
+        }
+    }
+
+    fn is_registered(&self, catalog: &Catalog) -> bool {
         // Of clusters that may be seen: what happens to others changes nothing here.
         let is_seen = |name: &ClusterName| self.query.permitted.in_cluster(name) != InCluster::Nothing;
-        let registered = catalog.find(&self.query.resource);
-        let is_registered = registered.is_some_and(|registered| registered.clusters().any(is_seen));
-        if is_registered { Ok(()) } else { Err(ApiError::VersionExpired("the resource is not registered any more".to_owned())) }
+        catalog.find(&self.query.resource).is_some_and(|registered| registered.clusters().any(is_seen))
     }
+}
+
+/// The stores that answer a question about clusters that may be seen: what happens to others changes nothing.
+fn answering(catalog: &Catalog, request: &ListRequest, permitted: &Permitted) -> Option<Merged> {
+    let resource = ResourceName::new(&request.native.group, &request.native.plural);
+    let is_seen = |name: &&ClusterName| permitted.in_cluster(name) != InCluster::Nothing;
+    let seen = catalog.find(&resource)?.clusters().filter(is_seen).cloned().collect();
+    stores(&catalog.of_clusters(&seen, Some(&resource)), request).ok()
 }
 
 fn ended(error: StoreError) -> ApiError {

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     model::{ClusterName, FieldPath, FieldType, Json, Leaves, Object, Version, sort_value, sorted_value},
-    query::{Hit, ResourceName, Sort, SortKey},
+    query::{Hit, ResourceName, Sort, SortKey, merge::OrderKey},
     store::{KindExtent, StoreError},
 };
 
@@ -340,6 +340,26 @@ impl<'a> Place<'a> {
 
     fn text(&self, position: usize) -> Option<&str> {
         self.texts.get(position)?.as_deref()
+    }
+
+    /// What it sorts by in an answer of several stores.
+    pub(super) fn order(&self, sorts: &[Sort]) -> Vec<Option<OrderKey>> {
+        let mut field = 0;
+        let mut keys = Vec::with_capacity(sorts.len() + 3);
+        for sort in sorts {
+            keys.push(match &sort.key {
+                SortKey::Namespace => OrderKey::of_text(self.namespace),
+                SortKey::Name => OrderKey::of_text(self.name),
+                SortKey::Cluster => OrderKey::of_text(self.cluster),
+                SortKey::CreationTimestamp => (self.created > 0).then(|| OrderKey::Time(i64::from(self.created) * 1_000)),
+                SortKey::Field(..) => {
+                    field += 1;
+                    self.text(field - 1).map(|text| OrderKey::Text(text.to_owned()))
+                }
+            });
+        }
+        keys.extend([OrderKey::of_text(self.cluster), OrderKey::of_text(&self.uid.text()), OrderKey::of_text(self.api_version)]);
+        keys
     }
 
     /// As a cursor holds it.

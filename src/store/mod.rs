@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     bulk::{Verdict, Write},
     model::{ClusterName, IndexName, Namespace, Version},
-    query::{Cursor, GroupKey, Groups, Page, Query, Relative, Relatives},
+    query::{Cursor, GroupKey, Groups, Page, Query, Relative, Relatives, ResourceName, merge::PlacedPage},
 };
 
 #[cfg(test)]
@@ -24,6 +24,7 @@ mod draft;
 mod error;
 mod filter;
 pub mod memory;
+pub mod merged;
 pub mod opensearch;
 mod quota;
 mod terms;
@@ -146,6 +147,10 @@ pub trait Store: Send + Sync {
     /// Removes one generation, if it is there.
     async fn drop_generation(&self, generation: &Generation) -> Result<(), StoreError>;
 
+    /// Removes what is left of a place that holds no documents any more and that no registry names: the index of checkpoints. Nothing happens while any
+    /// index is there that may be under its prefix.
+    async fn retire(&self) -> Result<(), StoreError>;
+
     /// Removes everything of a cluster.
     async fn drop_cluster(&self, cluster: &ClusterName) -> Result<(), StoreError>;
 
@@ -165,6 +170,16 @@ pub trait Store: Send + Sync {
 
     /// The first page of an answer, and the number of the last change that it is sure to show: a watch from there misses nothing.
     async fn first_page(&self, query: &Query) -> Result<(Page, u64), StoreError>;
+
+    /// One page of a part of an answer that is merged from several stores. Without `from` it is the first one, which may have been read without a
+    /// view if nothing follows it. The view stays open until it is [released](Store::release), or has not been asked for in five minutes.
+    async fn placed_page(&self, query: &Query, from: Option<&Cursor>) -> Result<PlacedPage, StoreError>;
+
+    /// Opens a view of what a query selects, and names it. It counts as its requester's.
+    async fn open_view(&self, query: &Query) -> Result<String, StoreError>;
+
+    /// The number of the last change that every answer is sure to show from now on, for somebody who is about to list a resource.
+    async fn moment(&self, resource: &ResourceName) -> Result<u64, StoreError>;
 
     /// The log of the changes of its answers, kept from now on at the latest, and as long as somebody asks for it now and then.
     async fn changes(&self) -> Result<Arc<Log>, StoreError>;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use sha2::{Digest, Sha256};
 
 use crate::{
-    api::registry::{Indexing, OpenSearch, ResourceRegistrySpec},
+    api::registry::{Indexing, OpenSearch, ResourceRegistrySpec, StoreStatus},
     model::{FieldPath, Gvk, IndexPrefix, InvalidPath, InvalidPrefix, Projection, Resource, StoreName, hex},
 };
 
@@ -30,6 +30,47 @@ impl Plan {
         let selects_nothing = registry.spec.resource_selectors.is_empty();
         RegistryPlan { store: Some(name), invalid, conflict, selects_nothing, ..RegistryPlan::default() }
     }
+}
+
+impl StorePlan {
+    /// A place in OpenSearch that is only to be read and emptied; nothing if it is none.
+    pub fn of_place(place: &StoreStatus) -> Option<(StoreName, Self)> {
+        let config = OpenSearch {
+            addresses: place.addresses.clone(),
+            secret_ref: place.secret_ref.clone(),
+            ca_bundle: place.ca_bundle.clone(),
+            client_cert_secret_ref: place.client_cert_secret_ref.clone(),
+            insecure_skip_tls_verify: place.insecure_skip_tls_verify,
+            index_prefix: Some(place.index_prefix.clone()),
+            ..OpenSearch::default()
+        };
+        let (name, prefix) = named(&config).ok()?;
+        let plan = Self {
+            config: Some(config),
+            prefix,
+            redact: BTreeSet::new(),
+            field_paths: BTreeSet::new(),
+            projection: Projection::default(),
+            indexing: Indexing::default(),
+            registries: Vec::new(),
+        };
+        Some((name, plan))
+    }
+}
+
+/// The place in OpenSearch that a registry names, as its status keeps it; nothing if it names none that can be.
+pub fn place(spec: &ResourceRegistrySpec) -> Option<StoreStatus> {
+    let config = spec.backend_store.as_ref()?.open_search.as_ref()?;
+    let (name, prefix) = named(config).ok()?;
+    Some(StoreStatus {
+        name: name.to_string(),
+        addresses: config.addresses.clone(),
+        index_prefix: prefix.as_str().to_owned(),
+        secret_ref: config.secret_ref.clone(),
+        ca_bundle: config.ca_bundle.clone(),
+        client_cert_secret_ref: config.client_cert_secret_ref.clone(),
+        insecure_skip_tls_verify: config.insecure_skip_tls_verify,
+    })
 }
 
 /// Name and prefix of an OpenSearch store, or why there can be none.

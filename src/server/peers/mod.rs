@@ -30,7 +30,7 @@ use crate::{
     model::{ClusterName, StoreName},
     query::ResourceName,
     replicas::Replicas,
-    store::changes::Log,
+    store::{changes::Log, merged::Part},
 };
 
 /// How long after the last question about a resource the others are followed: as long as the log is kept.
@@ -55,10 +55,10 @@ impl fmt::Debug for Peers {
 
 /// How the others are followed for one question.
 pub struct Following {
-    follow: Option<Arc<Follow>>,
+    follows: Vec<Arc<Follow>>,
     /// Empty: all of them.
     clusters: Vec<ClusterName>,
-    /// Whether the replicas share the store. What is held in memory every replica reads by itself.
+    /// Whether the replicas share any of the stores. What is held in memory every replica reads by itself.
     is_shared: bool,
 }
 
@@ -77,13 +77,18 @@ impl Peers {
     /// Sees to it that the others are followed for what is asked. Waits for them the first time, but not for ever.
     pub async fn follow(&self, target: &Target, native: &NativePath) -> Result<Following, ApiError> {
         let clusters = target.query.clusters.clone();
-        let is_shared = target.store_name != StoreName::embedded();
-        let Some(shared) = self.0.as_ref().filter(|_| is_shared) else {
-            return Ok(Following { follow: None, clusters, is_shared });
-        };
-        let follow = shared.follow(&target.store_name, native, &log_of(&*target.store).await?);
-        follow.is_complete().await;
-        Ok(Following { follow: Some(follow), clusters, is_shared })
+        let shared_parts: Vec<&Part> = target.stores.parts().iter().filter(|part| part.name != StoreName::embedded()).collect();
+        let is_shared = !shared_parts.is_empty();
+        let mut follows = Vec::new();
+        if let Some(shared) = &self.0 {
+            for part in shared_parts {
+                follows.push(shared.follow(&part.name, native, &log_of(&*part.store).await?));
+            }
+        }
+        for follow in &follows {
+            follow.is_complete().await;
+        }
+        Ok(Following { follows, clusters, is_shared })
     }
 }
 
@@ -92,14 +97,15 @@ impl Following {
     pub fn check(&self, catalog: &Catalog) -> Result<(), ApiError> {
         let is_asked = |cluster: &ClusterName| self.clusters.is_empty() || self.clusters.contains(cluster);
         let mut elsewhere = catalog.read_elsewhere().filter(|(cluster, _)| self.is_shared && is_asked(cluster));
-        let Some(follow) = &self.follow else {
+        if self.follows.is_empty() {
             return elsewhere.next().map_or(Ok(()), |(cluster, replica)| {
                 Err(ApiError::bad_request(format!(
                     "cluster {cluster} is read by replica {replica}, which cannot be asked from here: a watch over several replicas needs them to serve one another over TLS (--api-service, --replica-address); or name other clusters with the parameter clusters"
                 )))
             });
-        };
-        match elsewhere.find_map(|(cluster, replica)| Some((cluster, replica, follow.problem(replica)?))) {
+        }
+        let problem = |replica: &str| self.follows.iter().find_map(|follow| follow.problem(replica));
+        match elsewhere.find_map(|(cluster, replica)| Some((cluster, replica, problem(replica)?))) {
             None => Ok(()),
             Some((cluster, replica, problem)) => Err(ApiError::Unavailable(format!(
                 "cluster {cluster} is read by replica {replica}, whose changes are not known here at the moment: {problem}"
@@ -110,12 +116,14 @@ impl Following {
     /// Waits until everything is known that the others have written by now. Refused if they do not say how far they are: a watch that begins all the
     /// same would show objects as they were before the list.
     pub async fn settled(&self) -> Result<(), ApiError> {
-        match &self.follow {
-            Some(follow) if !follow.settled().await => {
-                Err(ApiError::Unavailable("another replica does not say in time how far its changes are; try again".to_owned()))
+        for follow in &self.follows {
+            if !follow.settled().await {
+                return Err(ApiError::Unavailable(
+                    "another replica does not say in time how far its changes are; try again".to_owned(),
+                ));
             }
-            _ => Ok(()),
         }
+        Ok(())
     }
 }
 

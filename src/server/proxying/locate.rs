@@ -42,13 +42,22 @@ pub(super) async fn locate(scope: &Scope<'_>, info: &ResourceInfo, chosen: &[Clu
         if wanted.nothing_to_ask {
             continue;
         }
-        for hit in search(&*wanted.store, &wanted.query).await?.items {
+        for hit in found_in(&wanted).await? {
             if !found.iter().any(|known| known.cluster == hit.cluster) {
                 found.push(hit);
             }
         }
     }
     found.sort_by(|left, right| left.cluster.cmp(&right.cluster));
+    Ok(found)
+}
+
+/// What is asked of the only store of a target.
+async fn found_in(wanted: &Target) -> Result<Vec<Hit>, ApiError> {
+    let mut found = Vec::new();
+    for part in wanted.stores.parts() {
+        found.extend(search(&*part.store, &part.query(&wanted.query)).await?.items);
+    }
     Ok(found)
 }
 

@@ -245,7 +245,7 @@ impl Onward<'_> {
 
     /// The version that the fleet has now. Without one, which a store may fail to give, objects are told with their own.
     async fn version(&self) -> Option<String> {
-        match moment::now(&*self.target.store).await {
+        match moment::now(&self.target.stores).await {
             Ok(version) => Some(version.to_string()),
             Err(error) => {
                 tracing::debug!(%error, "an object is told without a version of the fleet");
@@ -261,14 +261,17 @@ impl Onward<'_> {
             Err(BodyError::UnknownVersion(version)) => version,
             Err(error) => return Err(refused_body(self.info, &error)),
         };
-        // Of one store, as each has a log of its own.
         let query = Query { clusters: vec![cluster.clone()], ..self.target.query.clone() };
-        let found = locate::search(&*self.target.store, &query).await?.items;
-        let log = moment::log_of(&*self.target.store).await?;
-        let own = match found.first() {
-            Some(hit) => versions::own(&log, &query, hit, &version).await,
-            None => None,
-        };
+        let mut own = None;
+        // One store at a time, as each has a log of its own.
+        for part in self.target.stores.parts() {
+            let query = part.query(&query);
+            let found = locate::search(&*part.store, &query).await?.items;
+            if let Some(hit) = found.first() {
+                own = versions::own(&moment::log_of(&*part.store).await?, &query, hit, &version).await;
+                break;
+            }
+        }
         let known = |asked: &str| own.clone().filter(|_| asked == version);
         written.for_member(&known).map_err(|error| refused_body(self.info, &error))
     }

@@ -15,7 +15,7 @@ use crate::{
         request::{self, ApiRequest},
         target::target,
     },
-    store::{Generation, memory::Memory},
+    store::{Generation, Store as _, memory::Memory},
 };
 
 const PODS: &str = "/apis/search.fleetdex.io/v1alpha1/search/api/v1/pods";
@@ -68,7 +68,8 @@ impl Fleet {
         let found = target(&catalog.borrow(), &request, Permitted::Everything)?;
         let following = Peers::default().follow(&found, &request.native).await?;
         following.check(&catalog.borrow())?;
-        let (body, _ends) = answer(found, &request, representation, Lasting::Short, &following, catalog).await?;
+        let begun = Arc::clone(&catalog.borrow());
+        let (body, _ends) = answer(&begun, found, &request, representation, Lasting::Short, &following, catalog).await?;
         Ok(Lines { chunks: Box::pin(body.into_data_stream().map(Result::unwrap)), left: Vec::new() })
     }
 

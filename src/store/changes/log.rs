@@ -202,6 +202,22 @@ impl Log {
         self.watch(query, after)
     }
 
+    /// The same for a watch over several logs, which begins before what the answer has shown of this one: with the newest state of each object.
+    pub async fn watch_behind(self: &Arc<Self>, query: &Query, after: u64) -> Result<Watch, WatchError> {
+        self.settle().await;
+        Watch::behind(Arc::clone(self), query, after)
+    }
+
+    /// The greatest number up to which this log is known to whoever knows all of it up to `number`: changes of other logs have numbers, too.
+    pub fn reaches_to(&self, number: u64) -> u64 {
+        let held = self.lock();
+        // Within the lock, so that whatever is added to this log from now on has a greater number.
+        let newest = self.sequence.newest();
+        let is_all = self.newest() <= number && held.gaps.back().is_none_or(|gap| gap.number <= number);
+        drop(held);
+        if is_all { number.max(newest) } else { number }
+    }
+
     /// Writes that will be told when they are acknowledged.
     pub(in crate::store) fn under_way(&self) -> &Flights {
         &self.under_way

@@ -5,6 +5,7 @@
 mod fake;
 mod flights;
 mod log;
+mod merged;
 mod place;
 mod recent;
 mod retold;
@@ -22,6 +23,7 @@ use crate::query::QueryError;
 
 pub(in crate::store) use flights::{Flight, Flights};
 pub use log::{Bounds, Log};
+pub use merged::MergedWatch;
 pub use retold::{Reader, Retold, Unreadable, write_end, write_position};
 pub use sequence::Sequence;
 pub use shown::Shown;

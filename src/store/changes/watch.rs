@@ -35,13 +35,23 @@ pub struct Watch {
 
 impl Watch {
     pub(super) fn new(log: Arc<Log>, query: &Query, after: u64) -> Result<Self, WatchError> {
+        let lags = log.answers_lag();
+        Self::begin(log, query, after, lags)
+    }
+
+    /// One that begins before what its client has seen.
+    pub(super) fn behind(log: Arc<Log>, query: &Query, after: u64) -> Result<Self, WatchError> {
+        Self::begin(log, query, after, true)
+    }
+
+    fn begin(log: Arc<Log>, query: &Query, after: u64, is_behind: bool) -> Result<Self, WatchError> {
         let filter = Filter::new(query)?;
         let place = Place::take(log, &query.resource, Some(after), FollowerKind::Watch)?;
         let (resource, clusters) = (query.resource.clone(), query.clusters.clone());
         let handles = place.log().recent().handles(&resource, &filter);
         let start = VecDeque::new();
         let mut watch = Self { place, start, start_end: after, resource, clusters, filter, handles };
-        if watch.place.log().answers_lag() {
+        if is_behind {
             watch.collect_start();
         }
         Ok(watch)
@@ -75,6 +85,11 @@ impl Watch {
     /// Number of the last change that has been looked at, selected or not: from there another watch can go on.
     pub fn sequence(&self) -> u64 {
         self.place.after()
+    }
+
+    /// The number up to which no change of this log is left to be looked at.
+    pub(super) fn reaches_to(&self) -> u64 {
+        self.place.log().reaches_to(self.place.after())
     }
 
     /// The version of the fleet up to which everything has been looked at.

@@ -23,7 +23,7 @@ use self::{
     aggregate::Counter,
     generations::{Generations, Identity},
     table::Selected,
-    view::{View, ViewPage, Views},
+    view::{PlacedViewPage, View, ViewPage, Views},
 };
 use super::{
     Checkpoints, Extent, Generation, Store, StoreError, Visit,
@@ -38,7 +38,10 @@ use crate::{
     bulk::{Verdict, Write},
     model::ClusterName,
     query::{
-        Cursor, GroupKey, Groups, Hit, Page, Query, QueryError, Relative, Relatives, aggregate::grouped, owners::MAX_OWNERS,
+        Cursor, GroupKey, Groups, Hit, Page, Query, QueryError, Relative, Relatives, ResourceName,
+        aggregate::grouped,
+        merge::{Placed, PlacedPage},
+        owners::MAX_OWNERS,
     },
 };
 
@@ -195,14 +198,19 @@ impl Shared {
         }
     }
 
-    fn first_page(&self, query: &Query) -> Result<(Page, u64), StoreError> {
+    fn freeze(&self, query: &Query) -> Result<Arc<View>, StoreError> {
         let filter = Filter::new(query).map_err(|error| StoreError::Invalid(error.to_string()))?;
         let (selected, sequence) = {
             let generations = self.read();
             (generations.select(query, &filter), self.log.newest())
         };
         let selected = selected.into_iter().map(|part| part.narrowed(&filter)).collect();
-        let view = Arc::new(View::new(selected, query.sort.clone(), sequence));
+        Ok(Arc::new(View::new(selected, query.sort.clone(), sequence)))
+    }
+
+    fn first_page(&self, query: &Query) -> Result<(Page, u64), StoreError> {
+        let view = self.freeze(query)?;
+        let sequence = view.sequence;
         let ViewPage { documents, after } = view.page(None, query.limit, |_| true);
         let remaining = after.as_ref().map(|_| (view.count - documents.len()) as u64);
         let items = hits(&documents)?;
@@ -227,6 +235,32 @@ impl Shared {
             return Err(QueryError::TooLarge { what: "owners", found: found.len(), limit: MAX_OWNERS });
         }
         Ok(found)
+    }
+
+    fn placed_page(&self, query: &Query, from: Option<&Cursor>) -> Result<PlacedPage, StoreError> {
+        let (view, name) = match from {
+            None => (self.freeze(query)?, None),
+            Some(cursor) => (self.views.find(cursor)?, Some(cursor.snapshot.clone())),
+        };
+        let after = match from.map(|cursor| cursor.after.as_slice()) {
+            None | Some([]) => None,
+            Some(values) => Some(Place::from_cursor(values).ok_or(StoreError::Expired)?),
+        };
+        let filter = Filter::new(query).map_err(|error| StoreError::Invalid(error.to_string()))?;
+        let is_first = from.is_none();
+        let is_in = |document: &Document| is_first || selects(query, &filter, document);
+        let PlacedViewPage { documents, places, more } = view.placed_page(after.as_ref(), query.limit, is_in);
+        let left = from.map_or(Some(view.count as u64), |cursor| cursor.remaining);
+        let mut items = Vec::with_capacity(documents.len());
+        for (hit, (order, after)) in hits(&documents)?.into_iter().zip(places) {
+            items.push(Placed { hit, order, after });
+        }
+        let remaining = left.map(|left| left.saturating_sub(items.len() as u64)).filter(|_| more);
+        let name = match name {
+            None if more => Some(self.views.keep(view, &query.requester)?),
+            known => known,
+        };
+        Ok(PlacedPage { items, view: name, more, remaining })
     }
 
     fn next_page(&self, query: &Query, cursor: &Cursor) -> Result<(Page, u64), StoreError> {
@@ -333,6 +367,10 @@ impl Store for Memory {
         .await
     }
 
+    async fn retire(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     async fn drop_cluster(&self, cluster: &ClusterName) -> Result<(), StoreError> {
         let (shared, cluster) = (Arc::clone(&self.shared), cluster.clone());
         blocking(move || {
@@ -362,6 +400,20 @@ impl Store for Memory {
 
     async fn first_page(&self, query: &Query) -> Result<(Page, u64), StoreError> {
         self.list(query, None).await
+    }
+
+    async fn placed_page(&self, query: &Query, from: Option<&Cursor>) -> Result<PlacedPage, StoreError> {
+        let (shared, query, from) = (Arc::clone(&self.shared), query.clone(), from.cloned());
+        blocking(move || shared.placed_page(&query, from.as_ref())).await?
+    }
+
+    async fn open_view(&self, query: &Query) -> Result<String, StoreError> {
+        let (shared, query) = (Arc::clone(&self.shared), query.clone());
+        blocking(move || shared.views.keep(shared.freeze(&query)?, &query.requester)).await?
+    }
+
+    async fn moment(&self, _resource: &ResourceName) -> Result<u64, StoreError> {
+        Ok(self.shared.log.newest())
     }
 
     async fn changes(&self) -> Result<Arc<Log>, StoreError> {

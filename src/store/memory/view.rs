@@ -17,7 +17,7 @@ use super::{
     table::Selected,
 };
 use crate::{
-    query::{Cursor, Requester, Sort, SortKey},
+    query::{Cursor, Requester, Sort, SortKey, merge::OrderKey},
     store::{
         StoreError,
         document::{Document, Place, SortTexts},
@@ -61,6 +61,14 @@ pub(super) struct ViewPage {
     pub(super) after: Option<Vec<Value>>,
 }
 
+/// A page, and where each of its documents stands: what it sorts by, and the cursor behind it.
+pub(super) struct PlacedViewPage {
+    pub(super) documents: Vec<Arc<Document>>,
+    pub(super) places: Vec<(Vec<Option<OrderKey>>, Vec<Value>)>,
+    /// Whether there are more.
+    pub(super) more: bool,
+}
+
 impl View {
     pub(super) fn new(selected: Vec<Selected>, sorts: Vec<Sort>, sequence: u64) -> Self {
         let count = selected.iter().map(|selected| selected.count).sum();
@@ -79,8 +87,30 @@ impl View {
         ((1 + bytes / UNIT_BYTES) as u64).min(SHARES.user)
     }
 
+    /// The same as [`View::page`], with the places.
+    pub(super) fn placed_page(
+        &self,
+        after: Option<&Place<'_>>,
+        limit: usize,
+        is_in: impl FnMut(&Document) -> bool,
+    ) -> PlacedViewPage {
+        let mut places = Vec::new();
+        let page = self.read(after, limit, is_in, |place| places.push((place.order(&self.sorts), place.to_cursor())));
+        PlacedViewPage { documents: page.documents, places, more: page.after.is_some() }
+    }
+
     /// The next documents after a place that are still part of the answer, `limit` at most.
-    pub(super) fn page(&self, after: Option<&Place<'_>>, limit: usize, mut is_in: impl FnMut(&Document) -> bool) -> ViewPage {
+    pub(super) fn page(&self, after: Option<&Place<'_>>, limit: usize, is_in: impl FnMut(&Document) -> bool) -> ViewPage {
+        self.read(after, limit, is_in, |_| {})
+    }
+
+    fn read(
+        &self,
+        after: Option<&Place<'_>>,
+        limit: usize,
+        mut is_in: impl FnMut(&Document) -> bool,
+        mut visit: impl FnMut(&Place<'_>),
+    ) -> ViewPage {
         let mut runs: Vec<Run<'_>> = self.parts.iter().map(|part| part.run(after, &self.sorts)).collect();
         let mut heads = BinaryHeap::new();
         for (number, run) in runs.iter_mut().enumerate() {
@@ -94,6 +124,7 @@ impl View {
                     return ViewPage { documents, after: last.map(|place: Place<'_>| place.to_cursor()) };
                 }
                 documents.push(Arc::clone(document));
+                visit(&place);
                 last = Some(place);
             }
             heads.extend(runs[run].next().map(|place| Head { place, run, sorts: &self.sorts }));

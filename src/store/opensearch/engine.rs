@@ -24,8 +24,9 @@ use crate::{
     model::{ClusterName, FieldPath, IndexPrefix, InvalidName, Restored, Source},
     planted::{Bug, planted},
     query::{
-        Cursor, GroupKey, Groups, Hit, Page, Permitted, Query, QueryError, Relative, Relatives, ResourceName,
+        Cursor, GroupKey, Groups, Hit, Page, Permitted, Query, QueryError, Relative, Relatives, ResourceName, SortKey,
         dsl::{self, Paging, Snapshot},
+        merge::{OrderKey, Placed, PlacedPage},
         owners::MAX_OWNERS,
     },
     store::{
@@ -251,6 +252,40 @@ impl Engine {
         }
         Ok(page)
     }
+
+    /// One page, and the place of each object. `left`: how many objects are left from there on, where that is known.
+    fn placed(query: &Query, mut answer: SearchAnswer<Source>, left: Option<u64>) -> Result<PlacedPage, StoreError> {
+        let mut hits = std::mem::take(&mut answer.hits.hits);
+        let more = hits.len() > query.limit;
+        hits.truncate(query.limit);
+        let left = left.or_else(|| answer.hits.total.map(|total| total.value));
+        let remaining = left.map(|left| left.saturating_sub(hits.len() as u64)).filter(|_| more);
+        let items = hits.into_iter().map(|hit| read_placed(query, hit)).collect::<Result<Vec<_>, StoreError>>()?;
+        Ok(PlacedPage { items, view: None, more, remaining })
+    }
+
+    async fn placed_first(&self, query: &Query) -> Result<PlacedPage, StoreError> {
+        let Some(target) = self.target(&query.clusters, &query.permitted) else { return Ok(PlacedPage::default()) };
+        let path = format!("/{target}/_search?ignore_unavailable=true&allow_no_indices=true");
+        let answer = self.page(query, &path, None, &[], false).await?;
+        if answer.hits.hits.len() <= query.limit {
+            return Self::placed(query, answer, None);
+        }
+        let mut pit = self.open_pit(&target, true, &query.requester).await?;
+        let mut answer = self.page(query, "/_search", Some(pit.id()), &[], true).await?;
+        pit.renamed(answer.pit_id.take());
+        let page = Self::placed(query, answer, None)?;
+        Ok(PlacedPage { view: Some(pit.keep()), ..page })
+    }
+
+    async fn placed_next(&self, query: &Query, cursor: &Cursor) -> Result<PlacedPage, StoreError> {
+        self.use_pit(cursor)?;
+        let answer = self.page(query, "/_search", Some(&cursor.snapshot), &cursor.after, false).await?;
+        let (shards, pit) = (answer.shards.total, answer.pit_id.clone().unwrap_or_else(|| cursor.snapshot.clone()));
+        let page = Self::placed(query, answer, cursor.remaining)?;
+        self.adopt_pit(&pit, shards, &query.requester);
+        Ok(PlacedPage { view: Some(pit), ..page })
+    }
 }
 
 #[async_trait]
@@ -322,6 +357,10 @@ impl Store for Engine {
         self.delete_generation(generation).await
     }
 
+    async fn retire(&self) -> Result<(), StoreError> {
+        self.remove_rest().await
+    }
+
     async fn drop_cluster(&self, cluster: &ClusterName) -> Result<(), StoreError> {
         self.delete_generations(cluster).await?;
         self.delete_checkpoints(cluster).await
@@ -354,6 +393,23 @@ impl Store for Engine {
         // Before the search, which may show more.
         let moment = self.feed.moment(&query.resource).await;
         Ok((self.search_first(query).await?, moment))
+    }
+
+    async fn placed_page(&self, query: &Query, from: Option<&Cursor>) -> Result<PlacedPage, StoreError> {
+        match from {
+            None => self.placed_first(query).await,
+            Some(cursor) => self.placed_next(query, cursor).await,
+        }
+    }
+
+    async fn open_view(&self, query: &Query) -> Result<String, StoreError> {
+        // Where nothing may be seen, nothing is left to be read.
+        let target = self.target(&query.clusters, &query.permitted).ok_or(StoreError::Expired)?;
+        Ok(self.open_pit(&target, true, &query.requester).await?.keep())
+    }
+
+    async fn moment(&self, resource: &ResourceName) -> Result<u64, StoreError> {
+        Ok(self.feed.moment(resource).await)
     }
 
     async fn changes(&self) -> Result<Arc<Log>, StoreError> {
@@ -390,6 +446,23 @@ fn read_page(
     let remaining = left_before.map(|left| left.saturating_sub(items.len() as u64)).filter(|_| more && snapshot.is_some());
     let next = snapshot.filter(|_| more).map(|snapshot| Cursor { snapshot: snapshot.to_owned(), after, remaining });
     Ok(Page { items, next, remaining })
+}
+
+/// An object and its place: its sort values are those of the query's keys, of the cluster unless that is one of the keys, of UID and `apiVersion`.
+fn read_placed(query: &Query, hit: RawHit<Source>) -> Result<Placed, StoreError> {
+    let after = hit.sort.clone();
+    let key = |value: &Value| match value {
+        // A missing number is the least or the greatest that there is, and stands where absent values do.
+        Value::Number(number) => number.as_i64().filter(|time| ![i64::MIN, i64::MAX].contains(time)).map(OrderKey::Time),
+        Value::String(text) => OrderKey::of_text(text),
+        _ => None,
+    };
+    let mut order: Vec<Option<OrderKey>> = after.iter().map(key).collect();
+    if let Some(position) = query.sort.iter().position(|sort| sort.key == SortKey::Cluster) {
+        let cluster = order.get(position).cloned().flatten();
+        order.insert(query.sort.len().min(order.len()), cluster);
+    }
+    Ok(Placed { hit: read_hit(hit)?, order, after })
 }
 
 fn read_relatives(answer: &SearchAnswer<IgnoredAny>) -> Result<BTreeSet<Relative>, StoreError> {

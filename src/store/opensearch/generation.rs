@@ -312,6 +312,22 @@ impl Engine {
         self.send(operation, Method::POST, "/_aliases".to_owned(), Some(&body)).await.map(drop)
     }
 
+    /// Deletes the index of checkpoints, by its exact name, unless some index may be under the prefix. The templates stay: a request that arrives late
+    /// must not take them from a registry that names the place again.
+    pub(super) async fn remove_rest(&self) -> Result<(), StoreError> {
+        let prefix = &self.options.prefix;
+        let may_be_under = |found: &Found| found.identity.is_none() || found.is_generation_under(prefix);
+        if self.survey(prefix.every_generation().as_str()).await?.iter().any(may_be_under) {
+            return Ok(());
+        }
+        let path = format!("/{}?ignore_unavailable=true", prefix.state());
+        match self.send("deleting the index of checkpoints", Method::DELETE, path, None).await {
+            // It is gone already.
+            Ok(_) | Err(StoreError::Refused { status: 404, .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Deletes every generation of a cluster, by its exact name.
     pub(super) async fn delete_generations(&self, cluster: &ClusterName) -> Result<(), StoreError> {
         for generation in self.own_generations().await?.iter().filter(|generation| generation.cluster == *cluster) {
