@@ -124,7 +124,9 @@ impl World {
             servers.insert(format!("member{number}").parse()?, apiserver::Server::new(options));
         }
         let hub = apiserver::Server::new(apiserver::Options::new(random.random()));
-        let credentials = json!({ "metadata": { "name": "member", "namespace": "default" }, "data": { "token": "dG9rZW4=" } });
+        let annotations = json!({ "fleetdex.io/allowed-hosts": "*.example.com" });
+        let metadata = json!({ "name": "member", "namespace": "default", "annotations": annotations });
+        let credentials = json!({ "metadata": metadata, "data": { "token": "dG9rZW4=" } });
         hub.apply("secrets", credentials).map_err(|status| anyhow::anyhow!("{status:?}"))?;
         let store = OpenSearch::new(random.random());
         let slow = u64::try_from(conditions.slowest.as_millis()).unwrap_or(u64::MAX);

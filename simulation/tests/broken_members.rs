@@ -128,8 +128,9 @@ async fn run(with_broken: bool) -> Seen {
         }
     }
     let hub = Server::new(Options::new(1_000));
-    hub.apply("secrets", json!({ "metadata": { "name": "member", "namespace": "default" }, "data": { "token": "dG9rZW4=" } }))
-        .unwrap();
+    let annotations = json!({ "fleetdex.io/allowed-hosts": "*.example.com" });
+    let metadata = json!({ "name": "member", "namespace": "default", "annotations": annotations });
+    hub.apply("secrets", json!({ "metadata": metadata, "data": { "token": "dG9rZW4=" } })).unwrap();
     let store = OpenSearch::new(1);
     let surroundings = Surroundings {
         hub,
