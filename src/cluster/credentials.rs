@@ -131,6 +131,11 @@ impl Credentials {
         &self.server
     }
 
+    /// What its certificate is checked against.
+    pub(super) fn trust(&self) -> &Trust {
+        &self.trust
+    }
+
     /// Bearer token.
     pub(super) fn token(&self) -> Option<&str> {
         self.token.as_deref()

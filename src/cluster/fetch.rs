@@ -13,6 +13,7 @@ use serde::de::DeserializeOwned;
 use super::{
     discovery::{self, Discovery, GroupVersion},
     request::{self, RequestError},
+    source::Sample,
 };
 
 /// The newest shape first; a server takes the first that it knows.
@@ -147,6 +148,25 @@ pub async fn kubernetes_version(client: &Client, timeout: Duration) -> Result<St
 /// member lets us not read it or has no such namespace.
 pub async fn identity(client: &Client, timeout: Duration) -> Result<Option<String>, RequestError> {
     uid_of(client, "/api/v1/namespaces/kube-system", timeout).await
+}
+
+/// Lists that tell a member's history: what every cluster has, and what is written all the time.
+const HISTORY: [&str; 2] =
+    ["/api/v1/namespaces?limit=500", "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases?limit=500"];
+const ACCEPT_METADATA: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
+
+/// Where a member's history stands now, list by list; `None` in the place of one that may not be read.
+pub async fn history(client: &Client, timeout: Duration) -> Result<Vec<Option<Sample>>, RequestError> {
+    let mut samples = Vec::with_capacity(HISTORY.len());
+    for path in HISTORY {
+        let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(ACCEPT_METADATA))]);
+        samples.push(match request::get(client, path, headers, timeout).await {
+            Ok(answer) => Sample::parse(&answer.body),
+            Err(error) if matches!(error.status(), Some(StatusCode::FORBIDDEN | StatusCode::NOT_FOUND)) => None,
+            Err(error) => return Err(error),
+        });
+    }
+    Ok(samples)
 }
 
 /// The UID of an object. `None` if the member lets us not read it or has no such object.

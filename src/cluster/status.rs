@@ -57,7 +57,7 @@ fn ready(state: &MemberState, before: Option<&Condition>) -> Condition {
         Phase::Connecting | Phase::Unhealthy => "Unknown",
         Phase::Disconnected => "False",
     };
-    let message = match state.note {
+    let message = match &state.note {
         Some(note) => format!("{}; {note}", state.message),
         None => state.message.clone(),
     };

@@ -4,6 +4,7 @@
 //! [`Clusters::changed`] and then takes a snapshot with [`Clusters::states`].
 
 use std::{
+    borrow::Cow,
     collections::{BTreeMap, BTreeSet},
     panic::AssertUnwindSafe,
     sync::{
@@ -25,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     bearer::Bearer,
     connect::{self, Connect, ConnectError},
-    credentials::Credentials,
+    credentials::{Credentials, Trust},
     definitions::Definitions,
     discovery::Discovery,
     events::{Events, Publisher, Reasons},
@@ -69,6 +70,16 @@ impl Connection {
         Self { way: Some(way), is_own, ..self }
     }
 
+    /// The address of the API server, if that is known.
+    pub(super) fn address(&self) -> Option<&str> {
+        self.way.as_ref().map(|way| way.credentials.server())
+    }
+
+    /// What the API server's certificate is checked against, if that is known.
+    pub(super) fn trust(&self) -> Option<&Trust> {
+        self.way.as_ref().map(|way| way.credentials.trust())
+    }
+
     /// How the member is reached, with the token of this moment.
     pub(super) fn rest_config(&self) -> Option<kube::Config> {
         let Way { credentials, bearer } = self.way.as_ref()?;
@@ -98,7 +109,7 @@ pub struct MemberState {
     /// Version of its Kubernetes, as last seen.
     pub kubernetes_version: Option<String>,
     /// What is unusual about the connection although it works.
-    pub note: Option<&'static str>,
+    pub note: Option<Cow<'static, str>>,
 }
 
 /// All members, and the tasks that keep them connected.

@@ -1,6 +1,6 @@
 //! The task of one member: connect, watch over the connection, reconnect.
 
-use std::{convert::Infallible, sync::Arc, time::Duration};
+use std::{borrow::Cow, convert::Infallible, sync::Arc, time::Duration};
 
 use kube::Client;
 use tokio::{
@@ -160,7 +160,7 @@ impl MemberTask {
     /// Publishes the connection, and probes it until it is given up.
     async fn watch_over(&mut self, member: &Member, live: Live) {
         let Live { client, uid, is_own, kubernetes_version, discovery, cache } = live;
-        let note = uid.is_none().then_some(NO_IDENTITY);
+        let note = uid.is_none().then_some(Cow::Borrowed(NO_IDENTITY));
         let mut connection = Connection::new(self.shared.connection_id(), client.clone(), uid.clone());
         if let Some(way) = self.used.clone() {
             connection = connection.made(way, is_own);

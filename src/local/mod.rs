@@ -20,7 +20,7 @@ use crate::{
     cluster::{
         Clusters, Member, MemberState, Phase, Timing,
         connect::Network,
-        source::{Loader, Twins, contexts, is_left_to_another, read_kubeconfig},
+        source::{Established, Loader, Twins, contexts, is_left_to_another, read_kubeconfig},
     },
     model::{ClusterName, Scope, StoreName, Unit},
     registry::{
@@ -161,12 +161,12 @@ impl Local {
     /// Follows the contexts until cancelled.
     async fn run(mut self, args: &LocalArgs, address: String, cancel: CancellationToken) -> (Arc<Clusters>, Fleet) {
         let mut connections = self.clusters.changed();
-        let (mut twins, mut progress) = (Twins::default(), Progress::default());
+        let (mut twins, mut progress) = (Twins::new(Arc::clone(&self.changed)), Progress::default());
         let mut display = Display::new();
         while !cancel.is_cancelled() {
             let mut members = self.clusters.states();
             // Several contexts often name one cluster, each with another namespace or user.
-            twins.mark(&mut members);
+            let _notes = twins.mark(&mut members, Some(&Established::new()));
             let unknown = self.follow(&members).await;
             let contexts: BTreeMap<ClusterName, Context> =
                 members.iter().map(|(name, member)| (name.clone(), self.context(name, member))).collect();

@@ -3,7 +3,7 @@
 mod generations;
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -133,6 +133,8 @@ struct Shared {
     opened: Notify,
     availability: watch::Sender<Availability>,
     generations: Mutex<Generations>,
+    /// Whose documents the store held when it was opened.
+    identities: Mutex<BTreeMap<ClusterName, String>>,
     book: Book,
     /// Held by whoever saves checkpoints, so that an older state never overwrites a newer one.
     saving: Semaphore,
@@ -156,6 +158,7 @@ impl Pipeline {
             opened: Notify::new(),
             availability: watch::Sender::new(None),
             generations: Mutex::default(),
+            identities: Mutex::default(),
             book: Book::default(),
             saving: Semaphore::new(1),
             changed,
@@ -270,7 +273,7 @@ impl Pipeline {
             let opened = tokio::select! {
                 biased;
                 () = cancel.cancelled() => return,
-                opened = opener.open() => opened,
+                opened = self.open_store(&*opener) => opened,
             };
             match opened {
                 Ok(store) => {
@@ -297,6 +300,19 @@ impl Pipeline {
         if let Some(store) = self.store() {
             store.end_changes().await;
         }
+    }
+
+    /// Opens the store, and reads whose documents it holds.
+    async fn open_store(&self, opener: &dyn OpenStore) -> Result<Arc<dyn Store>, Unavailable> {
+        let store = opener.open().await?;
+        let identities = store.identities().await?;
+        *lock(&self.0.identities) = identities;
+        Ok(store)
+    }
+
+    /// The UIDs of the clusters whose documents the store held when it was opened last, by name.
+    pub fn identities(&self) -> BTreeMap<ClusterName, String> {
+        lock(&self.0.identities).clone()
     }
 
     fn set_available(&self, available: Result<(), Unavailable>) {

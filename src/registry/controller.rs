@@ -160,6 +160,8 @@ struct State {
 struct Seen {
     members: u64,
     sources: u64,
+    /// How often it turned out whether two members are one cluster.
+    compared: u64,
     registries: BTreeMap<String, (Option<i64>, bool)>,
     caches: BTreeMap<CacheName, Option<i64>>,
     open_stores: BTreeSet<StoreName>,
@@ -317,7 +319,8 @@ impl Reconciler {
             self.count_units(state);
             return state.members.clone();
         }
-        let members = state.roster.update(seen.share.leads()).await;
+        let established = state.fleet.identities();
+        let members = state.roster.update(seen.share.leads(), established.as_ref()).await;
         self.apply(state, &members, &seen.share).await;
         state.inputs = Some(seen);
         state.members.clone_from(&members);
@@ -333,6 +336,7 @@ impl Reconciler {
         Seen {
             members: *self.context.clusters.changed().borrow(),
             sources: self.context.sources.version(),
+            compared: state.roster.twins.version(),
             registries: registries.iter().map(registry).collect(),
             caches: self.caches.generations(),
             open_stores: state.fleet.open_stores(),
@@ -743,7 +747,7 @@ fn roster(context: &Context) -> Roster {
         sources: Arc::clone(&context.sources),
         metrics: Arc::clone(&context.metrics),
         writes_cluster_status: context.writes_cluster_status,
-        twins: Twins::default(),
+        twins: Twins::new(Arc::clone(&context.changed)),
         known: BTreeSet::new(),
     }
 }

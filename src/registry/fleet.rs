@@ -24,7 +24,7 @@ use super::{
     sweep::{Kept, Sweep, Wanted},
 };
 use crate::{
-    cluster::{Connection, MemberState},
+    cluster::{Connection, MemberState, source::Established},
     model::{ClusterName, Projector, StoreName, Unit, hex},
     pipeline::{Limits, OpenStore, Pipeline},
     planted::{Bug, planted},
@@ -780,6 +780,19 @@ impl Fleet {
     pub fn open_stores(&self) -> BTreeSet<StoreName> {
         let open = self.stores.iter().filter(|(_, store)| store.pipeline.store().is_some());
         open.map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Which clusters the stores hold documents of, by the UIDs of the clusters; nothing before every store of the plan has been opened.
+    pub fn identities(&self) -> Option<Established> {
+        self.plan()?;
+        let mut identities = Established::default();
+        for store in self.stores.values() {
+            store.pipeline.store()?;
+            for (cluster, identity) in store.pipeline.identities() {
+                identities.entry(cluster).or_default().insert(identity);
+            }
+        }
+        Some(identities)
     }
 
     /// Every running stream.

@@ -11,7 +11,7 @@ use crate::{
     api::cluster::Cluster,
     cluster::{
         Clusters, Member, MemberState, Phase,
-        source::{SAME_CLUSTER_AS, Snapshot, Sources, Twins, is_left_to_another},
+        source::{Established, SAME_CLUSTER_AS, Snapshot, Sources, Twins, is_left_to_another},
         status as cluster_status,
     },
     model::{ClusterName, causes},
@@ -52,13 +52,15 @@ pub struct Roster {
 
 impl Roster {
     /// Tells the supervisor which members there are, and answers what it knows of them. `leads`: whether this replica writes statuses.
-    pub async fn update(&mut self, leads: bool) -> Members {
+    /// `established`: which clusters there are documents of; nothing while that is not known.
+    pub async fn update(&mut self, leads: bool, established: Option<&Established>) -> Members {
         let Snapshot { members, taken, unread, clusters } = self.sources.snapshot();
         self.clusters.set_members(members);
         let mut states = self.clusters.states();
         self.count(&states);
+        let mut notes = BTreeMap::new();
         if !self.sources.allow_same_cluster() {
-            self.twins.mark(&mut states);
+            notes = self.twins.mark(&mut states, established);
         }
         let twins = states.values().filter(|state| is_left_to_another(state)).count();
         self.metrics.set_clusters_left_out(SAME_CLUSTER_AS, twins);
@@ -66,7 +68,12 @@ impl Roster {
         if self.writes_cluster_status && leads {
             self.write_cluster_statuses(&clusters, &states, &taken).await;
         }
-        let notes = taken.iter().map(|(name, others)| (name.clone(), note(others))).collect();
+        for (name, others) in &taken {
+            notes
+                .entry(name.clone())
+                .and_modify(|known| *known = format!("{known}; {}", note(others)))
+                .or_insert_with(|| note(others));
+        }
         Members { states, unread, notes }
     }
 

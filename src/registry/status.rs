@@ -19,6 +19,7 @@ use crate::{
             ClusterStatus, DriftStatus, KindStatus, ORPHAN_ANNOTATION, Phase, ResourceRegistryStatus, StoreStatus, Summary,
         },
     },
+    cluster::source::COMPARING,
     model::{ClusterName, FieldPath, Scope, Unit},
     pipeline::{Availability, Unavailable},
     sync::progress::{Audited, UnitState, View},
@@ -188,7 +189,11 @@ fn drift_status<'a>(audits: impl Iterator<Item = &'a Audited> + Clone) -> Option
 fn cluster_phase(name: &ClusterName, plan: &ClusterPlan, kinds: &[KindStatus], inputs: &Inputs<'_>) -> (Phase, String) {
     let health = (inputs.health)(name);
     if let Some(MemberHealth { ready: false, reason, message, .. }) = health {
-        let phase = if matches!(&*reason, "Connecting" | "WaitingForInfrastructure") { Phase::Pending } else { Phase::Failed };
+        let phase = if matches!(&*reason, "Connecting" | "WaitingForInfrastructure" | COMPARING) {
+            Phase::Pending
+        } else {
+            Phase::Failed
+        };
         let stale = if plan.units.is_empty() { "" } else { "; its documents stay as they were" };
         return (phase, format!("{reason}: {message}{stale}"));
     }
@@ -234,7 +239,10 @@ fn problem_status(problem: &KindProblem) -> KindStatus {
 fn unit_status(unit: &Unit, progress: Option<&View>) -> Option<KindStatus> {
     let (phase, message) = match progress.map(|view| &view.state) {
         None | Some(UnitState::Starting) => (Phase::Pending, String::new()),
-        Some(UnitState::Listing) => (Phase::Syncing, String::new()),
+        Some(UnitState::Listing) => {
+            let is_first = progress.is_some_and(|view| view.synced_at.is_none());
+            (Phase::Syncing, if is_first { "is read for the first time" } else { "is read again" }.to_owned())
+        }
         Some(UnitState::Failing { reason, message }) => (Phase::Failed, format!("{reason}: {message}")),
         Some(UnitState::Synced) => imperfections(progress?)?,
     };
@@ -549,6 +557,17 @@ mod tests {
         Sweeping: http://old:9200/fleetdex is being emptied
         Unreachable: http://old:9200/fleetdex may still hold documents in fleetdex-member1.g* and cannot be emptied: connection refused. Make it reachable, or give it up with the annotation fleetdex.io/orphan: "true"
         "#);
+    }
+
+    #[test]
+    fn a_kind_says_whether_it_is_read_for_the_first_time() {
+        let pods = Progress::new("member1".parse().unwrap(), Arc::default());
+        let message = |progress: &Progress| status_of(&[("Pod", progress)]).clusters[0].kinds[0].message.clone();
+        pods.list_begins();
+        assert_eq!(message(&pods), "is read for the first time");
+        pods.reached("5".parse().unwrap());
+        pods.list_begins();
+        assert_eq!(message(&pods), "is read again", "as after its definition was gone and is served again");
     }
 
     #[test]

@@ -128,6 +128,11 @@ pub trait Store: Send + Sync {
     /// Every generation of this installation.
     async fn generations(&self) -> Result<Vec<Generation>, StoreError>;
 
+    /// The UIDs of the clusters whose documents are kept, by name; those of a store that keeps nothing over a restart are not known.
+    async fn identities(&self) -> Result<BTreeMap<ClusterName, String>, StoreError> {
+        Ok(BTreeMap::new())
+    }
+
     /// Writes a batch; one verdict per write, in order. An error means that the outcome of all of them is unknown, and that
     /// they may be sent again.
     async fn write(&self, writes: &[Write]) -> Result<Vec<Verdict>, StoreError>;

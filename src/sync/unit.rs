@@ -159,6 +159,21 @@ fn backoff() -> backon::ExponentialBackoff {
         .build()
 }
 
+/// Why a kind that discovery names is answered 404. `was_served`: whether it was read before.
+fn not_served(was_served: bool, answer: &str) -> String {
+    if was_served {
+        format!(
+            "the member does not serve it any more ({answer}): its definition is gone or being replaced; the documents stay until discovery \
+             leaves it out, and are read again if it is served again"
+        )
+    } else {
+        format!(
+            "the member names it in its discovery and does not serve it yet ({answer}): its definition is new or being removed; it is asked \
+             for again"
+        )
+    }
+}
+
 impl Running {
     async fn follow(&mut self) {
         loop {
@@ -184,7 +199,11 @@ impl Running {
             RelistReason::Expired
         } else {
             let obstacle = if fault.kind.is_refusal() { Obstacle::Refusal } else { Obstacle::Member };
-            self.task.progress.failing(obstacle, fault.kind.reason(), fault.message.clone());
+            let message = match fault.kind {
+                FaultKind::NotFound => not_served(self.task.progress.has_been_synced(), &fault.message),
+                _ => fault.message.clone(),
+            };
+            self.task.progress.failing(obstacle, fault.kind.reason(), message);
             RelistReason::Error
         };
         let followed = self.machine.known_version().is_some();
@@ -334,4 +353,16 @@ fn indexed_at() -> String {
 
 fn garbled(error: &dyn std::error::Error) -> Fault {
     Fault { kind: FaultKind::Garbled, message: error.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kind_that_is_gone_and_one_that_is_new_have_messages_of_their_own() {
+        let [new, gone] = [false, true].map(|was_served| not_served(was_served, "404 page not found"));
+        assert!(new.contains("does not serve it yet (404 page not found): its definition is new"), "{new}");
+        assert!(gone.contains("does not serve it any more (404 page not found): its definition is gone"), "{gone}");
+    }
 }

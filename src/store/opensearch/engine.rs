@@ -1,6 +1,10 @@
 //! The `Store` over OpenSearch.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -314,6 +318,10 @@ impl Store for Engine {
 
     async fn generations(&self) -> Result<Vec<Generation>, StoreError> {
         self.own_generations().await
+    }
+
+    async fn identities(&self) -> Result<BTreeMap<ClusterName, String>, StoreError> {
+        self.stored_identities().await
     }
 
     async fn write(&self, writes: &[Write]) -> Result<Vec<Verdict>, StoreError> {

@@ -105,6 +105,21 @@ impl Engine {
         Ok(found.iter().filter_map(|found| self.own_generation(found)).collect())
     }
 
+    /// The UID of each cluster: that of the generation that answers queries, else that of the newest one.
+    pub(super) async fn stored_identities(&self) -> Result<BTreeMap<ClusterName, String>, StoreError> {
+        let found = self.survey(self.options.prefix.every_generation().as_str()).await?;
+        let mut own: Vec<(bool, u64, &Identity)> = Vec::new();
+        for index in found.iter().filter(|index| self.is_own(index)) {
+            own.extend(
+                index.identity.as_ref().map(|identity| (self.is_read(index, &identity.cluster), identity.generation, identity)),
+            );
+        }
+        own.sort_by_key(|(is_read, generation, _)| (*is_read, *generation));
+        // A later one takes the place of an earlier one.
+        let of_cluster = |(_, _, identity): (bool, u64, &Identity)| Some((identity.cluster.clone(), identity.uid.clone()?));
+        Ok(own.into_iter().filter_map(of_cluster).collect())
+    }
+
     fn own_generation(&self, found: &Found) -> Option<Generation> {
         let identity = found.identity.as_ref().filter(|identity| identity.owner == self.options.owner)?;
         let prefix = &self.options.prefix;
