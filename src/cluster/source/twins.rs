@@ -266,13 +266,12 @@ fn outcomes(candidates: &[Candidate], is_settled: bool, verdict: impl Fn(usize, 
             let found = verdict(first, position);
             let next = match (found, candidates[first].reach) {
                 (Some(Verdict::Same), _) if is_settled => Some(Outcome::Refused(first)),
-                (Some(Verdict::Same), _) => Some(Outcome::Waits(first)),
                 (Some(Verdict::Different(why)), _) => add(&mut outcome, first, why),
                 (None, _) if candidate.reach != Reach::Connected => None,
                 (None, Reach::Disconnected) => {
                     add(&mut outcome, first, "they cannot be compared while one is not connected".to_owned())
                 }
-                (None, Reach::Connected | Reach::Unknown) => Some(Outcome::Waits(first)),
+                (Some(Verdict::Same), _) | (None, Reach::Connected | Reach::Unknown) => Some(Outcome::Waits(first)),
             };
             if let Some(next) = next {
                 outcome = next;
