@@ -38,7 +38,8 @@ use crate::{
     bulk::{Verdict, Write},
     model::ClusterName,
     query::{
-        Cursor, GroupKey, Groups, Hit, Page, Query, QueryError, Relative, Relatives, aggregate::grouped, owners::MAX_OWNERS,
+        Cursor, GroupKey, Groups, Hit, Page, Query, QueryError, Relative, Relatives, ResourceName, aggregate::grouped,
+        owners::MAX_OWNERS,
     },
 };
 
@@ -163,7 +164,7 @@ impl Shared {
             };
             verdicts.push(verdict);
             let Some(change) = change else { continue };
-            if generations.is_live(&write.index) {
+            if generations.shows(&write.index, &change) {
                 seen.push(change);
             } else {
                 made.push(change);
@@ -284,6 +285,17 @@ impl Store for Memory {
             Some(_removed) => Ok(()),
             None => Err(StoreError::Embedded("the generation is gone".to_owned())),
         }
+    }
+
+    async fn show(&self, generation: &Generation, resources: &BTreeSet<ResourceName>) -> Result<(), StoreError> {
+        let (shared, generation, resources) = (Arc::clone(&self.shared), generation.clone(), resources.clone());
+        let shown = blocking(move || {
+            let mut generations = shared.lock();
+            let shown = generations.show(&generation, &resources)?;
+            shared.publish(generations, &shown.changes);
+            Some(())
+        });
+        shown.await?.ok_or_else(|| StoreError::Embedded("the generation is gone".to_owned()))
     }
 
     async fn generations(&self) -> Result<Vec<Generation>, StoreError> {
