@@ -16,6 +16,7 @@ mod stored;
 mod template;
 mod transport;
 mod versions;
+mod visible;
 
 pub use engine::{Engine, EngineOptions};
 pub use feed::Feed;
