@@ -152,7 +152,10 @@ impl Twins {
                 }
             }
         }
-        self.establish(&indexed, members);
+        // Until the stores have said who was there before, no member becomes established beside those.
+        if established.is_some() {
+            self.establish(&indexed, members);
+        }
         self.compare(&wanted);
         let notes: BTreeMap<ClusterName, String> = notes.into_iter().map(|(name, notes)| (name, notes.join("; "))).collect();
         for (name, note) in &notes {
