@@ -156,9 +156,8 @@ fn check_point_in_time(call: &Call, target: Option<&str>) -> Result<(), Refusal>
 }
 
 fn target_views(cluster: &mut Cluster, call: &Call, target: Option<&str>, now: Instant) -> Result<Vec<View>, Refusal> {
-    let target = target.unwrap_or("_all");
-    let names = named(cluster, call, target)?;
-    cluster.seen(target, &names, now)
+    let names = named(cluster, call, target.unwrap_or("_all"))?;
+    Ok(cluster.views(&names, now))
 }
 
 /// The rest of the body.

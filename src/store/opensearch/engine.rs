@@ -22,7 +22,6 @@ use super::{
     refresh::Refresher,
     template::{IndexSettings, index_template, state_template},
     transport::OpenSearchService,
-    visible::Part,
 };
 use crate::{
     bulk::{self, Encoded, Verdict, Write},
@@ -314,11 +313,7 @@ impl Store for Engine {
     }
 
     async fn activate(&self, generation: &Generation) -> Result<(), StoreError> {
-        self.swap_to(generation, Part::All).await
-    }
-
-    async fn show(&self, generation: &Generation, resources: &BTreeSet<ResourceName>) -> Result<(), StoreError> {
-        self.swap_to(generation, Part::Only(resources.clone())).await
+        self.swap_to(generation).await
     }
 
     async fn generations(&self) -> Result<Vec<Generation>, StoreError> {

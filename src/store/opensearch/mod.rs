@@ -16,7 +16,6 @@ mod stored;
 mod template;
 mod transport;
 mod versions;
-mod visible;
 
 pub use engine::{Engine, EngineOptions};
 pub use feed::Feed;
