@@ -6,7 +6,7 @@
 use anyhow::{Context, Result, ensure};
 use e2e::objects::Objects;
 use e2e::poll::eventually;
-use e2e::questions::{bare_names_of, names_by_field};
+use e2e::questions::{bare_names_of, names_by_field, store_at};
 use e2e::scenario::{PATIENCE, Registry, Stage};
 use serde_json::{Value, json};
 
@@ -59,7 +59,7 @@ async fn what_a_definition_makes_selectable_is_selectable_here() {
     let registry = Registry::new(&stage, "paints", &["member1"], &selectors).unwrap();
     registry.apply().await.unwrap();
     registry.until_ready().await.unwrap();
-    let store = format!("{}/{}", stage.fleet.opensearch().unwrap().url(), registry.prefix);
+    let store = store_at(stage.fleet.opensearch().unwrap().url(), &registry.prefix).unwrap();
     let found = |selector: &'static str| names_by_field(stage.operator, &store, PAINTS, selector);
     let until_alike = async |selector: &'static str| {
         eventually(&format!("{selector} finds the same"), PATIENCE, || async {
