@@ -17,7 +17,7 @@ const EVIL: &str = "evil";
 /// Registers a server in this process, which answers everybody.
 async fn register(stage: &Stage, name: &str, url: &str) {
     let secret = json!({
-        "apiVersion": "v1", "kind": "Secret", "metadata": { "name": name, "namespace": SECRETS }, "data": { "token": "dG9rZW4=" },
+        "apiVersion": "v1", "kind": "Secret", "metadata": { "name": name, "namespace": SECRETS, "annotations": { "fleetdex.io/allowed-hosts": "127.0.0.1" } }, "data": { "token": "dG9rZW4=" },
     });
     let cluster = json!({
         "apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": { "name": name },

@@ -112,9 +112,9 @@ async fn where_everything_is_indexed_leaves_are_found_as_fields() {
     compare(async |server: &mut Server| {
         let settings = IndexSettings { replicas: 0, is_full: true, ..IndexSettings::default() };
         let fields = ["status.phase", "type"].map(FieldPath::new);
-        server.put("/_index_template/fleet-full", &index_template(&"fleet-full".parse()?, &settings, &fields)).await?;
-        server.put("/fleet-full-a.g1", &json!({ "aliases": { "full": {} } })).await?;
-        server.get("/fleet-full-a.g1/_mapping").await?;
+        server.put("/_index_template/fleet_full", &index_template(&"fleet_full".parse()?, &settings, &fields)).await?;
+        server.put("/fleet_full-a.g1", &json!({ "aliases": { "full": {} } })).await?;
+        server.get("/fleet_full-a.g1/_mapping").await?;
         let search = |leaves: &[&str]| json!({ "fields": ["a=1"], "numbers": ["n=5"], "leaves": leaves });
         let documents = [
             json!({ "search": search(&["spec.b=2", "spec.c="]), "spec": { "b": 2, "x.y": { "z": [true, null] } } }),
@@ -138,7 +138,7 @@ async fn where_everything_is_indexed_leaves_are_found_as_fields() {
         ] {
             server.post("/full/_search", &json!({ "query": query })).await?;
         }
-        server.delete("/fleet-full-a.g1").await?;
+        server.delete("/fleet_full-a.g1").await?;
         Ok(())
     })
     .await
@@ -150,14 +150,14 @@ async fn the_template_of_fleetdex_makes_the_same_indices() {
     compare(async |server: &mut Server| {
         let settings = IndexSettings { replicas: 0, ..IndexSettings::default() };
         let fields = ["status.phase", "spec.nodeName", "metadata.name"].map(FieldPath::new);
-        let prefix = "fleet-template".parse()?;
-        server.put("/_index_template/fleet-template", &index_template(&prefix, &settings, &fields)).await?;
+        let prefix = "fleet_template".parse()?;
+        server.put("/_index_template/fleet_template", &index_template(&prefix, &settings, &fields)).await?;
         let meta = json!({ "fleetdex": { "cluster": "a", "generation": 1 } });
-        server.put("/fleet-template-a.g1", &json!({ "aliases": { "w": {} }, "mappings": { "_meta": meta } })).await?;
-        server.get("/fleet-template-a.g1").await?;
-        server.put("/fleet-template-a.g1/_mapping", &json!({ "_meta": { "fleetdex": { "uid": "u" } } })).await?;
-        server.get("/fleet-template-a.g1/_mapping?filter_path=*.mappings._meta").await?;
-        server.delete("/fleet-template-a.g1").await?;
+        server.put("/fleet_template-a.g1", &json!({ "aliases": { "w": {} }, "mappings": { "_meta": meta } })).await?;
+        server.get("/fleet_template-a.g1").await?;
+        server.put("/fleet_template-a.g1/_mapping", &json!({ "_meta": { "fleetdex": { "uid": "u" } } })).await?;
+        server.get("/fleet_template-a.g1/_mapping?filter_path=*.mappings._meta").await?;
+        server.delete("/fleet_template-a.g1").await?;
         Ok(())
     })
     .await

@@ -101,6 +101,8 @@ struct Held {
     /// Every change after this number is here.
     start: u64,
     gaps: VecDeque<Gap>,
+    /// Numbers of the gaps of steps that are under way: answers do not show yet what was added because of them.
+    steps: BTreeSet<u64>,
     /// Changes of a resource up to such a number are not all known, because some are another replica's.
     lost: BTreeMap<ResourceName, u64>,
     followers: BTreeMap<u64, Follower>,
@@ -351,9 +353,12 @@ impl Log {
         self.lock().asked.insert(resource.clone(), Instant::now());
     }
 
-    /// Says that a step begins of which only the changes of those resources will be known that somebody watches now, or is about to: these.
-    /// Whoever has a number from before, and watches another one, has to list again.
-    pub(in crate::store) fn open_gap(&self) -> BTreeSet<ResourceName> {
+    /// Opens a gap for a step that changes what answers show; returns its number, for [`Log::end_step`], and the resources that are still tracked across
+    /// it: those that are watched now, or are about to be. A watch of another resource from before the gap has to list again.
+    ///
+    /// Until the step ends, other replicas hear of no change after the gap: an answer that they give may not show it yet, but would have a version
+    /// that includes it.
+    pub(in crate::store) fn open_gap(&self) -> (u64, BTreeSet<ResourceName>) {
         let mut held = self.lock();
         held.asked.retain(|_, since| since.elapsed() < BETWEEN_WATCHES);
         let followed = held.followers.values().map(|follower| &follower.resource);
@@ -365,8 +370,21 @@ impl Log {
         {
             held.start = held.start.max(oldest.number);
         }
+        held.steps.insert(number);
         self.newest.send_replace(number);
-        known
+        (number, known)
+    }
+
+    /// Ends a step: answers show what was added because of it, or the log has begun anew.
+    pub(in crate::store) fn end_step(&self, number: u64) {
+        self.lock().steps.remove(&number);
+        // Wakes the replicas that wait for it although there is no new number.
+        self.newest.send_modify(|_| {});
+    }
+
+    /// Number of the last change that other replicas may hear of.
+    pub(super) fn last_for_replicas(&self) -> u64 {
+        self.lock().last_for_replicas(self.newest())
     }
 
     /// Says that not all changes of a resource are known up to now: whoever watches it has to list again. The number from which on they are.
@@ -416,7 +434,11 @@ impl Log {
         kind: FollowerKind,
     ) -> Result<(u64, Arc<AtomicU64>), TooOld> {
         let mut held = self.lock();
-        let after = after.unwrap_or_else(|| self.newest());
+        let last = match kind {
+            FollowerKind::Watch => self.newest(),
+            FollowerKind::Replica => held.last_for_replicas(self.newest()),
+        };
+        let after = after.unwrap_or(last);
         let is_ours = after <= self.sequence.newest();
         let knows_all = held.gaps.iter().all(|gap| gap.number <= after || gap.known.contains(resource));
         if !is_ours || !held.knows_after(after) || !knows_all || (kind == FollowerKind::Watch && held.has_lost(resource, after)) {
@@ -467,6 +489,10 @@ impl Log {
 }
 
 impl Held {
+    fn last_for_replicas(&self, newest: u64) -> u64 {
+        self.steps.first().map_or(newest, |step| newest.min(step - 1))
+    }
+
     fn knows_after(&self, after: u64) -> bool {
         after >= self.start
     }

@@ -46,11 +46,13 @@ impl Tail {
         let mut looked_at = self.place.after();
         // Asked before the batch: a change that is added in between would be taken for nothing.
         let has_ended = self.place.log().has_ended();
+        // Asked before the batch, too: a step that ends in between is heard of at the next look.
+        let last = self.place.log().last_for_replicas();
         let next = self.place.log().after(looked_at).map_err(|_| StoreError::Expired)?;
         let is_last = has_ended && next.is_none();
         if let Some(batch) = next {
             let mut unpacker = Unpacker::new();
-            for (sequence, change) in numbered(&batch, looked_at).take(LOOK) {
+            for (sequence, change) in numbered(&batch, looked_at).take(LOOK).take_while(|(sequence, _)| *sequence <= last) {
                 looked_at = sequence;
                 let is_asked = change.document().is_some_and(|document| document.origin.resource == self.resource);
                 if is_asked && !batch.is_foreign {

@@ -28,9 +28,9 @@ impl Feed {
         let old = state.live.get(cluster).cloned();
         let is_uncertain = state.unsettled.keys().any(|(target, _)| Some(target) == old.as_ref());
         let packing = Arc::clone(&state.packing);
-        let known = self.0.log.open_gap();
+        let (step, known) = self.0.log.open_gap();
         let (cluster, new) = (cluster.clone(), new.cloned());
-        Some(Swap { feed: self.clone(), cluster, old, new, known, packing, is_known: !is_uncertain, is_done: false })
+        Some(Swap { feed: self.clone(), cluster, old, new, step, known, packing, is_known: !is_uncertain, is_done: false })
     }
 
     /// Says what queries of a cluster are answered from, where nobody had to be told.
@@ -51,6 +51,8 @@ pub(in crate::store::opensearch) struct Swap {
     /// What they were answered from, as far as that is known.
     pub(in crate::store::opensearch) old: Option<IndexName>,
     new: Option<IndexName>,
+    /// Its number in the log.
+    step: u64,
     /// The resources that somebody watches: those whose differences are to be told.
     pub(in crate::store::opensearch) known: BTreeSet<ResourceName>,
     packing: Arc<Packing>,
@@ -95,6 +97,7 @@ impl Swap {
 
     fn end(&self, state: &mut State) -> Vec<Change> {
         state.swaps -= 1;
+        self.feed.0.log.end_step(self.step);
         self.new.as_ref().and_then(|new| state.joining.remove(new)).unwrap_or_default()
     }
 }
