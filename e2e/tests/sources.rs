@@ -198,6 +198,15 @@ async fn a_cluster_that_is_registered_twice_is_indexed_once_and_goes_over_to_the
     put_secret(&hub, &secret("third", Some("first"), "kubeconfig", &kubeconfig(&[("x", two)], None))).await;
     let operator = operator(&fleet, &["--cluster-source=karmada,secrets", &format!("--cluster-namespace={SECRETS}")]);
     operator.wait_ready(PATIENCE).await.unwrap();
+    // Of two that are connected the older counts. One whose first attempt fails, as on a busy machine, would come too late once the other is indexed.
+    for name in ["first", "again"] {
+        let is_up = || async {
+            let up = operator.metric("fleetdex_cluster_up", &format!("cluster=\"{name}\"")).await?;
+            anyhow::ensure!(up > 0.5, "{name} is not connected");
+            Ok(())
+        };
+        eventually("both registrations are connected", PATIENCE, is_up).await.unwrap();
+    }
     let registry = registry(&fleet, "twins");
     registry.apply().await.unwrap();
     let first = || registry.oracle().expects("first", one, CONFIG_MAPS).unwrap();

@@ -166,7 +166,8 @@ impl Local {
         while !cancel.is_cancelled() {
             let mut members = self.clusters.states();
             // Several contexts often name one cluster, each with another namespace or user.
-            let _notes = twins.mark(&mut members, Some(&Established::new()));
+            let planned = self.fleet.planned_clusters();
+            let _notes = twins.mark(&mut members, Some(&Established::new()), &planned);
             let unknown = self.follow(&members).await;
             let contexts: BTreeMap<ClusterName, Context> =
                 members.iter().map(|(name, member)| (name.clone(), self.context(name, member))).collect();

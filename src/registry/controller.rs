@@ -320,7 +320,8 @@ impl Reconciler {
             return state.members.clone();
         }
         let established = state.fleet.identities();
-        let members = state.roster.update(seen.share.leads(), established.as_ref()).await;
+        let planned = state.fleet.planned_clusters();
+        let members = state.roster.update(seen.share.leads(), established.as_ref(), &planned).await;
         self.apply(state, &members, &seen.share).await;
         state.inputs = Some(seen);
         state.members.clone_from(&members);

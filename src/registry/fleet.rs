@@ -795,6 +795,12 @@ impl Fleet {
         Some(identities)
     }
 
+    /// The members of which the plan that was applied last indexes anything, at whichever replica.
+    pub fn planned_clusters(&self) -> BTreeSet<ClusterName> {
+        let streams = self.plan().into_iter().flat_map(|plan| plan.units.keys());
+        streams.map(|stream| stream.unit.cluster.clone()).collect()
+    }
+
     /// Every running stream.
     pub fn streams(&self) -> impl Iterator<Item = (&Stream, &Progress)> {
         self.units.iter().map(|(stream, running)| (stream, &*running.progress))

@@ -52,15 +52,16 @@ pub struct Roster {
 
 impl Roster {
     /// Tells the supervisor which members there are, and answers what it knows of them. `leads`: whether this replica writes statuses.
-    /// `established`: which clusters there are documents of; nothing while that is not known.
-    pub async fn update(&mut self, leads: bool, established: Option<&Established>) -> Members {
+    /// `established`: which clusters there are documents of; nothing while that is not known. `planned`: which members the plan indexes that was
+    /// made of the last answer.
+    pub async fn update(&mut self, leads: bool, established: Option<&Established>, planned: &BTreeSet<ClusterName>) -> Members {
         let Snapshot { members, taken, unread, clusters } = self.sources.snapshot();
         self.clusters.set_members(members);
         let mut states = self.clusters.states();
         self.count(&states);
         let mut notes = BTreeMap::new();
         if !self.sources.allow_same_cluster() {
-            notes = self.twins.mark(&mut states, established);
+            notes = self.twins.mark(&mut states, established, planned);
         }
         let twins = states.values().filter(|state| is_left_to_another(state)).count();
         self.metrics.set_clusters_left_out(SAME_CLUSTER_AS, twins);

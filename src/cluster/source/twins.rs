@@ -2,7 +2,8 @@
 //!
 //! The UID is the member's own word, and a cluster that is restored from a backup has that of its origin. So members of one UID are compared
 //! ([`super::lineage`]): those that differ are all indexed, and of those that are one cluster the established one, which is the one that there
-//! are documents of, else the one that was registered first.
+//! are documents of, else the one that was registered first. Members that come up together connect in any order: none of them is established
+//! while the first attempt to connect to an older registration is under way, as that may turn out to be the same cluster.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -60,6 +61,8 @@ struct Seen {
     identity: String,
     /// Whether it was indexed as this cluster.
     is_established: bool,
+    /// Whether it becomes established by being indexed: no older registration could still turn out to be this cluster.
+    is_eligible: bool,
 }
 
 /// A comparison that goes on for as long as both connections last.
@@ -78,10 +81,16 @@ struct Results {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Candidate {
     is_new: bool,
-    has_no_age: bool,
+    age: Age,
+    reach: Reach,
+}
+
+/// The order of registrations, the oldest first: those of unknown age are last, and names break ties.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Age {
+    is_unknown: bool,
     created: Option<Timestamp>,
     name: ClusterName,
-    reach: Reach,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -116,15 +125,17 @@ impl Twins {
     }
 
     /// Shows members that are another one's cluster as such, without a connection, and those of which that is not known yet as waiting. Gives what is
-    /// to be said of members that only report one identity. While `established` is not known no member is refused.
+    /// to be said of members that only report one identity. While `established` is not known no member is refused. `planned`: the members that
+    /// are indexed according to the plan that was made of the last answer.
     ///
     /// Begins comparisons, so that it must be called on a tokio runtime.
     pub fn mark(
         &mut self,
         members: &mut BTreeMap<ClusterName, MemberState>,
         established: Option<&Established>,
+        planned: &BTreeSet<ClusterName>,
     ) -> BTreeMap<ClusterName, String> {
-        self.look(members, established);
+        self.look(members, established, planned);
         let mut groups: BTreeMap<&str, Vec<Candidate>> = BTreeMap::new();
         for (name, seen) in &self.seen {
             groups.entry(&seen.identity).or_default().extend(members.get(name).map(|state| candidate(state, seen)));
@@ -133,28 +144,29 @@ impl Twins {
         let (mut wanted, mut indexed) = (BTreeMap::new(), Vec::new());
         for mut group in groups.into_values() {
             group.sort();
-            let verdict = |first: usize, other: usize| self.results.get(&group[first].name, &group[other].name);
+            let verdict = |first: usize, other: usize| self.results.get(&group[first].age.name, &group[other].age.name);
             let outcomes = outcomes(&group, established.is_some(), verdict);
             for (position, outcome) in outcomes.iter().enumerate() {
-                let name = &group[position].name;
+                let name = &group[position].age.name;
                 wanted.extend(connected_pairs(&group, &outcomes, position, members));
                 match outcome {
                     Outcome::Indexed(differences) => {
                         indexed.push(name.clone());
                         for (other, why) in differences {
-                            let other = &group[*other].name;
+                            let other = &group[*other].age.name;
                             notes.entry(name.clone()).or_default().push(difference(members, other, why));
                             notes.entry(other.clone()).or_default().push(difference(members, name, why));
                         }
                     }
-                    Outcome::Waits(first) => wait(members, name, &group[*first].name),
-                    Outcome::Refused(first) => shelve(members, name, &group[*first].name),
+                    Outcome::Waits(first) => wait(members, name, &group[*first].age.name),
+                    Outcome::Refused(first) => shelve(members, name, &group[*first].age.name),
                 }
             }
         }
         // Until the stores have said who was there before, no member becomes established beside those.
-        if established.is_some() {
-            self.establish(&indexed, members);
+        let eligible = if established.is_some() { self.eligible(&indexed, members) } else { BTreeSet::new() };
+        for (name, seen) in &mut self.seen {
+            seen.is_eligible = eligible.contains(name);
         }
         self.compare(&wanted);
         let notes: BTreeMap<ClusterName, String> = notes.into_iter().map(|(name, notes)| (name, notes.join("; "))).collect();
@@ -166,7 +178,12 @@ impl Twins {
         notes
     }
 
-    fn look(&mut self, members: &BTreeMap<ClusterName, MemberState>, established: Option<&Established>) {
+    fn look(
+        &mut self,
+        members: &BTreeMap<ClusterName, MemberState>,
+        established: Option<&Established>,
+        planned: &BTreeSet<ClusterName>,
+    ) {
         let results = &self.results;
         self.seen.retain(|name, seen| {
             let is_here = members.get(name).is_some_and(|state| state.member.uid == seen.registration);
@@ -187,18 +204,23 @@ impl Twins {
             if before.is_some() && same.is_none() {
                 self.results.forget(name);
             }
-            let is_established = is_stored || same.is_some_and(|before| before.is_established);
-            self.seen.insert(name.clone(), Seen { registration: state.member.uid.clone(), identity, is_established });
+            let is_indexed = |before: &Seen| before.is_eligible && planned.contains(name);
+            let is_established = is_stored || same.is_some_and(|before| before.is_established || is_indexed(before));
+            let registration = state.member.uid.clone();
+            self.seen.insert(name.clone(), Seen { registration, identity, is_established, is_eligible: false });
         }
     }
 
-    fn establish(&mut self, indexed: &[ClusterName], members: &BTreeMap<ClusterName, MemberState>) {
-        for name in indexed {
-            let is_connected = members.get(name).is_some_and(|state| state.connection.is_some());
-            if let Some(seen) = self.seen.get_mut(name).filter(|_| is_connected) {
-                seen.is_established = true;
-            }
-        }
+    /// The indexed members that become established by that: those that are connected, with no older registration of which it is not known yet
+    /// which cluster it is, because the first attempt to connect to it is under way.
+    fn eligible(&self, indexed: &[ClusterName], members: &BTreeMap<ClusterName, MemberState>) -> BTreeSet<ClusterName> {
+        let is_undecided = |state: &&MemberState| reach(state) == Reach::Unknown && !self.seen.contains_key(&state.member.name);
+        let oldest_undecided = members.values().filter(is_undecided).map(age).min();
+        let is_eligible = |name: &&ClusterName| {
+            let Some(state) = members.get(*name).filter(|state| state.connection.is_some()) else { return false };
+            oldest_undecided.as_ref().is_none_or(|oldest| age(state) < *oldest)
+        };
+        indexed.iter().filter(is_eligible).cloned().collect()
     }
 
     /// Begins the comparisons that are wanted and not under way, and ends the others. What they have shown stays.
@@ -250,13 +272,20 @@ pub fn is_left_to_another(member: &MemberState) -> bool {
 }
 
 fn candidate(state: &MemberState, seen: &Seen) -> Candidate {
+    Candidate { is_new: !seen.is_established, age: age(state), reach: reach(state) }
+}
+
+fn age(state: &MemberState) -> Age {
     let created = state.member.created;
-    let reach = match (&state.connection, state.phase) {
+    Age { is_unknown: created.is_none(), created, name: state.member.name.clone() }
+}
+
+fn reach(state: &MemberState) -> Reach {
+    match (&state.connection, state.phase) {
         (Some(_), _) => Reach::Connected,
         (None, Phase::Disconnected) => Reach::Disconnected,
         (None, _) => Reach::Unknown,
-    };
-    Candidate { is_new: !seen.is_established, has_no_age: created.is_none(), created, name: state.member.name.clone(), reach }
+    }
 }
 
 /// What becomes of candidates, in their order. `is_settled`: whether it is known which of them are established.
@@ -301,12 +330,12 @@ fn connected_pairs(
     position: usize,
     members: &BTreeMap<ClusterName, MemberState>,
 ) -> Vec<(Pair, (Connection, Connection))> {
-    let connection = |candidate: &Candidate| members.get(&candidate.name)?.connection.clone();
+    let connection = |candidate: &Candidate| members.get(&candidate.age.name)?.connection.clone();
     let other = &candidates[position];
     let pairs = candidates[..position].iter().zip(outcomes).filter_map(|(first, outcome)| {
         let is_indexed = matches!(outcome, Outcome::Indexed(_));
         let connections = (connection(first)?, connection(other)?);
-        is_indexed.then(|| ((first.name.clone(), other.name.clone()), connections))
+        is_indexed.then(|| ((first.age.name.clone(), other.age.name.clone()), connections))
     });
     pairs.collect()
 }

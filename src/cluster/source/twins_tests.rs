@@ -46,11 +46,18 @@ struct Made {
     identity: Option<&'static str>,
     etcd: Option<Arc<Etcd>>,
     connection: u64,
+    /// Of one without a connection.
+    phase: Phase,
 }
 
 impl Made {
     fn down(self) -> Self {
-        Self { identity: None, ..self }
+        Self { identity: None, phase: Phase::Disconnected, ..self }
+    }
+
+    /// The first attempt to connect is under way.
+    fn connecting(self) -> Self {
+        Self { identity: None, phase: Phase::Connecting, ..self }
     }
 
     fn state(&self) -> (ClusterName, MemberState) {
@@ -70,7 +77,7 @@ impl Made {
             self.identity.map(|uid| Connection::new(self.connection, client(self.etcd.clone()), Some(uid.to_owned())));
         let state = MemberState {
             member: Arc::new(member),
-            phase: if self.identity.is_some() { Phase::Ready } else { Phase::Disconnected },
+            phase: if self.identity.is_some() { Phase::Ready } else { self.phase },
             reason: if self.identity.is_some() { "Ready" } else { "Unreachable" },
             message: String::new(),
             since: Timestamp::now(),
@@ -90,23 +97,26 @@ const YOUNG: Option<&str> = Some("2026-01-01T00:00:00Z");
 /// A member that reports the UID `x`.
 fn made(name: &'static str, created: Option<&'static str>, etcd: &Arc<Etcd>) -> Made {
     let connection = u64::from(name.as_bytes()[0]);
-    Made { name, created, identity: Some("x"), etcd: Some(Arc::clone(etcd)), connection }
+    Made { name, created, identity: Some("x"), etcd: Some(Arc::clone(etcd)), connection, phase: Phase::Disconnected }
 }
 
 struct Fleet {
     twins: Twins,
     changed: Arc<Notify>,
+    /// Whether anything is indexed at all.
+    has_registry: bool,
 }
 
 impl Fleet {
     fn new() -> Self {
         let changed = Arc::new(Notify::new());
-        Self { twins: Twins::new(Arc::clone(&changed)), changed }
+        Self { twins: Twins::new(Arc::clone(&changed)), changed, has_registry: true }
     }
 
     fn look(&mut self, members: &[Made], established: Option<&Established>) -> (Vec<String>, BTreeMap<ClusterName, String>) {
         let mut members: BTreeMap<_, _> = members.iter().map(Made::state).collect();
-        let notes = self.twins.mark(&mut members, established);
+        let planned = if self.has_registry { members.keys().cloned().collect() } else { BTreeSet::new() };
+        let notes = self.twins.mark(&mut members, established, &planned);
         (members.values().map(|state| format!("{}:{}", state.member.name, state.reason)).collect(), notes)
     }
 
@@ -181,6 +191,41 @@ async fn an_established_member_is_not_displaced_by_an_older_one_that_reports_its
 }
 
 #[tokio::test]
+async fn of_registrations_that_come_up_together_the_oldest_counts_in_whatever_order_they_connect() {
+    let etcd = Etcd::at(100, 3);
+    let (young, old) = (|| made("a", YOUNG, &etcd), || made("b", OLD, &etcd));
+    for has_registry in [true, false] {
+        let mut fleet = Fleet { has_registry, ..Fleet::new() };
+        fleet.settled(&[young().connecting(), old().connecting()]).await;
+        for _ in 0..3 {
+            let shown = fleet.settled(&[young(), old().connecting()]).await;
+            assert_eq!(shown, ["a:Ready", "b:Unreachable"], "a member that hangs delays no other");
+        }
+        assert_eq!(fleet.settled(&[young(), old()]).await, ["a:SameClusterAs", "b:Ready"], "has_registry: {has_registry}");
+        fleet.has_registry = true;
+        fleet.settled(&[young(), old()]).await;
+        assert_eq!(fleet.settled(&[young(), old().connecting()]).await, ["a:SameClusterAs", "b:Unreachable"]);
+        assert_eq!(fleet.settled(&[young(), old()]).await, ["a:SameClusterAs", "b:Ready"]);
+    }
+}
+
+#[tokio::test]
+async fn an_older_registration_that_comes_later_or_could_not_be_connected_displaces_only_what_was_never_indexed() {
+    let etcd = Etcd::at(100, 3);
+    let (young, old) = (|| made("a", YOUNG, &etcd), || made("b", OLD, &etcd));
+    for (has_registry, expected) in [(true, ["a:Ready", "b:SameClusterAs"]), (false, ["a:SameClusterAs", "b:Ready"])] {
+        let mut fleet = Fleet { has_registry, ..Fleet::new() };
+        fleet.settled(&[young()]).await;
+        fleet.settled(&[young(), old().connecting()]).await;
+        assert_eq!(fleet.settled(&[young(), old()]).await, expected, "registered later");
+        let mut fleet = Fleet { has_registry, ..Fleet::new() };
+        fleet.settled(&[young(), old().connecting()]).await;
+        fleet.settled(&[young(), old().down()]).await;
+        assert_eq!(fleet.settled(&[young(), old()]).await, expected, "connected at the second attempt");
+    }
+}
+
+#[tokio::test]
 async fn another_one_takes_over_when_the_first_goes_and_not_when_it_is_down() {
     let etcd = Etcd::at(100, 3);
     let (young, old) = (|| made("a", YOUNG, &etcd), || made("b", OLD, &etcd));
@@ -206,7 +251,7 @@ async fn a_twin_has_no_connection_and_members_of_unknown_identity_are_none() {
     let mut fleet = Fleet::new();
     fleet.settled(&[made("a", OLD, &etcd), made("b", YOUNG, &etcd)]).await;
     let mut members: BTreeMap<_, _> = [made("a", OLD, &etcd).state(), made("b", YOUNG, &etcd).state()].into();
-    fleet.twins.mark(&mut members, Some(&Established::new()));
+    fleet.twins.mark(&mut members, Some(&Established::new()), &BTreeSet::new());
     let twin = &members[&"b".parse().unwrap()];
     assert!(twin.message.contains("same cluster as a (Cluster a)") && twin.connection.is_none(), "{}", twin.message);
     assert!(is_left_to_another(twin) && !is_left_to_another(&members[&"a".parse().unwrap()]));
@@ -220,9 +265,11 @@ fn candidates() -> impl Strategy<Value = Vec<Candidate>> {
     prop::collection::vec(one, 1..5).prop_map(|made| {
         let candidate = |(position, (is_new, created, reach)): (usize, (bool, i64, Reach))| Candidate {
             is_new,
-            has_no_age: false,
-            created: Timestamp::from_second(created).ok(),
-            name: format!("m{position}").parse().unwrap(),
+            age: Age {
+                is_unknown: false,
+                created: Timestamp::from_second(created).ok(),
+                name: format!("m{position}").parse().unwrap(),
+            },
             reach,
         };
         let mut candidates: Vec<Candidate> = made.into_iter().enumerate().map(candidate).collect();
