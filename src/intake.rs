@@ -71,6 +71,8 @@ const STEP: usize = 64 << 10;
 /// So much of a body is not counted, so that probes and most lines of watches do not wait for the pages of others. There is one such body at a time
 /// for each stream and request.
 const FREE: usize = 16 << 10;
+/// So much of the length that a body announces is made room for at once. What is announced costs a sender nothing, so it is little.
+const PREPARED: usize = 1 << 20;
 
 /// The memory of this process for what others send. A clone is the same one.
 #[derive(Clone)]
@@ -184,29 +186,46 @@ impl Intake {
         &self.pool.limits
     }
 
-    /// Reads a body of at most `limit` bytes. Dropping the last clone of the bytes gives them back.
+    /// Reads a body of at most `limit` bytes. Dropping the last clone of the bytes gives them back. One that announces to be longer is not read at all.
     pub async fn read<B>(&self, body: B, limit: usize) -> Result<Bytes, ReadError>
     where
         B: http_body::Body<Data = Bytes>,
         B::Error: Into<BoxError>,
     {
+        let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
+        let is_bounded = !planted(Bug::LimitBeforeDecompression);
+        if announced > limit && is_bounded {
+            return Err(ReadError::TooLarge(limit));
+        }
         let mut body = std::pin::pin!(body);
-        let mut hold = self.hold();
-        let mut bytes = Vec::new();
+        let mut buffer = Buffer::new(self, limit, announced);
         while let Some(frame) = body.frame().await {
             let Ok(data) = frame.map_err(|error| ReadError::Broken(error.into()))?.into_data() else { continue };
-            let length = bytes.len() + data.len();
-            if length > limit && !planted(Bug::LimitBeforeDecompression) {
+            if buffer.bytes.len() + data.len() > limit && is_bounded {
                 return Err(ReadError::TooLarge(limit));
             }
-            if length > bytes.capacity() {
-                let capacity = length.max(2 * bytes.capacity()).max(FREE).min(limit.max(FREE)).max(length);
-                hold.grow(capacity).await?;
-                bytes.reserve_exact(capacity - bytes.len());
-            }
-            bytes.extend_from_slice(&data);
+            buffer.push(&data).await?;
         }
-        Ok(hold.keep(bytes))
+        Ok(buffer.finish())
+    }
+
+    /// Reads the first `limit` bytes of a body; the rest is left unread. Dropping the last clone of the bytes gives them back.
+    pub async fn read_beginning<B>(&self, body: B, limit: usize) -> Result<Bytes, ReadError>
+    where
+        B: http_body::Body<Data = Bytes>,
+        B::Error: Into<BoxError>,
+    {
+        let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
+        let mut body = std::pin::pin!(body);
+        let mut buffer = Buffer::new(self, limit, announced);
+        while buffer.bytes.len() < limit
+            && let Some(frame) = body.frame().await
+        {
+            let Ok(data) = frame.map_err(|error| ReadError::Broken(error.into()))?.into_data() else { continue };
+            let room = limit - buffer.bytes.len();
+            buffer.push(&data[..data.len().min(room)]).await?;
+        }
+        Ok(buffer.finish())
     }
 
     /// The beginning of a body that says no: what is over the limit is left unread, and does not matter.
@@ -225,6 +244,16 @@ impl Intake {
             bytes.extend_from_slice(&data[..data.len().min(limit - bytes.len())]);
         }
         Ok(bytes.into())
+    }
+
+    /// Bytes that are held of the whole budget now.
+    pub fn held(&self) -> usize {
+        self.pool.held.load(Ordering::Relaxed)
+    }
+
+    /// The most bytes of the whole budget that were held at any time.
+    pub fn peak(&self) -> usize {
+        self.pool.peak.load(Ordering::Relaxed)
     }
 
     /// Holds nothing yet.
@@ -306,6 +335,37 @@ impl Drop for Hold {
         }
         self.intake.share.held.fetch_sub(self.counted, Ordering::Relaxed);
         self.intake.pool.held.fetch_sub(self.counted, Ordering::Relaxed);
+    }
+}
+
+/// A body, as far as it has been read.
+struct Buffer {
+    hold: Hold,
+    bytes: Vec<u8>,
+    limit: usize,
+    announced: usize,
+}
+
+impl Buffer {
+    fn new(intake: &Intake, limit: usize, announced: usize) -> Self {
+        Self { hold: intake.hold(), bytes: Vec::new(), limit, announced }
+    }
+
+    async fn push(&mut self, data: &[u8]) -> Result<(), ReadError> {
+        let length = self.bytes.len() + data.len();
+        if length > self.bytes.capacity() {
+            let doubled = (2 * self.bytes.capacity()).max(FREE).max(self.announced.min(PREPARED));
+            let expected = if self.announced < length { self.limit } else { self.announced.min(self.limit) };
+            let capacity = doubled.min(expected.max(FREE)).max(length);
+            self.hold.grow(capacity).await?;
+            self.bytes.reserve_exact(capacity - self.bytes.len());
+        }
+        self.bytes.extend_from_slice(data);
+        Ok(())
+    }
+
+    fn finish(self) -> Bytes {
+        self.hold.keep(self.bytes)
     }
 }
 

@@ -7,8 +7,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use fleetdex::bulk::{Verdict, Write};
+use fleetdex::model::Gvk;
 use fleetdex::model::{ClusterName, JsonLine};
-use fleetdex::store::opensearch::{Engine, EngineOptions, IndexSettings, OpenSearchService, Timeout};
+use fleetdex::query::{Query, ResourceName, Selectable};
+use fleetdex::store::changes::EventKind;
+use fleetdex::store::opensearch::{Answers, Engine, EngineOptions, IndexSettings, OpenSearchService, Timeout};
 use fleetdex::store::{Extent, Generation, KindExtent, Store, StoreError};
 use http::{Method, Request};
 use serde_json::{Value, json};
@@ -371,4 +374,176 @@ async fn an_alias_over_indices_of_another_is_never_joined() {
     let body = json!({ "aliases": { "fleetdex": {} } }).to_string();
     send(&server, Method::PUT, "/fleetdex.g1", &body).await;
     assert!(refusal(mine.prepare().await).contains("index fleetdex.g1 belongs to something else than Fleetdex"));
+}
+
+/// A document of so many bytes beside its metadata.
+fn large(generation: &Generation, name: &str, version: u64, bytes: usize) -> Write {
+    let plain = write(generation, name, version, false);
+    let mut document: Value = serde_json::from_slice(&plain.body.unwrap()).unwrap();
+    document["data"] = json!({ "blob": "x".repeat(bytes) });
+    Write { body: Some(JsonLine::new(document.to_string())), ..plain }
+}
+
+const KIB: usize = 1 << 10;
+/// What is read of an answer in these tests.
+const SHORT: usize = 300 * KIB;
+
+/// A store of whose answers little is read, with its generation, which queries are answered from.
+async fn short_answers(server: &OpenSearch) -> (Engine, Answers, Generation) {
+    let answers = Answers::of_at_most(SHORT);
+    let engine = server.engine_reading_into("fleetdex".parse().unwrap(), answers.clone());
+    engine.prepare().await.unwrap();
+    let generation = engine.open(&"member1".parse().unwrap(), Some("uid"), 0).await.unwrap();
+    engine.activate(&generation).await.unwrap();
+    (engine, answers, generation)
+}
+
+async fn fill_with(engine: &Engine, server: &OpenSearch, writes: Vec<Write>) {
+    for write in writes {
+        assert_eq!(engine.write(&[write]).await.unwrap(), [Verdict::Indexed]);
+    }
+    send(server, Method::POST, "/fleetdex/_refresh", "").await;
+}
+
+/// All pages of a list of pods, as numbers of objects, and the objects' names.
+async fn pages(engine: &Engine, limit: usize) -> Result<(Vec<usize>, Vec<String>), StoreError> {
+    let selectable = Selectable::of(&Gvk::new("", "v1", "Pod"), &[]);
+    let query = Query::all_of(ResourceName::new("", "pods"), selectable, limit);
+    let (mut sizes, mut names) = (Vec::new(), Vec::new());
+    let mut cursor = None;
+    loop {
+        let page = engine.search(&query, cursor.as_ref()).await?;
+        sizes.push(page.items.len());
+        for hit in &page.items {
+            let object: Value = serde_json::from_str(hit.object.get()).unwrap();
+            names.push(object["metadata"]["name"].as_str().unwrap().to_owned());
+        }
+        cursor = page.next;
+        if cursor.is_none() {
+            return Ok((sizes, names));
+        }
+    }
+}
+
+fn pod_names(count: usize) -> Vec<String> {
+    (0..count).map(|number| format!("pod-{number:03}")).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_page_that_is_too_long_has_fewer_objects_and_no_object_is_left_out() {
+    for (bytes, expected) in [(1_000, vec![20, 20]), (45 * KIB, vec![5; 8]), (70 * KIB, vec![1; 40])] {
+        let server = OpenSearch::new(1);
+        let (engine, answers, generation) = short_answers(&server).await;
+        let names = pod_names(40);
+        fill_with(&engine, &server, names.iter().map(|name| large(&generation, name, 1, bytes)).collect()).await;
+        let (sizes, found) = pages(&engine, 20).await.unwrap();
+        assert_eq!((sizes, found), (expected, names), "{bytes}");
+        assert_eq!((answers.held(), server.open_points_in_time()), (0, 0));
+        assert!(answers.peaks().iter().all(|peak| *peak <= 3 * SHORT), "{answers:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn objects_that_fill_an_answer_each_come_one_at_a_time() {
+    let server = OpenSearch::new(1);
+    let (engine, _, generation) = short_answers(&server).await;
+    let names = pod_names(3);
+    fill_with(&engine, &server, names.iter().map(|name| large(&generation, name, 1, 250 * KIB)).collect()).await;
+    let (sizes, found) = pages(&engine, 20).await.unwrap();
+    assert_eq!((sizes, found), (vec![1, 1, 1], names));
+    assert_eq!(server.open_points_in_time(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_is_larger_than_an_answer_is_named() {
+    let server = OpenSearch::new(1);
+    let (engine, answers, generation) = short_answers(&server).await;
+    fill_with(&engine, &server, vec![write(&generation, "pod-a", 1, false), large(&generation, "pod-b", 1, 400 * KIB)]).await;
+    let error = pages(&engine, 20).await.unwrap_err();
+    let expected = format!(
+        "OpenSearch's answer to a search that finds document v1/Pod/pod-b alone is longer than {SHORT} bytes, which is all that is read of one"
+    );
+    assert_eq!((error.to_string(), error.reason()), (expected, "AnswerTooLarge"));
+    assert_eq!(answers.held(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn ids_and_versions_are_read_however_long_they_are() {
+    let server = OpenSearch::new(1);
+    let (engine, _, generation) = short_answers(&server).await;
+    let uid = "u".repeat(2_000);
+    let writes: Vec<Write> = (0..400)
+        .map(|number| {
+            let plain = write(&generation, &format!("{uid}-{number:03}"), 10 + number, false);
+            Write { id: format!("v1/Pod/{number:03}").into(), ..plain }
+        })
+        .collect();
+    engine.write(&writes).await.unwrap();
+    let extent = Extent::Kind(KindExtent { api_version: "v1".to_owned(), kind: "Pod".to_owned(), namespace: None });
+    let mut seen = Vec::new();
+    engine.visit_versions(&generation, &extent, &mut |id, version| seen.push(format!("{id} {version}"))).await.unwrap();
+    let expected: Vec<String> = (0..400).map(|number| format!("v1/Pod/{number:03} {}", 10 + number)).collect();
+    assert_eq!(seen, expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_batch_replaces_is_read_in_parts_and_holds_up_no_write() {
+    let server = OpenSearch::new(1);
+    let (engine, answers, generation) = short_answers(&server).await;
+    let names = pod_names(30);
+    fill_with(&engine, &server, names.iter().map(|name| large(&generation, name, 1, 50 * KIB)).collect()).await;
+    let selectable = Selectable::of(&Gvk::new("", "v1", "Pod"), &[]);
+    let query = Query::all_of(ResourceName::new("", "pods"), selectable, 20);
+    let log = engine.changes().await.unwrap();
+    let (_, after) = engine.first_page(&query).await.unwrap();
+    let mut watch = log.watch_settled(&query, after).await.unwrap();
+    let replace = |version| names.iter().map(|name| write(&generation, name, version, false)).collect::<Vec<_>>();
+    assert_eq!(engine.write(&replace(2)).await.unwrap(), vec![Verdict::Indexed; 30]);
+    let mut modified = 0;
+    while modified < 30 {
+        let events = watch.next().await.unwrap();
+        assert!(events.iter().all(|event| event.kind == EventKind::Modified), "what was replaced is known");
+        modified += events.len();
+    }
+
+    // One that no answer has room for: the write goes on, and who watches lists again.
+    assert_eq!(engine.write(&[large(&generation, "pod-000", 3, 400 * KIB)]).await.unwrap(), [Verdict::Indexed]);
+    assert_eq!(watch.next().await.unwrap().len(), 1);
+    assert_eq!(engine.write(&replace(4)).await.unwrap(), vec![Verdict::Indexed; 30]);
+    let outcome = tokio::time::timeout(Duration::from_mins(1), async { while watch.next().await.is_ok() {} }).await;
+    assert!(outcome.is_ok(), "the watch goes on without what was replaced");
+    assert_eq!(answers.held(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_document_that_no_answer_could_have_room_for_is_not_written() {
+    let server = OpenSearch::new(1);
+    let engine = server.engine("fleetdex".parse().unwrap());
+    engine.prepare().await.unwrap();
+    let generation = engine.open(&"member1".parse().unwrap(), Some("uid"), 0).await.unwrap();
+    let (small, huge) = (write(&generation, "pod-a", 1, false), large(&generation, "pod-b", 1, 24 << 20));
+    let verdicts = engine.write(&[small, huge.clone(), write(&generation, "pod-c", 1, false)]).await.unwrap();
+    assert!(matches!(&verdicts[..], [Verdict::Indexed, Verdict::Rejected(_), Verdict::Indexed]), "{verdicts:?}");
+    assert!(matches!(&engine.write(&[huge]).await.unwrap()[..], [Verdict::Rejected(_)]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_questions_at_once_take_no_more_memory_than_they_may_and_the_operator_does_not_wait_for_them() {
+    let server = OpenSearch::new(1);
+    let (engine, answers, generation) = short_answers(&server).await;
+    let names = pod_names(40);
+    fill_with(&engine, &server, names.iter().map(|name| large(&generation, name, 1, 50 * KIB)).collect()).await;
+    let readers = futures::future::join_all((0..50).map(|_| pages(&engine, 20)));
+    let writing = async {
+        for version in 2..50 {
+            assert_eq!(engine.write(&[write(&generation, "other", version, false)]).await.unwrap(), [Verdict::Indexed]);
+        }
+    };
+    let (read, ()) = tokio::join!(readers, writing);
+    for outcome in read {
+        let (_, found) = outcome.unwrap();
+        assert!(names.iter().all(|name| found.contains(name)));
+    }
+    assert_eq!(answers.held(), 0);
+    assert!(answers.peaks().iter().all(|peak| *peak <= 3 * SHORT), "{answers:?}");
 }

@@ -13,6 +13,7 @@ use fleetdex::model::{ClusterName, Gvk, Object, Projection, Projector, Resource}
 use fleetdex::query::{Query, ResourceName, Selectable};
 use fleetdex::store::changes::{EventKind, Watch, WatchError};
 use fleetdex::store::memory::Memory;
+use fleetdex::store::opensearch::Answers;
 use fleetdex::store::{Generation, Store, StoreError};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -287,13 +288,26 @@ fn read(cluster: &str, object: &str) -> ((String, String), (u64, String)) {
     ((cluster.to_owned(), text(&metadata["name"])), (version, text(&metadata["labels"]["app"])))
 }
 
+#[derive(Clone, Copy, PartialEq)]
+enum On {
+    Memory,
+    OpenSearch,
+    /// An OpenSearch of whose answers little is read: a few documents are too many for one.
+    ShortAnswers,
+}
+
+/// Room for three documents with what a hit has beside them, and for everything that is no document.
+const SHORT: usize = 4 << 10;
+
 /// One run; how often its clients had to list.
-async fn hold(seed: u64, on_opensearch: bool, with_swaps: bool, with_faults: bool) -> usize {
+async fn hold(seed: u64, on: On, with_swaps: bool, with_faults: bool) -> usize {
     let mut random = StdRng::seed_from_u64(seed);
-    let server = on_opensearch.then(|| OpenSearch::new(seed));
-    let store = server
-        .as_ref()
-        .map_or_else(|| Arc::new(Memory::new()) as Arc<dyn Store>, |server| Arc::new(server.engine("fleetdex".parse().unwrap())));
+    let server = (on != On::Memory).then(|| OpenSearch::new(seed));
+    let answers = if on == On::ShortAnswers { Answers::of_at_most(SHORT) } else { Answers::default() };
+    let engine = |server: &OpenSearch| {
+        Arc::new(server.engine_reading_into("fleetdex".parse().unwrap(), answers.clone())) as Arc<dyn Store>
+    };
+    let store = server.as_ref().map_or_else(|| Arc::new(Memory::new()) as Arc<dyn Store>, engine);
     store.prepare().await.unwrap();
     let world = World {
         store,
@@ -324,36 +338,44 @@ async fn hold(seed: u64, on_opensearch: bool, with_swaps: bool, with_faults: boo
         client.finish().await;
         assert_eq!(client.known, client.expected(&there), "seed {seed}, selector {}", client.query.labels);
     }
+    assert_eq!(answers.held(), 0, "seed {seed}");
     clients.iter().map(|client| client.lists).sum()
 }
 
-fn hold_for(seeds: std::ops::Range<u64>, on_opensearch: bool, with_swaps: bool, with_faults: bool) -> usize {
+fn hold_for(seeds: std::ops::Range<u64>, on: On, with_swaps: bool, with_faults: bool) -> usize {
     let mut lists = 0;
     for seed in seeds {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         fastrand::seed(seed);
-        lists += runtime.block_on(hold(seed, on_opensearch, with_swaps, with_faults));
+        lists += runtime.block_on(hold(seed, on, with_swaps, with_faults));
     }
     lists
 }
 
 #[test]
 fn a_list_and_what_follows_make_the_whole_in_memory() {
-    assert_eq!(hold_for(0..30, false, true, false), 30 * SELECTORS.len(), "nobody ever has to list again");
+    assert_eq!(hold_for(0..30, On::Memory, true, false), 30 * SELECTORS.len(), "nobody ever has to list again");
 }
 
 #[test]
 fn a_list_and_what_follows_make_the_whole_on_opensearch() {
-    assert_eq!(hold_for(0..30, true, false, false), 30 * SELECTORS.len(), "nobody ever has to list again");
+    assert_eq!(hold_for(0..30, On::OpenSearch, false, false), 30 * SELECTORS.len(), "nobody ever has to list again");
 }
 
 #[test]
 fn generations_that_are_swapped_do_not_end_a_watch() {
-    let lists = hold_for(100..140, true, true, false);
+    let lists = hold_for(100..140, On::OpenSearch, true, false);
     assert_eq!(lists, 40 * SELECTORS.len(), "nobody ever has to list again");
 }
 
 #[test]
 fn whatever_goes_wrong_nothing_is_missed_in_silence() {
-    hold_for(200..260, true, true, true);
+    hold_for(200..260, On::OpenSearch, true, true);
+}
+
+#[test]
+fn answers_that_are_too_long_are_asked_for_in_parts_and_nothing_is_missed() {
+    let lists = hold_for(300..320, On::ShortAnswers, true, false);
+    assert_eq!(lists, 20 * SELECTORS.len(), "nobody ever has to list again");
+    hold_for(320..340, On::ShortAnswers, true, true);
 }

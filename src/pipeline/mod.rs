@@ -610,7 +610,8 @@ impl<'p> Writer<'p> {
     }
 
     fn settle_failure(&mut self, jobs: Vec<Job>, error: StoreError) -> Next {
-        let refused = matches!(error, StoreError::TooLarge { .. } | StoreError::Refused { .. });
+        let refused =
+            matches!(error, StoreError::TooLarge { .. } | StoreError::AnswerTooLarge { .. } | StoreError::Refused { .. });
         let alone = jobs.len() == 1;
         // What is refused although nothing smaller can be made of it is tried again until the limit is lifted.
         let has_lesser = |job: &Job| job.write.body.is_some() && job.ticket.shape.next().is_some();

@@ -87,6 +87,9 @@ impl Store for Flaky {
         if too_large || lock(&self.takes_nothing_until).is_some_and(|until| Instant::now() < until) {
             return Err(StoreError::TooLarge { bytes: 0 });
         }
+        if writes.iter().any(|write| write.body.as_ref().is_some_and(|body| body.starts_with(b"{\"verbose\""))) {
+            return Err(StoreError::AnswerTooLarge { operation: "a bulk request".to_owned(), limit: 1 });
+        }
         if self.fails() {
             // Whether it was applied before the connection broke is not known.
             if self.roll(2) == 0 {
@@ -248,6 +251,19 @@ async fn a_request_that_is_too_large_is_split_until_the_one_document_is_found() 
     let running = run(&store);
     for id in 0..100 {
         let body = if id == 37 { "{\"huge\":1,\"cluster\":\"member1\"}" } else { "{\"kind\":\"Pod\"}" };
+        running.submit(&format!("id{id}"), 1, Some(body.to_owned())).await;
+    }
+    running.progress.drained().await;
+    assert_eq!(lock(&store.documents).len(), 100);
+    assert_eq!(running.progress.rejected(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_document_of_which_the_store_says_too_much_holds_up_no_other() {
+    let store = Flaky::new(1, 0);
+    let running = run(&store);
+    for id in 0..100 {
+        let body = if id == 37 { "{\"verbose\":1,\"cluster\":\"member1\"}" } else { "{\"kind\":\"Pod\"}" };
         running.submit(&format!("id{id}"), 1, Some(body.to_owned())).await;
     }
     running.progress.drained().await;

@@ -108,15 +108,15 @@ impl Key {
 }
 
 impl Composite {
-    /// The body of the `_search` for the buckets after another one.
-    pub fn body(&self, after: Option<&Value>) -> Result<Value, QueryError> {
+    /// The body of the `_search` for so many buckets after another one, [`PAGE`] at most.
+    pub fn body(&self, after: Option<&Value>, size: usize) -> Result<Value, QueryError> {
         let mut body = json!({ "size": 0, "track_total_hits": false, "query": query_clause(&self.query)? });
         let sources = self.sources();
         if sources.is_empty() {
             body["track_total_hits"] = true.into();
             return Ok(body);
         }
-        let mut composite = json!({ "size": PAGE, "sources": sources });
+        let mut composite = json!({ "size": size, "sources": sources });
         if let Some(after) = after.cloned().or_else(|| self.start()) {
             composite["after"] = after;
         }
@@ -197,7 +197,7 @@ mod tests {
 
     fn requests(by: &[GroupKey]) -> String {
         let bodies = composites(&pods(), by).unwrap();
-        let lines: Vec<String> = bodies.iter().map(|request| request.body(None).unwrap().to_string()).collect();
+        let lines: Vec<String> = bodies.iter().map(|request| request.body(None, PAGE).unwrap().to_string()).collect();
         lines.join("\n")
     }
 

@@ -70,21 +70,27 @@ pub struct Taken {
     pub after: Option<Vec<Value>>,
 }
 
-/// Takes the first `limit` objects of several pages. Gives them, and how much of each page they are.
-pub fn merge(pages: Vec<Vec<Placed>>, sorts: &[Sort], limit: usize) -> (Vec<Hit>, Vec<Taken>) {
+/// Takes the first `limit` objects of several pages, each with whether more objects come after it. Gives them, and how much of each page they are. They
+/// are fewer where a page of fewer ends: what comes after it may be next.
+pub fn merge(pages: Vec<(Vec<Placed>, bool)>, sorts: &[Sort], limit: usize) -> (Vec<Hit>, Vec<Taken>) {
     let mut taken = vec![Taken::default(); pages.len()];
-    let mut pages: Vec<_> = pages.into_iter().map(|page| page.into_iter().peekable()).collect();
+    let mut pages: Vec<_> = pages.into_iter().map(|(page, more)| (page.into_iter().peekable(), more)).collect();
     let mut merged = Vec::new();
-    while merged.len() < limit {
+    'objects: while merged.len() < limit {
         let mut first: Option<(usize, &Placed)> = None;
-        for (number, page) in pages.iter_mut().enumerate() {
-            let Some(head) = page.peek() else { continue };
+        for (number, (page, more)) in pages.iter_mut().enumerate() {
+            let Some(head) = page.peek() else {
+                if *more {
+                    break 'objects;
+                }
+                continue;
+            };
             if first.is_none_or(|(_, known)| compare(&head.order, &known.order, sorts) == Ordering::Less) {
                 first = Some((number, head));
             }
         }
         let Some(number) = first.map(|(number, _)| number) else { break };
-        let Some(Placed { hit, after, .. }) = pages[number].next() else { break };
+        let Some(Placed { hit, after, .. }) = pages[number].0.next() else { break };
         taken[number] = Taken { count: taken[number].count + 1, after: Some(after) };
         merged.push(hit);
     }
@@ -135,10 +141,46 @@ mod tests {
                 .map(|part| ordered(part.iter().map(|(text, number)| placed(text, *number)).collect()))
                 .collect();
             let whole = ordered(pages.concat());
-            let (merged, taken) = merge(pages, &sorts, limit);
+            let (merged, taken) = merge(pages.into_iter().map(|page| (page, false)).collect(), &sorts, limit);
             let names = |hits: Vec<&Hit>| hits.iter().map(|hit| hit.object.get().to_owned()).collect::<Vec<_>>();
             prop_assert_eq!(names(merged.iter().collect()), names(whole.iter().take(limit).map(|placed| &placed.hit).collect()));
             prop_assert_eq!(taken.iter().map(|taken| taken.count).sum::<usize>(), merged.len());
+        }
+
+        /// Pages may have fewer objects than were asked for, each as it comes.
+        #[test]
+        fn pages_of_any_size_add_up_to_the_sorted_whole(
+            parts in prop::collection::vec(prop::collection::vec(("[a-c]{0,2}", 0_i64..5), 0..8), 0..4),
+            sizes in prop::collection::vec(1_usize..6, 1..9),
+            limit in 1_usize..6,
+        ) {
+            let sorts = [Sort { key: SortKey::Name, descending: false }];
+            let mut left: Vec<Vec<Placed>> = parts
+                .iter()
+                .map(|part| {
+                    let mut page: Vec<Placed> = part.iter().map(|(text, number)| placed(text, *number)).collect();
+                    page.sort_by(|left, right| compare(&left.order, &right.order, &sorts));
+                    page
+                })
+                .collect();
+            let mut whole = left.concat();
+            whole.sort_by(|left, right| compare(&left.order, &right.order, &sorts));
+            let mut sizes = sizes.iter().cycle();
+            let mut found = Vec::new();
+            while left.iter().any(|part| !part.is_empty()) {
+                let page = |part: &Vec<Placed>| {
+                    let size = sizes.next().map_or(1, |size| *size).min(limit).min(part.len());
+                    (part[..size].to_vec(), size < part.len())
+                };
+                let (merged, taken) = merge(left.iter().map(page).collect(), &sorts, limit);
+                prop_assert!(!merged.is_empty());
+                found.extend(merged);
+                for (part, taken) in left.iter_mut().zip(taken) {
+                    part.drain(..taken.count);
+                }
+            }
+            let names = |hits: Vec<&Hit>| hits.iter().map(|hit| hit.object.get().to_owned()).collect::<Vec<_>>();
+            prop_assert_eq!(names(found.iter().collect()), names(whole.iter().map(|placed| &placed.hit).collect()));
         }
     }
 }

@@ -24,7 +24,8 @@ use crate::{
         changes::Sequence,
         memory::Memory,
         opensearch::{
-            AllListContexts, Engine, EngineOptions, Feed, IndexSettings, ListContexts, Settings, SettingsError, connect, url,
+            AllListContexts, Answers, Engine, EngineOptions, Feed, IndexSettings, ListContexts, Settings, SettingsError, connect,
+            url,
         },
     },
 };
@@ -40,7 +41,7 @@ pub fn opener(hub: Option<Client>, hosts: SecretHosts, owner: String, memory: Me
     let feeds = Feeds { sequence: memory.sequence().clone(), feeds: Mutex::default() };
     Arc::new(move |plan| match &plan.config {
         Some(config) => {
-            let feed = feeds.of(config, &plan.prefix);
+            let (feed, answers) = feeds.of(config, &plan.prefix);
             Arc::new(RegistryStore {
                 contexts: contexts.of(&config.addresses),
                 hub: hub.clone(),
@@ -49,6 +50,7 @@ pub fn opener(hub: Option<Client>, hosts: SecretHosts, owner: String, memory: Me
                 config: config.clone(),
                 owner: owner.clone(),
                 feed,
+                answers,
                 opened_with: Mutex::default(),
             })
         }
@@ -56,19 +58,20 @@ pub fn opener(hub: Option<Client>, hosts: SecretHosts, owner: String, memory: Me
     })
 }
 
-/// The logs of all stores in OpenSearch. A store that is opened again, with other credentials or for documents of another shape, goes on with its
+/// The logs of all stores in OpenSearch, and the memory for their answers. A store that is opened again, with other credentials or for documents of another shape, goes on with its
 /// log, so that nobody who watches notices. There are as many as there have been registries with other addresses, and one that nobody follows
 /// takes next to nothing.
 struct Feeds {
     sequence: Sequence,
-    feeds: Mutex<BTreeMap<(BTreeSet<String>, IndexPrefix), Feed>>,
+    feeds: Mutex<BTreeMap<(BTreeSet<String>, IndexPrefix), (Feed, Answers)>>,
 }
 
 impl Feeds {
-    fn of(&self, config: &OpenSearch, prefix: &IndexPrefix) -> Feed {
+    fn of(&self, config: &OpenSearch, prefix: &IndexPrefix) -> (Feed, Answers) {
         let addresses = config.addresses.iter().map(|address| address.trim_end_matches('/').to_owned()).collect();
         let mut feeds = self.feeds.lock().unwrap_or_else(PoisonError::into_inner);
-        feeds.entry((addresses, prefix.clone())).or_insert_with(|| Feed::new(self.sequence.clone())).clone()
+        let new = || (Feed::new(self.sequence.clone()), Answers::default());
+        feeds.entry((addresses, prefix.clone())).or_insert_with(new).clone()
     }
 }
 
@@ -94,6 +97,7 @@ struct RegistryStore {
     config: OpenSearch,
     owner: String,
     feed: Feed,
+    answers: Answers,
     contexts: ListContexts,
     opened_with: Mutex<Option<Settings>>,
 }
@@ -230,7 +234,8 @@ impl OpenStore for RegistryStore {
     async fn open(&self) -> Result<Arc<dyn Store>, Unavailable> {
         let settings = self.settings().await?;
         let service = connect(&settings).map_err(|error| invalid_settings(&error))?;
-        let engine = Engine::feeding(service, self.options(), self.feed.clone()).sharing(self.contexts.clone());
+        let engine = Engine::reading_into(service, self.options(), self.feed.clone(), self.answers.clone());
+        let engine = engine.sharing(self.contexts.clone());
         engine.prepare().await?;
         *self.opened_with.lock().unwrap_or_else(PoisonError::into_inner) = Some(settings);
         Ok(Arc::new(engine))
@@ -299,6 +304,7 @@ mod tests {
             config: serde_json::from_value(config).unwrap(),
             owner: String::new(),
             feed: Feed::new(Sequence::default()),
+            answers: Answers::default(),
             contexts: ListContexts::new(LIST_CONTEXTS),
             opened_with: Mutex::default(),
         }

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::query::{
     Grant, Permitted, QueryError,
-    composite::composites,
+    composite::{self, composites},
     dsl::{self, Paging},
 };
 
@@ -41,7 +41,8 @@ pub async fn counts(target: &Target, request: &AggregateRequest) -> Result<Box<R
     for part in target.stores.parts() {
         let requests = composites(&part.query(&target.query), &request.by)
             .map_err(|error| super::target::refused("by", &error, &part.name))?;
-        let of_part: Result<Vec<Value>, QueryError> = requests.iter().map(|request| request.body(None)).collect();
+        let of_part: Result<Vec<Value>, QueryError> =
+            requests.iter().map(|request| request.body(None, composite::PAGE)).collect();
         bodies.push(of_part.map_err(|error| refused(&error))?);
     }
     answer(target, &bodies, json!({ "objects": count(target).await? }))

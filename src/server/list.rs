@@ -38,6 +38,8 @@ const CHUNK_BYTES: usize = 64 * 1024;
 /// Objects of an answer that is made as a whole before it is sent, so that it can have a hash: bounds what hashing costs a request that
 /// nobody repeats, to about half a millisecond.
 const TAGGED_BYTES: usize = 512 * 1024;
+/// A page of fewer bytes than that is followed by one of more objects again, where pages have fewer than usual because of their length.
+const SMALL_PAGE_BYTES: usize = 4 << 20;
 /// What is set aside for what stands around the objects of such an answer.
 const HEAD_BYTES: usize = 4 * 1024;
 
@@ -87,7 +89,7 @@ pub async fn answer(
     let media_type = sheet.media_type();
     let is_whole = one_page || rest.cursor().is_none();
     let is_small = is_whole && first.items.iter().map(|hit| hit.object.get().len()).sum::<usize>() <= TAGGED_BYTES;
-    pages.query.limit = super::target::PAGE;
+    pages.query.limit = next_limit(super::target::PAGE, &first.items);
     let rewritten_to = request.rewrites_version.then_some(version);
     let list = Unsent {
         sheet,
@@ -134,6 +136,13 @@ fn token(continuation: &Continuation, bound: &Bound<'_>, keys: &Keys) -> Result<
         )));
     }
     Ok(token)
+}
+
+/// How many objects to ask for after a page. One that has fewer than was asked for was too long with more: so would be the next one.
+fn next_limit(asked: usize, page: &[Hit]) -> usize {
+    let bytes: usize = page.iter().map(|hit| hit.object.get().len()).sum();
+    let found = page.len().clamp(1, asked.max(1));
+    if bytes < SMALL_PAGE_BYTES { (2 * found).min(super::target::PAGE) } else { found }
 }
 
 struct Pages {
@@ -211,6 +220,7 @@ impl Unsent {
             let page = self.pages.read(cursor).await.inspect_err(|error| {
                 tracing::warn!(%error, resource = %self.pages.query.resource.plural, "a list was cut short");
             })?;
+            self.pages.query.limit = next_limit(self.pages.query.limit, &page.items);
             self.hits = page.items.into_iter();
             self.rest.advance(page.next);
         }

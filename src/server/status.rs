@@ -317,6 +317,9 @@ impl From<StoreError> for ApiError {
             StoreError::TooLarge { bytes } => {
                 Self::Internal(format!("the store refused a request of {bytes} bytes as too large; ask with fewer values"))
             }
+            StoreError::AnswerTooLarge { operation, limit } => Self::Internal(format!(
+                "the store's answer to {operation} is longer than {limit} bytes, which is all that is read of one; ask for other objects"
+            )),
             StoreError::Foreign { .. } | StoreError::Embedded(_) => {
                 Self::Internal("the store failed; the server's log says why".to_owned())
             }

@@ -35,6 +35,14 @@ pub enum StoreError {
         /// Bytes sent.
         bytes: usize,
     },
+    /// The answer is longer than is read of one.
+    #[error("OpenSearch's answer to {operation} is longer than {limit} bytes, which is all that is read of one")]
+    AnswerTooLarge {
+        /// What was tried.
+        operation: String,
+        /// How long an answer may be.
+        limit: usize,
+    },
     /// The request was understood and refused.
     #[error("OpenSearch refused {operation} (HTTP {status}): {reason}")]
     Refused {
@@ -88,6 +96,7 @@ impl StoreError {
             Self::Unauthorized { .. } => "Unauthorized",
             Self::Busy { .. } | Self::Crowded(_) => "Overloaded",
             Self::TooLarge { .. } | Self::Refused { .. } | Self::Invalid(_) => "Refused",
+            Self::AnswerTooLarge { .. } => "AnswerTooLarge",
             Self::Garbled { .. } => "InvalidAnswer",
             Self::Foreign { .. } => "IndexOfAnother",
             Self::Embedded(_) => "EmbeddedStoreFailed",

@@ -172,7 +172,7 @@ impl Merged {
         let mut items = Vec::with_capacity(pages.len());
         for PlacedPage { items: placed, view, more, remaining } in pages {
             rests.push(Rest { count: placed.len(), view, more, remaining });
-            items.push(placed);
+            items.push((placed, more));
         }
         let (items, taken) = merge(items, &query.sort, query.limit);
         let mut positions = Vec::new();

@@ -10,7 +10,10 @@ use std::{
 use bytes::Bytes;
 use fleetdex::{
     model::IndexPrefix,
-    store::opensearch::{Engine, EngineOptions, IndexSettings, OpenSearchService},
+    store::{
+        changes::Sequence,
+        opensearch::{Answers, Engine, EngineOptions, Feed, IndexSettings, OpenSearchService},
+    },
 };
 use http::Response;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
@@ -100,6 +103,11 @@ impl OpenSearch {
 
     /// A store on it, of which nothing is set that could be left out.
     pub fn engine(&self, prefix: IndexPrefix) -> Engine {
+        self.engine_reading_into(prefix, Answers::default())
+    }
+
+    /// The same with its own limits for answers.
+    pub fn engine_reading_into(&self, prefix: IndexPrefix, answers: Answers) -> Engine {
         let options = EngineOptions {
             prefix,
             settings: IndexSettings::default(),
@@ -108,7 +116,7 @@ impl OpenSearch {
             owner: "me".to_owned(),
             address: "simulation".to_owned(),
         };
-        Engine::new(self.service(), options)
+        Engine::reading_into(self.service(), options, Feed::new(Sequence::default()), answers)
     }
 
     /// Lets something go wrong.

@@ -3,8 +3,12 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use fleetdex::store::opensearch::{Timeout, TransportError};
+use fleetdex::{
+    intake::ReadError,
+    store::opensearch::{Allowance, Timeout, TransportError},
+};
 use http::{Request, Response};
+use http_body_util::Full;
 use tokio::{
     sync::oneshot,
     time::{sleep, timeout},
@@ -34,9 +38,10 @@ pub(super) enum Plan {
 type Reply = Result<Response<Bytes>, TransportError>;
 
 /// Sends a request and waits for its answer, no longer than its [`Timeout`] says. A request that was sent is worked on even if
-/// nobody waits for the answer any more, as it is by a real server.
+/// nobody waits for the answer any more, as it is by a real server. The answer is read as one over a socket is.
 pub(super) async fn exchange(server: OpenSearch, request: Request<Bytes>) -> Reply {
     let limit = request.extensions().get::<Timeout>().map(|timeout| timeout.0);
+    let allowance = request.extensions().get::<Allowance>().cloned().unwrap_or_default();
     let call = Call::new(&request);
     let plan = match server.state().receive(&call) {
         // Without a limit nobody would give up.
@@ -45,18 +50,27 @@ pub(super) async fn exchange(server: OpenSearch, request: Request<Bytes>) -> Rep
     };
     let (reply, answer) = oneshot::channel();
     tokio::spawn(work(server, call, plan, reply));
-    let answer = match limit {
-        None => answer.await,
-        Some(limit) => match timeout(limit, answer).await {
-            Ok(answer) => answer,
-            Err(_) => return failure("operation timed out"),
-        },
+    let answered = async {
+        let answer = answer.await.unwrap_or_else(|_| failure("connection closed before message completed"))?;
+        read(answer, &allowance).await
     };
-    answer.unwrap_or_else(|_| failure("connection closed before message completed"))
+    match limit {
+        None => answered.await,
+        Some(limit) => timeout(limit, answered).await.unwrap_or_else(|_| failure("operation timed out")),
+    }
+}
+
+async fn read(answer: Response<Bytes>, allowance: &Allowance) -> Reply {
+    let (parts, body) = answer.into_parts();
+    match allowance.read(parts.status, Full::new(body)).await {
+        Ok(body) => Ok(Response::from_parts(parts, body)),
+        Err(ReadError::TooLarge(limit)) => Err(TransportError::TooLong { address: ADDRESS.to_owned(), limit }),
+        Err(error) => failure(&error.to_string()),
+    }
 }
 
 fn failure(reason: &str) -> Reply {
-    Err(TransportError { address: ADDRESS.to_owned(), reason: format!("error sending request: {reason}") })
+    Err(TransportError::NoAnswer { address: ADDRESS.to_owned(), reason: format!("error sending request: {reason}") })
 }
 
 async fn work(server: OpenSearch, call: Call, plan: Plan, mut reply: oneshot::Sender<Reply>) {

@@ -4,6 +4,7 @@ use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Map, Value, json};
 
 use super::{
+    answers::{Purpose, fewer},
     engine::{Engine, SearchAnswer},
     points::KEEP_ALIVE,
 };
@@ -87,11 +88,17 @@ impl Engine {
         after: Option<&Value>,
         tally: &mut Tally,
     ) -> Result<Option<Value>, StoreError> {
-        let mut body = request.body(after).map_err(|error| invalid(&error))?;
-        if let Some(id) = pit {
-            body["pit"] = json!({ "id": id, "keep_alive": KEEP_ALIVE });
-        }
-        let answer = self.run_search(path.to_owned(), &body).await?;
+        let mut size = PAGE;
+        let answer = loop {
+            let mut body = request.body(after, size).map_err(|error| invalid(&error))?;
+            if let Some(id) = pit {
+                body["pit"] = json!({ "id": id, "keep_alive": KEEP_ALIVE });
+            }
+            match self.run_search(Purpose::Question, path.to_owned(), &body).await {
+                Err(StoreError::AnswerTooLarge { .. }) if let Some(less) = fewer(size) => size = less,
+                other => break other?,
+            }
+        };
         if let Some(values) = request.only_group() {
             let total = answer.hits.total.map_or(0, |total| total.value);
             if total > 0 {
@@ -100,7 +107,7 @@ impl Engine {
             return Ok(None);
         }
         let Some(page) = buckets(answer)? else { return Ok(None) };
-        let is_last = page.buckets.len() < PAGE;
+        let is_last = page.buckets.len() < size;
         for bucket in page.buckets {
             if request.is_over(&bucket.key) {
                 return Ok(None);

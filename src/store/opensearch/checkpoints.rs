@@ -29,8 +29,13 @@ impl Engine {
     pub(super) async fn stored_checkpoints(&self, cluster: &ClusterName) -> Result<Option<Checkpoints>, StoreError> {
         let operation = "reading checkpoints";
         let path = format!("/{}/_doc/{}", self.options.prefix.state(), self.document_id(cluster));
-        let Some(body) = self.get_optional(operation, path).await? else { return Ok(None) };
-        match parse::<Stored>(operation, &body) {
+        let read = match self.get_optional(operation, path).await {
+            Ok(Some(body)) => parse::<Stored>(operation, &body),
+            Ok(None) => return Ok(None),
+            Err(too_large @ StoreError::AnswerTooLarge { .. }) => Err(too_large),
+            Err(error) => return Err(error),
+        };
+        match read {
             Ok(stored) => Ok(stored.source.filter(|checkpoints| checkpoints.cluster == *cluster)),
             Err(error) => {
                 tracing::warn!(%cluster, %error, "the checkpoints cannot be read: every kind is listed");
@@ -55,7 +60,7 @@ impl Engine {
 
     async fn write_state(&self, lines: Vec<JsonLine>, count: usize) -> Result<(), StoreError> {
         let operation = "writing checkpoints";
-        let path = "/_bulk?filter_path=errors,items.*.status,items.*.error".to_owned();
+        let path = bulk::PATH.to_owned();
         let call = Call { operation, method: Method::POST, path, body: bulk::joined(&lines), timeout: BULK_TIMEOUT };
         let answer = self.client.call(call).await?;
         let garbled = |reason: String| StoreError::Garbled { operation: operation.to_owned(), reason };

@@ -8,7 +8,10 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 use tower::ServiceExt;
 
-use super::transport::{OpenSearchService, Timeout};
+use super::{
+    answers::{Answers, Purpose},
+    transport::{OpenSearchService, Timeout, TransportError},
+};
 use crate::{
     model::{json_fault, quoted},
     store::StoreError,
@@ -29,6 +32,8 @@ pub(super) struct Call<'c> {
 #[derive(Clone)]
 pub(super) struct Client {
     service: OpenSearchService,
+    answers: Answers,
+    purpose: Purpose,
     /// For error messages.
     address: String,
 }
@@ -40,8 +45,15 @@ struct Failure {
 }
 
 impl Client {
-    pub fn new(service: OpenSearchService, address: String) -> Self {
-        Self { service, address }
+    /// One that asks for the operator itself.
+    pub fn new(service: OpenSearchService, answers: Answers, address: String) -> Self {
+        Self { service, answers, purpose: Purpose::Upkeep, address }
+    }
+
+    /// The same for another purpose.
+    #[must_use]
+    pub fn with(&self, purpose: Purpose) -> Self {
+        Self { purpose, ..self.clone() }
     }
 
     /// The body of a successful answer.
@@ -64,6 +76,7 @@ impl Client {
     }
 
     async fn exchange(&self, call: Call<'_>) -> Result<(StatusCode, Bytes), StoreError> {
+        let operation = call.operation;
         let bytes = call.body.len();
         let content_type = if call.path.contains("_bulk") { "application/x-ndjson" } else { "application/json" };
         let request = Request::builder()
@@ -71,14 +84,10 @@ impl Client {
             .uri(&call.path)
             .header(CONTENT_TYPE, content_type)
             .extension(Timeout(call.timeout))
+            .extension(self.answers.allowance(self.purpose))
             .body(call.body)
             .map_err(|error| StoreError::Invalid(format!("cannot ask OpenSearch for {}: {error}", call.path)))?;
-        let response = self
-            .service
-            .clone()
-            .oneshot(request)
-            .await
-            .map_err(|error| StoreError::Unreachable { address: error.address, reason: error.reason })?;
+        let response = self.service.clone().oneshot(request).await.map_err(|error| unread(error, operation))?;
         if response.status() == StatusCode::PAYLOAD_TOO_LARGE {
             return Err(StoreError::TooLarge { bytes });
         }
@@ -97,6 +106,13 @@ impl Client {
             404 if reason.contains("search_context_missing") || reason.contains("No search context") => StoreError::Expired,
             _ => StoreError::Refused { operation, status, reason },
         }
+    }
+}
+
+fn unread(error: TransportError, operation: &str) -> StoreError {
+    match error {
+        TransportError::NoAnswer { address, reason } => StoreError::Unreachable { address, reason },
+        TransportError::TooLong { limit, .. } => StoreError::AnswerTooLarge { operation: operation.to_owned(), limit },
     }
 }
 

@@ -6,6 +6,7 @@ use serde_json::{Value, json, value::RawValue};
 use tokio::time::Instant;
 
 use super::{
+    answers::{Purpose, fewer},
     engine::{Engine, RawHit},
     feed::Swap,
     points::{KEEP_ALIVE, PointInTime},
@@ -30,6 +31,8 @@ struct Reader<'e> {
     query: Value,
     after: Option<Vec<Value>>,
     page: VecDeque<RawHit<Box<RawValue>>>,
+    /// Documents that are asked for.
+    size: usize,
     is_at_end: bool,
 }
 
@@ -101,7 +104,7 @@ impl<'e> Reader<'e> {
         let terms = [("search.group", &resource.group), ("search.resource", &resource.plural)];
         let filter = terms.map(|(field, value)| json!({ "term": { field: value } }));
         let query = json!({ "bool": { "filter": filter } });
-        Self { engine, index, pit: None, query, after: None, page: VecDeque::new(), is_at_end: false }
+        Self { engine, index, pit: None, query, after: None, page: VecDeque::new(), size: PAGE, is_at_end: false }
     }
 
     async fn read(&mut self) -> Result<(), StoreError> {
@@ -110,7 +113,7 @@ impl<'e> Reader<'e> {
             None => self.engine.open_pit(self.index.as_str(), false, &Requester::Operator).await?,
         };
         let mut body = json!({
-            "size": PAGE,
+            "size": self.size,
             "pit": { "id": pit.id(), "keep_alive": KEEP_ALIVE },
             "query": self.query,
             "sort": [{ "metadata.uid": "asc" }, { "apiVersion": "asc" }, { "kind": "asc" }],
@@ -121,9 +124,17 @@ impl<'e> Reader<'e> {
             body["search_after"] = json!(after);
         }
         let pit = self.pit.insert(pit);
-        let answer = self.engine.run_search("/_search".to_owned(), &body).await?;
+        let answer = loop {
+            match self.engine.run_search(Purpose::Upkeep, "/_search".to_owned(), &body).await {
+                Err(StoreError::AnswerTooLarge { .. }) if let Some(less) = fewer(self.size) => {
+                    self.size = less;
+                    body["size"] = less.into();
+                }
+                other => break other?,
+            }
+        };
         pit.renamed(answer.pit_id);
-        self.is_at_end = answer.hits.hits.len() < PAGE;
+        self.is_at_end = answer.hits.hits.len() < self.size;
         self.after = answer.hits.hits.last().map(|hit| hit.sort.clone());
         self.page = answer.hits.hits.into();
         Ok(())

@@ -16,6 +16,7 @@ use serde::{
 use serde_json::Value;
 
 use super::{
+    answers::{Answers, MAX_DOCUMENT_BYTES, Purpose, fewer},
     client::{Call, Client, parse},
     feed::Feed,
     points::{KEEP_ALIVE, ListContexts},
@@ -25,7 +26,7 @@ use super::{
 };
 use crate::{
     bulk::{self, Encoded, Verdict, Write},
-    model::{ClusterName, FieldPath, IndexPrefix, InvalidName, Restored, Source},
+    model::{ClusterName, FieldPath, IndexPrefix, InvalidName, Restored, Source, quoted},
     planted::{Bug, planted},
     query::{
         Cursor, GroupKey, Groups, Hit, Page, Permitted, Query, QueryError, Relative, Relatives, ResourceName, SortKey,
@@ -132,7 +133,12 @@ impl Engine {
 
     /// An engine that tells what it writes to a log that there is already.
     pub fn feeding(service: OpenSearchService, options: EngineOptions, feed: Feed) -> Self {
-        let client = Client::new(service, options.address.clone());
+        Self::reading_into(service, options, feed, Answers::default())
+    }
+
+    /// The same, with memory for its answers that other engines of the store have, too.
+    pub fn reading_into(service: OpenSearchService, options: EngineOptions, feed: Feed, answers: Answers) -> Self {
+        let client = Client::new(service, answers, options.address.clone());
         feed.refresh_with(Refresher { client: client.clone(), alias: options.prefix.all() });
         Self { client, options, feed, contexts: ListContexts::default() }
     }
@@ -161,11 +167,13 @@ impl Engine {
 
     pub(super) async fn run_search<S: DeserializeOwned>(
         &self,
+        purpose: Purpose,
         path: String,
         body: &Value,
     ) -> Result<SearchAnswer<S>, StoreError> {
-        let operation = "a search";
-        let answer: SearchAnswer<S> = parse(operation, &self.send(operation, Method::POST, path, Some(body)).await?)?;
+        let (operation, body) = ("a search", Bytes::from(body.to_string()));
+        let call = Call { operation, method: Method::POST, path, body, timeout: SEARCH_TIMEOUT };
+        let answer: SearchAnswer<S> = parse(operation, &self.client.with(purpose).call(call).await?)?;
         if answer.timed_out || answer.shards.failed > 0 {
             let reason = format!("{} shards failed, timed out: {}", answer.shards.failed, answer.timed_out);
             return Err(StoreError::Busy { status: 503, reason });
@@ -173,9 +181,23 @@ impl Engine {
         Ok(answer)
     }
 
+    /// Writes what is not too large to be read again.
     async fn write_batch(&self, writes: &[Write]) -> Result<Vec<Verdict>, StoreError> {
+        let fits = |write: &&Write| write.body.as_ref().is_none_or(|body| body.len() <= MAX_DOCUMENT_BYTES);
+        if writes.iter().all(|write| fits(&write)) {
+            return self.write_fitting(writes).await;
+        }
+        let fitting: Vec<Write> = writes.iter().filter(fits).cloned().collect();
+        let written = if fitting.is_empty() { Vec::new() } else { self.write_fitting(&fitting).await? };
+        let mut written = written.into_iter();
+        let too_large = || Verdict::Rejected(format!("it has more than {MAX_DOCUMENT_BYTES} bytes"));
+        let verdict = |write| if fits(&write) { written.next() } else { None };
+        Ok(writes.iter().map(verdict).map(|verdict| verdict.unwrap_or_else(too_large)).collect())
+    }
+
+    async fn write_fitting(&self, writes: &[Write]) -> Result<Vec<Verdict>, StoreError> {
         let operation = "a bulk request";
-        let path = "/_bulk?filter_path=errors,items.*.status,items.*.error".to_owned();
+        let path = bulk::PATH.to_owned();
         let Encoded { body, items } = bulk::encode(writes);
         let answer = self.client.call(Call { operation, method: Method::POST, path, body, timeout: BULK_TIMEOUT }).await?;
         let mut verdicts = bulk::read_response(&answer, items)
@@ -198,43 +220,67 @@ impl Engine {
         }
     }
 
-    /// One page and, with it, one object more, which tells whether another page follows.
+    /// One page of at most as many objects as `size` says and, if that has room for it, one object more, which tells whether another page follows. A
+    /// page that is too long is asked for again with fewer objects, and `size` says with how many.
     async fn page(
         &self,
         query: &Query,
         path: &str,
-        snapshot: Option<&str>,
-        after: &[Value],
+        size: &mut PageSize,
+        (snapshot, after): (Option<&str>, &[Value]),
         count: bool,
     ) -> Result<SearchAnswer<Source>, StoreError> {
-        let keep_alive = || KEEP_ALIVE.to_owned();
-        let paging = Paging {
-            snapshot: snapshot.map(|id| Snapshot { id: id.to_owned(), keep_alive: keep_alive() }),
-            after: after.to_vec(),
-            look_ahead: true,
-            count_total: count,
-        };
-        let body = dsl::request_body(query, &paging).map_err(|error| StoreError::Invalid(error.to_string()))?;
-        let answer = self.run_search(path.to_owned(), &body).await;
-        match answer {
-            // A view ends with any of its indices.
-            Err(StoreError::Refused { status: 404, .. }) if snapshot.is_some() => Err(StoreError::Expired),
-            other => other,
+        let (purpose, keep_alive) = (Purpose::from(&query.requester), || KEEP_ALIVE.to_owned());
+        loop {
+            let paging = Paging {
+                snapshot: snapshot.map(|id| Snapshot { id: id.to_owned(), keep_alive: keep_alive() }),
+                after: after.to_vec(),
+                look_ahead: size.look_ahead,
+                count_total: count,
+            };
+            let fewer = Query { limit: size.limit, ..query.clone() };
+            let mut body = dsl::request_body(&fewer, &paging).map_err(|error| StoreError::Invalid(error.to_string()))?;
+            let answer = self.run_search(purpose, path.to_owned(), &body).await;
+            match answer {
+                // A view ends with any of its indices.
+                Err(StoreError::Refused { status: 404, .. }) if snapshot.is_some() => return Err(StoreError::Expired),
+                Err(StoreError::AnswerTooLarge { limit, .. }) => {
+                    tracing::debug!(resource = %query.resource.plural, objects = size.limit, "a page is asked for again with fewer objects");
+                    let Some(less) = size.less() else {
+                        body["_source"] = false.into();
+                        return Err(self.too_large_alone(purpose, path, &body, limit).await);
+                    };
+                    *size = less;
+                }
+                other => return other,
+            }
         }
+    }
+
+    /// The error that names the only document that a search finds, which is too large.
+    async fn too_large_alone(&self, purpose: Purpose, path: &str, body: &Value, limit: usize) -> StoreError {
+        let found = self.run_search::<IgnoredAny>(purpose, path.to_owned(), body).await;
+        let id = found.ok().and_then(|answer| answer.hits.hits.into_iter().next()).map(|hit| hit.id);
+        let operation = match id {
+            Some(id) => format!("a search that finds document {} alone", quoted(&id)),
+            None => "a search that finds one document".to_owned(),
+        };
+        StoreError::AnswerTooLarge { operation, limit }
     }
 
     async fn search_first(&self, query: &Query) -> Result<Page, StoreError> {
         let Some(target) = self.target(&query.clusters, &query.permitted) else { return Ok(Page::default()) };
         let path = format!("/{target}/_search?ignore_unavailable=true&allow_no_indices=true");
-        let answer = self.page(query, &path, None, &[], false).await?;
-        if answer.hits.hits.len() <= query.limit {
-            return read_page(answer, query.limit, None, None);
+        let mut size = PageSize::of(query);
+        let answer = self.page(query, &path, &mut size, (None, &[]), false).await?;
+        if !size.leaves_more(&answer) {
+            return read_page(answer, size, None, None);
         }
         // Only an answer of several pages needs a frozen view.
         let mut pit = self.open_pit(&target, true, &query.requester).await?;
-        let mut answer = self.page(query, "/_search", Some(pit.id()), &[], true).await?;
+        let mut answer = self.page(query, "/_search", &mut size, (Some(pit.id()), &[]), true).await?;
         pit.renamed(answer.pit_id.take());
-        let page = read_page(answer, query.limit, Some(pit.id()), None)?;
+        let page = read_page(answer, size, Some(pit.id()), None)?;
         match page.next {
             Some(_) => drop(pit.keep()),
             None => pit.close().await,
@@ -247,9 +293,10 @@ impl Engine {
         let seen_by_all =
             planted(Bug::ForgetPermissionOfFurtherPages).then(|| Query { permitted: Permitted::Everything, ..query.clone() });
         let query = seen_by_all.as_ref().unwrap_or(query);
-        let answer = self.page(query, "/_search", Some(&cursor.snapshot), &cursor.after, false).await?;
+        let mut size = PageSize::of(query);
+        let answer = self.page(query, "/_search", &mut size, (Some(&cursor.snapshot), &cursor.after), false).await?;
         let (shards, pit) = (answer.shards.total, answer.pit_id.clone().unwrap_or_else(|| cursor.snapshot.clone()));
-        let page = read_page(answer, query.limit, Some(&pit), cursor.remaining)?;
+        let page = read_page(answer, size, Some(&pit), cursor.remaining)?;
         match page.next {
             Some(_) => self.adopt_pit(&pit, shards, &query.requester),
             None => self.close_pit(&pit).await,
@@ -258,10 +305,15 @@ impl Engine {
     }
 
     /// One page, and the place of each object. `left`: how many objects are left from there on, where that is known.
-    fn placed(query: &Query, mut answer: SearchAnswer<Source>, left: Option<u64>) -> Result<PlacedPage, StoreError> {
+    fn placed(
+        query: &Query,
+        size: PageSize,
+        mut answer: SearchAnswer<Source>,
+        left: Option<u64>,
+    ) -> Result<PlacedPage, StoreError> {
+        let more = size.leaves_more(&answer);
         let mut hits = std::mem::take(&mut answer.hits.hits);
-        let more = hits.len() > query.limit;
-        hits.truncate(query.limit);
+        hits.truncate(size.limit);
         let left = left.or_else(|| answer.hits.total.map(|total| total.value));
         let remaining = left.map(|left| left.saturating_sub(hits.len() as u64)).filter(|_| more);
         let items = hits.into_iter().map(|hit| read_placed(query, hit)).collect::<Result<Vec<_>, StoreError>>()?;
@@ -271,24 +323,55 @@ impl Engine {
     async fn placed_first(&self, query: &Query) -> Result<PlacedPage, StoreError> {
         let Some(target) = self.target(&query.clusters, &query.permitted) else { return Ok(PlacedPage::default()) };
         let path = format!("/{target}/_search?ignore_unavailable=true&allow_no_indices=true");
-        let answer = self.page(query, &path, None, &[], false).await?;
-        if answer.hits.hits.len() <= query.limit {
-            return Self::placed(query, answer, None);
+        let mut size = PageSize::of(query);
+        let answer = self.page(query, &path, &mut size, (None, &[]), false).await?;
+        if !size.leaves_more(&answer) {
+            return Self::placed(query, size, answer, None);
         }
         let mut pit = self.open_pit(&target, true, &query.requester).await?;
-        let mut answer = self.page(query, "/_search", Some(pit.id()), &[], true).await?;
+        let mut answer = self.page(query, "/_search", &mut size, (Some(pit.id()), &[]), true).await?;
         pit.renamed(answer.pit_id.take());
-        let page = Self::placed(query, answer, None)?;
+        let page = Self::placed(query, size, answer, None)?;
         Ok(PlacedPage { view: Some(pit.keep()), ..page })
     }
 
     async fn placed_next(&self, query: &Query, cursor: &Cursor) -> Result<PlacedPage, StoreError> {
         self.use_pit(cursor)?;
-        let answer = self.page(query, "/_search", Some(&cursor.snapshot), &cursor.after, false).await?;
+        let mut size = PageSize::of(query);
+        let answer = self.page(query, "/_search", &mut size, (Some(&cursor.snapshot), &cursor.after), false).await?;
         let (shards, pit) = (answer.shards.total, answer.pit_id.clone().unwrap_or_else(|| cursor.snapshot.clone()));
-        let page = Self::placed(query, answer, cursor.remaining)?;
+        let page = Self::placed(query, size, answer, cursor.remaining)?;
         self.adopt_pit(&pit, shards, &query.requester);
         Ok(PlacedPage { view: Some(pit), ..page })
+    }
+}
+
+/// How many objects a page has at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct PageSize {
+    limit: usize,
+    /// Whether one object more is asked for.
+    look_ahead: bool,
+}
+
+impl PageSize {
+    fn of(query: &Query) -> Self {
+        Self { limit: query.limit, look_ahead: true }
+    }
+
+    /// What to ask for when this was too much; nothing if it was one object.
+    fn less(self) -> Option<Self> {
+        match fewer(self.limit) {
+            Some(limit) => Some(Self { limit, ..self }),
+            None if self.look_ahead => Some(Self { look_ahead: false, ..self }),
+            None => None,
+        }
+    }
+
+    /// Whether another page follows. An object that was asked for alone does not tell: then the page after it may be empty.
+    fn leaves_more<S>(self, answer: &SearchAnswer<S>) -> bool {
+        let found = answer.hits.hits.len();
+        if self.look_ahead { found > self.limit } else { found == self.limit }
     }
 }
 
@@ -393,7 +476,7 @@ impl Store for Engine {
         let body = dsl::relatives_body(asked).map_err(|error| StoreError::Invalid(error.to_string()))?;
         let Some(target) = self.target(&asked.clusters, &asked.permitted) else { return Ok(BTreeSet::new()) };
         let path = format!("/{target}/_search?ignore_unavailable=true&allow_no_indices=true");
-        let answer = self.run_search(path, &body).await?;
+        let answer = self.run_search(Purpose::Question, path, &body).await?;
         read_relatives(&answer)
     }
 
@@ -441,13 +524,13 @@ impl Store for Engine {
 /// where that has been counted.
 fn read_page(
     mut answer: SearchAnswer<Source>,
-    limit: usize,
+    size: PageSize,
     snapshot: Option<&str>,
     left_before: Option<u64>,
 ) -> Result<Page, StoreError> {
+    let more = size.leaves_more(&answer);
     let mut hits = std::mem::take(&mut answer.hits.hits);
-    let more = hits.len() > limit;
-    hits.truncate(limit);
+    hits.truncate(size.limit);
     let after = hits.last().map(|hit| hit.sort.clone()).unwrap_or_default();
     let items = hits.into_iter().map(read_hit).collect::<Result<Vec<_>, StoreError>>()?;
     let left_before = left_before.or_else(|| answer.hits.total.map(|total| total.value));
@@ -643,7 +726,7 @@ mod tests {
         let answer =
             json!({ "timed_out": false, "_shards": { "failed": 0 }, "hits": { "hits": [{ "_id": "v1/Pod/u", "_source": {} }] } });
         let answer: SearchAnswer<Source> = parse("a search", answer.to_string().as_bytes()).unwrap();
-        let error = read_page(answer, 10, None, None).unwrap_err();
+        let error = read_page(answer, PageSize { limit: 10, look_ahead: true }, None, None).unwrap_err();
         assert!(error.to_string().contains("document v1/Pod/u: missing field `cluster`"), "{error}");
     }
 }

@@ -1,6 +1,7 @@
 //! The OpenSearch engine: one index per cluster and generation behind an alias, external versions, PIT reads.
 
 mod aggregate;
+mod answers;
 mod checkpoints;
 mod claim;
 mod client;
@@ -17,6 +18,7 @@ mod template;
 mod transport;
 mod versions;
 
+pub use answers::{Allowance, Answers, MAX_ANSWER_BYTES};
 pub use engine::{Engine, EngineOptions};
 pub use feed::Feed;
 pub use points::{AllListContexts, LIST_CONTEXTS, ListContexts};

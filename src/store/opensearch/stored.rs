@@ -6,13 +6,14 @@ use serde::Deserialize;
 use serde_json::{json, value::RawValue};
 
 use super::{
+    answers::fewer,
     client::{Call, parse},
     engine::{BULK_TIMEOUT, Engine},
-    feed::{Batch, Before},
+    feed::{Batch, Before, LOG},
 };
 use crate::{bulk::Write, model::JsonLine, store::StoreError};
 
-/// Documents read in one request: a megabyte of usual ones, and no more than etcd's limit of 1.5 MB for each of unusual ones.
+/// Documents read in one request: a megabyte of usual ones. Where they are too long for one answer, fewer are read at a time.
 const DOCUMENTS: usize = 200;
 
 #[derive(Deserialize)]
@@ -32,11 +33,31 @@ impl Engine {
     /// What is stored of those objects of a batch whose changes are to be told.
     pub(super) async fn read_before(&self, writes: &[Write], batch: &Batch) -> Result<Vec<Before>, StoreError> {
         let mut before = Vec::with_capacity(batch.told.len());
-        for positions in batch.told.chunks(DOCUMENTS) {
+        // More than the log keeps in all cannot be told anyhow.
+        let (mut rest, mut size, mut kept) = (batch.told.as_slice(), DOCUMENTS, 0);
+        while !rest.is_empty() && kept <= LOG.bytes {
+            let (positions, later) = rest.split_at(size.min(rest.len()));
             let wanted: Vec<&Write> = positions.iter().filter_map(|position| writes.get(*position)).collect();
-            let stored = self.read_stored(&wanted).await?;
-            before.extend(batch.packing().pack(stored).await);
+            match self.read_stored(&wanted).await {
+                Ok(stored) => {
+                    let documents = batch.packing().pack(stored).await;
+                    kept += documents.iter().flatten().map(|document| document.footprint()).sum::<usize>();
+                    before.extend(documents.into_iter().map(Before::Known));
+                }
+                Err(StoreError::AnswerTooLarge { .. }) if let Some(less) = fewer(positions.len()) => {
+                    size = less;
+                    continue;
+                }
+                // What watches are told must not hold up the writing.
+                Err(error @ StoreError::AnswerTooLarge { .. }) => {
+                    tracing::warn!(%error, "what a write replaces is not read; who watches has to list again");
+                    before.push(Before::Unknown);
+                }
+                Err(error) => return Err(error),
+            }
+            rest = later;
         }
+        before.resize_with(batch.told.len(), || Before::Unknown);
         Ok(before)
     }
 

@@ -1,6 +1,7 @@
 //! The tower service under the engine: in production an HTTP client over several nodes.
 //!
-//! Guarantee: credentials go to the addresses of the settings and nowhere else. No redirect is followed, and no proxy of the environment is used.
+//! Guarantee: credentials go to the addresses of the settings and nowhere else. No redirect is followed, and no proxy of the environment is used. No
+//! answer is longer than its request's [`Allowance`], and none is unpacked.
 
 use std::{
     sync::{
@@ -11,11 +12,13 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Request, Response, header::ACCEPT_ENCODING};
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header::ACCEPT_ENCODING};
 use reqwest::{Certificate, Client, Identity, Url, redirect};
+use tokio::time::timeout;
 use tower::util::BoxCloneSyncService;
 
-use crate::model::causes;
+use super::answers::Allowance;
+use crate::{intake::ReadError, model::causes};
 
 /// How Fleetdex names itself to OpenSearch.
 const AGENT: &str = concat!("fleetdex/", env!("CARGO_PKG_VERSION"));
@@ -27,14 +30,25 @@ pub type OpenSearchService = BoxCloneSyncService<Request<Bytes>, Response<Bytes>
 #[derive(Clone, Copy, Debug)]
 pub struct Timeout(pub Duration);
 
-/// No answer came.
+/// There is no answer that could be read.
 #[derive(Debug, Clone, thiserror::Error)]
-#[error("{address}: {reason}")]
-pub struct TransportError {
-    /// The node that was asked last.
-    pub address: String,
-    /// What went wrong.
-    pub reason: String,
+pub enum TransportError {
+    /// None came, or not all of it.
+    #[error("{address}: {reason}")]
+    NoAnswer {
+        /// The node that was asked last.
+        address: String,
+        /// What went wrong.
+        reason: String,
+    },
+    /// It is longer than is read of one.
+    #[error("{address}: the answer is longer than {limit} bytes")]
+    TooLong {
+        /// The node that gave it.
+        address: String,
+        /// How long it may be.
+        limit: usize,
+    },
 }
 
 /// The settings do not make a connection.
@@ -153,22 +167,41 @@ impl Nodes {
         let mut last_failure = None;
         for offset in 0..self.nodes.len() {
             let node = &self.nodes[(first + offset) % self.nodes.len()];
-            match node.send(&request).await {
+            let address = node.address.clone();
+            let reason = match node.exchange(&request).await {
                 Ok(response) => return Ok(response),
-                Err(error) => {
-                    // Not with the URL, which is that of the request and tells less than the address.
-                    let (address, reason) = (node.address.clone(), causes(&error.without_url()));
-                    tracing::debug!(address, reason, "no answer from an OpenSearch node");
-                    last_failure = Some(TransportError { address, reason });
-                }
-            }
+                // Another node gives the same answer.
+                Err(ReadError::TooLarge(limit)) => return Err(TransportError::TooLong { address, limit }),
+                Err(ReadError::Broken(error)) => causes(&*error),
+                Err(error @ ReadError::Crowded(_)) => error.to_string(),
+            };
+            tracing::debug!(address, reason, "no answer from an OpenSearch node");
+            last_failure = Some(TransportError::NoAnswer { address, reason });
         }
-        Err(last_failure.unwrap_or_else(|| TransportError { address: String::new(), reason: "no node".to_owned() }))
+        Err(last_failure.unwrap_or_else(|| TransportError::NoAnswer { address: String::new(), reason: "no node".to_owned() }))
     }
 }
 
 impl Node {
-    async fn send(&self, request: &Request<Bytes>) -> Result<Response<Bytes>, reqwest::Error> {
+    /// Sends a request and reads the answer, within the request's [`Timeout`].
+    async fn exchange(&self, request: &Request<Bytes>) -> Result<Response<Bytes>, ReadError> {
+        let answered = async {
+            let (status, body) = self.send(request).await.map_err(unread)?;
+            let allowance = request.extensions().get::<Allowance>().cloned().unwrap_or_default();
+            let mut answer = Response::new(allowance.read(status, body).await?);
+            *answer.status_mut() = status;
+            Ok(answer)
+        };
+        match request.extensions().get() {
+            None => answered.await,
+            // The client's own timeout does not run while an answer waits for room.
+            Some(Timeout(limit)) => timeout(*limit, answered)
+                .await
+                .unwrap_or_else(|_| Err(ReadError::Broken(format!("no whole answer within {} s", limit.as_secs()).into()))),
+        }
+    }
+
+    async fn send(&self, request: &Request<Bytes>) -> Result<(StatusCode, reqwest::Body), reqwest::Error> {
         let path = request.uri().path_and_query().map_or("", http::uri::PathAndQuery::as_str);
         let mut url = self.url.clone();
         let (path, query) = path.split_once('?').map_or((path, None), |(path, query)| (path, Some(query)));
@@ -181,23 +214,21 @@ impl Node {
         if let Some((user, password)) = &self.basic_auth {
             sent = sent.basic_auth(user, Some(password));
         }
-        if let Some(Timeout(timeout)) = request.extensions().get() {
-            sent = sent.timeout(*timeout);
-        }
         if !request.body().is_empty() {
             sent = sent.body(request.body().clone());
         }
         let response = sent.send().await?;
-        let status = response.status();
-        let mut answer = Response::new(response.bytes().await?);
-        *answer.status_mut() = status;
-        Ok(answer)
+        Ok((response.status(), response.into()))
     }
+}
+
+/// Without the URL, which is that of the request and tells less than the address.
+fn unread(error: reqwest::Error) -> ReadError {
+    ReadError::Broken(error.without_url().into())
 }
 
 #[cfg(test)]
 mod tests {
-    use http::StatusCode;
     use tokio::{
         io::{AsyncReadExt as _, AsyncWriteExt as _},
         net::TcpListener,
@@ -205,6 +236,7 @@ mod tests {
     use tower::ServiceExt as _;
 
     use super::*;
+    use crate::store::opensearch::answers::{Answers, Purpose};
 
     fn settings(address: &str) -> Settings {
         let login = Some(("admin".to_owned(), "hunter2".to_owned()));
@@ -255,6 +287,84 @@ mod tests {
         let (status, request) = tokio::join!(ask(&address, "/%3Cfleetdex%3E-a_2fb/_search?q=%2B1&x"), serve(store, answer));
         assert_eq!(status, StatusCode::OK);
         assert!(request.starts_with("GET /behind/proxy/%3Cfleetdex%3E-a_2fb/_search?q=%2B1&x HTTP/1.1"), "{request}");
+    }
+
+    /// Asks with room for so many bytes.
+    async fn ask_for_at_most(bytes: usize, settings: &Settings) -> Result<Response<Bytes>, TransportError> {
+        let _first = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        let allowance = Answers::of_at_most(bytes).allowance(Purpose::Question);
+        let request = Request::builder().uri("/a/_search").extension(Timeout(Duration::from_secs(30))).extension(allowance);
+        connect(settings).unwrap().oneshot(request.body(Bytes::new()).unwrap()).await
+    }
+
+    /// Answers one request with a head and then with chunks of 8 KiB for as long as they are taken. Gives how many bytes that were.
+    async fn flood(listener: TcpListener, head: &str) -> usize {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut request = vec![0; 8 << 10];
+        stream.read(&mut request).await.unwrap();
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let chunk = [b"2000\r\n".as_slice(), &[b' '; 0x2000], b"\r\n"].concat();
+        let mut sent = 0;
+        while stream.write_all(&chunk).await.is_ok() {
+            sent += 0x2000;
+        }
+        sent
+    }
+
+    const LIMIT: usize = 64 << 10;
+    /// What the kernel and hyper take of an answer beside what is read.
+    const BUFFERED: usize = 16 << 20;
+
+    #[tokio::test]
+    async fn an_answer_is_read_to_its_limit_and_no_other_node_is_asked_for_it() {
+        let [store, other] = [TcpListener::bind("127.0.0.1:0").await.unwrap(), TcpListener::bind("127.0.0.1:0").await.unwrap()];
+        let address = |listener: &TcpListener| format!("http://{}", listener.local_addr().unwrap());
+        let both = Settings { addresses: vec![address(&store), address(&other)], ..settings("") };
+        let endless = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+        let (answer, sent) = tokio::join!(ask_for_at_most(LIMIT, &both), flood(store, endless));
+        assert!(matches!(answer, Err(TransportError::TooLong { limit: LIMIT, .. })), "{answer:?}");
+        assert!(sent < BUFFERED, "{sent} bytes were taken");
+        assert!(tokio::time::timeout(Duration::from_millis(50), other.accept()).await.is_err(), "another node was asked");
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_announces_to_be_too_long_is_not_read() {
+        let store = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = format!("http://{}", store.local_addr().unwrap());
+        // Nothing of it ever comes.
+        let announced = "HTTP/1.1 200 OK\r\ncontent-length: 10737418240\r\n\r\n".to_owned();
+        let settings = settings(&address);
+        let (answer, _) = tokio::join!(ask_for_at_most(LIMIT, &settings), serve(store, announced));
+        assert!(matches!(answer, Err(TransportError::TooLong { .. })), "{answer:?}");
+    }
+
+    #[tokio::test]
+    async fn of_an_error_the_beginning_is_read() {
+        let store = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let settings = settings(&format!("http://{}", store.local_addr().unwrap()));
+        let endless = "HTTP/1.1 503 Service Unavailable\r\ntransfer-encoding: chunked\r\n\r\n";
+        let (answer, sent) = tokio::join!(ask_for_at_most(LIMIT, &settings), flood(store, endless));
+        let answer = answer.unwrap();
+        assert_eq!((answer.status(), answer.body().len()), (StatusCode::SERVICE_UNAVAILABLE, LIMIT));
+        assert!(sent < BUFFERED, "{sent} bytes were taken");
+    }
+
+    #[tokio::test]
+    async fn a_bomb_is_not_unpacked() {
+        let store = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let settings = settings(&format!("http://{}", store.local_addr().unwrap()));
+        let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+        std::io::Write::write_all(&mut packer, &vec![b' '; 16 << 20]).unwrap();
+        let bomb = packer.finish().unwrap();
+        let length = bomb.len();
+        let answering = async move {
+            let (mut stream, _) = store.accept().await.unwrap();
+            stream.read(&mut vec![0; 8 << 10]).await.unwrap();
+            let head = format!("HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: {length}\r\n\r\n");
+            stream.write_all(&[head.as_bytes(), &bomb].concat()).await.unwrap();
+        };
+        let (answer, ()) = tokio::join!(ask_for_at_most(LIMIT, &settings), answering);
+        assert_eq!(answer.unwrap().body().len(), length);
     }
 
     #[test]

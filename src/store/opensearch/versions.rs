@@ -6,7 +6,12 @@ use http::Method;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
-use super::{engine::Engine, extent::extent_queries, points::KEEP_ALIVE};
+use super::{
+    answers::{Purpose, fewer},
+    engine::Engine,
+    extent::extent_queries,
+    points::KEEP_ALIVE,
+};
 use crate::{
     query::Requester,
     store::{Extent, Generation, StoreError, Visit},
@@ -41,9 +46,10 @@ impl Engine {
     async fn visit_pit(&self, pit: &str, query: &Value, visit: Visit<'_>) -> Result<(), StoreError> {
         let mut pit = pit.to_owned();
         let mut after: Option<Vec<Value>> = None;
+        let mut size = PAGE;
         loop {
             let mut body = json!({
-                "size": PAGE,
+                "size": size,
                 "pit": { "id": pit, "keep_alive": KEEP_ALIVE },
                 "query": query,
                 // What the id is made of: unique within a cluster. `_shard_doc` is not known to OpenSearch 2.
@@ -52,17 +58,23 @@ impl Engine {
                 "version": true,
                 "track_total_hits": false,
             });
-            if let Some(after) = after {
+            if let Some(after) = &after {
                 body["search_after"] = json!(after);
             }
-            let answer = self.run_search::<IgnoredAny>(format!("/_search?{READ}"), &body).await?;
+            let answer = match self.run_search::<IgnoredAny>(Purpose::Upkeep, format!("/_search?{READ}"), &body).await {
+                Err(StoreError::AnswerTooLarge { .. }) if let Some(less) = fewer(size) => {
+                    size = less;
+                    continue;
+                }
+                other => other?,
+            };
             for hit in &answer.hits.hits {
                 // The store's own counter starts at 1, so there is always a version to compare.
                 if let Some(Ok(version)) = hit.version.map(|version| version.to_string().parse()) {
                     visit(&hit.id, version);
                 }
             }
-            if answer.hits.hits.len() < PAGE {
+            if answer.hits.hits.len() < size {
                 return Ok(());
             }
             after = answer.hits.hits.into_iter().next_back().map(|hit| hit.sort);
@@ -81,7 +93,7 @@ impl Engine {
                 "_source": false,
                 "track_total_hits": false,
             });
-            let answer = self.run_search::<IgnoredAny>(format!("/{index}/_search?{READ}"), &body).await?;
+            let answer = self.run_search::<IgnoredAny>(Purpose::Upkeep, format!("/{index}/_search?{READ}"), &body).await?;
             ids.extend(answer.hits.hits.into_iter().map(|hit| Arc::from(hit.id)));
         }
         Ok(ids)

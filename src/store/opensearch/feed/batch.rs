@@ -23,7 +23,13 @@ pub(in crate::store::opensearch) struct Batch {
 }
 
 /// What is read of an object before it is written.
-pub(in crate::store::opensearch) type Before = Option<Arc<Document>>;
+#[derive(Debug)]
+pub(in crate::store::opensearch) enum Before {
+    /// What was stored, if anything was.
+    Known(Option<Arc<Document>>),
+    /// It was too much to be read.
+    Unknown,
+}
 
 impl Drop for Batch {
     /// Nobody knows what became of it, and nobody will try it again.
@@ -49,18 +55,18 @@ impl Batch {
             self.told.iter().filter(|position| indexed(position)).map(|position| writes[*position].clone()).collect();
         let mut packed = self.packing.pack(written).await.into_iter();
         let mut changes = Vec::new();
+        let mut is_known = true;
         let mut state = self.feed.0.lock();
         for (position, before) in self.told.iter().zip(before) {
             let Some((write, verdict)) = writes.get(*position).zip(verdicts.get(*position)) else { continue };
             let key = (write.index.clone(), Arc::clone(&write.id));
             match verdict {
-                Verdict::Indexed => {
-                    let before = state.unsettled.remove(&key).unwrap_or(before);
-                    changes.push((key.0, Change { before, after: packed.next().flatten() }));
-                }
-                Verdict::Deleted | Verdict::Absent => {
-                    let before = state.unsettled.remove(&key).unwrap_or(before);
-                    changes.push((key.0, Change { before, after: None }));
+                Verdict::Indexed | Verdict::Deleted | Verdict::Absent => {
+                    let after = if *verdict == Verdict::Indexed { packed.next().flatten() } else { None };
+                    match state.unsettled.remove(&key).unwrap_or(before) {
+                        Before::Known(before) => changes.push((key.0, Change { before, after })),
+                        Before::Unknown => is_known = false,
+                    }
                 }
                 Verdict::Superseded | Verdict::IndexMissing(_) => drop(state.unsettled.remove(&key)),
                 // Not applied, and another shape of it comes.
@@ -70,6 +76,9 @@ impl Batch {
         }
         changes.retain(|(_, change)| change.before.is_some() || change.after.is_some());
         self.feed.append(&mut state, changes);
+        if !is_known {
+            self.feed.0.log.restart();
+        }
         drop(state);
         self.settled = true;
     }

@@ -39,7 +39,7 @@ pub(super) use swap::Swap;
 
 /// What the log keeps. Documents of 2 kB packed, twice for each change: some 4,000 changes, or the last seconds of a fleet that changes as fast
 /// as one OpenSearch can be written; minutes of any other.
-const LOG: Bounds = Bounds { changes: 65_536, bytes: 16 << 20, owns_documents: true, answers_lag: true };
+pub(super) const LOG: Bounds = Bounds { changes: 65_536, bytes: 16 << 20, owns_documents: true, answers_lag: true };
 /// How long after the last question the log is kept.
 const INTEREST: Duration = Duration::from_mins(10);
 /// How often what was written is made visible.
