@@ -60,7 +60,7 @@ impl Clusters {
         let access = impersonating(&member)?;
         let failed = |source| ImpersonateError::Connect { cluster: cluster.clone(), source };
         let mut credentials = self.load(&access, Asking::Again).await.map_err(failed)?;
-        credentials.impersonation = who;
+        credentials.impersonation = as_whom(credentials.impersonation, who);
         let bearer = Bearer::new(credentials.token());
         self.connector().connect(&member, &credentials, &bearer).await.map_err(failed)
     }
@@ -72,5 +72,22 @@ fn impersonating(member: &Member) -> Result<Access, ImpersonateError> {
     match &endpoint.impersonator {
         Some(secret) => Ok(Access::Endpoint(Endpoint { secret: Some(secret.clone()), ..endpoint.clone() })),
         None => Err(ImpersonateError::NoImpersonator { cluster: member.name.clone() }),
+    }
+}
+
+/// A kubeconfig may impersonate by itself; who asks as nobody else keeps to that.
+fn as_whom(configured: Impersonation, who: Impersonation) -> Impersonation {
+    if who == Impersonation::default() { configured } else { who }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_impersonation_of_a_kubeconfig_stays_unless_somebody_else_is_named() {
+        let user = |name: &str| Impersonation { user: Some(name.to_owned()), ..Impersonation::default() };
+        assert_eq!(as_whom(user("viewer"), Impersonation::default()), user("viewer"));
+        assert_eq!(as_whom(user("viewer"), user("alice")), user("alice"));
     }
 }

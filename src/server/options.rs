@@ -161,10 +161,10 @@ fn order_by(value: &str) -> Result<Vec<OrderBy>, String> {
         if order.iter().any(|known| known.field == field) {
             return Err(format!("{field} is given twice"));
         }
+        if order.len() == MAX_ORDER {
+            return Err(format!("at most {MAX_ORDER} fields are possible"));
+        }
         order.push(OrderBy { field: field.to_owned(), descending });
-    }
-    if order.len() > MAX_ORDER {
-        return Err(format!("{} fields, and at most {MAX_ORDER} are possible", order.len()));
     }
     Ok(order)
 }

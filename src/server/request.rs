@@ -56,6 +56,16 @@ pub enum ApiRequest {
 }
 
 impl ApiRequest {
+    /// Whether it lasts as long as the client likes: a watch, or a verification.
+    pub fn lasts(&self) -> bool {
+        match self {
+            Self::List(list) => list.follow.watch,
+            Self::Changes(changes) => changes.watch,
+            Self::Verify(_) => true,
+            Self::Version | Self::Own(_) | Self::OpenApi(_) | Self::Aggregate(_) => false,
+        }
+    }
+
     /// The method that it is served for.
     pub fn method(&self) -> &'static str {
         match self {

@@ -7,7 +7,7 @@ use std::{sync::Arc, time::Duration};
 
 use axum::{body::Body, extract::Request, response::Response};
 use clap::Args;
-use http::{Method, header};
+use http::Method;
 use http_body::Body as _;
 use http_body_util::Limited;
 use tokio::time::{Instant, timeout};
@@ -17,7 +17,8 @@ use crate::{
         caller::Caller,
         holding::holding,
         listen::delivery::EndsBy,
-        request::{GROUPS, VERSION},
+        proxying::{self, request::is_watch},
+        request::{self, GROUPS, VERSION},
         shares::{Share, Shares},
         status::ApiError,
     },
@@ -26,8 +27,6 @@ use crate::{
 
 /// Bytes of a request's body: what the API server in front takes.
 pub const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;
-/// Subresources that last as long as the client likes: those of Kubernetes' API server.
-const LASTING: [&str; 5] = ["exec", "attach", "portforward", "proxy", "log"];
 /// Sessions at a time. Each has two buffers of 16 KiB and two connections with TLS: about 150 kB, so a full house costs 40 MB.
 const MAX_SESSIONS: usize = 256;
 /// Short requests that wait for their turn, for each that is under way; one user may have half of them. At most 64 KiB of headers each: 26 MB with the
@@ -112,6 +111,11 @@ impl Limits {
         Ok((Place { share, request_timeout }, bounded(request)?))
     }
 
+    /// How long reading a request may take, its body included.
+    pub fn request_timeout(&self) -> Duration {
+        self.request_timeout
+    }
+
     /// Takes a place for a session of a user, which lasts longer than the answer that begins it.
     pub fn session(&self, caller: &Caller) -> Result<UserShare, ApiError> {
         let busy = || {
@@ -152,15 +156,19 @@ fn is_of_replicas(path: &str) -> bool {
         && segments.next() == Some("changes")
 }
 
-/// Whether a request lasts as long as the client likes: a watch, a verification, or a connection that is forwarded.
+/// Whether a request lasts as long as the client likes: a watch, a verification, or a connection that is forwarded. The parsers that answer
+/// requests decide it, so that no request has a place of another kind than it is answered as.
 fn lasts(request: &Request) -> bool {
-    let parameters = || request.uri().query().unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
-    let is_set = |wanted: &str| parameters().any(|(key, value)| key == wanted && !matches!(value, "" | "0" | "false"));
-    let last = request.uri().path().trim_end_matches('/').rsplit('/').next().unwrap_or_default();
-    is_set("watch")
-        || request.headers().contains_key(header::UPGRADE)
-        || LASTING.contains(&last)
-        || (last == "verify" && request.method() == Method::POST)
+    let (method, path, query) = (request.method(), request.uri().path(), request.uri().query());
+    if let Some(inner) = proxying::request::below(path) {
+        return proxying::request::parse(method.as_str(), inner, query).is_ok_and(|info| info.lasts());
+    }
+    let may_last = match *method {
+        Method::GET | Method::HEAD => is_watch(query),
+        Method::POST => true,
+        _ => false,
+    };
+    may_last && request::parse(path, query).is_ok_and(|wanted| wanted.lasts())
 }
 
 /// Discovery of the server's own groups, their schemas, and the version.
@@ -190,15 +198,45 @@ mod tests {
         Request::get(path).body(Body::empty()).unwrap()
     }
 
+    const SEARCH: &str = "/apis/search.fleetdex.io/v1alpha1/search/api/v1";
+    const WATCH: &str = "/apis/search.fleetdex.io/v1alpha1/search/api/v1/pods?watch=true";
+    const PROXY: &str = "/apis/search.fleetdex.io/v1alpha1/proxying/karmada/proxy";
+
+    fn by(method: &str, path: &str) -> Request {
+        let headers = Request::builder().method(method).uri(path).header("connection", "upgrade").header("upgrade", "websocket");
+        headers.body(Body::empty()).unwrap()
+    }
+
     #[test]
     fn watches_and_forwarded_connections_last() {
-        let upgrade = Request::get("/a").header("upgrade", "websocket").body(Body::empty()).unwrap();
-        assert!(lasts(&upgrade));
-        for path in ["/pods?watch=true", "/pods?limit=1&watch=1", "/pods/a/exec?command=ls", "/pods/a/log"] {
-            assert!(lasts(&get(path)), "{path}");
+        for query in ["watch=true", "limit=1&watch=1", "watch", "watch=", "%77atch=yes"] {
+            assert!(lasts(&get(&format!("{SEARCH}/pods?{query}"))), "{query}");
+            assert!(lasts(&get(&format!("{PROXY}/api/v1/pods?{query}"))), "{query}");
         }
-        for path in ["/pods", "/pods?watch=false", "/pods?watch=0", "/pods?labelSelector=watch%3Dtrue", "/verify"] {
-            assert!(!lasts(&get(path)), "{path}");
+        for path in ["pods/a/exec?command=ls", "pods/a/log", "services/a/proxy", "services/a/proxy/x/y"] {
+            assert!(lasts(&get(&format!("{PROXY}/clusters/m/api/v1/namespaces/n/{path}"))), "{path}");
+        }
+        assert!(lasts(&by("POST", "/apis/search.fleetdex.io/v1alpha1/verify")));
+    }
+
+    #[test]
+    fn what_is_answered_at_once_does_not_last_however_it_is_asked() {
+        for query in ["", "watch=false", "watch=False", "watch=%30", "watch=0", "labelSelector=watch%3Dtrue"] {
+            for method in ["GET", "PUT"] {
+                assert!(!lasts(&by(method, &format!("{SEARCH}/pods?{query}"))), "{method} {query}");
+                assert!(!lasts(&by(method, &format!("{PROXY}/api/v1/pods?{query}"))), "{method} {query}");
+            }
+        }
+        let others = [
+            ("PUT", format!("{PROXY}/clusters/m/api/v1/namespaces/n/pods/a?watch=true")),
+            ("GET", format!("{PROXY}/clusters/m/api/v1/namespaces/n/pods/a?watch=true")),
+            ("GET", format!("{PROXY}/version?watch=true")),
+            ("GET", "/version?watch=true".to_owned()),
+            ("GET", "/apis/search.fleetdex.io/v1alpha1/search/log".to_owned()),
+            ("POST", format!("{SEARCH}/verify")),
+        ];
+        for (method, path) in others {
+            assert!(!lasts(&by(method, &path)), "{method} {path}");
         }
     }
 
@@ -230,8 +268,8 @@ mod tests {
         let ask = async |path: &str| answer(&limits, "alice", path, ok()).await;
         let first = ask("/a").await.unwrap();
         assert_eq!(ask("/a").await.unwrap_err(), ApiError::TooManyRequests);
-        let watch = ask("/a?watch=true").await.unwrap();
-        assert_eq!(ask("/a?watch=true").await.unwrap_err(), ApiError::TooManyRequests);
+        let watch = ask(WATCH).await.unwrap();
+        assert_eq!(ask(WATCH).await.unwrap_err(), ApiError::TooManyRequests);
         for path in ["/apis", "/apis/search.fleetdex.io/v1alpha1", "/openapi/v3", "/version"] {
             assert!(ask(path).await.is_ok(), "{path} has to be answered in any case");
         }
@@ -245,7 +283,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_user_with_many_unread_answers_leaves_places_to_others() {
         let limits = limits(&LimitArgs::default());
-        for (path, share) in [("/a", 100), ("/a?watch=true", 2_000)] {
+        for (path, share) in [("/a", 100), (WATCH, 2_000)] {
             let mut unread = Vec::new();
             while let Ok(response) = answer(&limits, "noisy", path, ok()).await {
                 unread.push(response);
@@ -287,7 +325,7 @@ mod tests {
             Response::default()
         };
         assert_eq!(answer(&limits, "alice", "/a", slow()).await.unwrap_err(), ApiError::RequestTimeout(5));
-        assert!(answer(&limits, "alice", "/a?watch=1", slow()).await.is_ok());
+        assert!(answer(&limits, "alice", WATCH, slow()).await.is_ok());
         let ends = answer(&limits, "alice", "/a", ok()).await.unwrap().extensions().get::<EndsBy>().map(|EndsBy(at)| *at);
         assert_eq!(ends, Some(Instant::now() + MAX_ANSWER_TIME));
     }

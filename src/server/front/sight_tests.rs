@@ -176,3 +176,23 @@ async fn who_may_see_no_cluster_is_told_so_whatever_is_asked() {
         assert!(told.starts_with("403") && told.contains("clusters.search.fleetdex.io is forbidden"), "{line}: {told}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_optimistic_lock_does_not_show_whether_there_is_an_object_that_may_not_be_read() {
+    let rules = ["alice * search.fleetdex.io/proxying/proxy  *", "alice get search.fleetdex.io/clusters  member1"];
+    let mut answers = Vec::new();
+    for objects in [1, 0] {
+        let world = World::over(Prepared::counting(held(&[("member1", "web", objects)])), &rules, false);
+        let mut catalog = Catalog::default();
+        catalog.add_store(store("main"), world.store.clone());
+        add(&mut catalog, "main", "member1", &pods());
+        world.catalog.send_replace(Arc::new(catalog));
+        let path = format!("{ROOT}/proxying/karmada/proxy/clusters/member1/api/v1/namespaces/web/pods/web-0");
+        let lock = r#"{"metadata":{"resourceVersion":"720000000000000001"}}"#;
+        let request = Request::patch(path).header("authorization", "Bearer alices");
+        let request = request.header("content-type", "application/merge-patch+json").body(Body::from(lock)).unwrap();
+        answers.push(world.app.clone().oneshot(request).await.unwrap().status().as_u16());
+        assert!(world.store.asked().is_empty(), "the index is asked with the rights of the caller only");
+    }
+    assert_eq!(answers, [403, 403]);
+}

@@ -64,6 +64,12 @@ struct Key {
     accept: Vec<u8>,
 }
 
+impl Kept {
+    fn size(&self) -> usize {
+        self.answer.body.len() + self.key.uri.len() + self.key.accept.len()
+    }
+}
+
 impl Documents {
     fn find(&self, key: &Key) -> Option<Answer> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -75,8 +81,10 @@ impl Documents {
     fn keep(&self, key: Key, answer: &Answer) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.retain(|document| document.key != key);
-        kept.push_back(Kept { key, answer: answer.clone(), read: Instant::now() });
-        while kept.iter().map(|document| document.answer.body.len()).sum::<usize>() > MAX_KEPT {
+        // A copy: the answer itself counts among those of the user who asked first.
+        let answer = Answer { body: Bytes::copy_from_slice(&answer.body), ..answer.clone() };
+        kept.push_back(Kept { key, answer, read: Instant::now() });
+        while kept.iter().map(Kept::size).sum::<usize>() > MAX_KEPT {
             kept.pop_front();
         }
     }
@@ -275,8 +283,8 @@ mod tests {
         };
         let answer =
             |bytes: usize| Answer { status: StatusCode::OK, headers: http::HeaderMap::new(), body: vec![0; bytes].into() };
-        documents.keep(key("/a"), &answer(MAX_KEPT / 2));
-        documents.keep(key("/b"), &answer(MAX_KEPT / 2));
+        documents.keep(key("/a"), &answer(MAX_KEPT / 2 - 2));
+        documents.keep(key("/b"), &answer(MAX_KEPT / 2 - 2));
         assert!(documents.find(&key("/a")).is_some() && documents.find(&key("/b")).is_some());
         documents.keep(key("/c"), &answer(1));
         assert!(documents.find(&key("/a")).is_none() && documents.find(&key("/c")).is_some());

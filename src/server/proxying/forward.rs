@@ -10,7 +10,7 @@ use axum::{
     extract::Request,
     response::Response,
 };
-use futures::stream::try_unfold;
+use futures::{StreamExt as _, stream::try_unfold};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use http_body_util::BodyExt;
 use kube::client::Body as MemberBody;
@@ -29,12 +29,17 @@ use crate::{
         impersonate::{ImpersonateError, Impersonation},
         request::causes,
     },
-    intake::Intake,
+    intake::{Budget, Limits, ReadError},
     model::{self, ClusterName},
 };
 
 /// A little longer than an apiserver itself takes for a request (60 s), so that its own answer comes first.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(65);
+
+/// 96 MiB for answers of members to users, the reserve included, of which one user has room for the largest one and some small ones.
+const ANSWERS: Limits = Limits { page: 0, line: 0, answer: 32 << 20, refusal: 64 << 10, share: 40 << 20, shared: 64 << 20 };
+
+type BoxError = Box<dyn Error + Send + Sync>;
 
 /// Where a request goes.
 #[derive(Clone, Debug)]
@@ -164,24 +169,38 @@ pub struct Forwarder {
     pub clients: Clients,
     /// Sessions that are open.
     pub tunnels: Tunnels,
+    /// The memory for answers that are read as a whole. What users leave unread takes nothing from what is read of members for the index.
+    answers: Budget,
 }
 
 impl Forwarder {
     /// Sends on with these clients until `cancel` is cancelled.
     pub fn new(clients: Clients, cancel: CancellationToken) -> Self {
-        Self { clients, tunnels: Tunnels::new(cancel) }
+        Self { clients, tunnels: Tunnels::new(cancel), answers: Budget::new(ANSWERS) }
     }
 
     /// Asks for something small, and reads the answer as a whole.
     pub async fn ask(&self, to: &Destination, method: &Method, headers: HeaderMap, body: Bytes) -> Result<Answer, ForwardError> {
         let exchange = async {
             let response = self.send(to, method, &headers, &body).await?;
-            read(to, response).await
+            self.read(to, response).await
         };
         let answered = timeout(REQUEST_TIMEOUT, exchange).await;
         let answer = answered.map_err(|_| ForwardError::TimedOut { cluster: to.cluster.clone() })??;
-        refuse_impersonation(to, &answer)?;
+        refuse_impersonation(to, answer.status, &answer.body)?;
         Ok(answer)
+    }
+
+    /// An answer that is read as a whole: an object is at most 3 MiB, the `OpenAPI` document of many kinds 10 MiB. It counts among the answers of the
+    /// user until its last byte is taken.
+    async fn read(&self, to: &Destination, answer: http::Response<MemberBody>) -> Result<Answer, ForwardError> {
+        let intake = self.answers.share(to.who.user.as_deref().unwrap_or_default());
+        let (head, body) = answer.into_parts();
+        let body = intake.read(body, intake.limits().answer).await.map_err(|error| match error {
+            ReadError::Crowded(bytes) => crowded(bytes),
+            other => lost(to, &other),
+        })?;
+        Ok(Answer { status: head.status, headers: headers::to_client(&head.headers), body })
     }
 
     /// Asks for what is passed on while it comes.
@@ -196,12 +215,7 @@ impl Forwarder {
         let patience = if endless { tunnel::IDLE } else { REQUEST_TIMEOUT };
         let answered = timeout(patience, self.send(to, method, &headers, &body)).await;
         let answer = answered.map_err(|_| ForwardError::TimedOut { cluster: to.cluster.clone() })??;
-        if !answer.status().is_success() {
-            return refusal(to, answer).await;
-        }
-        let (head, body) = answer.into_parts();
-        let passed = headers::to_client(&head.headers);
-        Ok(response(head.status, passed, Body::from_stream(until_idle(body, tunnel::IDLE))))
+        pass_on(to, answer).await
     }
 
     /// Asks for another protocol, and joins both connections if the member agrees. The session has its place as long as it lasts.
@@ -211,7 +225,7 @@ impl Forwarder {
         let answered = timeout(REQUEST_TIMEOUT, self.send(to, &method, &passed, &Bytes::new())).await;
         let mut answer = answered.map_err(|_| ForwardError::TimedOut { cluster: to.cluster.clone() })??;
         if answer.status() != StatusCode::SWITCHING_PROTOCOLS {
-            return refusal(to, answer).await;
+            return pass_on(to, answer).await;
         }
         let member = hyper::upgrade::on(&mut answer);
         self.tunnels.join(hyper::upgrade::on(&mut request), member, place);
@@ -242,33 +256,49 @@ impl Forwarder {
     }
 }
 
-/// An answer that is no stream and no session after all.
-async fn refusal(to: &Destination, answer: http::Response<MemberBody>) -> Result<Response, ForwardError> {
-    let reading = timeout(REQUEST_TIMEOUT, read(to, answer)).await;
-    let answer = reading.map_err(|_| ForwardError::TimedOut { cluster: to.cluster.clone() })??;
-    refuse_impersonation(to, &answer)?;
-    Ok(answer.into_response())
+/// Passes an answer on while it comes. Only the beginning of a refusal is looked at: the API server's own ones are short.
+async fn pass_on(to: &Destination, answer: http::Response<MemberBody>) -> Result<Response, ForwardError> {
+    let (head, mut body) = answer.into_parts();
+    let mut read = Vec::new();
+    if head.status == StatusCode::FORBIDDEN {
+        let reading = timeout(REQUEST_TIMEOUT, beginning(&mut body, ANSWERS.refusal)).await;
+        read = reading.map_err(|_| ForwardError::TimedOut { cluster: to.cluster.clone() })?.map_err(|error| lost(to, &*error))?;
+        refuse_impersonation(to, head.status, &read.concat())?;
+    }
+    let begun = futures::stream::iter(read.into_iter().map(Ok));
+    let passed = headers::to_client(&head.headers);
+    Ok(response(head.status, passed, Body::from_stream(begun.chain(until_idle(body, tunnel::IDLE)))))
 }
 
-/// An answer that is read as a whole: an object is at most 3 MiB, the `OpenAPI` document of many kinds 10 MiB.
-async fn read(to: &Destination, answer: http::Response<MemberBody>) -> Result<Answer, ForwardError> {
-    let intake = Intake::of(&answer);
-    let (head, body) = answer.into_parts();
-    let body = intake.read(body, intake.limits().answer).await.map_err(|error| lost(to, &error))?;
-    Ok(Answer { status: head.status, headers: headers::to_client(&head.headers), body })
+/// What comes first of a body: at least `limit` bytes, unless it ends before.
+async fn beginning(body: &mut MemberBody, limit: usize) -> Result<Vec<Bytes>, BoxError> {
+    let (mut read, mut length) = (Vec::new(), 0);
+    while length < limit
+        && let Some(frame) = body.frame().await
+    {
+        if let Ok(data) = frame?.into_data() {
+            length += data.len();
+            read.push(data);
+        }
+    }
+    Ok(read)
 }
 
 /// A refusal of ours, not of the caller's: it must not read as if the caller lacked a right.
-fn refuse_impersonation(to: &Destination, answer: &Answer) -> Result<(), ForwardError> {
-    if answer.status != StatusCode::FORBIDDEN {
+fn refuse_impersonation(to: &Destination, status: StatusCode, body: &[u8]) -> Result<(), ForwardError> {
+    if status != StatusCode::FORBIDDEN {
         return Ok(());
     }
-    let status: Option<serde_json::Value> = serde_json::from_slice(&answer.body).ok();
+    let status: Option<serde_json::Value> = serde_json::from_slice(body).ok();
     let message = status.as_ref().and_then(|status| status["message"].as_str()).unwrap_or_default();
     if !message.contains("cannot impersonate resource") {
         return Ok(());
     }
     Err(ForwardError::MayNotImpersonate { cluster: to.cluster.clone(), message: message.to_owned() })
+}
+
+fn crowded(bytes: usize) -> ForwardError {
+    ApiError::Busy(format!("{bytes} bytes of answers of members wait for this user already; read them first")).into()
 }
 
 fn lost(to: &Destination, error: &(dyn Error + 'static)) -> ForwardError {
@@ -283,7 +313,7 @@ fn response(status: StatusCode, headers: HeaderMap, body: Body) -> Response {
 }
 
 /// What comes of a body, until nothing has come for `idle`.
-fn until_idle(body: MemberBody, idle: Duration) -> impl futures::Stream<Item = Result<Bytes, Box<dyn Error + Send + Sync>>> {
+fn until_idle(body: MemberBody, idle: Duration) -> impl futures::Stream<Item = Result<Bytes, BoxError>> {
     try_unfold(body, move |mut body| async move {
         loop {
             let Some(frame) = timeout(idle, body.frame()).await? else { return Ok(None) };

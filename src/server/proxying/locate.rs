@@ -34,14 +34,8 @@ pub fn registered<'c>(catalog: &'c Catalog, info: &ResourceInfo) -> Option<&'c R
 /// The objects of the name that `info` has and that the caller may see, each of another cluster, of the clusters that were chosen or of all
 /// if none was.
 pub(super) async fn locate(scope: &Scope<'_>, info: &ResourceInfo, chosen: &[ClusterName]) -> Result<Vec<Hit>, ApiError> {
-    let stores = registered(scope.catalog, info).map(|registered| registered.holdings.keys().cloned().collect::<Vec<_>>());
     let mut found: Vec<Hit> = Vec::new();
-    for store in stores.unwrap_or_default() {
-        let question = ListRequest { store: Some(store), ..question(info, chosen) };
-        let wanted = serve::permitted_target(scope.api, scope.caller, scope.catalog, &question).await?.target;
-        if wanted.nothing_to_ask {
-            continue;
-        }
+    for wanted in targets(scope, info, chosen).await? {
         for hit in found_in(&wanted).await? {
             if !found.iter().any(|known| known.cluster == hit.cluster) {
                 found.push(hit);
@@ -50,6 +44,20 @@ pub(super) async fn locate(scope: &Scope<'_>, info: &ResourceInfo, chosen: &[Clu
     }
     found.sort_by(|left, right| left.cluster.cmp(&right.cluster));
     Ok(found)
+}
+
+/// Where the object may be that `info` names, one target for each store, as far as the caller may see it.
+pub(super) async fn targets(scope: &Scope<'_>, info: &ResourceInfo, chosen: &[ClusterName]) -> Result<Vec<Target>, ApiError> {
+    let stores = registered(scope.catalog, info).map(|registered| registered.holdings.keys().cloned().collect::<Vec<_>>());
+    let mut targets = Vec::new();
+    for store in stores.unwrap_or_default() {
+        let question = ListRequest { store: Some(store), ..question(info, chosen) };
+        let wanted = serve::permitted_target(scope.api, scope.caller, scope.catalog, &question).await?.target;
+        if !wanted.nothing_to_ask {
+            targets.push(wanted);
+        }
+    }
+    Ok(targets)
 }
 
 /// What is asked of the only store of a target.

@@ -18,11 +18,12 @@ pub mod request;
 pub mod tunnel;
 pub mod versions;
 
-use std::sync::Arc;
+use std::{slice, sync::Arc};
 
 use axum::{body::Body, extract::Request, response::Response};
 use http::{HeaderValue, Method, StatusCode, header};
 use http_body_util::LengthLimitError;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use self::{
@@ -36,6 +37,7 @@ use super::{
     caller::Caller,
     catalog::{Catalog, qualified},
     front::limits::MAX_BODY_BYTES,
+    holding::holding,
     moment,
     percent::decode_query,
     permission::sight,
@@ -51,7 +53,7 @@ use crate::{
         ClusterName, Json, causes,
         told::{Told, tell},
     },
-    query::{Hit, Query, ResourceName},
+    query::{Hit, ResourceName},
 };
 
 /// Parameters of lists over the fleet, which mean nothing to a member.
@@ -218,7 +220,10 @@ impl Onward<'_> {
             return Ok(forwarder.session(&to, request, place).await?);
         }
         let (head, body) = request.into_parts();
-        let body = axum::body::to_bytes(body, MAX_BODY_BYTES).await.map_err(unread)?;
+        // A request that lasts has this long, too, to say what it wants.
+        let limit = self.scope.api.limits.request_timeout();
+        let read = timeout(limit, axum::body::to_bytes(body, MAX_BODY_BYTES)).await;
+        let body = read.map_err(|_| ApiError::RequestTimeout(limit.as_secs()))?.map_err(unread)?;
         // What is behind a proxy has answers of its own to HEAD. An API server has none: the head of its answer to GET is sent.
         let is_proxy = self.info.subresource.as_deref() == Some("proxy");
         if let Manner::Stream { endless } = manner {
@@ -261,15 +266,15 @@ impl Onward<'_> {
             Err(BodyError::UnknownVersion(version)) => version,
             Err(error) => return Err(refused_body(self.info, &error)),
         };
-        let query = Query { clusters: vec![cluster.clone()], ..self.target.query.clone() };
         let mut own = None;
-        // One store at a time, as each has a log of its own.
-        for part in self.target.stores.parts() {
-            let query = part.query(&query);
-            let found = locate::search(&*part.store, &query).await?.items;
-            if let Some(hit) = found.first() {
-                own = versions::own(&moment::log_of(&*part.store).await?, &query, hit, &version).await;
-                break;
+        // With the caller's own rights: what is answered must not show whether there is an object that the caller may not read.
+        for wanted in locate::targets(self.scope, self.info, slice::from_ref(cluster)).await? {
+            // One store at a time, as each has a log of its own.
+            for part in wanted.stores.parts() {
+                let query = part.query(&wanted.query);
+                if let Some(hit) = locate::search(&*part.store, &query).await?.items.first() {
+                    own = versions::own(&moment::log_of(&*part.store).await?, &query, hit, &version).await;
+                }
             }
         }
         let known = |asked: &str| own.clone().filter(|_| asked == version);
@@ -294,7 +299,8 @@ impl Onward<'_> {
         let mut headers = answer.headers.clone();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(representation.encoding.media_type()));
         let body = self.laid_out(telling, object)?.into();
-        Ok(Answer { status: answer.status, headers, body }.into_response())
+        // What was read stays counted for the user as long as what was made of it is in memory.
+        Ok(Answer { status: answer.status, headers, body }.into_response().map(|body| holding(body, answer.body)))
     }
 
     /// The next best answer, marked as such.

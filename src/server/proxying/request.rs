@@ -16,6 +16,8 @@ use crate::model::{ClusterName, Namespace};
 
 /// Subresources of a namespace; anything else behind one is a resource in it.
 const NAMESPACE_SUBRESOURCES: [&str; 2] = ["status", "finalize"];
+/// Subresources that last as long as the client likes: those of Kubernetes' API server.
+const LASTING: [&str; 5] = ["exec", "attach", "portforward", "proxy", "log"];
 /// What an apiserver of long ago had in front of a resource.
 const FORMER_PREFIXES: [&str; 2] = ["watch", "proxy"];
 /// The methods that have a verb.
@@ -28,6 +30,14 @@ pub struct RequestInfo {
     pub cluster: Option<ClusterName>,
     /// The rest.
     pub asked: Asked,
+}
+
+impl RequestInfo {
+    /// Whether it lasts as long as the client likes.
+    pub fn lasts(&self) -> bool {
+        let Asked::Resource(info) = &self.asked else { return false };
+        info.verb == Verb::Watch || info.subresource.as_deref().is_some_and(|name| LASTING.contains(&name))
+    }
 }
 
 /// What is asked for, of a cluster or of the fleet.
@@ -226,8 +236,8 @@ fn resource(method: &str, path: &str, segments: &[String], query: Option<&str>) 
     }))
 }
 
-/// The first value counts, as in Kubernetes.
-fn is_watch(query: Option<&str>) -> bool {
+/// Whether a query asks for a watch. The first value counts, as in Kubernetes.
+pub fn is_watch(query: Option<&str>) -> bool {
     let value = pairs(query).find(|(key, _)| decode_query(key).is_ok_and(|key| key == "watch")).map(|(_, value)| value);
     value.is_some_and(|value| decode_query(value).is_ok_and(|value| flag(&value)))
 }

@@ -3,6 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use axum::{body::Body, response::Response};
+use futures::StreamExt as _;
+use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -10,10 +12,14 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::fake::{Fleet, Seen, hit, refusal, reply, send, send_body};
+use super::{
+    answer,
+    fake::{Fleet, Seen, alice, hit, refusal, reply, send, send_body},
+};
 use crate::{
     query::Page,
     server::{
+        Caller,
         fake::{Prepared, catalog, page},
         listen::Listener,
         serve::{Api, router},
@@ -256,6 +262,44 @@ async fn a_refusal_of_our_own_account_does_not_read_as_one_of_the_caller() {
     let denied = json!({ "kind": "Status", "code": 403, "message": "pods \"p\" is forbidden: User \"alice\" cannot update" });
     let (_fleet, api) = fleet_with(vec![], move |_| reply(403, &denied)).await;
     assert_eq!(send(&api, &format!("PUT /clusters/member1{POD}"), &[], "{}").await.unwrap().code, 403);
+}
+
+/// An answer whose body does not end.
+fn endless(code: u16, begins: &'static str) -> Response {
+    let begun = futures::stream::iter([Ok::<_, std::io::Error>(begins)]);
+    Response::builder().status(code).body(Body::from_stream(begun.chain(futures::stream::pending()))).unwrap()
+}
+
+#[tokio::test]
+async fn a_refusal_of_what_is_behind_a_proxy_passes_as_it_comes_and_is_not_read_whole() {
+    let (_fleet, api) = fleet_with(vec![], |_| endless(404, "no such page")).await;
+    let path = "/apis/search.fleetdex.io/v1alpha1/proxying/karmada/proxy";
+    let inner = format!("/clusters/member1{POD}/proxy/x");
+    let request = http::Request::get(format!("{path}{inner}")).body(Body::empty()).unwrap();
+    let mut response = answer(&api, &alice(), &inner, request).await.unwrap();
+    assert_eq!(response.status(), 404);
+    assert_eq!(response.body_mut().frame().await.unwrap().unwrap().into_data().unwrap(), "no such page");
+    let long = "x".repeat(200_000);
+    let sent = long.clone();
+    let (_fleet, api) = fleet_with(vec![], move |_| Response::builder().status(403).body(sent.clone().into()).unwrap()).await;
+    let passed = send(&api, &format!("GET /clusters/member1{POD}/proxy/x"), &[], "").await.unwrap();
+    assert_eq!((passed.code, passed.body.len()), (403, long.len()));
+}
+
+#[tokio::test]
+async fn answers_that_a_user_leaves_unread_have_a_bound() {
+    let body = json!({ "kind": "Pod", "x": "x".repeat(23 << 20) });
+    let (_fleet, api) = fleet_with(vec![], move |_| reply(200, &body)).await;
+    let inner = format!("/clusters/member1{POD}/status");
+    let ask = async |user: &str| {
+        let request = http::Request::get(&inner).body(Body::empty()).unwrap();
+        answer(&api, &Caller { name: user.to_owned(), ..alice() }, &inner, request).await
+    };
+    let unread = ask("alice").await.unwrap();
+    assert_eq!(ask("alice").await.unwrap_err().code(), 429);
+    assert!(ask("bob").await.is_ok());
+    drop(unread);
+    assert!(ask("alice").await.is_ok());
 }
 
 #[tokio::test]

@@ -2,8 +2,6 @@
 //!
 //! Source of the rules: `NegotiateMediaTypeOptions` of <https://pkg.go.dev/k8s.io/apiserver/pkg/endpoints/handlers/negotiation>
 
-use std::cmp::Ordering;
-
 use http::{HeaderMap, header};
 
 /// Clauses that are looked at; clients send three or four.
@@ -32,7 +30,7 @@ impl<'h> Clause<'h> {
         for (key, value) in parts.filter_map(|parameter| parameter.split_once('=')) {
             let (key, value) = (key.trim(), value.trim());
             if key == "q" {
-                clause.quality = value.parse().unwrap_or_default();
+                clause.quality = value.parse().ok().filter(|quality| (0.0..=1.0).contains(quality)).unwrap_or_default();
             } else {
                 clause.parameters.push((key, value));
             }
@@ -72,9 +70,6 @@ pub fn text(headers: &HeaderMap) -> String {
 /// The clauses of a header, the most wanted first; equally wanted ones in their order, but wildcards last.
 pub fn clauses(header: &str) -> Vec<Clause<'_>> {
     let mut clauses: Vec<Clause<'_>> = header.split(',').filter_map(Clause::parse).take(MAX_CLAUSES).collect();
-    clauses.sort_by(|left, right| {
-        let by_quality = right.quality.partial_cmp(&left.quality).unwrap_or(Ordering::Equal);
-        by_quality.then(left.wildcards().cmp(&right.wildcards()))
-    });
+    clauses.sort_by(|left, right| right.quality.total_cmp(&left.quality).then(left.wildcards().cmp(&right.wildcards())));
     clauses
 }

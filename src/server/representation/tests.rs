@@ -85,6 +85,18 @@ fn the_first_clause_that_can_be_served_wins() {
 }
 
 #[test]
+fn a_quality_that_is_no_number_from_0_to_1_is_0() {
+    // 32 of them in this order made a sort panic that found no total order.
+    let qualities = ["0.1", "0.2"].into_iter().chain(["NaN"; 13]).chain(["0.9"]).chain(["0.5"; 16]);
+    let clauses: Vec<String> = qualities.map(|quality| format!("a/b;q={quality}")).collect();
+    assert!(negotiated(Endpoint::List, &clauses.join(",")).starts_with("406"));
+    for odd in ["NaN", "2", "-1", "inf"] {
+        let accept = format!("application/json;q={odd}, application/yaml;q=0.1");
+        assert_eq!(negotiated(Endpoint::List, &accept), "Whole Yaml", "{odd}");
+    }
+}
+
+#[test]
 fn each_endpoint_serves_what_it_can() {
     let metadata = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io";
     assert_eq!(negotiated(Endpoint::Object, metadata), "Metadata(V1) Json");

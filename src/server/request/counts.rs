@@ -77,10 +77,10 @@ fn group_keys(value: &str) -> Result<Vec<GroupKey>, String> {
         if keys.contains(&key) {
             return Err(format!("{word} is given twice"));
         }
+        if keys.len() == MAX_KEYS {
+            return Err(format!("at most {MAX_KEYS} keys are possible"));
+        }
         keys.push(key);
-    }
-    if keys.len() > MAX_KEYS {
-        return Err(format!("{} keys, and at most {MAX_KEYS} are possible", keys.len()));
     }
     Ok(keys)
 }

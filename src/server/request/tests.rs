@@ -176,12 +176,19 @@ fn counts_take_what_they_are_grouped_by_and_the_filters_of_lists() {
         400 parameter by: "cluster,,a" has an empty item
         400 parameter by: label key "-" is invalid: must consist of letters, digits, '-', '_' or '.', and start and end with a letter or digit
         400 parameter by: cluster is given twice
-        400 parameter by: 5 keys, and at most 4 are possible
+        400 parameter by: at most 4 keys are possible
         400 parameter top: "0" is no whole number from 1 to 10000
         400 parameter top: "10001" is no whole number from 1 to 10000
         400 parameter limit: counts come in one answer; use top for fewer groups
         400 parameter labelSelector: an order or a page means nothing for counts
         "#);
+}
+
+#[test]
+fn a_request_has_a_bounded_number_of_parameters() {
+    let query = |count: usize| (0..count).map(|number| format!("x{number}")).collect::<Vec<_>>().join("&");
+    assert!(parse("/version", Some(&query(256))).is_ok());
+    assert_eq!(message("/version", &query(257)), "400 query: it has more than 256 parameters");
 }
 
 #[test]

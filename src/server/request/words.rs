@@ -1,11 +1,14 @@
 //! Segments, parameters and lists: the words of a URL, decoded.
 
-use std::num::NonZeroUsize;
+use std::{collections::HashSet, num::NonZeroUsize};
 
 use crate::server::{
     percent::{decode_query, decode_segment},
     status::ApiError,
 };
+
+/// Parameters of one request. There are some 40 that mean something.
+const MAX_PARAMETERS: usize = 256;
 
 /// The decoded segments of a path. Empty ones are refused: they are a variable that a script forgot to set.
 pub(in crate::server) fn path_segments(path: &str) -> Result<Vec<String>, ApiError> {
@@ -50,11 +53,15 @@ pub(super) fn words<T: std::str::FromStr>(value: &str, list: &mut Vec<T>) -> Res
 pub(in crate::server) fn parameters(query: &str) -> Result<Vec<(String, String)>, ApiError> {
     let malformed = |error| ApiError::bad_request(format!("query: {error}"));
     let mut parameters: Vec<(String, String)> = Vec::new();
+    let mut keys = HashSet::new();
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        if parameters.len() == MAX_PARAMETERS {
+            return Err(ApiError::bad_request(format!("query: it has more than {MAX_PARAMETERS} parameters")));
+        }
         let (encoded_key, encoded_value) = pair.split_once('=').unwrap_or((pair, ""));
         let key = decode_query(encoded_key).map_err(malformed)?;
         let value = decode_query(encoded_value).map_err(malformed)?;
-        if parameters.iter().any(|(known, _)| *known == key) {
+        if !keys.insert(key.clone()) {
             return Err(ApiError::bad_request(format!("parameter {key:?} is given twice")));
         }
         parameters.push((key, value));
