@@ -62,6 +62,10 @@ pub enum Bug {
     TrustMemberCluster,
     /// A line of a watch may be as long as it likes.
     EndlessLine,
+    /// It is forgotten which members were indexed, so that an older one that shows their history takes their place.
+    DisplaceEstablished,
+    /// The UID that a member reports is its identity: a cluster that was restored from a backup is its origin.
+    TrustReportedUid,
 }
 
 impl Bug {
@@ -96,6 +100,8 @@ impl Bug {
         Self::LimitBeforeDecompression,
         Self::TrustMemberCluster,
         Self::EndlessLine,
+        Self::DisplaceEstablished,
+        Self::TrustReportedUid,
     ];
 }
 

@@ -59,11 +59,13 @@ pub enum Malice {
     EndlessRefusal,
     /// A line of a watch that never ends.
     EndlessLine,
+    /// The UID of another cluster's `kube-system` as its own.
+    LyingIdentity,
 }
 
 impl Malice {
     /// All of it.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::LineBreaks,
         Self::OddJson,
         Self::LyingVersions,
@@ -74,6 +76,7 @@ impl Malice {
         Self::Bomb,
         Self::EndlessRefusal,
         Self::EndlessLine,
+        Self::LyingIdentity,
     ];
 }
 
@@ -92,19 +95,33 @@ struct Mind {
     /// How long what is said to be endless is: many times as much as anybody should read.
     endless: usize,
     struck: BTreeMap<Malice, u64>,
+    impersonated: Option<Impersonated>,
+}
+
+/// The cluster that a hostile member says it is.
+#[derive(Clone)]
+struct Impersonated {
+    victim: Server,
+    /// Whether it can read that cluster, and shows the history of it.
+    relays: bool,
 }
 
 impl Hostile {
     /// A server that does all of this, half of the time. `victims` are documents of other clusters, by alias and id.
     pub fn new(server: Server, seed: u64, malices: &[Malice], victims: Vec<(String, String)>, endless: usize) -> Self {
         let random = StdRng::seed_from_u64(seed);
-        let mind = Mind { random, malices: malices.to_vec(), victims, endless, struck: BTreeMap::new() };
+        let mind = Mind { random, malices: malices.to_vec(), victims, endless, struck: BTreeMap::new(), impersonated: None };
         Self { server, mind: Arc::new(Mutex::new(mind)) }
     }
 
     /// Stops doing it.
     pub fn repent(&self) {
         self.lock().malices.clear();
+    }
+
+    /// Says from now on that it is this cluster, and shows its history if it `relays`; without a victim it is itself again.
+    pub fn impersonate(&self, victim: Option<Server>, relays: bool) {
+        self.lock().impersonated = victim.map(|victim| Impersonated { victim, relays });
     }
 
     /// How often it did each.
@@ -115,6 +132,9 @@ impl Hostile {
     /// Answers a request.
     pub async fn respond(&self, request: Request<Bytes>) -> Result<Response<Body>, Broken> {
         let query = request.uri().query().unwrap_or_default().to_owned();
+        if let Some(victim) = self.impersonated(&request) {
+            return victim.respond(request).await;
+        }
         let is_watch = query.contains("watch=true");
         let is_list = !is_watch && query.contains("limit=");
         let chosen = self.lock().choose(is_list, is_watch);
@@ -144,6 +164,19 @@ impl Hostile {
             chunked(page)
         };
         Ok(Response::from_parts(head, body))
+    }
+
+    /// The cluster that answers a request in the place of this one.
+    fn impersonated(&self, request: &Request<Bytes>) -> Option<Server> {
+        let mut mind = self.lock();
+        let Impersonated { victim, relays } = mind.impersonated.clone()?;
+        let is_identity = request.uri().path() == "/api/v1/namespaces/kube-system";
+        let is_history = ["/api/v1/namespaces", "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"];
+        let answers = is_identity || relays && is_history.contains(&request.uri().path());
+        if answers {
+            *mind.struck.entry(Malice::LyingIdentity).or_default() += 1;
+        }
+        answers.then_some(victim)
     }
 
     fn lock(&self) -> MutexGuard<'_, Mind> {
@@ -226,6 +259,8 @@ impl Mind {
             Malice::EndlessLine => is_watch,
             Malice::EndlessAnswer | Malice::Bomb => !is_watch,
             Malice::EndlessRefusal => true,
+            // Not by chance: a cluster keeps its identity.
+            Malice::LyingIdentity => false,
             _ => is_list || is_watch,
         };
         let fitting: Vec<Malice> = self.malices.iter().copied().filter(fits).collect();

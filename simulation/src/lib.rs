@@ -8,6 +8,7 @@
 //! - [`world`]: the fleet, and what people and faults do to it. [`selection`]: what the registry asks for.
 //! - [`oracle`]: what should be stored, against what is. It is the only judge, whatever went wrong.
 //! - [`handover`]: several [`replicas`] that follow one another over a slow [`network`], with an [`informer`] at each.
+//! - [`identity`]: members that say they are another one, and clusters that were restored from the backup of another one.
 //! - [`users`]: people who read lists in pages, and would read more than they may.
 //! - [`run`]: one run from one seed.
 //! - [`every_path`]: field selectors of any path, on objects of any shape. On the simulated server, and in `e2e/tests/every_path.rs` on real ones.
@@ -16,6 +17,7 @@ pub mod apiserver;
 pub mod every_path;
 pub mod handover;
 pub mod hostile;
+pub mod identity;
 pub mod informer;
 pub mod leases;
 pub mod network;

@@ -11,6 +11,7 @@ use fleetdex::{
         connect::{Connect, ConnectError},
         credentials::Credentials,
         member::{Access, Endpoint},
+        source::Twins,
     },
     intake::{self, Budget},
     model::ClusterName,
@@ -121,6 +122,7 @@ async fn operate(surroundings: Surroundings, mut wanted: watch::Receiver<Wanted>
     if let Some(interval) = audit_interval {
         fleet = fleet.audit_every(interval);
     }
+    let mut twins = Twins::new(Arc::clone(&changed));
     while !stop.is_cancelled() {
         let Wanted { members, registries, places } = wanted.borrow_and_update().clone();
         clusters.set_members(members.iter().map(member).collect());
@@ -129,7 +131,9 @@ async fn operate(surroundings: Surroundings, mut wanted: watch::Receiver<Wanted>
             remembered.remember(place, &registry.name);
         }
         fleet.remember(remembered);
-        fleet.follow(&registries, &[], &clusters.states(), &Share::Whole).await;
+        let mut members = clusters.states();
+        let _notes = twins.mark(&mut members, fleet.identities().as_ref(), &fleet.planned_clusters());
+        fleet.follow(&registries, &[], &members, &Share::Whole).await;
         tokio::select! {
             biased;
             () = stop.cancelled() => {}

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use rand::{RngExt, seq::IndexedRandom};
 use tokio::time::Instant;
 
-use crate::{apiserver, handover, hostile, opensearch, users::Users, world::World};
+use crate::{apiserver, handover, hostile, identity, opensearch, users::Users, world::World};
 
 /// Faults of one run.
 const FAULTS: std::ops::RangeInclusive<usize> = 3..=10;
@@ -94,12 +94,18 @@ pub struct Report {
 /// Of so many seeds one also has several replicas with watchers, which takes longer than all else.
 const SEEDS_WITH_REPLICAS: u64 = 8;
 
+/// Of so many seeds one also has members that report the identity of another one.
+const SEEDS_WITH_TWINS: u64 = 4;
+
 /// Runs one seed, on the current thread, on a clock of its own.
 pub fn run(seed: u64) -> Report {
     let mut report = Report { seed, ..Report::default() };
     let mut outcome = on_a_paused_clock(simulate(seed, &mut report));
     if outcome.is_ok() && seed.is_multiple_of(SEEDS_WITH_REPLICAS) {
         outcome = on_a_paused_clock(handover::simulate(seed, handover::conditions(seed))).map(drop);
+    }
+    if outcome.is_ok() && seed.is_multiple_of(SEEDS_WITH_TWINS) {
+        outcome = on_a_paused_clock(identity::simulate(seed)).map(drop);
     }
     report.failure = outcome.err().map(|error| format!("{error:#}"));
     report

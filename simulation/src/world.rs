@@ -544,7 +544,11 @@ fn hostile_members(
     });
     let malices = Malice::ALL;
     let most = limits.page.max(limits.answer);
-    BTreeMap::from([(name, Hostile::new(server, random.random(), &malices, victims.collect(), 8 * most))])
+    let hostile = Hostile::new(server, random.random(), &malices, victims.collect(), 8 * most);
+    if random.random_ratio(1, 2) {
+        hostile.impersonate(servers.values().next().cloned(), false);
+    }
+    BTreeMap::from([(name, hostile)])
 }
 
 /// The version of the youngest of the objects that nobody touches: a backup is never from before them.

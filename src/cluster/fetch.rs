@@ -150,7 +150,7 @@ pub async fn identity(client: &Client, timeout: Duration) -> Result<Option<Strin
     uid_of(client, "/api/v1/namespaces/kube-system", timeout).await
 }
 
-/// Lists that tell a member's history: what every cluster has, and what is written all the time.
+/// Lists that tell a member's history: what every cluster has, and what is written all the time. The limit is [`Sample`]'s page.
 const HISTORY: [&str; 2] =
     ["/api/v1/namespaces?limit=500", "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases?limit=500"];
 const ACCEPT_METADATA: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";

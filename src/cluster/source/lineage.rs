@@ -2,11 +2,17 @@
 //!
 //! Every write of a cluster has a number of its own, `resourceVersion`, and numbers only grow. Of two members one is read, then the other, then
 //! the first again. If both are one cluster, the second look is between the two others in every respect. As soon as two clusters have gone their
-//! own ways, it is not.
+//! own ways, it is not. Then the other is looked at again, so that the first is between two looks, too: a member that lies about its versions can
+//! let anything be between its own, but not its own between those of a cluster that it cannot read.
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
+
+use crate::planted::{Bug, planted};
+
+/// Objects of a page of a list. One that goes on has as many; where a member answers otherwise nothing follows from what a page lacks.
+pub const PAGE: usize = 500;
 
 /// A list of a member's objects, as far as it tells its history.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -47,18 +53,19 @@ struct RawMetadata {
 }
 
 impl Sample {
-    /// Reads a list, of objects or of metadata. `None` if it is none, or has versions that are no numbers.
+    /// Reads a list, of objects or of metadata. `None` if it is none, goes on after fewer than [`PAGE`] objects, or has versions that are no
+    /// numbers.
     pub fn parse(json: &[u8]) -> Option<Self> {
         let raw: RawList = serde_json::from_slice(json).ok()?;
+        let is_complete = raw.metadata.r#continue.is_empty();
+        if !is_complete && raw.items.len() < PAGE {
+            return None;
+        }
         let mut objects = BTreeMap::new();
         for RawItem { metadata } in raw.items {
             objects.insert(metadata.uid, (metadata.name, metadata.resource_version.parse().ok()?));
         }
-        Some(Self {
-            version: raw.metadata.resource_version.parse().ok()?,
-            objects,
-            is_complete: raw.metadata.r#continue.is_empty(),
-        })
+        Some(Self { version: raw.metadata.resource_version.parse().ok()?, objects, is_complete })
     }
 }
 
@@ -129,6 +136,7 @@ pub fn judge(evidence: &Evidence) -> Verdict {
         format!("their addresses {addresses}, their certificate authorities {authorities}")
     };
     match &evidence.history {
+        _ if planted(Bug::TrustReportedUid) => Verdict::Same,
         History::Alike => Verdict::Same,
         History::Diverged(what) => Verdict::Different(format!("{what}; {}", reached())),
         History::Unreadable(_) if evidence.same_address && evidence.same_authorities => Verdict::Same,
@@ -149,11 +157,17 @@ mod tests {
 
     #[test]
     fn a_list_is_read_by_its_metadata() {
-        let json = r#"{"kind":"PartialObjectMetadataList","metadata":{"resourceVersion":"9","continue":"x"},
+        let json = r#"{"kind":"PartialObjectMetadataList","metadata":{"resourceVersion":"9"},
                        "items":[{"metadata":{"name":"a","uid":"u","resourceVersion":"7","labels":{}}}]}"#;
-        let expected = Sample { is_complete: false, objects: [("u".into(), ("a".into(), 7))].into(), version: 9 };
+        let expected = Sample { is_complete: true, objects: [("u".into(), ("a".into(), 7))].into(), version: 9 };
         assert_eq!(Sample::parse(json.as_bytes()), Some(expected));
-        for odd in ["", "{}", r#"{"metadata":{"resourceVersion":"x"}}"#] {
+        let page = |length: usize| {
+            let items: Vec<_> =
+                (0..length).map(|at| format!(r#"{{"metadata":{{"name":"a","uid":"{at}","resourceVersion":"7"}}}}"#)).collect();
+            format!(r#"{{"metadata":{{"resourceVersion":"9","continue":"x"}},"items":[{}]}}"#, items.join(","))
+        };
+        assert!(Sample::parse(page(PAGE).as_bytes()).is_some_and(|sample| !sample.is_complete));
+        for odd in ["", "{}", r#"{"metadata":{"resourceVersion":"x"}}"#, &page(0), &page(PAGE - 1)] {
             assert_eq!(Sample::parse(odd.as_bytes()), None, "{odd}");
         }
     }

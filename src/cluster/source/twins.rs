@@ -2,8 +2,10 @@
 //!
 //! The UID is the member's own word, and a cluster that is restored from a backup has that of its origin. So members of one UID are compared
 //! ([`super::lineage`]): those that differ are all indexed, and of those that are one cluster the established one, which is the one that there
-//! are documents of, else the one that was registered first. Members that come up together connect in any order: none of them is established
-//! while the first attempt to connect to an older registration is under way, as that may turn out to be the same cluster.
+//! are documents of, else the one that was registered first. An established member is never refused, and waits for no comparison.
+//!
+//! Members that come up together connect in any order: none of them is established while the first attempt to connect to an older registration
+//! is under way, as that may turn out to be the same cluster.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -27,7 +29,10 @@ use super::{
     },
     lineage::{Evidence, History, Verdict, divergence, judge},
 };
-use crate::model::{ClusterName, causes};
+use crate::{
+    model::{ClusterName, causes},
+    planted::{Bug, planted},
+};
 
 /// The reason of a member that is the same cluster as another one.
 pub const SAME_CLUSTER_AS: &str = "SameClusterAs";
@@ -37,6 +42,11 @@ pub const COMPARING: &str = "ComparingWithAnother";
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// Time until members that could not be compared are compared again.
 const RETRY: Duration = Duration::from_secs(10);
+/// Failed comparisons in a row after which members count as different: one that does not answer keeps the other one waiting for at most
+/// three attempts of four looks at two lists, 10 s each, and the pauses between them (260 s).
+const ATTEMPTS: u32 = 3;
+/// What is said of two members that were both indexed as one cluster before.
+const BOTH_ESTABLISHED: &str = "both were indexed before, and nothing tells them apart now: remove one of the two";
 /// Time until members that are one cluster are compared again: two that nothing was written to since the backup look like one.
 const RECHECK: Duration = Duration::from_mins(1);
 
@@ -151,7 +161,10 @@ impl Twins {
                 wanted.extend(connected_pairs(&group, &outcomes, position, members));
                 match outcome {
                     Outcome::Indexed(differences) => {
-                        indexed.push(name.clone());
+                        // One that is indexed beside another one is not established by that: it may still turn out to be the same cluster.
+                        if differences.is_empty() {
+                            indexed.push(name.clone());
+                        }
                         for (other, why) in differences {
                             let other = &group[*other].age.name;
                             notes.entry(name.clone()).or_default().push(difference(members, other, why));
@@ -272,7 +285,8 @@ pub fn is_left_to_another(member: &MemberState) -> bool {
 }
 
 fn candidate(state: &MemberState, seen: &Seen) -> Candidate {
-    Candidate { is_new: !seen.is_established, age: age(state), reach: reach(state) }
+    let is_new = !seen.is_established || planted(Bug::DisplaceEstablished);
+    Candidate { is_new, age: age(state), reach: reach(state) }
 }
 
 fn age(state: &MemberState) -> Age {
@@ -297,6 +311,8 @@ fn outcomes(candidates: &[Candidate], is_settled: bool, verdict: impl Fn(usize, 
         for (first, _) in earlier {
             let found = verdict(first, position);
             let next = match (found, candidates[first].reach) {
+                (Some(Verdict::Same), _) if !candidate.is_new => add(&mut outcome, first, BOTH_ESTABLISHED.to_owned()),
+                (None, _) if !candidate.is_new => None,
                 (Some(Verdict::Same), _) if is_settled => Some(Outcome::Refused(first)),
                 (Some(Verdict::Different(why)), _) => add(&mut outcome, first, why),
                 (None, _) if candidate.reach != Reach::Connected => None,
@@ -341,6 +357,7 @@ fn connected_pairs(
 }
 
 async fn compare(pair: Pair, first: Connection, other: Connection, results: Arc<Results>) {
+    let mut failures = 0;
     loop {
         let pause = match evidence(&first, &other).await {
             Ok(evidence) => {
@@ -354,6 +371,11 @@ async fn compare(pair: Pair, first: Connection, other: Connection, results: Arc<
             }
             Err(error) => {
                 tracing::debug!(first = %pair.0, other = %pair.1, error = %causes(&error), "members of one UID cannot be compared yet");
+                failures += 1;
+                if failures == ATTEMPTS && results.get(&pair.0, &pair.1).is_none() {
+                    let why = format!("they could not be compared {ATTEMPTS} times ({})", causes(&error));
+                    results.set(&pair, Verdict::Different(why));
+                }
                 RETRY
             }
         };
@@ -365,10 +387,12 @@ async fn evidence(first: &Connection, other: &Connection) -> Result<Evidence, Re
     let before = fetch::history(&first.client, TIMEOUT).await?;
     let between = fetch::history(&other.client, TIMEOUT).await?;
     let after = fetch::history(&first.client, TIMEOUT).await?;
+    let last = fetch::history(&other.client, TIMEOUT).await?;
     let mut history = History::Unreadable("one of them lets neither namespaces nor leases be listed".to_owned());
-    for looks in before.iter().zip(&between).zip(&after) {
-        let ((Some(before), Some(between)), Some(after)) = looks else { continue };
-        match divergence(before, between, after) {
+    for looks in before.iter().zip(&between).zip(after.iter().zip(&last)) {
+        let ((Some(before), Some(between)), (Some(after), Some(last))) = looks else { continue };
+        // In both directions: what is between two looks at one that lies is what that one pleases.
+        match divergence(before, between, after).or_else(|| divergence(between, after, last)) {
             Some(what) => {
                 history = History::Diverged(what);
                 break;

@@ -13,11 +13,23 @@ use crate::cluster::member::{Access, Endpoint, Member};
 struct Etcd {
     version: AtomicU64,
     namespace: u64,
+    /// Every list is an error.
+    is_broken: bool,
+    /// Every list is empty, of a version that is early at first and late ever after.
+    lies: bool,
 }
 
 impl Etcd {
     fn at(version: u64, namespace: u64) -> Arc<Self> {
-        Arc::new(Self { version: AtomicU64::new(version), namespace })
+        Arc::new(Self { version: AtomicU64::new(version), namespace, is_broken: false, lies: false })
+    }
+
+    fn lying() -> Arc<Self> {
+        Arc::new(Self { version: AtomicU64::new(0), namespace: 1, is_broken: false, lies: true })
+    }
+
+    fn broken() -> Arc<Self> {
+        Arc::new(Self { version: AtomicU64::new(1), namespace: 1, is_broken: true, lies: false })
     }
 }
 
@@ -30,7 +42,15 @@ fn client(etcd: Option<Arc<Etcd>>) -> Client {
             let Some(etcd) = etcd else {
                 return Ok::<_, std::io::Error>(http::Response::builder().status(403).body(Body::empty()).unwrap());
             };
+            if etcd.is_broken {
+                return Ok(http::Response::builder().status(500).body(Body::empty()).unwrap());
+            }
             let version = etcd.version.fetch_add(1, Ordering::Relaxed) + 1;
+            if etcd.lies {
+                let list =
+                    json!({ "metadata": { "resourceVersion": if version <= 2 { "1" } else { "9000000000" } }, "items": [] });
+                return Ok(http::Response::new(Body::from(list.to_string().into_bytes())));
+            }
             let item = |name: &str, version: u64| json!({ "metadata": { "name": name, "uid": name, "resourceVersion": version.to_string() } });
             let items = if path.ends_with("/namespaces") { item("kube-system", etcd.namespace) } else { item("lease", version) };
             let list = json!({ "metadata": { "resourceVersion": version.to_string() }, "items": [items] });
@@ -226,6 +246,53 @@ async fn an_older_registration_that_comes_later_or_could_not_be_connected_displa
 }
 
 #[tokio::test]
+async fn a_member_that_was_indexed_beside_another_one_and_then_shows_its_history_takes_its_place_neither_before_nor_after_a_restart()
+ {
+    let (victim, own) = (Etcd::at(100, 3), Etcd::at(100, 99));
+    let young = || made("a", YOUNG, &victim);
+    let mut fleet = Fleet::new();
+    fleet.settled(&[young()]).await;
+    for _ in 0..3 {
+        assert_eq!(fleet.settled(&[young(), made("b", OLD, &own)]).await, ["a:Ready", "b:Ready"]);
+    }
+    let relaying = || Made { connection: 7, ..made("b", OLD, &victim) };
+    let mut shown = fleet.settled(&[young(), relaying()]).await;
+    while shown != ["a:Ready", "b:SameClusterAs"] {
+        assert_eq!(shown[0], "a:Ready");
+        tokio::time::timeout(Duration::from_mins(1), fleet.changed.notified()).await.unwrap();
+        shown = fleet.settled(&[young(), relaying()]).await;
+    }
+    // The documents of both have its UID.
+    let established =
+        Established::from([("a".parse().unwrap(), ["x".into()].into()), ("b".parse().unwrap(), ["x".into()].into())]);
+    let mut restarted = Fleet::new();
+    let (shown, _) = restarted.look(&[young(), relaying()], Some(&established));
+    assert_eq!(shown, ["a:Ready", "b:Ready"], "an established member waits for nothing");
+    tokio::time::timeout(Duration::from_mins(1), restarted.changed.notified()).await.unwrap();
+    let (shown, notes) = restarted.look(&[young(), relaying()], Some(&established));
+    assert_eq!(shown, ["a:Ready", "b:Ready"]);
+    assert!(notes[&"a".parse().unwrap()].contains("nothing tells them apart now: remove one"), "{notes:?}");
+}
+
+#[tokio::test]
+async fn an_older_member_that_lies_about_its_versions_is_not_taken_for_a_cluster_that_it_cannot_read() {
+    let members = || [made("a", YOUNG, &Etcd::at(100, 3)), made("b", OLD, &Etcd::lying())];
+    let (shown, notes) = Fleet::new().settled_with(&members(), &Established::new()).await;
+    assert_eq!(shown, ["a:Ready", "b:Ready"]);
+    assert!(notes[&"a".parse().unwrap()].contains("their histories differ"), "{notes:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_older_member_that_cannot_be_compared_does_not_keep_a_new_one_waiting_for_ever() {
+    let members = || [made("a", YOUNG, &Etcd::at(100, 3)), made("b", OLD, &Etcd::broken())];
+    let mut fleet = Fleet::new();
+    assert_eq!(fleet.look(&members(), Some(&Established::new())).0, ["a:ComparingWithAnother", "b:Ready"]);
+    let (shown, notes) = fleet.settled_with(&members(), &Established::new()).await;
+    assert_eq!(shown, ["a:Ready", "b:Ready"]);
+    assert!(notes[&"a".parse().unwrap()].contains("could not be compared 3 times"), "{notes:?}");
+}
+
+#[tokio::test]
 async fn another_one_takes_over_when_the_first_goes_and_not_when_it_is_down() {
     let etcd = Etcd::at(100, 3);
     let (young, old) = (|| made("a", YOUNG, &etcd), || made("b", OLD, &etcd));
@@ -297,9 +364,13 @@ proptest! {
                 Outcome::Refused(first) => {
                     prop_assert!(is_settled && *first < position && verdict(*first, position) == Some(Verdict::Same));
                     prop_assert!(matches!(found[*first], Outcome::Indexed(_)));
-                    prop_assert!(!candidates[*first].is_new || candidates[position].is_new, "an established one is displaced");
+                    prop_assert!(candidates[position].is_new, "an established one is displaced");
                 }
-                Outcome::Waits(first) => prop_assert!(matches!(found[*first], Outcome::Indexed(_))),
+                Outcome::Waits(first) => {
+                    prop_assert!(matches!(found[*first], Outcome::Indexed(_)));
+                    prop_assert!(candidates[position].is_new, "an established one waits");
+                }
+                Outcome::Indexed(_) if !candidates[position].is_new => {}
                 Outcome::Indexed(_) => {
                     let is_same = |first: &usize| matches!(found[*first], Outcome::Indexed(_)) && verdict(*first, position) == Some(Verdict::Same);
                     prop_assert_eq!((0..position).find(is_same), None);

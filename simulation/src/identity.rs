@@ -1,0 +1,242 @@
+//! The law of identity: a member that is indexed stays indexed, whatever UIDs and histories other members report, also over restarts of the operator; and
+//! a cluster that was restored from the backup of another one is indexed beside it.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use fleetdex::{
+    api::registry::ResourceRegistrySpec,
+    intake::{self, Budget},
+    model::{ClusterName, IndexPrefix},
+    pipeline::Limits,
+    registry::RegistryView,
+};
+use rand::{RngExt, SeedableRng, rngs::StdRng};
+use serde_json::json;
+use tokio::time::{Instant, sleep};
+
+use crate::{
+    apiserver,
+    hostile::{Gauge, Hostile, Malice},
+    opensearch::OpenSearch,
+    operator::{InProcess, Operator, Surroundings, Wanted},
+    oracle::stored,
+};
+
+/// Before all others by name, so that it counts as the older registration.
+const MALLORY: &str = "mallory";
+const HONEST: [&str; 2] = ["member1", "member2"];
+/// It has the etcd of `member1` as it was at the start.
+const RESTORED: &str = "restored";
+/// What happens in one run.
+const EVENTS: std::ops::RangeInclusive<usize> = 4..=12;
+/// Pauses between events, in seconds: from less than a probe to more than what it takes to compare again.
+const PAUSES: std::ops::Range<u64> = 1..100;
+/// How long it may take until everything is indexed: 260 s for a comparison that fails, a connect, a list.
+const DEADLINE: Duration = Duration::from_mins(10);
+
+struct World {
+    random: StdRng,
+    servers: BTreeMap<ClusterName, apiserver::Server>,
+    mallory: Hostile,
+    store: OpenSearch,
+    surroundings: Surroundings,
+    wanted: Wanted,
+    operator: Option<Operator>,
+    writes: u64,
+    /// The indices of members that were indexed: each holds its documents as long as it is not displaced.
+    established: BTreeSet<String>,
+}
+
+/// Runs one seed. The answer is how often a member lied.
+pub async fn simulate(seed: u64) -> anyhow::Result<u64> {
+    let mut world = World::new(seed)?;
+    world.until_right("at the start").await?;
+    world.established = world.indices();
+    let mut joined = vec![MALLORY, RESTORED];
+    let events = world.random.random_range(EVENTS);
+    for number in 0..events {
+        let what = if joined.is_empty() || world.random.random_ratio(1, 2) {
+            world.disturb().await?
+        } else {
+            let at = world.random.random_range(0..joined.len());
+            world.join(joined.swap_remove(at))?
+        };
+        tracing::info!(number, what, "event");
+        let pause = world.random.random_range(PAUSES);
+        for _ in 0..pause {
+            world.write();
+            sleep(Duration::from_secs(1)).await;
+            world.check(what)?;
+        }
+    }
+    for name in joined {
+        world.join(name)?;
+    }
+    world.until_right("at the end").await?;
+    world.check("at the end")?;
+    if let Some(operator) = world.operator.take() {
+        operator.kill().await;
+    }
+    Ok(world.mallory.struck().into_values().sum())
+}
+
+impl World {
+    fn new(seed: u64) -> anyhow::Result<Self> {
+        let mut random = StdRng::seed_from_u64(seed.rotate_left(43));
+        fastrand::seed(seed);
+        let origin = random.random();
+        let mut servers = BTreeMap::new();
+        for (name, seed) in [(HONEST[0], origin), (HONEST[1], random.random()), (RESTORED, origin)] {
+            servers.insert(name.parse()?, apiserver::Server::new(apiserver::Options::new(seed)));
+        }
+        let own = apiserver::Server::new(apiserver::Options::new(random.random()));
+        let mallory = Hostile::new(own, random.random(), &[Malice::LyingIdentity], Vec::new(), 0);
+        let hub = apiserver::Server::new(apiserver::Options::new(random.random()));
+        let annotations = json!({ "fleetdex.io/allowed-hosts": "*.example.com" });
+        let metadata = json!({ "name": "member", "namespace": "default", "annotations": annotations });
+        let credentials = json!({ "metadata": metadata, "data": { "token": "dG9rZW4=" } });
+        hub.apply("secrets", credentials).map_err(|status| anyhow::anyhow!("{status:?}"))?;
+        let store = OpenSearch::new(random.random());
+        let spec: ResourceRegistrySpec = serde_json::from_value(json!({
+            "resourceSelectors": [{ "apiVersion": "v1", "kind": "ConfigMap" }],
+            "backendStore": { "openSearch": { "addresses": ["http://opensearch.example.com:9200"] } },
+        }))?;
+        let registry = RegistryView { name: "everything".to_owned(), uid: "everything".to_owned(), created: None, spec };
+        let connect = InProcess {
+            servers: servers.clone(),
+            hostile: BTreeMap::from([(MALLORY.parse()?, mallory.clone())]),
+            budget: Budget::new(intake::Limits::default()),
+            gauge: Gauge::default(),
+        };
+        let surroundings = Surroundings {
+            hub,
+            connect: Arc::new(connect),
+            store: store.service(),
+            limits: Limits::default(),
+            audit_interval: None,
+        };
+        let members = HONEST.iter().map(|name| name.parse()).collect::<Result<_, _>>()?;
+        let wanted = Wanted { members, registries: vec![registry], places: Vec::new() };
+        let operator = Some(Operator::start(surroundings.clone(), wanted.clone()));
+        let established = BTreeSet::new();
+        let mut world = Self { random, servers, mallory, store, surroundings, wanted, operator, writes: 0, established };
+        for _ in 0..20 {
+            world.write();
+        }
+        Ok(world)
+    }
+
+    /// A write to some cluster.
+    fn write(&mut self) {
+        self.writes += 1;
+        let at = self.random.random_range(0..self.servers.len());
+        let Some(server) = self.servers.values().nth(at) else { return };
+        let metadata = json!({ "name": format!("object{}", self.random.random_range(0..9)), "namespace": "default" });
+        let object = json!({ "metadata": metadata, "data": { "write": self.writes.to_string() } });
+        if let Err(status) = server.apply("configmaps", object) {
+            tracing::error!(?status, "a write was refused");
+        }
+    }
+
+    fn join(&mut self, name: &'static str) -> anyhow::Result<&'static str> {
+        self.wanted.members.push(name.parse()?);
+        if let Some(operator) = &self.operator {
+            operator.show(self.wanted.clone());
+        }
+        Ok(name)
+    }
+
+    /// The hostile member says that it is another one, or the operator or a connection ends.
+    async fn disturb(&mut self) -> anyhow::Result<&'static str> {
+        match self.random.random_range(0..6) {
+            0 | 1 => {
+                let victim = HONEST[self.random.random_range(0..HONEST.len())].parse::<ClusterName>()?;
+                let relays = self.random.random_ratio(2, 3);
+                self.mallory.impersonate(self.servers.get(&victim).cloned(), relays);
+                Ok(if relays { "mallory shows the history of another one" } else { "mallory reports the UID of another one" })
+            }
+            2 => {
+                self.mallory.impersonate(None, false);
+                Ok("mallory is itself again")
+            }
+            3 => {
+                let at = self.random.random_range(0..self.servers.len());
+                self.servers.values().nth(at).into_iter().for_each(apiserver::Server::restart);
+                Ok("an API server is started again")
+            }
+            kills => {
+                if let Some(operator) = self.operator.take() {
+                    if kills == 4 { operator.kill().await } else { operator.stop().await? }
+                }
+                self.operator = Some(Operator::start(self.surroundings.clone(), self.wanted.clone()));
+                Ok("the operator is started again")
+            }
+        }
+    }
+
+    /// Every member that was indexed still is.
+    fn check(&self, when: &str) -> anyhow::Result<()> {
+        anyhow::ensure!(!self.operator.as_ref().is_some_and(Operator::has_ended), "the operator ended by itself");
+        let indices = self.indices();
+        let lost: Vec<&String> = self.established.difference(&indices).collect();
+        anyhow::ensure!(lost.is_empty(), "{when}: an indexed member was displaced: {lost:?} are gone, {indices:?} are there");
+        Ok(())
+    }
+
+    /// The indices of the clusters that tell the truth.
+    fn indices(&self) -> BTreeSet<String> {
+        let starts: Vec<String> = HONEST
+            .iter()
+            .filter_map(|name| Some(format!("{}.g", IndexPrefix::default().cluster_alias(&name.parse().ok()?))))
+            .collect();
+        let is_honest = |index: &String| starts.iter().any(|start| index.starts_with(start));
+        self.store.indices().into_keys().filter(is_honest).collect()
+    }
+
+    /// Waits until the objects of every honest member are stored.
+    async fn until_right(&self, when: &str) -> anyhow::Result<()> {
+        let started = Instant::now();
+        loop {
+            let wrong = self.differences()?;
+            if wrong.is_empty() {
+                return Ok(());
+            }
+            anyhow::ensure!(started.elapsed() < DEADLINE, "{when}, {} s later: {}", DEADLINE.as_secs(), wrong.join("; "));
+            sleep(Duration::from_secs(1)).await;
+        }
+    }
+
+    fn differences(&self) -> anyhow::Result<Vec<String>> {
+        let mut wrong = Vec::new();
+        for (name, server) in self.servers.iter().filter(|(name, _)| self.wanted.members.contains(name)) {
+            let objects = server.objects("configmaps", None).map_err(|status| anyhow::anyhow!("{status:?}"))?;
+            let expected: BTreeMap<String, u64> =
+                objects.into_iter().map(|object| (format!("v1/ConfigMap/{}", object.uid), object.version)).collect();
+            let alias = IndexPrefix::default().cluster_alias(name);
+            let found: BTreeMap<String, u64> =
+                stored(&self.store, alias.as_str()).into_iter().map(|(id, (version, _))| (id, version)).collect();
+            if found != expected {
+                wrong.push(format!("{name} has {} objects and {} documents, or others", expected.len(), found.len()));
+            }
+        }
+        Ok(wrong)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_indexed_member_is_never_displaced_and_a_restored_one_is_indexed() {
+        let mut lies = 0;
+        for seed in 1..=20 {
+            lies += simulate(seed).await.unwrap_or_else(|error| panic!("seed {seed}: {error:#}"));
+        }
+        assert!(lies > 0, "no member lied");
+    }
+}
