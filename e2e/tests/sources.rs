@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use e2e::fleet::{ApiServer, Fleet, OpenSearchKind, Options, Registration};
+use e2e::fleet::{ApiServer, Fleet, Options, Registration};
 use e2e::objects::{Objects, config_map_path};
 use e2e::operator::{Operator, OperatorOptions};
+use e2e::oracle::generations;
 use e2e::poll::{always, eventually};
 use e2e::scenario::{PATIENCE, Registry, SECRETS, cluster_path, register, repository_file, secret_path, until_equal};
 use serde_json::{Value, json};
@@ -19,7 +20,10 @@ const CONFIG_MAPS: &str = "api/v1/configmaps";
 const CAPI: &str = "apis/cluster.x-k8s.io/v1beta1";
 
 async fn fleet(members: usize) -> (Fleet, Objects) {
-    let options = Options { members, opensearch: OpenSearchKind::Plain, ..Options::default() };
+    fleet_of(Options { members, ..Options::default() }).await
+}
+
+async fn fleet_of(options: Options) -> (Fleet, Objects) {
     let fleet = Fleet::start(options).await.unwrap();
     let kubectl = fleet.control_plane().kubectl().unwrap();
     for file in ["cluster.karmada.io_clusters.yaml", "search.karmada.io_resourceregistries.yaml"] {
@@ -157,7 +161,7 @@ async fn members_of_every_source_are_indexed_and_a_source_that_cannot_be_read_co
     let good = fs::read_to_string(&file).unwrap();
     operator.terminate(Duration::from_secs(30)).await.unwrap();
     fs::write(&file, "rubbish").unwrap();
-    three_config_map(three, "while-away").await;
+    put_config_map(three, "while-away").await;
     operator.restart().unwrap();
     operator.wait_ready(PATIENCE).await.unwrap();
     assert_eq!(until_equal(&all()).await.unwrap(), count + 2);
@@ -181,7 +185,7 @@ async fn members_of_every_source_are_indexed_and_a_source_that_cannot_be_read_co
     registry.remove().await.unwrap();
 }
 
-async fn three_config_map(member: &ApiServer, name: &str) {
+async fn put_config_map(member: &ApiServer, name: &str) {
     let objects = Objects::of(member).unwrap();
     objects.apply_config_map("default", name, &json!({ "a": "b" })).await.unwrap();
     objects.get(&config_map_path("default", name)).await.unwrap();
@@ -222,4 +226,109 @@ async fn a_cluster_that_is_registered_twice_is_indexed_once_and_goes_over_to_the
     until_equal(&registry.oracle().expects("again", one, CONFIG_MAPS).unwrap()).await.unwrap();
     registry.until_ready().await.unwrap();
     registry.remove().await.unwrap();
+}
+
+/// Members of one UID: `origin` is `member1`, `elder` is registered before it.
+struct Restored {
+    fleet: Fleet,
+    operator: Operator,
+    registry: Registry,
+    /// The indices of `origin`, which nothing may take away.
+    generations: Vec<String>,
+}
+
+impl Restored {
+    fn member(&self, number: usize) -> &ApiServer {
+        self.fleet.member(number).unwrap()
+    }
+
+    async fn generations(&self) -> Vec<String> {
+        generations(&self.fleet.opensearch().unwrap().client().unwrap(), &self.registry.prefix, "origin").await.unwrap()
+    }
+
+    /// `elder` is another cluster, and indexed as such.
+    async fn until_both_are_indexed(&self) {
+        let oracle = self.registry.oracle().expects("origin", self.member(1), CONFIG_MAPS).unwrap();
+        until_equal(&oracle.expects("elder", self.member(2), CONFIG_MAPS).unwrap()).await.unwrap();
+    }
+
+    /// `elder` is the same cluster.
+    async fn until_elder_is_left_out(&self) {
+        let row = self.registry.until_phase("elder", "Failed", "SameClusterAs").await.unwrap();
+        assert!(row["message"].as_str().unwrap().contains("same cluster as origin (Cluster origin)"), "{row}");
+        until_equal(&self.registry.oracle().expects("origin", self.member(1), CONFIG_MAPS).unwrap()).await.unwrap();
+    }
+
+    /// Both say that they have one UID and are two clusters.
+    async fn until_both_say_so(&self) {
+        for (name, other) in [("elder", "origin"), ("origin", "elder")] {
+            let seen = format!("also that of {other} (Cluster {other}), as after a restore from a backup: both are indexed");
+            let row = self.registry.until_phase(name, "Synced", &seen).await.unwrap();
+            assert!(row["message"].as_str().unwrap().contains("their histories differ"), "{row}");
+        }
+    }
+
+    async fn restart_operator(&self) {
+        self.operator.terminate(Duration::from_secs(30)).await.unwrap();
+        self.operator.restart().unwrap();
+        self.operator.wait_ready(PATIENCE).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_restored_cluster_is_indexed_beside_its_origin_and_no_other_member_displaces_an_established_one() {
+    // A backup has the keys of its origin.
+    let options =
+        Options { members: 2, own_etcds: true, member_flags: vec![&[], &["--etcd-prefix=/member1"]], ..Options::default() };
+    let (fleet, hub) = fleet_of(options).await;
+    let [origin, other] = [1, 2].map(|number| fleet.member(number).unwrap());
+    register(&hub, &Registration::new(other, "elder", SECRETS)).await.unwrap();
+    // Kubernetes keeps whole seconds: the next one is to be younger.
+    tokio::time::sleep(Duration::from_millis(1_100)).await;
+    register(&hub, &Registration::new(origin, "origin", SECRETS)).await.unwrap();
+    let backup = fleet.dir().join("backup");
+    put_config_map(origin, "before-the-backup").await;
+    let operator = operator(&fleet, &[]);
+    operator.wait_ready(PATIENCE).await.unwrap();
+    let registry = registry(&fleet, "restored");
+    registry.apply().await.unwrap();
+    let mut scene = Restored { fleet, operator, registry, generations: Vec::new() };
+    scene.until_both_are_indexed().await;
+    scene.generations = scene.generations().await;
+
+    // The older registration is pointed to the cluster that another one has already.
+    register(&hub, &Registration::new(scene.member(1), "elder", SECRETS)).await.unwrap();
+    scene.until_elder_is_left_out().await;
+    scene.restart_operator().await;
+    put_config_map(scene.member(1), "after-a-restart").await;
+    scene.until_elder_is_left_out().await;
+    assert_eq!(scene.generations().await, scene.generations);
+
+    // It is pointed back, to a cluster that was restored from a backup of the other one meanwhile.
+    scene.fleet.etcd_of(1).save(&backup).await.unwrap();
+    scene.member(2).kill();
+    scene.fleet.etcd_of(2).put_back(&backup).await.unwrap();
+    scene.member(2).restart().await.unwrap();
+    register(&hub, &Registration::new(scene.member(2), "elder", SECRETS)).await.unwrap();
+    for (number, name) in [(1, "origin-goes-on"), (2, "restored-goes-on")] {
+        put_config_map(scene.member(number), name).await;
+    }
+    scene.until_both_are_indexed().await;
+    scene.until_both_say_so().await;
+    scene.restart_operator().await;
+    for number in [1, 2] {
+        put_config_map(scene.member(number), "after-the-restore").await;
+    }
+    scene.until_both_are_indexed().await;
+    scene.until_both_say_so().await;
+    assert_eq!(scene.generations().await, scene.generations);
+
+    // Both have been indexed under this UID now; the older one becomes the same cluster once more, and takes nothing away.
+    register(&hub, &Registration::new(scene.member(1), "elder", SECRETS)).await.unwrap();
+    scene.registry.until_phase("origin", "Synced", "nothing tells them apart now").await.unwrap();
+    put_config_map(scene.member(1), "at-the-end").await;
+    let oracle = scene.registry.oracle().expects("origin", scene.member(1), CONFIG_MAPS).unwrap();
+    until_equal(&oracle.expects("elder", scene.member(1), CONFIG_MAPS).unwrap()).await.unwrap();
+    assert_eq!(scene.generations().await, scene.generations);
+    scene.registry.remove().await.unwrap();
 }
