@@ -4,7 +4,7 @@ use std::{borrow::Cow, collections::BTreeMap, net::SocketAddr, path::PathBuf, sy
 
 use anyhow::Context as _;
 use clap::Args;
-use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::{api::core::v1::Namespace, jiff::Timestamp};
 use kube::{Api, Client, Config, client::ClientBuilder, config::KubeConfigOptions, config::Kubeconfig};
 use tokio::{
     sync::{Notify, watch},
@@ -20,13 +20,13 @@ use crate::{
         throttle::Rate,
     },
     intake::{BoundLayer, Budget},
-    model::{ClusterName, SelectableField, StoreName},
+    model::{ClusterName, Scope, SelectableField, StoreName, Unit},
     pipeline::Pipeline,
     query::ResourceName,
     registry::{
         controller::{self, Publish},
         filter::ObjectFilter,
-        fleet::Fleet,
+        fleet::{Fleet, Gap},
         karmada,
         plan::Plan,
     },
@@ -34,11 +34,13 @@ use crate::{
     secret_hosts::SecretHosts,
     server::{
         Catalog, Entry, Followed, Reach, Server, ServerArgs, Telemetry,
+        catalog::qualified,
         front::{self, FrontArgs},
         listen::Listener,
         peers::Peers,
     },
-    store::{changes::Sequence, memory::Memory, opensearch::LIST_CONTEXTS},
+    store::{Checkpoints, changes::Sequence, memory::Memory, opensearch::LIST_CONTEXTS},
+    sync::checkpoints,
     telemetry::{
         Metrics, Readiness,
         admin::{self, AdminArgs},
@@ -403,6 +405,30 @@ pub fn catalog(plan: &Plan, fleet: &Fleet, members: &BTreeMap<ClusterName, Membe
         // Not the message, which names addresses and Secrets: those who run the server read it in the status.
         catalog.add_stale(name.clone(), member.since, format!("disconnected since {} ({})", member.since, member.reason));
     }
+    for (store, cluster) in plan.scopes.keys() {
+        let Some(member) = members.get(cluster).filter(|member| member.discovery.is_none() && !is_left_to_another(member)) else {
+            continue;
+        };
+        // Its objects are followed there, and what it serves is known there.
+        if fleet.share_of(store).other_reader(cluster).is_some() {
+            continue;
+        }
+        catalog.add_unread(cluster.clone(), format!("not read since the start of Fleetdex ({})", member.reason));
+        let remembered = fleet.pipeline(store).and_then(|pipeline| pipeline.remembered(cluster));
+        if let Some(remembered) = remembered {
+            let any_path = plan.stores.get(store).is_some_and(|plan| plan.is_embedded() || plan.projection.is_full());
+            add_remembered(&mut catalog, (store, any_path), &remembered, member.since, member.reason);
+        }
+    }
+    for (stream, gap) in fleet.gaps() {
+        let resource = ResourceName::from(&stream.unit.resource);
+        let sentence = gap_sentence(&resource, &stream.unit, &gap);
+        let namespace = match stream.unit.scope {
+            Scope::All => None,
+            Scope::Namespace(namespace) => Some(namespace),
+        };
+        catalog.add_gap((stream.unit.cluster, namespace), resource, sentence);
+    }
     for stream in plan.units.keys() {
         let share = fleet.share_of(&stream.store);
         if let Some(replica) = share.other_reader(&stream.unit.cluster) {
@@ -430,6 +456,36 @@ fn reach(filter: &ObjectFilter) -> Reach {
     }
 }
 
+/// What a store holds of a cluster that has not said yet what it serves, as its checkpoints tell. `since` counts where these do not say when.
+fn add_remembered(
+    catalog: &mut Catalog,
+    (store, any_path): (&StoreName, bool),
+    remembered: &Checkpoints,
+    since: Timestamp,
+    why: &str,
+) {
+    let cluster = &remembered.cluster;
+    for resource in checkpoints::resources(remembered) {
+        catalog.add_remembered(cluster, store, resource, any_path);
+    }
+    let at = remembered.at.unwrap_or(since);
+    catalog.add_stale(cluster.clone(), at, format!("not read since the start of Fleetdex, and as it was at {at} ({why})"));
+}
+
+/// What an answer lacks, as a sentence.
+fn gap_sentence(resource: &ResourceName, unit: &Unit, gap: &Gap) -> String {
+    let what = match &unit.scope {
+        Scope::All => format!("{} of cluster {}", qualified(resource), unit.cluster),
+        Scope::Namespace(namespace) => format!("{} in namespace {namespace} of cluster {}", qualified(resource), unit.cluster),
+    };
+    match gap {
+        Gap::FirstList => format!("{what} are being read and are not shown completely yet"),
+        // Not what the member or the store says, which may name addresses: that is in the status of the registry.
+        Gap::Failing { reason, is_shown: false } => format!("{what} are not shown ({reason})"),
+        Gap::Failing { reason, is_shown: true } => format!("{what} are as they were last read ({reason})"),
+    }
+}
+
 /// Why a stream of the plan does not run.
 fn why_not_followed(member: Option<&MemberState>) -> String {
     match member {
@@ -444,6 +500,50 @@ fn why_not_followed(member: Option<&MemberState>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{
+        query::Permitted,
+        server::{
+            request::{ListRequest, NativePath},
+            target::target,
+        },
+        store::{Checkpoint, KindOfUnit},
+    };
+
+    #[test]
+    fn what_a_store_holds_of_a_member_that_is_down_since_the_start_is_shown_and_said_to_be_old() {
+        let cluster: ClusterName = "member1".parse().unwrap();
+        let store: StoreName = "main".parse().unwrap();
+        let kind = KindOfUnit { kind: "Pod".into(), namespaced: true };
+        let checkpoint = Checkpoint { plan: "all".to_owned(), version: "7".parse().unwrap(), objects: 3, kind: Some(kind) };
+        let at: Timestamp = "2026-02-03T10:00:00Z".parse().unwrap();
+        let remembered = Checkpoints {
+            cluster: cluster.clone(),
+            generation: 1,
+            index: "a".into(),
+            units: [("v1/pods".to_owned(), checkpoint)].into(),
+            at: Some(at),
+        };
+        let mut catalog = Catalog::default();
+        catalog.add_store(store.clone(), Arc::new(Memory::new()));
+        catalog.add_unread(cluster.clone(), "not read since the start of Fleetdex (dial)".to_owned());
+        let native = |plural: &str| NativePath { version: "v1".to_owned(), plural: plural.to_owned(), ..NativePath::default() };
+        let ask = |catalog: &Catalog, plural: &str| {
+            target(catalog, &ListRequest { native: native(plural), ..ListRequest::default() }, Permitted::Everything)
+        };
+        let refused = ask(&catalog, "pods").err().unwrap();
+        assert_eq!(
+            (refused.code(), refused.to_string().as_str()),
+            (404, "pods are not known yet: cluster member1, which may have them, is not read since the start of Fleetdex (dial)")
+        );
+        add_remembered(&mut catalog, (&store, true), &remembered, Timestamp::UNIX_EPOCH, "dial");
+        let found = ask(&catalog, "pods").unwrap();
+        assert_eq!(found.as_of, [(cluster, at)].into());
+        assert_eq!(
+            found.warnings,
+            ["cluster member1 is not read since the start of Fleetdex, and as it was at 2026-02-03T10:00:00Z (dial)"]
+        );
+        assert!(ask(&catalog, "nodes").is_err());
+    }
 
     #[test]
     fn the_address_of_a_replica_may_be_told_as_kubernetes_tells_those_of_pods() {

@@ -73,6 +73,8 @@ pub struct World {
     writes: u64,
     /// For each cluster that queries have shown whole: the documents of which one set has to be there from then on.
     visible: BTreeMap<ClusterName, Vec<BTreeSet<String>>>,
+    /// The documents that nobody touches, of each cluster that ever had the name: with any document of their kind, queries show one set of them.
+    steady: BTreeMap<ClusterName, Vec<BTreeSet<String>>>,
 }
 
 impl World {
@@ -130,6 +132,7 @@ impl World {
             operators,
             writes: 0,
             visible: BTreeMap::new(),
+            steady: BTreeMap::new(),
         };
         world.furnish();
         Ok(world)
@@ -149,6 +152,8 @@ impl World {
             });
             self.apply(cluster, KINDS[0], object);
         }
+        let steady = self.servers.get(cluster).map(oracle::steady).unwrap_or_default();
+        self.steady.entry(cluster.clone()).or_default().push(steady);
         for _ in 0..self.random.random_range(OBJECTS) {
             self.write_to(cluster);
         }
@@ -409,6 +414,12 @@ impl World {
             let mut shown = BTreeSet::new();
             for prefix in PREFIXES.iter().filter_map(|prefix| prefix.parse::<IndexPrefix>().ok()) {
                 shown.extend(oracle::stored(&self.store, prefix.cluster_alias(&name).as_str()).into_keys());
+            }
+            // Kinds are shown one by one, but each of them whole.
+            let of_kind = oracle::id(KINDS[0], "");
+            let is_begun = shown.iter().any(|id| id.starts_with(&of_kind));
+            if is_begun && self.steady.get(&name).is_some_and(|sets| !sets.iter().any(|ids| ids.is_subset(&shown))) {
+                return Err(format!("a query of {name} shows a part of a kind: {} documents", shown.len()));
             }
             let steady = self.servers.get(&name).map(oracle::steady).unwrap_or_default();
             match self.visible.get_mut(&name) {

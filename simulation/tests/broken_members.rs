@@ -201,3 +201,44 @@ async fn eighty_members_are_indexed_as_fast_beside_twenty_broken_ones_as_without
         assert!(with <= without * 1.1 + 0.02, "p{quantile}: {with} s beside broken members, {without} s without");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_a_member_refuses_hides_no_other_kind_and_is_seen_once_it_is_complete() {
+    fastrand::seed(7);
+    let server = Server::new(Options::new(1));
+    for resource in ["configmaps", "secrets"] {
+        server.apply(resource, json!({ "metadata": { "name": "a", "namespace": "default" } })).unwrap();
+    }
+    server.inject(Fault::Forbidden("secrets".into()), Extent::For(Duration::from_hours(24)));
+    let hub = Server::new(Options::new(1_000));
+    hub.apply("secrets", json!({ "metadata": { "name": "member", "namespace": "default" }, "data": { "token": "dG9rZW4=" } }))
+        .unwrap();
+    let store = OpenSearch::new(1);
+    let surroundings = Surroundings {
+        hub,
+        connect: Arc::new(InProcess::honest(BTreeMap::from([(name(1), server.clone())]))),
+        store: store.service(),
+        limits: Limits::default(),
+        audit_interval: None,
+    };
+    let spec = json!({
+        "resourceSelectors": [{ "apiVersion": "v1", "kind": "ConfigMap" }, { "apiVersion": "v1", "kind": "Secret" }],
+        "backendStore": { "openSearch": { "addresses": ["http://opensearch.example.com:9200"] } },
+    });
+    let both =
+        RegistryView { name: "both".into(), uid: "both".into(), created: None, spec: serde_json::from_value(spec).unwrap() };
+    let operator = Operator::start(surroundings, Wanted { members: vec![name(1)], registries: vec![both], places: Vec::new() });
+    let kinds = || {
+        let documents = stored(&store, IndexPrefix::default().cluster_alias(&name(1)).as_str());
+        documents.into_keys().map(|id| id.split('/').nth(1).unwrap().to_owned()).collect::<Vec<String>>()
+    };
+    // Long before anything is given up.
+    sleep(Duration::from_secs(20)).await;
+    assert_eq!(kinds(), ["ConfigMap"]);
+    sleep(Duration::from_mins(20)).await;
+    assert_eq!(kinds(), ["ConfigMap"]);
+    server.heal();
+    sleep(Duration::from_mins(5)).await;
+    assert_eq!(kinds(), ["ConfigMap", "Secret"]);
+    operator.stop().await.unwrap();
+}

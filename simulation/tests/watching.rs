@@ -3,7 +3,7 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -127,9 +127,26 @@ impl World {
         let version = self.next_version();
         there.insert((name.to_owned(), "late".to_owned()), (version, "api".to_owned()));
         let late = self.write(vec![write(&generation, "late", version, Some("api"))]);
-        let activate = until_done(|| self.store.activate(&generation));
-        tokio::join!(late, activate);
-        generations.insert(name.to_owned(), Generation { live: true, ..generation });
+        // A first generation may be shown in parts, with or without pods, before it is live, if it ever is.
+        let (pods, nodes) = (ResourceName::new("", "pods"), ResourceName::new("", "nodes"));
+        let mut shown = BTreeSet::new();
+        if !generation.replaces && random.random_bool(0.3) {
+            shown.insert(nodes);
+            until_done(|| self.store.show(&generation, &shown)).await;
+        }
+        if !generation.replaces && random.random_bool(0.3) {
+            shown.insert(pods);
+            tokio::join!(late, until_done(|| self.store.show(&generation, &shown)));
+        } else {
+            tokio::join!(late, until_done(|| self.store.activate(&generation)));
+        }
+        let live = !shown.contains(&ResourceName::new("", "pods"));
+        let goes_on = !live && random.random_bool(0.5);
+        if goes_on {
+            until_done(|| self.store.activate(&generation)).await;
+        }
+        let live = live || goes_on;
+        generations.insert(name.to_owned(), Generation { live, shown, ..generation });
     }
 
     async fn drop_cluster(&self, name: &str) {

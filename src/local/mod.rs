@@ -45,8 +45,6 @@ const OWNER: &str = "fleetdex local";
 const DEBOUNCE: Duration = Duration::from_millis(100);
 /// How often to look when nothing is told.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
-/// Kinds that fail for so long are left out of the first answers. Somebody waits for these, and what a person may not read stays so.
-const PATIENCE: Duration = Duration::from_secs(3);
 /// How often each kind of each context is compared with what is held.
 const AUDIT_INTERVAL: Duration = Duration::from_mins(30);
 
@@ -91,8 +89,7 @@ pub async fn run(args: LocalArgs) -> anyhow::Result<()> {
     clusters.set_members(members);
     let changed = Arc::new(Notify::new());
     let opener = stores::opener(None, SecretHosts::default(), OWNER.to_owned(), Memory::new(), LIST_CONTEXTS);
-    let fleet =
-        Fleet::new(opener, Arc::clone(&metrics), Arc::clone(&changed)).audit_every(AUDIT_INTERVAL).with_patience(PATIENCE);
+    let fleet = Fleet::new(opener, Arc::clone(&metrics), Arc::clone(&changed)).audit_every(AUDIT_INTERVAL);
     let (publish, catalog_reader) = watch::channel(Arc::new(Catalog::default()));
 
     let mut tasks = JoinSet::new();

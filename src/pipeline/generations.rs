@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -14,6 +14,7 @@ use tokio::{sync::OnceCell, time::Instant};
 use super::{Pipeline, lock};
 use crate::{
     model::{ClusterName, IndexName},
+    query::ResourceName,
     store::{Generation, StoreError},
 };
 
@@ -64,12 +65,13 @@ struct Slot {
     uid: Option<String>,
     generation: OnceCell<Generation>,
     is_live: AtomicBool,
+    shown: Mutex<BTreeSet<ResourceName>>,
 }
 
 impl Slot {
     fn generation(&self) -> Option<Generation> {
         let generation = self.generation.get()?.clone();
-        Some(Generation { live: self.is_live.load(Ordering::Acquire), ..generation })
+        Some(Generation { live: self.is_live.load(Ordering::Acquire), shown: lock(&self.shown).clone(), ..generation })
     }
 }
 
@@ -88,7 +90,7 @@ impl Pipeline {
             return Arc::clone(slot);
         }
         let uid = uid.map(str::to_owned);
-        let slot = Arc::new(Slot { uid, generation: OnceCell::new(), is_live: AtomicBool::new(false) });
+        let slot = Arc::new(Slot { uid, generation: OnceCell::new(), is_live: AtomicBool::new(false), shown: Mutex::default() });
         generations.open.insert(cluster.clone(), Arc::clone(&slot));
         slot
     }
@@ -100,6 +102,7 @@ impl Pipeline {
         let checkpoints = store.checkpoints(cluster).await?;
         self.0.book.open(&generation, checkpoints);
         slot.is_live.store(generation.live, Ordering::Release);
+        lock(&slot.shown).clone_from(&generation.shown);
         self.0.changed.notify_one();
         Ok(generation)
     }
@@ -124,6 +127,16 @@ impl Pipeline {
         self.opened().await.activate(generation).await?;
         if let Some(slot) = self.slot_of(&generation.target) {
             slot.is_live.store(true, Ordering::Release);
+        }
+        self.0.changed.notify_one();
+        Ok(())
+    }
+
+    /// Lets queries about resources that are complete be answered from a first generation.
+    pub async fn show(&self, generation: &Generation, resources: &BTreeSet<ResourceName>) -> Result<(), StoreError> {
+        self.opened().await.show(generation, resources).await?;
+        if let Some(slot) = self.slot_of(&generation.target) {
+            lock(&slot.shown).extend(resources.iter().cloned());
         }
         self.0.changed.notify_one();
         Ok(())

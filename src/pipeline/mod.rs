@@ -5,7 +5,7 @@ mod generations;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -13,12 +13,13 @@ use std::{
 
 use async_trait::async_trait;
 use backon::{BackoffBuilder, ExponentialBuilder};
+use futures::StreamExt as _;
 use tokio::{
     sync::{Notify, OwnedSemaphorePermit, Semaphore, watch},
     task::JoinSet,
     time::Instant,
 };
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use generations::Generations;
 
@@ -27,7 +28,7 @@ use crate::{
     model::{ClusterName, Shape, StoreName, fallback},
     planted::{Bug, note_retry, planted},
     replicas::Fence,
-    store::{Generation, Store, StoreError},
+    store::{Checkpoints, Generation, Store, StoreError},
     sync::{
         checkpoints::Book,
         pending::{BatchLimits, Key, Operation, Pending},
@@ -73,6 +74,8 @@ const MAX_DELAY: Duration = Duration::from_secs(3);
 /// The same for a store that gives no answer. An attempt costs it nothing, and one that is back should have what it missed within ten
 /// seconds.
 const MAX_UNREACHABLE_DELAY: Duration = Duration::from_millis(500);
+/// Clusters whose checkpoints are read at the same time: a thousand of them, of a millisecond each, in less than a second.
+const REMEMBERING: usize = 8;
 /// A block is lifted by people, who take longer than an overload.
 const BLOCKED_PAUSE: Duration = Duration::from_secs(5);
 
@@ -136,6 +139,10 @@ struct Shared {
     /// Whose documents the store held when it was opened.
     identities: Mutex<BTreeMap<ClusterName, String>>,
     book: Book,
+    /// What the store holds of clusters that nothing is known of but that.
+    remembered: Mutex<BTreeMap<ClusterName, Option<Checkpoints>>>,
+    /// Reads that.
+    remembering: Mutex<Option<AbortOnDropHandle<()>>>,
     /// Held by whoever saves checkpoints, so that an older state never overwrites a newer one.
     saving: Semaphore,
     changed: Arc<Notify>,
@@ -160,6 +167,8 @@ impl Pipeline {
             generations: Mutex::default(),
             identities: Mutex::default(),
             book: Book::default(),
+            remembered: Mutex::default(),
+            remembering: Mutex::default(),
             saving: Semaphore::new(1),
             changed,
             metrics,
@@ -210,6 +219,32 @@ impl Pipeline {
             self.0.book.saved(unsaved);
         }
         Ok(())
+    }
+
+    /// Reads what the store holds of these clusters, once for each, and tells it from then on. The store may take its time.
+    pub fn remember(&self, clusters: &BTreeSet<ClusterName>) {
+        let mut remembering = lock(&self.0.remembering);
+        if remembering.as_ref().is_some_and(|task| !task.is_finished()) {
+            return;
+        }
+        let known = lock(&self.0.remembered);
+        let wanted: Vec<ClusterName> = clusters.iter().filter(|cluster| !known.contains_key(*cluster)).cloned().collect();
+        drop(known);
+        if !wanted.is_empty() {
+            // Not a clone of the pipeline, which would own itself by its task.
+            let shared = Arc::downgrade(&self.0);
+            *remembering = Some(AbortOnDropHandle::new(tokio::spawn(remember(shared, wanted))));
+        }
+    }
+
+    /// What the store holds of a cluster, if that has been asked and there is anything.
+    pub fn remembered(&self, cluster: &ClusterName) -> Option<Checkpoints> {
+        lock(&self.0.remembered).get(cluster).cloned().flatten()
+    }
+
+    /// How many clusters have been asked about.
+    pub fn remembered_count(&self) -> usize {
+        lock(&self.0.remembered).len()
     }
 
     /// Whether a write can be submitted without waiting.
@@ -338,6 +373,35 @@ impl Pipeline {
     fn update_gauges(&self) {
         let pending = lock(&self.0.pending);
         self.0.metrics.set_pending(pending.len(), pending.bytes());
+    }
+}
+
+/// Reads the checkpoints of some clusters, as far as the store tells them; what it does not is asked for another time.
+async fn remember(shared: Weak<Shared>, clusters: Vec<ClusterName>) {
+    let store = match shared.upgrade() {
+        Some(shared) => lock(&shared.store).clone(),
+        None => return,
+    };
+    let Some(store) = store else { return };
+    let reads = clusters.into_iter().map(|cluster| {
+        let store = Arc::clone(&store);
+        async move { (store.checkpoints(&cluster).await, cluster) }
+    });
+    let mut reads = futures::stream::iter(reads).buffer_unordered(REMEMBERING);
+    while let Some((read, cluster)) = reads.next().await {
+        let Some(shared) = shared.upgrade() else { return };
+        match read {
+            Ok(checkpoints) => {
+                lock(&shared.remembered).insert(cluster, checkpoints);
+            }
+            Err(error) => {
+                tracing::debug!(%cluster, %error, "what is stored of a cluster cannot be read yet");
+                return;
+            }
+        }
+    }
+    if let Some(shared) = shared.upgrade() {
+        shared.changed.notify_one();
     }
 }
 

@@ -1,14 +1,12 @@
 //! The writer against a store that fails in every way, on a paused clock.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 use super::*;
 use crate::{
     model::{ClusterName, IndexPrefix, JsonLine, Version},
     query::{Cursor, GroupKey, Groups, Page, Query, Relative, Relatives, ResourceName, merge::PlacedPage},
-    store::{Checkpoints, Extent, Visit, changes::Log},
+    store::{Extent, Visit, changes::Log},
     sync::progress::Progress,
     telemetry::Metrics,
 };
@@ -66,6 +64,10 @@ impl Store for Flaky {
     }
 
     async fn activate(&self, _: &Generation) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn show(&self, _: &Generation, _: &BTreeSet<ResourceName>) -> Result<(), StoreError> {
         Ok(())
     }
 

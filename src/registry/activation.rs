@@ -1,6 +1,11 @@
-//! When queries are answered from a new generation: as soon as it is complete, and not before.
+//! When queries are answered from a new generation: from one that replaces another as soon as it is complete, from a first one resource by
+//! resource as these are complete, and never before.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use backon::{BackoffBuilder, ExponentialBuilder};
 use tokio::{sync::Notify, time::Instant};
@@ -10,50 +15,51 @@ use crate::{
     model::{ClusterName, StoreName},
     pipeline::Pipeline,
     planted::{Bug, planted},
+    query::ResourceName,
     store::Generation,
     sync::progress::{Obstacle, Progress},
 };
 
-/// How long the first generation of a cluster waits for kinds that fail, and for clusters that cannot say what they serve. After that
-/// the kinds that work should be seen.
-pub const PATIENCE: Duration = Duration::from_mins(1);
 /// How long one that replaces another waits for kinds that the member refuses. What the old one has of them is lost then; but it also has
 /// what must no longer be stored.
 pub const REPLACING_PATIENCE: Duration = Duration::from_mins(10);
 const MAX_DELAY: Duration = Duration::from_secs(15);
+/// How long a first generation is not shown in parts, and how long between two parts: most are complete by then, and each part is a change of the
+/// cluster state of OpenSearch. With a thousand clusters that begin at once these are 200 a second, of some milliseconds each.
+const PART_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The generations that queries are not answered from yet.
 pub(super) struct Activations {
     waiting: BTreeMap<(StoreName, ClusterName), Waiting>,
-    /// See [`PATIENCE`].
-    patience: Duration,
     changed: Arc<Notify>,
 }
 
 struct Waiting {
     generation: Generation,
     since: Instant,
+    /// When a part of it was last shown, or when it was made.
+    part_shown: Instant,
+    /// Shows a part of it.
+    showing: Option<AbortOnDropHandle<()>>,
     task: Option<AbortOnDropHandle<()>>,
 }
 
 impl Activations {
     pub(super) fn new(changed: Arc<Notify>) -> Self {
-        Self { waiting: BTreeMap::new(), patience: PATIENCE, changed }
+        Self { waiting: BTreeMap::new(), changed }
     }
 
-    /// The first generation of a cluster waits so long for what fails.
-    pub(super) fn set_patience(&mut self, patience: Duration) {
-        self.patience = patience;
-    }
-
-    /// Looks whether a generation can be seen now. `units` are the streams that fill it, as far as they run; `is_certain`: whether
-    /// these are all that there should be.
+    /// Looks what of a generation can be seen now. `units` are the streams that fill it, as far as they run, with their resources; `is_certain`:
+    /// whether these are all that there should be.
+    ///
+    /// One that replaces another is seen when all of it is complete, or as much as will ever be. A first one is seen resource by resource: what is
+    /// refused or fails keeps nothing else from being seen, and is itself not seen before it is complete.
     pub(super) fn consider(
         &mut self,
         store: &StoreName,
         pipeline: &Pipeline,
         generation: Generation,
-        units: &[Option<&Progress>],
+        units: &[(ResourceName, Option<&Progress>)],
         is_certain: bool,
     ) {
         let key = (store.clone(), generation.cluster.clone());
@@ -61,21 +67,25 @@ impl Activations {
             self.waiting.remove(&key);
             return;
         }
-        let waiting = self.waiting.entry(key).and_modify(|waiting| {
-            if waiting.generation != generation {
-                *waiting = Waiting::new(generation.clone());
-            }
-        });
-        let waiting = waiting.or_insert_with(|| Waiting::new(generation));
-        let patience = if waiting.generation.replaces { REPLACING_PATIENCE } else { self.patience };
-        let is_settled = |unit: Option<&Progress>| {
-            let generation = &waiting.generation;
-            unit.is_some_and(|progress| progress.is_synced_in(generation) || is_hopeless(progress, generation, patience))
+        let waiting = self.waiting.entry(key).or_insert_with(|| Waiting::new(generation.clone()));
+        if waiting.generation.id != generation.id {
+            *waiting = Waiting::new(generation.clone());
+        }
+        let is_busy = |task: &Option<AbortOnDropHandle<()>>| task.as_ref().is_some_and(|task| !task.is_finished());
+        if is_busy(&waiting.task) || is_busy(&waiting.showing) {
+            return;
+        }
+        if !generation.replaces {
+            waiting.generation = generation;
+            waiting.consider_first(pipeline, units, is_certain, &self.changed);
+            return;
+        }
+        let is_settled = |unit: &(ResourceName, Option<&Progress>)| {
+            unit.1.is_some_and(|progress| progress.is_synced_in(&generation) || is_hopeless(progress, &generation))
         };
-        let is_complete = planted(Bug::ShowHalfFilled) || !units.is_empty() && units.iter().copied().all(is_settled);
-        if is_complete && (is_certain || waiting.since.elapsed() >= patience) && waiting.task.is_none() {
-            let activation = activate(pipeline.clone(), waiting.generation.clone(), Arc::clone(&self.changed));
-            waiting.task = Some(AbortOnDropHandle::new(tokio::spawn(activation)));
+        let is_complete = planted(Bug::ShowHalfFilled) || !units.is_empty() && units.iter().all(is_settled);
+        if is_complete && (is_certain || waiting.since.elapsed() >= REPLACING_PATIENCE) {
+            waiting.activate(pipeline, &self.changed);
         }
     }
 
@@ -91,17 +101,54 @@ impl Activations {
 
 impl Waiting {
     fn new(generation: Generation) -> Self {
-        Self { generation, since: Instant::now(), task: None }
+        let now = Instant::now();
+        Self { generation, since: now, part_shown: now, showing: None, task: None }
+    }
+
+    fn consider_first(
+        &mut self,
+        pipeline: &Pipeline,
+        units: &[(ResourceName, Option<&Progress>)],
+        is_certain: bool,
+        changed: &Arc<Notify>,
+    ) {
+        let is_synced = |unit: &&(ResourceName, Option<&Progress>)| {
+            planted(Bug::ShowHalfFilled) || unit.1.is_some_and(|progress| progress.is_synced_in(&self.generation))
+        };
+        let is_whole = !units.is_empty() && units.iter().all(|unit| is_synced(&unit));
+        if is_whole && is_certain {
+            self.activate(pipeline, changed);
+            return;
+        }
+        let incomplete: BTreeSet<&ResourceName> =
+            units.iter().filter(|unit| !is_synced(unit)).map(|(resource, _)| resource).collect();
+        let complete = units.iter().map(|(resource, _)| resource).filter(|resource| !incomplete.contains(resource));
+        let resources: BTreeSet<ResourceName> = complete.cloned().collect();
+        if resources.is_subset(&self.generation.shown) || self.part_shown.elapsed() < PART_INTERVAL {
+            return;
+        }
+        self.part_shown = Instant::now();
+        let showing = show(pipeline.clone(), self.generation.clone(), resources, Arc::clone(changed));
+        self.showing = Some(AbortOnDropHandle::new(tokio::spawn(showing)));
+    }
+
+    fn activate(&mut self, pipeline: &Pipeline, changed: &Arc<Notify>) {
+        let activation = activate(pipeline.clone(), self.generation.clone(), Arc::clone(changed));
+        self.task = Some(AbortOnDropHandle::new(tokio::spawn(activation)));
     }
 }
 
 /// Whether there is no use in waiting for a unit any longer.
-fn is_hopeless(progress: &Progress, generation: &Generation, patience: Duration) -> bool {
-    match progress.kept_from(generation, patience) {
-        Some(Obstacle::Refusal) => true,
-        Some(Obstacle::Member) => !generation.replaces,
-        Some(Obstacle::Store) | None => false,
+fn is_hopeless(progress: &Progress, generation: &Generation) -> bool {
+    progress.kept_from(generation, REPLACING_PATIENCE) == Some(Obstacle::Refusal)
+}
+
+/// Once: what is complete by the next time may be more.
+async fn show(pipeline: Pipeline, generation: Generation, resources: BTreeSet<ResourceName>, changed: Arc<Notify>) {
+    if let Err(error) = pipeline.show(&generation, &resources).await {
+        tracing::debug!(index = %generation.index, %error, "what is complete of a generation cannot be shown yet");
     }
+    changed.notify_one();
 }
 
 async fn activate(pipeline: Pipeline, generation: Generation, changed: Arc<Notify>) {

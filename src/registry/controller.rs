@@ -31,7 +31,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     RegistryView,
-    fleet::Fleet,
+    fleet::{Fleet, Gap},
     karmada,
     members::{Members, Roster},
     places::Places,
@@ -70,6 +70,8 @@ const FIELD_MANAGER: &str = "fleetdex";
 const DEBOUNCE: Duration = Duration::from_millis(50);
 /// The status counts objects; while they change it is written this often.
 const STATUS_INTERVAL: Duration = Duration::from_secs(1);
+/// How often what answers lack is made known while it changes: with 100,000 streams that takes some hundred milliseconds.
+const GAPS_INTERVAL: Duration = Duration::from_secs(1);
 /// How often what runs is looked after when nothing changes.
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
 /// The same while the writes of a share that goes to another replica are still under way: that one waits for it.
@@ -153,6 +155,8 @@ struct State {
     recorded: BTreeMap<String, Vec<StoreStatus>>,
     /// Whether this replica led when `places` was last brought up to date, so that nobody else has written them since.
     led: bool,
+    /// What answers lack as it was last made known, and when.
+    published: Option<(BTreeMap<Stream, Gap>, std::time::Instant)>,
 }
 
 /// What a plan is made from, by version: while it is the same, there is nothing to plan.
@@ -170,6 +174,7 @@ struct Seen {
     /// Where documents of each registry may be.
     places: BTreeMap<String, Vec<StoreStatus>>,
     arrived: Option<BTreeSet<(StoreName, ClusterName)>>,
+    remembered: usize,
     share: Share,
 }
 
@@ -202,6 +207,7 @@ pub async fn run(context: Context, owner: String, cancel: CancellationToken) {
             places: BTreeMap::new(),
             recorded: BTreeMap::new(),
             led: false,
+            published: None,
         }),
         reports: StdMutex::default(),
         context,
@@ -316,6 +322,7 @@ impl Reconciler {
         self.context.metrics.set_replicas(seen.share.alive());
         if state.inputs.as_ref() == Some(&seen) && !state.fleet.has_lost() {
             state.fleet.look_after();
+            self.publish_gaps(state);
             self.count_units(state);
             return state.members.clone();
         }
@@ -345,6 +352,7 @@ impl Reconciler {
             unfilled: state.fleet.unfilled(),
             places: state.places.clone(),
             arrived: state.fleet.arrived(),
+            remembered: state.fleet.remembered(),
             share: self.context.replicas.share(),
         }
     }
@@ -478,8 +486,24 @@ impl Reconciler {
         state.fleet.remember(places);
         state.fleet.know_all_members(members.unread.is_empty());
         state.fleet.follow(&live, &view(leaving), &members.states, share).await;
+        self.publish(state, &members.states);
+    }
+
+    fn publish(&self, state: &mut State, members: &BTreeMap<ClusterName, MemberState>) {
         if let Some(plan) = state.fleet.plan() {
-            self.context.publish.publish(plan, &state.fleet, &members.states);
+            self.context.publish.publish(plan, &state.fleet, members);
+            state.published = Some((state.fleet.gaps(), std::time::Instant::now()));
+        }
+    }
+
+    /// Makes known what answers lack if that has changed, but not for each kind of a first sync by itself.
+    fn publish_gaps(&self, state: &mut State) {
+        let is_due = |(_, at): &(BTreeMap<Stream, Gap>, std::time::Instant)| at.elapsed() >= GAPS_INTERVAL;
+        if state.published.as_ref().is_some_and(is_due)
+            && state.published.as_ref().is_some_and(|(published, _)| *published != state.fleet.gaps())
+        {
+            let members = state.members.states.clone();
+            self.publish(state, &members);
         }
     }
 

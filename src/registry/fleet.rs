@@ -1,6 +1,7 @@
 //! What runs: one pipeline per store, one task per unit. Applies a plan by starting and stopping exactly what differs.
 
 use std::{
+    borrow::Cow,
     collections::{BTreeMap, BTreeSet},
     sync::{Arc, OnceLock},
     time::Duration,
@@ -28,8 +29,9 @@ use crate::{
     model::{ClusterName, Projector, StoreName, Unit, hex},
     pipeline::{Limits, OpenStore, Pipeline},
     planted::{Bug, planted},
+    query::ResourceName,
     replicas::{Fence, Share},
-    store::KindExtent,
+    store::{Generation, KindExtent},
     sync::{
         audit::{Audit, Permits},
         checkpoints::UnitKey,
@@ -49,6 +51,20 @@ const HANDOVER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Makes what opens the store of a plan.
 pub type Opener = Arc<dyn Fn(&StorePlan) -> Arc<dyn OpenStore> + Send + Sync>;
+
+/// What an answer lacks of a stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Gap {
+    /// Its first list has not ended, or is not seen yet.
+    FirstList,
+    /// The member or the store refuses it, or fails.
+    Failing {
+        /// CamelCase.
+        reason: Cow<'static, str>,
+        /// Whether what was stored before is shown.
+        is_shown: bool,
+    },
+}
 
 struct RunningStore {
     pipeline: Pipeline,
@@ -233,13 +249,6 @@ impl Fleet {
         Self { fence, ..self }
     }
 
-    /// Queries are answered from the first generation of a cluster although some of its kinds have been failing for so long.
-    #[must_use]
-    pub fn with_patience(mut self, patience: Duration) -> Self {
-        self.activations.set_patience(patience);
-        self
-    }
-
     /// Every unit compares what is stored with what its member has, once in such an interval on the average.
     #[must_use]
     pub fn audit_every(self, interval: Duration) -> Self {
@@ -280,6 +289,9 @@ impl Fleet {
         if self.applied.as_ref() != Some(&wanted) || self.has_lost() {
             self.apply(&wanted, members).await;
             self.applied = Some(wanted);
+        }
+        if let Some(applied) = &self.applied {
+            self.read_unknown(&applied.plan, members);
         }
         self.look_after();
     }
@@ -360,6 +372,25 @@ impl Fleet {
         self.arrivals.watch(pipelines.collect());
     }
 
+    /// Reads what the stores hold of clusters of which nothing else is known, as after a start while a member is down.
+    fn read_unknown(&self, plan: &Plan, members: &BTreeMap<ClusterName, MemberState>) {
+        let is_unknown = |cluster: &ClusterName| members.get(cluster).is_some_and(|member| member.discovery.is_none());
+        let mut unknown: BTreeMap<&StoreName, BTreeSet<ClusterName>> = BTreeMap::new();
+        for (store, cluster) in plan.scopes.keys().filter(|(_, cluster)| is_unknown(cluster)) {
+            unknown.entry(store).or_default().insert(cluster.clone());
+        }
+        for (store, clusters) in unknown {
+            if let Some(pipeline) = self.pipeline(store).filter(|pipeline| pipeline.store().is_some()) {
+                pipeline.remember(&clusters);
+            }
+        }
+    }
+
+    /// How many clusters the stores have been asked about of which nothing else was known.
+    pub fn remembered(&self) -> usize {
+        self.stores.values().map(|store| store.pipeline.remembered_count()).sum()
+    }
+
     /// What was last applied.
     pub fn plan(&self) -> Option<&Plan> {
         self.applied.as_ref().map(|applied| &applied.plan)
@@ -420,10 +451,11 @@ impl Fleet {
     }
 
     fn activate(&mut self, plan: &Plan) {
-        let mut units: BTreeMap<(StoreName, ClusterName), Vec<Option<&Progress>>> = BTreeMap::new();
+        let mut units: BTreeMap<(StoreName, ClusterName), Vec<Filling>> = BTreeMap::new();
         for stream in plan.units.keys() {
             let progress = self.units.get(stream).map(|running| &*running.progress);
-            units.entry((stream.store.clone(), stream.unit.cluster.clone())).or_default().push(progress);
+            let resource = ResourceName::from(&stream.unit.resource);
+            units.entry((stream.store.clone(), stream.unit.cluster.clone())).or_default().push((resource, progress));
         }
         for (name, store) in &self.stores {
             for generation in store.pipeline.generations() {
@@ -751,10 +783,33 @@ impl Fleet {
         }
     }
 
-    /// Whether queries of a cluster are answered from the generation that its streams write to.
+    /// Whether queries of a cluster are answered from the generation that its streams write to, as far as these are in sync.
     pub fn is_live(&self, store: &StoreName, cluster: &ClusterName) -> bool {
         let generation = self.stores.get(store).and_then(|running| running.pipeline.open_generation_of(cluster));
-        generation.is_some_and(|generation| generation.live)
+        let Some(generation) = generation.filter(Generation::is_read) else { return false };
+        let of_cluster = |(stream, _): &(&Stream, &RunningUnit)| stream.store == *store && stream.unit.cluster == *cluster;
+        let is_seen = |(stream, unit): (&Stream, &RunningUnit)| {
+            unit.progress.state() != UnitState::Synced || generation.shows(&ResourceName::from(&stream.unit.resource))
+        };
+        generation.live || self.units.iter().filter(of_cluster).all(is_seen)
+    }
+
+    /// What answers lack of the streams that are read here: those that are in the plan and whose objects are not all stored yet, or cannot be read
+    /// now, and why.
+    pub fn gaps(&self) -> BTreeMap<Stream, Gap> {
+        let Some(applied) = &self.applied else { return BTreeMap::new() };
+        let mut generations: BTreeMap<(&StoreName, ClusterName), Generation> = BTreeMap::new();
+        for (name, store) in &self.stores {
+            let of_store = store.pipeline.generations().into_iter();
+            generations.extend(of_store.map(|generation| ((name, generation.cluster.clone()), generation)));
+        }
+        // A member that is not connected is said to be old as a whole, and those that others read they know of.
+        let running = applied.plan.units.keys().filter_map(|stream| Some((stream, self.units.get(stream)?)));
+        let lacking = |(stream, unit): (&Stream, &RunningUnit)| {
+            let generation = generations.get(&(&stream.store, stream.unit.cluster.clone()));
+            Some((stream.clone(), gap(stream, &unit.progress, generation)?))
+        };
+        running.filter_map(lacking).collect()
     }
 
     /// The progress of a stream that runs, or ran until its member was lost.
@@ -865,6 +920,20 @@ impl Fleet {
 fn pipelines(stores: &BTreeMap<StoreName, RunningStore>, names: Option<&BTreeSet<StoreName>>) -> Vec<Pipeline> {
     let running = names.into_iter().flatten().filter_map(|name| stores.get(name));
     running.map(|store| store.pipeline.clone()).collect()
+}
+
+/// A resource that fills a generation, and how far its stream is, if it runs.
+type Filling<'a> = (ResourceName, Option<&'a Progress>);
+
+/// What answers lack of a stream that runs.
+fn gap(stream: &Stream, progress: &Progress, generation: Option<&Generation>) -> Option<Gap> {
+    let is_shown = |generation: &Generation| generation.replaces || generation.shows(&ResourceName::from(&stream.unit.resource));
+    let is_seen = generation.is_some_and(is_shown);
+    match progress.state() {
+        UnitState::Failing { reason, .. } => Some(Gap::Failing { reason, is_shown: is_seen }),
+        _ if !is_seen || !progress.has_been_synced() => Some(Gap::FirstList),
+        _ => None,
+    }
 }
 
 /// Where the objects of a unit go, however many registries of the store route them.

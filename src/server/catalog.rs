@@ -13,7 +13,7 @@ use kube::core::Version;
 use super::{reach::Reach, verify::Followed};
 use crate::{
     cluster::discovery::{Offers, Served},
-    model::{ClusterName, Gvk, PrinterColumn, SelectableField, StoreName},
+    model::{ClusterName, Gvk, Namespace, PrinterColumn, Resource, SelectableField, StoreName},
     query::{ResourceName, Selectable},
     store::Store,
 };
@@ -33,6 +33,9 @@ pub struct Entry<'e> {
     pub any_path: bool,
 }
 
+/// A cluster, or one namespace of it.
+pub type Place = (ClusterName, Option<Namespace>);
+
 /// Everything that can be asked for at one moment.
 #[derive(Clone, Default)]
 pub struct Catalog {
@@ -44,6 +47,10 @@ pub struct Catalog {
     followed: Vec<Followed>,
     uncertain: Vec<(ClusterName, StoreName)>,
     elsewhere: BTreeMap<ClusterName, String>,
+    /// What answers about a resource lack, as whole sentences.
+    gaps: BTreeMap<ResourceName, BTreeMap<Place, String>>,
+    /// Clusters of which it is not known what they serve, and why.
+    unread: BTreeMap<ClusterName, String>,
     /// Every cluster of which anything is registered, or should be.
     clusters: BTreeSet<ClusterName>,
     /// Other clusters are left out because the caller may not see them.
@@ -141,6 +148,41 @@ impl Catalog {
         self.uncertain.push((cluster, store));
     }
 
+    /// Says what answers about a resource lack, in a whole sentence. The first one of a place counts.
+    pub fn add_gap(&mut self, place: Place, resource: ResourceName, sentence: String) {
+        self.gaps.entry(resource).or_default().entry(place).or_insert(sentence);
+    }
+
+    /// Says what a store holds of a cluster that has not said yet what it serves.
+    pub fn add_remembered(&mut self, cluster: &ClusterName, store: &StoreName, resource: Resource, any_path: bool) {
+        let offers = Offers { verbs: ["get", "list", "watch"].map(Arc::from).to_vec(), ..Offers::default() };
+        let served = Served {
+            singular: resource.gvk.kind.to_ascii_lowercase().into(),
+            resource,
+            short_names: Vec::new(),
+            list_and_watch: true,
+            preferred: true,
+            offers: Arc::new(offers),
+        };
+        self.add(Entry { served: &served, cluster, store, fields: &[], any_path });
+    }
+
+    /// Says that it is not known what a cluster serves of which something should be held, and why.
+    pub fn add_unread(&mut self, cluster: ClusterName, why: String) {
+        self.clusters.insert(cluster.clone());
+        self.unread.insert(cluster, why);
+    }
+
+    /// What answers about a resource lack, and where.
+    pub fn gaps<'c>(&'c self, resource: &ResourceName) -> impl Iterator<Item = (&'c Place, &'c str)> {
+        self.gaps.get(resource).into_iter().flatten().map(|(place, sentence)| (place, sentence.as_str()))
+    }
+
+    /// The clusters of which it is not known what they serve, and why.
+    pub fn unread(&self) -> impl Iterator<Item = (&ClusterName, &str)> {
+        self.unread.iter().map(|(cluster, why)| (cluster, why.as_str()))
+    }
+
     /// Says that another replica, of this name, reads a cluster.
     pub fn add_elsewhere(&mut self, cluster: ClusterName, replica: String) {
         self.elsewhere.insert(cluster, replica);
@@ -208,6 +250,13 @@ impl Catalog {
         part.elsewhere.extend(
             self.elsewhere.iter().filter(|(name, _)| of_cluster(name)).map(|(name, replica)| (name.clone(), replica.clone())),
         );
+        part.unread
+            .extend(self.unread.iter().filter(|(name, _)| of_cluster(name)).map(|(name, why)| (name.clone(), why.clone())));
+        for (of, places) in self.gaps.iter().filter(|(of, _)| resource.is_none_or(|only| only == *of)) {
+            for ((name, namespace), sentence) in places.iter().filter(|((name, _), _)| of_cluster(name)) {
+                part.add_gap((name.clone(), namespace.clone()), of.clone(), sentence.clone());
+            }
+        }
         part.uncertain.extend(self.uncertain.iter().filter(|(name, _)| of_cluster(name)).cloned());
         let reaches = self.reaches.iter().filter(|((_, _, cluster), _)| of_cluster(cluster));
         part.reaches.extend(reaches.map(|(key, reach)| (key.clone(), reach.clone())));
@@ -322,6 +371,8 @@ impl fmt::Debug for Catalog {
             .field("elsewhere", &self.elsewhere)
             .field("followed", &self.followed.len())
             .field("uncertain", &self.uncertain)
+            .field("gaps", &self.gaps)
+            .field("unread", &self.unread)
             .field("clusters", &self.clusters)
             .field("is_restricted", &self.is_restricted)
             .field("reaches", &self.reaches)

@@ -81,6 +81,10 @@ impl Store for Prepared {
         Ok(())
     }
 
+    async fn show(&self, _: &Generation, _: &BTreeSet<ResourceName>) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     async fn generations(&self) -> Result<Vec<Generation>, StoreError> {
         Ok(Vec::new())
     }

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use kube::core::Version;
 
 use super::{
-    catalog::{Catalog, Holding, Registered, qualified},
+    catalog::{Catalog, Holding, Place, Registered, qualified},
     options::OrderBy,
     reach::{Overlap, Reach, shares},
     representation::{Layout, Representation},
@@ -33,6 +33,8 @@ pub const PAGE: usize = 1_000;
 const MAX_NAMES: usize = 5;
 /// Clusters in `metadata.asOf`.
 const MAX_AS_OF: usize = 100;
+/// Bytes of one warning: ten of them are a fifth of what clients take as headers. What members say may be long.
+const MAX_SENTENCE_BYTES: usize = 512;
 /// Warnings in one answer; further clusters are only counted.
 const MAX_WARNINGS: usize = 10;
 
@@ -113,7 +115,7 @@ pub fn target(catalog: &Catalog, request: &ListRequest, permitted: Permitted) ->
     // Of clusters that the caller may not see nothing is told either.
     let answers = |name: &ClusterName| is_asked(name) && query.permitted.in_cluster(name) != InCluster::Nothing;
     let as_of = as_of(catalog, holding, answers);
-    let warnings = warnings(catalog, registered, request, holding, answers);
+    let warnings = warnings(catalog, registered, request, holding, &query.permitted, answers);
     Ok(Target {
         nothing_to_ask: query.clusters.is_empty() && !request.clusters.is_empty(),
         stores,
@@ -168,6 +170,10 @@ fn sort(selectable: &Selectable, order: &[OrderBy]) -> Result<Vec<Sort>, Unsuppo
 }
 
 fn not_selected(catalog: &Catalog, name: &ResourceName) -> ApiError {
+    if let Some((cluster, why)) = catalog.unread().next() {
+        let message = format!("{} are not known yet: cluster {cluster}, which may have them, is {why}", qualified(name));
+        return not_registered(name, cut(message));
+    }
     if catalog.is_local() {
         let called = qualified(name);
         return not_registered(
@@ -309,6 +315,15 @@ fn together(registered: &Registered, stores: &Merged) -> Holding {
     all
 }
 
+/// A sentence of which a header has room for several.
+fn cut(mut sentence: String) -> String {
+    if sentence.len() > MAX_SENTENCE_BYTES {
+        sentence.truncate(sentence.floor_char_boundary(MAX_SENTENCE_BYTES));
+        sentence.push_str(" ...");
+    }
+    sentence
+}
+
 /// Objects keep the `apiVersion` that their cluster serves: one sentence for each version other than the one asked for.
 fn other_versions(
     registered: &Registered,
@@ -343,6 +358,7 @@ fn warnings(
     registered: &Registered,
     request: &ListRequest,
     holding: &Holding,
+    permitted: &Permitted,
     answers: impl Fn(&ClusterName) -> bool + Copy,
 ) -> Vec<String> {
     let mut warnings = other_versions(registered, request, holding, answers);
@@ -352,8 +368,22 @@ fn warnings(
     }
     for name in holding.clusters.iter().filter(|name| answers(name)) {
         if let Some(since) = catalog.stale(name) {
-            warnings.push(format!("cluster {name} is {since}"));
+            warnings.push(cut(format!("cluster {name} is {since}")));
         }
+    }
+    let is_shown = |(cluster, namespace): &Place| {
+        answers(cluster)
+            && namespace.as_ref().is_none_or(|name| {
+                let is_asked = request.namespaces.is_empty() || request.namespaces.contains(name);
+                is_asked && permitted.allows(cluster.as_str(), name.as_str())
+            })
+    };
+    for (_, sentence) in catalog.gaps(&registered.name).filter(|(place, _)| is_shown(place)) {
+        warnings.push(cut(sentence.to_owned()));
+    }
+    for (name, why) in catalog.unread().filter(|(name, _)| answers(name) && !holding.clusters.contains(*name)) {
+        let what = qualified(&registered.name);
+        warnings.push(cut(format!("whether cluster {name} has {what} is not known: it is {why}")));
     }
     let surplus = warnings.len().saturating_sub(MAX_WARNINGS);
     if surplus > 0 {

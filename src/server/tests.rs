@@ -459,6 +459,34 @@ async fn old_answers_and_unknown_clusters_are_told_in_warnings() {
 }
 
 #[tokio::test]
+async fn what_an_answer_lacks_is_told_in_warnings_of_bounded_length() {
+    let mut partial = catalog(Prepared::with(vec![]));
+    let pods = ResourceName::new("", "pods");
+    partial.add_gap((cluster("member1"), None), pods.clone(), "pods of cluster member1 are not shown".to_owned());
+    partial.add_gap((cluster("member2"), Some("db".parse().unwrap())), pods, format!("pods in db: {}", "x".repeat(2_000)));
+    partial.add_unread(cluster("member3"), "not read".to_owned());
+    let app = app(partial);
+    let warnings = async |path: &str| {
+        let response = send(&app, get(&format!("{SEARCH}/{path}"))).await;
+        assert_eq!(response.status(), StatusCode::OK);
+        let values = response.headers().get_all("warning").iter().map(|value| value.to_str().unwrap().to_owned());
+        values.collect::<Vec<_>>()
+    };
+    let not_shown = r#"299 - "pods of cluster member1 are not shown""#;
+    let not_known = r#"299 - "whether cluster member3 has pods is not known: it is not read""#;
+    let all = warnings("api/v1/pods").await;
+    assert_eq!((all[0].as_str(), all[2].as_str(), all.len()), (not_shown, not_known, 3));
+    assert!(all[1].starts_with(r#"299 - "pods in db: xxx"#) && all[1].len() < 600, "{}", all[1]);
+    assert_eq!(warnings("api/v1/namespaces/web/pods").await, [not_shown, not_known]);
+    assert_eq!(warnings("api/v1/pods?clusters=member1").await, [not_shown]);
+    assert_eq!(warnings("api/v1/pods?clusters=member2&namespaces=web").await, [""; 0]);
+    assert_eq!(
+        refusal(&app, &format!("{SEARCH}/api/v1/secrets")).await,
+        "404 NotFound: secrets are not known yet: cluster member3, which may have them, is not read"
+    );
+}
+
+#[tokio::test]
 async fn asking_only_clusters_that_hold_nothing_gives_nothing() {
     let main = Prepared::with(vec![Ok(page(&["wrong"], None, None))]);
     let (code, list) = fetch(&app(catalog(main.clone())), &format!("{SEARCH}/api/v1/nodes?clusters=member2")).await;

@@ -6,6 +6,7 @@ use std::{
 };
 
 use async_trait::async_trait;
+use k8s_openapi::jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -68,16 +69,29 @@ pub struct Generation {
     pub target: IndexName,
     /// Whether queries are answered from it.
     pub live: bool,
+    /// The resources of which queries are answered from it although it is not live, because these are complete. Only of a first generation.
+    pub shown: BTreeSet<ResourceName>,
     /// Whether queries are answered from an older one as long as it is not.
     pub replaces: bool,
 }
 
 impl Generation {
+    /// Whether queries about a resource are answered from it.
+    pub fn shows(&self, resource: &ResourceName) -> bool {
+        self.live || self.shown.contains(resource)
+    }
+
+    /// Whether any query is answered from it.
+    pub fn is_read(&self) -> bool {
+        self.live || !self.shown.is_empty()
+    }
+
     /// The first generation of a cluster, as it is right after it was made.
     #[cfg(test)]
     pub(crate) fn first(prefix: &IndexPrefix, cluster: &ClusterName) -> Self {
         let (index, target) = (prefix.generation(cluster, 1), prefix.write_alias(cluster, 1));
-        Self { cluster: cluster.clone(), number: 1, id: "first".into(), index, target, live: false, replaces: false }
+        let (cluster, shown) = (cluster.clone(), BTreeSet::new());
+        Self { cluster, number: 1, id: "first".into(), index, target, live: false, shown, replaces: false }
     }
 }
 
@@ -90,6 +104,18 @@ pub struct Checkpoint {
     pub version: Version,
     /// How many objects there were then.
     pub objects: u64,
+    /// What kind of objects; absent in those of former versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<KindOfUnit>,
+}
+
+/// What is known of a unit's kind without asking its member.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KindOfUnit {
+    /// Kind of its objects.
+    pub kind: Arc<str>,
+    /// Whether they live in namespaces.
+    pub namespaced: bool,
 }
 
 /// The checkpoints of one cluster. They hold for the generation that they name and no other.
@@ -103,6 +129,9 @@ pub struct Checkpoints {
     pub index: Arc<str>,
     /// By unit.
     pub units: BTreeMap<String, Checkpoint>,
+    /// When they were written, as the store tells; written by the store itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<Timestamp>,
 }
 
 /// Is told the id and version of every document of an [`Extent`].
@@ -124,6 +153,10 @@ pub trait Store: Send + Sync {
 
     /// Lets queries be answered from a generation that is complete, and removes the cluster's other ones, in one step.
     async fn activate(&self, generation: &Generation) -> Result<(), StoreError>;
+
+    /// Lets queries about these resources, which are complete, be answered from a first generation, in one step; about no others that have not been
+    /// shown before.
+    async fn show(&self, generation: &Generation, resources: &BTreeSet<ResourceName>) -> Result<(), StoreError>;
 
     /// Every generation of this installation.
     async fn generations(&self) -> Result<Vec<Generation>, StoreError>;

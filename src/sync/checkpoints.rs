@@ -7,9 +7,9 @@ use std::{
 
 use super::progress::{Mark, Progress};
 use crate::{
-    model::{ClusterName, Scope, Unit},
+    model::{ClusterName, Gvk, Resource, Scope, Unit},
     planted::{Bug, planted},
-    store::{Checkpoint, Checkpoints, Generation},
+    store::{Checkpoint, Checkpoints, Generation, KindOfUnit},
 };
 
 /// Names a unit within its cluster.
@@ -27,21 +27,33 @@ impl From<&Unit> for UnitKey {
     }
 }
 
+/// The resources that checkpoints are of, as far as they tell. A kind whose list was under way has none.
+pub fn resources(checkpoints: &Checkpoints) -> BTreeSet<Resource> {
+    let resource = |(key, checkpoint): (&String, &Checkpoint)| {
+        let KindOfUnit { kind, namespaced } = checkpoint.kind.as_ref()?;
+        let unit = key.split_once('@').map_or(key.as_str(), |(unit, _namespace)| unit);
+        let (api_version, plural) = unit.rsplit_once('/')?;
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        Some(Resource { gvk: Gvk::new(group, version, kind), plural: plural.into(), namespaced: *namespaced })
+    };
+    checkpoints.units.iter().filter_map(resource).collect()
+}
+
 /// Where a unit is.
 enum Entry {
     /// As it was when the process started.
     Remembered(Checkpoint),
     /// As its progress says, now and whenever the book is read.
-    Followed { plan: String, progress: Arc<Progress> },
+    Followed { plan: String, kind: KindOfUnit, progress: Arc<Progress> },
 }
 
 impl Entry {
     fn checkpoint(&self) -> Option<Checkpoint> {
         match self {
             Self::Remembered(checkpoint) => Some(checkpoint.clone()),
-            Self::Followed { plan, progress } => {
+            Self::Followed { plan, kind, progress } => {
                 let Mark { version, objects } = progress.acknowledged()?;
-                Some(Checkpoint { plan: plan.clone(), version, objects })
+                Some(Checkpoint { plan: plan.clone(), version, objects, kind: Some(kind.clone()) })
             }
         }
     }
@@ -64,6 +76,7 @@ impl Page {
             generation: self.generation,
             index: Arc::clone(&self.index),
             units: units.collect(),
+            at: None,
         }
     }
 }
@@ -86,7 +99,9 @@ impl Book {
         let is_of_this = |stored: &&Checkpoints| stored.index == generation.id || planted(Bug::TrustOtherCheckpoints);
         let of_this = stored.iter().filter(is_of_this).flat_map(|stored| &stored.units);
         let units = of_this.map(|(key, checkpoint)| (UnitKey(key.clone()), Entry::Remembered(checkpoint.clone()))).collect();
-        let page = Page { generation: generation.number, index: Arc::clone(&generation.id), units, saved: stored };
+        // When they were written does not count when they are compared.
+        let saved = stored.map(|stored| Checkpoints { at: None, ..stored });
+        let page = Page { generation: generation.number, index: Arc::clone(&generation.id), units, saved };
         pages.insert(generation.cluster.clone(), page);
     }
 
@@ -99,9 +114,11 @@ impl Book {
     }
 
     /// A unit's checkpoint is what its progress says from now on.
-    pub fn follow(&self, generation: &Generation, key: UnitKey, plan: String, progress: Arc<Progress>) {
+    pub fn follow(&self, generation: &Generation, unit: &Unit, plan: String, progress: Arc<Progress>) {
+        let Resource { gvk, namespaced, .. } = &unit.resource;
+        let kind = KindOfUnit { kind: Arc::clone(&gvk.kind), namespaced: *namespaced };
         if let Some(page) = self.lock().get_mut(&generation.cluster).filter(|page| page.index == generation.id) {
-            page.units.insert(key, Entry::Followed { plan, progress });
+            page.units.insert(UnitKey::from(unit), Entry::Followed { plan, kind, progress });
         }
     }
 
@@ -159,6 +176,7 @@ mod tests {
             index: prefix.generation(&cluster, number),
             target: prefix.write_alias(&cluster, number),
             live: true,
+            shown: BTreeSet::new(),
             replaces: false,
             cluster,
         }
@@ -169,13 +187,41 @@ mod tests {
     }
 
     fn stored(index: &str) -> Checkpoints {
-        let checkpoint = Checkpoint { plan: "all".to_owned(), version: "7".parse().unwrap(), objects: 3 };
+        let kind = Some(KindOfUnit { kind: "Pod".into(), namespaced: true });
+        let checkpoint = Checkpoint { plan: "all".to_owned(), version: "7".parse().unwrap(), objects: 3, kind };
         Checkpoints {
             cluster: "member1".parse().unwrap(),
             generation: 1,
             index: index.into(),
             units: BTreeMap::from([("v1/pods".to_owned(), checkpoint)]),
+            at: None,
         }
+    }
+
+    fn pods() -> Unit {
+        let resource = Resource { gvk: Gvk::new("", "v1", "Pod"), plural: "pods".into(), namespaced: true };
+        Unit { cluster: "member1".parse().unwrap(), resource, scope: Scope::All }
+    }
+
+    #[test]
+    fn checkpoints_tell_which_resources_are_stored() {
+        let checkpoint = |kind: &str, namespaced| Checkpoint {
+            kind: Some(KindOfUnit { kind: kind.into(), namespaced }),
+            ..stored("a").units["v1/pods"].clone()
+        };
+        let former = Checkpoint { kind: None, ..checkpoint("Secret", true) };
+        let units = [
+            ("v1/pods@web", checkpoint("Pod", true)),
+            ("v1/pods@db", checkpoint("Pod", true)),
+            ("v1/nodes", checkpoint("Node", false)),
+            ("apps/v1/deployments", checkpoint("Deployment", true)),
+            ("v1/secrets", former),
+        ];
+        let units = units.into_iter().map(|(key, checkpoint)| (key.to_owned(), checkpoint)).collect();
+        let found = resources(&Checkpoints { units, ..stored("a") });
+        let told: Vec<String> =
+            found.iter().map(|found| format!("{} {} {}", found.gvk.api_version(), found.plural, found.namespaced)).collect();
+        assert_eq!(told, ["v1 nodes false", "v1 pods true", "apps/v1 deployments true"]);
     }
 
     #[test]
@@ -199,7 +245,7 @@ mod tests {
         assert_eq!(book.unsaved(), Vec::new());
         let progress = Progress::new(current.cluster.clone(), Arc::default());
         progress.resumes(mark("7"));
-        book.follow(&current, key.clone(), "all".to_owned(), Arc::clone(&progress));
+        book.follow(&current, &pods(), "all".to_owned(), Arc::clone(&progress));
         assert_eq!(book.unsaved(), Vec::new());
         progress.reached("9".parse().unwrap());
         let unsaved = book.unsaved();

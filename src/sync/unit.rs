@@ -125,7 +125,7 @@ impl UnitTask {
             None => self.progress.list_begins(),
         }
         self.progress.fills(generation);
-        book.follow(generation, key, self.plan.clone(), Arc::clone(&self.progress));
+        book.follow(generation, &self.unit, self.plan.clone(), Arc::clone(&self.progress));
         mark.map(|mark| mark.version)
     }
 }

@@ -12,6 +12,7 @@ use super::{
     faults::FaultKind,
     glob,
     index::Index,
+    query::Query,
 };
 
 /// One change of one index.
@@ -212,6 +213,10 @@ fn read_configuration(details: &Map<String, Value>) -> Result<Value, Refusal> {
         match key.as_str() {
             "index" | "indices" | "alias" | "aliases" => {}
             "is_write_index" => {
+                configuration.insert(key.clone(), value.clone());
+            }
+            "filter" => {
+                Query::read(value)?;
                 configuration.insert(key.clone(), value.clone());
             }
             other => {

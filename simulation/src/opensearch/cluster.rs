@@ -1,6 +1,9 @@
 //! The state of the cluster, and how requests name the indices in it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use rand::{RngExt, rngs::StdRng};
 use serde_json::Value;
@@ -10,10 +13,12 @@ use super::{
     answer::Refusal,
     call::{Call, Parameters},
     counters::Counters,
+    document::Document,
     faults::FaultKind,
     glob,
     index::{Index, View},
     point_in_time::PointsInTime,
+    query::Query,
     template::Template,
 };
 
@@ -155,6 +160,36 @@ impl Cluster {
     /// What a search sees of indices now.
     pub fn views(&mut self, names: &[String], now: Instant) -> Vec<View> {
         names.iter().filter_map(|name| Some(self.indices.get_mut(name)?.view(now))).collect()
+    }
+
+    /// What searches see of the indices that an expression names: where only aliases with filters lead to an index, what one of these lets through.
+    pub fn seen(&mut self, expression: &str, names: &[String], now: Instant) -> Result<Vec<View>, Refusal> {
+        let mut views = self.views(names, now);
+        for view in &mut views {
+            let Some(filters) = self.filters(expression, &view.index) else { continue };
+            let matchers =
+                filters.iter().map(|filter| Query::read(filter)?.compile(&view.mapping)).collect::<Result<Vec<_>, Refusal>>()?;
+            let is_seen = |document: &Document| matchers.iter().any(|matcher| matcher.score(document).is_some());
+            let seen = view.documents.iter().filter(|(_, document)| is_seen(document));
+            view.documents = Arc::new(seen.map(|(id, document)| (id.clone(), document.clone())).collect());
+        }
+        Ok(views)
+    }
+
+    /// The filters by which an expression leads to an index; none if it is seen whole.
+    pub fn filters(&self, expression: &str, index: &str) -> Option<Vec<Value>> {
+        let index = self.indices.get(index)?;
+        let mut filters = Vec::new();
+        for part in expression.split(',') {
+            let is_alike = |name: &str| if part.contains('*') { glob::matches(part, name) } else { part == name };
+            if part.is_empty() || part == "_all" || is_alike(&index.name) {
+                return None;
+            }
+            for (_, configuration) in index.aliases.iter().filter(|(alias, _)| is_alike(alias)) {
+                filters.push(configuration.get("filter")?.clone());
+            }
+        }
+        Some(filters)
     }
 
     /// The index that a write to this name goes to.

@@ -83,7 +83,7 @@ pub(super) fn create(cluster: &mut Cluster, moment: &mut Moment<'_>, call: &Call
         let cause = Refusal::new(400, "null_pointer_exception", cause);
         return Err(Refusal::illegal_argument("invalid id: [null]").caused_by(&cause));
     }
-    let mut views = cluster.views(&names, moment.now);
+    let mut views = cluster.seen(target, &names, moment.now)?;
     let shards: u64 = views.iter().map(|view| view.shards).sum();
     if cluster.points_in_time.open(moment.now) + shards > MAX_OPEN {
         return Err(search::all_shards_failed("create_pit", &views, &too_many()));

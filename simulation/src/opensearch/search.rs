@@ -156,8 +156,9 @@ fn check_point_in_time(call: &Call, target: Option<&str>) -> Result<(), Refusal>
 }
 
 fn target_views(cluster: &mut Cluster, call: &Call, target: Option<&str>, now: Instant) -> Result<Vec<View>, Refusal> {
-    let names = named(cluster, call, target.unwrap_or("_all"))?;
-    Ok(cluster.views(&names, now))
+    let target = target.unwrap_or("_all");
+    let names = named(cluster, call, target)?;
+    cluster.seen(target, &names, now)
 }
 
 /// The rest of the body.

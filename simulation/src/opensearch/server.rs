@@ -27,7 +27,9 @@ use super::{
     call::{Call, Work},
     cluster::{Cluster, Leniency, Moment},
     counters::Counters,
+    document::Document,
     faults::{Fault, FaultKind, Faults, Span},
+    query::Query,
     route,
     transport::{self, Plan},
 };
@@ -176,7 +178,7 @@ impl OpenSearch {
         was_there
     }
 
-    /// Every document of an index, alias or pattern, in the order of indices and ids, whether searches see it or not. None if
+    /// Every document of an index, alias or pattern, in the order of indices and ids, whether it is refreshed or not. None if
     /// there is no such index.
     pub fn documents(&self, target: &str) -> Vec<StoredDocument> {
         let state = self.state();
@@ -184,7 +186,14 @@ impl OpenSearch {
         let names = state.cluster.resolve(target, lenient).unwrap_or_default();
         let mut documents = Vec::new();
         for index in names.iter().filter_map(|name| state.cluster.indices.get(name)) {
-            documents.extend(index.documents().map(|document| StoredDocument {
+            let filters = state.cluster.filters(target, &index.name);
+            let matchers = filters.map(|filters| {
+                filters.iter().filter_map(|filter| Query::read(filter).ok()?.compile(index.mapping()).ok()).collect::<Vec<_>>()
+            });
+            let is_seen = |document: &Document| {
+                matchers.as_ref().is_none_or(|matchers| matchers.iter().any(|matcher| matcher.score(document).is_some()))
+            };
+            documents.extend(index.documents().filter(|document| is_seen(document)).map(|document| StoredDocument {
                 index: index.name.clone(),
                 id: document.id.to_string(),
                 version: document.version,

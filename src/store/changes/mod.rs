@@ -80,7 +80,7 @@ pub(in crate::store) struct Change {
 
 impl Change {
     /// The object, whether it is there or was.
-    fn document(&self) -> Option<&Arc<Document>> {
+    pub(in crate::store) fn document(&self) -> Option<&Arc<Document>> {
         self.after.as_ref().or(self.before.as_ref())
     }
 }

@@ -59,11 +59,13 @@ impl Generations {
 
     /// Whether a generation is there, and live if it should be.
     pub(super) fn is_as(&self, wanted: &Generation) -> bool {
-        self.get(wanted).is_some_and(|held| held.generation.live || !wanted.live)
+        self.get(wanted)
+            .is_some_and(|held| held.generation.live || !wanted.live && held.generation.shown.is_superset(&wanted.shown))
     }
 
-    pub(super) fn is_live(&self, target: &IndexName) -> bool {
-        self.held.get(target).is_some_and(|held| held.generation.live)
+    /// Whether queries see a change of a generation's documents.
+    pub(super) fn shows(&self, target: &IndexName, change: &Change) -> bool {
+        self.held.get(target).is_some_and(|held| is_shown(&held.generation, change))
     }
 
     fn get(&self, generation: &Generation) -> Option<&Held> {
@@ -79,7 +81,7 @@ impl Generations {
         let newest = self.of(cluster).max_by_key(|held| held.generation.number);
         let newest = newest.map(|held| (held.generation.target.clone(), held.generation.number));
         let is_answered =
-            |other: &IndexName| self.of(cluster).any(|held| held.generation.live && held.generation.target != *other);
+            |other: &IndexName| self.of(cluster).any(|held| held.generation.is_read() && held.generation.target != *other);
         if let Some((target, number)) = &newest {
             let replaces = is_answered(target);
             if *number > above
@@ -104,12 +106,13 @@ impl Generations {
             index: prefix.generation(cluster, number),
             target: prefix.write_alias(cluster, number),
             live: false,
+            shown: BTreeSet::new(),
             replaces: false,
         };
         tracing::info!(%cluster, number, "created a generation in memory");
         let held = Held { generation: generation.clone(), identity, contents: Contents::default() };
         self.held.insert(generation.target.clone(), held);
-        Generation { replaces: self.of(cluster).any(|held| held.generation.live), ..generation }
+        Generation { replaces: self.of(cluster).any(|held| held.generation.is_read()), ..generation }
     }
 
     /// Lets queries be answered from a generation, and removes the cluster's earlier ones; nothing if it is gone.
@@ -123,11 +126,31 @@ impl Generations {
         let mut removed: Vec<Held> = earlier.iter().filter_map(|target| self.held.remove(target)).collect();
         removed.retain(|held| !held.contents.is_empty());
         let held = self.held.get_mut(&generation.target)?;
-        let was_live = std::mem::replace(&mut held.generation.live, true);
-        let before = removed.iter().find(|held| held.generation.live).map(|held| &held.contents);
-        let changes = if was_live { Vec::new() } else { held.contents.changes_since(before) };
+        let was = held.generation.clone();
+        held.generation.live = true;
+        held.generation.shown.clear();
+        let before = removed.iter().find(|held| held.generation.is_read());
+        let mut changes = if was.live { Vec::new() } else { held.contents.changes_since(before.map(|held| &held.contents)) };
+        changes.retain(|change| !is_shown(&was, change));
+        if let Some(before) = before.filter(|before| !before.generation.live) {
+            changes = changes.into_iter().filter_map(|change| seen_before(&before.generation, change)).collect();
+        }
         tracing::info!(cluster = %generation.cluster, number = generation.number, documents = held.contents.len(), "queries are answered from this generation");
         Some(Step { changes, removed: removed.into_iter().map(|held| held.contents).collect() })
+    }
+
+    /// Lets queries about some resources be answered from a generation; nothing if it is gone.
+    pub(super) fn show(&mut self, generation: &Generation, resources: &BTreeSet<ResourceName>) -> Option<Step> {
+        self.get(generation)?;
+        let held = self.held.get_mut(&generation.target)?;
+        let was = held.generation.clone();
+        if was.live {
+            return Some(Step::default());
+        }
+        held.generation.shown.extend(resources.iter().cloned());
+        let mut changes = held.contents.changes_since(None);
+        changes.retain(|change| is_shown(&held.generation, change) && !is_shown(&was, change));
+        Some(Step { changes, removed: Vec::new() })
     }
 
     /// Writes one document, or deletes it.
@@ -144,7 +167,8 @@ impl Generations {
     /// What a query finds, by cluster.
     pub(super) fn select(&self, query: &Query, filter: &Filter) -> Vec<Selected> {
         let is_asked = |cluster: &ClusterName| query.clusters.is_empty() || query.clusters.contains(cluster);
-        let live = self.held.values().filter(|held| held.generation.live && is_asked(&held.generation.cluster));
+        let shows = |held: &&Held| held.generation.shows(&query.resource) && is_asked(&held.generation.cluster);
+        let live = self.held.values().filter(shows);
         let select = |held: &Held| {
             let permitted = filter.in_cluster(&held.generation.cluster)?;
             Some(held.contents.table(&query.resource)?.select(&permitted, query.limit))
@@ -156,10 +180,13 @@ impl Generations {
     pub(super) fn relatives(&self, asked: &Relatives) -> BTreeSet<Relative> {
         let mut found = BTreeSet::new();
         let is_asked = |cluster: &ClusterName| asked.clusters.is_empty() || asked.clusters.contains(cluster);
-        for held in self.held.values().filter(|held| held.generation.live && is_asked(&held.generation.cluster)) {
+        for held in self.held.values().filter(|held| held.generation.is_read() && is_asked(&held.generation.cluster)) {
             let cluster = &held.generation.cluster;
             for table in held.contents.tables() {
                 for document in table.relatives(asked, cluster) {
+                    if !held.generation.shows(&document.origin.resource) {
+                        continue;
+                    }
                     found.insert(Relative {
                         cluster: cluster.clone(),
                         namespace: document.namespace().to_owned(),
@@ -227,9 +254,23 @@ impl Generations {
 
 impl Held {
     fn end(self) -> Step {
-        let changes = if self.generation.live { Contents::default().changes_since(Some(&self.contents)) } else { Vec::new() };
+        let mut changes =
+            if self.generation.is_read() { Contents::default().changes_since(Some(&self.contents)) } else { Vec::new() };
+        changes.retain(|change| is_shown(&self.generation, change));
         Step { changes, removed: vec![self.contents] }
     }
+}
+
+/// Whether queries that are answered from a generation see a change of its documents.
+fn is_shown(generation: &Generation, change: &Change) -> bool {
+    change.document().is_some_and(|document| generation.shows(&document.origin.resource))
+}
+
+/// A change as queries see it that were answered from a part of a generation; nothing if they see none.
+fn seen_before(generation: &Generation, change: Change) -> Option<Change> {
+    let Change { before, after } = change;
+    let before = before.filter(|document| generation.shows(&document.origin.resource));
+    (before.is_some() || after.is_some()).then_some(Change { before, after })
 }
 
 impl Identity {

@@ -166,7 +166,7 @@ impl Shared {
             };
             verdicts.push(verdict);
             let Some(change) = change else { continue };
-            if generations.is_live(&write.index) {
+            if generations.shows(&write.index, &change) {
                 seen.push(change);
             } else {
                 made.push(change);
@@ -318,6 +318,17 @@ impl Store for Memory {
             Some(_removed) => Ok(()),
             None => Err(StoreError::Embedded("the generation is gone".to_owned())),
         }
+    }
+
+    async fn show(&self, generation: &Generation, resources: &BTreeSet<ResourceName>) -> Result<(), StoreError> {
+        let (shared, generation, resources) = (Arc::clone(&self.shared), generation.clone(), resources.clone());
+        let shown = blocking(move || {
+            let mut generations = shared.lock();
+            let shown = generations.show(&generation, &resources)?;
+            shared.publish(generations, &shown.changes);
+            Some(())
+        });
+        shown.await?.ok_or_else(|| StoreError::Embedded("the generation is gone".to_owned()))
     }
 
     async fn generations(&self) -> Result<Vec<Generation>, StoreError> {

@@ -46,6 +46,32 @@ async fn count(memory: &Memory, labels: &str) -> usize {
 }
 
 #[tokio::test]
+async fn what_is_complete_of_a_first_generation_is_seen_before_the_rest_and_told_to_those_who_watch() {
+    let memory = Memory::new();
+    let first = memory.open(&cluster("a"), Some("uid"), 0).await.unwrap();
+    memory.write(&[write(&first, 1, 5, Some("web"))]).await.unwrap();
+    let (_, moment) = memory.list(&query(""), None).await.unwrap();
+    let mut watch = memory.watch(&query(""), moment).unwrap();
+    let (nodes, pods) = (ResourceName::new("", "nodes"), ResourceName::new("", "pods"));
+    memory.show(&first, &[nodes].into()).await.unwrap();
+    memory.write(&[write(&first, 2, 6, Some("web"))]).await.unwrap();
+    assert_eq!(count(&memory, "").await, 0);
+    memory.show(&first, &[pods.clone()].into()).await.unwrap();
+    assert_eq!(count(&memory, "").await, 2);
+    memory.write(&[write(&first, 3, 7, Some("web"))]).await.unwrap();
+    memory.activate(&first).await.unwrap();
+    let mut told = Vec::new();
+    while told.len() < 3 {
+        told.extend(watch.next().await.unwrap().iter().map(|event| event.kind));
+    }
+    assert_eq!(told, [EventKind::Added; 3]);
+    let (_, moment) = memory.list(&query(""), None).await.unwrap();
+    let again = memory.open(&cluster("a"), Some("uid"), 0).await.unwrap();
+    assert_eq!((again.live, again.replaces, count(&memory, "").await), (true, false, 3));
+    assert!(moment > 0);
+}
+
+#[tokio::test]
 async fn a_generation_is_seen_when_it_is_live_and_takes_the_place_of_the_one_before() {
     let memory = Memory::new();
     let first = memory.open(&cluster("a"), Some("uid"), 0).await.unwrap();
@@ -259,9 +285,9 @@ async fn extents_and_checkpoints_are_as_they_were_written() {
     assert_eq!(visit(Extent::Outside(vec![kind(Some("other"))])).await, ["v1/Pod/uid-1@5"]);
     assert_eq!(visit(Extent::Outside(vec![kind(Some("web"))])).await, Vec::<String>::new());
 
-    let checkpoint = Checkpoint { plan: "all".to_owned(), version: "5".parse().unwrap(), objects: 1 };
+    let checkpoint = Checkpoint { plan: "all".to_owned(), version: "5".parse().unwrap(), objects: 1, kind: None };
     let units = [("v1/pods".to_owned(), checkpoint)].into();
-    let saved = Checkpoints { cluster: cluster("a"), generation: 1, index: generation.id.clone(), units };
+    let saved = Checkpoints { cluster: cluster("a"), generation: 1, index: generation.id.clone(), units, at: None };
     memory.save_checkpoints(std::slice::from_ref(&saved)).await.unwrap();
     assert_eq!(memory.checkpoints(&cluster("a")).await.unwrap(), Some(saved));
     memory.drop_cluster(&cluster("a")).await.unwrap();

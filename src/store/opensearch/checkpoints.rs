@@ -1,6 +1,7 @@
 //! Checkpoints in the index `<prefix>.state`: one document for each cluster.
 
 use http::Method;
+use k8s_openapi::jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -48,7 +49,8 @@ impl Engine {
         let index = self.options.prefix.state();
         let lines = checkpoints.iter().flat_map(|of_cluster| {
             let action = json!({ "index": { "_index": index, "_id": self.document_id(&of_cluster.cluster) } });
-            [action, json!(of_cluster)].map(|line| JsonLine::new(line.to_string()))
+            let dated = Checkpoints { at: Some(Timestamp::now()), ..of_cluster.clone() };
+            [action, json!(dated)].map(|line| JsonLine::new(line.to_string()))
         });
         self.write_state(lines.collect(), checkpoints.len()).await
     }

@@ -37,10 +37,19 @@ struct Reader<'e> {
 }
 
 impl Engine {
-    /// Tells what is in one index and not, or otherwise, in another, as far as somebody watches it.
-    pub(super) async fn tell_difference(&self, swap: &mut Swap, old: Option<&IndexName>, new: Option<&IndexName>) {
+    /// Tells what is in one index and not, or otherwise, in another, as far as somebody watches it. `between` has them for each resource; with the
+    /// same one there is nothing to tell.
+    pub(super) async fn tell_difference<'i>(
+        &'i self,
+        swap: &mut Swap,
+        between: impl Fn(&ResourceName) -> (Option<&'i IndexName>, Option<&'i IndexName>),
+    ) {
         let deadline = Instant::now() + PATIENCE;
         for resource in swap.known.clone() {
+            let (old, new) = between(&resource);
+            if old == new {
+                continue;
+            }
             let mut readers = [old, new].map(|index| index.map(|index| Reader::new(self, index, &resource)));
             let told = self.tell_of(swap, &mut readers, deadline).await;
             for reader in readers.iter_mut().flatten() {

@@ -23,6 +23,7 @@ use super::{
     refresh::Refresher,
     template::{IndexSettings, index_template, state_template},
     transport::OpenSearchService,
+    visible::Part,
 };
 use crate::{
     bulk::{self, Encoded, Verdict, Write},
@@ -396,7 +397,11 @@ impl Store for Engine {
     }
 
     async fn activate(&self, generation: &Generation) -> Result<(), StoreError> {
-        self.swap_to(generation).await
+        self.swap_to(generation, Part::All).await
+    }
+
+    async fn show(&self, generation: &Generation, resources: &BTreeSet<ResourceName>) -> Result<(), StoreError> {
+        self.swap_to(generation, Part::Only(resources.clone())).await
     }
 
     async fn generations(&self) -> Result<Vec<Generation>, StoreError> {

@@ -6,9 +6,15 @@ use http::Method;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{client::parse, engine::Engine, template::MAPPING_VERSION};
+use super::{
+    client::parse,
+    engine::Engine,
+    template::MAPPING_VERSION,
+    visible::{Part, filter},
+};
 use crate::{
     model::{ClusterName, IndexName, IndexPrefix},
+    query::ResourceName,
     store::{Generation, StoreError},
 };
 
@@ -33,7 +39,8 @@ pub(super) struct Identity {
 pub(super) struct Found {
     pub(super) index: IndexName,
     id: String,
-    aliases: BTreeSet<String>,
+    /// With their configurations.
+    aliases: BTreeMap<String, Value>,
     identity: Option<Identity>,
 }
 
@@ -79,7 +86,7 @@ impl Found {
 
     /// Whether queries to an alias are answered from it.
     pub(super) fn is_read_through(&self, alias: &IndexName) -> bool {
-        self.aliases.contains(alias.as_str())
+        self.aliases.contains_key(alias.as_str())
     }
 }
 
@@ -94,7 +101,7 @@ impl Engine {
         let indices: BTreeMap<IndexName, RawIndex> = parse(operation, &body)?;
         let found = indices.into_iter().filter_map(|(index, raw)| {
             let id = raw.settings?.index.uuid;
-            Some(Found { index, id, aliases: raw.aliases.into_keys().collect(), identity: raw.mappings.meta.fleetdex })
+            Some(Found { index, id, aliases: raw.aliases, identity: raw.mappings.meta.fleetdex })
         });
         Ok(found.collect())
     }
@@ -125,20 +132,35 @@ impl Engine {
         let prefix = &self.options.prefix;
         // In earlier releases the name of a longer prefix matched the pattern of a shorter one.
         let of_prefix = found.index == prefix.generation(&identity.cluster, identity.generation);
-        of_prefix.then(|| Generation {
+        of_prefix.then(|| self.generation_of(found, identity))
+    }
+
+    fn generation_of(&self, found: &Found, identity: &Identity) -> Generation {
+        let (live, shown) = match self.part(found, &identity.cluster) {
+            Part::All => (true, BTreeSet::new()),
+            Part::Only(resources) => (false, resources),
+        };
+        Generation {
             cluster: identity.cluster.clone(),
             number: identity.generation,
             id: found.id.as_str().into(),
             index: found.index.clone(),
-            target: prefix.write_alias(&identity.cluster, identity.generation),
-            live: self.read_aliases(&identity.cluster).iter().all(|alias| found.aliases.contains(alias.as_str())),
+            target: self.options.prefix.write_alias(&identity.cluster, identity.generation),
+            live,
+            shown,
             replaces: false,
-        })
+        }
+    }
+
+    /// What queries see of an index, whether they ask for the cluster or for all.
+    fn part(&self, found: &Found, cluster: &ClusterName) -> Part {
+        let [of_cluster, over_all] = self.read_aliases(cluster).map(|alias| Part::of(found.aliases.get(alias.as_str())));
+        of_cluster.and(over_all)
     }
 
     /// Whether queries of a cluster are answered from an index.
     fn is_read(&self, found: &Found, cluster: &ClusterName) -> bool {
-        found.aliases.contains(self.options.prefix.cluster_alias(cluster).as_str())
+        found.aliases.contains_key(self.options.prefix.cluster_alias(cluster).as_str())
     }
 
     fn read_aliases(&self, cluster: &ClusterName) -> [IndexName; 2] {
@@ -150,9 +172,12 @@ impl Engine {
         let found = self.survey(self.options.prefix.every_generation().as_str()).await?;
         let as_it_should_be = |wanted: &Generation| {
             found.iter().any(|found| {
-                let written = found.aliases.contains(wanted.target.as_str());
-                let read = || self.read_aliases(&wanted.cluster).iter().all(|alias| found.aliases.contains(alias.as_str()));
-                found.index == wanted.index && *found.id == *wanted.id && written && (!wanted.live || read())
+                let written = found.aliases.contains_key(wanted.target.as_str());
+                let read = || match self.part(found, &wanted.cluster) {
+                    Part::All => true,
+                    Part::Only(shown) => !wanted.live && shown.is_superset(&wanted.shown),
+                };
+                found.index == wanted.index && *found.id == *wanted.id && written && read()
             })
         };
         Ok(generations.iter().filter(|wanted| !as_it_should_be(wanted)).map(|wanted| wanted.cluster.clone()).collect())
@@ -176,8 +201,8 @@ impl Engine {
             {
                 let replaces = indices.iter().any(|other| other.index != found.index && self.is_read(other, cluster));
                 let adopted = self.adopt(found, identity, uid).await?;
-                if adopted.live {
-                    self.feed.note_live(cluster, &adopted.target);
+                if adopted.is_read() {
+                    self.feed.note_live(cluster, &adopted.target, (!adopted.live).then(|| adopted.shown.clone()));
                 }
                 return Ok(Generation { replaces, ..adopted });
             }
@@ -229,7 +254,7 @@ impl Engine {
     async fn adopt(&self, found: &Found, identity: &Identity, uid: Option<&str>) -> Result<Generation, StoreError> {
         let cluster = &identity.cluster;
         let target = self.options.prefix.write_alias(cluster, identity.generation);
-        if !found.aliases.contains(target.as_str()) {
+        if !found.aliases.contains_key(target.as_str()) {
             let action = json!({ "add": { "index": found.index, "alias": target } });
             self.change_aliases("restoring an alias", &[action]).await?;
         }
@@ -238,16 +263,7 @@ impl Engine {
             let body = json!({ "_meta": { "fleetdex": known } });
             self.send("naming the cluster of an index", Method::PUT, format!("/{}/_mapping", found.index), Some(&body)).await?;
         }
-        let live = self.read_aliases(cluster).iter().all(|alias| found.aliases.contains(alias.as_str()));
-        Ok(Generation {
-            cluster: cluster.clone(),
-            number: identity.generation,
-            id: found.id.as_str().into(),
-            index: found.index.clone(),
-            target,
-            live,
-            replaces: false,
-        })
+        Ok(self.generation_of(found, identity))
     }
 
     /// Whether it was made by this request; otherwise it was there already.
@@ -271,25 +287,35 @@ impl Engine {
         }
     }
 
-    /// Adds the read aliases and removes the cluster's other indices, in one request that is done as a whole or not at all.
-    pub(super) async fn swap_to(&self, generation: &Generation) -> Result<(), StoreError> {
+    /// Lets queries see a part of a generation, or all of it. With all of it the cluster's other indices go, in one request that is done as a whole
+    /// or not at all.
+    pub(super) async fn swap_to(&self, generation: &Generation, part: Part) -> Result<(), StoreError> {
         let Generation { cluster, index, target, .. } = generation;
         let found = self.survey(self.options.prefix.generations(cluster).as_str()).await?;
         let own: Vec<Generation> = found.iter().filter_map(|found| self.own_generation(found)).collect();
         let earlier: Vec<&Generation> =
             own.iter().filter(|other| other.cluster == *cluster && other.number < generation.number).collect();
-        if own.iter().any(|other| other.index == *index && other.live) {
-            self.swap_aliases(generation, &earlier).await?;
-            self.feed.note_live(cluster, target);
+        let current = own.iter().find(|other| other.index == *index);
+        // What is shown stays shown.
+        let wanted = match (part, current) {
+            (Part::Only(resources), Some(current)) if !current.live => Some(resources.union(&current.shown).cloned().collect()),
+            (Part::Only(resources), None) => Some(resources),
+            (Part::All, _) | (Part::Only(_), Some(_)) => None,
+        };
+        let replaced = if wanted.is_none() { earlier.as_slice() } else { &[] };
+        if current.is_some_and(|current| current.live) {
+            self.swap_aliases(generation, wanted.as_ref(), replaced).await?;
+            self.feed.note_live(cluster, target, wanted);
             return Ok(());
         }
-        let Some(mut swap) = self.feed.begin_swap(cluster, Some(target)) else {
-            self.swap_aliases(generation, &earlier).await?;
-            self.feed.end_untold(cluster, Some(target));
+        let Some(mut swap) = self.feed.begin_swap(cluster, Some(target), wanted.clone()) else {
+            self.swap_aliases(generation, wanted.as_ref(), replaced).await?;
+            self.feed.end_untold(cluster, Some(target), wanted);
             return Ok(());
         };
-        let old = earlier.iter().find(|other| other.live);
-        if swap.old.as_ref() != old.map(|old| &old.target) {
+        let current = current.filter(|current| current.is_read());
+        let old = earlier.iter().find(|other| other.is_read()).copied();
+        if swap.old.as_ref() != current.or(old).map(|seen| &seen.target) || current.is_some() && old.is_some() {
             swap.give_up();
         }
         swap.settled().await;
@@ -300,8 +326,14 @@ impl Engine {
         {
             swap.give_up();
         }
-        self.tell_difference(&mut swap, old.map(|old| &old.index), Some(index)).await;
-        self.swap_aliases(generation, &earlier).await?;
+        let difference = |resource: &ResourceName| {
+            let is_new = wanted.as_ref().is_none_or(|wanted| wanted.contains(resource));
+            let to = Some(index).filter(|_| is_new);
+            let from = current.or(old).filter(|seen| seen.shows(resource)).map(|seen| &seen.index);
+            (from, to)
+        };
+        self.tell_difference(&mut swap, difference).await;
+        self.swap_aliases(generation, wanted.as_ref(), replaced).await?;
         swap.finish();
         Ok(())
     }
@@ -310,15 +342,32 @@ impl Engine {
         self.send("refreshing an index", Method::POST, format!("/{index}/_refresh"), None).await.map(drop)
     }
 
-    async fn swap_aliases(&self, generation: &Generation, earlier: &[&Generation]) -> Result<(), StoreError> {
+    /// `shown`: the resources that the aliases show; none: everything.
+    async fn swap_aliases(
+        &self,
+        generation: &Generation,
+        shown: Option<&BTreeSet<ResourceName>>,
+        earlier: &[&Generation],
+    ) -> Result<(), StoreError> {
         let Generation { cluster, index, .. } = generation;
         // What is not refreshed yet would be missing from the answers.
         self.refresh_index(index).await?;
-        let mut actions: Vec<Value> =
-            self.read_aliases(cluster).iter().map(|alias| json!({ "add": { "index": index, "alias": alias } })).collect();
+        let add = |alias: &IndexName| {
+            let mut action = json!({ "add": { "index": index, "alias": alias } });
+            if let Some(shown) = shown {
+                action["add"]["filter"] = filter(shown);
+            }
+            action
+        };
+        let mut actions: Vec<Value> = self.read_aliases(cluster).iter().map(add).collect();
         actions.extend(earlier.iter().map(|other| json!({ "remove_index": { "index": other.index } })));
         self.change_aliases("making a generation the live one", &actions).await?;
-        tracing::info!(%cluster, %index, removed = earlier.len(), "queries are answered from this generation");
+        match shown {
+            None => tracing::info!(%cluster, %index, removed = earlier.len(), "queries are answered from this generation"),
+            Some(shown) => {
+                tracing::info!(%cluster, %index, resources = shown.len(), "queries of the resources that are complete are answered from this generation");
+            }
+        }
         Ok(())
     }
 
@@ -354,18 +403,21 @@ impl Engine {
     /// Deletes one generation. Those who watch are told what goes with it, if queries are answered from it.
     pub(super) async fn delete_generation(&self, generation: &Generation) -> Result<(), StoreError> {
         let cluster = &generation.cluster;
-        if !generation.live && !self.feed.is_live(generation) {
+        if !generation.is_read() && !self.feed.is_live(generation) {
             return self.delete_index(generation).await;
         }
-        let Some(mut swap) = self.feed.begin_swap(cluster, None) else {
+        let Some(mut swap) = self.feed.begin_swap(cluster, None, None) else {
             self.delete_index(generation).await?;
-            self.feed.end_untold(cluster, None);
+            self.feed.end_untold(cluster, None, None);
             return Ok(());
         };
         swap.settled().await;
         // An index that is gone already has nothing to tell from.
         match self.refresh_index(&generation.index).await {
-            Ok(()) => self.tell_difference(&mut swap, Some(&generation.index), None).await,
+            Ok(()) => {
+                let seen = |resource: &ResourceName| (Some(&generation.index).filter(|_| generation.shows(resource)), None);
+                self.tell_difference(&mut swap, seen).await;
+            }
             Err(_) => swap.give_up(),
         }
         self.delete_index(generation).await?;

@@ -17,6 +17,7 @@ mod stored;
 mod template;
 mod transport;
 mod versions;
+mod visible;
 
 pub use answers::{Allowance, Answers, MAX_ANSWER_BYTES};
 pub use engine::{Engine, EngineOptions};

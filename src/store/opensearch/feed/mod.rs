@@ -90,6 +90,8 @@ struct State {
     packing: Arc<Packing>,
     /// The write aliases of the generations that queries are answered from.
     live: BTreeMap<ClusterName, IndexName>,
+    /// The resources that queries see of those of them that are not complete.
+    parts: BTreeMap<IndexName, BTreeSet<ResourceName>>,
     /// Generations that are about to take the place of others, and what was written to them meanwhile.
     joining: BTreeMap<IndexName, Vec<Change>>,
     /// Steps under way that change what queries are answered from.
@@ -108,6 +110,7 @@ impl Feed {
             begun: Instant::now(),
             packing: Arc::default(),
             live: BTreeMap::new(),
+            parts: BTreeMap::new(),
             joining: BTreeMap::new(),
             swaps: 0,
             unsettled: HashMap::new(),
@@ -210,20 +213,33 @@ impl Feed {
         }
     }
 
-    /// Says that queries are answered from a generation.
-    pub(super) fn note_live(&self, cluster: &ClusterName, target: &IndexName) {
-        self.0.lock().live.insert(cluster.clone(), target.clone());
+    /// Says that queries are answered from a generation; `part`: only those about these resources.
+    pub(super) fn note_live(&self, cluster: &ClusterName, target: &IndexName, part: Option<BTreeSet<ResourceName>>) {
+        let mut state = self.0.lock();
+        state.live.insert(cluster.clone(), target.clone());
+        state.set_part(target, part);
     }
 }
 
 impl State {
-    fn set_live(&mut self, cluster: &ClusterName, target: Option<&IndexName>) {
+    fn set_live(&mut self, cluster: &ClusterName, target: Option<&IndexName>, part: Option<BTreeSet<ResourceName>>) {
+        if let Some(target) = target {
+            self.set_part(target, part);
+        }
         let earlier = match target {
             Some(target) => self.live.insert(cluster.clone(), target.clone()),
             None => self.live.remove(cluster),
         };
         if let Some(earlier) = earlier.filter(|earlier| Some(earlier) != target) {
             self.unsettled.retain(|(of, _), _| *of != earlier);
+            self.parts.remove(&earlier);
+        }
+    }
+
+    fn set_part(&mut self, target: &IndexName, part: Option<BTreeSet<ResourceName>>) {
+        match part {
+            Some(resources) => drop(self.parts.insert(target.clone(), resources)),
+            None => drop(self.parts.remove(target)),
         }
     }
 }
@@ -322,7 +338,9 @@ impl Feed {
         for (target, change) in changes {
             match state.joining.get_mut(&target) {
                 Some(kept) => kept.push(change),
-                None => seen.push(change),
+                None if is_seen(state.parts.get(&target), &change) => seen.push(change),
+                // Told when its resource is complete.
+                None => {}
             }
         }
         let is_too_much = state.joining.values().any(|kept| kept.len() > LOG.changes);
@@ -332,4 +350,10 @@ impl Feed {
         }
         self.0.log.append(&seen);
     }
+}
+
+/// Whether queries see a change of a generation of which they see only a part.
+fn is_seen(part: Option<&BTreeSet<ResourceName>>, change: &Change) -> bool {
+    let Some(part) = part else { return true };
+    change.document().is_some_and(|document| part.contains(&document.origin.resource))
 }

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use tokio::time::timeout;
 
-use super::{Feed, LONGEST_FLIGHT, Phase, State};
+use super::{Feed, LONGEST_FLIGHT, Phase, State, is_seen};
 use crate::{
     model::{ClusterName, IndexName},
     query::ResourceName,
@@ -15,8 +15,14 @@ use crate::{
 };
 
 impl Feed {
-    /// A step begins that changes what queries of a cluster are answered from: from `new` on, or from nothing. Nothing if nobody is interested.
-    pub(in crate::store::opensearch) fn begin_swap(&self, cluster: &ClusterName, new: Option<&IndexName>) -> Option<Swap> {
+    /// A step begins that changes what queries of a cluster are answered from: from `new` on, or from nothing; with `part`, only those about these
+    /// resources. Nothing if nobody is interested.
+    pub(in crate::store::opensearch) fn begin_swap(
+        &self,
+        cluster: &ClusterName,
+        new: Option<&IndexName>,
+        part: Option<BTreeSet<ResourceName>>,
+    ) -> Option<Swap> {
         let mut state = self.0.lock();
         if *self.0.phase.borrow() == Phase::Asleep {
             return None;
@@ -30,13 +36,18 @@ impl Feed {
         let packing = Arc::clone(&state.packing);
         let (step, known) = self.0.log.open_gap();
         let (cluster, new) = (cluster.clone(), new.cloned());
-        Some(Swap { feed: self.clone(), cluster, old, new, step, known, packing, is_known: !is_uncertain, is_done: false })
+        Some(Swap { feed: self.clone(), cluster, old, new, part, step, known, packing, is_known: !is_uncertain, is_done: false })
     }
 
     /// Says what queries of a cluster are answered from, where nobody had to be told.
-    pub(in crate::store::opensearch) fn end_untold(&self, cluster: &ClusterName, new: Option<&IndexName>) {
+    pub(in crate::store::opensearch) fn end_untold(
+        &self,
+        cluster: &ClusterName,
+        new: Option<&IndexName>,
+        part: Option<BTreeSet<ResourceName>>,
+    ) {
         let mut state = self.0.lock();
-        state.set_live(cluster, new);
+        state.set_live(cluster, new, part);
         // Somebody has become interested since the step began.
         if *self.0.phase.borrow() != Phase::Asleep {
             self.0.log.restart();
@@ -51,6 +62,8 @@ pub(in crate::store::opensearch) struct Swap {
     /// What they were answered from, as far as that is known.
     pub(in crate::store::opensearch) old: Option<IndexName>,
     new: Option<IndexName>,
+    /// The resources of it that queries are answered from; absent: all.
+    part: Option<BTreeSet<ResourceName>>,
     /// Its number in the log.
     step: u64,
     /// The resources that somebody watches: those whose differences are to be told.
@@ -84,8 +97,9 @@ impl Swap {
     /// The step is done: queries are answered from what is new.
     pub(in crate::store::opensearch) fn finish(mut self) {
         let mut state = self.feed.0.lock();
-        state.set_live(&self.cluster, self.new.as_ref());
-        let kept = self.end(&mut state);
+        state.set_live(&self.cluster, self.new.as_ref(), self.part.clone());
+        let mut kept = self.end(&mut state);
+        kept.retain(|change| is_seen(self.part.as_ref(), change));
         if self.is_known {
             self.feed.0.log.append(&kept);
         } else {
