@@ -157,6 +157,8 @@ struct State {
     led: bool,
     /// What answers lack as it was last made known, and when.
     published: Option<(BTreeMap<Stream, Gap>, std::time::Instant)>,
+    /// Whether that has changed since.
+    gaps_are_due: bool,
 }
 
 /// What a plan is made from, by version: while it is the same, there is nothing to plan.
@@ -208,6 +210,7 @@ pub async fn run(context: Context, owner: String, cancel: CancellationToken) {
             recorded: BTreeMap::new(),
             led: false,
             published: None,
+            gaps_are_due: false,
         }),
         reports: StdMutex::default(),
         context,
@@ -259,23 +262,32 @@ where
 /// A task of its own: the controller does not poll its triggers while a reconcile runs, and both need the state.
 async fn follow_changes(reconciler: Arc<Reconciler>, followed: watch::Sender<()>) {
     let mut members = reconciler.context.clusters.changed();
-    let mut lets_go = true;
+    let mut look_interval = HANDOVER_LOOK_INTERVAL;
     loop {
         tokio::select! {
             biased;
             result = members.changed() => if result.is_err() { return },
             () = reconciler.context.changed.notified() => {}
             // Some things change by nothing happening, such as a generation that has waited long enough.
-            () = tokio::time::sleep(if lets_go { HANDOVER_LOOK_INTERVAL } else { LOOK_INTERVAL }) => {}
+            () = tokio::time::sleep(look_interval) => {}
         }
         // Members often change together, as when many connect at the start.
         tokio::time::sleep(DEBOUNCE).await;
         let mut state = reconciler.state.lock().await;
         reconciler.follow(&mut state).await;
-        lets_go = !reconciler.let_go(&mut state).await;
+        look_interval = match (reconciler.let_go(&mut state).await, state.gaps_are_due) {
+            (false, _) => HANDOVER_LOOK_INTERVAL,
+            (true, true) => GAPS_INTERVAL,
+            (true, false) => LOOK_INTERVAL,
+        };
         drop(state);
         followed.send_replace(());
     }
+}
+
+/// The stores of which some first list is under way.
+fn first_lists(gaps: &BTreeMap<Stream, Gap>) -> BTreeSet<&StoreName> {
+    gaps.iter().filter(|(_, gap)| **gap == Gap::FirstList).map(|(stream, _)| &stream.store).collect()
 }
 
 /// Makes what this replica knows of its share known to the leader; the leader reads what the others know.
@@ -493,15 +505,18 @@ impl Reconciler {
         if let Some(plan) = state.fleet.plan() {
             self.context.publish.publish(plan, &state.fleet, members);
             state.published = Some((state.fleet.gaps(), std::time::Instant::now()));
+            state.gaps_are_due = false;
         }
     }
 
-    /// Makes known what answers lack if that has changed, but not for each kind of a first sync by itself.
+    /// Makes known what answers lack if that has changed: at once when the first lists of a store are over, so that a registry that is ready has
+    /// no more warnings, and otherwise not for each kind of a first sync by itself.
     fn publish_gaps(&self, state: &mut State) {
-        let is_due = |(_, at): &(BTreeMap<Stream, Gap>, std::time::Instant)| at.elapsed() >= GAPS_INTERVAL;
-        if state.published.as_ref().is_some_and(is_due)
-            && state.published.as_ref().is_some_and(|(published, _)| *published != state.fleet.gaps())
-        {
+        let gaps = state.fleet.gaps();
+        let Some((published, at)) = &state.published else { return };
+        let is_over = || first_lists(published).difference(&first_lists(&gaps)).next().is_some();
+        state.gaps_are_due = *published != gaps;
+        if state.gaps_are_due && (at.elapsed() >= GAPS_INTERVAL || is_over()) {
             let members = state.members.states.clone();
             self.publish(state, &members);
         }

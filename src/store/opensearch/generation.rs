@@ -304,12 +304,12 @@ impl Engine {
         };
         let replaced = if wanted.is_none() { earlier.as_slice() } else { &[] };
         if current.is_some_and(|current| current.live) {
-            self.swap_aliases(generation, wanted.as_ref(), replaced).await?;
+            self.swap_aliases(generation, wanted.as_ref(), replaced, &found).await?;
             self.feed.note_live(cluster, target, wanted);
             return Ok(());
         }
         let Some(mut swap) = self.feed.begin_swap(cluster, Some(target), wanted.clone()) else {
-            self.swap_aliases(generation, wanted.as_ref(), replaced).await?;
+            self.swap_aliases(generation, wanted.as_ref(), replaced, &found).await?;
             self.feed.end_untold(cluster, Some(target), wanted);
             return Ok(());
         };
@@ -333,7 +333,7 @@ impl Engine {
             (from, to)
         };
         self.tell_difference(&mut swap, difference).await;
-        self.swap_aliases(generation, wanted.as_ref(), replaced).await?;
+        self.swap_aliases(generation, wanted.as_ref(), replaced, &found).await?;
         swap.finish();
         Ok(())
     }
@@ -342,20 +342,24 @@ impl Engine {
         self.send("refreshing an index", Method::POST, format!("/{index}/_refresh"), None).await.map(drop)
     }
 
-    /// `shown`: the resources that the aliases show; none: everything.
+    /// `shown`: the resources that the aliases show; none: everything. An alias shows no less than it did: one that was there alone when the other
+    /// one was lost still shows everything.
     async fn swap_aliases(
         &self,
         generation: &Generation,
         shown: Option<&BTreeSet<ResourceName>>,
         earlier: &[&Generation],
+        found: &[Found],
     ) -> Result<(), StoreError> {
         let Generation { cluster, index, .. } = generation;
         // What is not refreshed yet would be missing from the answers.
         self.refresh_index(index).await?;
+        let current = found.iter().find(|found| found.index == *index);
         let add = |alias: &IndexName| {
+            let before = Part::of(current.and_then(|current| current.aliases.get(alias.as_str())));
             let mut action = json!({ "add": { "index": index, "alias": alias } });
-            if let Some(shown) = shown {
-                action["add"]["filter"] = filter(shown);
+            if let Part::Only(shown) = shown.map_or(Part::All, |shown| Part::Only(shown.clone())).or(before) {
+                action["add"]["filter"] = filter(&shown);
             }
             action
         };

@@ -33,6 +33,14 @@ impl Part {
             (Self::Only(left), Self::Only(right)) => Self::Only(left.intersection(&right).cloned().collect()),
         }
     }
+
+    /// What either shows.
+    pub(super) fn or(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::All, _) | (_, Self::All) => Self::All,
+            (Self::Only(left), Self::Only(right)) => Self::Only(left.union(&right).cloned().collect()),
+        }
+    }
 }
 
 /// The filter that lets documents of these resources through and no others.
@@ -82,5 +90,14 @@ mod tests {
         assert_eq!(Part::Only(pods.clone()).and(Part::Only(both)), Part::Only(pods.clone()));
         assert_eq!(Part::All.and(Part::Only(pods.clone())), Part::Only(pods));
         assert_eq!(Part::All.and(Part::All), Part::All);
+    }
+
+    #[test]
+    fn what_an_alias_shows_is_never_narrowed() {
+        let (pods, nodes, both) =
+            (resources(&[("", "pods")]), resources(&[("", "nodes")]), resources(&[("", "pods"), ("", "nodes")]));
+        assert_eq!(Part::Only(pods.clone()).or(Part::Only(nodes)), Part::Only(both));
+        assert_eq!(Part::All.or(Part::Only(pods.clone())), Part::All);
+        assert_eq!(Part::Only(pods).or(Part::All), Part::All);
     }
 }
