@@ -211,8 +211,9 @@ async fn a_kind_that_a_member_refuses_hides_no_other_kind_and_is_seen_once_it_is
     }
     server.inject(Fault::Forbidden("secrets".into()), Extent::For(Duration::from_hours(24)));
     let hub = Server::new(Options::new(1_000));
-    hub.apply("secrets", json!({ "metadata": { "name": "member", "namespace": "default" }, "data": { "token": "dG9rZW4=" } }))
-        .unwrap();
+    let annotations = json!({ "fleetdex.io/allowed-hosts": "*.example.com" });
+    let metadata = json!({ "name": "member", "namespace": "default", "annotations": annotations });
+    hub.apply("secrets", json!({ "metadata": metadata, "data": { "token": "dG9rZW4=" } })).unwrap();
     let store = OpenSearch::new(1);
     let surroundings = Surroundings {
         hub,

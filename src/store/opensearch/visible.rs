@@ -45,6 +45,10 @@ impl Part {
 
 /// The filter that lets documents of these resources through and no others.
 pub(super) fn filter(resources: &BTreeSet<ResourceName>) -> Value {
+    // Without clauses the query below would let everything through.
+    if resources.is_empty() {
+        return json!({ "match_none": {} });
+    }
     let mut by_group: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for resource in resources {
         by_group.entry(&resource.group).or_default().push(&resource.plural);
