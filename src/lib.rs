@@ -31,6 +31,7 @@ pub mod replicas;
 pub mod secret_hosts;
 pub mod selector;
 pub mod server;
+pub mod shares;
 pub mod store;
 pub mod sync;
 pub mod telemetry;

@@ -13,8 +13,8 @@ use fleetdex::{
     bulk::{Verdict, Write},
     model::{ClusterName, FieldPath, FieldType, Gvk, Object, Projection, Projector, Resource, SelectableField, sort_value},
     query::{
-        Grant, GroupKey, Groups, Owners, Page, Permitted, Query, Relation, Relative, Relatives, ResourceName, Searchable,
-        Selectable, Sort, SortKey, aggregate,
+        Grant, GroupKey, Groups, Owners, Page, Permitted, Query, Relation, Relative, Relatives, Requester, ResourceName,
+        Searchable, Selectable, Sort, SortKey, aggregate,
     },
     store::{
         Generation, Store,
@@ -399,6 +399,7 @@ fn relatives() -> impl Strategy<Value = Relatives> {
         clusters: clusters.iter().map(|name| name.parse().unwrap()).collect(),
         namespaces: namespaces.iter().map(|name| name.parse().unwrap()).collect(),
         permitted,
+        requester: Requester::Operator,
         relation,
     })
 }

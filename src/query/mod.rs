@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     model::{ClusterName, FieldPath, FieldType, Json, MAX_FIELD_VALUE_BYTES, Namespace, Resource},
-    selector::{FieldSelector, FieldTest, InvalidRequirement, LabelSelector},
+    selector::{FieldSelector, FieldTest, InvalidRequirement, LabelSelector, LabelTest},
 };
 
 pub mod aggregate;
@@ -78,6 +78,9 @@ impl From<&Resource> for ResourceName {
     }
 }
 
+/// What a value in a list or a set takes beside its text: a `String`, what the allocator adds, and its part of the node that holds it.
+const VALUE_BYTES: usize = 64;
+
 /// A search over the documents of a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Query {
@@ -91,7 +94,7 @@ pub struct Query {
     pub names: Vec<String>,
     /// What of it the caller may see.
     pub permitted: Permitted,
-    /// Whose share of open views further pages count in.
+    /// Whose share of the store the question counts in: of open views and, in the embedded store, of the threads that read.
     pub requester: Requester,
     /// Created then or later, in milliseconds since 1970.
     pub since: Option<i64>,
@@ -112,7 +115,7 @@ pub struct Query {
 }
 
 /// On whose behalf a store is asked.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Requester {
     /// For what this program does by itself, which has no share.
     #[default]
@@ -191,6 +194,36 @@ impl Query {
             && self.owners.as_ref().is_none_or(|owners| owners.own(object.cluster(), object.owners()))
             && self.labels.matches(|key| object.label(key))
             && self.fields.matches(|label| self.reads(object, label))
+    }
+
+    /// Bytes of memory that its lists and selectors take, about: what a client can make large.
+    pub fn bytes(&self) -> usize {
+        let of = |text: &str| text.len() + VALUE_BYTES;
+        let clusters = self.clusters.iter().map(|name| of(name.as_str())).sum::<usize>();
+        let namespaces = self.namespaces.iter().map(|name| of(name.as_str())).sum::<usize>();
+        let names = self.names.iter().map(|name| of(name)).sum::<usize>();
+        let labels = self.labels.requirements().map(|requirement| {
+            let values = match requirement.test() {
+                LabelTest::In(values) | LabelTest::NotIn(values) => values.iter().map(|value| of(value)).sum(),
+                _ => 0,
+            };
+            of(requirement.key()) + values
+        });
+        let fields = self.fields.requirements().map(|requirement| {
+            of(requirement.path.as_str()) + requirement.test.values().iter().map(|value| of(value)).sum::<usize>()
+        });
+        let owners = self.owners.iter().flat_map(Owners::by_cluster).flat_map(|(_, uids)| uids).map(|uid| of(uid)).sum::<usize>();
+        let permitted = match &self.permitted {
+            Permitted::Everything => 0,
+            Permitted::Only(grants) => grants
+                .iter()
+                .map(|grant| {
+                    let clusters = grant.clusters.iter().flatten().map(|name| of(name.as_str())).sum::<usize>();
+                    clusters + grant.namespaces.iter().flatten().map(|name| of(name.as_str())).sum::<usize>()
+                })
+                .sum(),
+        };
+        clusters + namespaces + names + labels.sum::<usize>() + fields.sum::<usize>() + owners + permitted
     }
 
     fn reads<'a>(&self, object: &'a impl Searchable, label: &str) -> Option<Cow<'a, str>> {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Permitted, ResourceName, Searchable};
+use super::{Permitted, Requester, ResourceName, Searchable};
 use crate::model::{ClusterName, Namespace};
 
 /// Owners of one query at most: OpenSearch takes 65,536 values, and all of them are held here.
@@ -88,6 +88,8 @@ pub struct Relatives {
     pub namespaces: Vec<Namespace>,
     /// What of them the caller may see.
     pub permitted: Permitted,
+    /// Whose share of the store the question counts in.
+    pub requester: Requester,
     /// Which ones.
     pub relation: Relation,
 }

@@ -37,7 +37,6 @@ pub mod representation;
 pub mod request;
 mod rest;
 pub mod serve;
-pub mod shares;
 pub mod status;
 pub mod table;
 pub mod target;

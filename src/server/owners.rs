@@ -59,6 +59,7 @@ async fn find(target: &Target, relation: Relation, sight: &Sight<'_>) -> Result<
         clusters: query.clusters.clone(),
         namespaces: query.namespaces.clone(),
         permitted: query.permitted.clone(),
+        requester: query.requester.clone(),
         relation,
     };
     let found = timeout(TIMEOUT, target.stores.relatives(&asked)).await;

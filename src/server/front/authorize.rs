@@ -347,6 +347,9 @@ impl Members {
 
 impl From<ReviewError> for ApiError {
     fn from(error: ReviewError) -> Self {
+        if error == ReviewError::Busy {
+            return Self::TooManyRequests;
+        }
         Self::Internal(format!("cannot find out what you may do: {error}"))
     }
 }

@@ -1,6 +1,7 @@
 //! Answers that are remembered for a short time.
 
 use std::{
+    borrow::Borrow,
     collections::{HashMap, VecDeque},
     hash::Hash,
     time::Duration,
@@ -33,15 +34,18 @@ impl<K: Hash + Eq + Clone, V: Clone> Expiring<K, V> {
     /// Remembers a value from now on.
     pub fn insert(&mut self, key: K, value: V) {
         let now = Instant::now();
-        while let Some((at, _)) = self.order.front() {
-            let is_over = now.duration_since(*at) >= self.lifetime || self.order.len() >= self.capacity;
-            if !is_over {
-                break;
-            }
+        self.expire(now);
+        while self.order.len() >= self.capacity {
             self.remove_oldest();
         }
         self.order.push_back((now, key.clone()));
         self.values.insert(key, (now, value));
+    }
+
+    fn expire(&mut self, now: Instant) {
+        while self.order.front().is_some_and(|(at, _)| now.duration_since(*at) >= self.lifetime) {
+            self.remove_oldest();
+        }
     }
 
     fn remove_oldest(&mut self) {
@@ -49,6 +53,50 @@ impl<K: Hash + Eq + Clone, V: Clone> Expiring<K, V> {
         if self.values.get(&key).is_some_and(|(newest, _)| *newest == at) {
             self.values.remove(&key);
         }
+    }
+}
+
+/// The same for values of several owners, which share the room: when it is used up, the oldest value goes of the owner that has the most.
+#[derive(Debug)]
+pub struct SharedExpiring<O, K, V> {
+    lifetime: Duration,
+    capacity: usize,
+    by_owner: HashMap<O, Expiring<K, V>>,
+}
+
+impl<O: Hash + Eq, K: Hash + Eq + Clone, V: Clone> SharedExpiring<O, K, V> {
+    /// Room for `capacity` values of all owners together.
+    pub fn new(lifetime: Duration, capacity: usize) -> Self {
+        Self { lifetime, capacity, by_owner: HashMap::new() }
+    }
+
+    /// An owner's value, if it is not too old.
+    pub fn get<Q: Hash + Eq + ?Sized>(&self, owner: &Q, key: &K) -> Option<V>
+    where
+        O: Borrow<Q>,
+    {
+        self.by_owner.get(owner)?.get(key)
+    }
+
+    /// Remembers a value of an owner from now on.
+    pub fn insert(&mut self, owner: O, key: K, value: V) {
+        if self.len() >= self.capacity {
+            let now = Instant::now();
+            self.by_owner.retain(|_, values| {
+                values.expire(now);
+                !values.order.is_empty()
+            });
+        }
+        let (lifetime, capacity) = (self.lifetime, self.capacity);
+        self.by_owner.entry(owner).or_insert_with(|| Expiring::new(lifetime, capacity)).insert(key, value);
+        while self.len() > self.capacity {
+            let Some(most) = self.by_owner.values_mut().max_by_key(|values| values.order.len()) else { return };
+            most.remove_oldest();
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.by_owner.values().map(|values| values.order.len()).sum()
     }
 }
 
@@ -78,5 +126,21 @@ mod tests {
         }
         assert!(known.values.len() <= 4 && known.order.len() <= 4, "{known:?}");
         assert_eq!(known.get(&(99 % 7)), Some(99));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_owner_with_many_values_pushes_out_its_own() {
+        let mut known = SharedExpiring::new(Duration::from_secs(10), 8);
+        for number in 0..3 {
+            known.insert("quiet", number, number);
+        }
+        for number in 0..100 {
+            known.insert("noisy", number, number);
+        }
+        assert!((0..3).all(|number| known.get("quiet", &number) == Some(number)));
+        assert_eq!((known.len(), known.get("noisy", &99), known.get("noisy", &94)), (8, Some(99), None));
+        tokio::time::advance(Duration::from_secs(10)).await;
+        known.insert("late", 0, 0);
+        assert_eq!((known.len(), known.by_owner.len()), (1, 1), "what is too old takes no room");
     }
 }

@@ -19,9 +19,9 @@ use crate::{
         listen::delivery::EndsBy,
         proxying::{self, request::is_watch},
         request::{self, GROUPS, VERSION},
-        shares::{Share, Shares},
         status::ApiError,
     },
+    shares::{Share, Shares},
     telemetry::Metrics,
 };
 
@@ -29,6 +29,11 @@ use crate::{
 pub const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;
 /// Sessions at a time. Each has two buffers of 16 KiB and two connections with TLS: about 150 kB, so a full house costs 40 MB.
 const MAX_SESSIONS: usize = 256;
+/// Bytes of questions (names, namespaces, selectors, rights) that are counted as one. What is less is not counted: 4,000 watches have 32 MB of it.
+const QUESTION_UNIT: usize = 8 * 1024;
+/// Units of all questions under way, of which those of one user are half at most: 128 MiB. A watch with 1,000 names takes about 150 kB, so one user may have
+/// 400 of those.
+const QUESTION_UNITS: usize = 16_384;
 /// Short requests that wait for their turn, for each that is under way; one user may have half of them. At most 64 KiB of headers each: 26 MB with the
 /// default.
 const QUEUED_PER_PLACE: usize = 2;
@@ -73,6 +78,7 @@ pub struct Limits {
     sessions: Users,
     replication: Users,
     discovery: Users,
+    questions: Users,
     request_timeout: Duration,
 }
 
@@ -88,6 +94,7 @@ impl Limits {
             // As many as watches: each of those may need changes of each other replica.
             replication: users(long, 0, "replication"),
             discovery: users(short, QUEUED_PER_PLACE * short, "discovery"),
+            questions: users(QUESTION_UNITS, 0, "questions"),
             request_timeout: Duration::from_secs(args.request_timeout),
         }
     }
@@ -114,6 +121,19 @@ impl Limits {
     /// How long reading a request may take, its body included.
     pub fn request_timeout(&self) -> Duration {
         self.request_timeout
+    }
+
+    /// Takes memory for a question of so many bytes, for as long as it is kept.
+    pub fn question(&self, caller: &Caller, bytes: usize) -> Result<Vec<UserShare>, ApiError> {
+        let user: Arc<str> = caller.name.as_str().into();
+        let units = (0..bytes / QUESTION_UNIT).map(|_| self.questions.try_take(Arc::clone(&user)));
+        let busy = || {
+            ApiError::Busy(format!(
+                "names, namespaces and selectors of questions under way, of this user or altogether, take more than their share of {} MiB; ask for fewer at once",
+                QUESTION_UNITS * QUESTION_UNIT >> 20
+            ))
+        };
+        units.collect::<Option<Vec<_>>>().ok_or_else(busy)
     }
 
     /// Takes a place for a session of a user, which lasts longer than the answer that begins it.
@@ -297,6 +317,19 @@ mod tests {
         assert_eq!(sessions.len(), MAX_SESSIONS / 2);
         assert_eq!(limits.session(&user("noisy")).unwrap_err().code(), 429);
         assert!(limits.session(&user("alice")).is_ok());
+    }
+
+    #[test]
+    fn large_questions_are_shared_among_users_and_small_ones_are_free() {
+        let limits = limits(&LimitArgs::default());
+        let (noisy, alice) = (user("noisy"), user("alice"));
+        let large: Vec<_> = std::iter::from_fn(|| limits.question(&noisy, 3 << 20).ok()).collect();
+        assert_eq!(large.len(), 21, "64 MiB of 128");
+        assert_eq!(limits.question(&noisy, 3 << 20).unwrap_err().code(), 429);
+        assert!(limits.question(&noisy, QUESTION_UNIT - 1).is_ok_and(|shares| shares.is_empty()));
+        assert!(limits.question(&alice, 3 << 20).is_ok());
+        drop(large);
+        assert!(limits.question(&noisy, 60 << 20).is_ok(), "what was taken for a refused question is given back");
     }
 
     #[tokio::test(start_paused = true)]

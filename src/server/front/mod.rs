@@ -169,7 +169,12 @@ pub async fn start(
     let tls = tls::config(keeper.certificate()).map_err(KeeperError::Tls)?;
     let (sender, trust) = watch::channel(Arc::new(Trust::new(args.requestheader_allow_any_name)));
     let members = move |name: &ClusterName| clusters.connection(name).map(|connection| connection.client);
-    let reviews = Reviews::new(control_plane.clone(), Arc::new(members), args.api_audiences.clone());
+    let reviews = Reviews::new(
+        control_plane.clone(),
+        Arc::new(members),
+        args.api_audiences.clone(),
+        metrics.refused_requests("access_reviews"),
+    );
     let front = Front::new(trust, reviews, args.authorization, metrics);
     tasks.spawn(trust_watch::follow(control_plane.clone(), sender, readiness.clone(), cancel.clone()));
     let recognition = keeper.recognition();

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use http::{Request, Response};
 use http_body_util::BodyExt as _;
+use prometheus_client::metrics::counter::Counter;
 use serde_json::{Value, json};
 use tokio::time::{Duration, Instant};
 use tower::ServiceExt as _;
@@ -86,7 +87,7 @@ async fn a_thousand_watches_of_one_caller_ask_no_more_than_one() {
 async fn a_watch_that_nobody_confirms_for_two_minutes_ends() {
     let control_plane = Arc::new(ControlPlane::default());
     *control_plane.refuses.lock().unwrap() = true;
-    let reviews = Reviews::new(control_plane.client(), Arc::new(|_| None), Vec::new());
+    let reviews = Reviews::new(control_plane.client(), Arc::new(|_| None), Vec::new(), Counter::default());
     let standing = Standing {
         authorizer: Authorizer::new(reviews, Mode::ControlPlane),
         caller: Caller { groups: Vec::new(), ..Caller::local() },

@@ -10,6 +10,7 @@ use http::{Response, StatusCode};
 use http_body_util::BodyExt as _;
 use k8s_openapi::api::authorization::v1::SubjectAccessReviewSpec;
 use kube::{Client, client::Body as KubeBody};
+use prometheus_client::metrics::counter::Counter;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose,
@@ -206,7 +207,7 @@ impl World {
         let (trust, reader) = watch::channel(Arc::new(Trust::new(allows_any_name)));
         let mode = if members.is_some() { Mode::Members } else { Mode::ControlPlane };
         let client = move |name: &ClusterName| members.as_ref()?.get(name.as_str()).map(ControlPlane::client);
-        let reviews = Reviews::new(control_plane.client(), Arc::new(client), Vec::new());
+        let reviews = Reviews::new(control_plane.client(), Arc::new(client), Vec::new(), Counter::default());
         let metrics = Arc::new(Metrics::new());
         let gate = Gate::Front(Front::new(reader, reviews, mode, &metrics));
         let (catalog, receiver) = watch::channel(Arc::new(catalog(store.clone())));

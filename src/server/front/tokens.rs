@@ -26,7 +26,7 @@ use super::{
     expiring::Expiring,
     reviews::{ReviewError, Reviews},
 };
-use crate::server::{caller::Caller, shares::Shares};
+use crate::{server::caller::Caller, shares::Shares};
 
 /// Bytes of a token. Those of service accounts have 1 kB; those of identity providers that list the groups of a user have several.
 pub const MAX_TOKEN_BYTES: usize = 16 * 1024;

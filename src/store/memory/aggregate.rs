@@ -2,7 +2,7 @@
 
 use ahash::AHashMap;
 
-use super::table::Selected;
+use super::{reading::Asked, table::Selected};
 use crate::{
     model::{FieldType, sort_value, sorted_value},
     query::{
@@ -10,6 +10,7 @@ use crate::{
         aggregate::{Grouped, Tally},
     },
     store::{
+        StoreError,
         document::Document,
         terms::{NAMESPACE, Words, label_key},
     },
@@ -42,13 +43,14 @@ impl<'k> Counter<'k> {
         Self { keys, names: keys.iter().map(name).collect(), meanings: AHashMap::new(), tally: Tally::default() }
     }
 
-    pub(super) fn count(mut self, selected: &[Selected], top: usize) -> Result<Groups, QueryError> {
+    pub(super) fn count(mut self, selected: &[Selected], top: usize, asked: &Asked) -> Result<Groups, StoreError> {
         for part in selected {
             let is_in = |position: u32| part.positions.as_ref().is_none_or(|positions| positions.contains(position));
             let entries = part.chunks.iter().flat_map(|chunk| chunk.iter());
             let documents: Vec<&Document> = entries.filter(|entry| is_in(entry.position)).map(|entry| &*entry.document).collect();
             for some in documents.chunks(AT_ONCE) {
-                self.add(some)?;
+                asked.still()?;
+                self.add(some).map_err(|error| StoreError::Invalid(error.to_string()))?;
             }
         }
         Ok(self.tally.largest(top))

@@ -2,12 +2,13 @@
 //!
 //! It answers like OpenSearch does – the same objects, in the same order, through the same generations and versions – and forgets everything
 //! with its process. Reading and packing happen before anything is locked; a write holds the lock for some hundred documents at a time, and
-//! a page of an answer is read from a frozen view without it.
+//! a page of an answer is read from a frozen view without it. Few threads read at a time ([`reading`]), so that writes always find one.
 
 mod aggregate;
 mod contents;
 mod generations;
 mod order;
+mod reading;
 mod repacking;
 mod table;
 mod view;
@@ -20,29 +21,22 @@ use std::{
 use async_trait::async_trait;
 
 use self::{
-    aggregate::Counter,
     generations::{Generations, Identity},
-    table::Selected,
-    view::{PlacedViewPage, View, ViewPage, Views},
+    view::Views,
 };
 use super::{
     Checkpoints, Extent, Generation, Store, StoreError, Visit,
     changes::{Bounds, Change, Log, Sequence},
-    codec::{Codec, Packer, Unpacker},
-    document::{Document, Place},
+    codec::{Codec, Packer},
+    document::Document,
     draft::{Draft, DraftError, draft},
-    filter::Filter,
     terms::Vocabulary,
 };
 use crate::{
     bulk::{Verdict, Write},
     model::ClusterName,
-    query::{
-        Cursor, GroupKey, Groups, Hit, Page, Query, QueryError, Relative, Relatives, ResourceName,
-        aggregate::grouped,
-        merge::{Placed, PlacedPage},
-        owners::MAX_OWNERS,
-    },
+    query::{Cursor, GroupKey, Groups, Page, Query, Relative, Relatives, Requester, ResourceName, merge::PlacedPage},
+    shares::Shares,
 };
 
 pub use super::changes::{Event, EventKind, TooOld, Watch, WatchError};
@@ -64,6 +58,8 @@ struct Shared {
     codec: Codec,
     vocabulary: Arc<Vocabulary>,
     views: Views,
+    /// Threads that read.
+    readers: Shares<Requester>,
     log: Arc<Log>,
 }
 
@@ -86,6 +82,7 @@ impl Memory {
             codec: Codec::default(),
             vocabulary: Arc::default(),
             views: Views::new(),
+            readers: reading::places(),
             log: Arc::new(Log::new(sequence, LOG)),
         };
         Self { shared: Arc::new(shared), projection: "".into() }
@@ -100,8 +97,8 @@ impl Memory {
 
     /// One page of an answer, and the number of the last change that it shows: a watch from there misses nothing.
     pub async fn list(&self, query: &Query, from: Option<&Cursor>) -> Result<(Page, u64), StoreError> {
-        let (shared, query, from) = (Arc::clone(&self.shared), query.clone(), from.cloned());
-        blocking(move || shared.page(&query, from.as_ref())).await?
+        let (requester, query, from) = (query.requester.clone(), query.clone(), from.cloned());
+        self.read(&requester, move |reading| reading.page(&query, from.as_ref())).await
     }
 
     /// Follows the changes of what a query selects, from the one after `after`: a number that [`Memory::list`] or a watch has given.
@@ -190,104 +187,6 @@ impl Shared {
         drop(generations);
         self.retire(changes);
     }
-
-    fn page(&self, query: &Query, from: Option<&Cursor>) -> Result<(Page, u64), StoreError> {
-        match from {
-            None => self.first_page(query),
-            Some(cursor) => self.next_page(query, cursor),
-        }
-    }
-
-    fn freeze(&self, query: &Query) -> Result<Arc<View>, StoreError> {
-        let filter = Filter::new(query).map_err(|error| StoreError::Invalid(error.to_string()))?;
-        let (selected, sequence) = {
-            let generations = self.read();
-            (generations.select(query, &filter), self.log.newest())
-        };
-        let selected = selected.into_iter().map(|part| part.narrowed(&filter)).collect();
-        Ok(Arc::new(View::new(selected, query.sort.clone(), sequence)))
-    }
-
-    fn first_page(&self, query: &Query) -> Result<(Page, u64), StoreError> {
-        let view = self.freeze(query)?;
-        let sequence = view.sequence;
-        let ViewPage { documents, after } = view.page(None, query.limit, |_| true);
-        let remaining = after.as_ref().map(|_| (view.count - documents.len()) as u64);
-        let items = hits(&documents)?;
-        let next = match after {
-            Some(after) => Some(Cursor { snapshot: self.views.keep(view, &query.requester)?, after, remaining }),
-            None => None,
-        };
-        Ok((Page { items, next, remaining }, sequence))
-    }
-
-    fn count(&self, query: &Query, by: &[GroupKey], top: usize) -> Result<Groups, QueryError> {
-        let filter = Filter::new(query)?;
-        let keys = grouped(query, by)?;
-        let selected = self.read().select(query, &filter);
-        let selected: Vec<Selected> = selected.into_iter().map(|part| part.narrowed(&filter)).collect();
-        Counter::new(&keys).count(&selected, top)
-    }
-
-    fn relatives(&self, asked: &Relatives) -> Result<BTreeSet<Relative>, QueryError> {
-        let found = self.read().relatives(asked);
-        if found.len() > MAX_OWNERS {
-            return Err(QueryError::TooLarge { what: "owners", found: found.len(), limit: MAX_OWNERS });
-        }
-        Ok(found)
-    }
-
-    fn placed_page(&self, query: &Query, from: Option<&Cursor>) -> Result<PlacedPage, StoreError> {
-        let (view, name) = match from {
-            None => (self.freeze(query)?, None),
-            Some(cursor) => (self.views.find(cursor)?, Some(cursor.snapshot.clone())),
-        };
-        let after = match from.map(|cursor| cursor.after.as_slice()) {
-            None | Some([]) => None,
-            Some(values) => Some(Place::from_cursor(values).ok_or(StoreError::Expired)?),
-        };
-        let filter = Filter::new(query).map_err(|error| StoreError::Invalid(error.to_string()))?;
-        let is_first = from.is_none();
-        let is_in = |document: &Document| is_first || selects(query, &filter, document);
-        let PlacedViewPage { documents, places, more } = view.placed_page(after.as_ref(), query.limit, is_in);
-        let left = from.map_or(Some(view.count as u64), |cursor| cursor.remaining);
-        let mut items = Vec::with_capacity(documents.len());
-        for (hit, (order, after)) in hits(&documents)?.into_iter().zip(places) {
-            items.push(Placed { hit, order, after });
-        }
-        let remaining = left.map(|left| left.saturating_sub(items.len() as u64)).filter(|_| more);
-        let name = match name {
-            None if more => Some(self.views.keep(view, &query.requester)?),
-            known => known,
-        };
-        Ok(PlacedPage { items, view: name, more, remaining })
-    }
-
-    fn next_page(&self, query: &Query, cursor: &Cursor) -> Result<(Page, u64), StoreError> {
-        let view = self.views.find(cursor)?;
-        let after = Place::from_cursor(&cursor.after).ok_or(StoreError::Expired)?;
-        // What a view is made of was right for the first page. Whether it still is for this question is not for a cursor to say.
-        let filter = Filter::new(query).map_err(|error| StoreError::Invalid(error.to_string()))?;
-        let ViewPage { documents, after } = view.page(Some(&after), query.limit, |document| selects(query, &filter, document));
-        let remaining = cursor.remaining.map(|left| left.saturating_sub(documents.len() as u64)).filter(|_| after.is_some());
-        let next = after.map(|after| Cursor { snapshot: cursor.snapshot.clone(), after, remaining });
-        if next.is_none() {
-            self.views.close(cursor);
-        }
-        Ok((Page { items: hits(&documents)?, next, remaining }, view.sequence))
-    }
-}
-
-/// Whether a document is part of the answer to a query, whose conditions the filter holds.
-fn selects(query: &Query, filter: &Filter, document: &Document) -> bool {
-    let origin = &document.origin;
-    let is_asked = query.clusters.is_empty() || query.clusters.contains(&origin.cluster);
-    is_asked && origin.resource == query.resource && filter.matches(document)
-}
-
-fn hits(documents: &[Arc<Document>]) -> Result<Vec<Hit>, StoreError> {
-    let mut unpacker = Unpacker::new();
-    documents.iter().map(|document| document.hit(&mut unpacker)).collect()
 }
 
 #[async_trait]
@@ -401,12 +300,12 @@ impl Store for Memory {
     }
 
     fn release(&self, cursor: &Cursor) {
-        self.shared.views.close(cursor);
+        self.shared.views.close(&cursor.snapshot);
     }
 
     async fn relatives(&self, asked: &Relatives) -> Result<BTreeSet<Relative>, StoreError> {
-        let (shared, asked) = (Arc::clone(&self.shared), asked.clone());
-        blocking(move || shared.relatives(&asked)).await?.map_err(|error| StoreError::Invalid(error.to_string()))
+        let (requester, asked) = (asked.requester.clone(), asked.clone());
+        self.read(&requester, move |reading| reading.relatives(&asked)).await
     }
 
     async fn first_page(&self, query: &Query) -> Result<(Page, u64), StoreError> {
@@ -414,13 +313,13 @@ impl Store for Memory {
     }
 
     async fn placed_page(&self, query: &Query, from: Option<&Cursor>) -> Result<PlacedPage, StoreError> {
-        let (shared, query, from) = (Arc::clone(&self.shared), query.clone(), from.cloned());
-        blocking(move || shared.placed_page(&query, from.as_ref())).await?
+        let (requester, query, from) = (query.requester.clone(), query.clone(), from.cloned());
+        self.read(&requester, move |reading| reading.placed_page(&query, from.as_ref())).await
     }
 
     async fn open_view(&self, query: &Query) -> Result<String, StoreError> {
-        let (shared, query) = (Arc::clone(&self.shared), query.clone());
-        blocking(move || shared.views.keep(shared.freeze(&query)?, &query.requester)).await?
+        let (requester, query) = (query.requester.clone(), query.clone());
+        self.read(&requester, move |reading| reading.open_view(&query)).await
     }
 
     async fn moment(&self, _resource: &ResourceName) -> Result<u64, StoreError> {
@@ -432,9 +331,8 @@ impl Store for Memory {
     }
 
     async fn aggregate(&self, query: &Query, by: &[GroupKey], top: usize) -> Result<Groups, StoreError> {
-        let (shared, query, by) = (Arc::clone(&self.shared), query.clone(), by.to_vec());
-        let counted = blocking(move || shared.count(&query, &by, top)).await?;
-        counted.map_err(|error| StoreError::Invalid(error.to_string()))
+        let (requester, query, by) = (query.requester.clone(), query.clone(), by.to_vec());
+        self.read(&requester, move |reading| reading.count(&query, &by, top)).await
     }
 }
 

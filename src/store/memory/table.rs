@@ -6,8 +6,12 @@ use ahash::RandomState;
 use hashbrown::HashTable;
 use roaring::RoaringBitmap;
 
-use super::order::{Chunk, Entry, Order};
+use super::{
+    order::{Chunk, Entry, Order},
+    reading::Asked,
+};
 use crate::store::{
+    StoreError,
     codec::Unpacker,
     document::{Document, Origin},
     draft::Content,
@@ -44,17 +48,22 @@ pub(super) struct Selected {
 
 impl Selected {
     /// Those for whose objects a filter holds, too. To be asked while nothing is locked: each object is unpacked.
-    pub(super) fn narrowed(self, filter: &Filter) -> Self {
+    pub(super) fn narrowed(self, filter: &Filter, asked: &Asked) -> Result<Self, StoreError> {
         if !filter.asks_object() {
-            return self;
+            return Ok(self);
         }
         let mut unpacker = Unpacker::new();
         let entries = self.chunks.iter().flat_map(|chunk| chunk.iter());
         let is_in = |entry: &&Entry| self.positions.as_ref().is_none_or(|positions| positions.contains(entry.position));
-        let chunk: Chunk =
-            entries.filter(is_in).filter(|entry| filter.matches_object(&entry.document, &mut unpacker)).cloned().collect();
+        let mut chunk = Chunk::new();
+        for entry in entries.filter(is_in) {
+            asked.still()?;
+            if filter.matches_object(&entry.document, &mut unpacker) {
+                chunk.push(entry.clone());
+            }
+        }
         let count = chunk.len();
-        Self { chunks: if chunk.is_empty() { Vec::new() } else { vec![Arc::new(chunk)] }, positions: None, count }
+        Ok(Self { chunks: if chunk.is_empty() { Vec::new() } else { vec![Arc::new(chunk)] }, positions: None, count })
     }
 }
 

@@ -1,6 +1,8 @@
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use serde_json::json;
+use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::{
@@ -402,4 +404,88 @@ async fn a_list_that_is_being_read_ends_for_no_other_and_one_that_is_released_is
     assert!(memory.search(&of_user("alice"), Some(&pinned)).await.is_ok());
     memory.release(&last);
     assert!(matches!(memory.search(&of_user("alice"), Some(&last)).await, Err(StoreError::Expired)));
+}
+
+#[tokio::test]
+async fn a_question_that_is_withdrawn_leaves_its_thread_to_others() {
+    let memory = Memory::new();
+    // Questions that go on for ever, of clients that go away at once.
+    let noisy = Requester::User("noisy".into());
+    for _ in 0..1_000 {
+        let endless = memory.read(&noisy, |reading| -> Result<(), StoreError> {
+            loop {
+                reading.asked.still()?;
+                std::thread::yield_now();
+            }
+        });
+        assert!(endless.now_or_never().is_none());
+    }
+    let places = reading::places_in_all();
+    let mut taken = Vec::new();
+    while taken.len() < places / 2 {
+        // One user gets half only when what was withdrawn has left.
+        taken.extend(memory.shared.readers.try_take(noisy.clone()));
+        tokio::task::yield_now().await;
+    }
+    assert!(memory.search(&of_user("quiet"), None).await.unwrap().items.is_empty());
+}
+
+#[tokio::test]
+async fn one_user_has_half_of_the_threads_and_others_are_answered() {
+    let memory = filled().await;
+    let (begun, mut has_begun) = tokio::sync::mpsc::unbounded_channel();
+    let release = CancellationToken::new();
+    let noisy: Vec<_> = (0..600)
+        .map(|_| {
+            let (memory, begun, release) = (memory.clone(), begun.clone(), release.clone());
+            tokio::spawn(async move {
+                let noisy = Requester::User("noisy".into());
+                let held = memory.read(&noisy, move |_| {
+                    begun.send(()).unwrap();
+                    while !release.is_cancelled() {
+                        std::thread::yield_now();
+                    }
+                    Ok(())
+                });
+                held.await
+            })
+        })
+        .collect();
+    let half = reading::places_in_all() / 2;
+    for _ in 0..half {
+        has_begun.recv().await.unwrap();
+    }
+    assert!(memory.search(&of_user("quiet"), None).await.unwrap().next.is_some());
+    let generation = live(&memory, "b").await;
+    assert_eq!(memory.write(&[write(&generation, 1, 5, Some("web"))]).await.unwrap(), [Verdict::Indexed]);
+    assert!(has_begun.try_recv().is_err(), "one user has more than half of the threads");
+    release.cancel();
+    for held in noisy {
+        assert!(held.await.unwrap().is_ok());
+    }
+}
+
+#[tokio::test]
+async fn a_view_whose_answer_is_not_taken_is_closed() {
+    let memory = filled().await;
+    let read = memory.clone();
+    let (send, opened) = std::sync::mpsc::channel();
+    let (go_on, waits) = std::sync::mpsc::channel::<()>();
+    let question = tokio::spawn(async move {
+        read.read(&Requester::Operator, move |reading| {
+            let view = reading.open_view(&query(""));
+            send.send(()).unwrap();
+            waits.recv().unwrap_err();
+            view
+        })
+        .await
+    });
+    tokio::task::spawn_blocking(move || opened.recv().unwrap()).await.unwrap();
+    assert_eq!(memory.shared.views.len(), 1);
+    question.abort();
+    assert!(question.await.unwrap_err().is_cancelled());
+    drop(go_on);
+    while memory.shared.views.len() > 0 {
+        tokio::task::yield_now().await;
+    }
 }

@@ -14,6 +14,7 @@ use tokio::time::Instant;
 
 use super::{
     order::{Chunk, Entry, seek},
+    reading::Asked,
     table::Selected,
 };
 use crate::{
@@ -70,15 +71,15 @@ pub(super) struct PlacedViewPage {
 }
 
 impl View {
-    pub(super) fn new(selected: Vec<Selected>, sorts: Vec<Sort>, sequence: u64) -> Self {
+    pub(super) fn new(selected: Vec<Selected>, sorts: Vec<Sort>, sequence: u64, asked: &Asked) -> Result<Self, StoreError> {
         let count = selected.iter().map(|selected| selected.count).sum();
         let is_standard = sorts == Sort::standard();
         let part = |selected: Selected| {
             let part = Part { chunks: selected.chunks, positions: selected.positions, texts: Vec::new() };
-            if is_standard { part } else { part.sorted(&sorts) }
+            if is_standard { Ok(part) } else { part.sorted(&sorts, asked) }
         };
-        let parts = selected.into_iter().filter(|selected| selected.count > 0).map(part).collect();
-        Self { parts, sorts, count, sequence }
+        let parts = selected.into_iter().filter(|selected| selected.count > 0).map(part).collect::<Result<_, _>>()?;
+        Ok(Self { parts, sorts, count, sequence })
     }
 
     /// What it takes of a user's share.
@@ -92,25 +93,33 @@ impl View {
         &self,
         after: Option<&Place<'_>>,
         limit: usize,
+        asked: &Asked,
         is_in: impl FnMut(&Document) -> bool,
-    ) -> PlacedViewPage {
+    ) -> Result<PlacedViewPage, StoreError> {
         let mut places = Vec::new();
-        let page = self.read(after, limit, is_in, |place| places.push((place.order(&self.sorts), place.to_cursor())));
-        PlacedViewPage { documents: page.documents, places, more: page.after.is_some() }
+        let page = self.read(after, limit, asked, is_in, |place| places.push((place.order(&self.sorts), place.to_cursor())))?;
+        Ok(PlacedViewPage { documents: page.documents, places, more: page.after.is_some() })
     }
 
     /// The next documents after a place that are still part of the answer, `limit` at most.
-    pub(super) fn page(&self, after: Option<&Place<'_>>, limit: usize, is_in: impl FnMut(&Document) -> bool) -> ViewPage {
-        self.read(after, limit, is_in, |_| {})
+    pub(super) fn page(
+        &self,
+        after: Option<&Place<'_>>,
+        limit: usize,
+        asked: &Asked,
+        is_in: impl FnMut(&Document) -> bool,
+    ) -> Result<ViewPage, StoreError> {
+        self.read(after, limit, asked, is_in, |_| {})
     }
 
     fn read(
         &self,
         after: Option<&Place<'_>>,
         limit: usize,
+        asked: &Asked,
         mut is_in: impl FnMut(&Document) -> bool,
         mut visit: impl FnMut(&Place<'_>),
-    ) -> ViewPage {
+    ) -> Result<ViewPage, StoreError> {
         let mut runs: Vec<Run<'_>> = self.parts.iter().map(|part| part.run(after, &self.sorts)).collect();
         let mut heads = BinaryHeap::new();
         for (number, run) in runs.iter_mut().enumerate() {
@@ -119,9 +128,10 @@ impl View {
         let mut documents = Vec::with_capacity(limit.min(self.count));
         let mut last = None;
         while let Some(Head { place: (document, place), run, .. }) = heads.pop() {
+            asked.still()?;
             if is_in(document) {
                 if documents.len() == limit {
-                    return ViewPage { documents, after: last.map(|place: Place<'_>| place.to_cursor()) };
+                    return Ok(ViewPage { documents, after: last.map(|place: Place<'_>| place.to_cursor()) });
                 }
                 documents.push(Arc::clone(document));
                 visit(&place);
@@ -129,28 +139,30 @@ impl View {
             }
             heads.extend(runs[run].next().map(|place| Head { place, run, sorts: &self.sorts }));
         }
-        ViewPage { documents, after: None }
+        Ok(ViewPage { documents, after: None })
     }
 }
 
 impl Part {
     /// The same in another order.
-    fn sorted(self, sorts: &[Sort]) -> Self {
+    fn sorted(self, sorts: &[Sort], asked: &Asked) -> Result<Self, StoreError> {
+        asked.still()?;
         let is_in = |entry: &&Entry| self.positions.as_ref().is_none_or(|positions| positions.contains(entry.position));
         let mut chunk: Chunk = self.chunks.iter().flat_map(|chunk| chunk.iter()).filter(is_in).cloned().collect();
         if sorts.iter().all(|sort| !matches!(sort.key, SortKey::Field(..))) {
             chunk.sort_by(|left, right| left.document.place().compare(&right.document.place(), sorts));
-            return Self { chunks: vec![Arc::new(chunk)], positions: None, texts: Vec::new() };
+            return Ok(Self { chunks: vec![Arc::new(chunk)], positions: None, texts: Vec::new() });
         }
         let mut with_texts: Vec<(Entry, SortTexts)> = Vec::with_capacity(chunk.len());
         for some in chunk.chunks(AT_ONCE) {
+            asked.still()?;
             // Not longer than a write should wait.
             let Some(words) = some.first().map(|entry| entry.document.origin.vocabulary.read()) else { break };
             with_texts.extend(some.iter().map(|entry| (entry.clone(), entry.document.sort_keys(sorts, &words))));
         }
         with_texts.sort_by(|left, right| place_of(&left.0, &left.1).compare(&place_of(&right.0, &right.1), sorts));
         let (chunk, texts): (Chunk, Vec<SortTexts>) = with_texts.into_iter().unzip();
-        Self { chunks: vec![Arc::new(chunk)], positions: None, texts }
+        Ok(Self { chunks: vec![Arc::new(chunk)], positions: None, texts })
     }
 
     /// Bytes that are there only for this view.
@@ -313,10 +325,10 @@ impl Views {
         self.ledger.pin(&cursor.snapshot);
     }
 
-    /// Ends the view of a cursor.
-    pub(super) fn close(&self, cursor: &Cursor) {
-        self.lock().views.remove(cursor.snapshot.as_str());
-        self.ledger.closed(&cursor.snapshot);
+    /// Ends a view.
+    pub(super) fn close(&self, name: &str) {
+        self.lock().views.remove(name);
+        self.ledger.closed(name);
     }
 
     /// Says that documents of so many bytes are kept by nothing but views from now on.

@@ -41,7 +41,7 @@ impl ControlPlane {
                 Ok::<_, std::convert::Infallible>(Response::new(Body::from(review.to_string().into_bytes())))
             }
         });
-        let reviews = Reviews::new(Client::new(service, "default"), Arc::new(|_| None), Vec::new());
+        let reviews = Reviews::new(Client::new(service, "default"), Arc::new(|_| None), Vec::new(), Counter::default());
         Tokens::new(reviews, Counter::default())
     }
 
