@@ -8,6 +8,8 @@ mod activity;
 mod connections;
 pub mod delivery;
 
+pub use activity::Arrived;
+
 use std::{
     collections::HashMap,
     convert::Infallible,
@@ -383,6 +385,7 @@ async fn answer(
 ) -> Result<Response, Infallible> {
     let under_way = activity.begin();
     let mut request: Request = request.map(Body::new);
+    request.extensions_mut().insert(under_way.arrived());
     if let Some(peer) = peer {
         request.extensions_mut().insert(peer);
     }
@@ -598,6 +601,53 @@ mod tests {
         assert!(metrics.encode().unwrap().contains(displaced));
         drop(half_sent);
         cancel.cancel();
+        server.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn answers_that_are_not_read_by_unknown_callers_do_not_keep_a_probe_out() {
+        let listener = listener().await;
+        let (address, cancel) = (listener.address(), CancellationToken::new());
+        // More than the buffers of a socket hold.
+        let large = bytes::Bytes::from(vec![b'x'; 64 << 20]);
+        let known = |request: Request| async move {
+            request.extensions().get::<Arrived>().unwrap().caller_is_known();
+            Body::from_stream(futures::stream::pending::<Result<bytes::Bytes, Infallible>>())
+        };
+        let router = Router::new()
+            .route("/healthz", get(async || "ok"))
+            .route("/metrics", get(move || std::future::ready(Body::from(large.clone()))))
+            .route("/watch", get(known));
+        let server = tokio::spawn(listener.serve_all(Way::Plain(router), 8, cancel.clone()));
+        let ask = async |from: u8, path: &str| {
+            let socket = TcpSocket::new_v4().unwrap();
+            socket.bind(SocketAddr::from(([127, 0, 0, from], 0))).unwrap();
+            let mut stream = socket.connect(address).await.unwrap();
+            stream.write_all(format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n").as_bytes()).await.unwrap();
+            let mut first = [0];
+            stream.read_exact(&mut first).await.unwrap();
+            stream
+        };
+        let mut watch = ask(2, "/watch").await;
+        let mut unread = Vec::new();
+        for from in [3, 3, 3, 4, 4, 5, 6] {
+            unread.push(ask(from, "/metrics").await);
+        }
+        for _ in 0..16 {
+            let probe = exchange(address, "GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+            let answer = timeout(Duration::from_secs(30), probe).await.expect("a probe waits for answers that are not read");
+            assert!(answer.ends_with("ok"), "{answer}");
+            // In place of the one that was ended for the probe.
+            unread.push(ask(7, "/metrics").await);
+        }
+        let mut next = [0; 4_096];
+        let head = timeout(Duration::from_secs(30), watch.read(&mut next)).await.unwrap().unwrap();
+        assert!(head > 0, "a connection that is busy was ended");
+        let more = watch.try_read(&mut next);
+        assert!(more.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock), "a connection that is busy was ended");
+        drop(unread);
+        cancel.cancel();
+        drop(watch);
         server.await.unwrap();
     }
 

@@ -1,11 +1,12 @@
 //! Which connections a port keeps: shared among addresses, and given to the living. A function of values.
 //!
-//! A connection on which no request is under way is idle, whether it has sent half a request or is kept alive for the next one. Idle connections make
-//! room: a flood of half-sent requests cannot keep a probe out, whoever sends it.
+//! A connection is idle unless a request of a known caller is under way on it whose answer is taken: one that has sent half a request is, and so is one that is
+//! kept alive for the next request, that is not authenticated, or that does not read. Idle connections make room: a flood of them cannot keep a probe
+//! out, whoever sends it.
 //!
 //! Guarantees, for a port with room for `limit`:
 //! - never more than `limit` are kept, and never more than half of them (rounded up) of one address;
-//! - a connection on which a request is under way is never ended for another one;
+//! - a connection that is busy is never ended for another one;
 //! - an address that has none gets one while there is room, or an idle connection of any other address.
 
 use std::{cmp::Reverse, collections::HashMap, hash::Hash};
@@ -80,7 +81,7 @@ mod tests {
 
     use super::*;
 
-    /// One that is kept: its number, its address, and whether a request is under way.
+    /// One that is kept: its number, its address, and whether it is busy.
     type Kept = (usize, u8, bool);
 
     /// Whoever came first has been idle longest.

@@ -149,7 +149,8 @@ pub(super) fn watched(mut response: Response, request: UnderWay) -> Response {
     let ends = response.extensions_mut().remove::<EndsBy>().map(|EndsBy(at)| at);
     let clock = CLOCK.try_with(Clone::clone).unwrap_or_default();
     clock.begin(ends);
-    response.map(|body| Body::new(Delivery { body, rest: Bytes::new(), clock, _request: request }))
+    request.waits();
+    response.map(|body| Body::new(Delivery { body, rest: Bytes::new(), clock, request }))
 }
 
 /// A body that is handed out in pieces.
@@ -158,7 +159,7 @@ struct Delivery {
     /// What is left of its last frame.
     rest: Bytes,
     clock: Clock,
-    _request: UnderWay,
+    request: UnderWay,
 }
 
 impl Delivery {
@@ -168,6 +169,7 @@ impl Delivery {
         let is_last = self.rest.len() <= PIECE_BYTES && self.rest.len() > 1 && self.body.is_end_stream();
         let length = if is_last { self.rest.len() - 1 } else { self.rest.len().min(PIECE_BYTES) };
         self.clock.hands_out();
+        self.request.waits();
         self.rest.split_to(length)
     }
 }
@@ -178,6 +180,7 @@ impl http_body::Body for Delivery {
 
     fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         self.clock.is_taken();
+        self.request.goes_on();
         if self.rest.is_empty() {
             let frame = match ready!(Pin::new(&mut self.body).poll_frame(context)) {
                 Some(Ok(frame)) => frame,
