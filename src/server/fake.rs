@@ -144,9 +144,10 @@ impl Store for Prepared {
     }
 
     async fn placed_page(&self, query: &Query, from: Option<&Cursor>) -> Result<PlacedPage, StoreError> {
-        let Page { items, .. } = self.search(query, from).await?;
+        let Page { items, next, remaining } = self.search(query, from).await?;
         let placed = |hit| Placed { hit, order: Vec::new(), after: Vec::new() };
-        Ok(PlacedPage { items: items.into_iter().map(placed).collect(), ..PlacedPage::default() })
+        let (items, more) = (items.into_iter().map(placed).collect(), next.is_some());
+        Ok(PlacedPage { items, view: next.map(|next| next.snapshot), more, remaining })
     }
 
     async fn open_view(&self, _: &Query) -> Result<String, StoreError> {
@@ -171,6 +172,11 @@ impl Store for Prepared {
 impl Prepared {
     pub(crate) fn with(pages: Vec<Result<Page, StoreError>>) -> Arc<Self> {
         Arc::new(Self { pages: Mutex::new(pages.into()), ..Self::default() })
+    }
+
+    /// One answer more.
+    pub(crate) fn add(&self, page: Result<Page, StoreError>) {
+        self.pages.lock().unwrap().push_back(page);
     }
 
     pub(crate) fn counting(groups: Groups) -> Arc<Self> {

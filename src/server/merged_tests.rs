@@ -1,12 +1,12 @@
 //! Questions about a resource that several stores hold parts of.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use axum::{Router, body::Body, http::Request};
 use futures::StreamExt;
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
-use tokio::sync::watch;
+use tokio::{sync::watch, time::timeout};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
@@ -14,7 +14,7 @@ use super::{
     auth::TokenVerifier,
     catalog::Catalog,
     continue_token::Keys,
-    fake::{self, add, cluster, pods, served, store},
+    fake::{self, Prepared, add, cluster, cursor, page, pods, served, store},
     front::limits::{LimitArgs, Limits},
     peers::Peers,
     proxying::Members,
@@ -24,8 +24,13 @@ use super::{
 use crate::{
     bulk::Write,
     model::{Gvk, Namespace, Object, Projection, Projector, Resource},
-    query::ResourceName,
-    store::{Generation, Store, changes::Sequence, memory::Memory},
+    query::{Query, ResourceName, Selectable},
+    store::{
+        Generation, Store, StoreError,
+        changes::Sequence,
+        memory::Memory,
+        merged::{Merged, Part as MergedPart},
+    },
     telemetry::{Metrics, Readiness},
 };
 
@@ -395,4 +400,48 @@ async fn stores_that_cannot_be_told_apart_are_to_be_chosen_from() {
     );
     app.get("api/v1/pods?clusters=member1,member2").await;
     app.get("api/v1/pods?store=red").await;
+}
+
+/// Stores that have prepared answers, asked as one.
+fn prepared(stores: &[Arc<Prepared>]) -> Merged {
+    let part = |(number, prepared): (usize, &Arc<Prepared>)| {
+        let selectable = Selectable::of(&Gvk::new("", "v1", "Pod"), &[]);
+        MergedPart {
+            name: store(&format!("store{number}")),
+            store: Arc::clone(prepared) as Arc<dyn Store>,
+            selectable,
+            area: None,
+        }
+    };
+    Merged::new(stores.iter().enumerate().map(part).collect(), Vec::new())
+}
+
+#[tokio::test(start_paused = true)]
+async fn views_of_an_answer_that_is_not_made_are_closed() {
+    let selectable = Selectable::of(&Gvk::new("", "v1", "Pod"), &[]);
+    let query = Query::all_of(ResourceName::new("", "pods"), selectable, 1);
+    let more = || Prepared::with(vec![Ok(page(&["a"], Some(cursor(1)), None))]);
+    let fails = || Prepared::with(vec![Err(StoreError::Embedded("out of order".to_owned()))]);
+    let closed =
+        |store: &Arc<Prepared>| store.released.lock().unwrap().iter().map(|cursor| cursor.snapshot.clone()).collect::<Vec<_>>();
+    let first = more();
+    assert!(prepared(&[Arc::clone(&first), fails()]).first_page(&query).await.is_err());
+    assert_eq!(closed(&first), ["view"]);
+    let first = more();
+    let late = prepared(&[Arc::clone(&first), Prepared::hanging()]);
+    assert!(timeout(Duration::from_secs(30), late.first_page(&query)).await.is_err());
+    assert_eq!(closed(&first), ["view"]);
+    let (first, second) = (more(), more());
+    let both = prepared(&[Arc::clone(&first), Arc::clone(&second)]);
+    let (answered, _) = both.first_page(&query).await.unwrap();
+    assert!(closed(&first).is_empty() && closed(&second).is_empty(), "the cursor knows them");
+    assert!(both.search(&query, &answered.next.unwrap()).await.is_ok());
+    // The next page fails at one store: what the client's token names stays open.
+    let (first, second) = (more(), more());
+    let both = prepared(&[Arc::clone(&first), Arc::clone(&second)]);
+    let next = both.first_page(&query).await.unwrap().0.next.unwrap();
+    first.add(Ok(page(&["b"], Some(cursor(2)), None)));
+    second.add(Err(StoreError::Embedded("out of order".to_owned())));
+    assert!(both.search(&query, &next).await.is_err());
+    assert!(closed(&first).is_empty() && closed(&second).is_empty());
 }

@@ -44,6 +44,9 @@ pub async fn first_page(
     let is_exact =
         wanted == Some(shown) || logs.len() > 1 && wanted.is_some_and(|wanted| logs.iter().all(|log| log.newest() <= wanted));
     if follow.matching == Some(Match::Exact) && !is_exact {
+        if let Some(cursor) = &page.next {
+            stores.release(cursor);
+        }
         return Err(ApiError::VersionExpired("the index shows another version by now, and keeps no old ones".to_owned()));
     }
     let version = wanted.filter(|_| follow.matching == Some(Match::Exact)).unwrap_or(shown);

@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     model::{ClusterName, Namespace},
-    query::{Grant, GroupKey, Permitted, Query, Relative, ResourceName},
+    query::{Grant, GroupKey, Permitted, Query, Relative, Requester, ResourceName},
 };
 
 /// How long the store may take to tell which namespaces hold objects.
@@ -77,7 +77,7 @@ pub async fn permission(gate: &Gate, caller: &Caller, catalog: &Catalog, request
         clusters: &clusters,
         only_these: catalog.is_restricted(),
     };
-    front.authorizer().permission(caller, &wanted, &StoredNamespaces { catalog, request }).await
+    front.authorizer().permission(caller, &wanted, &StoredNamespaces { caller, catalog, request }).await
 }
 
 /// What a watch goes on by; nothing if nobody has to be asked.
@@ -169,6 +169,7 @@ fn verb(request: &ListRequest) -> &'static str {
 
 /// The namespaces that hold the resource in the stores that would answer.
 struct StoredNamespaces<'r> {
+    caller: &'r Caller,
     catalog: &'r Catalog,
     request: &'r ListRequest,
 }
@@ -183,9 +184,11 @@ impl Holders for StoredNamespaces<'_> {
         // Of all objects, so that a refusal tells nothing about which of them selectors match.
         let Query { resource, selectable, limit, clusters, namespaces, .. } = found.query;
         let permitted = self.within();
-        let everything = Query { clusters, namespaces, permitted, ..Query::all_of(resource, selectable, limit) };
+        // The caller waits among its own questions, and nothing is kept open that would end the caller's lists.
+        let requester = Requester::User(self.caller.name.as_str().into());
+        let everything = Query { clusters, namespaces, permitted, requester, ..Query::all_of(resource, selectable, limit) };
         let keys = [GroupKey::Cluster, GroupKey::Namespace];
-        let asked = timeout(TIMEOUT, found.stores.aggregate(&everything, &keys, usize::MAX)).await;
+        let asked = timeout(TIMEOUT, found.stores.groups(&everything, &keys)).await;
         let groups = asked.map_err(|_| ApiError::Timeout(TIMEOUT.as_secs()))??;
         let mut held: BTreeMap<ClusterName, Vec<Namespace>> = BTreeMap::new();
         for group in groups.groups {

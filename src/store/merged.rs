@@ -58,9 +58,11 @@ impl Part {
         own
     }
 
-    async fn page(&self, query: &Query, from: Option<&Position>) -> Result<PlacedPage, StoreError> {
+    async fn page(&self, query: &Query, from: Option<&Position>) -> Result<ReadPage, StoreError> {
         let cursor = from.map(|from| Cursor { snapshot: from.view.clone(), after: from.after.clone(), remaining: from.left });
-        self.store.placed_page(&self.query(query), cursor.as_ref()).await
+        let mut page = self.store.placed_page(&self.query(query), cursor.as_ref()).await?;
+        let view = page.view.take().map(|name| OpenView { store: Arc::clone(&self.store), name, is_new: from.is_none() });
+        Ok(ReadPage { page, view })
     }
 
     /// Where the next page begins, if anything is left: `count` objects of the page have been taken, the last one of them with `after`.
@@ -68,31 +70,69 @@ impl Part {
         &self,
         query: &Query,
         from: Option<&Position>,
-        page: &Rest,
+        page: Rest,
         taken: Taken,
-    ) -> Result<Option<Position>, StoreError> {
+    ) -> Result<Option<(Position, OpenView)>, StoreError> {
         let unused = page.count - taken.count;
         if unused == 0 && !page.more {
-            if let Some(view) = &page.view {
-                self.store.release(&Cursor { snapshot: view.clone(), after: Vec::new(), remaining: None });
+            if let Some(view) = page.view {
+                view.close();
             }
             return Ok(None);
         }
-        let view = match &page.view {
-            Some(view) => view.clone(),
-            None => self.store.open_view(&self.query(query)).await?,
+        let view = match page.view {
+            Some(view) => view,
+            None => {
+                let name = self.store.open_view(&self.query(query)).await?;
+                OpenView { store: Arc::clone(&self.store), name, is_new: true }
+            }
         };
         let after = taken.after.or_else(|| from.map(|from| from.after.clone())).unwrap_or_default();
         let behind = if page.more { page.remaining } else { Some(0) };
         let left = behind.map(|behind| behind + unused as u64);
-        Ok(Some(Position { store: self.name.to_string(), view, after, left }))
+        Ok(Some((Position { store: self.name.to_string(), view: view.name.clone(), after, left }, view)))
+    }
+}
+
+/// A page of one store, and the view that it was read from.
+#[derive(Default)]
+struct ReadPage {
+    page: PlacedPage,
+    view: Option<OpenView>,
+}
+
+/// The open view of one store. One that was opened for an answer that is not made, because another store fails or the request ends, is closed when this is
+/// dropped; one that the client knows from an earlier page stays open for the next attempt.
+struct OpenView {
+    store: Arc<dyn Store>,
+    name: String,
+    is_new: bool,
+}
+
+impl OpenView {
+    /// Leaves it open for the next page.
+    fn keep(mut self) {
+        self.is_new = false;
+    }
+
+    /// Closes it, as nothing more is read from it.
+    fn close(mut self) {
+        self.is_new = true;
+    }
+}
+
+impl Drop for OpenView {
+    fn drop(&mut self) {
+        if self.is_new {
+            self.store.release(&Cursor { snapshot: std::mem::take(&mut self.name), after: Vec::new(), remaining: None });
+        }
     }
 }
 
 /// What of a page is needed once its objects are merged.
 struct Rest {
     count: usize,
-    view: Option<String>,
+    view: Option<OpenView>,
     more: bool,
     remaining: Option<u64>,
 }
@@ -135,7 +175,7 @@ impl Merged {
             let page = part.page(query, None).await?;
             Ok::<_, StoreError>((page, part.store.changes().await?.reaches_to(moment)))
         });
-        let (pages, moments): (Vec<PlacedPage>, Vec<u64>) = try_join_all(asked).await?.into_iter().unzip();
+        let (pages, moments): (Vec<ReadPage>, Vec<u64>) = try_join_all(asked).await?.into_iter().unzip();
         let page = self.merged(query, &vec![None; pages.len()], pages).await?;
         Ok((page, moments.into_iter().min().unwrap_or_default()))
     }
@@ -150,7 +190,7 @@ impl Merged {
         let positions = self.positions(from).ok_or(StoreError::Expired)?;
         let asked = self.parts.iter().zip(&positions).map(async |(part, from)| match from {
             Some(from) => part.page(query, Some(from)).await,
-            None => Ok(PlacedPage::default()),
+            None => Ok(ReadPage::default()),
         });
         let pages = try_join_all(asked).await?;
         self.merged(query, &positions, pages).await
@@ -167,18 +207,24 @@ impl Merged {
         left.is_empty().then_some(positions)
     }
 
-    async fn merged(&self, query: &Query, from: &[Option<Position>], pages: Vec<PlacedPage>) -> Result<Page, StoreError> {
+    async fn merged(&self, query: &Query, from: &[Option<Position>], pages: Vec<ReadPage>) -> Result<Page, StoreError> {
         let mut rests = Vec::with_capacity(pages.len());
         let mut items = Vec::with_capacity(pages.len());
-        for PlacedPage { items: placed, view, more, remaining } in pages {
+        for ReadPage { page, view } in pages {
+            let PlacedPage { items: placed, view: _, more, remaining } = page;
             rests.push(Rest { count: placed.len(), view, more, remaining });
             items.push((placed, more));
         }
         let (items, taken) = merge(items, &query.sort, query.limit);
-        let mut positions = Vec::new();
-        for (((part, from), rest), taken) in self.parts.iter().zip(from).zip(&rests).zip(taken) {
-            positions.extend(part.rest(query, from.as_ref(), rest, taken).await?);
+        let (mut positions, mut views) = (Vec::new(), Vec::new());
+        for (((part, from), rest), taken) in self.parts.iter().zip(from).zip(rests).zip(taken) {
+            if let Some((position, view)) = part.rest(query, from.as_ref(), rest, taken).await? {
+                positions.push(position);
+                views.push(view);
+            }
         }
+        // From here on it is the cursor that knows them.
+        views.into_iter().for_each(OpenView::keep);
         if positions.is_empty() {
             return Ok(Page { items, next: None, remaining: None });
         }
@@ -254,11 +300,13 @@ impl Merged {
             return only.store.aggregate(&only.query(query), by, top).await;
         }
         let counted = self.parts.iter().map(async |part| part.store.aggregate(&part.query(query), by, usize::MAX).await);
-        let mut tally = Tally::default();
-        for group in try_join_all(counted).await?.into_iter().flat_map(|groups| groups.groups) {
-            tally.add(group.values, group.count).map_err(|error| StoreError::Invalid(error.to_string()))?;
-        }
-        Ok(tally.largest(top))
+        tallied(try_join_all(counted).await?, top)
+    }
+
+    /// The groups that the objects of a query are in, and about how many each has. No store keeps anything open for it.
+    pub async fn groups(&self, query: &Query, by: &[GroupKey]) -> Result<Groups, StoreError> {
+        let found = self.parts.iter().map(async |part| part.store.groups(&part.query(query), by).await);
+        tallied(try_join_all(found).await?, usize::MAX)
     }
 
     /// Follows the changes of what a query selects, from the one after `after`, once everything is settled that an answer may have shown.
@@ -272,6 +320,15 @@ impl Merged {
         let sequence = logs.first().map(|log| log.sequence().clone()).unwrap_or_default();
         Ok(MergedWatch::new(watches, sequence, after))
     }
+}
+
+/// The largest groups of several stores together.
+fn tallied(parts: Vec<Groups>, top: usize) -> Result<Groups, StoreError> {
+    let mut tally = Tally::default();
+    for group in parts.into_iter().flat_map(|groups| groups.groups) {
+        tally.add(group.values, group.count).map_err(|error| StoreError::Invalid(error.to_string()))?;
+    }
+    Ok(tally.largest(top))
 }
 
 /// The number of the last change of several logs up to which everything is in every answer from now on, as a version.

@@ -54,18 +54,26 @@ impl Engine {
         }
         // Only what takes several requests needs a frozen view.
         let pit = self.open_pit(&target, true, &query.requester).await?;
-        let counted = self.count_all(&requests, pit.id()).await;
+        let counted = self.count_all(&requests, "/_search", Some(pit.id())).await;
         pit.close().await;
         Ok(counted?.largest(top))
     }
 
-    async fn count_all(&self, requests: &[Composite], pit: &str) -> Result<Tally, StoreError> {
+    /// The groups, page by page, each of its own moment: a point in time would take contexts, which are few.
+    pub(super) async fn find_groups(&self, query: &Query, by: &[GroupKey]) -> Result<Groups, StoreError> {
+        let requests = composites(query, by).map_err(|error| invalid(&error))?;
+        let Some(target) = self.target(&query.clusters, &query.permitted) else { return Ok(Groups::default()) };
+        let path = format!("/{target}/_search?ignore_unavailable=true&allow_no_indices=true");
+        Ok(self.count_all(&requests, &path, None).await?.largest(usize::MAX))
+    }
+
+    async fn count_all(&self, requests: &[Composite], path: &str, pit: Option<&str>) -> Result<Tally, StoreError> {
         let mut tally = Tally::default();
         let mut pages = 0;
         for request in requests {
             let mut after = None;
             loop {
-                after = self.count_page(request, "/_search", Some(pit), after.as_ref(), &mut tally).await?;
+                after = self.count_page(request, path, pit, after.as_ref(), &mut tally).await?;
                 pages += 1;
                 if after.is_none() {
                     break;

@@ -523,6 +523,10 @@ impl Store for Engine {
     async fn aggregate(&self, query: &Query, by: &[GroupKey], top: usize) -> Result<Groups, StoreError> {
         self.count_groups(query, by, top).await
     }
+
+    async fn groups(&self, query: &Query, by: &[GroupKey]) -> Result<Groups, StoreError> {
+        self.find_groups(query, by).await
+    }
 }
 
 /// The objects of a page. `snapshot` is the view that further pages are read from, `left_before` how many objects were left before this page,
@@ -603,7 +607,7 @@ mod tests {
     use super::*;
     use crate::{
         model::Gvk,
-        query::{Grant, Requester, Selectable},
+        query::{Grant, GroupKey, Requester, Selectable, composite::PAGE},
     };
 
     /// An engine that finds three pods everywhere, and what it asks. Searches of points in time do not answer if `hangs`.
@@ -724,6 +728,34 @@ mod tests {
         assert!(engine.search(&of("bob"), None).await.is_ok());
         engine.pin(&cursors[3]);
         assert!(engine.search(&of("mallory"), Some(&cursors[2])).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn groups_of_many_pages_are_found_without_a_point_in_time() {
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let record = Arc::clone(&asked);
+        let service = BoxCloneSyncService::new(service_fn(move |request: Request<Bytes>| {
+            record.lock().unwrap_or_else(PoisonError::into_inner).push(request.uri().path().to_owned());
+            let asked: serde_json::Value = serde_json::from_slice(request.body()).unwrap_or_default();
+            let composite = &asked["aggs"]["groups"]["composite"];
+            let source = composite["sources"][0].as_object().and_then(|source| source.keys().next().cloned()).unwrap_or_default();
+            let after =
+                composite["after"][&source].as_str().and_then(|after| after.strip_prefix("cluster-")?.parse::<usize>().ok());
+            let from = after.map_or(0, |after| after + 1);
+            // Two full pages, and one cluster more.
+            let names = (from..2 * PAGE + 1).take(PAGE).map(|number| format!("cluster-{number:06}"));
+            let buckets: Vec<_> = names.map(|name| json!({ "key": { (source.clone()): name }, "doc_count": 3 })).collect();
+            let after = buckets.last().map(|bucket| bucket["key"].clone());
+            let body = json!({
+                "pit_id": "pit", "timed_out": false, "_shards": { "total": 2, "failed": 0 }, "hits": { "hits": [] },
+                "aggregations": { "groups": { "buckets": buckets, "after_key": after } },
+            });
+            async move { Ok(Response::new(Bytes::from(body.to_string()))) }
+        }));
+        let engine = Engine::new(service, recorded(false).0.options.clone());
+        let found = engine.groups(&query(Permitted::Everything), &[GroupKey::Cluster]).await.unwrap();
+        assert_eq!((found.groups.len(), found.total), (2 * PAGE + 1, 3 * (2 * PAGE as u64 + 1)));
+        assert_eq!(*asked.lock().unwrap(), ["/fleetdex/_search"; 3]);
     }
 
     #[test]
