@@ -4,7 +4,7 @@
 //! told: [`ListRequest::ignored`], [`ignored`].
 //! Source of the path rules: `RequestInfo` of <https://pkg.go.dev/k8s.io/apiserver/pkg/endpoints/request>
 
-use std::num::NonZeroUsize;
+use std::{collections::BTreeSet, num::NonZeroUsize};
 
 use super::{clusterpedia, follow::Follow, options::Options, status::ApiError};
 use crate::{
@@ -242,6 +242,20 @@ impl ListRequest {
         })
     }
 
+    /// What of it says which stores answer: neither names nor selectors.
+    #[must_use]
+    pub fn of_stores(&self) -> Self {
+        Self {
+            native: self.native.clone(),
+            path_cluster: self.path_cluster.clone(),
+            clusters: self.clusters.clone(),
+            namespaces: self.namespaces.clone(),
+            store: self.store.clone(),
+            engine: self.engine,
+            ..Self::default()
+        }
+    }
+
     fn from(self, engine: Engine) -> Self {
         Self { engine: Some(engine), ..self }
     }
@@ -255,6 +269,9 @@ impl ListRequest {
             self.set(key, value)?;
         }
         self.read_labels(parameters)?;
+        retain_first(&mut self.clusters);
+        retain_first(&mut self.namespaces);
+        retain_first(&mut self.names);
         self.options.check().map_err(ApiError::bad_request)?;
         self.follow.check(self.continue_token.is_some())?;
         self.check_watch()?;
@@ -319,6 +336,12 @@ impl ListRequest {
         }
         Ok(())
     }
+}
+
+/// Each value once, where it stands first.
+fn retain_first<T: Ord + Clone>(values: &mut Vec<T>) {
+    let mut seen = BTreeSet::new();
+    values.retain(|value| seen.insert(value.clone()));
 }
 
 fn unknown(key: &str, known: &str) -> ApiError {

@@ -30,10 +30,11 @@ use super::{
         Entrance, Front,
         attributes::Attributes,
         identity::{IdentityHeaders, impersonates},
-        limits::{LimitArgs, Limits},
+        limits::{LimitArgs, Limits, UserShare},
     },
+    holding::holding,
     list,
-    listen::{ListenError, Listener, delivery::EndsBy},
+    listen::{Arrived, ListenError, Listener, delivery::EndsBy},
     own, owners,
     peers::Peers,
     permission::{Sight, permission, sight, standing, visible_clusters},
@@ -219,6 +220,9 @@ async fn admit(api: &Api, mut request: Request) -> Result<Response, ApiError> {
         Gate::Token(verifier) => token_holder(verifier, &mut request)?,
         Gate::Front(front) => front.caller(&mut request).await?,
     };
+    if let Some(arrived) = request.extensions_mut().remove::<Arrived>() {
+        arrived.caller_is_known();
+    }
     if impersonates {
         return Err(ApiError::bad_request("this server impersonates nobody; ask by way of the control plane"));
     }
@@ -319,7 +323,7 @@ pub(super) async fn answer_list(
     wanted: &ListRequest,
     representation: Representation,
 ) -> Result<Response, ApiError> {
-    let Found { target: found, warnings, .. } = permitted_target(api, caller, catalog, wanted).await?;
+    let Found { target: found, warnings, question, .. } = permitted_target(api, caller, catalog, wanted).await?;
     if wanted.options.explain {
         let explained = explain::list(&found, wanted).await?;
         return Ok(with_warnings(document(&explained, representation)?, &warnings));
@@ -327,7 +331,8 @@ pub(super) async fn answer_list(
     let representation = narrowed(representation, wanted);
     // Somebody who lists may watch next.
     let _following = api.peers.follow(&found, &wanted.native).await?;
-    Ok(with_warnings(tagged(list::answer(found, wanted, representation, caller, &api.keys).await?), &warnings))
+    let response = tagged(list::answer(found, wanted, representation, caller, &api.keys).await?);
+    Ok(with_warnings(response.map(|body| held(body, question)), &warnings))
 }
 
 async fn answer_counts(
@@ -337,13 +342,18 @@ async fn answer_counts(
     wanted: &AggregateRequest,
     representation: Representation,
 ) -> Result<Response, ApiError> {
-    let Found { target: found, warnings, .. } = permitted_target(api, caller, catalog, &wanted.list).await?;
+    let Found { target: found, warnings, question: _question, .. } = permitted_target(api, caller, catalog, &wanted.list).await?;
     let answer = if wanted.list.options.explain {
         explain::counts(&found, wanted).await?
     } else {
         aggregate::answer(&aggregate::count(found, wanted).await?, wanted, representation.form)?
     };
     Ok(with_warnings(document(&answer, representation)?, &warnings))
+}
+
+/// The same body, which holds the memory of its question.
+fn held(body: Body, question: Vec<UserShare>) -> Body {
+    if question.is_empty() { body } else { holding(body, question) }
 }
 
 /// What answers a caller.
@@ -354,6 +364,8 @@ pub(super) struct Found {
     pub(super) warnings: Vec<String>,
     /// What the caller may know of.
     catalog: Arc<Catalog>,
+    /// The memory that the question takes, to be held as long as it is kept.
+    question: Vec<UserShare>,
 }
 
 /// Finds what answers a caller.
@@ -371,9 +383,11 @@ pub(super) async fn permitted_target(
     let mut found = target(&catalog, wanted, permission.permitted)?;
     found.query.requester = Requester::User(caller.name.as_str().into());
     owners::resolve(&mut found, &wanted.options.owner, &Sight { gate: &api.gate, caller, catalog: &catalog }).await?;
+    // In the query, and in what each store makes of it.
+    let question = api.limits.question(caller, found.query.bytes() * (1 + found.stores.parts().len()))?;
     let warnings =
         unknown_parameters(&wanted.ignored).into_iter().chain(permission.warnings).chain(found.warnings.clone()).collect();
-    Ok(Found { target: found, warnings, catalog })
+    Ok(Found { target: found, warnings, catalog, question })
 }
 
 /// Parameters that warnings name: as many as an answer's head has room for.
@@ -413,7 +427,7 @@ pub(super) async fn answer_watch(
     let_in_as: Option<Attributes>,
 ) -> Result<Response, ApiError> {
     let everything = Arc::clone(catalog);
-    let Found { target: found, warnings, catalog } = permitted_target(api, caller, catalog, wanted).await?;
+    let Found { target: found, warnings, catalog, question } = permitted_target(api, caller, catalog, wanted).await?;
     let representation = narrowed(representation, wanted);
     let lasting = if wanted.rewrites_version { Lasting::Long } else { Lasting::Short };
     let following = api.peers.follow(&found, &wanted.native).await?;
@@ -425,7 +439,7 @@ pub(super) async fn answer_watch(
         Some(standing) => watching::ended_by(body, standing.lost()),
         None => body,
     };
-    let mut response = json(StatusCode::OK, body);
+    let mut response = json(StatusCode::OK, held(body, question));
     response.extensions_mut().insert(EndsBy(ends));
     Ok(with_warnings(response, &warnings))
 }

@@ -87,11 +87,11 @@ pub async fn answer(
     let bound = lasting.bound();
     let asked = follow.timeout_seconds.map_or(bound, Duration::from_secs);
     let ends = Instant::now() + bound.min(asked);
+    let answered_by = AnsweredBy { request: request.of_stores(), permitted: query.permitted.clone() };
     let watching = Watching {
-        stores: target.stores,
-        begun: answering(begun, request, &query.permitted),
-        request: request.clone(),
-        query,
+        begun: answered_by.in_catalog(begun),
+        answered_by,
+        resource: query.resource.clone(),
         layout,
         has_columns: false,
         watch,
@@ -119,6 +119,8 @@ struct From {
 
 /// What there is, as far as it has not been sent.
 struct Initial {
+    stores: Merged,
+    query: Query,
     hits: std::vec::IntoIter<Hit>,
     rest: Rest,
     version: FleetVersion,
@@ -143,16 +145,17 @@ async fn begin(stores: &Merged, logs: &[Arc<Log>], query: &Query, follow: &Follo
     let sequence = logs.first().map(|log| log.sequence()).ok_or_else(|| ApiError::Internal("no store answers".to_owned()))?;
     let version = sequence.version(after);
     let rest = Rest::new(stores.clone(), page.next).pinned();
-    Ok(From { after, initial: Some(Initial { hits: page.items.into_iter(), rest, version, is_marked }) })
+    let (stores, query) = (stores.clone(), query.clone());
+    Ok(From { after, initial: Some(Initial { stores, query, hits: page.items.into_iter(), rest, version, is_marked }) })
 }
 
-/// A watch that is answered.
+/// A watch that is answered. Of the question it keeps only what says where it is answered from: names and selectors, of which there may be many, are kept
+/// by `watch`, and while there are objects to be shown by `initial`.
 struct Watching {
-    stores: Merged,
     /// Those that answered when the watch began, without clusters of which nothing may be seen.
     begun: Option<Merged>,
-    request: ListRequest,
-    query: Query,
+    answered_by: AnsweredBy,
+    resource: ResourceName,
     layout: Layout,
     /// Whether the columns of a Table have been told: only the first event names them.
     has_columns: bool,
@@ -186,7 +189,7 @@ impl Watching {
         match self.try_next().await {
             Ok(next) => next,
             Err(error) => {
-                tracing::debug!(%error, resource = %self.query.resource.plural, "a watch ends");
+                tracing::debug!(%error, resource = %self.resource.plural, "a watch ends");
                 Next::End(error_line(&error))
             }
         }
@@ -228,7 +231,7 @@ impl Watching {
         }
         match initial.rest.cursor() {
             Some(cursor) => {
-                let answered = timeout(PAGE_TIMEOUT, self.stores.search(&self.query, cursor)).await;
+                let answered = timeout(PAGE_TIMEOUT, initial.stores.search(&initial.query, cursor)).await;
                 let page = answered.map_err(|_| ApiError::Timeout(PAGE_TIMEOUT.as_secs()))??;
                 initial.hits = page.items.into_iter();
                 initial.rest.advance(page.next);
@@ -281,7 +284,7 @@ impl Watching {
         if !self.is_registered(&catalog) {
             return Err(ApiError::VersionExpired("the resource is not registered any more".to_owned()));
         }
-        let is_as_before = match (&self.begun, answering(&catalog, &self.request, &self.query.permitted)) {
+        let is_as_before = match (&self.begun, self.answered_by.in_catalog(&catalog)) {
             (Some(begun), Some(now)) => now.is_like(begun),
             (None, None) => true,
             _ => false,
@@ -295,17 +298,26 @@ impl Watching {
 
     fn is_registered(&self, catalog: &Catalog) -> bool {
         // Of clusters that may be seen: what happens to others changes nothing here.
-        let is_seen = |name: &ClusterName| self.query.permitted.in_cluster(name) != InCluster::Nothing;
-        catalog.find(&self.query.resource).is_some_and(|registered| registered.clusters().any(is_seen))
+        let is_seen = |name: &ClusterName| self.answered_by.permitted.in_cluster(name) != InCluster::Nothing;
+        catalog.find(&self.resource).is_some_and(|registered| registered.clusters().any(is_seen))
     }
 }
 
-/// The stores that answer a question about clusters that may be seen: what happens to others changes nothing.
-fn answering(catalog: &Catalog, request: &ListRequest, permitted: &Permitted) -> Option<Merged> {
-    let resource = ResourceName::new(&request.native.group, &request.native.plural);
-    let is_seen = |name: &&ClusterName| permitted.in_cluster(name) != InCluster::Nothing;
-    let seen = catalog.find(&resource)?.clusters().filter(is_seen).cloned().collect();
-    stores(&catalog.of_clusters(&seen, Some(&resource)), request).ok()
+/// What says which stores answer a question.
+struct AnsweredBy {
+    request: ListRequest,
+    permitted: Permitted,
+}
+
+impl AnsweredBy {
+    /// The stores that answer about clusters that may be seen: what happens to others changes nothing.
+    fn in_catalog(&self, catalog: &Catalog) -> Option<Merged> {
+        let Self { request, permitted } = self;
+        let resource = ResourceName::new(&request.native.group, &request.native.plural);
+        let is_seen = |name: &&ClusterName| permitted.in_cluster(name) != InCluster::Nothing;
+        let seen = catalog.find(&resource)?.clusters().filter(is_seen).cloned().collect();
+        stores(&catalog.of_clusters(&seen, Some(&resource)), request).ok()
+    }
 }
 
 fn ended(error: StoreError) -> ApiError {

@@ -691,3 +691,31 @@ async fn the_continue_token_of_one_user_is_worth_nothing_to_another() {
     world.catalog.send_replace(Arc::new(moved));
     assert_eq!(world.ask_as("alices", &next).await.0, 410, "a registry has moved to another store");
 }
+
+#[tokio::test]
+async fn watches_with_many_names_are_shared_among_users() {
+    let world = World::new(&[OUTER[0], OUTER[1], "* watch /pods  "]);
+    // 65 kB of a URI, which take about 2 MB in memory.
+    let names = (0..13_000).map(|number| format!("{number:x}")).collect::<Vec<_>>().join(",");
+    let watch = async |token: &str, names: &str| {
+        let path = format!("{SEARCH}/api/v1/pods?watch=true&names={names}");
+        let request = Request::get(path).header("authorization", format!("Bearer {token}")).body(Body::empty()).unwrap();
+        world.app.clone().oneshot(request).await.unwrap()
+    };
+    let mut watches = Vec::new();
+    loop {
+        let response = watch("alices", &names).await;
+        if response.status() != StatusCode::OK {
+            assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);
+            break;
+        }
+        watches.push(response);
+        assert!(watches.len() < 100, "2,000 of them would take all memory");
+    }
+    assert!(watches.len() > 10, "{}", watches.len());
+    assert_eq!(watch("alices", "a,b").await.status(), StatusCode::OK, "small questions are not counted");
+    assert_eq!(watch("alices", &["a"; 30_000].join(",")).await.status(), StatusCode::OK, "nor are repetitions");
+    assert_eq!(watch("bobs", &names).await.status(), StatusCode::OK);
+    watches.pop();
+    assert_eq!(watch("alices", &names).await.status(), StatusCode::OK);
+}

@@ -1,7 +1,7 @@
 //! Those who follow a log.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
 };
 
@@ -27,7 +27,8 @@ pub struct Watch {
     /// Where that ends.
     start_end: u64,
     resource: ResourceName,
-    clusters: Vec<ClusterName>,
+    /// Only these; empty: all.
+    clusters: BTreeSet<ClusterName>,
     filter: Filter,
     /// By what changes are found that it may select.
     handles: Vec<u64>,
@@ -47,7 +48,7 @@ impl Watch {
     fn begin(log: Arc<Log>, query: &Query, after: u64, is_behind: bool) -> Result<Self, WatchError> {
         let filter = Filter::new(query)?;
         let place = Place::take(log, &query.resource, Some(after), FollowerKind::Watch)?;
-        let (resource, clusters) = (query.resource.clone(), query.clusters.clone());
+        let (resource, clusters) = (query.resource.clone(), query.clusters.iter().cloned().collect());
         let handles = place.log().recent().handles(&resource, &filter);
         let start = VecDeque::new();
         let mut watch = Self { place, start, start_end: after, resource, clusters, filter, handles };
