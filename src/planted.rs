@@ -40,6 +40,8 @@ pub enum Bug {
     ForgetOldPlace,
     /// A replica that stops declares that everything is told while writes are under way.
     LeaveWithWritesUnderWay,
+    /// A replica says how far its log is only where that holds a change: others wait for ever for a number without one.
+    PositionOfChangesOnly,
     /// After changes of another replica were lost, a list counts as up to date that OpenSearch has not been refreshed for.
     ListBeforeRefresh,
     /// A continue token is good for whoever has it.
@@ -89,6 +91,7 @@ impl Bug {
         Self::DropRefusedDocument,
         Self::ForgetOldPlace,
         Self::LeaveWithWritesUnderWay,
+        Self::PositionOfChangesOnly,
         Self::ListBeforeRefresh,
         Self::TakeTokenOfAnother,
         Self::TakeTokenForAnotherQuestion,

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::{
     apiserver,
-    informer::{Informer, Objects},
+    informer::{Informer, Known, Objects},
     leases::Leases,
     network::Network,
     opensearch::{Fault, OpenSearch, Span},
@@ -233,7 +233,7 @@ impl World {
         }
     }
 
-    /// Waits until every informer holds what the members hold.
+    /// Waits until every informer holds what the members hold, and watches: one whose watch cannot begin would be wrong after the next change.
     async fn until_right(&mut self, when: &str) -> anyhow::Result<()> {
         let deadline = Instant::now() + DEADLINE;
         let expected = self.expected()?;
@@ -244,8 +244,8 @@ impl World {
                 if let Some(what) = known.wrong {
                     anyhow::bail!("{when}, an informer at replica {number}: {what}");
                 }
-                if known.objects != expected {
-                    let what = difference(&known.objects, &expected);
+                if known.objects != expected || !known.is_watching {
+                    let what = difference(&known, &expected);
                     wrong.push(format!("an informer at replica {number}, after {} lists: {what}", known.lists));
                 }
             }
@@ -271,9 +271,15 @@ impl World {
     }
 }
 
-fn difference(known: &Objects, expected: &Objects) -> String {
+fn difference(known: &Known, expected: &Objects) -> String {
+    let is_watching = known.is_watching;
+    let known = &known.objects;
     let gone = known.keys().filter(|uid| !expected.contains_key(*uid)).count();
     let missing = expected.keys().filter(|uid| !known.contains_key(*uid)).count();
     let old = known.iter().filter(|(uid, version)| expected.get(*uid).is_some_and(|newer| newer != *version)).count();
-    format!("of {} objects it lacks {missing} and has {old} in another version, and it has {gone} that are gone", expected.len())
+    let watches = if is_watching { "watches" } else { "has no watch" };
+    format!(
+        "it {watches}, of {} objects it lacks {missing} and has {old} in another version, and it has {gone} that are gone",
+        expected.len()
+    )
 }

@@ -33,6 +33,8 @@ pub struct Known {
     pub objects: Objects,
     /// How often it has listed.
     pub lists: u32,
+    /// Whether a watch is open, so that it would hear of the next change.
+    pub is_watching: bool,
     /// An event that no watch may have: an object that goes back to an earlier version.
     pub wrong: Option<String>,
 }
@@ -86,7 +88,9 @@ async fn run(client: kube::Client, known: Arc<Mutex<Known>>) {
             }
         };
         loop {
-            match watch(&client, &version, &known).await {
+            let ended = watch(&client, &version, &known).await;
+            lock(&known).is_watching = false;
+            match ended {
                 Ok(End::At(later)) => version = later,
                 Ok(End::Expired) => break,
                 Err(error) => tracing::debug!(%error, "a watch failed"),
@@ -111,6 +115,7 @@ async fn watch(client: &kube::Client, from: &str, known: &Mutex<Known>) -> anyho
         Err(kube::Error::Api(status)) if status.code == 410 => return Ok(End::Expired),
         other => other?,
     };
+    lock(known).is_watching = true;
     let mut lines = std::pin::pin!(lines);
     let mut version = from.to_owned();
     let mut line = Vec::new();

@@ -77,6 +77,16 @@ struct Large {
     since: Instant,
 }
 
+/// What another replica may hear of next: of one moment, so that a change that comes meanwhile is not skipped.
+pub(super) struct ForReplica {
+    /// The batch with the next change, if there is one.
+    pub(super) batch: Option<Arc<Batch>>,
+    /// Number of the last change that it may hear of. Not every number is one of a change: without a batch, everything up to this one is known.
+    pub(super) last: u64,
+    /// Whether this replica has added its last change.
+    pub(super) has_ended: bool,
+}
+
 struct Follower {
     resource: ResourceName,
     position: Arc<AtomicU64>,
@@ -264,11 +274,6 @@ impl Log {
         self.newest.send_modify(|_| {});
     }
 
-    /// Whether this replica has added its last change.
-    pub(super) fn has_ended(&self) -> bool {
-        self.lock().has_ended
-    }
-
     /// Waits until no other replica reads this log any more; whether that came about in time.
     pub(in crate::store) async fn left_by_replicas(&self, patience: Duration) -> bool {
         let is_read = || self.lock().followers.values().any(|follower| follower.kind == FollowerKind::Replica);
@@ -382,11 +387,6 @@ impl Log {
         self.newest.send_modify(|_| {});
     }
 
-    /// Number of the last change that other replicas may hear of.
-    pub(super) fn last_for_replicas(&self) -> u64 {
-        self.lock().last_for_replicas(self.newest())
-    }
-
     /// Says that not all changes of a resource are known up to now: whoever watches it has to list again. The number from which on they are.
     ///
     /// Where answers lag, the number is visible only after a refresh, although nothing was added here: what was lost may not be in the answers yet,
@@ -470,6 +470,18 @@ impl Log {
         }
         let next = held.batches.partition_point(|batch| batch.last() <= after);
         Ok(held.batches.get(next).cloned())
+    }
+
+    /// What another replica that knows everything up to `after` may hear of next.
+    pub(super) fn after_for_replica(&self, after: u64) -> Result<ForReplica, TooOld> {
+        let held = self.lock();
+        if !held.knows_after(after) {
+            return Err(TooOld { after });
+        }
+        let last = held.last_for_replicas(self.newest());
+        let next = held.batches.partition_point(|batch| batch.last() <= after);
+        let batch = held.batches.get(next).filter(|batch| batch.first <= last).cloned();
+        Ok(ForReplica { batch, last, has_ended: held.has_ended })
     }
 
     /// The same for somebody who watches a resource, of which other replicas make changes, too.

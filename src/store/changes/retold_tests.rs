@@ -157,6 +157,31 @@ async fn a_replica_has_told_everything_when_its_log_says_so_and_not_before() {
     assert!(!log.tail(&pods(), None).unwrap().now().unwrap().is_last, "what is uncertain is no end");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_replica_is_known_up_to_a_number_that_no_change_has() {
+    let log = log(1);
+    let mut tail = log.tail(&pods(), None).unwrap();
+    // It has lost changes of others, or changes what answers show: whoever watches elsewhere waits until this number is known there.
+    for _ in 0..2 {
+        log.lose(&pods());
+        let (step, _) = log.open_gap();
+        assert!(timeout(MOMENT, tail.next()).await.unwrap().unwrap().lines.is_empty());
+        assert_eq!(log.sequence().number(tail.position()), Some(step - 1), "what a step changes is not told before it ends");
+        assert!(timeout(MOMENT, tail.next()).await.is_err());
+        log.end_step(step);
+        timeout(MOMENT, tail.next()).await.unwrap().unwrap();
+        assert_eq!(tail.position(), log.sequence().version(log.settled().await));
+    }
+    log.append(&[added("a", 5)]);
+    let (step, _) = log.open_gap();
+    log.append(&[added("b", 6)]);
+    let told = |told: super::Told| String::from_utf8(told.lines).unwrap();
+    assert!(told(tail.now().unwrap()).contains("uid-a"));
+    assert!(told(tail.now().unwrap()).is_empty());
+    log.end_step(step);
+    assert!(told(tail.now().unwrap()).contains("uid-b"));
+}
+
 #[test]
 fn what_is_no_line_is_refused() {
     let refused = |line: &str| Reader::default().read(line.as_bytes()).unwrap_err().to_string();
