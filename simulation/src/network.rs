@@ -145,6 +145,7 @@ fn with_rest(first: Result<Bytes, BoxError>, chunks: &mut mpsc::Receiver<Result<
 async fn send_all(mut body: Body, sender: mpsc::Sender<Result<Bytes, BoxError>>) {
     loop {
         let frame = tokio::select! {
+            biased;
             frame = body.frame() => frame,
             () = sender.closed() => return,
         };
