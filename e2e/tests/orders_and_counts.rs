@@ -10,8 +10,8 @@ use e2e::fleet::{Fleet, Options, unique_prefix};
 use fleetdex::bulk::Write;
 use fleetdex::model::{FieldPath, FieldType, Gvk, Object, Projection, Projector, Resource, SelectableField, sort_value};
 use fleetdex::query::{
-    Cursor, GroupKey, Groups, Owners, Permitted, Query, Relation, Relatives, ResourceName, Searchable, Selectable, Sort, SortKey,
-    aggregate,
+    Cursor, GroupKey, Groups, Owners, Permitted, Query, Relation, Relatives, Requester, ResourceName, Searchable, Selectable,
+    Sort, SortKey, aggregate,
 };
 use fleetdex::store::Store;
 use fleetdex::store::memory::Memory;
@@ -310,12 +310,18 @@ async fn check_owners(stores: &Stores) -> Result<()> {
     let mut seen = 0;
     for relation in relations {
         for (clusters, namespaces) in [(vec![], vec![]), (vec!["a".parse()?, "b".parse()?], vec!["shop".parse()?])] {
-            let permitted = Permitted::Everything;
-            seen += stores.relatives(&Relatives { clusters, namespaces, permitted, relation: relation.clone() }).await?;
+            let (permitted, requester, relation) = (Permitted::Everything, Requester::Operator, relation.clone());
+            seen += stores.relatives(&Relatives { clusters, namespaces, permitted, requester, relation }).await?;
         }
     }
     let not_mine = named(Some("gadgets"));
-    let asked = Relatives { clusters: vec![], namespaces: vec![], permitted: Permitted::Everything, relation: not_mine };
+    let asked = Relatives {
+        clusters: vec![],
+        namespaces: vec![],
+        permitted: Permitted::Everything,
+        requester: Requester::Operator,
+        relation: not_mine,
+    };
     ensure!(stores.relatives(&asked).await? == 0, "gadgets were found among widgets");
     let owned = Query { owners: Some(owners), limit: 100, ..query("", "")? };
     seen += stores.pages(&owned).await?;
