@@ -431,7 +431,7 @@ fn pod_names(count: usize) -> Vec<String> {
 
 #[tokio::test(start_paused = true)]
 async fn a_page_that_is_too_long_has_fewer_objects_and_no_object_is_left_out() {
-    for (bytes, expected) in [(1_000, vec![20, 20]), (45 * KIB, vec![5; 8]), (70 * KIB, vec![1; 40])] {
+    for (bytes, expected) in [(1_000, vec![20, 20]), (45 * KIB, vec![5; 8]), (70 * KIB, [vec![1; 36], vec![4]].concat())] {
         let server = OpenSearch::new(1);
         let (engine, answers, generation) = short_answers(&server).await;
         let names = pod_names(40);
