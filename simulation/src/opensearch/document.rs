@@ -14,7 +14,7 @@ use super::{
 const MAX_TERM_BYTES: usize = 32_766;
 
 /// A value that searches find a document by.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Term {
     /// Of a keyword, or a word of a text.
     Text(Arc<str>),

@@ -7,6 +7,7 @@
 //! as it is of the real server, and never passed over in silence.
 
 mod admin;
+mod aggregation;
 mod aliases;
 mod answer;
 mod blocks;

@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
 use super::{
+    aggregation::{self, Composite},
     answer::{Answer, Refusal},
     call::Call,
     cluster::{Cluster, Moment, named},
@@ -37,6 +38,7 @@ struct Wanted {
     /// Up to how many matches are counted; none: they are not.
     counted: Option<u64>,
     point_in_time: Option<Map<String, Value>>,
+    aggregation: Option<Composite>,
 }
 
 /// Which part of the documents is shown.
@@ -65,6 +67,7 @@ impl Wanted {
             version: false,
             counted: Some(COUNTED),
             point_in_time: None,
+            aggregation: None,
         };
         for (key, value) in &call.optional_members()? {
             wanted.read_member(key, value)?;
@@ -88,6 +91,7 @@ impl Wanted {
                 }
             }
             "_source" => self.source = read_source(value)?,
+            "aggs" | "aggregations" => self.aggregation = Some(aggregation::read(value)?),
             "pit" => self.point_in_time = Some(value.as_object().cloned().unwrap_or_default()),
             other => {
                 let reason = format!("Unknown key for a {} in [{other}].", token(value));
@@ -178,6 +182,8 @@ fn run(wanted: &Wanted, views: &[View], moment: &mut Moment<'_>, body: &mut Map<
     if let (false, Some((_, refusal))) = (failures.len() < views.len(), failures.first()) {
         return Err(all_shards_failed("query", views, refusal));
     }
+    let aggregations = wanted.aggregation.as_ref().filter(|_| !views.is_empty());
+    let aggregations = aggregations.map(|aggregation| aggregation.count(hits.iter().map(|hit| &hit.document)));
     order(wanted, &mut hits);
     let max_score =
         hits.iter().map(|hit| hit.score).fold(None, |max: Option<f64>, score| Some(max.map_or(score, |max| max.max(score))));
@@ -207,6 +213,7 @@ fn run(wanted: &Wanted, views: &[View], moment: &mut Moment<'_>, body: &mut Map<
     body.insert("timed_out".to_owned(), timed_out.into());
     body.insert("_shards".to_owned(), outline);
     body.insert("hits".to_owned(), shown.into());
+    body.extend(aggregations.map(|aggregations| ("aggregations".to_owned(), aggregations)));
     Ok(())
 }
 

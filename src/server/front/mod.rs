@@ -22,8 +22,6 @@ pub mod trust;
 pub mod trust_watch;
 
 #[cfg(test)]
-mod law_tests;
-#[cfg(test)]
 mod rights_tests;
 #[cfg(test)]
 mod sight_tests;

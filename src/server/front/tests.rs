@@ -261,20 +261,6 @@ impl World {
         (code, serde_json::from_slice(&bytes).unwrap_or(Value::Null))
     }
 
-    /// The documents of an answer to what the front proxy says that somebody asks: one, or the events of a watch.
-    pub(super) async fn ask_lines(&self, headers: &[(&str, &str)], path: &str) -> (u16, Vec<Value>) {
-        let mut request = Request::get(path);
-        for (name, value) in headers {
-            request = request.header(*name, *value);
-        }
-        let mut request = request.body(Body::empty()).unwrap();
-        request.extensions_mut().insert(Peer::at(LOCALHOST, vec![self.front_proxy().certificate]));
-        let response = self.app.clone().oneshot(request).await.unwrap();
-        let code = response.status().as_u16();
-        let bytes = response.into_body().collect().await.unwrap().to_bytes();
-        (code, serde_json::Deserializer::from_slice(&bytes).into_iter().map(Result::unwrap).collect())
-    }
-
     pub(super) async fn ask_as(&self, token: &str, path: &str) -> (u16, Value) {
         self.ask(None, &[("authorization", &format!("Bearer {token}"))], path).await
     }
