@@ -130,7 +130,7 @@ impl Limits {
         let busy = || {
             ApiError::Busy(format!(
                 "names, namespaces and selectors of questions under way, of this user or altogether, take more than their share of {} MiB; ask for fewer at once",
-                QUESTION_UNITS * QUESTION_UNIT >> 20
+                (QUESTION_UNITS * QUESTION_UNIT) >> 20
             ))
         };
         units.collect::<Option<Vec<_>>>().ok_or_else(busy)

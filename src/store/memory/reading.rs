@@ -116,7 +116,7 @@ impl Reading {
     }
 
     fn freeze(&self, query: &Query) -> Result<Arc<View>, StoreError> {
-        let filter = Filter::new(query).map_err(invalid)?;
+        let filter = Filter::new(query).map_err(|error| invalid(&error))?;
         let (selected, sequence) = {
             let generations = self.shared.read();
             (generations.select(query, &filter), self.shared.log.newest())
@@ -139,8 +139,8 @@ impl Reading {
     }
 
     pub(super) fn count(&self, query: &Query, by: &[GroupKey], top: usize) -> Result<Groups, StoreError> {
-        let filter = Filter::new(query).map_err(invalid)?;
-        let keys = grouped(query, by).map_err(invalid)?;
+        let filter = Filter::new(query).map_err(|error| invalid(&error))?;
+        let keys = grouped(query, by).map_err(|error| invalid(&error))?;
         let selected = self.shared.read().select(query, &filter);
         let selected = self.narrowed(selected, &filter)?;
         Counter::new(&keys).count(&selected, top, &self.asked)
@@ -149,7 +149,7 @@ impl Reading {
     pub(super) fn relatives(&self, asked: &Relatives) -> Result<BTreeSet<Relative>, StoreError> {
         let found = self.shared.read().relatives(asked);
         if found.len() > MAX_OWNERS {
-            return Err(invalid(QueryError::TooLarge { what: "owners", found: found.len(), limit: MAX_OWNERS }));
+            return Err(invalid(&QueryError::TooLarge { what: "owners", found: found.len(), limit: MAX_OWNERS }));
         }
         Ok(found)
     }
@@ -163,7 +163,7 @@ impl Reading {
             None | Some([]) => None,
             Some(values) => Some(Place::from_cursor(values).ok_or(StoreError::Expired)?),
         };
-        let filter = Filter::new(query).map_err(invalid)?;
+        let filter = Filter::new(query).map_err(|error| invalid(&error))?;
         let is_first = from.is_none();
         let is_in = |document: &Document| is_first || selects(query, &filter, document);
         let PlacedViewPage { documents, places, more } = view.placed_page(after.as_ref(), query.limit, &self.asked, is_in)?;
@@ -184,7 +184,7 @@ impl Reading {
         let view = self.shared.views.find(cursor)?;
         let after = Place::from_cursor(&cursor.after).ok_or(StoreError::Expired)?;
         // What a view is made of was right for the first page. Whether it still is for this question is not for a cursor to say.
-        let filter = Filter::new(query).map_err(invalid)?;
+        let filter = Filter::new(query).map_err(|error| invalid(&error))?;
         let ViewPage { documents, after } =
             view.page(Some(&after), query.limit, &self.asked, |document| selects(query, &filter, document))?;
         let remaining = cursor.remaining.map(|left| left.saturating_sub(documents.len() as u64)).filter(|_| after.is_some());
@@ -221,7 +221,7 @@ fn crowded() -> StoreError {
     StoreError::Crowded("too many questions to the embedded store wait for their turn; try again later".to_owned())
 }
 
-fn invalid(error: QueryError) -> StoreError {
+fn invalid(error: &QueryError) -> StoreError {
     StoreError::Invalid(error.to_string())
 }
 
