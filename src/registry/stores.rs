@@ -58,12 +58,15 @@ pub fn opener(hub: Option<Client>, hosts: SecretHosts, owner: String, memory: Me
     })
 }
 
-/// The logs of all stores in OpenSearch, and the memory for their answers. A store that is opened again, with other credentials or for documents of another shape, goes on with its
-/// log, so that nobody who watches notices. There are as many as there have been registries with other addresses, and one that nobody follows
-/// takes next to nothing.
+/// Where a store in OpenSearch is: its addresses and its prefix.
+type Location = (BTreeSet<String>, IndexPrefix);
+
+/// The logs of all stores in OpenSearch, and the memory for their answers. A store that is opened again, with other credentials or for documents of
+/// another shape, goes on with its log, so that nobody who watches notices. There are as many as there have been registries with other addresses, and
+/// one that nobody follows takes next to nothing.
 struct Feeds {
     sequence: Sequence,
-    feeds: Mutex<BTreeMap<(BTreeSet<String>, IndexPrefix), (Feed, Answers)>>,
+    feeds: Mutex<BTreeMap<Location, (Feed, Answers)>>,
 }
 
 impl Feeds {

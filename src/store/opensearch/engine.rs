@@ -743,7 +743,7 @@ mod tests {
                 composite["after"][&source].as_str().and_then(|after| after.strip_prefix("cluster-")?.parse::<usize>().ok());
             let from = after.map_or(0, |after| after + 1);
             // Two full pages, and one cluster more.
-            let names = (from..2 * PAGE + 1).take(PAGE).map(|number| format!("cluster-{number:06}"));
+            let names = (from..=2 * PAGE).take(PAGE).map(|number| format!("cluster-{number:06}"));
             let buckets: Vec<_> = names.map(|name| json!({ "key": { (source.clone()): name }, "doc_count": 3 })).collect();
             let after = buckets.last().map(|bucket| bucket["key"].clone());
             let body = json!({

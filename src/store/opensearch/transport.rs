@@ -301,7 +301,7 @@ mod tests {
     async fn flood(listener: TcpListener, head: &str) -> usize {
         let (mut stream, _) = listener.accept().await.unwrap();
         let mut request = vec![0; 8 << 10];
-        stream.read(&mut request).await.unwrap();
+        let _asked = stream.read(&mut request).await.unwrap();
         stream.write_all(head.as_bytes()).await.unwrap();
         let chunk = [b"2000\r\n".as_slice(), &[b' '; 0x2000], b"\r\n"].concat();
         let mut sent = 0;
@@ -359,7 +359,7 @@ mod tests {
         let length = bomb.len();
         let answering = async move {
             let (mut stream, _) = store.accept().await.unwrap();
-            stream.read(&mut vec![0; 8 << 10]).await.unwrap();
+            let _asked = stream.read(&mut vec![0; 8 << 10]).await.unwrap();
             let head = format!("HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: {length}\r\n\r\n");
             stream.write_all(&[head.as_bytes(), &bomb].concat()).await.unwrap();
         };
