@@ -44,7 +44,7 @@ fn term(value: &Value) -> Option<Term> {
     value.as_i64().map(Term::Number).or_else(|| value.as_str().map(|text| Term::Text(text.into())))
 }
 
-fn shown(term: &Option<Term>) -> Value {
+fn shown(term: Option<&Term>) -> Value {
     match term {
         None => Value::Null,
         Some(Term::Number(number)) => json!(number),
@@ -64,7 +64,7 @@ impl Composite {
         let follows = |(values, _): &(&Vec<Option<Term>>, &u64)| self.after.as_ref().is_none_or(|after| *values > after);
         let page: Vec<_> = buckets.iter().filter(follows).take(self.size).collect();
         let key = |values: &[Option<Term>]| -> Map<String, Value> {
-            self.sources.iter().zip(values).map(|((name, _), value)| (name.clone(), shown(value))).collect()
+            self.sources.iter().zip(values).map(|((name, _), value)| (name.clone(), shown(value.as_ref()))).collect()
         };
         let bucket = |(values, count): &(&Vec<Option<Term>>, &u64)| json!({ "key": key(values), "doc_count": count });
         let mut found = json!({ "buckets": page.iter().map(bucket).collect::<Vec<_>>() });

@@ -700,7 +700,7 @@ async fn watches_with_many_names_are_shared_among_users() {
     }
     assert!(watches.len() > 10, "{}", watches.len());
     assert_eq!(watch("alices", "a,b").await.status(), StatusCode::OK, "small questions are not counted");
-    assert_eq!(watch("alices", &["a"; 30_000].join(",")).await.status(), StatusCode::OK, "nor are repetitions");
+    assert_eq!(watch("alices", &vec!["a"; 30_000].join(",")).await.status(), StatusCode::OK, "nor are repetitions");
     assert_eq!(watch("bobs", &names).await.status(), StatusCode::OK);
     watches.pop();
     assert_eq!(watch("alices", &names).await.status(), StatusCode::OK);
