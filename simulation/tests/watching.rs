@@ -63,26 +63,47 @@ impl World {
     /// Writes until everything is settled, as a pipeline does.
     async fn write(&self, mut writes: Vec<Write>) {
         while !writes.is_empty() {
-            let Ok(verdicts) = self.store.write(&writes).await else {
-                sleep(Duration::from_millis(300)).await;
-                continue;
-            };
-            let outcomes = writes.into_iter().zip(verdicts);
-            let again = outcomes.filter(|(_, verdict)| matches!(verdict, Verdict::Retry(_) | Verdict::Blocked(_)));
-            writes = again.map(|(write, _)| write).collect();
+            writes = self.write_once(writes).await;
+        }
+    }
+
+    /// The same, but objects change again while the store is in trouble: what is tried again is something newer.
+    async fn write_changing(&self, generation: &Generation, names: BTreeSet<String>, random: &mut StdRng) {
+        let mut writes = self.change(generation, &names, random).await;
+        while !writes.is_empty() {
+            writes = self.write_once(writes).await;
             if !writes.is_empty() {
-                sleep(Duration::from_millis(100)).await;
+                // Some may be listed meanwhile, and some be seen by nobody.
+                sleep(Duration::from_millis(random.random_range(0..1_500))).await;
+                let left: BTreeSet<&str> = writes.iter().filter_map(|write| write.id.rsplit("uid-").next()).collect();
+                let names = names.iter().filter(|name| left.contains(name.as_str()) && random.random_bool(0.7));
+                let newer = self.change(generation, &names.cloned().collect(), random).await;
+                writes.retain(|write| newer.iter().all(|newer| newer.id != write.id));
+                writes.extend(newer);
             }
         }
     }
 
-    async fn write_some(&self, random: &mut StdRng) {
-        let generations = self.generations.lock().await;
-        let Some(generation) = generations.get(CLUSTERS[random.random_range(0..CLUSTERS.len())]) else { return };
-        let mut writes = BTreeMap::new();
+    /// Tries once; what is to be tried again.
+    async fn write_once(&self, writes: Vec<Write>) -> Vec<Write> {
+        let Ok(verdicts) = self.store.write(&writes).await else {
+            sleep(Duration::from_millis(300)).await;
+            return writes;
+        };
+        let outcomes = writes.into_iter().zip(verdicts);
+        let again = outcomes.filter(|(_, verdict)| matches!(verdict, Verdict::Retry(_) | Verdict::Blocked(_)));
+        let again: Vec<Write> = again.map(|(write, _)| write).collect();
+        if !again.is_empty() {
+            sleep(Duration::from_millis(100)).await;
+        }
+        again
+    }
+
+    /// Changes objects of a cluster, and gives what is to be written.
+    async fn change(&self, generation: &Generation, names: &BTreeSet<String>, random: &mut StdRng) -> Vec<Write> {
         let mut there = self.there.lock().await;
-        for _ in 0..random.random_range(1..6) {
-            let name = format!("pod-{}", random.random_range(0..8));
+        let mut writes = Vec::new();
+        for name in names {
             let version = self.next_version();
             let label = random.random_bool(0.75).then(|| LABELS[random.random_range(0..LABELS.len())]);
             let key = (generation.cluster.to_string(), name.clone());
@@ -90,10 +111,16 @@ impl World {
                 Some(label) => drop(there.insert(key, (version, label.to_owned()))),
                 None => drop(there.remove(&key)),
             }
-            writes.insert(name.clone(), write(generation, &name, version, label));
+            writes.push(write(generation, name, version, label));
         }
-        drop(there);
-        self.write(writes.into_values().collect()).await;
+        writes
+    }
+
+    async fn write_some(&self, random: &mut StdRng) {
+        let generations = self.generations.lock().await;
+        let Some(generation) = generations.get(CLUSTERS[random.random_range(0..CLUSTERS.len())]) else { return };
+        let names = (0..random.random_range(1..6)).map(|_| format!("pod-{}", random.random_range(0..8))).collect();
+        self.write_changing(generation, names, random).await;
     }
 
     /// Lets a cluster join, or takes the next generation of it.

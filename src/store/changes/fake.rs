@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// The document of an object of `member1`.
-pub(super) fn document(resource: &Resource, object: &Value) -> Arc<Document> {
+pub(in crate::store) fn document(resource: &Resource, object: &Value) -> Arc<Document> {
     let json = object.to_string();
     let cluster = "member1".parse().unwrap();
     let projector = Projector::new(&cluster, resource, &Projection::default(), &[]);

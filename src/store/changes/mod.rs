@@ -2,7 +2,7 @@
 //! process share.
 
 #[cfg(test)]
-mod fake;
+pub(in crate::store) mod fake;
 mod flights;
 mod log;
 mod merged;

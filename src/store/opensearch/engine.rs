@@ -427,7 +427,7 @@ impl Store for Engine {
                 Ok(verdicts)
             }
             Err(error) => {
-                batch.fail(writes, before);
+                batch.fail(writes, before).await;
                 Err(error)
             }
         }

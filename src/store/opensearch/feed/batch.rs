@@ -2,14 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{Feed, UNSETTLED};
+use super::{Feed, Key};
 use crate::{
     bulk::{Verdict, Write},
-    store::{
-        changes::{Change, Flight},
-        document::Document,
-        opensearch::packing::Packing,
-    },
+    store::{changes::Flight, document::Document, opensearch::packing::Packing},
 };
 
 /// Writes under way.
@@ -23,7 +19,7 @@ pub(in crate::store::opensearch) struct Batch {
 }
 
 /// What is read of an object before it is written.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(in crate::store::opensearch) enum Before {
     /// What was stored, if anything was.
     Known(Option<Arc<Document>>),
@@ -50,9 +46,9 @@ impl Batch {
             }
             return;
         }
-        let indexed = |position: &usize| matches!(verdicts.get(*position), Some(Verdict::Indexed));
+        let may_be_stored = |position: &&usize| matches!(verdicts.get(**position), Some(Verdict::Indexed | Verdict::Retry(_)));
         let written: Vec<Write> =
-            self.told.iter().filter(|position| indexed(position)).map(|position| writes[*position].clone()).collect();
+            self.told.iter().filter(may_be_stored).filter_map(|position| writes.get(*position).cloned()).collect();
         let mut packed = self.packing.pack(written).await.into_iter();
         let mut changes = Vec::new();
         let mut is_known = true;
@@ -63,41 +59,46 @@ impl Batch {
             match verdict {
                 Verdict::Indexed | Verdict::Deleted | Verdict::Absent => {
                     let after = if *verdict == Verdict::Indexed { packed.next().flatten() } else { None };
-                    match state.unsettled.remove(&key).unwrap_or(before) {
-                        Before::Known(before) => changes.push((key.0, Change { before, after })),
-                        Before::Unknown => is_known = false,
+                    match state.unsettled.settle(&key, before, after) {
+                        Some(all) => changes.extend(all.into_iter().map(|change| (key.0.clone(), change))),
+                        None => is_known = false,
                     }
                 }
-                Verdict::Superseded | Verdict::IndexMissing(_) => drop(state.unsettled.remove(&key)),
+                // What another process has written it tells, but not what that has replaced of these writes.
+                Verdict::Superseded => is_known &= !state.unsettled.remove(&key),
+                Verdict::IndexMissing(_) => drop(state.unsettled.remove(&key)),
                 // Not applied, and another shape of it comes.
                 Verdict::Rejected(_) => {}
-                Verdict::Retry(_) | Verdict::Blocked(_) => drop(state.unsettled.entry(key).or_insert(before)),
+                Verdict::Retry(_) => state.unsettled.add(key, before, packed.next().flatten()),
+                Verdict::Blocked(_) => state.unsettled.add(key, before, None),
             }
         }
-        changes.retain(|(_, change)| change.before.is_some() || change.after.is_some());
         self.feed.append(&mut state, changes);
-        if !is_known {
+        if !is_known || state.unsettled.has_forgotten() {
             self.feed.0.log.restart();
         }
         drop(state);
         self.settled = true;
     }
 
-    /// No answer came: some of it may have been applied. All of it will be tried again.
-    pub(in crate::store::opensearch) fn fail(mut self, writes: &[Write], before: Vec<Before>) {
-        self.settled = true;
+    /// No answer came: some of it may have been applied. All of it, or something newer, will be tried again.
+    pub(in crate::store::opensearch) async fn fail(mut self, writes: &[Write], before: Vec<Before>) {
         if self.told.is_empty() {
+            self.settled = true;
             return self.feed.note_dark();
         }
+        let sent: Vec<Write> = self.told.iter().filter_map(|position| writes.get(*position).cloned()).collect();
+        let keys: Vec<Key> = sent.iter().map(|write| (write.index.clone(), Arc::clone(&write.id))).collect();
+        let packed = self.packing.pack(sent).await;
         let mut state = self.feed.0.lock();
-        for (position, before) in self.told.iter().zip(before) {
-            let Some(write) = writes.get(*position) else { continue };
-            state.unsettled.entry((write.index.clone(), Arc::clone(&write.id))).or_insert(before);
+        for ((key, before), sent) in keys.into_iter().zip(before).zip(packed) {
+            state.unsettled.add(key, before, sent);
         }
-        if state.unsettled.len() > UNSETTLED {
-            state.unsettled.clear();
+        if state.unsettled.has_forgotten() {
             self.feed.0.log.restart();
         }
+        drop(state);
+        self.settled = true;
     }
 
     /// Nothing was sent.

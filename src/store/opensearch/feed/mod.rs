@@ -9,9 +9,10 @@
 
 mod batch;
 mod swap;
+mod unsettled;
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::Duration,
 };
@@ -36,6 +37,7 @@ use crate::{
 
 pub(super) use batch::{Batch, Before};
 pub(super) use swap::Swap;
+use unsettled::Unsettled;
 
 /// What the log keeps. Documents of 2 kB packed, twice for each change: some 4,000 changes, or the last seconds of a fleet that changes as fast
 /// as one OpenSearch can be written; minutes of any other.
@@ -49,9 +51,6 @@ const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
 const WAKING_PATIENCE: Duration = Duration::from_secs(2);
 /// How long after a write of which nobody knows whether it was applied the log does not begin: by then it is, or has been tried again.
 const CALM: Duration = Duration::from_secs(5);
-/// Writes of unknown outcome whose objects are remembered. More than wait in a pipeline (8 MiB) cannot come about before the oldest are
-/// tried again, unless they are very small.
-const UNSETTLED: usize = 16_384;
 /// How long a process that stops waits for other replicas to read its last changes: some milliseconds, unless the machine is busy.
 const FAREWELL: Duration = Duration::from_secs(3);
 /// The longest that a write may be under way.
@@ -96,8 +95,8 @@ struct State {
     joining: BTreeMap<IndexName, Vec<Change>>,
     /// Steps under way that change what queries are answered from.
     swaps: usize,
-    /// What was stored before writes of unknown outcome.
-    unsettled: HashMap<Key, Before>,
+    /// Objects with writes of unknown outcome.
+    unsettled: Unsettled,
     /// When a write was last left in the dark that was not told.
     dark: Option<Instant>,
 }
@@ -113,7 +112,7 @@ impl Feed {
             parts: BTreeMap::new(),
             joining: BTreeMap::new(),
             swaps: 0,
-            unsettled: HashMap::new(),
+            unsettled: Unsettled::default(),
             dark: None,
         };
         Self(Arc::new(Shared {
@@ -186,9 +185,7 @@ impl Feed {
     pub(super) fn hand_over(&self, cluster: &ClusterName) {
         let mut state = self.0.lock();
         let Some(target) = state.live.get(cluster).cloned() else { return };
-        let before = state.unsettled.len();
-        state.unsettled.retain(|(of, _), _| *of != target);
-        if state.unsettled.len() < before {
+        if state.unsettled.forget(&target) {
             tracing::debug!(%cluster, "a cluster is handed over although the outcome of some writes is not known; who watches has to list again");
             self.0.log.restart();
         }
@@ -203,7 +200,7 @@ impl Feed {
                 tracing::warn!(
                     "this process stops without knowing the outcome of its last writes; who watches at another replica has to list again"
                 );
-                state.unsettled.clear();
+                state.unsettled = Unsettled::default();
                 return self.0.log.restart();
             }
             self.0.log.end();
@@ -231,7 +228,7 @@ impl State {
             None => self.live.remove(cluster),
         };
         if let Some(earlier) = earlier.filter(|earlier| Some(earlier) != target) {
-            self.unsettled.retain(|(of, _), _| *of != earlier);
+            self.unsettled.forget(&earlier);
             self.parts.remove(&earlier);
         }
     }
@@ -288,7 +285,7 @@ impl Shared {
         if state.used.elapsed() < INTEREST || state.swaps > 0 || self.log.is_followed() {
             return false;
         }
-        state.unsettled = HashMap::new();
+        state.unsettled = Unsettled::default();
         state.packing = Arc::default();
         self.phase.send_replace(Phase::Asleep);
         self.log.restart();

@@ -32,7 +32,7 @@ impl Feed {
             state.joining.insert(new.clone(), Vec::new());
         }
         let old = state.live.get(cluster).cloned();
-        let is_uncertain = state.unsettled.keys().any(|(target, _)| Some(target) == old.as_ref());
+        let is_uncertain = old.as_ref().is_some_and(|old| state.unsettled.has_any_of(old));
         let packing = Arc::clone(&state.packing);
         let (step, known) = self.0.log.open_gap();
         let (cluster, new) = (cluster.clone(), new.cloned());
