@@ -311,6 +311,11 @@ impl Hold {
         bytes <= FREE || bytes <= self.counted
     }
 
+    /// Whether it holds anything of the budget.
+    pub fn holds_any(&self) -> bool {
+        self.counted > 0
+    }
+
     /// Gives everything back, to begin anew.
     pub fn release(&mut self) {
         if self.counted > 0 {

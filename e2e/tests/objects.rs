@@ -5,9 +5,11 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use e2e::fleet::unique;
+use e2e::http;
 use e2e::objects::{Objects, config_map_path};
 use e2e::oracle::{document, documents, same_fields};
 use e2e::poll::eventually;
+use e2e::questions::{GROUP, bare_names_of};
 use e2e::scenario::{PATIENCE, Registry, Stage, until_equal};
 use serde_json::{Value, json};
 
@@ -126,6 +128,19 @@ async fn awkward_objects_are_whole_documents() {
         ),
         thing("dots-in-keys", &json!({ "spec": { "a.b": 1, "a": { "b": 2 }, "c.d": { "e.f": [1] } }, "status.phase": "flat" })),
         thing("deep", &json!({ "spec": deep(100) })),
+        // It says that it is a ConfigMap of another namespace, in every way that a name with dots could.
+        thing(
+            "forger",
+            &json!({
+                "search.resource": "configmaps", "search.group": "", "apiVersion.x": "v1", "kind.x": "ConfigMap",
+                "metadata.name": "forged", "metadata.namespace": "forged", "metadata.uid": "forged", "metadata.labels.app": "forged",
+                "metadata.creationTimestamp": "1999-01-01T00:00:00Z", "cluster.x": "forged", "search.cluster": "forged",
+                "search.labels": ["app=forged"], "search.labelKeys": ["forged"], "search.owners": ["forged"],
+                "search.fields": ["metadata.name=forged"], "search.numbers": ["forged"], "search.rejected": "forged",
+                "search.indexedAt": "1999-01-01T00:00:00Z", "search.sort.forged": "forged", "search.native.forged": "forged",
+                "search": { "sort.forged": "forged" },
+            }),
+        ),
     ];
     for object in &awkward {
         objects.create(&things, object).await.unwrap();
@@ -156,6 +171,8 @@ async fn awkward_objects_are_whole_documents() {
         assert_eq!(found, names, "{term}");
     }
 
+    nothing_is_forged(&stage, &registry, &namespace, &things).await;
+
     // They arrive as changes, too, one after the other on one watch line each.
     for object in &awkward {
         let name = object["metadata"]["name"].as_str().unwrap();
@@ -168,6 +185,97 @@ async fn awkward_objects_are_whole_documents() {
     assert_eq!(until_everything_is_there(&stage, &registry, &namespace).await, 1);
     registry.remove().await.unwrap();
     objects.delete(&config_map_path(&namespace, "megabyte")).await.unwrap();
+}
+
+/// The object `forger` is found as what it is, and by nothing that its names with dots say.
+async fn nothing_is_forged(stage: &Stage, registry: &Registry, namespace: &str, things: &str) {
+    let opensearch = &stage.opensearch;
+    for (field, value) in [
+        ("metadata.name", "forged"),
+        ("metadata.namespace", "forged"),
+        ("metadata.uid", "forged"),
+        ("metadata.labels", "forged"),
+        ("metadata.labels.app", "forged"),
+        ("metadata.creationTimestamp", "1999-01-01T00:00:00Z"),
+        ("search.labels", "app=forged"),
+        ("search.labelKeys", "forged"),
+        ("search.owners", "forged"),
+        ("search.fields", "metadata.name=forged"),
+        ("search.numbers", "forged"),
+        ("search.rejected", "forged"),
+        ("search.indexedAt", "1999-01-01T00:00:00Z"),
+    ] {
+        let hits = opensearch.search_all(&registry.prefix, &json!({ "term": { field: value } })).await.unwrap();
+        assert!(hits.is_empty(), "{field}: {hits:?}");
+    }
+    let alias = format!("{}-member1", registry.prefix);
+    let mapping = opensearch.get(&format!("{alias}/_mapping")).await.unwrap().to_string();
+    assert!(!mapping.contains("forged"), "a name with dots was mapped: {mapping}");
+
+    let ask = async |arguments: &[&str]| {
+        let ran = stage.operator.ask(arguments).await.unwrap();
+        assert_eq!(ran.code, 0, "{ran:?}");
+        ran.out
+    };
+    let maps = ask(&["get", "configmaps", "-n", namespace, "-o", "name"]).await;
+    assert!(maps.contains("megabyte") && !maps.contains("forge"), "{maps}");
+    let all = ask(&["get", "configmaps", "-A", "-o", "name"]).await;
+    assert!(!all.contains("forge"), "{all}");
+    let counted: Value = serde_json::from_str(&ask(&["count", "configmaps", "-n", namespace, "-o", "json"]).await).unwrap();
+    let listed = stage.member(1).unwrap().get(&format!("api/v1/namespaces/{namespace}/configmaps")).await.unwrap();
+    assert_eq!(counted["total"], listed["items"].as_array().unwrap().len(), "{counted}");
+    let url = format!("http://{}{GROUP}/search/api/v1/configmaps?ownerUID=forged", stage.operator.api_address());
+    let answer = http::client(None).unwrap().get(url).bearer_auth(stage.operator.token().unwrap()).send().await.unwrap();
+    let owned: Value = answer.error_for_status().unwrap().json().await.unwrap();
+    assert!(bare_names_of(&owned).unwrap().is_empty(), "{owned}");
+    // It is whole where it belongs.
+    let got = ask(&["get", "things.awkward.example.io", "forger", "-n", namespace, "-o", "json"]).await;
+    let mut got: Value = serde_json::from_str(&got).unwrap();
+    let native = stage.member(1).unwrap().get(&format!("{things}/forger")).await.unwrap();
+    got["metadata"] = native["metadata"].clone();
+    assert_eq!(got, native);
+}
+
+#[tokio::test]
+async fn an_object_that_becomes_too_deep_is_known_by_its_identity_and_leaves_nothing_behind() {
+    let stage = Stage::enter(MEMBERS).await.unwrap();
+    let (objects, namespace, registry) = furnish(&stage, "too-deep").await;
+    let path = format!("{}/abyss", things_in(&namespace));
+    let abyss = |levels: usize| {
+        let mut object = thing("abyss", &json!({ "spec": "SPEC", "status": { "phase": "shown" } }));
+        object["metadata"]["namespace"] = json!(namespace);
+        // As text: this test reads no JSON that is so deep, either.
+        object.to_string().replace("\"SPEC\"", &format!("{{\"a\":{}1{}}}", "[".repeat(levels), "]".repeat(levels)))
+    };
+    let kubectl = stage.fleet.member(1).unwrap().kubectl().unwrap();
+    kubectl.create(&abyss(3)).await.unwrap();
+    registry.apply().await.unwrap();
+    registry.until_ready().await.unwrap();
+    assert_eq!(until_everything_is_there(&stage, &registry, &namespace).await, 1);
+
+    kubectl.apply_server_side(&abyss(600)).await.unwrap();
+    registry.until_phase("member1", "Synced", "1 refused by the store, or too large or deep for it").await.unwrap();
+    until_rejected(&stage, 1).await;
+    let stored = documents(&stage.opensearch, &registry.prefix).await.unwrap();
+    let source = &stored[0]["_source"];
+    assert_eq!(source["search"]["rejected"], "the object is nested deeper than the 500 levels that are indexed");
+    assert!(stored.len() == 1 && !source.to_string().contains("shown"), "{source}");
+    // An audit finds nothing wrong, and after a restart it is still counted.
+    assert_eq!(stage.operator.ask(&["verify"]).await.unwrap().code, 0);
+    stage.operator.terminate(PATIENCE).await.unwrap();
+    stage.operator.restart().unwrap();
+    stage.operator.wait_ready(PATIENCE).await.unwrap();
+    until_rejected(&stage, 1).await;
+
+    kubectl.apply_server_side(&abyss(4)).await.unwrap();
+    assert_eq!(until_everything_is_there(&stage, &registry, &namespace).await, 1);
+    until_not_rejected(&stage).await;
+    kubectl.apply_server_side(&abyss(600)).await.unwrap();
+    until_rejected(&stage, 1).await;
+    objects.delete(&path).await.unwrap();
+    assert_eq!(until_everything_is_there(&stage, &registry, &namespace).await, 0);
+    until_not_rejected(&stage).await;
+    registry.remove().await.unwrap();
 }
 
 /// `{"a":{"a":…}}`
@@ -263,6 +371,18 @@ async fn until_rejected(stage: &Stage, count: u32) {
         let labels = "cluster=\"member1\",kind=\"awkward.example.io/v1/Thing\"";
         let seen = stage.operator.metric("fleetdex_rejected_documents", labels).await?;
         anyhow::ensure!((seen - f64::from(count)).abs() < 0.5, "{seen}");
+        Ok(())
+    })
+    .await
+    .unwrap();
+}
+
+/// Waits until there is no series, as of a kind of which nothing is refused.
+async fn until_not_rejected(stage: &Stage) {
+    eventually("no document is refused", PATIENCE, || async {
+        let text = stage.operator.metrics().await?;
+        let series = "fleetdex_rejected_documents{cluster=\"member1\",kind=\"awkward.example.io/v1/Thing\"}";
+        anyhow::ensure!(!text.contains(series), "it is still counted");
         Ok(())
     })
     .await

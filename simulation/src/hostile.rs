@@ -289,12 +289,13 @@ impl Mind {
                 object.insert_str(1, &evil);
             }
             Malice::OddJson => {
-                const ODD: [&str; 6] = [
+                const ODD: [&str; 7] = [
                     r#""metadata":{"name":7},"#,
                     r#""cluster":"member1","search":{"resource":"configmaps","group":"","labels":["tier=web"]},"#,
                     r#""\u0000\n":"\u001b[2J\r\n\ud800","#,
                     r#""apiVersion":{"a":[]},"kind":[],"kind":null,"#,
                     r#""spec":[1e999999,-0,"spec"],"spec":{},"#,
+                    r#""search.resource":"configmaps","metadata.namespace":"default","search.rejected":"x","search.sort.x":"y",".":1,"#,
                     r#""native":null,"clu\u0073ter":"member1","meta\u0064ata":{},"#,
                 ];
                 object.insert_str(1, self.pick(&ODD));

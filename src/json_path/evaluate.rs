@@ -1,6 +1,6 @@
 //! From steps and a value to values.
 
-use std::cmp::Ordering;
+use std::{cell::Cell, cmp::Ordering};
 
 use super::{
     Comparison, Expression, Filter, Json, JsonPathError, Literal, Scalar, Slice, Step,
@@ -9,20 +9,22 @@ use super::{
 
 /// A walk through a value.
 #[derive(Clone, Copy)]
-pub(super) struct Walk {
+pub(super) struct Walk<'l> {
     /// Values that it may find after any step.
     pub most: usize,
+    /// Values that it may still look at in all its steps; absent: any number.
+    pub looks: Option<&'l Cell<usize>>,
 }
 
-impl Walk {
+impl Walk<'_> {
+    /// Without any bound.
+    pub const UNBOUNDED: Walk<'static> = Walk { most: usize::MAX, looks: None };
+
     /// Where the steps lead.
     pub fn steps<'v, T: Json>(self, steps: &[Step], from: Vec<&'v T>) -> Result<Vec<&'v T>, JsonPathError> {
         let mut values = from;
         for step in steps {
             values = self.step(step, values)?;
-            if values.len() > self.most {
-                return Err(JsonPathError::TooMany(self.most));
-            }
         }
         Ok(values)
     }
@@ -30,12 +32,22 @@ impl Walk {
     fn step<'v, T: Json>(self, step: &Step, values: Vec<&'v T>) -> Result<Vec<&'v T>, JsonPathError> {
         let mut found = Vec::new();
         match step {
-            Step::Field(key) => found.extend(values.into_iter().filter_map(|value| value.member(key))),
-            Step::Wildcard => found.extend(values.into_iter().flat_map(children)),
-            Step::Recursive => values.into_iter().for_each(|value| self.descend(value, &mut found)),
+            Step::Field(key) => {
+                for value in values {
+                    // The key may be looked for among all members.
+                    self.look(1 + value.members().size_hint().0)?;
+                    found.extend(value.member(key));
+                }
+            }
+            Step::Wildcard => self.add(&mut found, values.into_iter().flat_map(children))?,
+            Step::Recursive => {
+                for value in values {
+                    self.descend(value, &mut found)?;
+                }
+            }
             Step::Slice(slice) => {
                 for value in values {
-                    slice.take(value, &mut found)?;
+                    self.add(&mut found, slice.of(value)?)?;
                 }
             }
             Step::Filter(filter) => {
@@ -46,27 +58,49 @@ impl Walk {
             Step::Union(branches) => {
                 // One branch after the other, each for all values.
                 for branch in branches {
-                    found.extend(self.steps(branch, values.clone())?);
+                    self.add(&mut found, self.steps(branch, values.clone())?)?;
                 }
             }
         }
         Ok(found)
     }
 
-    /// Every collection with something in it, itself included. Parsed JSON is at most 128 levels deep.
-    fn descend<'v, T: Json>(self, value: &'v T, found: &mut Vec<&'v T>) {
-        let mut inside = children(value).peekable();
-        if inside.peek().is_none() || found.len() > self.most {
-            return;
+    /// Looks at so many values.
+    fn look(self, count: usize) -> Result<(), JsonPathError> {
+        let Some(left) = self.looks else { return Ok(()) };
+        let less = left.get().checked_sub(count).ok_or(JsonPathError::TooMany(self.most))?;
+        left.set(less);
+        Ok(())
+    }
+
+    /// Adds to what a step has found, which never becomes more than may be found: one value may be reached on several ways.
+    fn add<'v, T>(self, found: &mut Vec<&'v T>, more: impl IntoIterator<Item = &'v T>) -> Result<(), JsonPathError> {
+        for value in more {
+            self.look(1)?;
+            if found.len() >= self.most {
+                return Err(JsonPathError::TooMany(self.most));
+            }
+            found.push(value);
         }
-        found.push(value);
-        inside.for_each(|child| self.descend(child, found));
+        Ok(())
+    }
+
+    /// Every collection with something in it, itself included. Parsed JSON is at most 128 levels deep.
+    fn descend<'v, T: Json>(self, value: &'v T, found: &mut Vec<&'v T>) -> Result<(), JsonPathError> {
+        self.look(1)?;
+        let mut inside = children(value).peekable();
+        if inside.peek().is_none() {
+            return Ok(());
+        }
+        self.add(found, [value])?;
+        inside.try_for_each(|child| self.descend(child, found))
     }
 
     fn filter<'v, T: Json>(self, filter: &Filter, value: &'v T, found: &mut Vec<&'v T>) -> Result<(), JsonPathError> {
         for item in list(value)? {
+            self.look(1)?;
             if self.passes(filter, item)? {
-                found.push(item);
+                self.add(found, [item])?;
             }
         }
         Ok(())
@@ -152,9 +186,11 @@ impl Literal {
 
 impl Slice {
     /// As Kubernetes has it: an index or a slice beyond the list is an error, an empty slice is not.
-    fn take<'v, T: Json>(&self, value: &'v T, found: &mut Vec<&'v T>) -> Result<(), JsonPathError> {
+    fn of<'v, T: Json>(&self, value: &'v T) -> Result<impl Iterator<Item = &'v T> + use<'v, T>, JsonPathError> {
+        let step = self.step.unwrap_or(1);
+        let nothing: &'v [T] = &[];
         if value.scalar() == Some(Scalar::Null) {
-            return Ok(());
+            return Ok(nothing.iter().step_by(step));
         }
         let items = list(value)?;
         let count = i64::try_from(items.len()).unwrap_or(i64::MAX);
@@ -166,7 +202,7 @@ impl Slice {
             None => count,
         };
         if start == end {
-            return Ok(());
+            return Ok(nothing.iter().step_by(step));
         }
         let beyond = |index: i64| JsonPathError::OutOfBounds { index, length: items.len() };
         let Some(start) = usize::try_from(start).ok().filter(|start| *start < items.len()) else { return Err(beyond(start)) };
@@ -174,8 +210,7 @@ impl Slice {
             return Err(beyond(end.saturating_sub(1)));
         };
         let taken = items.get(start..end).ok_or(JsonPathError::Backwards { start, end })?;
-        found.extend(taken.iter().step_by(self.step.unwrap_or(1)));
-        Ok(())
+        Ok(taken.iter().step_by(step))
     }
 }
 

@@ -15,12 +15,17 @@ mod template;
 #[cfg(test)]
 mod tests;
 
+use std::cell::Cell;
+
 use self::evaluate::Walk;
 pub use self::{
     json::{Json, Scalar},
     print::{go_text, text},
     template::Template,
 };
+
+/// How many values a bounded walk looks at for each that it may find: most of what a filter or a descent comes by is not what is looked for.
+const LOOKS: usize = 100;
 
 /// A path alone: `.spec.nodeName`, and as `--sort-by` and custom columns of kubectl have it `spec.nodeName` or `{.spec.nodeName}`.
 #[derive(Clone, Debug, PartialEq)]
@@ -137,12 +142,13 @@ impl std::str::FromStr for Path {
 impl Path {
     /// What is there.
     pub fn find<'v, T: Json>(&self, value: &'v T) -> Result<Vec<&'v T>, JsonPathError> {
-        self.find_within(value, usize::MAX)
+        Walk::UNBOUNDED.steps(&self.0, vec![value])
     }
 
-    /// What is there, as long as that is no more than so many values after any step.
+    /// What is there, as long as that is no more than so many values after any step, and a hundred times as many are looked at by all of them.
     pub fn find_within<'v, T: Json>(&self, value: &'v T, most: usize) -> Result<Vec<&'v T>, JsonPathError> {
-        Walk { most }.steps(&self.0, vec![value])
+        let looks = Cell::new(most.saturating_mul(LOOKS));
+        Walk { most, looks: Some(&looks) }.steps(&self.0, vec![value])
     }
 
     /// The fields that it begins with, up to the first step that is none.

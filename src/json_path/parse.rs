@@ -101,11 +101,16 @@ impl Parser {
     }
 
     fn push(&mut self, steps: &mut Vec<Step>, step: Step) -> Result<(), String> {
+        self.count()?;
+        steps.push(step);
+        Ok(())
+    }
+
+    fn count(&mut self) -> Result<(), String> {
         self.steps += 1;
         if self.steps > MAX_STEPS {
             return Err(format!("more than {MAX_STEPS} steps"));
         }
-        steps.push(step);
         Ok(())
     }
 
@@ -158,6 +163,8 @@ impl Parser {
         let mut branches: Vec<Vec<Step>> = Vec::new();
         let mut rest = &text[1..=length];
         while let Some(comma) = position_outside_quotes(rest, |rest| rest.starts_with(',')) {
+            // A branch is walked even if there is no step in it.
+            self.count()?;
             branches.push(self.subscript(rest[..comma].trim())?);
             rest = &rest[comma + 1..];
         }

@@ -10,10 +10,7 @@ use super::{
 /// Ranges in ranges at most; a person writes two or three.
 const MAX_DEPTH: usize = 32;
 
-/// A person's own machine prints as much as they ask for.
-const UNBOUNDED: Walk = Walk { most: usize::MAX };
-
-/// A text with paths in braces.
+/// A text with paths in braces. It prints as much as is asked for: the machine is that of the person who wrote it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Template(Vec<Part>);
 
@@ -96,11 +93,11 @@ fn render<T: Json>(parts: &[Part], value: &T, out: &mut String) -> Result<(), Js
             Part::Text(text) => out.push_str(text),
             Part::Expression(Expression::Literal(literal)) => out.push_str(&scalar_text(literal.scalar())),
             Part::Expression(Expression::Path(steps)) => {
-                let texts: Vec<String> = UNBOUNDED.steps(steps, vec![value])?.into_iter().map(text).collect();
+                let texts: Vec<String> = Walk::UNBOUNDED.steps(steps, vec![value])?.into_iter().map(text).collect();
                 out.push_str(&texts.join(" "));
             }
             Part::Range(steps, body) => {
-                for item in UNBOUNDED.steps(steps, vec![value])? {
+                for item in Walk::UNBOUNDED.steps(steps, vec![value])? {
                     render(body, item, out)?;
                 }
             }

@@ -186,7 +186,24 @@ fn a_path_has_a_bound_of_steps_and_of_what_it_may_find() {
     assert!(long.parse::<Path>().unwrap_err().to_string().ends_with("more than 64 steps"));
     let wide = format!(".a[{}0]", "0,".repeat(64));
     assert!(wide.parse::<Path>().unwrap_err().to_string().ends_with("more than 64 steps"));
+    let empty = format!("..[{}'']", "'',".repeat(63));
+    assert!(empty.parse::<Path>().unwrap_err().to_string().ends_with("more than 64 steps"));
     let value = json!([[[1, 2], [3, 4]], [[5, 6], [7, 8]]]);
+    // What is reached on several ways is found as often, and counts while it is found.
+    for (path, count) in
+        [("['','','']", 3), ("['','','']..", 21), ("['','','',''].*", 8), ("[0,0,0][0:2]", 6), ("[0,0,0][?(@)]", 6)]
+    {
+        let path: Path = path.parse().unwrap();
+        assert_eq!(path.find_within(&value, count - 1), Err(JsonPathError::TooMany(count - 1)));
+        assert_eq!(path.find_within(&value, count).map(|found| found.len()), Ok(count));
+    }
+    // As is what is looked at: neither a filter nor a descent finds anything here.
+    let wide = json!({ "a": vec![0; 2_000] });
+    for (path, most) in [("['a','a'][?(@.x)]", 79), ("['a','a']..x", 39), (".a[?(@.x)]", 39)] {
+        let path: Path = path.parse().unwrap();
+        assert_eq!(path.find_within(&wide, most), Err(JsonPathError::TooMany(most)));
+        assert_eq!(path.find_within(&wide, most + 3).map(|found| found.len()), Ok(0));
+    }
     let path: Path = "..[*]".parse().unwrap();
     assert_eq!(path.find_within(&value, 7), Err(JsonPathError::TooMany(7)));
     assert_eq!(path.find_within(&value, 14).map(|found| found.len()), Ok(14));

@@ -34,8 +34,17 @@ const METADATA_BYTES: usize = 1536;
 /// query may ask for, so that none takes a cut value for a whole one.
 const CUT_MARK: &str = " (cut)";
 pub(super) const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
-/// Keys that the document needs for itself; an object's own members of that name move to `search.native`.
+/// Keys that the document needs for itself.
 const OWN_KEYS: [&str; 2] = ["cluster", "search"];
+
+/// Whether a top-level member of an object is stored in `search.native`: its name is one of [`OWN_KEYS`], or has a dot.
+///
+/// `OpenSearch` reads a name with a dot as a path, also at the top: `search.resource` would be one more value of the field that every query
+/// trusts, and `metadata.namespace` one more namespace. API servers keep such members of custom resources whose schema preserves unknown fields.
+/// Within `metadata` and below other members a dot leads to no field of ours, so that these stay where they are.
+fn is_kept_aside(name: &str) -> bool {
+    OWN_KEYS.contains(&name) || name.contains('.')
+}
 
 /// A document, ready to be written.
 #[derive(Clone, Debug)]
@@ -46,6 +55,8 @@ pub struct Document {
     pub version: Version,
     /// The document.
     pub body: JsonLine,
+    /// Whether `search.rejected` says that not all of the object can be found by it.
+    pub is_partial: bool,
 }
 
 /// The values of an object's selectable fields, in the order of its [`Projector::fields`].
@@ -179,9 +190,23 @@ impl Projector {
         if self.projection.redacts_nothing() {
             return Ok(self.without_hidden_values(object, Vec::new(), indexed_at));
         }
-        let (redacted, removed) = self.projection.redacted(json)?;
+        let (redacted, removed) = self.projection.redacted(json).map_err(ObjectError::Unredactable)?;
         let removed = removed.into_iter().map(str::to_owned).collect();
         Ok(self.without_hidden_values(&Object::parse(redacted.get())?, removed, indexed_at))
+    }
+
+    /// The document of an object that cannot be stored: which object it is, and why there is no more of it.
+    pub fn identity(&self, object: &Object<'_>, reason: &str, indexed_at: &str) -> Document {
+        let mut out = self.head.clone();
+        write_key(&mut out, "rejected");
+        write_text(&mut out, &number::cut(reason, MAX_FIELD_VALUE_BYTES));
+        write_key(&mut out, "indexedAt");
+        write_text(&mut out, indexed_at);
+        out.push(b'}');
+        write_key(&mut out, "metadata");
+        write_metadata(&mut out, &object.identity(), "$");
+        out.push(b'}');
+        Document { id: self.id(object.uid()), version: object.version(), body: JsonLine::new(out), is_partial: true }
     }
 
     /// `removed`: the paths of what is not stored already.
@@ -204,7 +229,8 @@ impl Projector {
         out.extend_from_slice(&self.head);
         write_label_terms(&mut out, object);
         let leaves = self.leaf_terms(object);
-        if leaves.room == 0 {
+        let is_partial = leaves.room == 0;
+        if is_partial {
             write_key(&mut out, "rejected");
             write_text(&mut out, "it has too many fields to index all of them");
         }
@@ -219,7 +245,7 @@ impl Projector {
         write_key(&mut out, "metadata");
         write_metadata(&mut out, object, &removed.join(", "));
         for (key, value) in &object.rest {
-            if OWN_KEYS.contains(&&*key.0) && !(planted(Bug::TrustMemberCluster) && key.0 == "cluster") {
+            if is_kept_aside(&key.0) && !(planted(Bug::TrustMemberCluster) && key.0 == "cluster") {
                 continue;
             }
             if let Some((_, fit)) = flat.iter().find(|(name, _)| *name == key.0) {
@@ -235,7 +261,7 @@ impl Projector {
             }
         }
         out.push(b'}');
-        Document { id: self.id(object.uid()), version: object.version(), body: JsonLine::new(out) }
+        Document { id: self.id(object.uid()), version: object.version(), body: JsonLine::new(out), is_partial }
     }
 
     /// Whether a top-level member is there with its keys only.
@@ -387,17 +413,17 @@ fn write_list<'i>(out: &mut Vec<u8>, key: &str, items: impl Iterator<Item = Cow<
     }
 }
 
-/// Members of the object whose names the document uses itself, and those that it holds only in part.
+/// Members of the object that [are kept aside](is_kept_aside), and those that the document holds only in part.
 fn write_native(out: &mut Vec<u8>, object: &Object<'_>, partial: &[(&str, Vec<u8>)]) {
-    let keys = OWN_KEYS.iter().chain(partial.iter().map(|(key, _)| key));
-    let taken: Vec<_> = keys.filter_map(|key| object.member(key).map(|value| (*key, value))).collect();
-    if taken.is_empty() {
+    let is_native = |key: &str| is_kept_aside(key) || partial.iter().any(|(name, _)| *name == key);
+    let mut taken = object.rest.iter().filter(|(key, _)| is_native(&key.0)).peekable();
+    if taken.peek().is_none() {
         return;
     }
     write_key(out, "native");
     out.push(b'{');
     for (key, value) in taken {
-        write_key(out, key);
+        write_key(out, &key.0);
         out.extend_from_slice(value.get().as_bytes());
     }
     out.push(b'}');

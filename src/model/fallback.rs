@@ -1,5 +1,6 @@
 //! What stands in for a document that the store refused.
 
+use ahash::AHashSet;
 use serde_json::value::RawValue;
 
 use super::{
@@ -58,8 +59,8 @@ pub fn fallback(body: &[u8], shape: Shape, reason: &str) -> Result<JsonLine, ser
         out.push(b'{');
         let native = members(&search, "native")?;
         write_members(&mut out, &native, |_| true);
-        let is_whole = |key: &str| native.0.iter().all(|(name, _)| name.0 != key);
-        write_members(&mut out, &document, |key| key != "search" && !IDENTITY.contains(&key) && is_whole(key));
+        let kept: AHashSet<&str> = native.0.iter().map(|(name, _)| &*name.0).collect();
+        write_members(&mut out, &document, |key| key != "search" && !IDENTITY.contains(&key) && !kept.contains(key));
         out.push(b'}');
     }
     out.push(b'}');

@@ -16,8 +16,8 @@ use super::{
 /// Bytes of an object. etcd takes none over 1.5 MiB unless it is told to, an API server none over 3 MiB; JSON may be longer than what they count. What is
 /// made of an object in memory is about ten times as much at worst, and one object is looked at on each core.
 pub const MAX_OBJECT_BYTES: usize = 8 << 20;
-/// How deep an object is nested. Schemas in definitions of custom resources come to about 100; OpenSearch reads no document that is deeper than 1,000,
-/// and many readers of JSON nothing that is deeper than 512.
+/// How deep an object is nested. Schemas in definitions of custom resources come to about 100, and API servers take 10,000; OpenSearch reads no
+/// document that is deeper than 1,000, and many readers of JSON nothing that is deeper than 512.
 const MAX_DEPTH: usize = 500;
 
 /// Whether JSON is nested deeper than [`MAX_DEPTH`].
@@ -60,6 +60,9 @@ pub enum ObjectError {
     /// It is nested deeper than objects are.
     #[error("the object is nested deeper than the {MAX_DEPTH} levels that are indexed")]
     TooDeep,
+    /// What must not be stored cannot be looked for in it, mostly because it is nested deeper than the 127 levels that are looked into for that.
+    #[error("what `redact` removes cannot be looked for in the object: {0}")]
+    Unredactable(serde_json::Error),
     /// The resource version cannot be ordered.
     #[error(transparent)]
     Version(#[from] super::InvalidVersion),
@@ -82,6 +85,29 @@ pub struct Object<'a> {
 }
 
 impl<'a> Object<'a> {
+    /// Parses an object; one that cannot be indexed as far as it says which one it is, with the reason why it cannot.
+    ///
+    /// Of an object that is too large only the metadata is there.
+    pub fn parse_any(json: &'a str) -> Result<(Self, Option<ObjectError>), ObjectError> {
+        let unfit = match Self::parse(json) {
+            Ok(object) => return Ok((object, None)),
+            Err(unfit) => unfit,
+        };
+        let top = match &unfit {
+            ObjectError::TooDeep => serde_json::from_str(json)?,
+            ObjectError::TooLarge(_) => {
+                let top: OnlyMetadata<'a> = serde_json::from_str(json)?;
+                let metadata = top.metadata.get();
+                if metadata.len() > MAX_OBJECT_BYTES {
+                    return Err(unfit);
+                }
+                TopLevel { metadata: Some(serde_json::from_str(metadata)?), rest: Vec::new() }
+            }
+            _ => return Err(unfit),
+        };
+        Ok((Self::new(top)?, Some(unfit)))
+    }
+
     /// Parses the metadata of an object.
     pub fn parse(json: &'a str) -> Result<Self, ObjectError> {
         if json.len() > MAX_OBJECT_BYTES {
@@ -90,7 +116,10 @@ impl<'a> Object<'a> {
         if is_deep(json.as_bytes()) {
             return Err(ObjectError::TooDeep);
         }
-        let top: TopLevel<'a> = serde_json::from_str(json)?;
+        Self::new(serde_json::from_str(json)?)
+    }
+
+    fn new(top: TopLevel<'a>) -> Result<Self, ObjectError> {
         let metadata = top.metadata.ok_or(ObjectError::Missing("name"))?;
         if metadata.name.0.is_empty() {
             return Err(ObjectError::Missing("name"));
@@ -100,6 +129,19 @@ impl<'a> Object<'a> {
         }
         let version = metadata.resource_version.0.parse()?;
         Ok(Self { metadata, rest: top.rest, version })
+    }
+
+    /// The object with nothing but what names it.
+    pub(crate) fn identity(&self) -> Self {
+        let Metadata { name, namespace, uid, resource_version, .. } = &self.metadata;
+        let metadata = Metadata {
+            name: name.clone(),
+            namespace: namespace.clone(),
+            uid: uid.clone(),
+            resource_version: resource_version.clone(),
+            ..Metadata::default()
+        };
+        Self { metadata, rest: Vec::new(), version: self.version }
     }
 
     /// `metadata.name`
@@ -136,6 +178,13 @@ impl<'a> Object<'a> {
     pub(crate) fn member(&self, name: &str) -> Option<&'a RawValue> {
         self.rest.iter().find(|(key, _)| key.0 == name).map(|(_, value)| *value)
     }
+}
+
+/// What is read of an object that is too large.
+#[derive(Deserialize)]
+struct OnlyMetadata<'a> {
+    #[serde(borrow)]
+    metadata: &'a RawValue,
 }
 
 struct TopLevel<'a> {
@@ -251,5 +300,24 @@ mod tests {
         assert!(parsed(&format!("[{}1]", "[],".repeat(2_000))).is_ok());
         assert!(parsed(&format!(r#""{}\"{}""#, "[{".repeat(2_000), "[{".repeat(2_000))).is_ok());
         assert!(matches!(parsed(&format!("\"{}\"", "x".repeat(MAX_OBJECT_BYTES))), Err(ObjectError::TooLarge(_))));
+    }
+
+    #[test]
+    fn an_object_that_cannot_be_indexed_still_says_which_one_it_is() {
+        let object = |metadata: &str, spec: &str| {
+            format!(r#"{{"spec":{spec},"metadata":{{"name":"a","uid":"u",{metadata}"resourceVersion":"7"}}}}"#)
+        };
+        let deep = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
+        let long = format!("\"{}\"", "x".repeat(MAX_OBJECT_BYTES));
+        for spec in [&deep, &long] {
+            let json = object(r#""labels":{"a":"b"},"#, spec);
+            let (parsed, unfit) = Object::parse_any(&json).unwrap();
+            assert!(matches!(unfit, Some(ObjectError::TooDeep | ObjectError::TooLarge(_))), "{unfit:?}");
+            assert_eq!((parsed.uid(), parsed.label("a"), parsed.version().get()), ("u", Some("b"), 7));
+            assert!(Object::parse_any(&json[..json.len() - 1]).unwrap_err().is_cut_off());
+        }
+        assert!(Object::parse_any(&object("", "1")).unwrap().1.is_none());
+        assert!(matches!(Object::parse_any(&object(&format!("\"x\":{long},"), "1")), Err(ObjectError::TooLarge(_))));
+        assert!(matches!(Object::parse_any(r#"{"metadata":{"name":7}}"#), Err(ObjectError::Malformed(_))));
     }
 }

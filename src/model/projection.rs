@@ -9,8 +9,9 @@ use sha2::{Digest, Sha256};
 use super::{FieldPath, hex};
 
 /// Names the rules by which every document is made. It is part of every hash, so that documents made by older rules are built again. The rules of
-/// this name: documents list what was removed, Secrets keep the values of well-known annotations only, and each redaction removes all that it selects.
-const RULES: &[u8] = b"marked, secrets' annotations listed, redactions located first";
+/// this name: documents list what was removed, Secrets keep the values of well-known annotations only, each redaction removes all that it selects, and
+/// members with a dot in their names are kept aside.
+const RULES: &[u8] = b"marked, secrets' annotations listed, redactions located first, dotted names aside";
 
 /// A redaction is no `JSONPath`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

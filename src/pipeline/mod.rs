@@ -707,12 +707,14 @@ impl<'p> Writer<'p> {
 
     fn done(&self, job: Job, verdict: BulkVerdict) {
         let metrics = &self.pipeline.0.metrics;
-        let verdict =
-            if job.ticket.shape != Shape::Whole && verdict == BulkVerdict::Indexed { BulkVerdict::Fallback } else { verdict };
+        let is_fallback = job.ticket.is_partial || job.ticket.shape != Shape::Whole;
+        let verdict = if is_fallback && verdict == BulkVerdict::Indexed { BulkVerdict::Fallback } else { verdict };
         metrics.items(verdict).inc();
         metrics.event_to_ack.observe(job.ticket.seen.elapsed().as_secs_f64());
-        if matches!(verdict, BulkVerdict::Indexed | BulkVerdict::Deleted | BulkVerdict::Absent) {
-            job.ticket.progress().accept(&job.write.id);
+        match verdict {
+            BulkVerdict::Indexed | BulkVerdict::Deleted | BulkVerdict::Absent => job.ticket.progress().accept(&job.write.id),
+            BulkVerdict::Fallback => job.ticket.progress().reject(&job.write.id),
+            _ => {}
         }
         lock(&self.pipeline.0.pending).settle(&Key::of(&job.write));
         job.ticket.settle();

@@ -22,7 +22,7 @@ use crate::{
     cluster::source::COMPARING,
     model::{ClusterName, FieldPath, Scope, Unit},
     pipeline::{Availability, Unavailable},
-    sync::progress::{Audited, UnitState, View},
+    sync::progress::{Audited, MOST_REJECTED, UnitState, View},
 };
 
 /// Kinds that are listed for one cluster; a cluster where everything fails must not make the status huge.
@@ -256,9 +256,14 @@ fn unit_status(unit: &Unit, progress: Option<&View>) -> Option<KindStatus> {
 
 /// What is not as it should be although the kind is in sync.
 fn imperfections(view: &View) -> Option<(Phase, String)> {
-    let refused = view.rejected_example.as_ref().map(|example| {
+    let refused = (view.rejected > 0).then(|| {
         let count = view.rejected;
-        format!("{count} refused by the store and kept as fallback documents, such as {example} (search.rejected says why)")
+        let or_more = if count >= MOST_REJECTED { " or more" } else { "" };
+        let example = view.rejected_example.as_ref().map(|example| format!(", such as {example}")).unwrap_or_default();
+        format!(
+            "{count}{or_more} refused by the store, or too large or deep for it, and kept as fallback documents{example} \
+             (search.rejected says why)"
+        )
     });
     match (view.skipped, refused) {
         (0, refused) => refused.map(|message| (Phase::Synced, message)),
@@ -579,7 +584,7 @@ mod tests {
         assert_eq!((cluster.phase, cluster.kinds[0].phase), (Phase::Synced, Phase::Synced));
         assert_eq!(
             cluster.kinds[0].message,
-            "2 refused by the store and kept as fallback documents, such as v1/Pod/a (search.rejected says why)"
+            "2 refused by the store, or too large or deep for it, and kept as fallback documents, such as v1/Pod/a (search.rejected says why)"
         );
         pods.skip();
         let message = &status_of(&[("Pod", &pods)]).clusters[0].kinds[0].message;

@@ -3,13 +3,13 @@
 use std::{borrow::Cow, io, sync::Arc};
 
 use k8s_openapi::jiff::Timestamp;
-use serde::Deserialize;
+use serde::{Deserialize, de::IgnoredAny};
 use serde_json::value::RawValue;
 
 use super::{
     codec::{Codec, Packed, Packer},
     document::{Identity, Origin, path},
-    terms::{Learned, NAMESPACE, OWNER, Vocabulary, label_key},
+    terms::{Learned, NAMESPACE, OWNER, REJECTED, Vocabulary, label_key},
 };
 use crate::{
     bulk::Write,
@@ -70,6 +70,8 @@ struct Search<'a> {
     fields: Vec<String>,
     #[serde(default)]
     owners: Vec<String>,
+    #[serde(default)]
+    rejected: Option<IgnoredAny>,
 }
 
 /// The parts of an object's `metadata` that are looked at.
@@ -118,12 +120,13 @@ pub(super) fn draft(
     let source: &RawValue = serde_json::from_slice(body)?;
     let head: Head<'_> = serde_json::from_str(source.get())?;
     let Restored { cluster, object } = serde_json::from_str(source.get())?;
-    let Search { resource, group, labels, fields, owners } = head.search;
+    let Search { resource, group, labels, fields, owners, rejected } = head.search;
     let resource = ResourceName::new(&group, &resource);
     let id_prefix = format!("{}/{}/", head.api_version, head.kind).into_boxed_str();
     let object = object.get().as_bytes();
     // Now, and not when it is stored, so that no text is left between what stays in memory.
-    let terms = terms(&head.metadata.namespace, labels, fields, owners);
+    let mut terms = terms(&head.metadata.namespace, labels, fields, owners);
+    terms.extend(rejected.map(|_why| (Cow::Borrowed(REJECTED), String::new())));
     let learned = vocabulary.learn(terms.iter().map(|(key, value)| (&**key, &**value)));
     drop(terms);
     let packed = (codec.fingerprint(object), packer.pack(codec.dictionary(&resource), object)?);

@@ -21,6 +21,9 @@ pub(super) const NAME: &str = "metadata.name";
 /// The key under which an object's owners are found.
 pub(super) const OWNER: &str = "owner uid";
 
+/// The key under which fallback documents are found.
+pub(super) const REJECTED: &str = "search rejected";
+
 /// The key of a label among the terms.
 pub(super) fn label_key(label: &str) -> Cow<'static, str> {
     Cow::Owned(format!("{LABEL}{label}"))
@@ -134,7 +137,7 @@ impl Words {
     }
 
     /// The number of a term that a document has.
-    fn number(&self, key: &str, value: &str) -> Option<u32> {
+    pub(super) fn number(&self, key: &str, value: &str) -> Option<u32> {
         let is_it = |number: &u32| self.term(*number).is_some_and(|term| term.key() == key && term.value() == value);
         self.numbers.find(self.hasher.hash_one((key, value)), is_it).copied()
     }

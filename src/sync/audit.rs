@@ -14,7 +14,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
-    time::{Instant, sleep},
+    time::{Instant, sleep, timeout},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -35,6 +35,10 @@ use crate::{
 
 /// Audits of the process that read at once. Each holds 32 bytes for every object of its unit.
 const AT_ONCE: usize = 2;
+/// How long a look may take: a million objects, of which a page comes in a third of a second. Who waits for the same permits comes next.
+const LOOK_TIMEOUT: Duration = Duration::from_mins(15);
+/// A list may have twice as many objects as the stream has followed, and so many more: 3 MiB.
+const UNFOLLOWED: u64 = 100_000;
 /// Audits of one cluster that read at once: its apiserver and its index have other work to do.
 const AT_ONCE_PER_CLUSTER: usize = 1;
 /// Objects per page, as of any list: of metadata alone, some hundred kilobytes.
@@ -54,6 +58,12 @@ pub enum AuditError {
     /// The stream ended before the audit did.
     #[error("the kind began to be read anew meanwhile")]
     Interrupted,
+    /// The member, or the store, takes too long.
+    #[error("objects and documents were not read within {} minutes", LOOK_TIMEOUT.as_secs() / 60)]
+    TooSlow,
+    /// What is listed has no measure with what has been followed.
+    #[error("the member lists more than {0} objects, more than twice as many as its watch has shown")]
+    TooMany(u64),
     /// Changes that have arrived cannot be written.
     #[error("the store does not take the changes that it should be compared with")]
     Behind,
@@ -145,6 +155,10 @@ impl Audit {
             Err(error) => {
                 self.metrics.audits_failed.inc();
                 tracing::debug!(unit = %self.unit, error = %causes(error), "an audit came to no result");
+                if matches!(error, AuditError::TooMany(_)) {
+                    tracing::warn!(unit = %self.unit, %error, "an audit was given up; the kind is read anew");
+                    self.progress.distrust();
+                }
             }
         }
         outcome
@@ -182,6 +196,10 @@ impl Audit {
 
     async fn first_look(&self) -> Result<(Suspects, Version, Generation), AuditError> {
         let _permits = self.permits.to_read().await?;
+        timeout(LOOK_TIMEOUT, self.look_first()).await.unwrap_or(Err(AuditError::TooSlow))
+    }
+
+    async fn look_first(&self) -> Result<(Suspects, Version, Generation), AuditError> {
         let (store, generation) = self.in_sync()?;
         let mut look = FirstLook::default();
         let list_version = self.list(|id, version| look.listed(id, version)).await?;
@@ -212,6 +230,10 @@ impl Audit {
 
     async fn second_look(&self, suspects: &mut Suspects, before: &Generation) -> Result<(), AuditError> {
         let _permits = self.permits.to_read().await?;
+        timeout(LOOK_TIMEOUT, self.look_again(suspects, before)).await.unwrap_or(Err(AuditError::TooSlow))
+    }
+
+    async fn look_again(&self, suspects: &mut Suspects, before: &Generation) -> Result<(), AuditError> {
         let (store, generation) = self.in_sync()?;
         if generation.id != before.id {
             return Err(AuditError::Interrupted);
@@ -240,18 +262,26 @@ impl Audit {
 
     /// Reads a list to its end. Gives the version that it shows.
     async fn list(&self, mut listed: impl FnMut(&str, Version)) -> Result<Version, AuditError> {
+        // A list that never ends would fill the memory.
+        let most = self.progress.objects().saturating_mul(2).saturating_add(UNFOLLOWED);
+        let mut wanted = 0;
         let mut continue_token: Option<String> = None;
         let mut version: Option<Version> = None;
         loop {
             let body = self.page(continue_token.as_deref()).await.map_err(AuditError::Member)?;
-            let page = ListPage::parse(&body).map_err(|error| garbled(error.to_string()))?;
+            let page = ListPage::parse(&body).and_then(|page| page.within(Some(PAGE_SIZE)));
+            let page = page.map_err(|error| garbled(error.to_string()))?;
             if version.is_some_and(|version| version != page.version) {
                 return Err(garbled("the pages of a list show several versions".to_owned()));
             }
             version = Some(page.version);
             for item in &page.items {
-                match Object::parse(item.get()) {
-                    Ok(object) if self.outlet.wants(&object) => {
+                match Object::parse_any(item.get()) {
+                    Ok((object, _)) if self.outlet.wants(&object) => {
+                        wanted += 1;
+                        if wanted > most {
+                            return Err(AuditError::TooMany(most));
+                        }
                         listed(&self.outlet.projector.id(object.uid()), object.version());
                     }
                     Ok(_) => {}

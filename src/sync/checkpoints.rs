@@ -52,7 +52,8 @@ impl Entry {
         match self {
             Self::Remembered(checkpoint) => Some(checkpoint.clone()),
             Self::Followed { plan, kind, progress } => {
-                let Mark { version, objects } = progress.acknowledged()?;
+                // What a list could not read is counted by the next list, and only while its version is not gone on from.
+                let Mark { version, objects } = progress.acknowledged().filter(|_| progress.skipped() == 0)?;
                 Some(Checkpoint { plan: plan.clone(), version, objects, kind: Some(kind.clone()) })
             }
         }

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use super::{progress::Progress, sought::Sought};
 use crate::{
     bulk::Write,
-    model::{ClusterName, FieldPath, FieldValues, IndexName, Object, Projection, Projector, Resource, SelectableField, Version},
+    model::{
+        ClusterName, Document, FieldPath, FieldValues, IndexName, Object, Projection, Projector, Resource, SelectableField,
+        Version,
+    },
     pipeline::Pipeline,
     registry::filter::{ObjectFilter, other_paths},
     selector::FieldRequirement,
@@ -100,18 +103,23 @@ impl Outlet {
     }
 
     /// Hands a change over to the writer.
-    pub async fn send(&self, progress: &Arc<Progress>, write: Write, wait: Wait) {
+    async fn send(&self, progress: &Arc<Progress>, write: Write, is_partial: bool, wait: Wait) {
         if wait == Wait::ForRoom {
             self.pipeline.room().await;
         }
         let room = self.pipeline.room_for_large(&write).await;
-        self.pipeline.submit(write, progress.ticket().keeping(room));
+        self.pipeline.submit(write, progress.ticket().keeping(room).of_part(is_partial));
+    }
+
+    /// Writes a document.
+    pub async fn index(&self, progress: &Arc<Progress>, target: &IndexName, document: Document, wait: Wait) {
+        let Document { id, version, body, is_partial } = document;
+        self.send(progress, Write { index: target.clone(), id, version, body: Some(body) }, is_partial, wait).await;
     }
 
     /// Deletes a document.
     pub async fn delete(&self, progress: &Arc<Progress>, target: &IndexName, id: Arc<str>, version: Version, wait: Wait) {
-        let write = Write { index: target.clone(), id, version, body: None };
-        self.send(progress, write, wait).await;
+        self.send(progress, Write { index: target.clone(), id, version, body: None }, false, wait).await;
     }
 }
 

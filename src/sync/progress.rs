@@ -21,9 +21,12 @@ use crate::{
 };
 
 mod flow;
+mod rejected;
 
 use flow::Flow;
 pub use flow::{Mark, Ticket};
+pub use rejected::MOST_REJECTED;
+use rejected::Rejected;
 
 /// Where a unit is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,7 +64,7 @@ pub struct Progress {
     drained: Notify,
     objects: AtomicU64,
     skipped: AtomicU64,
-    rejected: Mutex<BTreeSet<Arc<str>>>,
+    rejected: Mutex<Rejected>,
     flow: Mutex<Flow>,
     state: Mutex<Snapshot>,
     audits: Mutex<Audited>,
@@ -89,9 +92,9 @@ pub struct View {
     pub synced_at: Option<Timestamp>,
     /// How many objects the unit has.
     pub objects: u64,
-    /// Objects that could not be read at all.
+    /// Objects that do not say which ones they are: of the last list, and of the watch since then.
     pub skipped: u64,
-    /// Documents that are there as fallback documents only.
+    /// Documents that are there as fallback documents only; [`MOST_REJECTED`] stands for that many or more.
     pub rejected: u64,
     /// One of those documents.
     pub rejected_example: Option<Arc<str>>,
@@ -156,9 +159,9 @@ impl Progress {
             state: self.state(),
             synced_at: lock(&self.state).synced_at,
             objects: self.objects(),
-            skipped: self.skipped.load(Ordering::Relaxed),
+            skipped: self.skipped(),
             rejected: self.rejected(),
-            rejected_example: lock(&self.rejected).first().cloned(),
+            rejected_example: lock(&self.rejected).example(),
             audits: *lock(&self.audits),
             sought: self.sought.get().and_then(|sought| sought.findings()),
         }
@@ -331,32 +334,47 @@ impl Progress {
         }
     }
 
-    /// An object could not be read.
+    /// An object did not say which one it is.
     pub fn skip(&self) {
         self.skipped.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Documents that the store refused and that are there as fallback documents only.
+    /// Sets how many objects of a list did not say which ones they are.
+    pub fn set_skipped(&self, count: u64) {
+        if self.skipped.swap(count, Ordering::Relaxed) != count {
+            self.changed.notify_one();
+        }
+    }
+
+    /// Objects that do not say which ones they are: of the last list, and of the watch since then.
+    pub fn skipped(&self) -> u64 {
+        self.skipped.load(Ordering::Relaxed)
+    }
+
+    /// Documents that are there as fallback documents only; [`MOST_REJECTED`] stands for that many or more.
     pub fn rejected(&self) -> u64 {
-        lock(&self.rejected).len() as u64
+        lock(&self.rejected).count()
     }
 
     /// Which documents are fallback documents, as the store has it.
     pub fn set_rejected(&self, ids: Vec<Arc<str>>) {
-        *lock(&self.rejected) = ids.into_iter().collect();
+        let mut rejected = Rejected::default();
+        for id in &ids {
+            rejected.add(id);
+        }
+        *lock(&self.rejected) = rejected;
     }
 
-    /// A document was refused by the store.
+    /// A document is there as a fallback document only.
     pub fn reject(&self, id: &Arc<str>) {
-        if lock(&self.rejected).insert(Arc::clone(id)) {
+        if lock(&self.rejected).add(id) {
             self.changed.notify_one();
         }
     }
 
     /// A document is there as it should be, or gone.
     pub fn accept(&self, id: &str) {
-        let mut rejected = lock(&self.rejected);
-        if !rejected.is_empty() && rejected.remove(id) {
+        if lock(&self.rejected).remove(id) {
             self.changed.notify_one();
         }
     }

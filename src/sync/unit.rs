@@ -16,8 +16,7 @@ use super::{
     progress::{Obstacle, Progress},
 };
 use crate::{
-    bulk::Write,
-    model::{Namespace, Object, Scope, Unit, Version},
+    model::{Namespace, Object, ObjectError, Scope, Unit, Version},
     planted::{Bug, planted},
     store::{Extent, Generation, KindExtent, StoreError},
     telemetry::metrics::{RelistReason, UnitMetrics, WatchEvent as EventKind},
@@ -293,8 +292,8 @@ impl Running {
             WatchEvent::Error(fault) => return Err(fault),
         };
         metrics.events(kind).inc();
-        let object = match Object::parse(json) {
-            Ok(object) => object,
+        let (object, unfit) = match Object::parse_any(json) {
+            Ok(parsed) => parsed,
             // A broken line may hide any change; an object of an odd shape is just that object.
             Err(error) if error.is_cut_off() => return Err(garbled(&error)),
             Err(error) => {
@@ -311,7 +310,7 @@ impl Running {
             self.task.progress.object_added(kind == EventKind::Added);
         }
         if is_wanted && kind != EventKind::Deleted {
-            self.index(&object, json, &indexed_at(), Wait::Never).await;
+            self.index(&object, unfit, json, &indexed_at(), Wait::Never).await;
         } else {
             // Also an object that is no longer wanted: the delete of an absent document costs little.
             let id = outlet.projector.id(object.uid());
@@ -333,16 +332,16 @@ impl Running {
         self.task.progress.skip();
     }
 
-    async fn index(&self, object: &Object<'_>, json: &str, now: &str, wait: Wait) {
+    /// Writes the document of an object; of one that cannot be stored, for whatever reason, which object it is and that reason.
+    async fn index(&self, object: &Object<'_>, unfit: Option<ObjectError>, json: &str, now: &str, wait: Wait) {
         let outlet = &self.task.outlet;
-        match outlet.projector.document(object, json, now) {
-            Ok(document) => {
-                let index = self.generation.target.clone();
-                let write = Write { index, id: document.id, version: document.version, body: Some(document.body) };
-                outlet.send(&self.task.progress, write, wait).await;
-            }
-            Err(error) => self.skip(&error),
-        }
+        let made = unfit.map_or_else(|| outlet.projector.document(object, json, now), Err);
+        let document = made.unwrap_or_else(|unfit| {
+            let reason = unfit.to_string();
+            tracing::debug!(unit = %self.task.unit, uid = ?object.uid(), reason, "only the identity of an object is stored");
+            outlet.projector.identity(object, &reason, now)
+        });
+        outlet.index(&self.task.progress, &self.generation.target, document, wait).await;
     }
 }
 
@@ -356,13 +355,4 @@ fn garbled(error: &dyn std::error::Error) -> Fault {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_kind_that_is_gone_and_one_that_is_new_have_messages_of_their_own() {
-        let [new, gone] = [false, true].map(|was_served| not_served(was_served, "404 page not found"));
-        assert!(new.contains("does not serve it yet (404 page not found): its definition is new"), "{new}");
-        assert!(gone.contains("does not serve it any more (404 page not found): its definition is gone"), "{gone}");
-    }
-}
+mod tests;

@@ -149,7 +149,7 @@ impl Metrics {
         registry.register("audits_failed", failed, self.audits_failed.clone());
         let drift = "Documents that an audit found missing, of another version, or of no object";
         registry.register("drift_documents", drift, self.drift.clone());
-        let rejected = "Documents that the store refused, so that only a part of their objects can be found";
+        let rejected = "Documents by which only a part of their objects can be found: the store refused them, or the objects are too large or too deep";
         registry.register("rejected_documents", rejected, self.rejected.clone());
         registry.register("cluster_up", "Whether a member answers (1) or not (0)", self.cluster_up.clone());
         let source = "Whether a source of clusters has been read and can be followed (1) or not (0)";

@@ -23,6 +23,14 @@ pub enum EventError {
     /// No usable resource version.
     #[error(transparent)]
     Version(#[from] crate::model::InvalidVersion),
+    /// More objects than were asked for, and more to come: a server that knows no pages sends all of them at once.
+    #[error("a page has {objects} objects where {limit} were asked for, and is not the last one")]
+    Overfull {
+        /// What it has.
+        objects: usize,
+        /// What was asked for.
+        limit: u32,
+    },
     /// An event type that Kubernetes does not document.
     #[error("unknown event type {0:?}")]
     UnknownType(String),
@@ -96,6 +104,17 @@ impl<'a> ListPage<'a> {
             continue_token: Some(list.metadata.continue_token).filter(|token| !token.is_empty()),
             items: list.items.map(|items| items.0).unwrap_or_default(),
         })
+    }
+
+    /// The page, unless it has more objects than were asked for and is not the last one.
+    pub fn within(self, limit: Option<u32>) -> Result<Self, EventError> {
+        let objects = self.items.len();
+        match limit {
+            Some(limit) if self.continue_token.is_some() && objects > limit as usize => {
+                Err(EventError::Overfull { objects, limit })
+            }
+            _ => Ok(self),
+        }
     }
 }
 
@@ -216,6 +235,15 @@ mod tests {
         assert_eq!(page.items[0].get(), r#"{"a": 1}"#);
         assert!(ListPage::parse(br#"{"metadata":{"resourceVersion":"9"},"items":null}"#).unwrap().items.is_empty());
         assert!(ListPage::parse(br#"{"metadata":{"resourceVersion":"9"},"items":[{"#).is_err());
+    }
+
+    #[test]
+    fn more_than_was_asked_for_comes_only_from_servers_that_know_no_pages() {
+        let page =
+            |next: &str| format!(r#"{{"metadata":{{"resourceVersion":"9","continue":"{next}"}},"items":[{{}},{{}},{{}}]}}"#);
+        let within = |next: &str, limit| ListPage::parse(page(next).as_bytes()).and_then(|page| page.within(limit)).is_ok();
+        assert!(within("", Some(2)) && within("x", Some(3)) && within("x", None));
+        assert!(!within("x", Some(2)));
     }
 
     #[test]

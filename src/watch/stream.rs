@@ -256,8 +256,9 @@ impl Lines {
 
     /// The next line without its end; nothing when the stream has ended. Cancel-safe.
     pub async fn next(&mut self) -> Result<Option<Bytes>, Fault> {
-        // The line before is done with.
-        if self.buffer.len() <= self.searched {
+        // The line before is done with. Its memory goes with what was held for it: a buffer that is emptied keeps all that it ever needed.
+        if self.buffer.is_empty() || self.hold.holds_any() {
+            self.buffer = BytesMut::from(&self.buffer[..]);
             self.hold.release();
         }
         loop {
@@ -341,6 +342,24 @@ mod tests {
             read.push(String::from_utf8(line.to_vec()).unwrap());
         }
         assert_eq!(read, [r#"{"a":1}"#, r#"{"b":2}"#, r#"{"c":3}"#]);
+    }
+
+    #[tokio::test]
+    async fn the_memory_of_a_long_line_goes_with_what_was_held_for_it() {
+        for rest in ["", "{\"a\":"] {
+            let budget = Budget::new(LIMITS);
+            let chunks = [format!("\"{}", "x".repeat(60_000)), format!("{}\"\n{rest}", "x".repeat(40_000))];
+            let frames = futures::stream::iter(chunks.map(Bytes::from)).chain(futures::stream::pending());
+            let frames = frames.map(|chunk| Ok::<_, std::convert::Infallible>(http_body::Frame::data(chunk)));
+            let deadline = tokio::time::Instant::now() + Duration::from_mins(1);
+            let mut lines = Lines::new(http_body_util::StreamBody::new(frames), budget.share("a"), deadline);
+            assert_eq!(lines.next().await.unwrap().map(|line| line.len()), Some(100_002));
+            assert!(budget.held() >= 100_000);
+            assert!(futures::poll!(std::pin::pin!(lines.next())).is_pending());
+            assert_eq!(budget.held(), 0);
+            assert!(!lines.buffer.try_reclaim(100_000), "the allocation is still there");
+            assert_eq!(lines.buffer, rest.as_bytes());
+        }
     }
 
     fn endless() -> impl http_body::Body<Data = Bytes, Error = std::convert::Infallible> {

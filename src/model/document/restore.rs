@@ -1,5 +1,6 @@
 //! The way back: from a document to the object that it was made of.
 
+use ahash::{AHashMap, AHashSet};
 use serde::{Deserialize, Deserializer, de::Error as _};
 
 use super::OWN_KEYS;
@@ -46,8 +47,10 @@ fn restored(document: &RawMembers<'_>) -> Result<Restored, serde_json::Error> {
     let size: usize = document.0.iter().map(|(key, value)| key.0.len() + value.get().len() + "\"\":,".len()).sum();
     let mut out = Vec::with_capacity(size + CLUSTER_ANNOTATION.len() + cluster.as_str().len() + 64);
     out.push(b'{');
+    // Either may have as many members as its object: each is looked for by its name, not among all.
+    let whole: AHashMap<&str, &str> = native.0.iter().map(|(key, value)| (&*key.0, value.get())).collect();
     for (key, value) in document.0.iter().filter(|(key, _)| !OWN_KEYS.contains(&&*key.0)) {
-        let value = member(&native, &key.0).unwrap_or(value.get());
+        let value = whole.get(&*key.0).copied().unwrap_or(value.get());
         write_key(&mut out, &key.0);
         if key.0 == "metadata" {
             write_annotated(&mut out, value, &cluster)?;
@@ -55,8 +58,8 @@ fn restored(document: &RawMembers<'_>) -> Result<Restored, serde_json::Error> {
             out.extend_from_slice(value.as_bytes());
         }
     }
-    let is_elsewhere = |key: &str| OWN_KEYS.contains(&key) || document.0.iter().all(|(name, _)| name.0 != key);
-    for (key, value) in native.0.iter().filter(|(key, _)| is_elsewhere(&key.0)) {
+    let written: AHashSet<&str> = document.0.iter().map(|(key, _)| &*key.0).filter(|key| !OWN_KEYS.contains(key)).collect();
+    for (key, value) in native.0.iter().filter(|(key, _)| !written.contains(&*key.0)) {
         write_key(&mut out, &key.0);
         out.extend_from_slice(value.get().as_bytes());
     }

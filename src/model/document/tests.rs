@@ -180,6 +180,45 @@ fn members_named_like_ours_come_back_in_answers() {
 }
 
 #[test]
+fn a_name_with_a_dot_is_no_path_into_the_document() {
+    let object = json!({"apiVersion": "x.io/v1", "kind": "Foo", "metadata": {"name": "s", "namespace": "n", "uid": "u", "resourceVersion": "1"},
+            "search.resource": "pods", "search.rejected": "x", "search.sort.k1": "a", "metadata.namespace": "team-a",
+            "metadata.labels.app": "web", "cluster.x": 1, ".": 2, "spec": {"a.b": 1}, "search": {"labels": ["x=y"]}});
+    for projection in [Projection::default(), Projection::default().and_every_path()] {
+        let (document, body) = encode(&resource("x.io/v1", "Foo", "foos"), &projection, &[], &object);
+        let names: Vec<&String> = body.as_object().unwrap().keys().collect();
+        assert!(names.iter().all(|name| !name.contains('.')), "{names:?}");
+        let unindexed = crate::model::fallback(&document.body, crate::model::Shape::Unindexed, "odd").unwrap();
+        for stored in [&document.body, &unindexed] {
+            let Restored { object: restored, .. } = serde_json::from_slice(stored).unwrap();
+            let mut expected = object.clone();
+            expected["metadata"]["annotations"] = json!({CLUSTER_ANNOTATION: "member1"});
+            assert_eq!(serde_json::from_str::<Value>(restored.get()).unwrap(), expected);
+        }
+    }
+}
+
+#[test]
+fn of_an_object_that_cannot_be_stored_the_document_has_the_identity_and_the_reason() {
+    let deep = format!("{}1{}", "[".repeat(600), "]".repeat(600));
+    let json = format!(
+        r#"{{"metadata":{{"name":"s","namespace":"n","uid":"u","resourceVersion":"7","labels":{{"a":"b"}},"annotations":{{"c":"d"}}}},"spec":{deep}}}"#
+    );
+    let (object, unfit) = Object::parse_any(&json).unwrap();
+    assert_eq!(object.label("a"), Some("b"));
+    let projector = Projector::new(&"member1".parse().unwrap(), &resource("x.io/v1", "Foo", "foos"), &Projection::default(), &[]);
+    let document = projector.identity(&object, &unfit.unwrap().to_string(), "2026-01-01T00:00:00Z");
+    assert_eq!((&*document.id, document.version.get(), document.is_partial), ("x.io/v1/Foo/u", 7, true));
+    assert_eq!(
+        serde_json::from_slice::<Value>(&document.body).unwrap(),
+        json!({"apiVersion": "x.io/v1", "kind": "Foo", "cluster": "member1",
+            "search": {"resource": "foos", "group": "x.io", "indexedAt": "2026-01-01T00:00:00Z",
+                "rejected": "the object is nested deeper than the 500 levels that are indexed"},
+            "metadata": {"name": "s", "namespace": "n", "uid": "u", "resourceVersion": "7", "annotations": {REDACTED_ANNOTATION: "$"}}})
+    );
+}
+
+#[test]
 fn a_fallback_document_indexes_only_identity_and_loses_nothing() {
     let object = json!({"apiVersion": "x.io/v1", "kind": "Foo", "metadata": {"name": "s", "namespace": "n", "uid": "u", "resourceVersion": "1",
             "labels": {"a": "b"}, "creationTimestamp": "odd"}, "search": 1, "spec": {"x": "y"}});

@@ -30,7 +30,7 @@ use super::{
     codec::{Codec, Packer},
     document::Document,
     draft::{Draft, DraftError, draft},
-    terms::Vocabulary,
+    terms::{REJECTED, Vocabulary},
 };
 use crate::{
     bulk::{Verdict, Write},
@@ -243,19 +243,24 @@ impl Store for Memory {
         let Some(chunks) = self.shared.read().freeze(generation) else {
             return Err(StoreError::Embedded("the generation is gone".to_owned()));
         };
-        let is_wanted = |document: &Document| match extent {
-            Extent::Kind(kind) => document.is_of(kind),
-            Extent::Outside(kinds) => !kinds.iter().any(|kind| document.is_of(kind)),
-        };
-        for entry in chunks.iter().flat_map(|chunk| chunk.iter()).filter(|entry| is_wanted(&entry.document)) {
+        for entry in chunks.iter().flat_map(|chunk| chunk.iter()).filter(|entry| is_within(extent, &entry.document)) {
             visit(&entry.document.id(), entry.document.version);
         }
         Ok(())
     }
 
-    /// None: whatever is a document is kept.
-    async fn rejected(&self, _generation: &Generation, _extent: &Extent) -> Result<Vec<Arc<str>>, StoreError> {
-        Ok(Vec::new())
+    /// Those that were made as fallback documents: this store refuses none.
+    async fn rejected(&self, generation: &Generation, extent: &Extent) -> Result<Vec<Arc<str>>, StoreError> {
+        let Some(chunks) = self.shared.read().freeze(generation) else {
+            return Err(StoreError::Embedded("the generation is gone".to_owned()));
+        };
+        let is_rejected = |document: &Document| {
+            let number = document.origin.vocabulary.read().number(REJECTED, "");
+            number.is_some_and(|number| document.terms().any(|term| term == number))
+        };
+        let documents = chunks.iter().flat_map(|chunk| chunk.iter()).map(|entry| &entry.document);
+        let found = documents.filter(|document| is_within(extent, document) && is_rejected(document));
+        Ok(found.map(|document| Arc::from(&*document.id())).collect())
     }
 
     async fn checkpoints(&self, cluster: &ClusterName) -> Result<Option<Checkpoints>, StoreError> {
@@ -333,6 +338,13 @@ impl Store for Memory {
     async fn aggregate(&self, query: &Query, by: &[GroupKey], top: usize) -> Result<Groups, StoreError> {
         let (requester, query, by) = (query.requester.clone(), query.clone(), by.to_vec());
         self.read(&requester, move |reading| reading.count(&query, &by, top)).await
+    }
+}
+
+fn is_within(extent: &Extent, document: &Document) -> bool {
+    match extent {
+        Extent::Kind(kind) => document.is_of(kind),
+        Extent::Outside(kinds) => !kinds.iter().any(|kind| document.is_of(kind)),
     }
 }
 

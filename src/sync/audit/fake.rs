@@ -38,6 +38,8 @@ pub(crate) struct Member {
     pub(crate) objects: BTreeMap<String, u64>,
     /// Answers everything with this status.
     pub(crate) fails: Option<StatusCode>,
+    /// A list has so many objects on each page, whatever is asked for, and no end.
+    pub(crate) endless: Option<usize>,
     /// How long an answer takes.
     pub(crate) delay: Duration,
     /// Path and `Accept` of each request.
@@ -45,11 +47,22 @@ pub(crate) struct Member {
 }
 
 impl Member {
+    fn endless_page(&self, from: &str, objects: usize) -> String {
+        let from: usize = from.parse().unwrap_or_default();
+        let object = |number| format!(r#"{{"metadata":{{"name":"a","uid":"{number}","resourceVersion":"1"}}}}"#);
+        let items: Vec<String> = (from..from + objects).map(object).collect();
+        let (version, next) = (self.version, from + objects.max(1));
+        format!(r#"{{"metadata":{{"resourceVersion":"{version}","continue":"{next}"}},"items":[{}]}}"#, items.join(","))
+    }
+
     fn page(&self, uri: &http::Uri) -> String {
         let parameters: BTreeMap<&str, &str> =
             uri.query().unwrap_or_default().split('&').filter_map(|pair| pair.split_once('=')).collect();
         let limit = parameters["limit"].parse().unwrap();
         let from = parameters.get("continue").copied().unwrap_or_default();
+        if let Some(objects) = self.endless {
+            return self.endless_page(from, objects);
+        }
         let mut rest = self.objects.iter().filter(|(uid, _)| uid.as_str() > from);
         let items: Vec<_> = rest.by_ref().take(limit).collect();
         let next = items.last().filter(|_| rest.next().is_some()).map(|(uid, _)| (*uid).clone());

@@ -192,3 +192,22 @@ async fn seconds_of(worlds: &[World]) -> u64 {
     audits.join_all().await;
     began.elapsed().as_secs()
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_list_without_end_is_given_up() {
+    let world = World::new("member1").await;
+    let endless = |objects, delay| {
+        let mut member = world.member.lock().unwrap();
+        (member.endless, member.delay) = (Some(objects), delay);
+    };
+    endless(501, Duration::ZERO);
+    let overfull = world.audit.run().await.unwrap_err().to_string();
+    assert_eq!(overfull, "the member cannot be listed: a page has 501 objects where 500 were asked for, and is not the last one");
+    endless(0, Duration::from_secs(1));
+    assert_eq!(world.audit.run().await.unwrap_err().to_string(), "objects and documents were not read within 15 minutes");
+    assert!(!world.audit.progress.is_broken());
+    endless(500, Duration::ZERO);
+    world.audit.progress.set_objects(700);
+    assert!(matches!(world.audit.run().await.unwrap_err(), AuditError::TooMany(101_400)));
+    assert!(world.audit.progress.is_broken(), "what it has shown is not what it has");
+}

@@ -113,6 +113,8 @@ pub struct Ticket {
     pub seen: Instant,
     /// What the write holds of the object.
     pub shape: Shape,
+    /// Whether the document said from the start that not all of the object can be found by it.
+    pub is_partial: bool,
     side: usize,
     settled: bool,
     room: Option<OwnedSemaphorePermit>,
@@ -120,13 +122,20 @@ pub struct Ticket {
 
 impl Ticket {
     pub(super) fn new(progress: Arc<Progress>, side: usize) -> Self {
-        Self { progress, seen: Instant::now(), shape: Shape::Whole, side, settled: false, room: None }
+        Self { progress, seen: Instant::now(), shape: Shape::Whole, is_partial: false, side, settled: false, room: None }
     }
 
     /// The same, which keeps room for a large document until the write is done.
     #[must_use]
     pub fn keeping(mut self, room: Option<OwnedSemaphorePermit>) -> Self {
         self.room = room;
+        self
+    }
+
+    /// The same, for a document that says whether it holds a part of its object only.
+    #[must_use]
+    pub fn of_part(mut self, is_partial: bool) -> Self {
+        self.is_partial = is_partial;
         self
     }
 

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use super::{Running, extent, garbled, indexed_at};
 use crate::{
-    model::{Object, Version},
+    model::{Object, ObjectError, Version},
     planted::{Bug, planted},
     store::StoreError,
     sync::{
@@ -25,6 +25,8 @@ pub(super) struct Listing {
     known: Known,
     /// Wanted objects that it has shown.
     objects: u64,
+    /// Objects that it has shown and that do not say which ones they are.
+    unread: u64,
 }
 
 /// The member's history went back, as this shows.
@@ -43,7 +45,7 @@ impl Running {
         loop {
             self.task.metrics.lists.inc();
             self.task.metrics.list_bytes.inc_by(body.len() as u64);
-            let page = ListPage::parse(&body).map_err(|error| garbled(&error))?;
+            let page = ListPage::parse(&body).and_then(|page| page.within(limit)).map_err(|error| garbled(&error))?;
             let version = page.version;
             let next_token = page.continue_token.clone();
             if self.machine.page_listed(version, page.continue_token.clone()) == PageOutcome::Inconsistent {
@@ -95,15 +97,24 @@ impl Running {
         let now = indexed_at();
         for item in items {
             let json = item.get();
-            match Object::parse(json) {
-                Ok(object) => self.take_listed(&object, json, &now).await?,
-                Err(error) => self.skip(&error),
+            match Object::parse_any(json) {
+                Ok((object, unfit)) => self.take_listed(&object, unfit, json, &now).await?,
+                Err(error) => {
+                    self.list.unread += 1;
+                    self.skip(&error);
+                }
             }
         }
         Ok(())
     }
 
-    async fn take_listed(&mut self, object: &Object<'_>, json: &str, now: &str) -> Result<(), WentBack> {
+    async fn take_listed(
+        &mut self,
+        object: &Object<'_>,
+        unfit: Option<ObjectError>,
+        json: &str,
+        now: &str,
+    ) -> Result<(), WentBack> {
         let outlet = Arc::clone(&self.task.outlet);
         let id = outlet.projector.id(object.uid());
         if !outlet.wants(object) {
@@ -116,7 +127,7 @@ impl Running {
         self.list.objects += 1;
         match self.list.known.listed(&id, object.version()) {
             Listed::Same if !self.writes_again => drop(self.task.metrics.unchanged.inc()),
-            Listed::Same | Listed::Write => self.index(object, json, now, Wait::ForRoom).await,
+            Listed::Same | Listed::Write => self.index(object, unfit, json, now, Wait::ForRoom).await,
             Listed::WentBack => {
                 let name = object.name();
                 return Err(WentBack(format!("a later resourceVersion of {name} is stored than a list shows")));
@@ -135,6 +146,7 @@ impl Running {
         }
         self.task.outlet.list_complete();
         self.task.progress.set_objects(self.list.objects);
+        self.task.progress.set_skipped(self.list.unread);
         self.delete_absent(version).await;
         self.list = Listing::default();
         self.writes_again = false;
