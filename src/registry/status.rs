@@ -20,7 +20,7 @@ use crate::{
         },
     },
     cluster::source::COMPARING,
-    model::{ClusterName, FieldPath, Scope, Unit},
+    model::{ClusterName, FieldPath, Scope, Unit, quoted},
     pipeline::{Availability, Unavailable},
     sync::progress::{Audited, UnitState, View},
 };
@@ -256,10 +256,10 @@ fn unit_status(unit: &Unit, progress: Option<&View>) -> Option<KindStatus> {
 
 /// What is not as it should be although the kind is in sync.
 fn imperfections(view: &View) -> Option<(Phase, String)> {
-    let refused = view.rejected_example.as_ref().map(|example| {
-        let count = view.rejected;
-        format!("{count} refused by the store and kept as fallback documents, such as {example} (search.rejected says why)")
-    });
+    let such_as = view.rejected_example.as_ref().map_or_else(String::new, |example| format!(", such as {}", quoted(example)));
+    let refused = Some(view.rejected)
+        .filter(|count| *count > 0)
+        .map(|count| format!("{count} refused by the store and kept as fallback documents{such_as} (search.rejected says why)"));
     match (view.skipped, refused) {
         (0, refused) => refused.map(|message| (Phase::Synced, message)),
         (skipped, None) => Some((Phase::Failed, format!("{skipped} could not be read"))),
