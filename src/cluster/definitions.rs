@@ -16,13 +16,14 @@ use tokio::{
 };
 
 use super::{
-    discovery::Discovery,
+    discovery::{Discovery, is_group, is_name},
     request::{self, RequestError},
 };
 use crate::{
     kinds,
-    model::{FieldPath, PrinterColumn, Resource},
+    model::{FieldPath, First, PrinterColumn, Resource},
     query::ResourceName,
+    watch::MAX_TOKEN,
 };
 
 const GROUP: &str = "apiextensions.k8s.io";
@@ -34,8 +35,20 @@ const PATH: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const PAGE: usize = 10;
 /// Answers that are read at a time, over all members: with full pages of the largest definitions they take 60 MB.
 const READS: usize = 4;
-/// Definitions of one member that are looked at: the kinds of the greatest discovery answer that is read.
-const MAX_DEFINITIONS: usize = 10_000;
+/// Answers of one member that are read: with all of the definitions that the greatest discovery answer has kinds, and as many if a member sends empty pages.
+const MAX_PAGES: usize = 10_000 / PAGE;
+/// Versions of a definition. Few have more than three.
+const MAX_VERSIONS: usize = 32;
+/// Columns of a version. Few have more than ten.
+const MAX_COLUMNS: usize = 64;
+/// Source: API servers take 8 `selectableFields` of a version.
+const MAX_FIELDS: usize = 8;
+/// Bytes of what a column or field says, all in all. Most have a tenth.
+const MAX_TEXT: usize = 4_096;
+/// What is kept of one member's definitions: 1,000 definitions in two versions of ten columns each take 4 MiB.
+const MAX_BYTES: usize = 8 << 20;
+/// What a version, a column or a field takes besides its text.
+const OVERHEAD: usize = 128;
 /// Time between two looks at a member whose discovery does not change.
 const INTERVAL: Duration = Duration::from_mins(10);
 /// Time after a look that failed.
@@ -47,7 +60,12 @@ static READING: Semaphore = Semaphore::const_new(READS);
 
 /// By resource and version.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Definitions(BTreeMap<(ResourceName, Arc<str>), Definition>);
+pub struct Definitions {
+    known: BTreeMap<(ResourceName, Arc<str>), Definition>,
+    /// Memory that they take.
+    bytes: usize,
+    left_out: usize,
+}
 
 /// One version of a custom resource.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -61,13 +79,18 @@ pub struct Definition {
 impl Definitions {
     /// All of them: the resource, its version, and what is defined.
     pub fn iter(&self) -> impl Iterator<Item = (&ResourceName, &Arc<str>, &Definition)> {
-        self.0.iter().map(|((name, version), definition)| (name, version, definition))
+        self.known.iter().map(|((name, version), definition)| (name, version, definition))
+    }
+
+    /// How many versions, columns, fields and pages are left out because they are too many or too long.
+    pub fn left_out(&self) -> usize {
+        self.left_out
     }
 
     /// The fields of a resource that selectors may name.
     pub fn fields(&self, resource: &Resource) -> &[FieldPath] {
         let key = (ResourceName::from(resource), Arc::clone(&resource.gvk.version));
-        self.0.get(&key).map_or(&[], |definition| &definition.fields)
+        self.known.get(&key).map_or(&[], |definition| &definition.fields)
     }
 
     /// Those of some `CustomResourceDefinition`s.
@@ -80,13 +103,40 @@ impl Definitions {
         all
     }
 
+    /// Adds a definition, as far as it is within the limits.
     fn add(&mut self, Custom { spec }: Custom) {
-        for Version { name, additional_printer_columns, selectable_fields } in spec.versions {
-            let key = (ResourceName::new(&spec.group, &spec.names.plural), name.into());
-            let fields = selectable_fields.iter().filter_map(SelectableField::path).collect();
-            self.0.insert(key, Definition { columns: additional_printer_columns.into(), fields });
+        let plural = &spec.names.plural;
+        self.left_out += spec.versions.more;
+        for Version { name, additional_printer_columns: columns, selectable_fields: fields } in spec.versions.first {
+            let is_named = is_group(&spec.group) && is_name(plural) && is_name(&name);
+            if !is_named || !self.has_room_for(spec.group.len() + plural.len() + name.len()) {
+                self.left_out += 1;
+                continue;
+            }
+            self.left_out += columns.more + fields.more;
+            let columns = columns.first.into_iter().filter(|column| self.has_room_for(length(column))).collect();
+            let fields = fields.first.iter().filter(|field| self.has_room_for(field.json_path.len()));
+            let fields = fields.filter_map(SelectableField::path).collect();
+            self.known.insert((ResourceName::new(&spec.group, plural), name.into()), Definition { columns, fields });
         }
     }
+
+    /// Whether so much text can be kept; counts it.
+    fn has_room_for(&mut self, text: usize) -> bool {
+        let bytes = self.bytes + text + OVERHEAD;
+        let has_room = text <= MAX_TEXT && bytes <= MAX_BYTES;
+        if has_room {
+            self.bytes = bytes;
+        } else {
+            self.left_out += 1;
+        }
+        has_room
+    }
+}
+
+fn length(column: &PrinterColumn) -> usize {
+    let PrinterColumn { name, kind, format, description, priority: _, json_path } = column;
+    [name, kind, format, description, json_path].map(|text| text.len()).iter().sum()
 }
 
 /// Keeps `tell` up to date, until dropped: with nothing when they cannot be read for now.
@@ -156,8 +206,7 @@ fn has_custom_kinds(discovery: &Discovery) -> bool {
 async fn read(client: &Client, timeout: Duration) -> Result<Definitions, RequestError> {
     let mut definitions = Definitions::default();
     let mut token = String::new();
-    let mut seen = 0;
-    loop {
+    for _ in 0..MAX_PAGES {
         let path = format!("{PATH}?limit={PAGE}&continue={}", utf8_percent_encode(&token, NON_ALPHANUMERIC));
         // It is never closed.
         let place = READING.acquire().await;
@@ -166,22 +215,28 @@ async fn read(client: &Client, timeout: Duration) -> Result<Definitions, Request
         let List { metadata, items } = serde_json::from_slice(&answer.body).map_err(unreadable)?;
         drop(answer);
         drop(place);
-        seen += items.len();
-        for definition in items {
+        definitions.left_out += items.more;
+        for definition in items.first {
             definitions.add(definition);
         }
         token = metadata.next;
-        if token.is_empty() || seen >= MAX_DEFINITIONS {
+        if token.is_empty() {
             return Ok(definitions);
         }
+        if token.len() > MAX_TOKEN {
+            let fault = format!("its continue token has {} bytes, more than {MAX_TOKEN}", token.len());
+            return Err(RequestError::Unreadable { path: PATH.to_owned(), fault });
+        }
     }
+    definitions.left_out += 1;
+    Ok(definitions)
 }
 
 #[derive(Deserialize)]
 struct List {
     #[serde(default)]
     metadata: ListMetadata,
-    items: Vec<Custom>,
+    items: First<Custom, PAGE>,
 }
 
 #[derive(Deserialize, Default)]
@@ -200,7 +255,7 @@ struct Custom {
 struct Spec {
     group: String,
     names: Names,
-    versions: Vec<Version>,
+    versions: First<Version, MAX_VERSIONS>,
 }
 
 #[derive(Deserialize)]
@@ -213,9 +268,9 @@ struct Names {
 struct Version {
     name: String,
     #[serde(default)]
-    additional_printer_columns: Vec<PrinterColumn>,
+    additional_printer_columns: First<PrinterColumn, MAX_COLUMNS>,
     #[serde(default)]
-    selectable_fields: Vec<SelectableField>,
+    selectable_fields: First<SelectableField, MAX_FIELDS>,
 }
 
 #[derive(Deserialize)]
@@ -299,6 +354,53 @@ mod tests {
         let widgets = r#"widgets v1 [".spec.size"] ["spec.color"]"#;
         assert_eq!(shown, [r#"gadgets v1 [] ["spec.color"]"#, "gadgets v1beta1 [] []", widgets, "widgets v1beta1 [] []"]);
         assert_eq!(*asked.lock().unwrap(), ["limit=10&continue=", "limit=10&continue=1"]);
+    }
+
+    #[test]
+    fn of_definitions_without_end_little_is_kept() {
+        let long = "x".repeat(MAX_TEXT + 1);
+        let column = |path: &str| json!({ "name": "Size", "type": "integer", "jsonPath": path });
+        let columns: Vec<Value> = (0..1_000).map(|number| column(&format!(".spec.a{number}"))).collect();
+        let found = Definitions::of([definition("widgets", &json!([column(&long), column(".spec.b")]))]);
+        assert_eq!(found.iter().map(|(_, _, found)| found.columns.len()).collect::<Vec<_>>(), [1, 0]);
+        assert_eq!(found.left_out, 1);
+        let found = Definitions::of([definition("widgets", &json!(columns))]);
+        assert_eq!(found.iter().next().unwrap().2.columns.len(), MAX_COLUMNS);
+        assert_eq!(Definitions::of([definition(&long, &json!([]))]).iter().count(), 0);
+        let mut found = Definitions::default();
+        for number in 0..10_000 {
+            let columns: Vec<Value> = (0..MAX_COLUMNS).map(|_| column(&"x".repeat(3_000))).collect();
+            found.add(serde_json::from_value(definition(&format!("widgets{number}"), &json!(columns))).unwrap());
+            if found.bytes > MAX_BYTES - 3_000 {
+                break;
+            }
+        }
+        let kept: usize = found.iter().flat_map(|(_, _, found)| found.columns.iter()).map(length).sum();
+        assert!(kept <= MAX_BYTES && found.left_out > 0, "{kept}");
+    }
+
+    #[tokio::test]
+    async fn pages_without_end_come_to_an_end() {
+        let asked = Arc::new(Mutex::new(0));
+        let count = Arc::clone(&asked);
+        let service = service_fn(move |_: Request<Body>| {
+            *count.lock().unwrap() += 1;
+            let list = json!({ "metadata": { "continue": count.lock().unwrap().to_string() }, "items": [] });
+            async move { Ok::<_, BoxError>(Response::new(Body::from(list.to_string().into_bytes()))) }
+        });
+        assert_eq!(read(&Client::new(service, "default"), Duration::from_secs(1)).await.unwrap().left_out, 1);
+        assert_eq!(*asked.lock().unwrap(), MAX_PAGES);
+    }
+
+    #[tokio::test]
+    async fn a_long_token_is_not_kept() {
+        let list = json!({ "metadata": { "continue": "x".repeat(MAX_TOKEN + 1) }, "items": [] }).to_string();
+        let service = service_fn(move |_: Request<Body>| {
+            let body = Body::from(list.clone().into_bytes());
+            async move { Ok::<_, BoxError>(Response::new(body)) }
+        });
+        let error = read(&Client::new(service, "default"), Duration::from_secs(1)).await.unwrap_err();
+        assert!(error.to_string().len() < 1_000 && error.reason() == "NotKubernetes", "{error}");
     }
 
     #[test]

@@ -3,9 +3,13 @@
 //! Two shapes are understood: [aggregated](https://kubernetes.io/docs/concepts/overview/kubernetes-api/#aggregated-discovery)
 //! (`v2` and `v2beta1`: one answer for all groups) and classic (one answer per group and version).
 
+mod reader;
+
 use std::{collections::BTreeSet, sync::Arc};
 
-use serde::Deserialize;
+use reader::MAX_RESOURCES;
+pub use reader::Reader;
+pub(super) use reader::{is_group, is_name};
 
 use crate::model::{Gvk, Resource};
 
@@ -16,7 +20,9 @@ pub struct Discovery {
     pub served: Vec<Served>,
     /// Groups (`group/version`) that the member lists but could not answer for, such as a broken aggregated API.
     /// What they hold is unknown, so nothing of theirs may be deleted.
-    pub unknown: Vec<String>,
+    pub unknown: BTreeSet<String>,
+    /// How many names of the answers were left out, because Kubernetes allows no such names or because they are too many.
+    pub left_out: usize,
 }
 
 /// One resource that a member serves.
@@ -59,12 +65,18 @@ pub struct Subresource {
 }
 
 impl Discovery {
-    /// What is served below `/api` (`core`) and below `/apis` (`groups`), in this order.
-    pub fn join(core: &Self, groups: &Self) -> Self {
-        Self {
-            served: core.served.iter().chain(&groups.served).cloned().collect(),
-            unknown: core.unknown.iter().chain(&groups.unknown).cloned().collect(),
-        }
+    /// What is served at two places, such as `/api` (`core`) and `/apis` (`groups`), in this order.
+    pub fn join(mut core: Self, groups: Self) -> Self {
+        core.served.extend(groups.served);
+        core.unknown.extend(groups.unknown);
+        core.left_out += groups.left_out;
+        core
+    }
+
+    /// One sentence if anything was left out.
+    pub fn note(&self) -> Option<String> {
+        let count = Some(self.left_out).filter(|count| *count > 0)?;
+        Some(format!("{count} names in its discovery are left out: Kubernetes allows no such names, or they are too many"))
     }
 
     /// Adds what `previous` knew of groups that are unknown now, so that a short outage of an aggregated API stops no
@@ -76,7 +88,9 @@ impl Discovery {
             let group_version = served.group_version();
             self.unknown.contains(&group_version) && !answered.contains(&group_version)
         };
-        let kept: Vec<Served> = previous.served.iter().filter(lost).cloned().collect();
+        // As many as answers may have: otherwise a member whose groups go silent one after the other would have more and more.
+        let room = (2 * MAX_RESOURCES).saturating_sub(self.served.len());
+        let kept: Vec<Served> = previous.served.iter().filter(lost).take(room).cloned().collect();
         self.served.extend(kept);
         self
     }
@@ -94,7 +108,7 @@ impl Served {
 pub enum Answer {
     /// Everything at once.
     Aggregated(Discovery),
-    /// Only the names of groups and versions: each must be asked for by itself.
+    /// Only the names of groups and versions: each must be asked for by itself. How many were left out is in the reader.
     Classic(Vec<GroupVersion>),
 }
 
@@ -117,250 +131,7 @@ impl GroupVersion {
 
 /// Reads an answer to `GET /api` or `GET /apis`, of whichever shape the member chose.
 pub fn parse_answer(body: &[u8]) -> Result<Answer, serde_json::Error> {
-    let answer: RawAnswer = serde_json::from_slice(body)?;
-    Ok(match answer {
-        RawAnswer::Aggregated { items } => Answer::Aggregated(from_groups(&items)),
-        RawAnswer::Groups { groups } => Answer::Classic(groups.iter().flat_map(RawGroup::versions).collect()),
-        RawAnswer::CoreVersions { versions } => {
-            let version = |(index, name)| GroupVersion { name, preferred: index == 0 };
-            Answer::Classic(versions.into_iter().enumerate().map(version).collect())
-        }
-    })
-}
-
-/// Reads a classic answer to `GET /api/v1` or `GET /apis/<group>/<version>`.
-pub fn parse_resources(version: &GroupVersion, body: &[u8]) -> Result<Vec<Served>, serde_json::Error> {
-    let list: RawResourceList = serde_json::from_slice(body)?;
-    let named = |resource: &&RawResource| !resource.name.contains('/') && !resource.kind.is_empty();
-    Ok(list.resources.iter().filter(named).map(|resource| resource.served(version, &list.resources)).collect())
-}
-
-fn texts(words: &[String]) -> Vec<Arc<str>> {
-    words.iter().map(|word| word.as_str().into()).collect()
-}
-
-fn from_groups(groups: &[RawDiscoveryGroup]) -> Discovery {
-    let mut discovery = Discovery::default();
-    for group in groups {
-        for (index, version) in group.versions.iter().enumerate() {
-            let name = api_version(&group.metadata.name, &version.version);
-            let group_version = GroupVersion { name, preferred: index == 0 };
-            let known = version.resources.iter().filter(|resource| !resource.kind().is_empty());
-            discovery.served.extend(known.map(|resource| resource.served(&group_version)));
-            // An aggregated API that has just been registered is shown with nothing in it.
-            if version.freshness == "Stale" || version.resources.is_empty() {
-                discovery.unknown.push(group_version.name);
-            }
-        }
-    }
-    discovery
-}
-
-fn api_version(group: &str, version: &str) -> String {
-    if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
-}
-
-fn list_and_watch(verbs: &[String]) -> bool {
-    ["list", "watch"].iter().all(|needed| verbs.iter().any(|verb| verb == needed))
-}
-
-#[derive(Deserialize)]
-#[serde(tag = "kind")]
-enum RawAnswer {
-    #[serde(rename = "APIGroupDiscoveryList")]
-    Aggregated {
-        #[serde(default)]
-        items: Vec<RawDiscoveryGroup>,
-    },
-    #[serde(rename = "APIGroupList")]
-    Groups { groups: Vec<RawGroup> },
-    #[serde(rename = "APIVersions")]
-    CoreVersions { versions: Vec<String> },
-}
-
-#[derive(Deserialize)]
-struct RawDiscoveryGroup {
-    #[serde(default)]
-    metadata: RawName,
-    #[serde(default)]
-    versions: Vec<RawDiscoveryVersion>,
-}
-
-#[derive(Deserialize, Default)]
-struct RawName {
-    #[serde(default)]
-    name: String,
-}
-
-#[derive(Deserialize)]
-struct RawDiscoveryVersion {
-    version: String,
-    #[serde(default)]
-    resources: Vec<RawDiscoveryResource>,
-    #[serde(default)]
-    freshness: String,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct RawDiscoveryResource {
-    resource: String,
-    response_kind: Option<RawKind>,
-    #[serde(default)]
-    scope: String,
-    #[serde(default)]
-    singular_resource: String,
-    #[serde(default)]
-    verbs: Vec<String>,
-    #[serde(default)]
-    short_names: Vec<String>,
-    #[serde(default)]
-    categories: Vec<String>,
-    #[serde(default)]
-    subresources: Vec<RawSubresource>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct RawSubresource {
-    subresource: String,
-    response_kind: Option<RawKind>,
-    #[serde(default)]
-    verbs: Vec<String>,
-}
-
-#[derive(Deserialize)]
-struct RawKind {
-    #[serde(default)]
-    group: String,
-    #[serde(default)]
-    version: String,
-    #[serde(default)]
-    kind: String,
-}
-
-impl RawSubresource {
-    /// A group and version that are not said are those of the resource.
-    fn subresource(&self, version: &GroupVersion) -> Subresource {
-        let kind = match &self.response_kind {
-            Some(said) if !said.version.is_empty() => Gvk::new(&said.group, &said.version, &said.kind),
-            said => Gvk::from_api_version(&version.name, said.as_ref().map_or("", |said| &said.kind)),
-        };
-        Subresource { name: self.subresource.as_str().into(), kind, verbs: texts(&self.verbs) }
-    }
-}
-
-impl RawDiscoveryResource {
-    fn kind(&self) -> &str {
-        self.response_kind.as_ref().map_or("", |response| &response.kind)
-    }
-
-    fn served(&self, version: &GroupVersion) -> Served {
-        Served {
-            resource: Resource {
-                gvk: Gvk::from_api_version(&version.name, self.kind()),
-                plural: self.resource.as_str().into(),
-                namespaced: self.scope == "Namespaced",
-            },
-            singular: singular(&self.singular_resource, self.kind()),
-            short_names: texts(&self.short_names),
-            list_and_watch: list_and_watch(&self.verbs),
-            preferred: version.preferred,
-            offers: Arc::new(Offers {
-                verbs: texts(&self.verbs),
-                categories: texts(&self.categories),
-                subresources: self.subresources.iter().map(|subresource| subresource.subresource(version)).collect(),
-            }),
-        }
-    }
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct RawGroup {
-    versions: Vec<RawGroupVersion>,
-    preferred_version: Option<RawGroupVersion>,
-}
-
-#[derive(Deserialize, PartialEq)]
-#[serde(rename_all = "camelCase")]
-struct RawGroupVersion {
-    group_version: String,
-}
-
-impl RawGroup {
-    /// Its versions, the preferred one first.
-    fn versions(&self) -> Vec<GroupVersion> {
-        let preferred = self.preferred_version.as_ref().or(self.versions.first());
-        let version = |raw: &RawGroupVersion| GroupVersion { name: raw.group_version.clone(), preferred: preferred == Some(raw) };
-        let mut versions: Vec<GroupVersion> = self.versions.iter().map(version).collect();
-        versions.sort_by_key(|version| !version.preferred);
-        versions
-    }
-}
-
-#[derive(Deserialize)]
-struct RawResourceList {
-    #[serde(default)]
-    resources: Vec<RawResource>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct RawResource {
-    name: String,
-    #[serde(default)]
-    singular_name: String,
-    #[serde(default)]
-    namespaced: bool,
-    #[serde(default)]
-    kind: String,
-    /// Of a subresource's kind, where it is not the resource's own.
-    #[serde(default)]
-    group: String,
-    #[serde(default)]
-    version: String,
-    #[serde(default)]
-    verbs: Vec<String>,
-    #[serde(default)]
-    short_names: Vec<String>,
-    #[serde(default)]
-    categories: Vec<String>,
-}
-
-impl RawResource {
-    /// `others` are all of the group and version, subresources among them.
-    fn served(&self, version: &GroupVersion, others: &[Self]) -> Served {
-        let below = |other: &Self| {
-            let name = other.name.strip_prefix(&self.name)?.strip_prefix('/')?;
-            let kind = match other.version.as_str() {
-                "" => Gvk::from_api_version(&version.name, &other.kind),
-                said => Gvk::new(&other.group, said, &other.kind),
-            };
-            Some(Subresource { name: name.into(), kind, verbs: texts(&other.verbs) })
-        };
-        Served {
-            resource: Resource {
-                gvk: Gvk::from_api_version(&version.name, &self.kind),
-                plural: self.name.as_str().into(),
-                namespaced: self.namespaced,
-            },
-            singular: singular(&self.singular_name, &self.kind),
-            short_names: texts(&self.short_names),
-            list_and_watch: list_and_watch(&self.verbs),
-            preferred: version.preferred,
-            offers: Arc::new(Offers {
-                verbs: texts(&self.verbs),
-                categories: texts(&self.categories),
-                subresources: others.iter().filter_map(below).collect(),
-            }),
-        }
-    }
-}
-
-/// Some old APIs leave the singular out; kubectl then takes the kind in lower case.
-fn singular(given: &str, kind: &str) -> Arc<str> {
-    if given.is_empty() { kind.to_lowercase().into() } else { given.into() }
+    Reader::default().answer(body)
 }
 
 #[cfg(test)]
@@ -383,7 +154,7 @@ mod tests {
 
     #[test]
     fn an_aggregated_answer_is_read_in_the_members_order() {
-        let discovery = Discovery::join(&aggregated(API), &aggregated(APIS));
+        let discovery = Discovery::join(aggregated(API), aggregated(APIS));
         assert_eq!(
             names(&discovery),
             [
@@ -430,14 +201,14 @@ mod tests {
 
     #[test]
     fn a_stale_group_is_unknown() {
-        assert_eq!(aggregated(APIS).unknown, ["metrics.k8s.io/v1beta1"]);
+        assert_eq!(aggregated(APIS).unknown, BTreeSet::from(["metrics.k8s.io/v1beta1".to_owned()]));
     }
 
     #[test]
     fn a_version_without_any_resource_is_unknown() {
         let body = br#"{"kind":"APIGroupDiscoveryList","items":[{"metadata":{"name":"a"},"versions":[
             {"version":"v1","freshness":"Current","resources":[]}]}]}"#;
-        assert_eq!(aggregated(body), Discovery { served: vec![], unknown: vec!["a/v1".to_owned()] });
+        assert_eq!(aggregated(body), Discovery { unknown: ["a/v1".to_owned()].into(), ..Discovery::default() });
     }
 
     #[test]
@@ -454,11 +225,24 @@ mod tests {
             resource: Resource { gvk: Gvk::new("gone.io", "v1", "Gone"), plural: "gones".into(), namespaced: true },
             ..metrics.clone()
         };
-        let previous = Discovery { served: vec![metrics.clone(), gone], unknown: vec![] };
+        let previous = Discovery { served: vec![metrics.clone(), gone], ..Discovery::default() };
         let now = aggregated(APIS).keeping_unknown_of(&previous);
         assert_eq!(now.served.last(), Some(&metrics));
         assert_eq!(now.served.len(), aggregated(APIS).served.len() + 1);
         assert_eq!(now.clone().keeping_unknown_of(&now), now);
+    }
+
+    #[test]
+    fn groups_that_go_silent_one_after_the_other_do_not_add_up() {
+        let pods = aggregated(API).served[3].clone();
+        let mut known = Discovery::default();
+        for round in 0..5 {
+            let gvk = Gvk::new(&format!("g{round}"), "v1", "A");
+            let served = Served { resource: Resource { gvk, ..pods.resource.clone() }, ..pods.clone() };
+            let unknown = (0..round).map(|before| format!("g{before}/v1")).collect();
+            known = Discovery { served: vec![served; MAX_RESOURCES], unknown, left_out: 0 }.keeping_unknown_of(&known);
+        }
+        assert_eq!(known.served.len(), 2 * MAX_RESOURCES);
     }
 
     #[test]
@@ -475,8 +259,8 @@ mod tests {
     #[test]
     fn a_classic_resource_list_says_the_same_as_the_aggregated_answer() {
         let version = GroupVersion { name: "v1".into(), preferred: true };
-        let classic = parse_resources(&version, include_bytes!("testdata/classic_v1.json")).unwrap();
-        assert_eq!(classic, aggregated(API).served);
+        let classic = Reader::default().resources(&version, include_bytes!("testdata/classic_v1.json")).unwrap();
+        assert_eq!(classic, Discovery { served: aggregated(API).served, ..Discovery::default() });
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! Fetches what a member is and what it serves. Unchanged discovery costs one small `304` per path.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use futures::{StreamExt, stream};
 use http::{
@@ -11,7 +14,7 @@ use kube::Client;
 use serde::de::DeserializeOwned;
 
 use super::{
-    discovery::{self, Discovery, GroupVersion},
+    discovery::{self, Discovery, GroupVersion, Reader},
     request::{self, RequestError},
     source::Sample,
 };
@@ -59,7 +62,7 @@ impl DiscoveryCache {
     }
 
     fn join(&mut self) -> Arc<Discovery> {
-        let mut found = Discovery::join(&self.core.found, &self.groups.found);
+        let mut found = Discovery::join(self.core.found.clone(), self.groups.found.clone());
         if let Some(previous) = &self.joined {
             found = found.keeping_unknown_of(previous);
         }
@@ -89,10 +92,12 @@ impl Part {
             return Ok(None);
         }
         let unreadable = |error: serde_json::Error| RequestError::unreadable(path, &error);
-        match discovery::parse_answer(&answer.body).map_err(unreadable)? {
+        let mut reader = Reader::default();
+        match reader.answer(&answer.body).map_err(unreadable)? {
             discovery::Answer::Aggregated(found) => Ok(Some(Self { tag: answer.headers.get(ETAG).cloned(), found })),
             discovery::Answer::Classic(versions) => {
-                let found = fetch_classic(client, versions, timeout).await?;
+                drop(answer);
+                let found = fetch_classic(client, versions, reader, timeout).await?;
                 Ok(Some(Self { tag: None, found }))
             }
         }
@@ -100,36 +105,51 @@ impl Part {
 }
 
 /// Asks for each group and version by itself. One that does not answer is unknown; all of them failing is an error.
-async fn fetch_classic(client: &Client, versions: Vec<GroupVersion>, timeout: Duration) -> Result<Discovery, RequestError> {
+async fn fetch_classic(
+    client: &Client,
+    versions: Vec<GroupVersion>,
+    reader: Reader,
+    timeout: Duration,
+) -> Result<Discovery, RequestError> {
     let asked = versions.len();
+    let reader = Mutex::new(reader);
+    let reader = &reader;
     let ask = |version: GroupVersion| async move {
-        let resources = fetch_resources(client, &version, timeout).await;
+        let resources = fetch_resources(client, &version, reader, timeout).await;
         (version, resources)
     };
     let mut answers = stream::iter(versions).map(ask).buffered(CLASSIC_REQUESTS);
     let mut found = Discovery::default();
+    let mut silent = 0;
     while let Some((version, resources)) = answers.next().await {
         match resources {
-            Ok(resources) => found.served.extend(resources),
+            Ok(resources) => found = Discovery::join(found, resources),
             Err(error) if error.status() == Some(StatusCode::UNAUTHORIZED) => return Err(error),
-            Err(error) if found.unknown.len() + 1 == asked => return Err(error),
+            Err(error) if silent + 1 == asked => return Err(error),
             Err(error) => {
                 tracing::debug!(group_version = version.name, %error, "a group did not answer discovery");
-                found.unknown.push(version.name);
+                silent += 1;
+                found.unknown.insert(version.name);
             }
         }
     }
+    found.left_out = lock(reader).left_out();
     Ok(found)
 }
 
 async fn fetch_resources(
     client: &Client,
     version: &GroupVersion,
+    reader: &Mutex<Reader>,
     timeout: Duration,
-) -> Result<Vec<discovery::Served>, RequestError> {
+) -> Result<Discovery, RequestError> {
     let path = version.path();
     let answer = request::get(client, &path, HeaderMap::new(), timeout).await?;
-    discovery::parse_resources(version, &answer.body).map_err(|error| RequestError::unreadable(&path, &error))
+    lock(reader).resources(version, &answer.body).map_err(|error| RequestError::unreadable(&path, &error))
+}
+
+fn lock(reader: &Mutex<Reader>) -> MutexGuard<'_, Reader> {
+    reader.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The member's Kubernetes version, such as `v1.36.3`.
@@ -169,6 +189,14 @@ pub async fn history(client: &Client, timeout: Duration) -> Result<Vec<Option<Sa
     Ok(samples)
 }
 
+/// Characters of a UID at most. Those of Kubernetes have 36.
+const MAX_UID: usize = 64;
+
+/// Whether a text may be a UID. It stands in the settings of indices, in paths of checkpoints and in statuses.
+fn is_uid(text: &str) -> bool {
+    (1..=MAX_UID).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+}
+
 /// The UID of an object. `None` if the member lets us not read it or has no such object.
 async fn uid_of(client: &Client, path: &str, timeout: Duration) -> Result<Option<String>, RequestError> {
     #[derive(serde::Deserialize)]
@@ -181,7 +209,11 @@ async fn uid_of(client: &Client, path: &str, timeout: Duration) -> Result<Option
     }
     let answer: Result<Object, _> = get_json(client, path, timeout).await;
     match answer {
-        Ok(object) => Ok(Some(object.metadata.uid)),
+        Ok(Object { metadata: Metadata { uid } }) if is_uid(&uid) => Ok(Some(uid)),
+        Ok(_) => {
+            let fault = format!("metadata.uid is not of 1 to {MAX_UID} letters, digits and -");
+            Err(RequestError::Unreadable { path: path.to_owned(), fault })
+        }
         Err(error) if matches!(error.status(), Some(StatusCode::FORBIDDEN | StatusCode::NOT_FOUND)) => Ok(None),
         Err(error) => Err(error),
     }
@@ -230,8 +262,6 @@ async fn get_json<T: DeserializeOwned>(client: &Client, path: &str, timeout: Dur
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
-
     use http::{Request, Response};
     use kube::client::Body;
     use tower::{BoxError, service_fn};
@@ -282,6 +312,23 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_uid_is_short_and_of_few_characters() {
+        const PATH: &str = "/api/v1/namespaces/kube-system";
+        let asked = async |uid: &str| {
+            let body = serde_json::json!({ "metadata": { "uid": uid } }).to_string();
+            let (client, _) = member(&[(PATH, 200, "", Box::leak(body.into_boxed_str()))]);
+            identity(&client, TIMEOUT).await
+        };
+        for good in ["2e8bbd4b-0000-4000-8000-0123456789ab", "A", &"a".repeat(64)] {
+            assert_eq!(asked(good).await.unwrap().as_deref(), Some(good));
+        }
+        for bad in ["", "a b", "a/b", "a\n", "é", &"a".repeat(65), &"a".repeat(1 << 20)] {
+            let error = asked(bad).await.unwrap_err();
+            assert!(error.reason() == "NotKubernetes" && error.to_string().len() < 300, "{error}");
+        }
+    }
+
+    #[tokio::test]
     async fn unchanged_discovery_is_the_same_and_costs_two_requests() {
         let (client, asked) = member(&[("/api", 200, "\"a\"", API), ("/apis", 200, "\"b\"", APIS)]);
         let mut cache = DiscoveryCache::default();
@@ -304,7 +351,7 @@ mod tests {
         let after = member(&[("/api", 200, "\"a\"", API), ("/apis", 200, "\"c\"", APIS)]).0;
         let first = cache.refresh(&before, TIMEOUT).await.unwrap();
         let second = cache.refresh(&after, TIMEOUT).await.unwrap();
-        assert_eq!(second.unknown, ["metrics.k8s.io/v1beta1"]);
+        assert!(second.unknown.iter().eq(["metrics.k8s.io/v1beta1"]));
         assert_eq!(second.served.last(), first.served.last());
     }
 
@@ -353,7 +400,7 @@ mod tests {
         let found = DiscoveryCache::default().refresh(&client, TIMEOUT).await.unwrap();
         let plurals: Vec<&str> = found.served.iter().map(|served| &*served.resource.plural).collect();
         assert_eq!(plurals, ["bindings", "componentstatuses", "namespaces", "pods", "horizontalpodautoscalers"]);
-        assert_eq!(found.unknown, ["autoscaling/v1", "metrics.k8s.io/v1beta1"]);
+        assert!(found.unknown.iter().eq(["autoscaling/v1", "metrics.k8s.io/v1beta1"]));
         assert!(!asked.lock().unwrap().contains(&"/api/v1/pods/status".to_owned()));
     }
 

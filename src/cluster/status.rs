@@ -1,5 +1,7 @@
 //! The status of `Cluster` objects, written where Fleetdex owns the kind: only where Karmada is absent.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::{
     Api, ResourceExt,
@@ -57,10 +59,9 @@ fn ready(state: &MemberState, before: Option<&Condition>) -> Condition {
         Phase::Connecting | Phase::Unhealthy => "Unknown",
         Phase::Disconnected => "False",
     };
-    let message = match &state.note {
-        Some(note) => format!("{}; {note}", state.message),
-        None => state.message.clone(),
-    };
+    let left_out = state.discovery.as_ref().and_then(|discovery| discovery.note());
+    let notes = state.note.as_deref().into_iter().chain(left_out.as_deref());
+    let message = notes.fold(state.message.clone(), |message, note| format!("{message}; {note}"));
     // The API server keeps whole seconds; a finer time would differ from what is read back, for ever.
     let since = jiff::Timestamp::from_second(state.since.as_second()).unwrap_or(state.since);
     let unchanged = before.filter(|condition| condition.status == status);
@@ -74,15 +75,20 @@ fn ready(state: &MemberState, before: Option<&Condition>) -> Condition {
     }
 }
 
+/// In the order in which discovery names the group versions first.
 fn enablements(discovery: &Discovery) -> Vec<ApiEnablement> {
     let mut enablements: Vec<ApiEnablement> = Vec::new();
+    let mut positions: BTreeMap<String, usize> = BTreeMap::new();
     for served in &discovery.served {
         let resource = ApiResource { name: served.resource.plural.to_string(), kind: served.resource.gvk.kind.to_string() };
         let group_version = served.group_version();
-        match enablements.iter_mut().find(|enablement| enablement.group_version == group_version) {
-            Some(enablement) => enablement.resources.get_or_insert_default().push(resource),
-            None => enablements.push(ApiEnablement { group_version, resources: Some(vec![resource]) }),
+        let known = positions.get(&group_version).and_then(|position| enablements.get_mut(*position));
+        if let Some(enablement) = known {
+            enablement.resources.get_or_insert_default().push(resource);
+            continue;
         }
+        positions.insert(group_version.clone(), enablements.len());
+        enablements.push(ApiEnablement { group_version, resources: Some(vec![resource]) });
     }
     enablements
 }
@@ -131,7 +137,7 @@ mod tests {
             message: "the member answers".into(),
             since: "2026-01-02T03:04:05.678Z".parse().unwrap(),
             connection: None,
-            discovery: Some(Arc::new(Discovery { served, unknown: vec![] })),
+            discovery: Some(Arc::new(Discovery { served, ..Discovery::default() })),
             definitions: None,
             kubernetes_version: Some("v1.36.3".into()),
             note: None,

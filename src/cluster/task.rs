@@ -13,7 +13,7 @@ use super::{
     bearer::Bearer,
     connect::ConnectError,
     credentials::Credentials,
-    definitions,
+    definitions::{self, Definitions},
     discovery::Discovery,
     fetch::{self, DiscoveryCache},
     follow::Follow,
@@ -167,6 +167,7 @@ impl MemberTask {
         }
         tracing::info!(cluster = %self.name, connection = connection.id, "cluster connected");
         self.accessor.observe(Happened::Connected, moment(), &self.shared.timing);
+        self.warn_of_left_out(&discovery);
         let (told, tells) = watch::channel(Arc::clone(&discovery));
         self.show_with(&self.accessor, |state| {
             state.connection = Some(connection);
@@ -175,7 +176,13 @@ impl MemberTask {
             state.note = note;
         });
         let (shared, name, id) = (Arc::clone(&self.shared), self.name.clone(), self.id);
-        let show = move |found| shared.set_definitions(&name, id, found);
+        let show = move |found: Option<Definitions>| {
+            let left_out = found.as_ref().map_or(0, Definitions::left_out);
+            if left_out > 0 {
+                tracing::warn!(cluster = %name, left_out, "some of what a member defines of its custom resources is too much and is left out");
+            }
+            shared.set_definitions(&name, id, found);
+        };
         let definitions = definitions::follow(client.clone(), self.timing().discovery_timeout, tells, show);
         let lost = tokio::select! {
             never = definitions => match never {},
@@ -270,14 +277,23 @@ impl MemberTask {
     async fn rediscover(&self, client: &Client, cache: &mut DiscoveryCache, told: &watch::Sender<Arc<Discovery>>) {
         match cache.refresh(client, self.timing().discovery_timeout).await {
             Ok(found) => {
-                told.send_if_modified(|known| {
+                let differs = told.send_if_modified(|known| {
                     let differs = !Arc::ptr_eq(known, &found);
                     known.clone_from(&found);
                     differs
                 });
+                if differs {
+                    self.warn_of_left_out(&found);
+                }
                 self.show_with(&self.accessor, |state| state.discovery = Some(found));
             }
             Err(error) => tracing::debug!(cluster = %self.name, %error, "discovery failed; the last one stays"),
+        }
+    }
+
+    fn warn_of_left_out(&self, discovery: &Discovery) {
+        if let Some(note) = discovery.note() {
+            tracing::warn!(cluster = %self.name, "{note}");
         }
     }
 

@@ -113,7 +113,7 @@ mod tests {
             preferred,
             offers: std::sync::Arc::default(),
         };
-        Discovery { served: vec![served("v1alpha2", false), served("v1", true)], unknown: Vec::new() }
+        Discovery { served: vec![served("v1alpha2", false), served("v1", true)], ..Discovery::default() }
     }
 
     fn selected(names: &[&str], discoveries: &[Discovery]) -> Vec<String> {

@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 use super::{
     Version,
     json::{Members, RawMembers, Text},
+    json_fault,
 };
 
 /// Bytes of an object. etcd takes none over 1.5 MiB unless it is told to, an API server none over 3 MiB; JSON may be longer than what they count. What is
@@ -49,7 +50,7 @@ fn is_deep(json: &[u8]) -> bool {
 #[derive(Debug, thiserror::Error)]
 pub enum ObjectError {
     /// No valid object of Kubernetes.
-    #[error("the object is malformed: {0}")]
+    #[error("the object is malformed: {}", json_fault(.0))]
     Malformed(#[from] serde_json::Error),
     /// A mandatory field of its metadata is missing.
     #[error("the object has no metadata.{0}")]

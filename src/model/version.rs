@@ -4,9 +4,11 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
-/// The text is no resource version that can be ordered.
+use super::quoted;
+
+/// The text is no resource version that can be ordered. It is a member's own, and repeated as such.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("resourceVersion {0:?} is not a positive decimal number")]
+#[error("resourceVersion \"{0}\" is not a positive decimal number")]
 pub struct InvalidVersion(String);
 
 /// A `resourceVersion`: a positive decimal number that grows within one resource type of one cluster.
@@ -35,10 +37,10 @@ impl FromStr for Version {
     type Err = InvalidVersion;
 
     fn from_str(text: &str) -> Result<Self, InvalidVersion> {
-        let number: i64 = text.parse().map_err(|_| InvalidVersion(text.to_owned()))?;
+        let number: i64 = text.parse().map_err(|_| InvalidVersion(quoted(text)))?;
         match u64::try_from(number) {
             Ok(number) if number > 0 => Ok(Self(number)),
-            _ => Err(InvalidVersion(text.to_owned())),
+            _ => Err(InvalidVersion(quoted(text))),
         }
     }
 }
@@ -59,6 +61,13 @@ mod tests {
         for refused in ["", "0", "-1", "abc", "9223372036854775808"] {
             assert!(refused.parse::<Version>().is_err(), "{refused:?}");
         }
+    }
+
+    #[test]
+    fn what_is_no_version_is_repeated_shortly_and_on_one_line() {
+        let long = format!("1\n\u{1b}{}", "A".repeat(1 << 20));
+        let error = long.parse::<Version>().unwrap_err().to_string();
+        assert!(error.starts_with("resourceVersion \"1\\n^[AAA") && error.len() < 1_000, "{error}");
     }
 
     #[test]

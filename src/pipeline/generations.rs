@@ -54,10 +54,37 @@ pub struct Generations {
     lost: BTreeSet<ClusterName>,
     /// The number that the next generation of a cluster has to be above.
     above: BTreeMap<ClusterName, u64>,
-    /// Clusters whose history went back.
+    /// Clusters whose history went back, or that have become other clusters.
     renewals: BTreeMap<ClusterName, Renewals>,
+    /// The UID of each cluster whose generation was opened with one.
+    identities: BTreeMap<ClusterName, String>,
     /// Generations, by id, that were there although another one is the live one.
     strays: BTreeSet<Arc<str>>,
+}
+
+impl Generations {
+    /// Whether a cluster was another one before.
+    fn is_another(&self, cluster: &ClusterName, uid: &str) -> bool {
+        self.identities.get(cluster).is_some_and(|known| known != uid)
+    }
+
+    /// A generation is opened for the cluster of this UID.
+    fn identify(&mut self, cluster: &ClusterName, uid: &str) {
+        if self.is_another(cluster, uid) {
+            self.note_renewal(cluster);
+        }
+        self.identities.insert(cluster.clone(), uid.to_owned());
+    }
+
+    fn note_renewal(&mut self, cluster: &ClusterName) {
+        let before = self.renewals.get(cluster).filter(|renewals| renewals.is_recent());
+        let in_a_row = before.map_or(0, |renewals| renewals.in_a_row).saturating_add(1);
+        self.renewals.insert(cluster.clone(), Renewals { in_a_row, last: Instant::now() });
+    }
+
+    fn renewal_delay(&self, cluster: &ClusterName) -> Duration {
+        self.renewals.get(cluster).map_or(Duration::ZERO, |renewals| renewals.delay())
+    }
 }
 
 /// The generation of one cluster, opened once, whichever of its units comes first.
@@ -88,6 +115,9 @@ impl Pipeline {
         let slot = generations.open.get(cluster).filter(|slot| slot.uid.as_deref() == uid);
         if let Some(slot) = slot {
             return Arc::clone(slot);
+        }
+        if let Some(uid) = uid {
+            generations.identify(cluster, uid);
         }
         let uid = uid.map(str::to_owned);
         let slot = Arc::new(Slot { uid, generation: OnceCell::new(), is_live: AtomicBool::new(false), shown: Mutex::default() });
@@ -176,7 +206,14 @@ impl Pipeline {
 
     /// How long a cluster whose history went back has to wait for its next generation: not at all at first, then longer and longer.
     pub fn renewal_delay(&self, cluster: &ClusterName) -> Duration {
-        lock(&self.0.generations).renewals.get(cluster).map_or(Duration::ZERO, |renewals| renewals.delay())
+        lock(&self.0.generations).renewal_delay(cluster)
+    }
+
+    /// The same for a cluster that has become another one if its UID is this one now. Without that, a member that shows another UID at every look would have an
+    /// index made at every look.
+    pub fn identity_delay(&self, cluster: &ClusterName, uid: &str) -> Duration {
+        let generations = lock(&self.0.generations);
+        if generations.is_another(cluster, uid) { generations.renewal_delay(cluster) } else { Duration::ZERO }
     }
 
     /// A generation holds what cannot be brought up to date: the next one takes its place.
@@ -187,9 +224,7 @@ impl Pipeline {
         tracing::warn!(cluster = %generation.cluster, index = %generation.index, reason, "the cluster's history went back; a new generation is made");
         let mut generations = lock(&self.0.generations);
         generations.above.insert(generation.cluster.clone(), generation.number);
-        let before = generations.renewals.get(&generation.cluster).filter(|renewals| renewals.is_recent());
-        let in_a_row = before.map_or(0, |renewals| renewals.in_a_row).saturating_add(1);
-        generations.renewals.insert(generation.cluster.clone(), Renewals { in_a_row, last: Instant::now() });
+        generations.note_renewal(&generation.cluster);
         drop(generations);
         self.0.metrics.renewed.inc();
         self.begin_anew(generation.cluster.clone());
@@ -211,5 +246,41 @@ impl Pipeline {
     /// Whether there are such clusters.
     pub fn has_lost(&self) -> bool {
         !lock(&self.0.generations).lost.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_member_that_is_another_cluster_all_the_time_has_few_generations_made() {
+        let mut generations = Generations::default();
+        let cluster: ClusterName = "evil".parse().unwrap();
+        let begin = Instant::now();
+        let mut made = 0;
+        while begin.elapsed() < Duration::from_hours(10) {
+            let uid = format!("uid-{made}");
+            if generations.is_another(&cluster, &uid) {
+                tokio::time::advance(generations.renewal_delay(&cluster)).await;
+            }
+            generations.identify(&cluster, &uid);
+            made += 1;
+            tokio::time::advance(Duration::from_secs(10)).await;
+        }
+        assert!(made < 130, "{made} in ten hours");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_cluster_that_is_created_anew_does_not_wait() {
+        let mut generations = Generations::default();
+        let cluster: ClusterName = "member1".parse().unwrap();
+        for uid in ["a", "a", "b"] {
+            assert!(!generations.is_another(&cluster, uid) || generations.renewal_delay(&cluster).is_zero());
+            generations.identify(&cluster, uid);
+        }
+        assert!(generations.is_another(&cluster, "c") && !generations.renewal_delay(&cluster).is_zero());
+        tokio::time::advance(CALM).await;
+        assert!(generations.renewal_delay(&cluster).is_zero());
     }
 }

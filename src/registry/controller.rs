@@ -49,7 +49,7 @@ use crate::{
     pipeline::Pipeline,
     replicas::{
         ReplicaName, Replicas, Report, Share,
-        report::{Reports, cluster_key, stream_key},
+        report::{Reports, cluster_key, stream_key, unit_views},
     },
     secret_hosts::SecretHosts,
     store::memory::Memory,
@@ -538,7 +538,7 @@ impl Reconciler {
     fn report(&self, state: &State) -> Report {
         let Some(share) = state.inputs.as_ref().map(|seen| &seen.share) else { return Report::default() };
         let fleet = &state.fleet;
-        let units = fleet.streams().map(|(stream, progress)| (stream_key(stream), progress.view())).collect();
+        let units = unit_views(fleet.streams().map(|(stream, progress)| (stream, progress.view())));
         let members = &state.members;
         let own = || members.states.keys().filter(|name| share.keeps(name));
         let stores = || fleet.plan().into_iter().flat_map(|plan| plan.stores.keys());

@@ -257,6 +257,7 @@ impl Part<'_> {
         wanted: &mut Wanted,
     ) {
         self.outcome.discovered = self.member.discovery.is_some();
+        self.outcome.notes.extend(self.member.discovery.as_ref().and_then(|discovery| discovery.note()));
         if self.member.left_to_another {
             return;
         }

@@ -63,7 +63,7 @@ pub enum Problem {
         api_version: String,
     },
     /// Several CRD groups have the kind and none is built in.
-    #[error("the server has {kind:?} in several groups ({}): set apiVersion to one of them", .groups.join(", "))]
+    #[error("the server has {kind:?} in several groups ({}): set apiVersion to one of them", some_of(.groups))]
     Ambiguous {
         /// The kind.
         kind: String,
@@ -79,7 +79,7 @@ pub enum Problem {
         api_version: String,
     },
     /// A group did not answer, so that nothing certain can be said.
-    #[error("the server did not answer for {}: which resources {} means there is not certain", .groups.join(", "), quoted(.kind, .api_version))]
+    #[error("the server did not answer for {}: which resources {} means there is not certain", some_of(.groups), quoted(.kind, .api_version))]
     Incomplete {
         /// The kind as the selector has it.
         kind: String,
@@ -95,6 +95,15 @@ impl Problem {
     pub fn is_certain(&self) -> bool {
         matches!(self, Self::UnknownKind { .. } | Self::NotListable { .. })
     }
+}
+
+/// Groups that a problem names at most; a member may list thousands.
+const MAX_GROUPS: usize = 10;
+
+fn some_of(groups: &[String]) -> String {
+    let (named, more) = groups.split_at(groups.len().min(MAX_GROUPS));
+    let named = named.join(", ");
+    if more.is_empty() { named } else { format!("{named} and {} more", more.len()) }
 }
 
 fn in_version(api_version: &str) -> String {

@@ -20,7 +20,7 @@ use crate::{
         },
     },
     cluster::source::COMPARING,
-    model::{ClusterName, FieldPath, Scope, Unit},
+    model::{ClusterName, FieldPath, Scope, Unit, quoted},
     pipeline::{Availability, Unavailable},
     sync::progress::{Audited, MOST_REJECTED, UnitState, View},
 };
@@ -259,7 +259,7 @@ fn imperfections(view: &View) -> Option<(Phase, String)> {
     let refused = (view.rejected > 0).then(|| {
         let count = view.rejected;
         let or_more = if count >= MOST_REJECTED { " or more" } else { "" };
-        let example = view.rejected_example.as_ref().map(|example| format!(", such as {example}")).unwrap_or_default();
+        let example = view.rejected_example.as_ref().map(|example| format!(", such as {}", quoted(example))).unwrap_or_default();
         format!(
             "{count}{or_more} refused by the store, or too large or deep for it, and kept as fallback documents{example} \
              (search.rejected says why)"

@@ -133,13 +133,10 @@ impl Sweep {
         Ok(ids)
     }
 
-    /// What was under way for long may make a generation after its successor has taken its place, and another instance may die while it
-    /// fills a later one. Such a one is given the time from one sweep to the next to become the live one.
     async fn drop_left_over(&self, store: &dyn Store, generations: &[Generation]) -> Result<(), StoreError> {
         for generation in generations {
             let Some(current) = self.pipeline.open_generation_of(&generation.cluster) else { continue };
-            let is_other = current.live && !generation.live && generation.id != current.id;
-            if is_other && (generation.number < current.number || self.pipeline.was_stray(generation)) {
+            if is_left_over(generation, &current, || self.pipeline.was_stray(generation)) {
                 store.drop_generation(generation).await?;
             }
         }
@@ -186,6 +183,54 @@ impl Sweep {
         match store.checkpoints(cluster).await? {
             Some(stored) => store.save_checkpoints(&[Checkpoints { units: BTreeMap::new(), ..stored }]).await,
             None => Ok(()),
+        }
+    }
+}
+
+/// Whether a generation will never be the live one, `current` being the one that is filled or was filled last.
+///
+/// What was under way for long may make a generation after its successor has taken its place, and another instance may die while it fills a later one. Such a
+/// later one is given the time from one sweep to the next to become the live one. An earlier one never will, also while the present one is not complete:
+/// of a member that is another cluster again and again, and never complete, there are no more than the live one and two others.
+fn is_left_over(generation: &Generation, current: &Generation, was_stray: impl FnOnce() -> bool) -> bool {
+    if generation.live || generation.id == current.id {
+        return false;
+    }
+    generation.number < current.number || (current.live && was_stray())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::IndexPrefix;
+
+    fn generation(number: u64, live: bool) -> Generation {
+        let (cluster, prefix): (ClusterName, IndexPrefix) = ("member1".parse().unwrap(), IndexPrefix::default());
+        Generation {
+            number,
+            id: number.to_string().as_str().into(),
+            index: prefix.generation(&cluster, number),
+            target: prefix.write_alias(&cluster, number),
+            cluster,
+            live,
+            replaces: false,
+        }
+    }
+
+    #[test]
+    fn earlier_generations_go_although_the_present_one_is_never_complete() {
+        for (current_is_live, other, is_stray, expected) in [
+            (false, generation(2, false), false, true),
+            (true, generation(2, false), false, true),
+            (false, generation(2, true), true, false),
+            (false, generation(4, false), true, false),
+            (true, generation(4, false), false, false),
+            (true, generation(4, false), true, true),
+            (true, generation(4, true), true, false),
+            (false, generation(3, false), true, false),
+        ] {
+            let current = generation(3, current_is_live);
+            assert_eq!(is_left_over(&other, &current, || is_stray), expected, "{current_is_live} {other:?} {is_stray}");
         }
     }
 }

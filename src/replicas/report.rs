@@ -20,9 +20,9 @@ use super::{
     share::{Group, ReplicaName},
 };
 use crate::{
-    model::{ClusterName, StoreName},
+    model::{ClusterName, StoreName, causes},
     registry::{plan::Stream, status::MemberHealth},
-    sync::progress::View,
+    sync::progress::{UnitState, View},
 };
 
 /// Where the report is in the `ConfigMap`: JSON, gzip.
@@ -33,6 +33,10 @@ const FIELD_MANAGER: &str = "fleetdex-replica";
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// The size of a report when it is unpacked, at most. etcd takes objects of 1.5 MiB; a report packs to less than a tenth.
 const MAX_REPORT: u64 = 16 << 20;
+
+/// Failing streams of a cluster that are reported with what the member or the store said; the status of a registry names as many. Those words do not pack as well
+/// as everything else does: all kinds of one member that makes them up would take more than etcd takes.
+const MAX_QUOTED: usize = 20;
 
 /// What a replica knows of its share.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,6 +56,25 @@ pub struct Report {
 /// Names a stream in reports.
 pub fn stream_key(stream: &Stream) -> String {
     format!("{} {}", stream.store, stream.unit)
+}
+
+/// How far streams are, as it is reported: of each cluster only so many views hold the words of others.
+pub fn unit_views<'a>(streams: impl Iterator<Item = (&'a Stream, View)>) -> BTreeMap<String, View> {
+    let mut quoted: BTreeMap<&ClusterName, usize> = BTreeMap::new();
+    let mut views = BTreeMap::new();
+    for (stream, mut view) in streams {
+        let has_words = matches!(view.state, UnitState::Failing { .. }) || view.rejected_example.is_some();
+        let count = quoted.entry(&stream.unit.cluster).or_default();
+        *count += usize::from(has_words);
+        if *count > MAX_QUOTED {
+            view.rejected_example = None;
+            if let UnitState::Failing { message, .. } = &mut view.state {
+                "many kinds of this cluster fail; the log of its replica says why".clone_into(message);
+            }
+        }
+        views.insert(stream_key(stream), view);
+    }
+    views
 }
 
 /// Names a store's cluster in reports.
@@ -123,23 +146,32 @@ impl Reports {
         Ok(())
     }
 
-    /// The reports of the others that are alive.
+    /// The reports of the others that are alive, as far as they can be read.
     pub async fn read(&self) -> Result<BTreeMap<ReplicaName, Report>, ReportError> {
         let parameters = ListParams::default().labels(LABEL);
         let answer = timeout(TIMEOUT, self.config_maps.list(&parameters)).await;
         let refused = |source| ReportError::Refused { doing: "list", source: Box::new(source) };
         let found = answer.map_err(|_| ReportError::Timeout)?.map_err(refused)?;
         let alive = self.replicas.others();
-        let mut reports = BTreeMap::new();
-        for config_map in found {
-            let Some(name) = replica_of(&config_map).filter(|name| alive.contains(name)) else { continue };
-            let packed = config_map.binary_data.as_ref().and_then(|data| data.get(KEY));
-            if let Some(ByteString(packed)) = packed {
-                reports.insert(name, unpack(packed)?);
-            }
-        }
-        Ok(reports)
+        let named = found.into_iter().filter_map(|config_map| {
+            let name = replica_of(&config_map).filter(|name| alive.contains(name))?;
+            let ByteString(packed) = config_map.binary_data?.remove(KEY)?;
+            Some((name, packed))
+        });
+        Ok(readable(named))
     }
+}
+
+/// A report that cannot be read hides its own replica's share only.
+fn readable(packed: impl Iterator<Item = (ReplicaName, Vec<u8>)>) -> BTreeMap<ReplicaName, Report> {
+    let mut reports = BTreeMap::new();
+    for (replica, packed) in packed {
+        match unpack(&packed) {
+            Ok(report) => drop(reports.insert(replica, report)),
+            Err(error) => tracing::warn!(%replica, error = %causes(&error), "the report of a replica cannot be read"),
+        }
+    }
+    reports
 }
 
 fn pack(report: &Report) -> Result<Vec<u8>, ReportError> {
@@ -157,7 +189,10 @@ fn unpack(packed: &[u8]) -> Result<Report, ReportError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sync::progress::{Audited, UnitState};
+    use crate::{
+        model::{Gvk, Resource, Scope, Unit},
+        sync::progress::Audited,
+    };
 
     fn view(objects: u64) -> View {
         View {
@@ -182,6 +217,39 @@ mod tests {
         let packed = pack(&report).unwrap();
         assert!(packed.len() < 700_000, "{} bytes; base64 adds a third", packed.len());
         assert_eq!(unpack(&packed).unwrap(), report);
+    }
+
+    #[test]
+    fn a_member_whose_kinds_all_fail_with_words_of_its_own_does_not_fill_a_report() {
+        let words = || std::iter::repeat_with(fastrand::alphanumeric).take(512).collect::<String>();
+        let stream = |kind: usize| {
+            let gvk = Gvk::new("apps", "v1", &format!("Kind{kind}"));
+            let resource = Resource { gvk, plural: format!("kinds{kind}").as_str().into(), namespaced: true };
+            Stream {
+                unit: Unit { cluster: "evil".parse().unwrap(), resource, scope: Scope::All },
+                store: "main".parse().unwrap(),
+            }
+        };
+        let streams: Vec<Stream> = (0..10_000).map(stream).collect();
+        let failing = || UnitState::Failing { reason: "InvalidAnswer".into(), message: words() };
+        let views = || View { state: failing(), rejected: 1, rejected_example: Some(words().as_str().into()), ..view(0) };
+        let units = unit_views(streams.iter().map(|stream| (stream, views())));
+        assert_eq!(units.len(), 10_000);
+        assert_eq!(units.values().filter(|view| view.rejected_example.is_some()).count(), MAX_QUOTED);
+        let packed = pack(&Report { units, ..Report::default() }).unwrap();
+        assert!(packed.len() < 700_000, "{} bytes; base64 adds a third", packed.len());
+    }
+
+    #[test]
+    fn a_report_that_cannot_be_read_does_not_hide_the_others() {
+        let replica = |name: &str| name.parse::<ReplicaName>().unwrap();
+        let good = pack(&Report::default()).unwrap();
+        let cut =
+            pack(&Report { swept: [String::from_utf8(vec![b'a'; 17 << 20]).unwrap()].into(), ..Report::default() }).unwrap();
+        let packed =
+            [(replica("a"), good.clone()), (replica("b"), cut), (replica("c"), b"no gzip".to_vec()), (replica("d"), good)];
+        let read: Vec<ReplicaName> = readable(packed.into_iter()).into_keys().collect();
+        assert_eq!(read, [replica("a"), replica("d")]);
     }
 
     #[test]

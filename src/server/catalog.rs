@@ -13,6 +13,7 @@ use kube::core::Version;
 use super::{reach::Reach, verify::Followed};
 use crate::{
     cluster::discovery::{Offers, Served},
+    kinds,
     model::{ClusterName, Gvk, Namespace, PrinterColumn, Resource, SelectableField, StoreName},
     query::{ResourceName, Selectable},
     store::Store,
@@ -59,6 +60,26 @@ pub struct Catalog {
     reaches: BTreeMap<(ResourceName, StoreName, ClusterName), Reach>,
 }
 
+/// What discovery says of the objects of a resource. Source of that of built-in resources: Kubernetes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Naming {
+    kind: Arc<str>,
+    singular: Arc<str>,
+    namespaced: bool,
+}
+
+impl Naming {
+    fn of(served: &Served) -> Self {
+        let Resource { gvk, namespaced, .. } = &served.resource;
+        Self { kind: Arc::clone(&gvk.kind), singular: Arc::clone(&served.singular), namespaced: *namespaced }
+    }
+
+    fn of_built_in(name: &ResourceName) -> Option<Self> {
+        let built_in = kinds::find_plural(&name.group, &name.plural)?;
+        Some(Self { kind: built_in.kind.into(), singular: built_in.singular().into(), namespaced: built_in.namespaced })
+    }
+}
+
 /// A resource that some registry selects in some cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Registered {
@@ -78,7 +99,11 @@ pub struct Registered {
     pub offers: Offers,
     /// Who holds it.
     pub holdings: BTreeMap<StoreName, Holding>,
-    /// What clusters say of the columns of each version; the first one counts.
+    /// What clusters say of kind, singular and scope; nothing of a built-in resource.
+    namings: Vec<(Naming, BTreeSet<ClusterName>)>,
+    /// Whether its kind, singular and scope are what Kubernetes has, whatever clusters say.
+    is_built_in: bool,
+    /// What clusters say of the columns of each version; what most of them say counts.
     columns: BTreeMap<Arc<str>, Vec<ClusterColumns>>,
     /// What all of it was made from.
     sources: Vec<Source>,
@@ -193,31 +218,40 @@ impl Catalog {
         self.elsewhere.iter().map(|(cluster, replica)| (cluster, replica.as_str()))
     }
 
-    /// Registers one resource of one cluster. Kind, singular and scope are the first one's, where clusters disagree.
+    /// Registers one resource of one cluster. Kind, singular and scope of built-in resources are those of Kubernetes; where clusters disagree about others, what
+    /// most of them say counts: no single member decides for all.
     pub fn add(&mut self, entry: Entry<'_>) {
         let resource = &entry.served.resource;
         let name = ResourceName::from(resource);
         self.clusters.insert(entry.cluster.clone());
-        let registered = self.resources.entry(name.clone()).or_insert_with(|| Registered {
-            name,
-            kind: Arc::clone(&resource.gvk.kind),
-            singular: Arc::clone(&entry.served.singular),
-            short_names: BTreeSet::new(),
-            namespaced: resource.namespaced,
-            versions: Vec::new(),
-            offers: Offers::default(),
-            holdings: BTreeMap::new(),
-            columns: BTreeMap::new(),
-            sources: Vec::new(),
+        let registered = self.resources.entry(name).or_insert_with_key(|name| {
+            let built_in = Naming::of_built_in(name);
+            let is_built_in = built_in.is_some();
+            let Naming { kind, singular, namespaced } = built_in.unwrap_or_else(|| Naming::of(entry.served));
+            Registered {
+                name: name.clone(),
+                kind,
+                singular,
+                short_names: BTreeSet::new(),
+                namespaced,
+                namings: Vec::new(),
+                is_built_in,
+                versions: Vec::new(),
+                offers: Offers::default(),
+                holdings: BTreeMap::new(),
+                columns: BTreeMap::new(),
+                sources: Vec::new(),
+            }
         });
         registered.add_source(entry);
+        registered.add_naming(entry);
         registered.short_names.extend(entry.served.short_names.iter().cloned());
         registered.add_version(&resource.gvk.version);
         registered.add_offers(&entry.served.offers);
         registered.holdings.entry(entry.store.clone()).or_default().add(entry);
     }
 
-    /// Says how a custom resource of a cluster is to be shown, if it is registered. Where clusters disagree, the first one counts.
+    /// Says how a custom resource of a cluster is to be shown, if it is registered. Where clusters disagree, what most of them say counts.
     pub fn add_columns(
         &mut self,
         cluster: &ClusterName,
@@ -399,9 +433,26 @@ impl Registered {
 
     /// The columns of a version, or else of the best version that has any; `None` if nobody knows them.
     pub fn columns(&self, version: &str) -> Option<Arc<[PrinterColumn]>> {
-        let first = |version: &str| self.columns.get(version)?.first().map(|(columns, _)| columns);
-        let best = || self.versions.iter().find_map(|version| first(version));
-        first(version).or_else(best).cloned()
+        // The first of those that as many clusters say: the last one is the greatest.
+        let usual = |version: &str| self.columns.get(version)?.iter().rev().max_by_key(|(_, saying)| saying.len());
+        let best = || self.versions.iter().find_map(|version| usual(version));
+        usual(version).or_else(best).map(|(columns, _)| Arc::clone(columns))
+    }
+
+    fn add_naming(&mut self, entry: Entry<'_>) {
+        if self.is_built_in {
+            return;
+        }
+        let naming = Naming::of(entry.served);
+        match self.namings.iter_mut().find(|(known, _)| *known == naming) {
+            Some((_, saying)) => drop(saying.insert(entry.cluster.clone())),
+            None => self.namings.push((naming, [entry.cluster.clone()].into())),
+        }
+        // In a tie it has namespaces, which hides nothing from a caller who may list all of it; then the first one counts.
+        let usual = self.namings.iter().rev().max_by_key(|(naming, saying)| (saying.len(), naming.namespaced));
+        if let Some((Naming { kind, singular, namespaced }, _)) = usual {
+            (self.kind, self.singular, self.namespaced) = (Arc::clone(kind), Arc::clone(singular), *namespaced);
+        }
     }
 
     fn add_source(&mut self, entry: Entry<'_>) {
@@ -474,4 +525,51 @@ impl Holding {
 /// The name that people write: `pods`, `deployments.apps`.
 pub fn qualified(name: &ResourceName) -> String {
     if name.group.is_empty() { name.plural.to_string() } else { format!("{}.{}", name.plural, name.group) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::fake::{pods, served, store};
+
+    /// What the catalog has of a resource that these clusters serve.
+    fn registered(served: &[(&str, Served)]) -> Registered {
+        let mut catalog = Catalog::default();
+        for (cluster, served) in served {
+            let cluster = cluster.parse().unwrap();
+            catalog.add(Entry { served, cluster: &cluster, store: &store("main"), fields: &[], any_path: false });
+        }
+        catalog.resources().next().unwrap().clone()
+    }
+
+    #[test]
+    fn no_member_decides_what_a_built_in_resource_is() {
+        let odd = served(Gvk::new("", "v1", "Hod"), "pods", false, &[]);
+        for served in [vec![("a", odd.clone()), ("b", pods())], vec![("a", odd)]] {
+            let registered = registered(&served);
+            assert_eq!((&*registered.kind, &*registered.singular, registered.namespaced), ("Pod", "pod", true));
+        }
+    }
+
+    #[test]
+    fn of_a_custom_resource_what_most_members_say_counts() {
+        let widgets = |kind: &str, namespaced| served(Gvk::new("example.com", "v1", kind), "widgets", namespaced, &[]);
+        let shown = |served: &[(&str, Served)]| {
+            let registered = registered(served);
+            format!("{} {} {}", registered.kind, registered.singular, registered.namespaced)
+        };
+        let (odd, honest) = (widgets("Odd", false), widgets("Widget", true));
+        assert_eq!(shown(&[("a", odd.clone()), ("b", honest.clone()), ("c", honest.clone())]), "Widget widget true");
+        assert_eq!(
+            shown(&[("a", odd.clone()), ("a", odd.clone()), ("b", honest.clone()), ("c", honest.clone())]),
+            "Widget widget true"
+        );
+        assert_eq!(
+            shown(&[("a", odd.clone()), ("b", honest.clone())]),
+            "Widget widget true",
+            "with namespaces nothing is hidden"
+        );
+        assert_eq!(shown(&[("a", odd), ("b", widgets("Widget", false)), ("c", widgets("Widget", false))]), "Widget widget false");
+        assert_eq!(shown(&[("a", widgets("A", true)), ("b", widgets("B", true))]), "A a true");
+    }
 }

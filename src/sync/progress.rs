@@ -46,6 +46,9 @@ pub enum UnitState {
     },
 }
 
+/// Bytes of a failure's message. Statuses and the reports of replicas hold those of many kinds of many clusters in an object of 1.5 MiB.
+const MAX_MESSAGE_BYTES: usize = 512;
+
 /// What keeps a unit from going on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Obstacle {
@@ -224,8 +227,10 @@ impl Progress {
         self.changed.notify_one();
     }
 
-    /// The last attempt failed.
-    pub fn failing(&self, obstacle: Obstacle, reason: &'static str, message: String) {
+    /// The last attempt failed. Of the message 512 bytes are kept.
+    pub fn failing(&self, obstacle: Obstacle, reason: &'static str, mut message: String) {
+        message.truncate(message.floor_char_boundary(MAX_MESSAGE_BYTES));
+        message.shrink_to_fit();
         lock(&self.state).obstacle = Some(obstacle);
         self.set_state(UnitState::Failing { reason: Cow::Borrowed(reason), message });
     }
@@ -432,6 +437,14 @@ mod tests {
 
     fn acknowledged(progress: &Progress) -> Option<u64> {
         progress.acknowledged().map(|mark| mark.version.get())
+    }
+
+    #[test]
+    fn little_of_what_a_member_says_is_kept() {
+        let progress = progress();
+        progress.failing(Obstacle::Member, "InvalidAnswer", "ä".repeat(17 << 20));
+        let UnitState::Failing { message, .. } = progress.state() else { panic!() };
+        assert!(message.len() <= MAX_MESSAGE_BYTES && message.capacity() <= 2 * MAX_MESSAGE_BYTES);
     }
 
     #[test]

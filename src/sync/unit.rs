@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 
 use backon::{BackoffBuilder, ExponentialBuilder};
 use k8s_openapi::jiff::Timestamp;
-use tokio::sync::Semaphore;
+use tokio::{sync::Semaphore, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -70,6 +70,26 @@ struct Running {
     relist: Option<RelistReason>,
     /// Whether the next list writes what is stored already.
     writes_again: bool,
+    skips: SkipLog,
+}
+
+/// When a skipped object was logged last, and how many have been skipped since.
+#[derive(Default)]
+struct SkipLog {
+    logged: Option<Instant>,
+    unlogged: u64,
+}
+
+impl SkipLog {
+    /// How many objects a line in the log would be about; nothing if the last line is too recent.
+    fn count(&mut self) -> Option<u64> {
+        self.unlogged += 1;
+        if self.logged.is_some_and(|logged| logged.elapsed() < SKIP_LOG_INTERVAL) {
+            return None;
+        }
+        self.logged = Some(Instant::now());
+        Some(std::mem::take(&mut self.unlogged))
+    }
 }
 
 impl UnitTask {
@@ -101,14 +121,22 @@ impl UnitTask {
         let machine = Machine::new(resume);
         let writes_again = self.writes_again && resume.is_none();
         let list = list::Listing::default();
-        let mut running = Running { task: self, generation, machine, backoff, list, relist: None, writes_again };
+        let mut running =
+            Running { task: self, generation, machine, backoff, list, relist: None, writes_again, skips: SkipLog::default() };
         running.follow().await;
     }
 
     /// The generation to write to has to be there before anything is written.
     async fn open(&self) -> Result<Generation, StoreError> {
         let pipeline = &self.outlet.pipeline;
-        let generation = pipeline.generation(&self.unit.cluster, self.uid.as_deref()).await?;
+        let uid = self.uid.as_deref();
+        let delay = uid.map_or(Duration::ZERO, |uid| pipeline.identity_delay(&self.unit.cluster, uid));
+        if !delay.is_zero() {
+            let message = format!("another cluster answers again; it is read in {} s at the earliest", delay.as_secs());
+            self.progress.failing(Obstacle::Member, "IdentityChanged", message);
+            tokio::time::sleep(delay).await;
+        }
+        let generation = pipeline.generation(&self.unit.cluster, uid).await?;
         let rejected = pipeline.opened().await.rejected(&generation, &extent(&self.unit)).await?;
         self.progress.set_rejected(rejected);
         Ok(generation)
@@ -145,6 +173,8 @@ pub fn kind_extent(unit: &Unit) -> KindExtent {
 }
 
 const MAX_DELAY: Duration = Duration::from_secs(30);
+/// Time between two lines about skipped objects: a page may have 500,000 of them.
+const SKIP_LOG_INTERVAL: Duration = Duration::from_mins(1);
 /// How long a watch may stay unread. A store that works makes room sooner, and the buffers of the connection hold what comes meanwhile.
 const PATIENCE: Duration = Duration::from_millis(500);
 
@@ -327,9 +357,11 @@ impl Running {
         in_order
     }
 
-    fn skip(&self, error: &dyn std::error::Error) {
-        tracing::warn!(unit = %self.task.unit, %error, "an object is skipped");
+    fn skip(&mut self, error: &dyn std::error::Error) {
         self.task.progress.skip();
+        if let Some(objects) = self.skips.count() {
+            tracing::warn!(unit = %self.task.unit, %error, objects, "objects are skipped; the last error is shown");
+        }
     }
 
     /// Writes the document of an object; of one that cannot be stored, for whatever reason, which object it is and that reason.

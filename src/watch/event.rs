@@ -9,13 +9,13 @@ use serde::{
 use serde_json::value::RawValue;
 
 use super::{Fault, FaultKind};
-use crate::model::{Version, status_message};
+use crate::model::{Version, json_fault, quoted, status_message};
 
 /// A list page or watch line that cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum EventError {
     /// Not JSON of the expected shape, perhaps cut off.
-    #[error("malformed: {0}")]
+    #[error("malformed: {}", json_fault(.0))]
     Malformed(#[from] serde_json::Error),
     /// Not UTF-8.
     #[error("malformed: {0}")]
@@ -32,9 +32,15 @@ pub enum EventError {
         limit: u32,
     },
     /// An event type that Kubernetes does not document.
-    #[error("unknown event type {0:?}")]
+    #[error("unknown event type \"{0}\"")]
     UnknownType(String),
+    /// The token for the next page is longer than tokens are.
+    #[error("the continue token has {0} bytes, more than {MAX_TOKEN}")]
+    LongToken(usize),
 }
+
+/// API servers encode a version and a key in it: some hundred bytes. It is kept between two pages, and sent in a path, of which servers take 8 KiB at least.
+pub const MAX_TOKEN: usize = 8 << 10;
 
 /// One page of a list.
 #[derive(Debug)]
@@ -99,6 +105,10 @@ impl<'a> ListPage<'a> {
     /// Reads the body of a list response.
     pub fn parse(body: &'a [u8]) -> Result<Self, EventError> {
         let list: RawList<'a> = serde_json::from_slice(body)?;
+        let length = list.metadata.continue_token.len();
+        if length > MAX_TOKEN {
+            return Err(EventError::LongToken(length));
+        }
         Ok(Self {
             version: list.metadata.resource_version.parse()?,
             continue_token: Some(list.metadata.continue_token).filter(|token| !token.is_empty()),
@@ -175,7 +185,7 @@ impl<'a> WatchEvent<'a> {
                 Ok(Self::Bookmark(bookmark.metadata.resource_version.parse()?))
             }
             "ERROR" => Ok(Self::Error(status_fault(object.as_bytes(), None))),
-            other => Err(EventError::UnknownType(other.to_owned())),
+            other => Err(EventError::UnknownType(quoted(other))),
         }
     }
 }
@@ -244,6 +254,32 @@ mod tests {
         let within = |next: &str, limit| ListPage::parse(page(next).as_bytes()).and_then(|page| page.within(limit)).is_ok();
         assert!(within("", Some(2)) && within("x", Some(3)) && within("x", None));
         assert!(!within("x", Some(2)));
+    }
+
+    #[test]
+    fn a_members_words_come_short_and_on_one_line_into_faults() {
+        let long = format!("\\n\\u001b{}", "A".repeat(1 << 20));
+        let object = format!(r#"{{"metadata":{{"resourceVersion":"{long}"}}}}"#);
+        let of_list = |list: String| ListPage::parse(list.as_bytes()).unwrap_err().to_string();
+        let of_watch = |line: String| WatchEvent::parse(line.as_bytes()).unwrap_err().to_string();
+        for fault in [
+            of_list(object.clone()),
+            of_list(format!(r#"{{"metadata":"{long}"}}"#)),
+            of_list(format!(r#"{{"metadata":{{"resourceVersion":"1"}},"items":"{long}"}}"#)),
+            of_watch(format!(r#"{{"type":"BOOKMARK","object":{object}}}"#)),
+            of_watch(format!(r#"{{"type":"{long}","object":{{}}}}"#)),
+            of_watch(format!(r#""{long}""#)),
+        ] {
+            assert!(fault.len() < 1_000 && !fault.contains(['\n', '\u{1b}']), "{fault}");
+        }
+    }
+
+    #[test]
+    fn a_continue_token_has_a_limit() {
+        let page =
+            |length: usize| format!(r#"{{"metadata":{{"resourceVersion":"1","continue":"{}"}},"items":[]}}"#, "A".repeat(length));
+        assert!(ListPage::parse(page(MAX_TOKEN).as_bytes()).is_ok());
+        assert!(matches!(ListPage::parse(page(MAX_TOKEN + 1).as_bytes()), Err(EventError::LongToken(_))));
     }
 
     #[test]

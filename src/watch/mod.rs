@@ -4,6 +4,6 @@ mod event;
 mod machine;
 mod stream;
 
-pub use event::{EventError, ListPage, WatchEvent};
+pub use event::{EventError, ListPage, MAX_TOKEN, WatchEvent};
 pub use machine::{Fault, FaultKind, Machine, PageOutcome, Pause, Step};
 pub use stream::{Collection, Lines, Source};

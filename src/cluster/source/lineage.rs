@@ -9,7 +9,10 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use crate::planted::{Bug, planted};
+use crate::{
+    model::quoted,
+    planted::{Bug, planted},
+};
 
 /// Objects of a page of a list. One that goes on has as many; where a member answers otherwise nothing follows from what a page lacks.
 pub const PAGE: usize = 500;
@@ -84,17 +87,22 @@ pub fn divergence(first: &Sample, other: &Sample, again: &Sample) -> Option<Stri
         match other.objects.get(uid) {
             Some((_, there)) if there != version => {
                 return Some(format!(
-                    "their histories differ: {name} has resourceVersion {version} in the one and {there} in the other"
+                    "their histories differ: {} has resourceVersion {version} in the one and {there} in the other",
+                    quoted(name)
                 ));
             }
-            None if other.is_complete => return Some(format!("their histories differ: {name} is in one of them only")),
+            None if other.is_complete => return Some(in_one_only(name)),
             Some(_) | None => {}
         }
     }
     let unknown =
         |(uid, (_, version)): &(&String, &(String, u64))| *version <= first.version && !first.objects.contains_key(*uid);
     let extra = other.objects.iter().find(unknown).filter(|_| first.is_complete);
-    extra.map(|(_, (name, _))| format!("their histories differ: {name} is in one of them only"))
+    extra.map(|(_, (name, _))| in_one_only(name))
+}
+
+fn in_one_only(name: &str) -> String {
+    format!("their histories differ: {} is in one of them only", quoted(name))
 }
 
 /// What is known of two members that report one identity.
@@ -192,6 +200,10 @@ mod tests {
                 Some(expected) => assert!(found.as_ref().is_some_and(|found| found.contains(expected)), "{found:?} {other:?}"),
             }
         }
+        let mut odd = sample(15, &[("b", 7)]);
+        odd.objects.insert("c".to_owned(), ("x\n".repeat(1 << 20), 9));
+        let found = divergence(&first, &odd, &again).unwrap();
+        assert!(found.len() < 1_000 && !found.contains('\n'), "a name is repeated shortly and on one line: {found}");
         let partial = Sample { is_complete: false, ..sample(15, &[("b", 7)]) };
         assert_eq!(divergence(&first, &partial, &again), None, "more pages may have the rest");
     }

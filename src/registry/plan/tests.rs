@@ -45,7 +45,7 @@ fn discovery() -> Discovery {
             served("b.example/v1", "Widget", true, true),
             served("b.example/v1", "Gadget", true, true),
         ],
-        unknown: Vec::new(),
+        ..Discovery::default()
     }
 }
 
@@ -195,7 +195,7 @@ fn everything_is_every_kind_once() {
 
 #[test]
 fn nothing_is_certain_while_a_group_does_not_answer() {
-    let broken = Discovery { unknown: vec!["metrics.example/v1".to_owned()], ..discovery() };
+    let broken = Discovery { unknown: ["metrics.example/v1".to_owned()].into(), ..discovery() };
     let of = |selector: Value| plan(&[registry("r", 1, json!([selector]))], &[member_with("m1", Some(broken.clone()))]);
     let named = of(json!({"kind": "Thing", "apiVersion": "metrics.example/v1"}));
     assert!(!coverage(&named).certain && units(&named).is_empty());

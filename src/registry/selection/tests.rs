@@ -43,7 +43,7 @@ fn member(answered: &[&str], unknown: &[&str]) -> Discovery {
         preferred: preferred(api_version),
         offers: std::sync::Arc::default(),
     });
-    Discovery { served: served.collect(), unknown: unknown.iter().map(|&name| name.to_owned()).collect() }
+    Discovery { served: served.collect(), unknown: unknown.iter().map(|&name| name.to_owned()).collect(), left_out: 0 }
 }
 
 /// The group versions of the table, each once.
@@ -95,7 +95,7 @@ fn what_is_known_is_followed_while_a_group_that_could_change_it_does_not_answer(
     let without_metrics = member(&["config.example/v2", "other.example/v1"], &["metrics.k8s.io/v1beta1"]);
     assert_eq!(resolved("", "Gadget", &without_metrics), "other.example/v1/Gadget");
     assert_eq!(resolved("*", "*", &without_metrics), "config.example/v2/Ingress other.example/v1/Widget other.example/v1/Gadget");
-    let stale = Discovery { unknown: vec!["other.example/v1".to_owned()], ..member(&["other.example/v1"], &[]) };
+    let stale = Discovery { unknown: ["other.example/v1".to_owned()].into(), ..member(&["other.example/v1"], &[]) };
     let listed = resolved("other.example/v1", "*", &stale);
     assert!(listed.starts_with("other.example/v1/Widget other.example/v1/Gadget: the server did not answer"), "{listed}");
 }

@@ -22,6 +22,8 @@ use crate::{
 const CONCURRENT: usize = 16;
 /// Namespaces that are asked about for one request, over all clusters. At some milliseconds each, 16 at a time, this is half a second.
 pub const MAX_NAMESPACES: usize = 1_000;
+/// Clusters that a warning names.
+const MAX_NAMED: usize = 5;
 /// Clusters that are asked about for one request.
 const MAX_CLUSTERS: usize = 1_000;
 
@@ -166,15 +168,21 @@ impl Authorizer {
         if !wanted.namespaced {
             return Err(everywhere.forbidden(caller, &reason).into());
         }
-        let candidates = match wanted.namespaces {
+        let Asked { namespaces: candidates, left_out } = match wanted.namespaces {
             [] => together(holders.namespaces().await?),
-            named => named.to_vec(),
+            named => Asked { namespaces: named.to_vec(), left_out: BTreeSet::new() },
         };
         let namespaces = self.namespaces(Place::ControlPlane, caller, wanted, &candidates).await?;
         if namespaces.is_empty() {
             return Err(wanted.refusal(caller, &reason));
         }
-        let warnings = wanted.left_out(&namespaces);
+        let mut warnings = wanted.left_out(&namespaces);
+        let mut clusters = clusters;
+        if !left_out.is_empty() {
+            let is_kept = |name: &&ClusterName| !left_out.contains(*name);
+            clusters = Some(wanted.clusters.iter().filter(is_kept).cloned().collect());
+            warnings.push(wanted.has_too_many(&left_out));
+        }
         Ok(Permission { warnings, ..Permission::of(clusters, Some(namespaces)) })
     }
 
@@ -253,11 +261,29 @@ fn too_many(problem: &str, parameter: &str) -> ApiError {
     ApiError::bad_request(format!("{problem}; name those that you want with the parameter {parameter}"))
 }
 
-fn together(held: BTreeMap<ClusterName, Vec<Namespace>>) -> Vec<Namespace> {
-    let mut all: Vec<Namespace> = held.into_values().flatten().collect();
-    all.sort_unstable();
-    all.dedup();
-    all
+/// The namespaces that are asked about because clusters hold objects there.
+struct Asked {
+    namespaces: Vec<Namespace>,
+    /// Clusters that would bring too many.
+    left_out: BTreeSet<ClusterName>,
+}
+
+/// The namespaces of all clusters together. Where that is too many, the clusters with the most are left out, so that no cluster takes a list from users
+/// who have rights in others; one cluster alone has all of its namespaces, and is refused.
+fn together(held: BTreeMap<ClusterName, Vec<Namespace>>) -> Asked {
+    let mut clusters: Vec<(ClusterName, Vec<Namespace>)> = held.into_iter().collect();
+    clusters.sort_by_key(|(_, namespaces)| namespaces.len());
+    let mut all: BTreeSet<Namespace> = BTreeSet::new();
+    let mut left_out = BTreeSet::new();
+    for (name, namespaces) in clusters {
+        let more = namespaces.iter().filter(|namespace| !all.contains(*namespace)).count();
+        if all.is_empty() || all.len() + more <= MAX_NAMESPACES {
+            all.extend(namespaces);
+        } else {
+            left_out.insert(name);
+        }
+    }
+    Asked { namespaces: all.into_iter().collect(), left_out }
 }
 
 impl Wanted<'_> {
@@ -269,6 +295,20 @@ impl Wanted<'_> {
 
     fn attributes(&self, namespace: Option<&Namespace>) -> Attributes {
         Attributes::of_objects(self.verb, self.resource, self.version, namespace, self.name)
+    }
+
+    /// The sentence about clusters that are left out because of their namespaces.
+    fn has_too_many(&self, left_out: &BTreeSet<ClusterName>) -> String {
+        let plural = &self.resource.plural;
+        let mut named = left_out.iter().take(MAX_NAMED).map(ClusterName::as_str).collect::<Vec<_>>().join(", ");
+        if let Some(more) = left_out.len().checked_sub(MAX_NAMED).filter(|more| *more > 0) {
+            named = format!("{named} and {more} more");
+        }
+        format!(
+            "left out: {named}, because you may not {} {plural} in all namespaces, and more than {MAX_NAMESPACES} hold some; name those that you want \
+             with the parameter namespaces",
+            self.verb
+        )
     }
 
     /// One sentence if namespaces were asked for by name that are not shown.

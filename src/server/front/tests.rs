@@ -645,6 +645,26 @@ async fn too_many_namespaces_have_to_be_named() {
 }
 
 #[tokio::test]
+async fn a_cluster_with_too_many_namespaces_takes_no_list_of_the_others() {
+    let made_up: Vec<String> = (0..1_000).map(|number| format!("n{number}")).collect();
+    let mut groups: Vec<(&str, &str, u64)> = made_up.iter().map(|name| ("member1", name.as_str(), 1)).collect();
+    groups.push(("member2", "web", 1));
+    let mut rules = OUTER.to_vec();
+    rules.push("alice list /pods web ");
+    let world = World::over(Prepared::counting(held(&groups)), &rules, false);
+    let request = Request::get(format!("{SEARCH}/api/v1/pods")).header("authorization", "Bearer alices");
+    let response = world.app.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+    assert_eq!(response.status(), StatusCode::OK);
+    let warning = response.headers()["warning"].to_str().unwrap();
+    assert!(
+        warning.contains("left out: member1, because you may not list pods in all namespaces, and more than 1000 hold some"),
+        "{warning}"
+    );
+    let only = Grant { clusters: Some(vec!["member2".parse().unwrap()]), namespaces: Some(vec!["web".parse().unwrap()]) };
+    assert_eq!(world.permitted(), Permitted::Only(vec![only]));
+}
+
+#[tokio::test]
 async fn questions_with_ten_thousand_bytes_of_the_callers_choice_are_not_remembered() {
     let world = World::new(&["* * *"]);
     let path = format!("/apis/{}", "x".repeat(10_000));

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use super::{Running, extent, garbled, indexed_at};
 use crate::{
-    model::{Object, ObjectError, Version},
+    model::{Object, ObjectError, Version, quoted},
     planted::{Bug, planted},
     store::StoreError,
     sync::{
@@ -129,7 +129,7 @@ impl Running {
             Listed::Same if !self.writes_again => drop(self.task.metrics.unchanged.inc()),
             Listed::Same | Listed::Write => self.index(object, unfit, json, now, Wait::ForRoom).await,
             Listed::WentBack => {
-                let name = object.name();
+                let name = quoted(object.name());
                 return Err(WentBack(format!("a later resourceVersion of {name} is stored than a list shows")));
             }
         }

@@ -236,3 +236,12 @@ fn a_kind_that_is_gone_and_one_that_is_new_have_messages_of_their_own() {
     assert!(new.contains("does not serve it yet (404 page not found): its definition is new"), "{new}");
     assert!(gone.contains("does not serve it any more (404 page not found): its definition is gone"), "{gone}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn skipped_objects_are_logged_once_a_minute_and_all_are_counted() {
+    let mut skips = SkipLog::default();
+    let logged: Vec<u64> = (0..500_000).filter_map(|_| skips.count()).collect();
+    assert_eq!(logged, [1]);
+    tokio::time::advance(SKIP_LOG_INTERVAL).await;
+    assert_eq!(skips.count(), Some(500_000));
+}
