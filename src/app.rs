@@ -485,7 +485,9 @@ fn gap_sentence(resource: &ResourceName, unit: &Unit, gap: &Gap) -> String {
         // Not what the member or the store says, which may name addresses: that is in the status of the registry.
         Gap::Failing { reason, is_shown: false, .. } => format!("{what} are not shown ({reason})"),
         Gap::Failing { reason, is_shown: true, .. } => format!("{what} are as they were last read ({reason})"),
-        Gap::Disconnected => format!("{what} are as they were last read (their cluster is disconnected from the replica that reads it)"),
+        Gap::Disconnected => {
+            format!("{what} are as they were last read (their cluster is disconnected from the replica that reads it)")
+        }
         Gap::Unknown(replica) => {
             format!("whether {what} are shown completely is not known yet: replica {replica}, which reads them, has not said")
         }

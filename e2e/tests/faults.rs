@@ -223,9 +223,8 @@ async fn a_kind_that_a_member_forbids_hides_no_other_and_is_warned_about_until_i
     let selectors = json!([{ "apiVersion": "v1", "kind": "ConfigMap" }, { "apiVersion": "v1", "kind": "Secret" }]);
     let registry = Registry::new(&stage, "half", &[&cluster, "member2"], &selectors).unwrap();
     registry.apply().await.unwrap();
-    let count = async |number: usize, path: &str| {
-        bare_names_of(&stage.member(number).unwrap().get(path).await.unwrap()).unwrap().len()
-    };
+    let count =
+        async |number: usize, path: &str| bare_names_of(&stage.member(number).unwrap().get(path).await.unwrap()).unwrap().len();
     let [maps, secrets] = [CONFIG_MAPS, "api/v1/secrets"];
     let of_cluster = |path: &str| format!("{path}?clusters={cluster}");
     // Whatever else is asked in these clusters is answered as if nothing had happened.
@@ -279,7 +278,9 @@ async fn after_a_restart_with_a_member_down_its_documents_are_shown_and_said_to_
             let of_members = names(&before).into_iter().filter(|name| path == CONFIG_MAPS || name.starts_with("member2/"));
             anyhow::ensure!(names(&list) == of_members.collect::<Vec<_>>(), "{list}");
             let as_of = list["metadata"]["asOf"]["member2"].as_str().unwrap_or_default();
-            let told = format!("299 - \"cluster member2 is not read since the start of Fleetdex, and as it was at {as_of} (Unreachable)\"");
+            let told = format!(
+                "299 - \"cluster member2 is not read since the start of Fleetdex, and as it was at {as_of} (Unreachable)\""
+            );
             anyhow::ensure!(as_of.ends_with('Z') && warnings == [told], "{warnings:?} {as_of}");
             Ok(())
         })

@@ -196,7 +196,8 @@ async fn what_a_member_refuses_is_warned_about_by_every_replica_whichever_reads_
     let until_warned = async |replicas: &[Operator], wanted: &[String]| {
         for replica in replicas {
             eventually(&format!("every replica warns of {wanted:?} and nothing else"), PATIENCE, || async {
-                let (maps, warnings) = list_with_warnings(replica, "api/v1/configmaps?fieldSelector=metadata.name%3Dseen").await?;
+                let (maps, warnings) =
+                    list_with_warnings(replica, "api/v1/configmaps?fieldSelector=metadata.name%3Dseen").await?;
                 ensure!(bare_names_of(&maps)?.len() == clusters.len() && warnings.is_empty(), "{warnings:?} {maps}");
                 let (_, warnings) = list_with_warnings(replica, "api/v1/secrets").await?;
                 ensure!(warnings == wanted, "{warnings:?}");

@@ -395,8 +395,7 @@ async fn found(bench: &Bench<'_>, resource: &Resource, clusters: &[ClusterName])
         resource: Some(ResourceName::from(resource)),
         names: (0..10).map(|number| format!("{}-{number}", resource.plural)).collect(),
     };
-    let asked =
-        Relatives { clusters: clusters.to_vec(), namespaces: Vec::new(), permitted: Permitted::Everything, relation };
+    let asked = Relatives { clusters: clusters.to_vec(), namespaces: Vec::new(), permitted: Permitted::Everything, relation };
     Ok(BTreeMap::from([
         ("pages", bench.pages(&all, async |_| Ok(())).await?.len()),
         ("view", of_view),

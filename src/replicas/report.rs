@@ -274,9 +274,8 @@ mod tests {
         assert_eq!(gaps_of(&config_map), ShareGaps::of(&filling));
         // Random names do not pack.
         let reason = |cluster: u64, kind: u64| format!("{:x}", fastrand::Rng::with_seed(cluster * 30 + kind).u128(..));
-        let failing = |cluster, kind| {
-            Some(Gap::Failing { reason: reason(cluster, kind).into(), is_shown: false, is_given_up: false })
-        };
+        let failing =
+            |cluster, kind| Some(Gap::Failing { reason: reason(cluster, kind).into(), is_shown: false, is_given_up: false });
         assert_eq!(packed(&known(500, &failing)), None);
         for broken in ["%", "aGVsbG8="] {
             config_map.metadata.annotations = Some(BTreeMap::from([(GAPS.to_owned(), broken.to_owned())]));

@@ -196,7 +196,9 @@ impl Engine {
         match self.send(operation, Method::POST, path, None).await {
             Ok(answer) => parse(operation, &answer),
             // Of no index at all there is no view.
-            Err(StoreError::Refused { status: 400, reason }) if may_lack && reason.contains(OF_NOTHING) => Err(StoreError::Expired),
+            Err(StoreError::Refused { status: 400, reason, .. }) if may_lack && reason.contains(OF_NOTHING) => {
+                Err(StoreError::Expired)
+            }
             Err(error) => Err(error),
         }
     }
