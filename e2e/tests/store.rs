@@ -11,7 +11,7 @@ use fleetdex::model::{
     ClusterName, FieldPath, FieldType, Gvk, MAX_FIELD_VALUE_BYTES, Object, Projection, Projector, Resource, SelectableField,
 };
 use fleetdex::query::{
-    Cursor, GroupKey, Hit, Page, Permitted, Query, Relation, Relatives, ResourceName, Selectable, Sort, SortKey,
+    Cursor, GroupKey, Hit, Page, Permitted, Query, Relation, Relatives, Requester, ResourceName, Selectable, Sort, SortKey,
 };
 use fleetdex::store::opensearch::Engine;
 use fleetdex::store::{Extent, Generation, KindExtent, Store, StoreError};
@@ -395,7 +395,13 @@ async fn found(bench: &Bench<'_>, resource: &Resource, clusters: &[ClusterName])
         resource: Some(ResourceName::from(resource)),
         names: (0..10).map(|number| format!("{}-{number}", resource.plural)).collect(),
     };
-    let asked = Relatives { clusters: clusters.to_vec(), namespaces: Vec::new(), permitted: Permitted::Everything, relation };
+    let asked = Relatives {
+        clusters: clusters.to_vec(),
+        namespaces: Vec::new(),
+        permitted: Permitted::Everything,
+        requester: Requester::Operator,
+        relation,
+    };
     Ok(BTreeMap::from([
         ("pages", bench.pages(&all, async |_| Ok(())).await?.len()),
         ("view", of_view),
