@@ -26,7 +26,8 @@ use crate::{
     registry::{
         controller::{self, Publish},
         filter::ObjectFilter,
-        fleet::{Fleet, Gap},
+        fleet::Fleet,
+        gaps::Gap,
         karmada,
         plan::Plan,
     },
@@ -409,15 +410,16 @@ pub fn catalog(plan: &Plan, fleet: &Fleet, members: &BTreeMap<ClusterName, Membe
         let Some(member) = members.get(cluster).filter(|member| member.discovery.is_none() && !is_left_to_another(member)) else {
             continue;
         };
-        // Its objects are followed there, and what it serves is known there.
-        if fleet.share_of(store).other_reader(cluster).is_some() {
-            continue;
-        }
-        catalog.add_unread(cluster.clone(), format!("not read since the start of Fleetdex ({})", member.reason));
+        let why = match fleet.share_of(store).other_reader(cluster) {
+            // It may be followed there, but what it serves is not known here.
+            Some(replica) => format!("{}; replica {replica} reads it", member.reason),
+            None => member.reason.to_owned(),
+        };
+        catalog.add_unread(cluster.clone(), format!("not read since the start of Fleetdex ({why})"));
         let remembered = fleet.pipeline(store).and_then(|pipeline| pipeline.remembered(cluster));
         if let Some(remembered) = remembered {
             let any_path = plan.stores.get(store).is_some_and(|plan| plan.is_embedded() || plan.projection.is_full());
-            add_remembered(&mut catalog, (store, any_path), &remembered, member.since, member.reason);
+            add_remembered(&mut catalog, (store, any_path), &remembered, member.since, &why);
         }
     }
     for (stream, gap) in fleet.gaps() {
@@ -481,8 +483,14 @@ fn gap_sentence(resource: &ResourceName, unit: &Unit, gap: &Gap) -> String {
     match gap {
         Gap::FirstList => format!("{what} are being read and are not shown completely yet"),
         // Not what the member or the store says, which may name addresses: that is in the status of the registry.
-        Gap::Failing { reason, is_shown: false } => format!("{what} are not shown ({reason})"),
-        Gap::Failing { reason, is_shown: true } => format!("{what} are as they were last read ({reason})"),
+        Gap::Failing { reason, is_shown: false, .. } => format!("{what} are not shown ({reason})"),
+        Gap::Failing { reason, is_shown: true, .. } => format!("{what} are as they were last read ({reason})"),
+        Gap::Disconnected => {
+            format!("{what} are as they were last read (their cluster is disconnected from the replica that reads it)")
+        }
+        Gap::Unknown(replica) => {
+            format!("whether {what} are shown completely is not known yet: replica {replica}, which reads them, has not said")
+        }
     }
 }
 

@@ -5,14 +5,14 @@ use fleetdex::store::opensearch::{Engine, EngineOptions, IndexSettings, OpenSear
 
 use crate::{fleet::OpenSearchServer, http};
 
-/// Connections to a server that asks for no password.
+/// Connections to a server, with the administrator's password if it asks for one.
 pub fn service(server: &OpenSearchServer) -> Result<OpenSearchService> {
     http::install_tls_provider();
     let settings = Settings {
         addresses: vec![server.url().to_owned()],
-        basic_auth: None,
+        basic_auth: server.username().zip(server.password()).map(|(name, password)| (name.to_owned(), password.to_owned())),
         client_certificate: None,
-        ca_bundle: None,
+        ca_bundle: server.ca_pem().map(|pem| pem.as_bytes().to_vec()),
         insecure: false,
     };
     Ok(connect(&settings)?)

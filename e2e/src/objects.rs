@@ -85,11 +85,16 @@ impl Objects {
     /// Creates a service account that may do anything, and gives a token of it. Deleting the account makes the token invalid, a few
     /// seconds later.
     pub async fn service_account_token(&self, name: &str) -> Result<String> {
+        self.service_account_token_with(name, "cluster-admin").await
+    }
+
+    /// Creates a service account that may do what a `ClusterRole` says, and gives a token of it.
+    pub async fn service_account_token_with(&self, name: &str, role: &str) -> Result<String> {
         let account = json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": name } });
         self.apply(&service_account_path(name), &account).await?;
         let binding = json!({
             "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": { "name": name },
-            "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin" },
+            "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role },
             "subjects": [{ "kind": "ServiceAccount", "name": name, "namespace": "default" }],
         });
         self.apply(&format!("apis/rbac.authorization.k8s.io/v1/clusterrolebindings/{name}"), &binding).await?;
@@ -97,6 +102,15 @@ impl Objects {
         let answer = self.create(&format!("{}/token", service_account_path(name)), &request).await?;
         let token = answer["status"]["token"].as_str();
         Ok(token.with_context(|| format!("{}: no token for {name}", self.server))?.to_owned())
+    }
+
+    /// Makes a `ClusterRole` that lets read these resources of the core group, and no others from now on.
+    pub async fn grant(&self, role: &str, resources: &[&str]) -> Result<()> {
+        let rule = json!({ "apiGroups": [""], "resources": resources, "verbs": ["get", "list", "watch"] });
+        let kind = json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": { "name": role }, "rules": [rule],
+        });
+        self.apply(&format!("apis/rbac.authorization.k8s.io/v1/clusterroles/{role}"), &kind).await.map(drop)
     }
 
     /// A token of a service account that holds as long as a Secret of namespace `default` is there, which is made.

@@ -82,6 +82,19 @@ pub async fn names_by_field(
     bare_names_of(&answer).map(Ok)
 }
 
+/// A list of all clusters, or of those that the query names, and the warnings that came with it, sorted. `path` is one of Kubernetes.
+pub async fn list_with_warnings(operator: &Operator, path: &str) -> Result<(Value, Vec<String>)> {
+    let url = format!("http://{}{GROUP}/search/{path}", operator.api_address());
+    let response = http::client(None)?.get(&url).bearer_auth(operator.token()?).send().await.with_context(|| url.clone())?;
+    let status = response.status();
+    let warnings = response.headers().get_all("warning").iter();
+    let mut warnings: Vec<String> = warnings.map(|value| value.to_str().unwrap_or_default().to_owned()).collect();
+    warnings.sort();
+    let list: Value = response.json().await.with_context(|| url.clone())?;
+    ensure!(status.is_success(), "{url}: {status}: {list}");
+    Ok((list, warnings))
+}
+
 /// The names of the objects of a list as their own clusters tell them, in its order.
 pub fn bare_names_of(list: &Value) -> Result<Vec<String>> {
     let items = list["items"].as_array().with_context(|| format!("no list: {list}"))?;

@@ -4,13 +4,12 @@
 
 use std::collections::BTreeSet;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use e2e::fleet::{OpenSearchKind, Options, unique};
-use e2e::http;
 use e2e::objects::Objects;
-use e2e::operator::Operator;
 use e2e::oracle::documents;
 use e2e::poll::eventually;
+use e2e::questions::list_with_warnings;
 use e2e::scenario::{PATIENCE, Registry, Stage, Stages, until_equal};
 use serde_json::{Value, json};
 
@@ -22,7 +21,6 @@ const WITH_BOTH: &str = "member1";
 const WITH_V1: &str = "member2";
 /// Serves only `autoscaling/v2`.
 const WITH_V2: &str = "member3";
-const SEARCH: &str = "apis/search.fleetdex.io/v1alpha1/search";
 
 async fn enter() -> Stage {
     let member_flags: Vec<&[&str]> =
@@ -97,19 +95,6 @@ async fn until_stored(stage: &Stage, registry: &Registry, kind: &str, wanted: &[
     .unwrap();
 }
 
-/// A list of the query API, and the warnings that came with it.
-async fn ask(operator: &Operator, path: &str) -> Result<(Value, Vec<String>)> {
-    let url = format!("http://{}/{SEARCH}/{path}", operator.api_address());
-    let response = http::client(None)?.get(&url).bearer_auth(operator.token()?).send().await.with_context(|| url.clone())?;
-    let status = response.status();
-    let warnings = response.headers().get_all("warning").iter();
-    let mut warnings: Vec<String> = warnings.map(|value| value.to_str().unwrap_or_default().to_owned()).collect();
-    warnings.sort();
-    let list: Value = response.json().await?;
-    ensure!(status.is_success(), "{url}: {status}: {list}");
-    Ok((list, warnings))
-}
-
 #[tokio::test]
 async fn a_version_that_a_member_does_not_serve_is_read_in_the_one_it_prefers() {
     let stage = enter().await;
@@ -142,7 +127,7 @@ async fn a_version_that_a_member_does_not_serve_is_read_in_the_one_it_prefers() 
     let second = r#"299 - "horizontalpodautoscalers.autoscaling of cluster member3 are in version v2, not VERSION""#;
     for (version, warned) in [("v1", vec![second]), ("v2", vec![first]), ("v2beta2", vec![second, first])] {
         let (list, warnings) =
-            ask(stage.operator, &format!("apis/autoscaling/{version}/horizontalpodautoscalers")).await.unwrap();
+            list_with_warnings(stage.operator, &format!("apis/autoscaling/{version}/horizontalpodautoscalers")).await.unwrap();
         let found: Vec<&str> =
             list["items"].as_array().unwrap().iter().map(|item| item["apiVersion"].as_str().unwrap()).collect();
         assert_eq!((list["apiVersion"].as_str().unwrap(), found.len()), (&*format!("autoscaling/{version}"), 3), "{list}");

@@ -3,14 +3,14 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use anyhow::{Result, ensure};
+use e2e::engine;
 use e2e::fleet::{Fleet, OpenSearchKind, OpenSearchServer, Options, unique, unique_prefix};
-use e2e::http;
 use e2e::oracle::generations;
 use e2e::poll::eventually;
 use e2e::questions::{names_by_field, store_at};
 use e2e::scenario::{PATIENCE, Registry, Stage};
 use fleetdex::store::Store;
-use fleetdex::store::opensearch::{Engine, EngineOptions, IndexSettings, Settings, connect};
+use fleetdex::store::opensearch::{Engine, EngineOptions, IndexSettings};
 use serde_json::json;
 use simulation::every_path::ask;
 
@@ -20,25 +20,9 @@ const SELECTORS: usize = 600;
 const DEEPEST: usize = 490;
 
 fn engine(server: &OpenSearchServer) -> Result<Engine> {
-    http::install_tls_provider();
-    let prefix = unique_prefix("paths");
-    let credentials = server.username().zip(server.password());
-    let settings = Settings {
-        addresses: vec![server.url().to_owned()],
-        basic_auth: credentials.map(|(username, password)| (username.to_owned(), password.to_owned())),
-        client_certificate: None,
-        ca_bundle: server.ca_pem().map(|pem| pem.as_bytes().to_vec()),
-        insecure: false,
-    };
-    let options = EngineOptions {
-        prefix: prefix.parse()?,
-        settings: IndexSettings { replicas: 0, is_full: true, ..IndexSettings::default() },
-        fields: Vec::new(),
-        projection: "full".to_owned(),
-        owner: prefix,
-        address: server.url().to_owned(),
-    };
-    Ok(Engine::new(connect(&settings)?, options))
+    let options = engine::options(server, &unique_prefix("paths"), 1)?;
+    let settings = IndexSettings { replicas: 0, is_full: true, ..IndexSettings::default() };
+    Ok(Engine::new(engine::service(server)?, EngineOptions { settings, projection: "full".to_owned(), ..options }))
 }
 
 async fn any_path_reads_the_same(kind: OpenSearchKind) -> Result<()> {

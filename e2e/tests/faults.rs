@@ -12,7 +12,8 @@ use e2e::objects::{Objects, config_map_path};
 use e2e::opensearch::OpenSearch;
 use e2e::oracle::{Oracle, indices};
 use e2e::poll::eventually;
-use e2e::scenario::{PATIENCE, Registry, SECRETS, Stage, cluster_path, secret_path, until_equal};
+use e2e::questions::{bare_names_of, list_with_warnings, names_of};
+use e2e::scenario::{PATIENCE, Registry, SECRETS, Stage, cluster_path, register, secret_path, until_equal};
 use serde_json::{Value, json};
 
 const MEMBERS: usize = 2;
@@ -191,6 +192,110 @@ async fn a_member_with_a_missing_secret_or_a_wrong_token_is_told_and_connected_o
     registry.remove().await.unwrap();
     stage.hub.delete(&cluster_path(&late)).await.unwrap();
     stage.hub.delete(&secret_path(&late)).await.unwrap();
+}
+
+/// Waits until a question finds as many objects as the member has, with exactly these warnings.
+async fn until_answered(stage: &Stage, path: &str, count: usize, wanted: &[String]) -> Value {
+    let wanted: Vec<String> = wanted.iter().map(|warning| format!("299 - \"{warning}\"")).collect();
+    eventually(&format!("{path}: {count} objects, warnings {wanted:?}"), PATIENCE, || async {
+        let (list, warnings) = list_with_warnings(stage.operator, path).await?;
+        let found = bare_names_of(&list)?.len();
+        anyhow::ensure!((found, &warnings) == (count, &wanted), "{found} objects, {warnings:?}");
+        Ok(list)
+    })
+    .await
+    .unwrap()
+}
+
+#[tokio::test]
+async fn a_kind_that_a_member_forbids_hides_no_other_and_is_warned_about_until_it_may_be_read() {
+    let stage = Stage::enter(MEMBERS).await.unwrap();
+    let member = stage.member(1).unwrap();
+    let cluster = unique("half");
+    change(&member, "seen", "at once").await;
+    let secret = json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "unseen" } });
+    member.apply("api/v1/namespaces/default/secrets/unseen", &secret).await.unwrap();
+    member.grant(&cluster, &["namespaces", "configmaps"]).await.unwrap();
+    let token = member.service_account_token_with(&cluster, &cluster).await.unwrap();
+    let registration = Registration::with_token(stage.fleet.member(1).unwrap(), &cluster, SECRETS, &token);
+    register(&stage.hub, &registration).await.unwrap();
+
+    let selectors = json!([{ "apiVersion": "v1", "kind": "ConfigMap" }, { "apiVersion": "v1", "kind": "Secret" }]);
+    let registry = Registry::new(&stage, "half", &[&cluster, "member2"], &selectors).unwrap();
+    registry.apply().await.unwrap();
+    let count =
+        async |number: usize, path: &str| bare_names_of(&stage.member(number).unwrap().get(path).await.unwrap()).unwrap().len();
+    let [maps, secrets] = [CONFIG_MAPS, "api/v1/secrets"];
+    let of_cluster = |path: &str| format!("{path}?clusters={cluster}");
+    // Whatever else is asked in these clusters is answered as if nothing had happened.
+    until_answered(&stage, &of_cluster(maps), count(1, maps).await, &[]).await;
+    until_answered(&stage, maps, count(1, maps).await + count(2, maps).await, &[]).await;
+    let warning = format!("secrets of cluster {cluster} are not shown (Forbidden)");
+    until_answered(&stage, &of_cluster(secrets), 0, std::slice::from_ref(&warning)).await;
+    until_answered(&stage, secrets, count(2, secrets).await, &[warning]).await;
+    until_answered(&stage, &format!("{secrets}?clusters=member2"), count(2, secrets).await, &[]).await;
+    registry.until_phase(&cluster, "Failed", "Secret").await.unwrap();
+    // What is seen is followed.
+    change(&member, "seen-later", "at once").await;
+    until_answered(&stage, &of_cluster(maps), count(1, maps).await, &[]).await;
+
+    member.grant(&cluster, &["namespaces", "configmaps", "secrets"]).await.unwrap();
+    registry.until_ready().await.unwrap();
+    until_answered(&stage, &of_cluster(secrets), count(1, secrets).await, &[]).await;
+    until_answered(&stage, maps, count(1, maps).await + count(2, maps).await, &[]).await;
+    let oracle = maps_of(&stage, &registry, &[(&cluster, 1), ("member2", 2)]);
+    let (first, second) = (stage.fleet.member(1).unwrap(), stage.fleet.member(2).unwrap());
+    let oracle = oracle.expects(&cluster, first, secrets).unwrap().expects("member2", second, secrets).unwrap();
+    until_equal(&oracle).await.unwrap();
+
+    registry.remove().await.unwrap();
+    stage.unregister(&cluster).await.unwrap();
+    for name in ["seen", "seen-later"] {
+        member.delete(&config_map_path("default", name)).await.unwrap();
+    }
+    member.delete("api/v1/namespaces/default/secrets/unseen").await.unwrap();
+}
+
+#[tokio::test]
+async fn after_a_restart_with_a_member_down_its_documents_are_shown_and_said_to_be_old() {
+    let stage = Stage::enter(MEMBERS).await.unwrap();
+    change(&stage.member(2).unwrap(), "kept", "since before").await;
+    let registry = Registry::new(&stage, "remembered", &BOTH, &config_maps()).unwrap();
+    registry.apply().await.unwrap();
+    registry.until_ready().await.unwrap();
+    let of_second = format!("{CONFIG_MAPS}?clusters=member2");
+    let (before, warnings) = list_with_warnings(stage.operator, CONFIG_MAPS).await.unwrap();
+    assert_eq!(warnings, [""; 0]);
+    let names = |list: &Value| names_of::<Vec<String>>(list).unwrap();
+
+    stage.operator.terminate(Duration::from_secs(30)).await.unwrap();
+    stage.fleet.member(2).unwrap().kill();
+    stage.operator.restart().unwrap();
+    stage.operator.wait_ready(PATIENCE).await.unwrap();
+    for path in [CONFIG_MAPS, &of_second] {
+        eventually("the documents of the member that is down are shown as they were", PATIENCE, || async {
+            let (list, warnings) = list_with_warnings(stage.operator, path).await?;
+            let of_members = names(&before).into_iter().filter(|name| path == CONFIG_MAPS || name.starts_with("member2/"));
+            anyhow::ensure!(names(&list) == of_members.collect::<Vec<_>>(), "{list}");
+            let as_of = list["metadata"]["asOf"]["member2"].as_str().unwrap_or_default();
+            let told = format!(
+                "299 - \"cluster member2 is not read since the start of Fleetdex, and as it was at {as_of} (Unreachable)\""
+            );
+            anyhow::ensure!(as_of.ends_with('Z') && warnings == [told], "{warnings:?} {as_of}");
+            Ok(())
+        })
+        .await
+        .unwrap();
+    }
+    let unknown = list_with_warnings(stage.operator, "api/v1/endpoints").await.unwrap_err().to_string();
+    assert!(unknown.contains("not known yet") && unknown.contains("member2"), "{unknown}");
+
+    stage.fleet.member(2).unwrap().restart().await.unwrap();
+    registry.until_ready().await.unwrap();
+    let list = until_answered(&stage, CONFIG_MAPS, names(&before).len(), &[]).await;
+    assert_eq!((names(&list), &list["metadata"]["asOf"]), (names(&before), &Value::Null));
+    registry.remove().await.unwrap();
+    stage.member(2).unwrap().delete(&config_map_path("default", "kept")).await.unwrap();
 }
 
 #[tokio::test]

@@ -13,6 +13,7 @@ use e2e::objects::Objects;
 use e2e::operator::Operator;
 use e2e::oracle::Oracle;
 use e2e::poll::{always, eventually};
+use e2e::questions::{bare_names_of, list_with_warnings};
 use e2e::scenario::{PATIENCE, Registry, SECRETS, clusters_read_by, prepare, register, start_operator, until_equal};
 use serde_json::json;
 
@@ -167,4 +168,59 @@ async fn replicas_share_the_clusters_and_take_over_from_one_that_dies_sleeps_or_
     stop(churns).await;
     until_equal(&scene.oracle()).await.unwrap();
     scene.registry.remove().await.unwrap();
+}
+
+#[tokio::test]
+async fn what_a_member_refuses_is_warned_about_by_every_replica_whichever_reads_it() {
+    let options = Options { members: 1, opensearch: OpenSearchKind::Plain, ..Options::default() };
+    let fleet = Fleet::start(options).await.unwrap();
+    prepare(&fleet).await.unwrap();
+    let (member, hub) = (fleet.member(1).unwrap(), Objects::of(fleet.control_plane()).unwrap());
+    let objects = Objects::of(member).unwrap();
+    objects.apply_config_map("default", "seen", &json!({ "a": "b" })).await.unwrap();
+    let role = "reader";
+    objects.grant(role, &["namespaces", "configmaps"]).await.unwrap();
+    let token = objects.service_account_token_with(role, role).await.unwrap();
+    // With four of them, each of two replicas hardly ever reads none.
+    let clusters = ["half-1", "half-2", "half-3", "half-4"];
+    for cluster in clusters {
+        register(&hub, &Registration::with_token(member, cluster, SECRETS, &token)).await.unwrap();
+    }
+    let kinds = json!([{ "apiVersion": "v1", "kind": "ConfigMap" }, { "apiVersion": "v1", "kind": "Secret" }]);
+    let registry = Registry::in_fleet(&fleet, "half", &clusters, &kinds).unwrap();
+    registry.apply().await.unwrap();
+    let mut replicas = Vec::new();
+    for name in &REPLICAS[..2] {
+        replicas.push(start_operator(&fleet, &["--replicas", &format!("--replica-name={name}")]).await.unwrap());
+    }
+    let until_warned = async |replicas: &[Operator], wanted: &[String]| {
+        for replica in replicas {
+            eventually(&format!("every replica warns of {wanted:?} and nothing else"), PATIENCE, || async {
+                let (maps, warnings) =
+                    list_with_warnings(replica, "api/v1/configmaps?fieldSelector=metadata.name%3Dseen").await?;
+                ensure!(bare_names_of(&maps)?.len() == clusters.len() && warnings.is_empty(), "{warnings:?} {maps}");
+                let (_, warnings) = list_with_warnings(replica, "api/v1/secrets").await?;
+                ensure!(warnings == wanted, "{warnings:?}");
+                Ok(())
+            })
+            .await
+            .unwrap();
+        }
+    };
+    let told = |cluster: &str| format!("299 - \"secrets of cluster {cluster} are not shown (Forbidden)\"");
+    until_warned(&replicas, &clusters.map(told)).await;
+    objects.grant(role, &["namespaces", "configmaps", "secrets"]).await.unwrap();
+    registry.until_ready().await.unwrap();
+    until_warned(&replicas, &[]).await;
+    let mut read = Vec::new();
+    for replica in &replicas {
+        read.push(clusters_read_by(replica).await.unwrap().len());
+    }
+    eprintln!("read by each: {read:?}");
+
+    // The one that is left knows of the others' clusters what it needs to warn of nothing.
+    let left = replicas.pop().unwrap();
+    assert!(left.terminate(STOP).await.unwrap().success());
+    until_warned(&replicas, &[]).await;
+    registry.remove().await.unwrap();
 }

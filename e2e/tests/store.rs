@@ -4,15 +4,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, ensure};
 use e2e::engine::engine;
-use e2e::fleet::{Fleet, OpenSearchServer, Options, unique_prefix};
+use e2e::fleet::{Fleet, OpenSearchKind, OpenSearchServer, Options, unique_prefix};
 use fleetdex::bulk::{Verdict, Write};
 use fleetdex::kinds;
 use fleetdex::model::{
     ClusterName, FieldPath, FieldType, Gvk, MAX_FIELD_VALUE_BYTES, Object, Projection, Projector, Resource, SelectableField,
 };
-use fleetdex::query::{Cursor, Hit, Page, Query, ResourceName, Selectable, Sort, SortKey};
+use fleetdex::query::{
+    Cursor, GroupKey, Hit, Page, Permitted, Query, Relation, Relatives, Requester, ResourceName, Selectable, Sort, SortKey,
+};
 use fleetdex::store::opensearch::Engine;
-use fleetdex::store::{Extent, KindExtent, Store, StoreError};
+use fleetdex::store::{Extent, Generation, KindExtent, Store, StoreError};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -23,20 +25,25 @@ async fn opensearch() -> &'static OpenSearchServer {
     Fleet::shared(Options::default()).await.unwrap().opensearch().unwrap()
 }
 
-/// A store of its own in the shared OpenSearch.
-struct Bench {
+/// A store of its own in an OpenSearch.
+struct Bench<'s> {
     engine: Engine,
     prefix: String,
-    server: &'static OpenSearchServer,
+    server: &'s OpenSearchServer,
 }
 
-impl Bench {
+impl Bench<'static> {
     async fn new() -> Result<Self> {
         Self::with_shards(1).await
     }
 
     async fn with_shards(shards: u32) -> Result<Self> {
-        let server = opensearch().await;
+        Self::on(opensearch().await, shards).await
+    }
+}
+
+impl<'s> Bench<'s> {
+    async fn on(server: &'s OpenSearchServer, shards: u32) -> Result<Self> {
         let prefix = unique_prefix("store");
         let engine = engine(server, &prefix, shards)?;
         engine.prepare().await?;
@@ -45,15 +52,20 @@ impl Bench {
 
     /// Writes objects to a cluster, each with its document's id, and makes them visible.
     async fn write(&self, cluster: &str, objects: &[Made]) -> Result<()> {
-        let name: ClusterName = cluster.parse()?;
-        let generation = self.engine.open(&name, None, 0).await?;
+        let generation = self.engine.open(&cluster.parse()?, None, 0).await?;
         self.engine.activate(&generation).await?;
+        self.fill(&generation, objects).await
+    }
+
+    /// Writes objects to a generation, seen or not.
+    async fn fill(&self, generation: &Generation, objects: &[Made]) -> Result<()> {
+        let name = &generation.cluster;
         let mut projectors: BTreeMap<Resource, Projector> = BTreeMap::new();
         let mut writes = Vec::with_capacity(objects.len());
         for made in objects {
             let projector = projectors
                 .entry(made.resource.clone())
-                .or_insert_with(|| Projector::new(&name, &made.resource, &Projection::default(), &made.fields));
+                .or_insert_with(|| Projector::new(name, &made.resource, &Projection::default(), &made.fields));
             let json = made.object.to_string();
             let document = projector.document(&Object::parse(&json)?, &json, "2026-01-01T00:00:00Z")?;
             let body = (!made.deleted).then_some(document.body);
@@ -64,7 +76,7 @@ impl Bench {
             let done = |verdict: &Verdict| matches!(verdict, Verdict::Indexed | Verdict::Deleted);
             ensure!(verdicts.iter().all(done), "not every write was done: {verdicts:?}");
         }
-        self.server.client()?.refresh(&self.prefix).await
+        self.server.client()?.refresh(generation.index.as_str()).await
     }
 
     /// All pages, as names in their order; `between` is called after every page but the last.
@@ -138,7 +150,7 @@ fn names_of(page: &Page) -> Result<Vec<String>> {
 
 /// 60 pods in two clusters and three namespaces, and 24 nodes, which have no namespace. Names and UIDs are the same in both clusters, as
 /// if both had been restored from one backup.
-async fn two_clusters(bench: &Bench) -> Result<()> {
+async fn two_clusters(bench: &Bench<'_>) -> Result<()> {
     let (pods, nodes) = (built_in("pods"), built_in("nodes"));
     for cluster in ["member1", "team/prod"] {
         let mut objects = Vec::new();
@@ -281,7 +293,7 @@ async fn every_version_is_visited_once_across_the_borders_of_pages() {
 }
 
 #[expect(clippy::unwrap_used, reason = "part of a test")]
-async fn visit_across_borders(bench: &Bench) {
+async fn visit_across_borders(bench: &Bench<'_>) {
     let resource = built_in("configmaps");
     let extent = Extent::Kind(KindExtent { api_version: "v1".to_owned(), kind: "ConfigMap".to_owned(), namespace: None });
     let mut written = 0;
@@ -356,4 +368,123 @@ async fn a_value_too_long_to_be_kept_whole_is_not_taken_for_a_shorter_one() {
     assert_eq!(ask(format!("spec.color={longest}")).await.unwrap(), ["member1/a/whole"]);
     assert_eq!(ask(format!("spec.color!={longest}")).await.unwrap(), ["member1/a/cut"]);
     assert_eq!(ask("spec.color".to_owned()).await.unwrap().len(), 2);
+}
+
+/// What every kind of question finds of a resource: a list in pages, an older view, counts, and owner searches.
+async fn found(bench: &Bench<'_>, resource: &Resource, clusters: &[ClusterName]) -> Result<BTreeMap<&'static str, usize>> {
+    let all = Query { clusters: clusters.to_vec(), ..query(resource, 7) };
+    let of_view = match bench.engine.open_view(&all).await {
+        Ok(view) => {
+            let cursor = Cursor { snapshot: view, after: Vec::new(), remaining: None };
+            bench.engine.search(&Query { limit: 1_000, ..all.clone() }, Some(&cursor)).await?.items.len()
+        }
+        // Where nothing is seen there is nothing to view.
+        Err(StoreError::Expired) => 0,
+        Err(error) => return Err(error.into()),
+    };
+    let mut placed = 0;
+    let mut from: Option<Cursor> = None;
+    loop {
+        let page = bench.engine.placed_page(&all, from.as_ref()).await?;
+        placed += page.items.len();
+        let Some((view, last)) = page.view.clone().zip(page.items.last()).filter(|_| page.more) else { break };
+        from = Some(Cursor { snapshot: view, after: last.after.clone(), remaining: None });
+    }
+    let count = async |by: &[GroupKey]| Ok::<_, StoreError>(usize::try_from(bench.engine.aggregate(&all, by, 100).await?.total));
+    let relation = Relation::Named {
+        resource: Some(ResourceName::from(resource)),
+        names: (0..10).map(|number| format!("{}-{number}", resource.plural)).collect(),
+    };
+    let asked = Relatives {
+        clusters: clusters.to_vec(),
+        namespaces: Vec::new(),
+        permitted: Permitted::Everything,
+        requester: Requester::Operator,
+        relation,
+    };
+    Ok(BTreeMap::from([
+        ("pages", bench.pages(&all, async |_| Ok(())).await?.len()),
+        ("view", of_view),
+        ("placed pages", placed),
+        ("counts by cluster", count(&[GroupKey::Cluster]).await??),
+        ("counts by label", count(&[GroupKey::Namespace, GroupKey::Label("tier".to_owned())]).await??),
+        ("owners", bench.engine.relatives(&asked).await?.len()),
+    ]))
+}
+
+/// All of `resources` are found by every question, whether it names the cluster or not, and nothing of `others`.
+async fn only(bench: &Bench<'_>, resources: &[&Resource], others: &[&Resource]) -> Result<()> {
+    let member: ClusterName = "member1".parse()?;
+    for clusters in [Vec::new(), vec![member.clone()], vec![member, "member2".parse()?]] {
+        for (shown, expected) in [(resources, 30), (others, 0)] {
+            for resource in shown {
+                for (question, count) in found(bench, resource, &clusters).await? {
+                    ensure!(count == expected, "{question} about {} of {clusters:?}: {count}", resource.plural);
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn a_first_index_is_shown_kind_by_kind(server: &OpenSearchServer) -> Result<()> {
+    let bench = Bench::on(server, 2).await?;
+    let [pods, maps, secrets] = ["pods", "configmaps", "secrets"].map(built_in);
+    let generation = bench.engine.open(&"member1".parse()?, None, 0).await?;
+    let mut objects = Vec::new();
+    for resource in [&pods, &maps, &secrets] {
+        for number in 0..30 {
+            let name = format!("{}-{}", resource.plural, number / 3);
+            let mut made = Made::new(resource, Some(["a", "b", "c"][number % 3]), &name, 100);
+            let tier = if number % 2 == 0 { "web" } else { "db" };
+            made.object["metadata"]["labels"] = json!({ "tier": tier });
+            objects.push(made);
+        }
+    }
+    bench.fill(&generation, &objects).await?;
+    let client = server.client()?;
+    let alias = format!("{}-member1", bench.prefix);
+    only(&bench, &[], &[&pods, &maps, &secrets]).await.context("nothing is shown")?;
+
+    let name_of = ResourceName::from;
+    bench.engine.show(&generation, &BTreeSet::from([name_of(&pods)])).await?;
+    only(&bench, &[&pods], &[&maps, &secrets]).await.context("pods are shown")?;
+    // A view goes on showing what it has shown.
+    let before = Query { limit: 1_000, ..query(&maps, 1) };
+    let old_view = Cursor { snapshot: bench.engine.open_view(&before).await?, after: Vec::new(), remaining: None };
+
+    bench.engine.show(&generation, &BTreeSet::from([name_of(&maps)])).await?;
+    only(&bench, &[&pods, &maps], &[&secrets]).await.context("pods and config maps are shown")?;
+    ensure!(bench.engine.search(&before, Some(&old_view)).await?.items.is_empty(), "an older view shows what was not shown");
+
+    // What is compared, pruned and audited is everything that is stored, and what a write replaces is found, shown or not.
+    let all = bench.versions("member1", &Extent::Outside(Vec::new())).await?;
+    ensure!(all.len() == 90, "{} versions", all.len());
+    let replaced = json!({ "docs": [{ "_index": generation.target, "_id": "v1/Secret/a-secrets-0" }] });
+    let replaced = client.post("_mget", &replaced).await?;
+    ensure!(replaced["docs"][0]["found"] == true, "{replaced}");
+
+    // Another process sees the same: which part is shown is read from the aliases.
+    let seen = engine(server, &bench.prefix, 2)?.open(&"member1".parse()?, None, 0).await?;
+    ensure!(!seen.live && seen.shown == BTreeSet::from([name_of(&pods), name_of(&maps)]), "{seen:?}");
+
+    bench.engine.activate(&generation).await?;
+    only(&bench, &[&pods, &maps, &secrets], &[]).await.context("everything is shown")?;
+    let aliases = client.get(&format!("{}/_alias", generation.index)).await?;
+    let of_index = &aliases[generation.index.as_str()]["aliases"];
+    ensure!(of_index[alias.as_str()] == json!({}) && of_index[bench.prefix.as_str()] == json!({}), "{aliases}");
+    // What is shown stays shown.
+    bench.engine.show(&generation, &BTreeSet::from([name_of(&pods)])).await?;
+    only(&bench, &[&pods, &maps, &secrets], &[]).await.context("everything is still shown")
+}
+
+#[tokio::test]
+async fn a_first_index_answers_every_question_about_what_is_complete_and_no_other() {
+    a_first_index_is_shown_kind_by_kind(opensearch().await).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_first_index_answers_the_same_in_the_older_opensearch() {
+    let fleet = Fleet::start(Options { opensearch: OpenSearchKind::Secure, ..Options::default() }).await.unwrap();
+    a_first_index_is_shown_kind_by_kind(fleet.opensearch().unwrap()).await.unwrap();
 }

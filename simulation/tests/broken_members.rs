@@ -202,44 +202,89 @@ async fn eighty_members_are_indexed_as_fast_beside_twenty_broken_ones_as_without
     }
 }
 
+/// A member with an object of each of two kinds, and an operator that reads it into an OpenSearch.
+struct TwoKinds {
+    server: Server,
+    store: OpenSearch,
+    operator: Operator,
+}
+
+impl TwoKinds {
+    fn start(prepare: impl FnOnce(&Server)) -> Self {
+        let server = Server::new(Options::new(1));
+        for resource in ["configmaps", "secrets"] {
+            server.apply(resource, json!({ "metadata": { "name": "a", "namespace": "default" } })).unwrap();
+        }
+        prepare(&server);
+        let hub = Server::new(Options::new(1_000));
+        let annotations = json!({ "fleetdex.io/allowed-hosts": "*.example.com" });
+        let metadata = json!({ "name": "member", "namespace": "default", "annotations": annotations });
+        hub.apply("secrets", json!({ "metadata": metadata, "data": { "token": "dG9rZW4=" } })).unwrap();
+        let store = OpenSearch::new(1);
+        let surroundings = Surroundings {
+            hub,
+            connect: Arc::new(InProcess::honest(BTreeMap::from([(name(1), server.clone())]))),
+            store: store.service(),
+            limits: Limits::default(),
+            audit_interval: None,
+        };
+        let operator = Operator::start(surroundings, Self::wanted("fleetdex"));
+        Self { server, store, operator }
+    }
+
+    /// One registry of both kinds, which are kept under this prefix.
+    fn wanted(prefix: &str) -> Wanted {
+        let spec = json!({
+            "resourceSelectors": [{ "apiVersion": "v1", "kind": "ConfigMap" }, { "apiVersion": "v1", "kind": "Secret" }],
+            "backendStore": { "openSearch": { "addresses": ["http://opensearch.example.com:9200"], "indexPrefix": prefix } },
+        });
+        let both =
+            RegistryView { name: "both".into(), uid: "both".into(), created: None, spec: serde_json::from_value(spec).unwrap() };
+        Wanted { members: vec![name(1)], registries: vec![both], places: Vec::new() }
+    }
+
+    fn forbid_secrets(server: &Server) {
+        server.inject(Fault::Forbidden("secrets".into()), Extent::For(Duration::from_hours(24)));
+    }
+
+    /// The kinds that are seen under a prefix.
+    fn kinds(&self, prefix: &str) -> Vec<String> {
+        let prefix: IndexPrefix = prefix.parse().unwrap();
+        let documents = stored(&self.store, prefix.cluster_alias(&name(1)).as_str());
+        documents.into_keys().map(|id| id.split('/').nth(1).unwrap().to_owned()).collect()
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_kind_that_a_member_refuses_hides_no_other_kind_and_is_seen_once_it_is_complete() {
     fastrand::seed(7);
-    let server = Server::new(Options::new(1));
-    for resource in ["configmaps", "secrets"] {
-        server.apply(resource, json!({ "metadata": { "name": "a", "namespace": "default" } })).unwrap();
-    }
-    server.inject(Fault::Forbidden("secrets".into()), Extent::For(Duration::from_hours(24)));
-    let hub = Server::new(Options::new(1_000));
-    let annotations = json!({ "fleetdex.io/allowed-hosts": "*.example.com" });
-    let metadata = json!({ "name": "member", "namespace": "default", "annotations": annotations });
-    hub.apply("secrets", json!({ "metadata": metadata, "data": { "token": "dG9rZW4=" } })).unwrap();
-    let store = OpenSearch::new(1);
-    let surroundings = Surroundings {
-        hub,
-        connect: Arc::new(InProcess::honest(BTreeMap::from([(name(1), server.clone())]))),
-        store: store.service(),
-        limits: Limits::default(),
-        audit_interval: None,
-    };
-    let spec = json!({
-        "resourceSelectors": [{ "apiVersion": "v1", "kind": "ConfigMap" }, { "apiVersion": "v1", "kind": "Secret" }],
-        "backendStore": { "openSearch": { "addresses": ["http://opensearch.example.com:9200"] } },
-    });
-    let both =
-        RegistryView { name: "both".into(), uid: "both".into(), created: None, spec: serde_json::from_value(spec).unwrap() };
-    let operator = Operator::start(surroundings, Wanted { members: vec![name(1)], registries: vec![both], places: Vec::new() });
-    let kinds = || {
-        let documents = stored(&store, IndexPrefix::default().cluster_alias(&name(1)).as_str());
-        documents.into_keys().map(|id| id.split('/').nth(1).unwrap().to_owned()).collect::<Vec<String>>()
-    };
+    let world = TwoKinds::start(TwoKinds::forbid_secrets);
     // Long before anything is given up.
     sleep(Duration::from_secs(20)).await;
-    assert_eq!(kinds(), ["ConfigMap"]);
+    assert_eq!(world.kinds("fleetdex"), ["ConfigMap"]);
     sleep(Duration::from_mins(20)).await;
-    assert_eq!(kinds(), ["ConfigMap"]);
-    server.heal();
+    assert_eq!(world.kinds("fleetdex"), ["ConfigMap"]);
+    world.server.heal();
     sleep(Duration::from_mins(5)).await;
-    assert_eq!(kinds(), ["ConfigMap", "Secret"]);
-    operator.stop().await.unwrap();
+    assert_eq!(world.kinds("fleetdex"), ["ConfigMap", "Secret"]);
+    world.operator.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_a_member_refuses_does_not_keep_a_former_place_for_ever() {
+    fastrand::seed(8);
+    let world = TwoKinds::start(|_| {});
+    sleep(Duration::from_mins(1)).await;
+    assert_eq!(world.kinds("fleetdex"), ["ConfigMap", "Secret"]);
+    TwoKinds::forbid_secrets(&world.server);
+    world.operator.show(TwoKinds::wanted("moved"));
+    // The former place has what the new one lacks.
+    sleep(Duration::from_mins(5)).await;
+    assert_eq!((world.kinds("fleetdex").len(), world.kinds("moved")), (2, vec!["ConfigMap".to_owned()]));
+    sleep(Duration::from_mins(10)).await;
+    assert_eq!((world.kinds("fleetdex").len(), world.kinds("moved")), (0, vec!["ConfigMap".to_owned()]));
+    world.server.heal();
+    sleep(Duration::from_mins(5)).await;
+    assert_eq!((world.kinds("fleetdex").len(), world.kinds("moved").len()), (0, 2));
+    world.operator.stop().await.unwrap();
 }

@@ -139,7 +139,7 @@ impl Waiting {
 }
 
 /// Whether there is no use in waiting for a unit any longer.
-fn is_hopeless(progress: &Progress, generation: &Generation) -> bool {
+pub(super) fn is_hopeless(progress: &Progress, generation: &Generation) -> bool {
     progress.kept_from(generation, REPLACING_PATIENCE) == Some(Obstacle::Refusal)
 }
 

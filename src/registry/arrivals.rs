@@ -22,7 +22,7 @@ use crate::{
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// How long an earlier place stays as it is although another one answers: twice as long as it takes every replica to notice
 /// ([`LOOK_INTERVAL`], and the five seconds of the controller), so that no question is asked of a place that is being emptied.
-const LINGER: Duration = Duration::from_secs(12);
+pub(super) const LINGER: Duration = Duration::from_secs(12);
 
 /// How long a store may take to say what is in it, so that one does not hold up the others for long.
 const TIMEOUT: Duration = Duration::from_secs(5);

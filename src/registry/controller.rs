@@ -31,7 +31,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     RegistryView,
-    fleet::{Fleet, Gap},
+    fleet::Fleet,
+    gaps::{Gap, ShareGaps},
     karmada,
     members::{Members, Roster},
     places::Places,
@@ -49,7 +50,7 @@ use crate::{
     pipeline::Pipeline,
     replicas::{
         ReplicaName, Replicas, Report, Share,
-        report::{Reports, cluster_key, stream_key, unit_views},
+        report::{Heard, Reports, cluster_key, stream_key, unit_views},
     },
     secret_hosts::SecretHosts,
     store::memory::Memory,
@@ -140,6 +141,8 @@ struct Reconciler {
     state: Mutex<State>,
     /// What the other replicas know of their shares; read by the leader alone.
     reports: StdMutex<Arc<BTreeMap<ReplicaName, Report>>>,
+    /// What the other replicas say that answers lack.
+    gaps: StdMutex<Arc<BTreeMap<ReplicaName, ShareGaps>>>,
 }
 
 struct State {
@@ -213,6 +216,7 @@ pub async fn run(context: Context, owner: String, cancel: CancellationToken) {
             gaps_are_due: false,
         }),
         reports: StdMutex::default(),
+        gaps: StdMutex::default(),
         context,
     });
     if let Some(reports) = Reports::of(&reconciler.context.replicas) {
@@ -290,21 +294,29 @@ fn first_lists(gaps: &BTreeMap<Stream, Gap>) -> BTreeSet<&StoreName> {
     gaps.iter().filter(|(_, gap)| **gap == Gap::FirstList).map(|(stream, _)| &stream.store).collect()
 }
 
-/// Makes what this replica knows of its share known to the leader; the leader reads what the others know.
+/// Makes what this replica knows of its share known to the others: to the leader what the status needs, to all of them what answers lack.
 async fn exchange_reports(reconciler: Arc<Reconciler>, mut reports: Reports) {
     loop {
-        tokio::time::sleep(REPORT_INTERVAL).await;
-        let report = reconciler.report(&*reconciler.state.lock().await);
-        if let Err(error) = reports.write(&report).await {
+        let (report, gaps) = {
+            let state = reconciler.state.lock().await;
+            (reconciler.report(&state), state.fleet.share_gaps())
+        };
+        if let Err(error) = reports.write(report, gaps).await {
             tracing::debug!(error = %causes(&error), "the report of this replica was not written; the next attempt follows");
         }
-        if !reconciler.context.replicas.share().leads() {
-            continue;
-        }
-        match reports.read().await {
-            Ok(read) => reconciler.take_reports(read),
+        let read = if reconciler.context.replicas.share().leads() {
+            reports.read().await.map(|Heard { reports, gaps }| {
+                reconciler.take(&reconciler.reports, reports);
+                gaps
+            })
+        } else {
+            reports.read_gaps().await
+        };
+        match read {
+            Ok(gaps) => reconciler.take(&reconciler.gaps, gaps),
             Err(error) => tracing::debug!(error = %causes(&error), "the reports of the other replicas were not read"),
         }
+        tokio::time::sleep(REPORT_INTERVAL).await;
     }
 }
 
@@ -330,6 +342,7 @@ impl Reconciler {
             tracing::warn!(error = %causes(&error), "where documents go could not be recorded; what the registries say is put into effect once it is");
             return state.members.clone();
         }
+        state.fleet.hear(Arc::clone(&lock(&self.gaps)));
         let seen = self.seen(state);
         self.context.metrics.set_replicas(seen.share.alive());
         if state.inputs.as_ref() == Some(&seen) && !state.fleet.has_lost() {
@@ -558,11 +571,12 @@ impl Reconciler {
         }
     }
 
-    fn take_reports(&self, read: BTreeMap<ReplicaName, Report>) {
-        let mut reports = lock(&self.reports);
-        if **reports != read {
-            *reports = Arc::new(read);
-            drop(reports);
+    /// Keeps what has been read of the other replicas in place of what was read before.
+    fn take<T: PartialEq>(&self, kept: &StdMutex<Arc<T>>, read: T) {
+        let mut kept = lock(kept);
+        if **kept != read {
+            *kept = Arc::new(read);
+            drop(kept);
             self.context.changed.notify_one();
         }
     }

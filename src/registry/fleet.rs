@@ -1,7 +1,6 @@
 //! What runs: one pipeline per store, one task per unit. Applies a plan by starting and stopping exactly what differs.
 
 use std::{
-    borrow::Cow,
     collections::{BTreeMap, BTreeSet},
     sync::{Arc, OnceLock},
     time::Duration,
@@ -17,9 +16,10 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use super::{
     MemberView, RegistryView,
-    activation::Activations,
-    arrivals::Arrivals,
+    activation::{Activations, is_hopeless},
+    arrivals::{Arrivals, LINGER},
     filter::other_paths,
+    gaps::{Gap, Known, ShareGaps},
     places::Places,
     plan::{Coverage, Extent as Namespaces, Plan, StorePlan, Stream, UnitPlan, plan},
     sweep::{Kept, Sweep, Wanted},
@@ -30,7 +30,7 @@ use crate::{
     pipeline::{Limits, OpenStore, Pipeline},
     planted::{Bug, planted},
     query::ResourceName,
-    replicas::{Fence, Share},
+    replicas::{Fence, ReplicaName, Share},
     store::{Generation, KindExtent},
     sync::{
         audit::{Audit, Permits},
@@ -51,20 +51,6 @@ const HANDOVER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Makes what opens the store of a plan.
 pub type Opener = Arc<dyn Fn(&StorePlan) -> Arc<dyn OpenStore> + Send + Sync>;
-
-/// What an answer lacks of a stream.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Gap {
-    /// Its first list has not ended, or is not seen yet.
-    FirstList,
-    /// The member or the store refuses it, or fails.
-    Failing {
-        /// CamelCase.
-        reason: Cow<'static, str>,
-        /// Whether what was stored before is shown.
-        is_shown: bool,
-    },
-}
 
 struct RunningStore {
     pipeline: Pipeline,
@@ -179,6 +165,12 @@ pub struct Fleet {
     former: Places,
     /// Where queries are answered from by now of what is kept elsewhere than before.
     arrivals: Arrivals,
+    /// How far each stream of the plan is, as was last heard of it, whoever reads it.
+    known: Known,
+    /// What the other replicas say of the streams that they read.
+    others: Arc<BTreeMap<ReplicaName, ShareGaps>>,
+    /// Clusters of which everything is in a new place but what their members refuse for good, and since when that is known.
+    given_up: BTreeMap<(StoreName, ClusterName), Instant>,
     applied: Option<Applied>,
 }
 
@@ -233,6 +225,9 @@ impl Fleet {
             parked: BTreeMap::new(),
             replaced: BTreeSet::new(),
             last_epoch: 0,
+            known: Known::new(),
+            others: Arc::default(),
+            given_up: BTreeMap::new(),
             applied: None,
         }
     }
@@ -326,9 +321,15 @@ impl Fleet {
         for registry in old.registries(place).filter_map(|name| plan.registries.get(name)) {
             let Some(store) = &registry.store else { continue };
             let clusters = registry.clusters.iter().filter(|(_, cluster)| !cluster.units.is_empty() || !cluster.discovered);
-            held.extend(clusters.map(|(name, _)| name).filter(|name| !self.arrivals.have_lasted(store, name)).cloned());
+            held.extend(clusters.map(|(name, _)| name).filter(|name| !self.has_lasted(store, name)).cloned());
         }
         held
+    }
+
+    /// Whether queries of a cluster have been answered from a store for a while, as far as they ever will.
+    fn has_lasted(&self, store: &StoreName, cluster: &ClusterName) -> bool {
+        let given_up = self.given_up.get(&(store.clone(), cluster.clone()));
+        self.arrivals.have_lasted(store, cluster) || given_up.is_some_and(|since| since.elapsed() >= LINGER)
     }
 
     /// The clusters that a place which no registry names any more still holds for one: nothing else answers in its stead yet.
@@ -341,7 +342,7 @@ impl Fleet {
     pub fn stand_in(&self, registry: &str, cluster: &ClusterName) -> Option<&StoreName> {
         let Applied { plan, old, .. } = self.applied.as_ref()?;
         let store = plan.registries.get(registry)?.store.as_ref()?;
-        if self.arrivals.have(store, cluster) {
+        if self.arrivals.have(store, cluster) || self.given_up.contains_key(&(store.clone(), cluster.clone())) {
             return None;
         }
         let answers = |name: &&StoreName| {
@@ -355,7 +356,9 @@ impl Fleet {
     /// What queries can be answered from in the new and the old places of registries that have moved; nothing until that has been looked at. Changes with
     /// what [`Fleet::stand_in`] says.
     pub fn arrived(&self) -> Option<BTreeSet<(StoreName, ClusterName)>> {
-        self.arrivals.all()
+        let mut arrived = self.arrivals.all()?;
+        arrived.extend(self.given_up.keys().cloned());
+        Some(arrived)
     }
 
     /// The places that are open although no registry names them any more.
@@ -406,6 +409,7 @@ impl Fleet {
     pub fn look_after(&mut self) {
         if let Some(applied) = self.applied.take() {
             self.activate(&applied.plan);
+            self.note_gaps(&applied);
             if self.forget_replaced(&applied.plan) || !applied.old.is_empty() {
                 self.sweep(&applied, &[]);
             }
@@ -794,22 +798,76 @@ impl Fleet {
         generation.live || self.units.iter().filter(of_cluster).all(is_seen)
     }
 
-    /// What answers lack of the streams that are read here: those that are in the plan and whose objects are not all stored yet, or cannot be read
-    /// now, and why.
+    /// Takes note of what the other replicas say of the streams that they read.
+    pub fn hear(&mut self, others: Arc<BTreeMap<ReplicaName, ShareGaps>>) {
+        self.others = others;
+    }
+
+    /// What this replica has to say to the others of the streams that it reads.
+    pub fn share_gaps(&self) -> ShareGaps {
+        let Some(applied) = &self.applied else { return ShareGaps::default() };
+        let is_own = |stream: &Stream| {
+            let is_shared = applied.plan.stores.get(&stream.store).is_some_and(|store| !store.is_embedded());
+            is_shared && applied.share.keeps(&stream.unit.cluster)
+        };
+        ShareGaps::of(self.known.iter().filter(|(stream, _)| is_own(stream)))
+    }
+
+    /// What answers lack: streams of the plan whose objects are not all stored yet, or cannot be read now, and why. Of clusters that this replica is
+    /// not connected to everything is old, which is not said again for each stream.
     pub fn gaps(&self) -> BTreeMap<Stream, Gap> {
-        let Some(applied) = &self.applied else { return BTreeMap::new() };
+        let is_connected = |cluster: &ClusterName| {
+            self.applied.as_ref().is_some_and(|applied| applied.connections.get(cluster).is_some_and(Option::is_some))
+        };
+        let lacking = |(stream, gap): (&Stream, &Option<Gap>)| Some((stream.clone(), gap.clone()?));
+        let said = |(stream, gap): &(Stream, Gap)| *gap != Gap::Disconnected || is_connected(&stream.unit.cluster);
+        self.known.iter().filter_map(lacking).filter(said).collect()
+    }
+
+    /// Brings up to date how far each stream is. What is known of a stream stays known until the replica that reads it says otherwise.
+    fn note_gaps(&mut self, applied: &Applied) {
         let mut generations: BTreeMap<(&StoreName, ClusterName), Generation> = BTreeMap::new();
         for (name, store) in &self.stores {
             let of_store = store.pipeline.generations().into_iter();
             generations.extend(of_store.map(|generation| ((name, generation.cluster.clone()), generation)));
         }
-        // A member that is not connected is said to be old as a whole, and those that others read they know of.
-        let running = applied.plan.units.keys().filter_map(|stream| Some((stream, self.units.get(stream)?)));
-        let lacking = |(stream, unit): (&Stream, &RunningUnit)| {
-            let generation = generations.get(&(&stream.store, stream.unit.cluster.clone()));
-            Some((stream.clone(), gap(stream, &unit.progress, generation)?))
-        };
-        running.filter_map(lacking).collect()
+        let mut readers: BTreeMap<&ClusterName, Option<&ReplicaName>> = BTreeMap::new();
+        let mut before = std::mem::take(&mut self.known);
+        for stream in applied.plan.units.keys() {
+            let cluster = &stream.unit.cluster;
+            let is_shared = applied.plan.stores.get(&stream.store).is_some_and(|store| !store.is_embedded());
+            let reader = readers.entry(cluster).or_insert_with(|| applied.share.other_reader(cluster)).filter(|_| is_shared);
+            let last = before.remove(stream);
+            let now = match (reader, self.units.get(stream)) {
+                (Some(reader), _) => self.others.get(reader).and_then(|said| said.get(stream)).cloned().or(last),
+                (None, Some(unit)) => Some(gap(stream, &unit.progress, generations.get(&(&stream.store, cluster.clone())))),
+                (None, None) if applied.connections.get(cluster).is_none_or(Option::is_none) => Some(Some(Gap::Disconnected)),
+                (None, None) => last,
+            };
+            let unknown = || Some(reader.map_or(Gap::FirstList, |reader| Gap::Unknown(reader.clone())));
+            self.known.insert(stream.clone(), now.unwrap_or_else(unknown));
+        }
+        self.note_given_up(applied);
+    }
+
+    /// Looks, while something is kept in a former place, of which clusters nothing more will come to the new one.
+    fn note_given_up(&mut self, applied: &Applied) {
+        if applied.old.is_empty() {
+            self.given_up.clear();
+            return;
+        }
+        self.given_up.retain(|of_store, _| applied.plan.scopes.contains_key(of_store));
+        let mut settled: BTreeMap<(&StoreName, &ClusterName), bool> = BTreeMap::new();
+        for (stream, gap) in &self.known {
+            let is_settled = matches!(gap, None | Some(Gap::Failing { is_given_up: true, .. }));
+            *settled.entry((&stream.store, &stream.unit.cluster)).or_insert(true) &= is_settled;
+        }
+        for ((store, cluster), _) in settled.into_iter().filter(|(_, is_settled)| *is_settled) {
+            let of_store = (store.clone(), cluster.clone());
+            if applied.plan.scopes.get(&of_store).is_some_and(|coverage| coverage.certain) {
+                self.given_up.entry(of_store).or_insert_with(Instant::now);
+            }
+        }
     }
 
     /// The progress of a stream that runs, or ran until its member was lost.
@@ -930,7 +988,10 @@ fn gap(stream: &Stream, progress: &Progress, generation: Option<&Generation>) ->
     let is_shown = |generation: &Generation| generation.replaces || generation.shows(&ResourceName::from(&stream.unit.resource));
     let is_seen = generation.is_some_and(is_shown);
     match progress.state() {
-        UnitState::Failing { reason, .. } => Some(Gap::Failing { reason, is_shown: is_seen }),
+        UnitState::Failing { reason, .. } => {
+            let is_given_up = generation.is_some_and(|generation| is_hopeless(progress, generation));
+            Some(Gap::Failing { reason, is_shown: is_seen, is_given_up })
+        }
         _ if !is_seen || !progress.has_been_synced() => Some(Gap::FirstList),
         _ => None,
     }

@@ -17,6 +17,7 @@ pub mod cache;
 pub mod controller;
 pub mod filter;
 pub mod fleet;
+pub mod gaps;
 pub mod karmada;
 pub mod members;
 pub mod places;

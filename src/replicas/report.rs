@@ -6,11 +6,12 @@ use std::{
     time::Duration,
 };
 
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use flate2::{Compression, read::GzDecoder, write::GzEncoder};
 use k8s_openapi::{ByteString, api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::{
-    Api,
-    api::{ListParams, Patch, PatchParams},
+    Api, ResourceExt,
+    api::{ListParams, PartialObjectMeta, Patch, PatchParams},
 };
 use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
@@ -21,12 +22,17 @@ use super::{
 };
 use crate::{
     model::{ClusterName, StoreName, causes},
-    registry::{plan::Stream, status::MemberHealth},
+    registry::{gaps::ShareGaps, plan::Stream, status::MemberHealth},
     sync::progress::{UnitState, View},
 };
 
 /// Where the report is in the `ConfigMap`: JSON, gzip.
 const KEY: &str = "report.json.gz";
+/// What answers lack, in the metadata of the `ConfigMap`, so that every replica can read it without the reports: JSON, gzip, base64.
+const GAPS: &str = "fleetdex.io/gaps";
+/// The size of that annotation, at most: all annotations of an object may have 256 KiB. A thousand clusters of which something else is to be said
+/// each take 60 kB; beyond the bound nothing is said, and the other replicas warn that they do not know.
+const MAX_GAPS: usize = 128 << 10;
 /// Names the fields that this writes.
 const FIELD_MANAGER: &str = "fleetdex-replica";
 /// How long the control plane may take for one request.
@@ -109,7 +115,16 @@ pub struct Reports {
     replicas: Replicas,
     config_maps: Api<ConfigMap>,
     name: String,
-    written: Option<Report>,
+    written: Option<(Report, ShareGaps)>,
+}
+
+/// What the other replicas have written that are alive.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Heard {
+    /// What they know of their shares.
+    pub reports: BTreeMap<ReplicaName, Report>,
+    /// What answers lack of the clusters that they read.
+    pub gaps: BTreeMap<ReplicaName, ShareGaps>,
 }
 
 impl Reports {
@@ -120,21 +135,22 @@ impl Reports {
         Some(Self { replicas: replicas.clone(), config_maps, name: object_name(&settings.name), written: None })
     }
 
-    /// Writes this replica's report, if it is another one than before.
-    pub async fn write(&mut self, report: &Report) -> Result<(), ReportError> {
+    /// Writes this replica's report, and what answers lack of its share, if that is not what it was.
+    pub async fn write(&mut self, report: Report, gaps: ShareGaps) -> Result<(), ReportError> {
         // Before there is a Lease nobody would remove the report.
         let Some(owner) = self.replicas.owner() else { return Ok(()) };
-        if self.written.as_ref() == Some(report) {
+        if self.written.as_ref().is_some_and(|(of_report, of_gaps)| *of_report == report && *of_gaps == gaps) {
             return Ok(());
         }
         let config_map = ConfigMap {
             metadata: ObjectMeta {
                 name: Some(self.name.clone()),
                 labels: Some(BTreeMap::from([(LABEL.to_owned(), "true".to_owned())])),
+                annotations: pack_gaps(&gaps)?.map(|packed| BTreeMap::from([(GAPS.to_owned(), packed)])),
                 owner_references: Some(vec![owner]),
                 ..ObjectMeta::default()
             },
-            binary_data: Some(BTreeMap::from([(KEY.to_owned(), ByteString(pack(report)?))])),
+            binary_data: Some(BTreeMap::from([(KEY.to_owned(), ByteString(pack(&report)?))])),
             ..ConfigMap::default()
         };
         let parameters = PatchParams::apply(FIELD_MANAGER).force();
@@ -142,23 +158,39 @@ impl Reports {
         let answer = timeout(TIMEOUT, self.config_maps.patch(&self.name, &parameters, &patch)).await;
         let refused = |source| ReportError::Refused { doing: "write", source: Box::new(source) };
         answer.map_err(|_| ReportError::Timeout)?.map_err(refused)?;
-        self.written = Some(report.clone());
+        self.written = Some((report, gaps));
         Ok(())
     }
 
-    /// The reports of the others that are alive, as far as they can be read.
-    pub async fn read(&self) -> Result<BTreeMap<ReplicaName, Report>, ReportError> {
+    /// What answers lack of the clusters that the others read, as they say.
+    pub async fn read_gaps(&self) -> Result<BTreeMap<ReplicaName, ShareGaps>, ReportError> {
+        let parameters = ListParams::default().labels(LABEL);
+        let answer = timeout(TIMEOUT, self.config_maps.list_metadata(&parameters)).await;
+        let refused = |source| ReportError::Refused { doing: "list", source: Box::new(source) };
+        let found = answer.map_err(|_| ReportError::Timeout)?.map_err(refused)?;
+        let alive = self.replicas.others();
+        let said = |config_map: PartialObjectMeta<ConfigMap>| {
+            let name = replica_of(&config_map).filter(|name| alive.contains(name))?;
+            Some((name, gaps_of(&config_map)))
+        };
+        Ok(found.into_iter().filter_map(said).collect())
+    }
+
+    /// The reports of the others that are alive, too.
+    pub async fn read(&self) -> Result<Heard, ReportError> {
         let parameters = ListParams::default().labels(LABEL);
         let answer = timeout(TIMEOUT, self.config_maps.list(&parameters)).await;
         let refused = |source| ReportError::Refused { doing: "list", source: Box::new(source) };
         let found = answer.map_err(|_| ReportError::Timeout)?.map_err(refused)?;
         let alive = self.replicas.others();
-        let named = found.into_iter().filter_map(|config_map| {
-            let name = replica_of(&config_map).filter(|name| alive.contains(name))?;
+        let named = |config_map: ConfigMap| Some((replica_of(&config_map).filter(|name| alive.contains(name))?, config_map));
+        let named: Vec<(ReplicaName, ConfigMap)> = found.into_iter().filter_map(named).collect();
+        let gaps = named.iter().map(|(name, config_map)| (name.clone(), gaps_of(config_map))).collect();
+        let packed = named.into_iter().filter_map(|(name, config_map)| {
             let ByteString(packed) = config_map.binary_data?.remove(KEY)?;
             Some((name, packed))
         });
-        Ok(readable(named))
+        Ok(Heard { reports: readable(packed), gaps })
     }
 }
 
@@ -175,15 +207,46 @@ fn readable(packed: impl Iterator<Item = (ReplicaName, Vec<u8>)>) -> BTreeMap<Re
 }
 
 fn pack(report: &Report) -> Result<Vec<u8>, ReportError> {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
-    encoder.write_all(&serde_json::to_vec(report)?)?;
-    Ok(encoder.finish()?)
+    Ok(compress(&serde_json::to_vec(report)?)?)
 }
 
 fn unpack(packed: &[u8]) -> Result<Report, ReportError> {
-    let mut json = Vec::new();
-    GzDecoder::new(packed).take(MAX_REPORT).read_to_end(&mut json)?;
-    Ok(serde_json::from_slice(&json)?)
+    Ok(serde_json::from_slice(&decompress(packed)?)?)
+}
+
+/// Nothing if it is too long.
+fn pack_gaps(gaps: &ShareGaps) -> Result<Option<String>, ReportError> {
+    let packed = STANDARD.encode(compress(&gaps.to_json()?)?);
+    if packed.len() > MAX_GAPS {
+        tracing::debug!(bytes = packed.len(), "what answers lack is too long to be said to the other replicas");
+        return Ok(None);
+    }
+    Ok(Some(packed))
+}
+
+/// What a replica says that answers lack; nothing of what it does not say, or says in a way that is not understood here.
+fn gaps_of(config_map: &impl ResourceExt) -> ShareGaps {
+    let Some(text) = config_map.annotations().get(GAPS) else { return ShareGaps::default() };
+    let read = || -> Result<ShareGaps, ReportError> {
+        let packed = STANDARD.decode(text).map_err(std::io::Error::other)?;
+        Ok(ShareGaps::from_json(&decompress(&packed)?)?)
+    };
+    read().unwrap_or_else(|error| {
+        tracing::debug!(config_map = config_map.name_any(), %error, "what a replica says that answers lack cannot be read");
+        ShareGaps::default()
+    })
+}
+
+fn compress(bytes: &[u8]) -> std::io::Result<Vec<u8>> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(bytes)?;
+    encoder.finish()
+}
+
+fn decompress(packed: &[u8]) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    GzDecoder::new(packed).take(MAX_REPORT).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 #[cfg(test)]
@@ -250,6 +313,43 @@ mod tests {
             [(replica("a"), good.clone()), (replica("b"), cut), (replica("c"), b"no gzip".to_vec()), (replica("d"), good)];
         let read: Vec<ReplicaName> = readable(packed.into_iter()).into_keys().collect();
         assert_eq!(read, [replica("a"), replica("d")]);
+    }
+
+    #[test]
+    fn what_answers_lack_of_many_clusters_fits_into_an_annotation_or_is_left_out() {
+        use crate::{
+            model::{Gvk, Resource, Scope, Unit},
+            registry::gaps::{Gap, Known},
+        };
+        let known = |clusters: u64, gap: &dyn Fn(u64, u64) -> Option<Gap>| -> Known {
+            let of_cluster = |cluster: u64| {
+                (0..30).map(move |kind| {
+                    let gvk = Gvk::new("apps.example.com", "v1", &format!("Kind{kind}"));
+                    let resource = Resource { gvk, plural: format!("kind{kind}s").into(), namespaced: true };
+                    let unit = Unit { cluster: format!("member{cluster}").parse().unwrap(), resource, scope: Scope::All };
+                    (cluster, kind, Stream { unit, store: "fleetdex-0123456789abcdef".parse().unwrap() })
+                })
+            };
+            let streams = (0..clusters).flat_map(of_cluster);
+            streams.map(|(cluster, kind, stream)| (stream, gap(cluster, kind))).collect()
+        };
+        let packed = |known: &Known| pack_gaps(&ShareGaps::of(known)).unwrap();
+        // Every cluster has got as far as no other.
+        let filling = known(1_000, &|cluster, kind| (((cluster * 7_919) >> (kind % 13)) & 1 == 0).then_some(Gap::FirstList));
+        let text = packed(&filling).unwrap();
+        assert!(text.len() < MAX_GAPS, "{} bytes", text.len());
+        let annotations = Some(BTreeMap::from([(GAPS.to_owned(), text)]));
+        let mut config_map = ConfigMap { metadata: ObjectMeta { annotations, ..ObjectMeta::default() }, ..ConfigMap::default() };
+        assert_eq!(gaps_of(&config_map), ShareGaps::of(&filling));
+        // Random names do not pack.
+        let reason = |cluster: u64, kind: u64| format!("{:x}", fastrand::Rng::with_seed(cluster * 30 + kind).u128(..));
+        let failing =
+            |cluster, kind| Some(Gap::Failing { reason: reason(cluster, kind).into(), is_shown: false, is_given_up: false });
+        assert_eq!(packed(&known(500, &failing)), None);
+        for broken in ["%", "aGVsbG8="] {
+            config_map.metadata.annotations = Some(BTreeMap::from([(GAPS.to_owned(), broken.to_owned())]));
+            assert_eq!(gaps_of(&config_map), ShareGaps::default());
+        }
     }
 
     #[test]

@@ -53,7 +53,11 @@ impl Engine {
             }
         }
         // Only what takes several requests needs a frozen view.
-        let pit = self.open_pit(&target, true, &query.requester).await?;
+        let pit = match self.open_pit(&target, true, &query.requester).await {
+            // Nothing of what is asked for is seen yet. Of what a first page has shown there was something.
+            Err(StoreError::Expired) if requests.len() > 1 => return Ok(Groups::default()),
+            opened => opened?,
+        };
         let counted = self.count_all(&requests, "/_search", Some(pit.id())).await;
         pit.close().await;
         Ok(counted?.largest(top))

@@ -159,8 +159,11 @@ impl Drop for Reserved<'_> {
     }
 }
 
+/// What OpenSearch says (3.4, 2.19) when none of the indices for a point in time exist and these are to be left out.
+const OF_NOTHING: &str = "invalid id: [null]";
+
 impl Engine {
-    /// `may_lack`: whether indices that do not exist are left out, or an error.
+    /// `may_lack`: whether indices that do not exist are left out, or an error. [`StoreError::Expired`] if all of them are left out.
     pub(super) async fn open_pit(&self, target: &str, may_lack: bool, requester: &Requester) -> Result<PointInTime, StoreError> {
         let contexts = &*self.contexts.0;
         let mut reserved = Reserved { ledger: &contexts.ledger, number: None };
@@ -190,7 +193,14 @@ impl Engine {
         let path = format!(
             "/{target}/_search/point_in_time?keep_alive={KEEP_ALIVE}&allow_partial_pit_creation=false&ignore_unavailable={may_lack}"
         );
-        parse(operation, &self.send(operation, Method::POST, path, None).await?)
+        match self.send(operation, Method::POST, path, None).await {
+            Ok(answer) => parse(operation, &answer),
+            // Of no index at all there is no view.
+            Err(StoreError::Refused { status: 400, reason, .. }) if may_lack && reason.contains(OF_NOTHING) => {
+                Err(StoreError::Expired)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Notes that a page is read from the point in time of a cursor, which another replica may have opened.
