@@ -190,38 +190,35 @@ impl Sweep {
 /// Whether a generation will never be the live one, `current` being the one that is filled or was filled last.
 ///
 /// What was under way for long may make a generation after its successor has taken its place, and another instance may die while it fills a later one. Such a
-/// later one is given the time from one sweep to the next to become the live one. An earlier one never will, also while the present one is not complete:
-/// of a member that is another cluster again and again, and never complete, there are no more than the live one and two others.
+/// later one is given the time from one sweep to the next to become the live one. An earlier one never will; while the present one is not complete it goes
+/// if no query is answered from it: of a member that is another cluster again and again, and never complete, there are no more than the one that answers and two
+/// others.
 fn is_left_over(generation: &Generation, current: &Generation, was_stray: impl FnOnce() -> bool) -> bool {
     if generation.live || generation.id == current.id {
         return false;
     }
-    generation.number < current.number || (current.live && was_stray())
+    let is_earlier = generation.number < current.number;
+    if current.live { is_earlier || was_stray() } else { is_earlier && !generation.is_read() }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::IndexPrefix;
+    use crate::{model::IndexPrefix, query::ResourceName};
 
     fn generation(number: u64, live: bool) -> Generation {
-        let (cluster, prefix): (ClusterName, IndexPrefix) = ("member1".parse().unwrap(), IndexPrefix::default());
-        Generation {
-            number,
-            id: number.to_string().as_str().into(),
-            index: prefix.generation(&cluster, number),
-            target: prefix.write_alias(&cluster, number),
-            cluster,
-            live,
-            replaces: false,
-        }
+        let first = Generation::first(&IndexPrefix::default(), &"member1".parse().unwrap());
+        Generation { number, id: number.to_string().as_str().into(), live, ..first }
     }
 
     #[test]
     fn earlier_generations_go_although_the_present_one_is_never_complete() {
+        let partly = |number| Generation { shown: [ResourceName::new("", "pods")].into(), ..generation(number, false) };
         for (current_is_live, other, is_stray, expected) in [
             (false, generation(2, false), false, true),
             (true, generation(2, false), false, true),
+            (false, partly(2), true, false),
+            (true, partly(2), false, true),
             (false, generation(2, true), true, false),
             (false, generation(4, false), true, false),
             (true, generation(4, false), false, false),
