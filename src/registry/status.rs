@@ -578,7 +578,7 @@ mod tests {
     #[test]
     fn documents_that_the_store_refused_are_counted_and_one_is_named() {
         let pods = progress();
-        pods.set_rejected(vec!["v1/Pod/b".into(), "v1/Pod/a".into()]);
+        pods.set_rejected(&["v1/Pod/b".into(), "v1/Pod/a".into()]);
         let status = status_of(&[("Pod", &pods)]);
         let cluster = &status.clusters[0];
         assert_eq!((cluster.phase, cluster.kinds[0].phase), (Phase::Synced, Phase::Synced));

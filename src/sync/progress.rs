@@ -362,9 +362,9 @@ impl Progress {
     }
 
     /// Which documents are fallback documents, as the store has it.
-    pub fn set_rejected(&self, ids: Vec<Arc<str>>) {
+    pub fn set_rejected(&self, ids: &[Arc<str>]) {
         let mut rejected = Rejected::default();
-        for id in &ids {
+        for id in ids {
             rejected.add(id);
         }
         *lock(&self.rejected) = rejected;

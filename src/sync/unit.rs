@@ -138,7 +138,7 @@ impl UnitTask {
         }
         let generation = pipeline.generation(&self.unit.cluster, uid).await?;
         let rejected = pipeline.opened().await.rejected(&generation, &extent(&self.unit)).await?;
-        self.progress.set_rejected(rejected);
+        self.progress.set_rejected(&rejected);
         Ok(generation)
     }
 

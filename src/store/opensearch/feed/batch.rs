@@ -59,7 +59,7 @@ impl Batch {
             match verdict {
                 Verdict::Indexed | Verdict::Deleted | Verdict::Absent => {
                     let after = if *verdict == Verdict::Indexed { packed.next().flatten() } else { None };
-                    match state.unsettled.settle(&key, before, after) {
+                    match state.unsettled.settle(&key, before, after.as_ref()) {
                         Some(all) => changes.extend(all.into_iter().map(|change| (key.0.clone(), change))),
                         None => is_known = false,
                     }
