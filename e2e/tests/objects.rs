@@ -230,7 +230,8 @@ async fn nothing_is_forged(stage: &Stage, registry: &Registry, namespace: &str, 
     assert!(bare_names_of(&owned).unwrap().is_empty(), "{owned}");
     // It is whole where it belongs.
     let got = ask(&["get", "things.awkward.example.io", "forger", "-n", namespace, "-o", "json"]).await;
-    let mut got: Value = serde_json::from_str(&got).unwrap();
+    let list: Value = serde_json::from_str(&got).unwrap();
+    let mut got = list["items"][0].clone();
     let native = stage.member(1).unwrap().get(&format!("{things}/forger")).await.unwrap();
     got["metadata"] = native["metadata"].clone();
     assert_eq!(got, native);
