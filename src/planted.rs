@@ -56,6 +56,8 @@ pub enum Bug {
     LeavePointInTimeOpen,
     /// Lists of other users end for those of one who begins very many.
     EndListsOfOthers,
+    /// One user gets every place for requests that is free.
+    TakeAllPlaces,
     /// A line break between two tokens of an object is left in a line of a bulk request.
     LineBreakInBulk,
     /// What was read of members counts as read for ever.
@@ -101,6 +103,7 @@ impl Bug {
         Self::ForgetPermissionOfFurtherPages,
         Self::LeavePointInTimeOpen,
         Self::EndListsOfOthers,
+        Self::TakeAllPlaces,
         Self::LineBreakInBulk,
         Self::BudgetNotGivenBack,
         Self::LimitBeforeDecompression,

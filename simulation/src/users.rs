@@ -1,5 +1,5 @@
 //! People who read lists in pages, and would read more than they may: tokens of others, of other questions, changed and old ones, and lists that they
-//! begin and leave alone.
+//! begin and leave alone. Some read slowly, or not at all.
 //!
 //! What they are shown goes through the server's own code for lists, over an engine of its own on the simulated OpenSearch. Whatever they do,
 //! and whatever fails meanwhile, nobody sees what they may not, and no token does more than it was made for.
@@ -10,12 +10,14 @@ use std::{
     time::Duration,
 };
 
+use bytes::Bytes;
 use fleetdex::{
     model::{ClusterName, Gvk, IndexPrefix, StoreName},
     query::{Grant, Permitted, Query, Requester, ResourceName, Selectable},
     server::{
         Caller,
         continue_token::{self, Bound, Keys},
+        front::limits::{LimitArgs, Limits},
         list,
         representation::{Encoding, Form, Representation},
         request::{self, ApiRequest, ListRequest},
@@ -25,12 +27,15 @@ use fleetdex::{
     store::{
         Store,
         merged::{Merged, Part},
+        opensearch::Answers,
     },
+    telemetry::Metrics,
 };
-use http_body_util::BodyExt;
+use http::{Request, Response};
+use http_body_util::{BodyExt, combinators::UnsyncBoxBody};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use serde_json::Value;
-use tokio::task::JoinHandle;
+use tokio::{task::JoinHandle, time::timeout};
 
 use crate::{
     opensearch::OpenSearch,
@@ -47,6 +52,12 @@ const PAUSE_MILLIS: u64 = 6_000;
 const FLOOD: usize = 130;
 /// Contexts that may be open after lists have been cut off: what the operator itself may be reading from.
 const OPEN: u64 = 20;
+/// Requests that the server answers at a time.
+const PLACES: u32 = 12;
+/// Answers that they leave unread at a time while things fail. One user may have all of them and still gets a place for a further request.
+const UNREAD: usize = 4;
+/// How long a place may take to be given to a user who is entitled to it.
+const AT_ONCE: Duration = Duration::from_secs(1);
 /// Older than any token may be, in seconds.
 const OLD: i64 = 400;
 
@@ -91,9 +102,21 @@ const USES: [Use; 8] = [
     Use::Old,
 ];
 
+/// A whole list that is read slowly. It has a place until it is dropped.
+struct Unread {
+    user: usize,
+    question: usize,
+    /// Locked by nobody: a body may be sent to another thread, and not shared.
+    body: Mutex<UnsyncBoxBody<Bytes, String>>,
+    read: Vec<u8>,
+}
+
 /// Everybody who asks.
 pub struct Users {
     store: Arc<dyn Store>,
+    answers: Answers,
+    limits: Limits,
+    unread: Vec<Unread>,
     opensearch: OpenSearch,
     keys: Keys,
     people: Vec<User>,
@@ -138,8 +161,13 @@ impl Users {
             User { caller: caller("bob"), permitted: Permitted::Only(vec![grant(&clusters[..1], &[])?]) },
             User { caller: caller("mallory"), permitted: Permitted::Only(vec![grant(&clusters[..1], &[NAMESPACES[1]])?]) },
         ];
+        let answers = Answers::default();
+        let places = LimitArgs { max_requests_in_flight: PLACES, ..LimitArgs::default() };
         Ok(Self {
-            store: Arc::new(opensearch.engine(IndexPrefix::default())),
+            store: Arc::new(opensearch.engine_reading_into(IndexPrefix::default(), answers.clone())),
+            answers,
+            limits: Limits::new(&places, &Metrics::new()),
+            unread: Vec::new(),
             opensearch: opensearch.clone(),
             keys: Keys::default(),
             people,
@@ -165,6 +193,11 @@ impl Users {
     }
 
     async fn ask(&mut self) -> Result<(), String> {
+        match self.random.random_range(0..8) {
+            0 => return self.begin_slowly().await,
+            1 if !self.unread.is_empty() => return self.read_on().await,
+            _ => {}
+        }
         if self.held.is_empty() || self.random.random_ratio(1, 3) {
             let (user, question) = (self.random.random_range(0..self.people.len()), self.random.random_range(0..QUESTIONS.len()));
             let answer = self.page(user, question, None, None).await?;
@@ -174,6 +207,63 @@ impl Users {
         let held = self.held[self.random.random_range(0..self.held.len())].clone();
         let usage = USES[self.random.random_range(0..USES.len())];
         self.try_token(&held, usage).await
+    }
+
+    /// Begins a whole list, of which nothing is read yet. The one that was left alone the longest is given up for it.
+    async fn begin_slowly(&mut self) -> Result<(), String> {
+        if self.unread.len() == UNREAD {
+            drop(self.unread.remove(0));
+        }
+        let (user, question) = (self.random.random_range(0..self.people.len()), self.random.random_range(0..QUESTIONS.len()));
+        // The store may not answer.
+        if let Ok(unread) = self.unread_list(user, question).await? {
+            self.unread.push(unread);
+        }
+        Ok(())
+    }
+
+    /// Reads the next bytes of one, or the rest of it.
+    async fn read_on(&mut self) -> Result<(), String> {
+        let Unread { user, question, body, mut read } = self.unread.swap_remove(self.random.random_range(0..self.unread.len()));
+        let mut body = body.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let is_to_the_end = self.random.random_bool(0.5);
+        while let Some(frame) = body.frame().await {
+            // It is cut short when the store fails, or when nothing was read for so long that its view has ended.
+            let Ok(frame) = frame else { return Ok(()) };
+            read.extend(frame.into_data().unwrap_or_default());
+            if !is_to_the_end {
+                self.unread.push(Unread { user, question, body: Mutex::new(body), read });
+                return Ok(());
+            }
+        }
+        let Some(asked) = request(question, None) else { return Err("a question is not understood".to_owned()) };
+        let list: Value = serde_json::from_slice(&read).map_err(|error| error.to_string())?;
+        self.check(user, question, &asked, &self.people[user].permitted, &list)
+    }
+
+    /// A list without a limit. The outer error: its user got no place.
+    async fn unread_list(&self, user: usize, question: usize) -> Result<Result<Unread, ApiError>, String> {
+        let Some(asked) = request(question, None) else { return Err("a question is not understood".to_owned()) };
+        let limit = asked.limit.map_or(1, std::num::NonZeroUsize::get);
+        let whole = ListRequest { limit: None, ..asked };
+        let answer = self.in_a_place(user, self.answer(user, &whole, limit, None)).await?;
+        let unread = |body: UnsyncBoxBody<Bytes, String>| Unread { user, question, body: Mutex::new(body), read: Vec::new() };
+        Ok(answer.map(unread))
+    }
+
+    /// An answer that has a place until its body is dropped. The outer error: its user got no place.
+    async fn in_a_place(
+        &self,
+        user: usize,
+        answer: impl Future<Output = Result<list::Answer, ApiError>>,
+    ) -> Result<Result<UnsyncBoxBody<Bytes, String>, ApiError>, String> {
+        let caller = &self.people[user].caller;
+        let kept_out = || format!("{} gets no place, though others have no more than their shares", caller.name);
+        let request = Request::new(Default::default());
+        let admitted = timeout(AT_ONCE, self.limits.admit(caller, request)).await.map_err(|_| kept_out())?;
+        let (place, _) = admitted.map_err(|_| kept_out())?;
+        let held = place.hold(async { Ok(Response::new(answer.await?.body)) }).await;
+        Ok(held.map(|response| response.into_body().map_err(|error| error.to_string()).boxed_unsync()))
     }
 
     async fn try_token(&mut self, held: &Held, usage: Use) -> Result<(), String> {
@@ -297,13 +387,26 @@ impl Users {
     ) -> Result<Result<Value, ApiError>, String> {
         let Some(asked) = request(question, token) else { return Err("a question is not understood".to_owned()) };
         let limit = asked.limit.map_or(1, std::num::NonZeroUsize::get);
-        let answer = match self.answer(user, &asked, limit, rights.clone()).await {
-            Ok(answer) => answer,
+        let body = match self.in_a_place(user, self.answer(user, &asked, limit, rights.clone())).await? {
+            Ok(body) => body,
             Err(error) => return Ok(Err(error)),
         };
-        let bytes = answer.body.collect().await.map_err(|error| error.to_string())?.to_bytes();
+        let bytes = body.collect().await?.to_bytes();
         let page: Value = serde_json::from_slice(&bytes).map_err(|error| error.to_string())?;
         let permitted = rights.unwrap_or_else(|| self.people[user].permitted.clone());
+        self.check(user, question, &asked, &permitted, &page)?;
+        Ok(Ok(page))
+    }
+
+    /// Whether a list holds nothing but what was asked for and may be seen.
+    fn check(
+        &self,
+        user: usize,
+        question: usize,
+        asked: &ListRequest,
+        permitted: &Permitted,
+        page: &Value,
+    ) -> Result<(), String> {
         for object in page["items"].as_array().into_iter().flatten() {
             let metadata = &object["metadata"];
             let cluster = metadata["annotations"][CLUSTER].as_str().unwrap_or_default();
@@ -322,12 +425,13 @@ impl Users {
                 ));
             }
         }
-        Ok(Ok(page))
+        Ok(())
     }
 
     /// What has to hold once nothing fails any more: lists that are cut off keep nothing open, and one user who begins very many ends no list of
     /// another one.
     pub async fn flood(self) -> Result<(), String> {
+        self.flood_of_unread_answers().await?;
         let (admin, bob) = (0, 2);
         let before = self.opensearch.open_points_in_time();
         for _ in 0..FLOOD {
@@ -345,7 +449,37 @@ impl Users {
             drop(self.page(bob, 0, None, None).await?);
         }
         let next = self.page(admin, 0, Some(token.to_owned()), None).await?;
-        next.map(drop).map_err(|error| format!("a page of one user after {FLOOD} lists of another: {error}"))
+        next.map(drop).map_err(|error| format!("a page of one user after {FLOOD} lists of another: {error}"))?;
+        match self.answers.held() {
+            0 => Ok(()),
+            held => Err(format!("{held} bytes of answers are held when nobody asks any more")),
+        }
+    }
+
+    /// Two users who begin lists for as long as they get places, and read none of them, keep nobody out; and nothing is left of them once they go.
+    async fn flood_of_unread_answers(&self) -> Result<(), String> {
+        let (alice, bob, mallory) = (1, 2, 3);
+        let before = self.opensearch.open_points_in_time();
+        let mut unread = Vec::new();
+        for (greedy, most) in [(mallory, PLACES / 2), (bob, PLACES / 4)] {
+            let mut got = 0;
+            while let Ok(list) = self.unread_list(greedy, 0).await {
+                unread.push(list.map_err(|error| format!("a list that nobody reads: {error}"))?);
+                got += 1;
+                if got > most {
+                    let name = &self.people[greedy].caller.name;
+                    return Err(format!("{name} has {got} of {PLACES} places at a time, and {most} are that user's share"));
+                }
+            }
+        }
+        self.page(alice, 0, None, None).await?.map_err(|error| format!("a page beside unread lists: {error}"))?;
+        drop(unread);
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        let open = self.opensearch.open_points_in_time();
+        if open > before + OPEN {
+            return Err(format!("{open} points in time are open after unread lists were given up, {before} before"));
+        }
+        self.page(mallory, 0, None, None).await?.map(drop).map_err(|error| format!("a page after unread lists: {error}"))
     }
 }
 

@@ -17,6 +17,8 @@ use std::{
     hash::Hash,
 };
 
+use crate::planted::{Bug, planted};
+
 /// Places, who has them, and who waits for them.
 #[derive(Debug)]
 pub struct FairQueue<F> {
@@ -60,7 +62,7 @@ impl<F: Hash + Eq + Clone> FairQueue<F> {
     pub fn arrive(&mut self, flow: &F) -> Arrival {
         let (held, queued) = self.flows.get(flow).map_or((0, 0), |known| (known.held, known.waiting.len()));
         // Those of the flow that wait already come first.
-        if queued == 0 && held < self.free() {
+        if queued == 0 && (held < self.free() || planted(Bug::TakeAllPlaces) && self.free() > 0) {
             self.flows.entry(flow.clone()).or_default().held += 1;
             self.taken += 1;
             return Arrival::Admitted;
