@@ -2,7 +2,8 @@
 //!
 //! Every byte counts after decompression. A body takes its bytes from the [`Budget`] step by step while it comes, and gives them back when the last
 //! one who holds them has dropped them. Who wants more than is left waits in turn. Readers that each hold a part and wait for more cannot
-//! block each other for ever: one of them at a time gets the reserve, which is as large as the largest body, and finishes.
+//! block each other for ever: one of them at a time gets the reserve, which is as large as the largest body, and finishes. A body that trickles is
+//! not read on while others wait.
 //! A member has a share of the budget; beyond that its bodies are refused, and other members are read as before.
 //!
 //! An [`Intake`] travels with each response of a member's client, as an extension ([`IntakeLayer`]).
@@ -16,13 +17,17 @@ use std::{
         atomic::{AtomicUsize, Ordering},
     },
     task::{Context, Poll},
+    time::Duration,
 };
 
 use bytes::Bytes;
 use futures::{StreamExt as _, future::BoxFuture};
 use http::{Request, Response};
 use http_body_util::{BodyExt as _, BodyStream, StreamBody, combinators::UnsyncBoxBody};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::{Instant, timeout_at},
+};
 use tower::{Layer, Service};
 
 use crate::planted::{Bug, planted};
@@ -73,6 +78,10 @@ const STEP: usize = 64 << 10;
 const FREE: usize = 16 << 10;
 /// So much of the length that a body announces is made room for at once. What is announced costs a sender nothing, so it is little.
 const PREPARED: usize = 1 << 20;
+/// A body that holds memory others wait for has to bring [`PACE`] bytes in so long.
+const LAP: Duration = Duration::from_secs(5);
+/// 256 KiB a second: the largest body takes two minutes.
+const PACE: usize = 1280 << 10;
 
 /// The memory of this process for what others send. A clone is the same one.
 #[derive(Clone)]
@@ -83,6 +92,7 @@ struct Pool {
     steps: Arc<Semaphore>,
     reserve: Arc<Semaphore>,
     shares: Mutex<BTreeMap<String, Weak<Share>>>,
+    waiting: AtomicUsize,
     held: AtomicUsize,
     peak: AtomicUsize,
 }
@@ -100,6 +110,7 @@ impl Budget {
             steps: Arc::new(Semaphore::new((limits.shared / STEP).max(1))),
             reserve: Arc::new(Semaphore::new(1)),
             shares: Mutex::default(),
+            waiting: AtomicUsize::new(0),
             held: AtomicUsize::new(0),
             peak: AtomicUsize::new(0),
         }))
@@ -157,6 +168,9 @@ pub enum ReadError {
     /// The member's share of the budget is used up.
     #[error("this member has {0} bytes of answers in memory already")]
     Crowded(usize),
+    /// It came so slowly that it would have kept others from being read.
+    #[error("it came with less than {} KiB in {} s while other answers waited for memory", PACE >> 10, LAP.as_secs())]
+    Slow,
     /// The connection broke.
     #[error(transparent)]
     Broken(BoxError),
@@ -199,8 +213,7 @@ impl Intake {
         }
         let mut body = std::pin::pin!(body);
         let mut buffer = Buffer::new(self, limit, announced);
-        while let Some(frame) = body.frame().await {
-            let Ok(data) = frame.map_err(|error| ReadError::Broken(error.into()))?.into_data() else { continue };
+        while let Some(data) = buffer.hold.next(&mut body).await? {
             if buffer.bytes.len() + data.len() > limit && is_bounded {
                 return Err(ReadError::TooLarge(limit));
             }
@@ -219,9 +232,8 @@ impl Intake {
         let mut body = std::pin::pin!(body);
         let mut buffer = Buffer::new(self, limit, announced);
         while buffer.bytes.len() < limit
-            && let Some(frame) = body.frame().await
+            && let Some(data) = buffer.hold.next(&mut body).await?
         {
-            let Ok(data) = frame.map_err(|error| ReadError::Broken(error.into()))?.into_data() else { continue };
             let room = limit - buffer.bytes.len();
             buffer.push(&data[..data.len().min(room)]).await?;
         }
@@ -236,11 +248,10 @@ impl Intake {
     {
         let limit = self.pool.limits.refusal;
         let mut body = std::pin::pin!(body);
-        let mut bytes = Vec::new();
+        let (mut bytes, mut hold) = (Vec::new(), self.hold());
         while bytes.len() < limit
-            && let Some(frame) = body.frame().await
+            && let Some(data) = hold.next(&mut body).await?
         {
-            let Ok(data) = frame.map_err(|error| ReadError::Broken(error.into()))?.into_data() else { continue };
             bytes.extend_from_slice(&data[..data.len().min(limit - bytes.len())]);
         }
         Ok(bytes.into())
@@ -258,7 +269,7 @@ impl Intake {
 
     /// Holds nothing yet.
     pub fn hold(&self) -> Hold {
-        Hold { intake: self.clone(), counted: 0, permits: None, reserve: None }
+        Hold { intake: self.clone(), counted: 0, permits: None, reserve: None, lap: None }
     }
 }
 
@@ -268,9 +279,61 @@ pub struct Hold {
     counted: usize,
     permits: Option<OwnedSemaphorePermit>,
     reserve: Option<OwnedSemaphorePermit>,
+    /// While it holds anything.
+    lap: Option<Lap>,
+}
+
+/// What has come of a body lately.
+struct Lap {
+    end: Instant,
+    bytes: usize,
+}
+
+impl Lap {
+    fn begin() -> Option<Self> {
+        Some(Self { end: Instant::now() + LAP, bytes: 0 })
+    }
 }
 
 impl Hold {
+    /// The next bytes of the body that it is for; nothing at its end. Cancel-safe.
+    pub async fn next<B>(&mut self, body: &mut B) -> Result<Option<Bytes>, ReadError>
+    where
+        B: http_body::Body<Data = Bytes> + Unpin,
+        B::Error: Into<BoxError>,
+    {
+        loop {
+            let frame = match &self.lap {
+                None => body.frame().await,
+                Some(lap) => match timeout_at(lap.end, body.frame()).await {
+                    Ok(frame) => frame,
+                    Err(_) => {
+                        self.keep_pace(0)?;
+                        continue;
+                    }
+                },
+            };
+            let Some(frame) = frame else { return Ok(None) };
+            let Ok(data) = frame.map_err(|error| ReadError::Broken(error.into()))?.into_data() else { continue };
+            self.keep_pace(data.len())?;
+            return Ok(Some(data));
+        }
+    }
+
+    /// So many bytes have come. At the end of a lap with too few of them, those who wait go first.
+    fn keep_pace(&mut self, bytes: usize) -> Result<(), ReadError> {
+        let Some(lap) = &mut self.lap else { return Ok(()) };
+        lap.bytes += bytes;
+        if Instant::now() < lap.end {
+            return Ok(());
+        }
+        if lap.bytes < PACE && self.intake.pool.waiting.load(Ordering::Relaxed) > 0 {
+            return Err(ReadError::Slow);
+        }
+        self.lap = Lap::begin();
+        Ok(())
+    }
+
     /// Holds at least so many bytes, as soon as they are there. At most the largest body is waited for.
     pub async fn grow(&mut self, bytes: usize) -> Result<(), ReadError> {
         if self.has(bytes) {
@@ -290,6 +353,7 @@ impl Hold {
         }
         if self.reserve.is_none() {
             let steps = u32::try_from(more / STEP).unwrap_or(u32::MAX);
+            let _waiting = Waiting::new(&pool.waiting);
             tokio::select! {
                 biased;
                 Ok(permits) = Arc::clone(&pool.steps).acquire_many_owned(steps) => match &mut self.permits {
@@ -301,6 +365,7 @@ impl Hold {
         }
         claim.bytes = 0;
         self.counted = wanted;
+        self.lap = Lap::begin();
         let held = pool.held.fetch_add(more, Ordering::Relaxed) + more;
         pool.peak.fetch_max(held, Ordering::Relaxed);
         Ok(())
@@ -340,6 +405,22 @@ impl Drop for Hold {
         }
         self.intake.share.held.fetch_sub(self.counted, Ordering::Relaxed);
         self.intake.pool.held.fetch_sub(self.counted, Ordering::Relaxed);
+    }
+}
+
+/// One who waits for memory.
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl<'a> Waiting<'a> {
+    fn new(waiting: &'a AtomicUsize) -> Self {
+        waiting.fetch_add(1, Ordering::Relaxed);
+        Self(waiting)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -566,6 +647,31 @@ mod tests {
         assert!(lengths.into_iter().all(|length| length.unwrap() == MIB));
         assert!(budget.peak() <= LIMITS.bound() && budget.peak() > LIMITS.shared, "{}", budget.peak());
         assert_eq!(budget.held(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_trickles_is_read_on_until_others_wait_for_its_memory() {
+        // Much at first, so that there is much memory for it, and then very little for an hour.
+        let trickle = || {
+            let beginning = stream::iter([Bytes::from(vec![b' '; 700 << 10])]);
+            let rest = stream::iter(0..3_600).then(|_| async {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                Bytes::from_static(b" ")
+            });
+            StreamBody::new(beginning.chain(rest).map(|data| Ok::<_, Infallible>(http_body::Frame::data(data))).boxed())
+        };
+        let budget = Budget::new(LIMITS);
+        let intakes: Vec<Intake> = (0..3).map(|number| budget.share(&number.to_string())).collect();
+        let slow: Vec<_> =
+            intakes.into_iter().map(|intake| tokio::spawn(async move { intake.read(trickle(), MIB).await })).collect();
+        tokio::time::sleep(Duration::from_mins(30)).await;
+        assert!(slow.iter().all(|read| !read.is_finished()), "nobody waits");
+        assert!(budget.held() > LIMITS.shared, "{} bytes, the reserve among them", budget.held());
+
+        let other = budget.share("other");
+        assert_eq!(timeout(2 * LAP, other.read(body(32), MIB)).await.expect("it waits for ever").unwrap().len(), MIB);
+        let read = join_all(slow).await;
+        assert!(read.iter().any(|read| matches!(read, Ok(Err(ReadError::Slow)))), "{read:?}");
     }
 
     #[tokio::test(start_paused = true)]

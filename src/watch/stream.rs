@@ -228,6 +228,10 @@ fn outlived() -> Fault {
     Fault { kind: FaultKind::Transport, message: "the watch outlived its deadline in silence".to_owned() }
 }
 
+fn line_not_read(unread: &ReadError) -> Fault {
+    Fault { kind: FaultKind::Server, message: format!("a line of a watch was not read: {unread}") }
+}
+
 fn timed_out(what: &str, after: Duration) -> Fault {
     Fault { kind: FaultKind::Transport, message: format!("no answer to a {what} within {} s", after.as_secs()) }
 }
@@ -277,22 +281,15 @@ impl Lines {
             let memory = 2 * self.buffer.len();
             if !self.hold.has(memory) {
                 let grown = tokio::time::timeout_at(self.deadline, self.hold.grow(memory)).await.map_err(|_| outlived())?;
-                grown.map_err(|unread| Fault {
-                    kind: FaultKind::Server,
-                    message: format!("a line of a watch was not read: {unread}"),
-                })?;
+                grown.map_err(|unread| line_not_read(&unread))?;
             }
-            let frame = tokio::time::timeout_at(self.deadline, self.body.frame()).await;
-            match frame {
+            match tokio::time::timeout_at(self.deadline, self.hold.next(&mut self.body)).await {
                 Err(_) => return Err(outlived()),
                 // A line cut off by the end of the stream was not received; the next watch sends it again.
-                Ok(None) => return Ok(None),
-                Ok(Some(Err(error))) => return Err(transport_fault(&*error)),
-                Ok(Some(Ok(frame))) => {
-                    if let Ok(data) = frame.into_data() {
-                        self.buffer.extend_from_slice(&data);
-                    }
-                }
+                Ok(Ok(None)) => return Ok(None),
+                Ok(Ok(Some(data))) => self.buffer.extend_from_slice(&data),
+                Ok(Err(ReadError::Broken(error))) => return Err(transport_fault(&*error)),
+                Ok(Err(unread)) => return Err(line_not_read(&unread)),
             }
         }
     }

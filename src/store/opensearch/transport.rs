@@ -173,7 +173,7 @@ impl Nodes {
                 // Another node gives the same answer.
                 Err(ReadError::TooLarge(limit)) => return Err(TransportError::TooLong { address, limit }),
                 Err(ReadError::Broken(error)) => causes(&*error),
-                Err(error @ ReadError::Crowded(_)) => error.to_string(),
+                Err(error @ (ReadError::Crowded(_) | ReadError::Slow)) => error.to_string(),
             };
             tracing::debug!(address, reason, "no answer from an OpenSearch node");
             last_failure = Some(TransportError::NoAnswer { address, reason });
