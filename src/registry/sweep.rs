@@ -136,7 +136,7 @@ impl Sweep {
     async fn drop_left_over(&self, store: &dyn Store, generations: &[Generation]) -> Result<(), StoreError> {
         for generation in generations {
             let Some(current) = self.pipeline.open_generation_of(&generation.cluster) else { continue };
-            if is_left_over(generation, &current, || self.pipeline.was_stray(generation)) {
+            if is_left_over(generation, &current, generations, || self.pipeline.was_stray(generation)) {
                 store.drop_generation(generation).await?;
             }
         }
@@ -192,13 +192,16 @@ impl Sweep {
 /// What was under way for long may make a generation after its successor has taken its place, and another instance may die while it fills a later one. Such a
 /// later one is given the time from one sweep to the next to become the live one. An earlier one never will; while the present one is not complete it goes
 /// if no query is answered from it: of a member that is another cluster again and again, and never complete, there are no more than the one that answers and two
-/// others.
-fn is_left_over(generation: &Generation, current: &Generation, was_stray: impl FnOnce() -> bool) -> bool {
+/// others. Where none of `all` seems to answer, though the present one replaces one that does, an alias of that one is gone, and it is not told from the rest.
+fn is_left_over(generation: &Generation, current: &Generation, all: &[Generation], was_stray: impl FnOnce() -> bool) -> bool {
     if generation.live || generation.id == current.id {
         return false;
     }
     let is_earlier = generation.number < current.number;
-    if current.live { is_earlier || was_stray() } else { is_earlier && !generation.is_read() }
+    if current.live {
+        return is_earlier || was_stray();
+    }
+    is_earlier && !generation.is_read() && (!current.replaces || all.iter().any(Generation::is_read))
 }
 
 #[cfg(test)]
@@ -227,7 +230,22 @@ mod tests {
             (false, generation(3, false), true, false),
         ] {
             let current = generation(3, current_is_live);
-            assert_eq!(is_left_over(&other, &current, || is_stray), expected, "{current_is_live} {other:?} {is_stray}");
+            let all = [other.clone(), current.clone()];
+            assert_eq!(is_left_over(&other, &current, &all, || is_stray), expected, "{current_is_live} {other:?} {is_stray}");
         }
+    }
+
+    #[test]
+    fn one_that_answers_through_one_of_its_aliases_stays_until_the_next_is_complete() {
+        let damaged = generation(1, false);
+        let all = [damaged.clone(), generation(2, false)];
+        let filling = Generation { replaces: true, ..generation(2, false) };
+        assert!(!is_left_over(&damaged, &filling, &all, || true));
+        let complete = Generation { live: true, ..filling.clone() };
+        assert!(is_left_over(&damaged, &complete, &all, || false));
+        // Begun later than the one that answers, and never complete.
+        let all = [generation(1, true), generation(2, false), generation(3, false)];
+        let filling = Generation { replaces: true, ..generation(3, false) };
+        assert!(is_left_over(&all[1], &filling, &all, || false));
     }
 }

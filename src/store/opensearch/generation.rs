@@ -158,9 +158,9 @@ impl Engine {
         of_cluster.and(over_all)
     }
 
-    /// Whether queries of a cluster are answered from an index.
+    /// Whether any queries of a cluster are answered from an index.
     fn is_read(&self, found: &Found, cluster: &ClusterName) -> bool {
-        found.aliases.contains_key(self.options.prefix.cluster_alias(cluster).as_str())
+        self.read_aliases(cluster).iter().any(|alias| found.is_read_through(alias))
     }
 
     fn read_aliases(&self, cluster: &ClusterName) -> [IndexName; 2] {
