@@ -290,8 +290,8 @@ struct Lap {
 }
 
 impl Lap {
-    fn begin() -> Option<Self> {
-        Some(Self { end: Instant::now() + LAP, bytes: 0 })
+    fn begin() -> Self {
+        Self { end: Instant::now() + LAP, bytes: 0 }
     }
 }
 
@@ -330,7 +330,7 @@ impl Hold {
         if lap.bytes < PACE && self.intake.pool.waiting.load(Ordering::Relaxed) > 0 {
             return Err(ReadError::Slow);
         }
-        self.lap = Lap::begin();
+        self.lap = Some(Lap::begin());
         Ok(())
     }
 
@@ -365,7 +365,7 @@ impl Hold {
         }
         claim.bytes = 0;
         self.counted = wanted;
-        self.lap = Lap::begin();
+        self.lap = Some(Lap::begin());
         let held = pool.held.fetch_add(more, Ordering::Relaxed) + more;
         pool.peak.fetch_max(held, Ordering::Relaxed);
         Ok(())

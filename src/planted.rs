@@ -42,8 +42,6 @@ pub enum Bug {
     LeaveWithWritesUnderWay,
     /// A replica says how far its log is only where that holds a change: others wait for ever for a number without one.
     PositionOfChangesOnly,
-    /// What a write without an answer may have stored is forgotten when another write of the object is acknowledged.
-    ForgetUnansweredWrites,
     /// After changes of another replica were lost, a list counts as up to date that OpenSearch has not been refreshed for.
     ListBeforeRefresh,
     /// A continue token is good for whoever has it.
@@ -96,7 +94,6 @@ impl Bug {
         Self::ForgetOldPlace,
         Self::LeaveWithWritesUnderWay,
         Self::PositionOfChangesOnly,
-        Self::ForgetUnansweredWrites,
         Self::ListBeforeRefresh,
         Self::TakeTokenOfAnother,
         Self::TakeTokenForAnotherQuestion,

@@ -35,6 +35,8 @@ const RESTORED: &str = "restored";
 const EVENTS: std::ops::RangeInclusive<usize> = 4..=12;
 /// Pauses between events, in seconds: from less than a probe to more than what it takes to compare again.
 const PAUSES: std::ops::Range<u64> = 1..100;
+/// Seconds from one write to the next while nothing else happens.
+const WRITE_SECONDS: u64 = 20;
 /// How long it may take until everything is indexed: 260 s for a comparison that fails, a connect, a list.
 const DEADLINE: Duration = Duration::from_mins(10);
 
@@ -197,10 +199,14 @@ impl World {
         self.store.indices().into_keys().filter(is_honest).collect()
     }
 
-    /// Waits until the objects of every honest member are stored.
-    async fn until_right(&self, when: &str) -> anyhow::Result<()> {
+    /// Waits until the objects of every honest member are stored. Something is written now and then, as in any cluster: two of one origin that have come to
+    /// the same version by chance, and stay there, could not be told apart.
+    async fn until_right(&mut self, when: &str) -> anyhow::Result<()> {
         let started = Instant::now();
         loop {
+            if started.elapsed().as_secs() % WRITE_SECONDS == WRITE_SECONDS - 1 {
+                self.write();
+            }
             let wrong = self.differences()?;
             if wrong.is_empty() {
                 return Ok(());

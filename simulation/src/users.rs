@@ -246,7 +246,7 @@ impl Users {
         let Some(asked) = request(question, None) else { return Err("a question is not understood".to_owned()) };
         let limit = asked.limit.map_or(1, std::num::NonZeroUsize::get);
         let whole = ListRequest { limit: None, ..asked };
-        let answer = self.in_a_place(user, self.answer(user, &whole, limit, None)).await?;
+        let answer = self.in_a_place(user, Box::pin(self.answer(user, &whole, limit, None))).await?;
         let unread = |body: UnsyncBoxBody<Bytes, String>| Unread { user, question, body: Mutex::new(body), read: Vec::new() };
         Ok(answer.map(unread))
     }
@@ -259,7 +259,7 @@ impl Users {
     ) -> Result<Result<UnsyncBoxBody<Bytes, String>, ApiError>, String> {
         let caller = &self.people[user].caller;
         let kept_out = || format!("{} gets no place, though others have no more than their shares", caller.name);
-        let request = Request::new(Default::default());
+        let request = Request::default();
         let admitted = timeout(AT_ONCE, self.limits.admit(caller, request)).await.map_err(|_| kept_out())?;
         let (place, _) = admitted.map_err(|_| kept_out())?;
         let held = place.hold(async { Ok(Response::new(answer.await?.body)) }).await;
@@ -387,7 +387,7 @@ impl Users {
     ) -> Result<Result<Value, ApiError>, String> {
         let Some(asked) = request(question, token) else { return Err("a question is not understood".to_owned()) };
         let limit = asked.limit.map_or(1, std::num::NonZeroUsize::get);
-        let body = match self.in_a_place(user, self.answer(user, &asked, limit, rights.clone())).await? {
+        let body = match self.in_a_place(user, Box::pin(self.answer(user, &asked, limit, rights.clone()))).await? {
             Ok(body) => body,
             Err(error) => return Ok(Err(error)),
         };
