@@ -320,8 +320,8 @@ impl Hold {
         }
     }
 
-    /// So many bytes have come. At the end of a lap with too few of them, those who wait go first.
-    fn keep_pace(&mut self, bytes: usize) -> Result<(), ReadError> {
+    /// So many bytes have come, or gone to where they are sent. At the end of a lap with too few of them, those who wait go first.
+    pub fn keep_pace(&mut self, bytes: usize) -> Result<(), ReadError> {
         let Some(lap) = &mut self.lap else { return Ok(()) };
         lap.bytes += bytes;
         if Instant::now() < lap.end {

@@ -19,6 +19,7 @@ use super::{
     caller::Caller,
     continue_token::{self, Bound, Continuation, Keys, TokenError},
     etag, moment,
+    page_memory::{PageMemory, SMALL_PAGE_BYTES},
     representation::{Representation, Sheet},
     request::ListRequest,
     rest::Rest,
@@ -37,9 +38,9 @@ const PAGE_TIMEOUT: Duration = Duration::from_secs(30);
 const CHUNK_BYTES: usize = 64 * 1024;
 /// Objects of an answer that is made as a whole before it is sent, so that it can have a hash: bounds what hashing costs a request that
 /// nobody repeats, to about half a millisecond.
-const TAGGED_BYTES: usize = 512 * 1024;
+const TAGGED_BYTES: usize = SMALL_PAGE_BYTES;
 /// A page of fewer bytes than that is followed by one of more objects again, where pages have fewer than usual because of their length.
-const SMALL_PAGE_BYTES: usize = 4 << 20;
+const SHORT_PAGE_BYTES: usize = 4 << 20;
 /// What is set aside for what stands around the objects of such an answer.
 const HEAD_BYTES: usize = 4 * 1024;
 
@@ -67,6 +68,7 @@ pub async fn answer(
     let from = request.continue_token.as_deref().map(|text| continued(text, &target.stores, &bound, keys)).transpose()?;
     let layout = target.layout(representation);
     let mut pages = Pages { stores: target.stores.clone(), query: target.query };
+    let mut memory = PageMemory::of(&caller.name);
     let (first, version) = match &from {
         _ if target.nothing_to_ask => (Page::default(), moment::now(&pages.stores).await?),
         Some((cursor, version)) => (pages.read(cursor).await?, *version),
@@ -74,6 +76,7 @@ pub async fn answer(
     };
     let one_page = request.limit.is_some();
     let rest = Rest::new(pages.stores.clone(), first.next);
+    memory.take(bytes_of(&first.items)).await?;
     let mut metadata = json!({ "resourceVersion": version.to_string() });
     if let Some(cursor) = rest.cursor().filter(|_| one_page) {
         let cursors = target.stores.split(cursor);
@@ -88,7 +91,7 @@ pub async fn answer(
     let sheet = layout.sheet(&metadata);
     let media_type = sheet.media_type();
     let is_whole = one_page || rest.cursor().is_none();
-    let is_small = is_whole && first.items.iter().map(|hit| hit.object.get().len()).sum::<usize>() <= TAGGED_BYTES;
+    let is_small = is_whole && bytes_of(&first.items) <= TAGGED_BYTES;
     pages.query.limit = next_limit(super::target::PAGE, &first.items);
     let rewritten_to = request.rewrites_version.then_some(version);
     let list = Unsent {
@@ -97,6 +100,7 @@ pub async fn answer(
         rest: if is_whole { rest } else { rest.pinned() },
         is_whole,
         pages,
+        memory,
         rewritten_to,
     };
     if is_small {
@@ -140,9 +144,12 @@ fn token(continuation: &Continuation, bound: &Bound<'_>, keys: &Keys) -> Result<
 
 /// How many objects to ask for after a page. One that has fewer than was asked for was too long with more: so would be the next one.
 fn next_limit(asked: usize, page: &[Hit]) -> usize {
-    let bytes: usize = page.iter().map(|hit| hit.object.get().len()).sum();
     let found = page.len().clamp(1, asked.max(1));
-    if bytes < SMALL_PAGE_BYTES { (2 * found).min(super::target::PAGE) } else { found }
+    if bytes_of(page) < SHORT_PAGE_BYTES { (2 * found).min(super::target::PAGE) } else { found }
+}
+
+fn bytes_of(page: &[Hit]) -> usize {
+    page.iter().map(|hit| hit.object.get().len()).sum()
 }
 
 struct Pages {
@@ -166,6 +173,7 @@ struct Unsent {
     /// Whether that is left to the client.
     is_whole: bool,
     pages: Pages,
+    memory: PageMemory,
     /// The version that objects have in place of their member's.
     rewritten_to: Option<FleetVersion>,
 }
@@ -184,10 +192,12 @@ impl Unsent {
     }
 
     fn chunks(self) -> impl Stream<Item = Result<Bytes, ApiError>> {
-        try_unfold(Some(self), async |state| {
-            let Some(mut list) = state else { return Ok(None) };
+        try_unfold(Some((self, 0)), async |state| {
+            let Some((mut list, taken)) = state else { return Ok(None) };
+            list.memory.keep_pace(taken)?;
             let (chunk, is_last) = list.chunk().await?;
-            Ok(Some((chunk, (!is_last).then_some(list))))
+            let taken = chunk.len();
+            Ok(Some((chunk, (!is_last).then_some((list, taken)))))
         })
     }
 
@@ -217,7 +227,11 @@ impl Unsent {
                 return Ok(Some(hit));
             }
             let Some(cursor) = self.rest.cursor().filter(|_| !self.is_whole) else { return Ok(None) };
-            let page = self.pages.read(cursor).await.inspect_err(|error| {
+            let page = match self.pages.read(cursor).await {
+                Ok(page) => self.memory.take(bytes_of(&page.items)).await.map(|()| page),
+                failed => failed,
+            };
+            let page = page.inspect_err(|error| {
                 tracing::warn!(%error, resource = %self.pages.query.resource.plural, "a list was cut short");
             })?;
             self.pages.query.limit = next_limit(self.pages.query.limit, &page.items);

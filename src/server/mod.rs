@@ -27,6 +27,7 @@ pub mod moment;
 pub mod options;
 pub mod own;
 pub mod owners;
+mod page_memory;
 pub mod peers;
 pub mod percent;
 pub mod permission;

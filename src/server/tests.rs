@@ -227,6 +227,20 @@ async fn only_metadata_is_a_list_of_partial_objects() {
 }
 
 #[tokio::test]
+async fn large_lists_that_nobody_reads_are_bounded_for_each_user() {
+    let large = "x".repeat(24 << 20);
+    let main = Prepared::with((0..4).map(|_| Ok(page(&[&large], None, None))).collect());
+    let app = app(catalog(main));
+    let pods = format!("{SEARCH}/api/v1/pods");
+    let unread = [send(&app, get(&pods)).await, send(&app, get(&pods)).await];
+    assert_eq!(unread.each_ref().map(Response::status), [StatusCode::OK; 2]);
+    let refused = refusal(&app, &pods).await;
+    assert!(refused.starts_with("429 TooManyRequests: 50462720 bytes of lists"), "{refused}");
+    drop(unread);
+    assert_eq!(fetch(&app, &pods).await.0, 200);
+}
+
+#[tokio::test]
 async fn a_list_that_is_left_alone_keeps_nothing_open() {
     let large = "x".repeat(600 << 10);
     let pages = || vec![Ok(page(&["a"], Some(cursor(1)), None)), Ok(page(&["b"], Some(cursor(2)), None))];

@@ -53,6 +53,12 @@ impl Packed {
         self.bytes.len()
     }
 
+    /// The bytes of the object.
+    pub(super) fn object_len(&self) -> Option<usize> {
+        let told = get_frame_content_size(&self.bytes).ok().flatten();
+        told.and_then(|length| usize::try_from(length).ok()).filter(|length| *length <= MAX_OBJECT_BYTES)
+    }
+
     pub(super) fn is_packed_with(&self, dictionary: &Arc<Dictionary>) -> bool {
         self.dictionary.as_ref().is_some_and(|own| Arc::ptr_eq(own, dictionary))
     }
@@ -227,9 +233,7 @@ impl Unpacker {
     /// The object.
     pub(super) fn unpack(&mut self, packed: &Packed) -> io::Result<Vec<u8>> {
         let bytes = &*packed.bytes;
-        let told = get_frame_content_size(bytes).ok().flatten();
-        let length = told.and_then(|length| usize::try_from(length).ok()).filter(|length| *length <= MAX_OBJECT_BYTES);
-        let length = length.ok_or_else(|| io::Error::other("a packed object does not tell its length"))?;
+        let length = packed.object_len().ok_or_else(|| io::Error::other("a packed object does not tell its length"))?;
         let mut object = Vec::with_capacity(length);
         let unpacked = match &packed.dictionary {
             Some(dictionary) => self.context.decompress_using_ddict(&mut object, bytes, dictionary.unpacking.as_ddict()),

@@ -188,6 +188,11 @@ impl Document {
         size_of::<Self>() + self.head.len() + self.packed().len()
     }
 
+    /// The bytes of the object as JSON; none if it cannot be read.
+    pub(super) fn object_len(&self) -> usize {
+        self.packed().object_len().unwrap_or_default()
+    }
+
     /// The object as JSON.
     pub(super) fn object(&self, unpacker: &mut Unpacker) -> io::Result<Vec<u8>> {
         unpacker.unpack(&self.packed())

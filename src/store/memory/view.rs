@@ -31,6 +31,8 @@ use crate::{
 const SHARES: Shares = Shares { user: 64, users: 1_024, keep_alive: Duration::from_mins(5) };
 /// Bytes of a view's own that count as much as a view.
 const UNIT_BYTES: usize = 64 << 10;
+/// Bytes of the objects of a page, as in an answer of OpenSearch. The next page has the rest.
+const PAGE_BYTES: usize = 32 << 20;
 /// What views may keep of documents that are replaced or deleted already; beyond it the oldest views end.
 const RETAINED_BYTES: u64 = 64 << 20;
 
@@ -101,7 +103,7 @@ impl View {
         Ok(PlacedViewPage { documents: page.documents, places, more: page.after.is_some() })
     }
 
-    /// The next documents after a place that are still part of the answer, `limit` at most.
+    /// The next documents after a place that are still part of the answer, `limit` at most, and with no more than [`PAGE_BYTES`] unless it is one.
     pub(super) fn page(
         &self,
         after: Option<&Place<'_>>,
@@ -126,11 +128,13 @@ impl View {
             heads.extend(run.next().map(|place| Head { place, run: number, sorts: &self.sorts }));
         }
         let mut documents = Vec::with_capacity(limit.min(self.count));
+        let mut bytes = 0;
         let mut last = None;
         while let Some(Head { place: (document, place), run, .. }) = heads.pop() {
             asked.still()?;
             if is_in(document) {
-                if documents.len() == limit {
+                bytes += document.object_len();
+                if documents.len() == limit || bytes > PAGE_BYTES && !documents.is_empty() {
                     return Ok(ViewPage { documents, after: last.map(|place: Place<'_>| place.to_cursor()) });
                 }
                 documents.push(Arc::clone(document));
