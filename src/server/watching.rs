@@ -65,7 +65,25 @@ impl Lasting {
 
 /// Begins a watch of what was found in the catalog `begun`, of which nothing was left out. `catalog` tells it when its objects are registered no more, or
 /// kept elsewhere. Also says when it ends, at the latest.
+///
+/// From a version that is too old the watch is one event, as that of an API server: some clients, of kube-rs for one, list again only when an event tells them to,
+/// and would ask for the same version for ever.
 pub async fn answer(
+    begun: &Catalog,
+    target: Target,
+    request: &ListRequest,
+    representation: Representation,
+    lasting: Lasting,
+    following: &Following,
+    catalog: watch::Receiver<Arc<Catalog>>,
+) -> Result<(Body, Instant), ApiError> {
+    match begun_from(begun, target, request, representation, lasting, following, catalog).await {
+        Err(error @ ApiError::VersionExpired(_)) => Ok((error_line(&error).into(), Instant::now() + FAREWELL)),
+        answered => answered,
+    }
+}
+
+async fn begun_from(
     begun: &Catalog,
     target: Target,
     request: &ListRequest,

@@ -180,14 +180,14 @@ async fn a_watch_lasts_as_long_as_its_client_says() {
 async fn versions_that_are_not_ours_or_too_old_are_gone() {
     let fleet = Fleet::new().await;
     let newest = fleet.version();
-    let refusal = async |query: &str| {
-        let status = fleet.watch(query).await.err().unwrap().status();
-        format!("{} {}", status.code.unwrap(), status.reason.unwrap())
-    };
     let next = newest.to_string().parse::<u64>().unwrap() + 256;
     let of_another_replica = newest.to_string().parse::<u64>().unwrap() ^ 1;
     for version in [1, next, of_another_replica, u64::MAX] {
-        assert_eq!(refusal(&format!("watch=true&resourceVersion={version}")).await, "410 Expired", "{version}");
+        let mut lines = fleet.watch(&format!("watch=true&resourceVersion={version}")).await.unwrap();
+        let error = lines.next().await.unwrap();
+        let (code, reason) = (&error["object"]["code"], &error["object"]["reason"]);
+        assert_eq!((&error["type"], code, reason), (&json!("ERROR"), &json!(410), &json!("Expired")), "{version}");
+        assert_eq!(lines.next().await, None);
     }
     assert!(fleet.watch(&format!("watch=true&resourceVersion={newest}")).await.is_ok());
 }
