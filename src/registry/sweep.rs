@@ -191,7 +191,7 @@ impl Sweep {
 ///
 /// What was under way for long may make a generation after its successor has taken its place, and another instance may die while it fills a later one. Such a
 /// later one is given the time from one sweep to the next to become the live one. An earlier one never will; while the present one is not complete it goes
-/// if no query is answered from it: of a member that is another cluster again and again, and never complete, there are no more than the one that answers and two
+/// if no query was answered from it at this sweep and the one before (it may be taking its place right now): of a member that is another cluster again and again, and never complete, there are no more than the one that answers and two
 /// others. Where none of `all` seems to answer, though the present one replaces one that does, an alias of that one is gone, and it is not told from the rest.
 fn is_left_over(generation: &Generation, current: &Generation, all: &[Generation], was_stray: impl FnOnce() -> bool) -> bool {
     if generation.live || generation.id == current.id {
@@ -201,7 +201,7 @@ fn is_left_over(generation: &Generation, current: &Generation, all: &[Generation
     if current.live {
         return is_earlier || was_stray();
     }
-    is_earlier && !generation.is_read() && (!current.replaces || all.iter().any(Generation::is_read))
+    is_earlier && !generation.is_read() && (!current.replaces || all.iter().any(Generation::is_read)) && was_stray()
 }
 
 #[cfg(test)]
@@ -218,7 +218,8 @@ mod tests {
     fn earlier_generations_go_although_the_present_one_is_never_complete() {
         let partly = |number| Generation { shown: [ResourceName::new("", "pods")].into(), ..generation(number, false) };
         for (current_is_live, other, is_stray, expected) in [
-            (false, generation(2, false), false, true),
+            (false, generation(2, false), false, false),
+            (false, generation(2, false), true, true),
             (true, generation(2, false), false, true),
             (false, partly(2), true, false),
             (true, partly(2), false, true),
@@ -246,6 +247,6 @@ mod tests {
         // Begun later than the one that answers, and never complete.
         let all = [generation(1, true), generation(2, false), generation(3, false)];
         let filling = Generation { replaces: true, ..generation(3, false) };
-        assert!(is_left_over(&all[1], &filling, &all, || false));
+        assert!(is_left_over(&all[1], &filling, &all, || true));
     }
 }
