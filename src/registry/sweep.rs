@@ -191,8 +191,9 @@ impl Sweep {
 ///
 /// What was under way for long may make a generation after its successor has taken its place, and another instance may die while it fills a later one. Such a
 /// later one is given the time from one sweep to the next to become the live one. An earlier one never will; while the present one is not complete it goes
-/// if no query was answered from it at this sweep and the one before (it may be taking its place right now): of a member that is another cluster again and again, and never complete, there are no more than the one that answers and two
-/// others. Where none of `all` seems to answer, though the present one replaces one that does, an alias of that one is gone, and it is not told from the rest.
+/// if no query was answered from it at this sweep and the one before, as it may be taking its predecessor's place right now. So a member that is another
+/// cluster again and again, and never complete, has no more than the one that answers and three others. Where none of `all` seems to answer, though the present
+/// one replaces one that does, an alias of that one is missing, and it cannot be distinguished from the rest: all stay.
 fn is_left_over(generation: &Generation, current: &Generation, all: &[Generation], was_stray: impl FnOnce() -> bool) -> bool {
     if generation.live || generation.id == current.id {
         return false;

@@ -56,7 +56,8 @@ fn refused(error: &ReadError) -> ApiError {
         ReadError::Crowded(bytes) => ApiError::Busy(format!(
             "{bytes} bytes of lists that you have asked for are not read yet; read those first, or ask for fewer objects at a time"
         )),
-        other => ApiError::Busy(format!("the list is cut short: {other}")),
+        ReadError::Slow => ApiError::Busy("the list was read too slowly while others waited for memory".to_owned()),
+        other => ApiError::Busy(other.to_string()),
     }
 }
 
