@@ -16,7 +16,7 @@ use crate::{
     leases::Leases,
     network::Network,
     opensearch::{Fault, OpenSearch, Span},
-    operator::InProcess,
+    operator::{InProcess, control_plane},
     replicas::{Replica, Surroundings},
 };
 
@@ -123,11 +123,7 @@ impl World {
             options.latency = Duration::from_millis(random.random_range(0..50));
             servers.insert(format!("member{number}").parse()?, apiserver::Server::new(options));
         }
-        let hub = apiserver::Server::new(apiserver::Options::new(random.random()));
-        let annotations = json!({ "fleetdex.io/allowed-hosts": "*.example.com" });
-        let metadata = json!({ "name": "member", "namespace": "default", "annotations": annotations });
-        let credentials = json!({ "metadata": metadata, "data": { "token": "dG9rZW4=" } });
-        hub.apply("secrets", credentials).map_err(|status| anyhow::anyhow!("{status:?}"))?;
+        let hub = control_plane(random.random())?;
         let store = OpenSearch::new(random.random());
         let slow = u64::try_from(conditions.slowest.as_millis()).unwrap_or(u64::MAX);
         store.set_latency(1..=slow.clamp(5, 400));

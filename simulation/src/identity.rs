@@ -22,7 +22,7 @@ use crate::{
     apiserver,
     hostile::{Gauge, Hostile, Malice},
     opensearch::OpenSearch,
-    operator::{InProcess, Operator, Surroundings, Wanted},
+    operator::{InProcess, Operator, Surroundings, Wanted, control_plane},
     oracle::stored,
 };
 
@@ -97,11 +97,7 @@ impl World {
         }
         let own = apiserver::Server::new(apiserver::Options::new(random.random()));
         let mallory = Hostile::new(own, random.random(), &[Malice::LyingIdentity], Vec::new(), 0);
-        let hub = apiserver::Server::new(apiserver::Options::new(random.random()));
-        let annotations = json!({ "fleetdex.io/allowed-hosts": "*.example.com" });
-        let metadata = json!({ "name": "member", "namespace": "default", "annotations": annotations });
-        let credentials = json!({ "metadata": metadata, "data": { "token": "dG9rZW4=" } });
-        hub.apply("secrets", credentials).map_err(|status| anyhow::anyhow!("{status:?}"))?;
+        let hub = control_plane(random.random())?;
         let store = OpenSearch::new(random.random());
         let spec: ResourceRegistrySpec = serde_json::from_value(json!({
             "resourceSelectors": [{ "apiVersion": "v1", "kind": "ConfigMap" }],

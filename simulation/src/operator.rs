@@ -29,6 +29,7 @@ use fleetdex::{
     },
     telemetry::Metrics,
 };
+use serde_json::json;
 use tokio::{
     sync::{Notify, watch},
     task::JoinHandle,
@@ -45,6 +46,15 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(5);
 const DEBOUNCE: Duration = Duration::from_millis(50);
 /// Names this installation in the indices.
 const OWNER: &str = "control-plane";
+
+/// A control plane with the Secret that the credentials of every member are in.
+pub fn control_plane(seed: u64) -> Result<apiserver::Server, apiserver::Status> {
+    let hub = apiserver::Server::new(apiserver::Options::new(seed));
+    let annotations = json!({ "fleetdex.io/allowed-hosts": "*.example.com" });
+    let metadata = json!({ "name": "member", "namespace": "default", "annotations": annotations });
+    hub.apply("secrets", json!({ "metadata": metadata, "data": { "token": "dG9rZW4=" } }))?;
+    Ok(hub)
+}
 
 /// What every life of the operator works with.
 #[derive(Clone)]

@@ -23,7 +23,7 @@ use crate::{
     SECRET_VALUE, apiserver,
     hostile::{Gauge, Hostile, Malice},
     opensearch::OpenSearch,
-    operator::{InProcess, Operator, Surroundings, Wanted},
+    operator::{InProcess, Operator, Surroundings, Wanted, control_plane},
     oracle,
     selection::{KINDS, Kind, NAMESPACES, STEADY, Selection},
 };
@@ -86,11 +86,7 @@ impl World {
             (1..=random.random_range(1..=3)).map(|number| format!("member{number}").parse()).collect::<Result<_, _>>()?;
         let servers: BTreeMap<ClusterName, apiserver::Server> =
             names.iter().map(|name| (name.clone(), cluster(&mut random))).collect();
-        let hub = apiserver::Server::new(apiserver::Options::new(random.random()));
-        let annotations = json!({ "fleetdex.io/allowed-hosts": "*.example.com" });
-        let metadata = json!({ "name": "member", "namespace": "default", "annotations": annotations });
-        let credentials = json!({ "metadata": metadata, "data": { "token": "dG9rZW4=" } });
-        hub.apply("secrets", credentials).map_err(|status| anyhow::anyhow!("{status:?}"))?;
+        let hub = control_plane(random.random())?;
         let store = OpenSearch::new(random.random());
         let budget = Budget::new(intake_limits(seed));
         let hostile = hostile_members(seed, &servers, budget.limits());

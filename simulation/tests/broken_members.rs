@@ -24,7 +24,7 @@ use serde_json::json;
 use simulation::{
     apiserver::{Extent, Fault, Options, Server},
     opensearch::OpenSearch,
-    operator::{InProcess, Operator, Surroundings, Wanted},
+    operator::{InProcess, Operator, Surroundings, Wanted, control_plane},
     oracle::stored,
 };
 use tokio::time::{Instant, sleep};
@@ -127,10 +127,7 @@ async fn run(with_broken: bool) -> Seen {
             Way::Dns | Way::Tls | Way::Slow => {}
         }
     }
-    let hub = Server::new(Options::new(1_000));
-    let annotations = json!({ "fleetdex.io/allowed-hosts": "*.example.com" });
-    let metadata = json!({ "name": "member", "namespace": "default", "annotations": annotations });
-    hub.apply("secrets", json!({ "metadata": metadata, "data": { "token": "dG9rZW4=" } })).unwrap();
+    let hub = control_plane(1_000).unwrap();
     let store = OpenSearch::new(1);
     let surroundings = Surroundings {
         hub,
@@ -216,10 +213,7 @@ impl TwoKinds {
             server.apply(resource, json!({ "metadata": { "name": "a", "namespace": "default" } })).unwrap();
         }
         prepare(&server);
-        let hub = Server::new(Options::new(1_000));
-        let annotations = json!({ "fleetdex.io/allowed-hosts": "*.example.com" });
-        let metadata = json!({ "name": "member", "namespace": "default", "annotations": annotations });
-        hub.apply("secrets", json!({ "metadata": metadata, "data": { "token": "dG9rZW4=" } })).unwrap();
+        let hub = control_plane(1_000).unwrap();
         let store = OpenSearch::new(1);
         let surroundings = Surroundings {
             hub,
