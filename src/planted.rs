@@ -70,6 +70,10 @@ pub enum Bug {
     DisplaceEstablished,
     /// The UID that a member reports is its identity: a cluster that was restored from a backup is its origin.
     TrustReportedUid,
+    /// Objects of one name are written as they come: one may be told before the deletion of an earlier one.
+    IgnoreNames,
+    /// A list deletes what is stored under the names of other objects when it has written those.
+    DeleteNamesakesLast,
 }
 
 impl Bug {
@@ -108,6 +112,8 @@ impl Bug {
         Self::EndlessLine,
         Self::DisplaceEstablished,
         Self::TrustReportedUid,
+        Self::IgnoreNames,
+        Self::DeleteNamesakesLast,
     ];
 }
 

@@ -99,7 +99,9 @@ impl<'s> Bench<'s> {
         let mut seen = Vec::new();
         let name: ClusterName = cluster.parse()?;
         let generation = self.engine.open(&name, None, 0).await?;
-        self.engine.visit_versions(&generation, extent, &mut |id, version| seen.push(format!("{id} {version}"))).await?;
+        self.engine
+            .visit_versions(&generation, extent, &mut |stored| seen.push(format!("{} {}", stored.id, stored.version)))
+            .await?;
         seen.sort();
         Ok(seen)
     }

@@ -259,9 +259,12 @@ impl World {
 
     fn expected(&self) -> anyhow::Result<Objects> {
         let mut expected = Objects::new();
-        for server in self.servers.values() {
+        for (cluster, server) in &self.servers {
             let objects = server.objects("configmaps", None).map_err(|status| anyhow::anyhow!("{status:?}"))?;
-            expected.extend(objects.into_iter().map(|stored| (stored.uid, stored.version)));
+            expected.extend(objects.into_iter().map(|stored| {
+                let namespace = stored.namespace.unwrap_or_default();
+                (crate::informer::key(cluster.as_str(), &namespace, &stored.name), (stored.uid, stored.version))
+            }));
         }
         Ok(expected)
     }

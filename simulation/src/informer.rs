@@ -18,13 +18,15 @@ use crate::network::Network;
 const CONFIG_MAPS: &str = "/apis/search.fleetdex.io/v1alpha1/proxying/karmada/proxy/api/v1/configmaps";
 /// The version that the member gave an object.
 const OWN_VERSION: &str = "fleetdex.io/resource-version";
+/// The cluster that an object is of.
+const CLUSTER: &str = "resource.karmada.io/cached-from-cluster";
 /// How long it waits after an error.
 const RETRY: Duration = Duration::from_millis(800);
 /// How long an answer may take to begin, and a watch be silent, which tells how far it is once a minute.
 const SILENCE: Duration = Duration::from_secs(150);
 
-/// UID → version of each object.
-pub type Objects = BTreeMap<String, u64>;
+/// UID and version of each object, by cluster, namespace and name as informers hold them: of two objects of one name there is one.
+pub type Objects = BTreeMap<String, (String, u64)>;
 
 /// What an informer knows.
 #[derive(Clone, Debug, Default)]
@@ -137,21 +139,28 @@ async fn watch(client: &kube::Client, from: &str, known: &Mutex<Known>) -> anyho
     }
 }
 
-fn identity(object: &Value) -> anyhow::Result<(String, u64)> {
+fn identity(object: &Value) -> anyhow::Result<(String, (String, u64))> {
     let metadata = &object["metadata"];
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let own = metadata["annotations"][OWN_VERSION].as_str().context("an object without its own version")?.parse()?;
-    Ok((metadata["uid"].as_str().context("an object without a UID")?.to_owned(), own))
+    let uid = metadata["uid"].as_str().context("an object without a UID")?.to_owned();
+    Ok((key(&text(&metadata["annotations"][CLUSTER]), &text(&metadata["namespace"]), &text(&metadata["name"])), (uid, own)))
+}
+
+/// What an object is held under.
+pub fn key(cluster: &str, namespace: &str, name: &str) -> String {
+    format!("{cluster}/{namespace}/{name}")
 }
 
 impl Known {
-    fn take(&mut self, is_deleted: bool, (uid, version): (String, u64)) {
+    fn take(&mut self, is_deleted: bool, (key, (uid, version)): (String, (String, u64))) {
         if is_deleted {
-            self.objects.remove(&uid);
+            self.objects.remove(&key);
             return;
         }
-        let before = self.objects.insert(uid.clone(), version).unwrap_or_default();
-        if before > version {
-            self.wrong = Some(format!("{uid} goes back from {before} to {version}"));
+        let before = self.objects.insert(key.clone(), (uid.clone(), version));
+        if let Some((known, before)) = before.filter(|(known, before)| *known == uid && *before > version) {
+            self.wrong = Some(format!("{key} ({known}) goes back from {before} to {version}"));
         }
     }
 }

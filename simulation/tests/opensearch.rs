@@ -277,7 +277,10 @@ async fn the_real_store_works_on_it() {
     assert_eq!(engine.write(&more).await.unwrap(), [Verdict::Superseded, Verdict::Deleted, Verdict::Absent]);
     let extent = Extent::Kind(KindExtent { api_version: "v1".to_owned(), kind: "Pod".to_owned(), namespace: None });
     let mut seen = Vec::new();
-    engine.visit_versions(&generation, &extent, &mut |id, version| seen.push(format!("{id} {version}"))).await.unwrap();
+    engine
+        .visit_versions(&generation, &extent, &mut |stored| seen.push(format!("{} {}", stored.id, stored.version)))
+        .await
+        .unwrap();
     assert_eq!(seen, ["v1/Pod/pod-0 10", "v1/Pod/pod-1 11", "v1/Pod/pod-3 13", "v1/Pod/pod-4 14"]);
     assert_eq!(server.open_points_in_time(), 0);
     assert_eq!(server.counters().written_to[generation.index.as_str()], 6);
@@ -481,7 +484,10 @@ async fn ids_and_versions_are_read_however_long_they_are() {
     engine.write(&writes).await.unwrap();
     let extent = Extent::Kind(KindExtent { api_version: "v1".to_owned(), kind: "Pod".to_owned(), namespace: None });
     let mut seen = Vec::new();
-    engine.visit_versions(&generation, &extent, &mut |id, version| seen.push(format!("{id} {version}"))).await.unwrap();
+    engine
+        .visit_versions(&generation, &extent, &mut |stored| seen.push(format!("{} {}", stored.id, stored.version)))
+        .await
+        .unwrap();
     let expected: Vec<String> = (0..400).map(|number| format!("v1/Pod/{number:03} {}", 10 + number)).collect();
     assert_eq!(seen, expected);
 }

@@ -157,11 +157,11 @@ impl World {
         // A first generation may be shown in parts, with or without pods, before it is live, if it ever is.
         let (pods, nodes) = (ResourceName::new("", "pods"), ResourceName::new("", "nodes"));
         let mut shown = BTreeSet::new();
-        if !generation.replaces && random.random_bool(0.3) {
+        if generation.replaces.is_none() && random.random_bool(0.3) {
             shown.insert(nodes);
             until_done(|| self.store.show(&generation, &shown)).await;
         }
-        if !generation.replaces && random.random_bool(0.3) {
+        if generation.replaces.is_none() && random.random_bool(0.3) {
             shown.insert(pods);
             tokio::join!(late, until_done(|| self.store.show(&generation, &shown)));
         } else {

@@ -6,7 +6,8 @@ use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
 use super::{
-    ClusterName, FieldPath, FieldType, Leaves, Object, ObjectError, Projection, Quantity, Resource, SelectableField, Version,
+    ClusterName, FieldPath, FieldType, Leaves, NameHash, Object, ObjectError, Projection, Quantity, Resource, SelectableField,
+    Version,
     annotations::without_hidden_values,
     flat, hex,
     json::{PathTree, RawMembers, write_key, write_text},
@@ -143,6 +144,16 @@ impl Projector {
             return id.into();
         }
         hex(&Sha256::digest(id.as_bytes())).into()
+    }
+
+    /// What the ids of its documents begin with, unless they are hashes.
+    pub fn id_prefix(&self) -> &str {
+        &self.id_prefix
+    }
+
+    /// The name of an object, among those of its kind.
+    pub fn name(&self, namespace: &str, name: &str) -> NameHash {
+        NameHash::new(&self.id_prefix, namespace, name)
     }
 
     /// The values of an object's selectable fields.

@@ -25,7 +25,7 @@ use generations::Generations;
 
 use crate::{
     bulk::{Verdict, Write, encoded_len},
-    model::{ClusterName, Shape, StoreName, fallback},
+    model::{ClusterName, NameHash, Shape, StoreName, fallback},
     planted::{Bug, note_retry, planted},
     replicas::Fence,
     store::{Checkpoints, Generation, Store, StoreError},
@@ -278,8 +278,8 @@ impl Pipeline {
 
     /// Hands over a write, whether or not there is room for it; who can wait asks for that before. The ticket is settled when
     /// the write is.
-    pub fn submit(&self, write: Write, ticket: Ticket) {
-        let not_sent = lock(&self.0.pending).push(Operation { write, ticket });
+    pub fn submit(&self, write: Write, name: Option<NameHash>, ticket: Ticket) {
+        let not_sent = lock(&self.0.pending).push(Operation { write, name, ticket });
         settle_superseded(not_sent);
         self.0.work.notify_one();
     }

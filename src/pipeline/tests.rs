@@ -209,7 +209,7 @@ impl Running {
         let index = IndexPrefix::default().cluster_alias(self.progress.cluster());
         let write = Write { index, id: id.into(), version: version.to_string().parse().unwrap(), body: body.map(JsonLine::new) };
         self.pipeline.room().await;
-        self.pipeline.submit(write, self.progress.ticket());
+        self.pipeline.submit(write, None, self.progress.ticket());
     }
 }
 
@@ -336,7 +336,7 @@ async fn there_is_no_room_while_too_much_is_pending() {
             version: "1".parse().unwrap(),
             body: Some(mebibyte.clone()),
         };
-        pipeline.submit(write, progress.ticket());
+        pipeline.submit(write, None, progress.ticket());
         submitted += 1;
     }
     assert_eq!(submitted, Limits::default().pending_bytes >> 20);

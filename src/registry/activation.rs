@@ -75,7 +75,7 @@ impl Activations {
         if is_busy(&waiting.task) || is_busy(&waiting.showing) {
             return;
         }
-        if !generation.replaces {
+        if generation.replaces.is_none() {
             waiting.generation = generation;
             waiting.consider_first(pipeline, units, is_certain, &self.changed);
             return;

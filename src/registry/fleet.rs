@@ -781,7 +781,7 @@ impl Fleet {
     fn is_rebuilding(&self, store: &StoreName, cluster: &ClusterName) -> bool {
         let Some(running) = self.stores.get(store) else { return false };
         match running.pipeline.open_generation_of(cluster) {
-            Some(generation) => generation.replaces && !generation.live,
+            Some(generation) => generation.replaces.is_some() && !generation.live,
             // It is about to be opened.
             None => running.is_reshaped,
         }
@@ -985,8 +985,8 @@ type Filling<'a> = (ResourceName, Option<&'a Progress>);
 
 /// What answers lack of a stream that runs.
 fn gap(stream: &Stream, progress: &Progress, generation: Option<&Generation>) -> Option<Gap> {
-    let is_shown = |generation: &Generation| generation.replaces || generation.shows(&ResourceName::from(&stream.unit.resource));
-    let is_seen = generation.is_some_and(is_shown);
+    let resource = ResourceName::from(&stream.unit.resource);
+    let is_seen = generation.is_some_and(|generation| generation.answers(&resource));
     match progress.state() {
         UnitState::Failing { reason, .. } => {
             let is_given_up = generation.is_some_and(|generation| is_hopeless(progress, generation));

@@ -148,7 +148,9 @@ impl Sweep {
         for generation in generations {
             let cluster = &generation.cluster;
             let mut unwanted: Vec<(Arc<str>, Version)> = Vec::new();
-            store.visit_versions(generation, &extent, &mut |id, version| unwanted.push((Arc::from(id), version))).await?;
+            store
+                .visit_versions(generation, &extent, &mut |stored| unwanted.push((Arc::from(stored.id), stored.version)))
+                .await?;
             if unwanted.is_empty() {
                 continue;
             }
@@ -158,7 +160,7 @@ impl Sweep {
             for (id, version) in unwanted {
                 let write = Write { index: generation.target.clone(), id, version, body: None };
                 self.pipeline.room().await;
-                self.pipeline.submit(write, progress.ticket());
+                self.pipeline.submit(write, None, progress.ticket());
             }
             progress.drained().await;
             if progress.is_broken() {
@@ -202,7 +204,7 @@ fn is_left_over(generation: &Generation, current: &Generation, all: &[Generation
     if current.live {
         return is_earlier || was_stray();
     }
-    is_earlier && !generation.is_read() && (!current.replaces || all.iter().any(Generation::is_read)) && was_stray()
+    is_earlier && !generation.is_read() && (current.replaces.is_none() || all.iter().any(Generation::is_read)) && was_stray()
 }
 
 #[cfg(test)]
@@ -241,13 +243,13 @@ mod tests {
     fn one_that_answers_through_one_of_its_aliases_stays_until_the_next_is_complete() {
         let damaged = generation(1, false);
         let all = [damaged.clone(), generation(2, false)];
-        let filling = Generation { replaces: true, ..generation(2, false) };
+        let filling = Generation { replaces: Some(Box::new(damaged.clone())), ..generation(2, false) };
         assert!(!is_left_over(&damaged, &filling, &all, || true));
         let complete = Generation { live: true, ..filling.clone() };
         assert!(is_left_over(&damaged, &complete, &all, || false));
         // Begun later than the one that answers, and never complete.
         let all = [generation(1, true), generation(2, false), generation(3, false)];
-        let filling = Generation { replaces: true, ..generation(3, false) };
+        let filling = Generation { replaces: Some(Box::new(all[0].clone())), ..generation(3, false) };
         assert!(is_left_over(&all[1], &filling, &all, || true));
     }
 }

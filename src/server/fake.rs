@@ -23,7 +23,7 @@ use crate::{
         Cursor, GroupKey, Groups, Hit, Page, Query, Relative, Relatives, ResourceName,
         merge::{Placed, PlacedPage},
     },
-    store::{Checkpoints, Extent, Generation, Store, StoreError, Visit, changes::Log},
+    store::{Checkpoints, Extent, Generation, Store, StoreError, Stored, Visit, changes::Log},
 };
 
 /// Answers with what was prepared, page by page, and remembers what it was asked.
@@ -94,7 +94,8 @@ impl Store for Prepared {
     }
 
     async fn visit_versions(&self, _: &Generation, _: &Extent, visit: Visit<'_>) -> Result<(), StoreError> {
-        self.documents.lock().unwrap().iter().for_each(|(id, version)| visit(id, *version));
+        let documents = self.documents.lock().unwrap();
+        documents.iter().for_each(|(id, version)| visit(Stored { id, version: *version, namespace: "", name: id }));
         Ok(())
     }
 

@@ -16,7 +16,7 @@ use super::{
     terms::{Vocabulary, Words, read_numbers, write_numbers},
 };
 use crate::{
-    model::{ClusterName, FieldPath, FieldType, Json, Leaves, Object, Version, sort_value, sorted_value},
+    model::{ClusterName, FieldPath, FieldType, Json, Leaves, Object, Version, sort_value, sorted_value, uuid},
     query::{Hit, ResourceName, Sort, SortKey, merge::OrderKey},
     store::{KindExtent, StoreError},
 };
@@ -125,7 +125,7 @@ impl Document {
     /// The id, as writes name it.
     pub(super) fn id(&self) -> Cow<'_, str> {
         match &self.identity {
-            Identity::Uuid(bytes) => format!("{}{}", self.origin.id_prefix, uuid_text(*bytes)).into(),
+            Identity::Uuid(bytes) => format!("{}{}", self.origin.id_prefix, uuid::text(*bytes)).into(),
             Identity::Text(uid) => format!("{}{uid}", self.origin.id_prefix).into(),
             Identity::Apart(both) => Cow::Borrowed(&both.0),
         }
@@ -135,7 +135,7 @@ impl Document {
     pub(super) fn is(&self, id: &str) -> bool {
         let rest = || id.strip_prefix(&*self.origin.id_prefix);
         match &self.identity {
-            Identity::Uuid(bytes) => rest().and_then(parse_uuid) == Some(*bytes),
+            Identity::Uuid(bytes) => rest().and_then(uuid::parse) == Some(*bytes),
             Identity::Text(uid) => rest() == Some(uid),
             Identity::Apart(both) => *both.0 == *id,
         }
@@ -277,21 +277,21 @@ impl Identity {
         if id.strip_prefix(prefix) != Some(uid) {
             return Self::Apart(Box::new((id.into(), uid.into())));
         }
-        parse_uuid(uid).map_or_else(|| Self::Text(uid.into()), Self::Uuid)
+        uuid::parse(uid).map_or_else(|| Self::Text(uid.into()), Self::Uuid)
     }
 }
 
 impl<'a> Uid<'a> {
     fn into_text(self) -> Cow<'a, str> {
         match self {
-            Self::Uuid(bytes) => uuid_text(bytes).into(),
+            Self::Uuid(bytes) => uuid::text(bytes).into(),
             Self::Text(text) => text,
         }
     }
 
     fn text(&self) -> Cow<'_, str> {
         match self {
-            Self::Uuid(bytes) => uuid_text(*bytes).into(),
+            Self::Uuid(bytes) => uuid::text(*bytes).into(),
             Self::Text(text) => Cow::Borrowed(text),
         }
     }
@@ -391,42 +391,11 @@ impl<'a> Place<'a> {
             name: name.as_str()?,
             cluster: cluster.as_str()?,
             created: created.as_u64()?.try_into().ok()?,
-            uid: parse_uuid(uid).map_or(Uid::Text(Cow::Borrowed(uid)), Uid::Uuid),
+            uid: uuid::parse(uid).map_or(Uid::Text(Cow::Borrowed(uid)), Uid::Uuid),
             api_version: api_version.as_str()?,
             texts: texts.iter().map(|text| text.as_str().map(str::to_owned)).collect::<Vec<_>>().into(),
         })
     }
-}
-
-/// The bytes of a UUID in the one spelling that [`uuid_text`] gives back.
-fn parse_uuid(text: &str) -> Option<[u8; 16]> {
-    let text = text.as_bytes();
-    if text.len() != 36 {
-        return None;
-    }
-    let mut bytes = [0; 16];
-    let mut digits = 0;
-    for (position, letter) in text.iter().enumerate() {
-        if matches!(position, 8 | 13 | 18 | 23) {
-            if *letter != b'-' {
-                return None;
-            }
-            continue;
-        }
-        let digit = match letter {
-            b'0'..=b'9' => letter - b'0',
-            b'a'..=b'f' => letter - b'a' + 10,
-            _ => return None,
-        };
-        bytes[digits / 2] |= digit << if digits % 2 == 0 { 4 } else { 0 };
-        digits += 1;
-    }
-    Some(bytes)
-}
-
-fn uuid_text(bytes: [u8; 16]) -> String {
-    let hex = crate::model::hex(&bytes);
-    format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
 }
 
 #[cfg(test)]
@@ -436,10 +405,6 @@ mod tests {
     #[test]
     fn an_identity_gives_id_and_uid_back_however_they_look() {
         let uuid = "6f1c2e4a-0b3d-4c5e-8f70-123456789abc";
-        assert_eq!(parse_uuid(uuid).map(uuid_text).as_deref(), Some(uuid));
-        for other in ["6F1c2e4a-0b3d-4c5e-8f70-123456789abc", "6f1c2e4a00b3d-4c5e-8f70-123456789abc", "u1", ""] {
-            assert_eq!(parse_uuid(other), None, "{other}");
-        }
         assert!(matches!(Identity::new(&format!("v1/Pod/{uuid}"), uuid, "v1/Pod/"), Identity::Uuid(_)));
         assert!(matches!(Identity::new("v1/Pod/mirror", "mirror", "v1/Pod/"), Identity::Text(_)));
         assert!(matches!(Identity::new("0a1b", "long", "v1/Pod/"), Identity::Apart(_)));
@@ -448,7 +413,7 @@ mod tests {
     #[test]
     fn uids_are_ordered_as_their_texts() {
         let texts = ["", "0", "6f1c2e4a-0b3d-4c5e-8f70-123456789abc", "6f1c2e4a-0b3d-4c5e-8f70-123456789abd", "6f1c2e4b", "z"];
-        let uid = |text: &'static str| parse_uuid(text).map_or(Uid::Text(text.into()), Uid::Uuid);
+        let uid = |text: &'static str| uuid::parse(text).map_or(Uid::Text(text.into()), Uid::Uuid);
         for (left, right) in texts.iter().zip(&texts[1..]) {
             assert_eq!(uid(left).cmp(&uid(right)), Ordering::Less, "{left} {right}");
         }

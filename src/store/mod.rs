@@ -71,14 +71,19 @@ pub struct Generation {
     pub live: bool,
     /// The resources of which queries are answered from it although it is not live, because these are complete. Only of a first generation.
     pub shown: BTreeSet<ResourceName>,
-    /// Whether queries are answered from an older one as long as it is not.
-    pub replaces: bool,
+    /// The older one that queries are answered from as long as it is not.
+    pub replaces: Option<Box<Generation>>,
 }
 
 impl Generation {
     /// Whether queries about a resource are answered from it.
     pub fn shows(&self, resource: &ResourceName) -> bool {
         self.live || self.shown.contains(resource)
+    }
+
+    /// Whether queries about a resource are answered, from it or from the one that it replaces.
+    pub fn answers(&self, resource: &ResourceName) -> bool {
+        self.shows(resource) || self.replaces.as_ref().is_some_and(|older| older.shows(resource))
     }
 
     /// Whether any query is answered from it.
@@ -91,7 +96,7 @@ impl Generation {
     pub(crate) fn first(prefix: &IndexPrefix, cluster: &ClusterName) -> Self {
         let (index, target) = (prefix.generation(cluster, 1), prefix.write_alias(cluster, 1));
         let (cluster, shown) = (cluster.clone(), BTreeSet::new());
-        Self { cluster, number: 1, id: "first".into(), index, target, live: false, shown, replaces: false }
+        Self { cluster, number: 1, id: "first".into(), index, target, live: false, shown, replaces: None }
     }
 }
 
@@ -134,8 +139,21 @@ pub struct Checkpoints {
     pub at: Option<Timestamp>,
 }
 
-/// Is told the id and version of every document of an [`Extent`].
-pub type Visit<'v> = &'v mut (dyn FnMut(&str, Version) + Send);
+/// Which document is stored, and in which version.
+#[derive(Clone, Copy, Debug)]
+pub struct Stored<'s> {
+    /// Its id.
+    pub id: &'s str,
+    /// The object's resource version.
+    pub version: Version,
+    /// The object's namespace; empty: none.
+    pub namespace: &'s str,
+    /// The object's name.
+    pub name: &'s str,
+}
+
+/// Is told every document of an [`Extent`].
+pub type Visit<'v> = &'v mut (dyn FnMut(Stored<'_>) + Send);
 
 /// One engine that keeps documents and answers queries.
 #[async_trait]
@@ -170,7 +188,7 @@ pub trait Store: Send + Sync {
     /// they may be sent again.
     async fn write(&self, writes: &[Write]) -> Result<Vec<Verdict>, StoreError>;
 
-    /// Visits id and version of all documents of an extent, as of one moment that includes every acknowledged write.
+    /// Visits all documents of an extent, as of one moment that includes every acknowledged write.
     async fn visit_versions(&self, generation: &Generation, extent: &Extent, visit: Visit<'_>) -> Result<(), StoreError>;
 
     /// Ids of an extent's documents that are only fallback documents.

@@ -28,7 +28,7 @@ use super::{
 };
 use crate::{
     model::{ClusterName, Object, Unit, Version, causes},
-    store::{Generation, Store, StoreError},
+    store::{Generation, Store, StoreError, Stored},
     telemetry::metrics::{Drift, UnitMetrics},
     watch::{Fault, FaultKind, ListPage, Source},
 };
@@ -204,7 +204,7 @@ impl Audit {
         let mut look = FirstLook::default();
         let list_version = self.list(|id, version| look.listed(id, version)).await?;
         look.list_ends(list_version);
-        let visit = &mut |id: &str, version| look.stored(id, version);
+        let visit = &mut |stored: Stored<'_>| look.stored(stored.id, stored.version);
         store.visit_versions(&generation, &extent(&self.unit), visit).await?;
         let current = if look.shows_later_documents() { Some(self.current_version().await?) } else { None };
         Ok((look.finish(current), list_version, generation))
@@ -239,7 +239,7 @@ impl Audit {
             return Err(AuditError::Interrupted);
         }
         suspects.look_again();
-        let visit = &mut |id: &str, version| suspects.stored(id, version);
+        let visit = &mut |stored: Stored<'_>| suspects.stored(stored.id, stored.version);
         store.visit_versions(&generation, &extent(&self.unit), visit).await?;
         self.list(|id, version| suspects.listed(id, version)).await.map(drop)
     }

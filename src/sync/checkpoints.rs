@@ -178,7 +178,7 @@ mod tests {
             target: prefix.write_alias(&cluster, number),
             live: true,
             shown: BTreeSet::new(),
-            replaces: false,
+            replaces: None,
             cluster,
         }
     }

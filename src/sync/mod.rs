@@ -2,6 +2,7 @@
 
 pub mod audit;
 pub mod checkpoints;
+mod id_hashes;
 pub mod outlet;
 pub mod pending;
 pub mod progress;

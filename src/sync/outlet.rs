@@ -6,8 +6,8 @@ use super::{progress::Progress, sought::Sought};
 use crate::{
     bulk::Write,
     model::{
-        ClusterName, Document, FieldPath, FieldValues, IndexName, Object, Projection, Projector, Resource, SelectableField,
-        Version,
+        ClusterName, Document, FieldPath, FieldValues, IndexName, NameHash, Object, Projection, Projector, Resource,
+        SelectableField, Version,
     },
     pipeline::Pipeline,
     registry::filter::{ObjectFilter, other_paths},
@@ -32,6 +32,17 @@ pub struct Filters {
     /// Reads what the filters name, of the object as the member has it: selectable fields and any other path.
     reader: Projector,
     sought: Arc<Sought>,
+}
+
+/// A document that is to be deleted.
+#[derive(Clone, Debug)]
+pub struct Deleted {
+    /// Its id.
+    pub id: Arc<str>,
+    /// The version of the deletion.
+    pub version: Version,
+    /// The name of its object.
+    pub name: NameHash,
 }
 
 /// Whether a write may wait for room.
@@ -103,23 +114,29 @@ impl Outlet {
     }
 
     /// Hands a change over to the writer.
-    async fn send(&self, progress: &Arc<Progress>, write: Write, is_partial: bool, wait: Wait) {
+    async fn send(&self, progress: &Arc<Progress>, write: Write, name: NameHash, is_partial: bool, wait: Wait) {
         if wait == Wait::ForRoom {
             self.pipeline.room().await;
         }
         let room = self.pipeline.room_for_large(&write).await;
-        self.pipeline.submit(write, progress.ticket().keeping(room).of_part(is_partial));
+        self.pipeline.submit(write, Some(name), progress.ticket().keeping(room).of_part(is_partial));
     }
 
-    /// Writes a document.
-    pub async fn index(&self, progress: &Arc<Progress>, target: &IndexName, document: Document, wait: Wait) {
+    /// What an object is called.
+    pub fn name(&self, object: &Object<'_>) -> NameHash {
+        self.projector.name(object.namespace().unwrap_or_default(), object.name())
+    }
+
+    /// Writes the document of an object of this name.
+    pub async fn index(&self, progress: &Arc<Progress>, target: &IndexName, document: Document, name: NameHash, wait: Wait) {
         let Document { id, version, body, is_partial } = document;
-        self.send(progress, Write { index: target.clone(), id, version, body: Some(body) }, is_partial, wait).await;
+        self.send(progress, Write { index: target.clone(), id, version, body: Some(body) }, name, is_partial, wait).await;
     }
 
     /// Deletes a document.
-    pub async fn delete(&self, progress: &Arc<Progress>, target: &IndexName, id: Arc<str>, version: Version, wait: Wait) {
-        self.send(progress, Write { index: target.clone(), id, version, body: None }, false, wait).await;
+    pub async fn delete(&self, progress: &Arc<Progress>, target: &IndexName, deleted: Deleted, wait: Wait) {
+        let Deleted { id, version, name } = deleted;
+        self.send(progress, Write { index: target.clone(), id, version, body: None }, name, false, wait).await;
     }
 }
 

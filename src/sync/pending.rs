@@ -2,11 +2,11 @@
 
 use std::{collections::VecDeque, mem, sync::Arc};
 
-use ahash::AHashMap;
+use ahash::{AHashMap, AHashSet};
 
 use crate::{
     bulk::{Write, encoded_len},
-    model::{IndexName, Version},
+    model::{IndexName, NameHash, Version},
     planted::{Bug, planted},
 };
 
@@ -31,6 +31,8 @@ impl Key {
 pub struct Operation<T> {
     /// The change.
     pub write: Write,
+    /// The name of the object, where it is known.
+    pub name: Option<NameHash>,
     /// The submitter's.
     pub ticket: T,
 }
@@ -44,25 +46,52 @@ pub struct BatchLimits {
     pub bytes: usize,
 }
 
-enum Slot<T> {
-    Queued(Operation<T>),
-    InFlight { bytes: usize, newer: Option<Operation<T>> },
+/// The changes of one document.
+struct Slot<T> {
+    /// The name that it has to wait for, or that others wait for because of it.
+    name: Option<Name>,
+    state: State<T>,
 }
+
+enum State<T> {
+    /// Another document has its name, and comes first.
+    Waiting(Operation<T>),
+    Queued(Operation<T>),
+    InFlight {
+        bytes: usize,
+        newer: Option<Operation<T>>,
+    },
+}
+
+/// A name, and the alias of the cluster.
+type Name = (IndexName, NameHash);
 
 /// The pending changes of one store.
 ///
 /// Guarantees: a write replaces an older one of the same document and never a newer one; two writes of one document are
-/// never in flight together; every ticket comes back exactly once, from `push` or through the operations of a batch.
+/// never in flight together, nor are writes of two documents whose objects have one name: the one that came first is settled
+/// before the other is sent. Every ticket comes back exactly once, from `push` or through the operations of a batch.
 pub struct Pending<T> {
     slots: AHashMap<Key, Slot<T>>,
     queue: VecDeque<Key>,
+    /// Names of documents that are queued or in flight.
+    taken: AHashSet<Name>,
+    /// Documents that wait for their names, in the order in which they came.
+    waiting: AHashMap<Name, VecDeque<Key>>,
     bytes: usize,
     queued_bytes: usize,
 }
 
 impl<T> Default for Pending<T> {
     fn default() -> Self {
-        Self { slots: AHashMap::new(), queue: VecDeque::new(), bytes: 0, queued_bytes: 0 }
+        Self {
+            slots: AHashMap::new(),
+            queue: VecDeque::new(),
+            taken: AHashSet::new(),
+            waiting: AHashMap::new(),
+            bytes: 0,
+            queued_bytes: 0,
+        }
     }
 }
 
@@ -72,33 +101,57 @@ impl<T> Pending<T> {
     pub fn push(&mut self, operation: Operation<T>) -> Option<Operation<T>> {
         let size = encoded_len(&operation.write);
         let key = Key::of(&operation.write);
-        match self.slots.get_mut(&key) {
-            None => {
-                self.slots.insert(key.clone(), Slot::Queued(operation));
-                self.queue.push_back(key);
-                self.bytes += size;
-                self.queued_bytes += size;
-                None
+        let Some(slot) = self.slots.get_mut(&key) else {
+            self.add(key, operation);
+            return None;
+        };
+        let is_older = |pending: &Operation<T>| is_newer(pending.write.version, operation.write.version);
+        let replaced = match &mut slot.state {
+            State::Waiting(pending) | State::Queued(pending) | State::InFlight { newer: Some(pending), .. }
+                if is_older(pending) =>
+            {
+                return Some(operation);
             }
-            Some(Slot::Queued(queued)) => {
-                if is_newer(queued.write.version, operation.write.version) {
-                    return Some(operation);
-                }
-                let replaced = mem::replace(queued, operation);
-                let replaced_size = encoded_len(&replaced.write);
-                self.bytes = self.bytes + size - replaced_size;
-                self.queued_bytes = self.queued_bytes + size - replaced_size;
-                Some(replaced)
+            State::Waiting(pending) => Some(mem::replace(pending, operation)),
+            State::Queued(pending) => {
+                self.queued_bytes = self.queued_bytes + size - encoded_len(&pending.write);
+                Some(mem::replace(pending, operation))
             }
-            Some(Slot::InFlight { newer, .. }) => {
-                if newer.as_ref().is_some_and(|newer| is_newer(newer.write.version, operation.write.version)) {
-                    return Some(operation);
-                }
-                let replaced = newer.replace(operation);
-                self.bytes = self.bytes + size - replaced.as_ref().map_or(0, |replaced| encoded_len(&replaced.write));
-                replaced
+            State::InFlight { newer, .. } => newer.replace(operation),
+        };
+        self.bytes = self.bytes + size - replaced.as_ref().map_or(0, |replaced| encoded_len(&replaced.write));
+        replaced
+    }
+
+    /// Adds the first change of a document.
+    fn add(&mut self, key: Key, operation: Operation<T>) {
+        let name = operation.name.map(|name| (key.index.clone(), name));
+        self.bytes += encoded_len(&operation.write);
+        let is_free = name.as_ref().is_none_or(|name| self.taken.insert(name.clone())) || planted(Bug::IgnoreNames);
+        if is_free {
+            return self.enqueue(key, name, operation);
+        }
+        if let Some(name) = &name {
+            self.waiting.entry(name.clone()).or_default().push_back(key.clone());
+        }
+        self.slots.insert(key, Slot { name, state: State::Waiting(operation) });
+    }
+
+    fn enqueue(&mut self, key: Key, name: Option<Name>, operation: Operation<T>) {
+        self.queued_bytes += encoded_len(&operation.write);
+        self.queue.push_back(key.clone());
+        self.slots.insert(key, Slot { name, state: State::Queued(operation) });
+    }
+
+    /// Nothing more is to be written of the document that had a name.
+    fn release(&mut self, name: Name) {
+        while let Some(key) = self.waiting.get_mut(&name).and_then(VecDeque::pop_front) {
+            if let Some(Slot { state: State::Waiting(operation), .. }) = self.slots.remove(&key) {
+                return self.enqueue(key, Some(name), operation);
             }
         }
+        self.waiting.remove(&name);
+        self.taken.remove(&name);
     }
 
     /// Takes the oldest changes, up to the limits, and marks them as in flight.
@@ -106,7 +159,11 @@ impl<T> Pending<T> {
         let mut batch = Vec::new();
         let mut batch_bytes = 0;
         while let Some(key) = self.queue.front() {
-            let Some(Slot::Queued(next)) = self.slots.get(key) else {
+            let Some(slot) = self.slots.get_mut(key) else {
+                self.queue.pop_front();
+                continue;
+            };
+            let State::Queued(next) = &slot.state else {
                 self.queue.pop_front();
                 continue;
             };
@@ -114,10 +171,10 @@ impl<T> Pending<T> {
             if batch.len() == limits.count || (!batch.is_empty() && batch_bytes + size > limits.bytes) {
                 break;
             }
-            let Some(key) = self.queue.pop_front() else { break };
-            if let Some(Slot::Queued(operation)) = self.slots.insert(key, Slot::InFlight { bytes: size, newer: None }) {
+            if let State::Queued(operation) = mem::replace(&mut slot.state, State::InFlight { bytes: size, newer: None }) {
                 batch.push(operation);
             }
+            self.queue.pop_front();
             batch_bytes += size;
             self.queued_bytes -= size;
         }
@@ -126,24 +183,33 @@ impl<T> Pending<T> {
 
     /// An operation in flight has ended for good.
     pub fn settle(&mut self, key: &Key) {
-        let Some(Slot::InFlight { bytes, newer }) = self.slots.remove(key) else { return };
+        let Some(Slot { name, state: State::InFlight { bytes, newer } }) = self.slots.remove(key) else { return };
         self.bytes -= bytes;
-        if let Some(newer) = newer {
-            self.bytes -= encoded_len(&newer.write);
-            self.push(newer);
+        match (newer, name) {
+            // It keeps its name, as its changes came before those that wait for that.
+            (Some(newer), name) => self.enqueue(key.clone(), name, newer),
+            (None, Some(name)) => self.release(name),
+            (None, None) => {}
         }
     }
 
     /// An operation in flight has to be sent again. Gives it back when a newer change has come meanwhile, which is sent instead.
     pub fn retry(&mut self, operation: Operation<T>) -> Option<Operation<T>> {
         let key = Key::of(&operation.write);
-        self.settle(&key);
-        if let Some(Slot::Queued(newer)) = self.slots.get(&key)
-            && newer.write.version >= operation.write.version
-        {
-            return Some(operation);
-        }
-        self.push(operation)
+        let Some(Slot { name, state: State::InFlight { bytes, newer } }) = self.slots.remove(&key) else {
+            return self.push(operation);
+        };
+        self.bytes -= bytes;
+        let (next, given_back) = match newer {
+            Some(newer) if newer.write.version >= operation.write.version => (newer, Some(operation)),
+            older => {
+                self.bytes -= older.as_ref().map_or(0, |older| encoded_len(&older.write));
+                self.bytes += encoded_len(&operation.write);
+                (operation, older)
+            }
+        };
+        self.enqueue(key, name, next);
+        given_back
     }
 
     /// Bytes of all changes, in flight or not.
@@ -173,9 +239,9 @@ impl<T> Pending<T> {
 
     /// The version pending for a document, for tests and diagnostics.
     pub fn version(&self, key: &Key) -> Option<Version> {
-        match self.slots.get(key)? {
-            Slot::Queued(operation) => Some(operation.write.version),
-            Slot::InFlight { newer, .. } => newer.as_ref().map(|newer| newer.write.version),
+        match &self.slots.get(key)?.state {
+            State::Waiting(operation) | State::Queued(operation) => Some(operation.write.version),
+            State::InFlight { newer, .. } => newer.as_ref().map(|newer| newer.write.version),
         }
     }
 }
@@ -196,8 +262,10 @@ mod tests {
     use super::*;
     use crate::model::{IndexPrefix, JsonLine};
 
+    /// Documents 2 and 3 have one name, and 4 and 5.
     fn operation(id: u8, version: u64, ticket: usize) -> Operation<usize> {
         Operation {
+            name: (id > 1).then(|| NameHash::new("v1/Pod/", "web", &format!("{}", id / 2))),
             write: Write {
                 index: IndexPrefix::default().all(),
                 id: format!("id{id}").into(),
@@ -242,6 +310,27 @@ mod tests {
         assert_eq!(pending.take(LIMITS)[0].ticket, 1);
     }
 
+    #[test]
+    fn an_object_is_written_when_the_deletion_of_its_namesake_is_settled() {
+        let mut pending = Pending::default();
+        for (id, version) in [(2, 5), (3, 7), (1, 8), (2, 6)] {
+            pending.push(operation(id, version, usize::from(id)));
+        }
+        let ids = |batch: &[Operation<usize>]| batch.iter().map(|operation| operation.write.id.to_string()).collect::<Vec<_>>();
+        let mut batch = pending.take(LIMITS);
+        assert_eq!(ids(&batch), ["id2", "id1"]);
+        assert!(pending.retry(batch.remove(0)).is_none());
+        assert_eq!(pending.queued_bytes(), encoded_len(&operation(2, 6, 0).write));
+        let batch = pending.take(LIMITS);
+        assert_eq!(ids(&batch), ["id2"]);
+        pending.push(operation(2, 9, 4));
+        pending.settle(&Key::of(&batch[0].write));
+        let batch = pending.take(LIMITS);
+        assert_eq!((ids(&batch), batch[0].write.version.get()), (vec!["id2".to_owned()], 9));
+        pending.settle(&Key::of(&batch[0].write));
+        assert_eq!(ids(&pending.take(LIMITS)), ["id3"]);
+    }
+
     #[derive(Debug, Clone)]
     enum Step {
         Push(u8, u64),
@@ -283,6 +372,7 @@ mod tests {
                     Step::Take => {
                         for operation in pending.take(LIMITS) {
                             prop_assert!(flying.iter().all(|other| other.write.id != operation.write.id));
+                            prop_assert!(operation.name.is_none() || flying.iter().all(|other| other.name != operation.name));
                             flying.push(operation);
                         }
                         None
@@ -308,6 +398,7 @@ mod tests {
             prop_assert!(pending.is_empty());
             prop_assert_eq!(pending.bytes(), 0);
             prop_assert_eq!(pending.queued_bytes(), 0);
+            prop_assert!(pending.taken.is_empty() && pending.waiting.is_empty());
             prop_assert_eq!(back.len(), tickets);
             prop_assert_eq!(stored, newest);
         }

@@ -1,13 +1,17 @@
 //! What is stored against what a list shows: what to write, what to delete, and whether the member's history went back.
 
-use ahash::{AHashMap, RandomState};
+use std::sync::Arc;
 
-use crate::model::Version;
+use ahash::AHashMap;
+
+use crate::model::{NameHash, Version, uuid};
 
 /// What is to be done about an object of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Listed {
-    /// It is not stored, or in an older version: write it.
+    /// It is not stored: write it, after what was stored under its name is deleted.
+    New,
+    /// It is stored in an older version: write it.
     Write,
     /// It is stored as it is: nothing to do.
     Same,
@@ -15,68 +19,97 @@ pub enum Listed {
     WentBack,
 }
 
-/// Ids as hashes of 128 bits: a document costs 32 bytes in a map from these to versions, whatever its id.
-#[derive(Clone, Debug)]
-pub struct IdHashes([RandomState; 2]);
-
-impl Default for IdHashes {
-    fn default() -> Self {
-        // Fixed seeds would let objects be named so that their hashes are equal.
-        Self([RandomState::new(), RandomState::new()])
-    }
+/// The id of a document. Almost always it follows from 16 bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Id {
+    /// It is the prefix of the unit's ids and this UUID.
+    Uuid([u8; 16]),
+    Whole(Box<str>),
 }
 
-impl IdHashes {
-    /// The hash of an id; another one in every `IdHashes` that is no clone.
-    pub fn of(&self, id: &str) -> u128 {
-        let [high, low] = &self.0;
-        u128::from(high.hash_one(id)) << 64 | u128::from(low.hash_one(id))
-    }
-}
-
-/// The documents that a unit had before a list, by id. What is left at the end of the list is no longer there.
+/// The documents that a unit had before a list. What is left at the end of the list is no longer there. Each takes some 80 bytes.
 #[derive(Debug, Default)]
 pub struct Known {
-    versions: AHashMap<u128, Version>,
-    ids: IdHashes,
+    /// What the unit's ids begin with.
+    prefix: Box<str>,
+    /// Those that have not been listed.
+    versions: AHashMap<Id, Version>,
+    /// All, in the order in which they came.
+    documents: Vec<(Id, NameHash)>,
+    /// Positions in that by names, once somebody has asked.
+    by_name: Option<Vec<u32>>,
 }
 
 impl Known {
+    /// Nothing is stored of a unit whose ids begin with `prefix`.
+    pub fn new(prefix: &str) -> Self {
+        Self { prefix: prefix.into(), ..Self::default() }
+    }
+
     /// A document was stored when the list was about to begin.
-    pub fn add(&mut self, id: &str, version: Version) {
-        let key = self.ids.of(id);
-        self.versions.insert(key, version);
+    pub fn add(&mut self, id: &str, version: Version, name: NameHash) {
+        let id = self.id(id);
+        self.versions.insert(id.clone(), version);
+        self.documents.push((id, name));
     }
 
     /// The list shows an object that is wanted.
     pub fn listed(&mut self, id: &str, version: Version) -> Listed {
-        let key = self.ids.of(id);
-        match self.versions.remove(&key) {
+        match self.versions.remove(&self.id(id)) {
             Some(stored) if stored == version => Listed::Same,
             Some(stored) if stored > version => Listed::WentBack,
-            _ => Listed::Write,
+            Some(_) => Listed::Write,
+            None => Listed::New,
         }
     }
 
     /// The list shows an object that is not wanted: the version of its document, if it has one.
     pub fn unwanted(&mut self, id: &str) -> Option<Version> {
-        let key = self.ids.of(id);
-        self.versions.remove(&key)
+        self.versions.remove(&self.id(id))
     }
 
-    /// Whether a document of this version was stored and has not been listed.
-    pub fn is_absent(&self, id: &str, version: Version) -> bool {
-        self.versions.get(&self.ids.of(id)) == Some(&version)
-    }
-
-    /// Documents that have not been listed.
-    pub fn absent(&self) -> usize {
-        self.versions.len()
+    /// Documents that have not been listed, and whose name a listed object has that is not stored: their objects are gone. They count as listed then.
+    pub fn namesakes(&mut self, name: NameHash) -> Vec<(Arc<str>, Version)> {
+        if self.versions.is_empty() {
+            return Vec::new();
+        }
+        let documents = &self.documents;
+        let name_of = |position: &u32| documents[*position as usize].1;
+        let by_name = self.by_name.get_or_insert_with(|| {
+            let mut positions: Vec<u32> = (0_u32..).zip(documents).map(|(position, _)| position).collect();
+            positions.sort_by_key(name_of);
+            positions
+        });
+        let begin = by_name.partition_point(|position| name_of(position) < name);
+        let alike = by_name[begin..].iter().take_while(|position| name_of(position) == name);
+        let absent = alike.filter_map(|position| self.versions.remove_entry(&documents[*position as usize].0));
+        absent.map(|(id, version)| (id.text(&self.prefix), version)).collect()
     }
 
     /// The latest version of a document that has not been listed.
     pub fn latest_absent(&self) -> Option<Version> {
         self.versions.values().max().copied()
+    }
+
+    /// The documents that have not been listed.
+    pub fn into_absent(self) -> Vec<(Arc<str>, Version, NameHash)> {
+        let Self { prefix, mut versions, documents, .. } = self;
+        let absent = documents.into_iter().filter_map(|(id, name)| Some((versions.remove(&id)?, id, name)));
+        absent.map(|(version, id, name)| (id.text(&prefix), version, name)).collect()
+    }
+
+    fn id(&self, text: &str) -> Id {
+        let uuid = text.strip_prefix(&*self.prefix).and_then(uuid::parse);
+        uuid.map_or_else(|| Id::Whole(text.into()), Id::Uuid)
+    }
+}
+
+impl Id {
+    fn text(&self, prefix: &str) -> Arc<str> {
+        match self {
+            Self::Uuid(bytes) => format!("{prefix}{}", uuid::text(*bytes)).into(),
+            Self::Whole(text) => Arc::from(&**text),
+        }
     }
 }
 
@@ -88,17 +121,38 @@ mod tests {
 
     use super::*;
 
+    const PREFIX: &str = "v1/Pod/";
+
     fn version(number: u64) -> Version {
         number.to_string().parse().unwrap()
     }
 
+    fn named(name: &str) -> NameHash {
+        NameHash::new(PREFIX, "web", name)
+    }
+
     #[test]
     fn a_stored_version_above_the_listed_one_means_that_history_went_back() {
-        let mut known = Known::default();
-        known.add("a", version(9));
-        known.add("b", version(12));
+        let mut known = Known::new(PREFIX);
+        known.add("a", version(9), named("a"));
+        known.add("b", version(12), named("b"));
         assert_eq!(known.listed("a", version(5)), Listed::WentBack);
         assert_eq!(known.latest_absent(), Some(version(12)));
+    }
+
+    #[test]
+    fn documents_whose_name_another_object_has_now_are_told() {
+        let uuid = "v1/Pod/6f1c2e4a-0b3d-4c5e-8f70-123456789abc";
+        let mut known = Known::new(PREFIX);
+        for (id, name) in [(uuid, "a"), ("v1/Pod/odd", "a"), ("v1/Pod/other", "b"), ("v1/Pod/listed", "a")] {
+            known.add(id, version(3), named(name));
+        }
+        assert_eq!(known.listed("v1/Pod/listed", version(3)), Listed::Same);
+        let mut found: Vec<String> = known.namesakes(named("a")).into_iter().map(|(id, _)| id.to_string()).collect();
+        found.sort();
+        assert_eq!(found, [uuid, "v1/Pod/odd"]);
+        assert!(known.namesakes(named("a")).is_empty());
+        assert!(known.into_absent().into_iter().map(|(id, ..)| id).eq([Arc::from("v1/Pod/other")]));
     }
 
     proptest! {
@@ -108,29 +162,37 @@ mod tests {
             listed in prop::collection::btree_map("[a-e]{1,2}", 20_u64..40, 0..20),
             kept in prop::collection::vec(any::<bool>(), 20),
         ) {
-            // Some of the listed objects are those that are stored already.
+            // Some of the listed objects are those that are stored already. Ids that begin alike have one name; at most one of them is listed.
+            let name = |id: &str| id[..1].to_owned();
+            let mut names = std::collections::BTreeSet::new();
             let listed: BTreeMap<String, u64> = listed
                 .into_iter()
+                .filter(|(id, _)| names.insert(name(id)))
                 .zip(kept)
                 .map(|((id, number), keep)| { let same = stored.get(&id).filter(|_| keep).copied(); (id, same.unwrap_or(number)) })
                 .collect();
-            let mut known = Known::default();
+            let mut known = Known::new(PREFIX);
             for (id, number) in &stored {
-                known.add(id, version(*number));
+                known.add(id, version(*number), named(&name(id)));
             }
             let mut result = stored.clone();
             let mut written = 0;
             for (id, number) in &listed {
-                if known.listed(id, version(*number)) == Listed::Write {
+                let outcome = known.listed(id, version(*number));
+                if outcome == Listed::New {
+                    for (other, _) in known.namesakes(named(&name(id))) {
+                        result.remove(&*other);
+                    }
+                    prop_assert!(result.keys().all(|other| name(other) != name(id)));
+                }
+                if matches!(outcome, Listed::New | Listed::Write) {
                     result.insert(id.clone(), *number);
                     written += 1;
                 }
             }
-            let absent = stored.iter().filter(|(id, number)| known.is_absent(id, version(**number)));
-            let absent: Vec<String> = absent.map(|(id, _)| id.clone()).collect();
-            prop_assert_eq!(absent.len(), known.absent());
-            for id in absent {
-                result.remove(&id);
+            for (id, stored_version, _) in known.into_absent() {
+                prop_assert_eq!(Some(stored_version), stored.get(&*id).map(|number| version(*number)));
+                result.remove(&*id);
             }
             let changed = listed.iter().filter(|(id, number)| stored.get(*id) != Some(number)).count();
             prop_assert_eq!(result, listed);

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     audit::Audit,
     checkpoints::UnitKey,
-    outlet::{Outlet, Wait},
+    outlet::{Deleted, Outlet, Wait},
     progress::{Obstacle, Progress},
 };
 use crate::{
@@ -344,7 +344,8 @@ impl Running {
         } else {
             // Also an object that is no longer wanted: the delete of an absent document costs little.
             let id = outlet.projector.id(object.uid());
-            outlet.delete(&self.task.progress, &self.generation.target, id, object.version(), Wait::Never).await;
+            let deleted = Deleted { id, version: object.version(), name: outlet.name(&object) };
+            outlet.delete(&self.task.progress, &self.generation.target, deleted, Wait::Never).await;
         }
         Ok(self.reached(object.version()))
     }
@@ -373,7 +374,7 @@ impl Running {
             tracing::debug!(unit = %self.task.unit, uid = ?object.uid(), reason, "only the identity of an object is stored");
             outlet.projector.identity(object, &reason, now)
         });
-        outlet.index(&self.task.progress, &self.generation.target, document, wait).await;
+        outlet.index(&self.task.progress, &self.generation.target, document, outlet.name(object), wait).await;
     }
 }
 

@@ -107,9 +107,14 @@ impl Contents {
         self.len() == 0
     }
 
-    /// What is other here than in other contents.
+    /// What is other here than in other contents; first what is gone, since another object may have its name now.
     pub(super) fn changes_since(&self, before: Option<&Self>) -> Vec<Change> {
         let mut changes = Vec::new();
+        for entry in before.map(Self::freeze).unwrap_or_default().iter().flat_map(|chunk| chunk.iter()) {
+            if self.find(&entry.document.id()).is_none() {
+                changes.push(Change { before: Some(Arc::clone(&entry.document)), after: None });
+            }
+        }
         for entry in self.freeze().iter().flat_map(|chunk| chunk.iter()) {
             let id = entry.document.id();
             let old = before.and_then(|before| before.at(before.find(&id)?)).cloned();
@@ -117,11 +122,6 @@ impl Contents {
             let is_other = old.as_ref().is_none_or(|old| !old.equals(document.version, document.fingerprint));
             if is_other {
                 changes.push(Change { before: old, after: Some(Arc::clone(&entry.document)) });
-            }
-        }
-        for entry in before.map(Self::freeze).unwrap_or_default().iter().flat_map(|chunk| chunk.iter()) {
-            if self.find(&entry.document.id()).is_none() {
-                changes.push(Change { before: Some(Arc::clone(&entry.document)), after: None });
             }
         }
         changes

@@ -80,10 +80,8 @@ impl Generations {
     pub(super) fn open(&mut self, cluster: &ClusterName, identity: Identity, above: u64) -> Generation {
         let newest = self.of(cluster).max_by_key(|held| held.generation.number);
         let newest = newest.map(|held| (held.generation.target.clone(), held.generation.number));
-        let is_answered =
-            |other: &IndexName| self.of(cluster).any(|held| held.generation.is_read() && held.generation.target != *other);
         if let Some((target, number)) = &newest {
-            let replaces = is_answered(target);
+            let replaces = self.read_beside(cluster, target);
             if *number > above
                 && let Some(held) = self.held.get_mut(target).filter(|held| held.identity.fits(&identity))
             {
@@ -107,12 +105,18 @@ impl Generations {
             target: prefix.write_alias(cluster, number),
             live: false,
             shown: BTreeSet::new(),
-            replaces: false,
+            replaces: None,
         };
         tracing::info!(%cluster, number, "created a generation in memory");
         let held = Held { generation: generation.clone(), identity, contents: Contents::default() };
         self.held.insert(generation.target.clone(), held);
-        Generation { replaces: self.of(cluster).any(|held| held.generation.is_read()), ..generation }
+        Generation { replaces: self.read_beside(cluster, &generation.target), ..generation }
+    }
+
+    /// The generation of a cluster that queries are answered from, if it is not the one that is written to by this alias.
+    fn read_beside(&self, cluster: &ClusterName, target: &IndexName) -> Option<Box<Generation>> {
+        let mut others = self.of(cluster).map(|held| &held.generation).filter(|other| other.is_read() && other.target != *target);
+        others.next().cloned().map(Box::new)
     }
 
     /// Lets queries be answered from a generation, and removes the cluster's earlier ones; nothing if it is gone.

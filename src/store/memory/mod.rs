@@ -25,7 +25,7 @@ use self::{
     view::Views,
 };
 use super::{
-    Checkpoints, Extent, Generation, Store, StoreError, Visit,
+    Checkpoints, Extent, Generation, Store, StoreError, Stored, Visit,
     changes::{Bounds, Change, Log, Sequence},
     codec::{Codec, Packer},
     document::Document,
@@ -244,7 +244,13 @@ impl Store for Memory {
             return Err(StoreError::Embedded("the generation is gone".to_owned()));
         };
         for entry in chunks.iter().flat_map(|chunk| chunk.iter()).filter(|entry| is_within(extent, &entry.document)) {
-            visit(&entry.document.id(), entry.document.version);
+            let document = &entry.document;
+            visit(Stored {
+                id: &document.id(),
+                version: document.version,
+                namespace: document.namespace(),
+                name: document.name(),
+            });
         }
         Ok(())
     }

@@ -10,6 +10,7 @@ use super::{
     engine::{Engine, RawHit},
     feed::Swap,
     points::{KEEP_ALIVE, PointInTime},
+    versions::by_name,
 };
 use crate::{
     bulk::Write,
@@ -23,7 +24,10 @@ const PAGE: usize = 500;
 /// How long one step waits in all for those who watch too slowly; then they have to list again.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The documents of a resource in one index, in the order of their identities.
+/// How many of the keys that documents are read by are the name of their object.
+const NAME_KEYS: usize = 2;
+
+/// The documents of a resource in one index, in the order of their names.
 struct Reader<'e> {
     engine: &'e Engine,
     index: &'e IndexName,
@@ -65,6 +69,7 @@ impl Engine {
     async fn tell_of(&self, swap: &Swap, readers: &mut [Option<Reader<'_>>; 2], deadline: Instant) -> Result<(), StoreError> {
         let [old, new] = readers;
         let mut pairs = Vec::new();
+        let mut last_name = None;
         loop {
             let left = next_place(old.as_mut()).await?;
             let right = next_place(new.as_mut()).await?;
@@ -75,10 +80,13 @@ impl Engine {
             };
             let before = old.as_mut().filter(|_| from_old).and_then(Reader::take);
             let after = new.as_mut().filter(|_| from_new).and_then(Reader::take);
-            pairs.push((before, after));
-            if pairs.len() == PAGE {
+            // What has one name is told at once.
+            let name = if from_old { left } else { right }.map(|place| place.into_iter().take(NAME_KEYS).collect::<Vec<_>>());
+            if pairs.len() >= PAGE && name != last_name {
                 self.tell(swap, std::mem::take(&mut pairs), deadline).await?;
             }
+            last_name = name;
+            pairs.push((before, after));
         }
     }
 
@@ -92,6 +100,8 @@ impl Engine {
                 changes.push(Change { before, after });
             }
         }
+        // Who keeps objects by their names must hear first that one is gone whose name another one has now.
+        changes.sort_by_key(|change| change.after.is_some());
         swap.log().room_for(&changes, deadline.saturating_duration_since(Instant::now())).await;
         swap.log().append(&changes);
         Ok(())
@@ -125,7 +135,7 @@ impl<'e> Reader<'e> {
             "size": self.size,
             "pit": { "id": pit.id(), "keep_alive": KEEP_ALIVE },
             "query": self.query,
-            "sort": [{ "metadata.uid": "asc" }, { "apiVersion": "asc" }, { "kind": "asc" }],
+            "sort": by_name(),
             "version": true,
             "track_total_hits": false,
         });

@@ -698,7 +698,7 @@ mod tests {
         let (cluster, api_version, kind) = ("a".parse().unwrap(), "v1".to_owned(), "Pod".to_owned());
         let generation = Generation::first(&IndexPrefix::default(), &cluster);
         let extent = Extent::Kind(crate::store::KindExtent { api_version, kind, namespace: None });
-        let mut visit = |_: &str, _: crate::model::Version| {};
+        let mut visit = |_: crate::store::Stored<'_>| {};
         let visiting = engine.visit_versions(&generation, &extent, &mut visit);
         assert!(tokio::time::timeout(Duration::from_secs(1), visiting).await.is_err());
         assert_eq!(closed(&asked).await.last().unwrap(), r#"{"pit_id":["pit2"]}"#);

@@ -148,7 +148,7 @@ impl Engine {
             target: self.options.prefix.write_alias(&identity.cluster, identity.generation),
             live,
             shown,
-            replaces: false,
+            replaces: None,
         }
     }
 
@@ -199,7 +199,9 @@ impl Engine {
                 && identity.generation > above
                 && self.fits(identity, uid)
             {
-                let replaces = indices.iter().any(|other| other.index != found.index && self.is_read(other, cluster));
+                let others = indices.iter().filter(|other| other.index != found.index && self.is_read(other, cluster));
+                let read = others.filter_map(|other| self.own_generation(other)).max_by_key(|other| other.number);
+                let replaces = read.map(Box::new);
                 let adopted = self.adopt(found, identity, uid).await?;
                 if adopted.is_read() {
                     self.feed.note_live(cluster, &adopted.target, (!adopted.live).then(|| adopted.shown.clone()));

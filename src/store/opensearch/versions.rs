@@ -14,13 +14,24 @@ use super::{
 };
 use crate::{
     query::Requester,
-    store::{Extent, Generation, StoreError, Visit},
+    store::{Extent, Generation, StoreError, Stored, Visit},
 };
 
 /// Most hits that OpenSearch returns in one page (`index.max_result_window`).
 const PAGE: usize = 10_000;
 /// Everything that is read of an answer; the rest would be half of it.
 const READ: &str = "filter_path=timed_out,_shards.failed,pit_id,hits.hits._id,hits.hits._version,hits.hits.sort";
+
+/// Namespace and name, then what the id is made of, which is unique within a cluster. `_shard_doc` is not known to OpenSearch 2.
+pub(super) fn by_name() -> Value {
+    json!([
+        { "metadata.namespace": { "order": "asc", "missing": "_first" } },
+        { "metadata.name": "asc" },
+        { "metadata.uid": "asc" },
+        { "apiVersion": "asc" },
+        { "kind": "asc" },
+    ])
+}
 
 impl Engine {
     pub(super) async fn visit_extent(
@@ -52,8 +63,7 @@ impl Engine {
                 "size": size,
                 "pit": { "id": pit, "keep_alive": KEEP_ALIVE },
                 "query": query,
-                // What the id is made of: unique within a cluster. `_shard_doc` is not known to OpenSearch 2.
-                "sort": [{ "metadata.uid": "asc" }, { "apiVersion": "asc" }, { "kind": "asc" }],
+                "sort": by_name(),
                 "_source": false,
                 "version": true,
                 "track_total_hits": false,
@@ -69,9 +79,10 @@ impl Engine {
                 other => other?,
             };
             for hit in &answer.hits.hits {
+                let text = |position: usize| hit.sort.get(position).and_then(Value::as_str).unwrap_or_default();
                 // The store's own counter starts at 1, so there is always a version to compare.
                 if let Some(Ok(version)) = hit.version.map(|version| version.to_string().parse()) {
-                    visit(&hit.id, version);
+                    visit(Stored { id: &hit.id, version, namespace: text(0), name: text(1) });
                 }
             }
             if answer.hits.hits.len() < size {

@@ -11,7 +11,7 @@
 
 use ahash::AHashMap;
 
-use crate::{model::Version, sync::relist::IdHashes, telemetry::metrics::Drift};
+use crate::{model::Version, sync::id_hashes::IdHashes, telemetry::metrics::Drift};
 
 /// Ids that findings name.
 const EXAMPLES: usize = 5;

@@ -89,7 +89,7 @@ async fn changes_that_the_store_does_not_take_are_no_drift() {
     let error = world.audit.run().await.unwrap_err();
     assert!(matches!(error, AuditError::Behind), "{error}");
     assert!(!world.audit.progress.is_broken());
-    world.audit.outlet.pipeline.submit(write, ticket);
+    world.audit.outlet.pipeline.submit(write, None, ticket);
 }
 
 #[tokio::test(start_paused = true)]

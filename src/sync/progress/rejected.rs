@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use ahash::AHashSet;
 
-use crate::sync::relist::IdHashes;
+use crate::sync::id_hashes::IdHashes;
 
 /// Fallback documents that a unit counts. Each takes 16 bytes and some room in a table, 300 KiB for all of them; a member can make as many as it has
 /// objects.

@@ -7,11 +7,11 @@ use serde_json::value::RawValue;
 
 use super::{Running, extent, garbled, indexed_at};
 use crate::{
-    model::{Object, ObjectError, Version, quoted},
+    model::{NameHash, Object, ObjectError, Version, quoted},
     planted::{Bug, planted},
-    store::StoreError,
+    store::{StoreError, Stored},
     sync::{
-        outlet::Wait,
+        outlet::{Deleted, Wait},
         progress::Obstacle,
         relist::{Known, Listed},
     },
@@ -55,7 +55,7 @@ impl Running {
             let fetch = fetch_next(&source, next_token.as_deref(), limit);
             let skipped = planted(Bug::SkipLastPage) && next_token.is_none() && self.list.objects > 0;
             let items = if skipped { &[] } else { &*page.items };
-            let (next, taken) = tokio::join!(fetch, self.take_page(items));
+            let (next, taken) = tokio::join!(fetch, self.take_page(items, version));
             if let Err(WentBack(what)) = taken {
                 return Ok(self.went_back(&what).await);
             }
@@ -86,19 +86,20 @@ impl Running {
 
     async fn read_known(&mut self) -> Result<(), StoreError> {
         let store = self.task.outlet.pipeline.opened().await;
-        let mut known = Known::default();
-        let visit = &mut |id: &str, version| known.add(id, version);
+        let projector = &self.task.outlet.projector;
+        let mut known = Known::new(projector.id_prefix());
+        let visit = &mut |stored: Stored<'_>| known.add(stored.id, stored.version, projector.name(stored.namespace, stored.name));
         store.visit_versions(&self.generation, &extent(&self.task.unit), visit).await?;
         self.list.known = known;
         Ok(())
     }
 
-    async fn take_page(&mut self, items: &[&RawValue]) -> Result<(), WentBack> {
+    async fn take_page(&mut self, items: &[&RawValue], version: Version) -> Result<(), WentBack> {
         let now = indexed_at();
         for item in items {
             let json = item.get();
             match Object::parse_any(json) {
-                Ok((object, unfit)) => self.take_listed(&object, unfit, json, &now).await?,
+                Ok((object, unfit)) => self.take_listed(&object, unfit, json, &now, version).await?,
                 Err(error) => {
                     self.list.unread += 1;
                     self.skip(&error);
@@ -114,13 +115,14 @@ impl Running {
         unfit: Option<ObjectError>,
         json: &str,
         now: &str,
+        list_version: Version,
     ) -> Result<(), WentBack> {
         let outlet = Arc::clone(&self.task.outlet);
-        let id = outlet.projector.id(object.uid());
+        let (id, name) = (outlet.projector.id(object.uid()), outlet.name(object));
         if !outlet.wants(object) {
             if let Some(version) = self.list.known.unwanted(&id) {
                 // At its own version: the object is still there, and must be able to come back as it is.
-                outlet.delete(&self.task.progress, &self.generation.target, id, version, Wait::ForRoom).await;
+                self.delete(Deleted { id, version, name }).await;
             }
             return Ok(());
         }
@@ -128,6 +130,10 @@ impl Running {
         match self.list.known.listed(&id, object.version()) {
             Listed::Same if !self.writes_again => drop(self.task.metrics.unchanged.inc()),
             Listed::Same | Listed::Write => self.index(object, unfit, json, now, Wait::ForRoom).await,
+            Listed::New => {
+                self.delete_namesakes(name, list_version).await?;
+                self.index(object, unfit, json, now, Wait::ForRoom).await;
+            }
             Listed::WentBack => {
                 let name = quoted(object.name());
                 return Err(WentBack(format!("a later resourceVersion of {name} is stored than a list shows")));
@@ -136,19 +142,37 @@ impl Running {
         Ok(())
     }
 
+    /// Deletes what is stored under the name of an object that is not: objects that were deleted before that one was made. Whoever keeps objects by
+    /// their names has to hear of it in this order.
+    async fn delete_namesakes(&mut self, name: NameHash, list_version: Version) -> Result<(), WentBack> {
+        if planted(Bug::DeleteNamesakesLast) {
+            return Ok(());
+        }
+        for (id, stored) in self.list.known.namesakes(name) {
+            if stored > list_version {
+                return Err(WentBack(later_than_list(stored, list_version)));
+            }
+            self.delete(Deleted { id, version: list_version, name }).await;
+        }
+        Ok(())
+    }
+
+    async fn delete(&self, deleted: Deleted) {
+        self.task.outlet.delete(&self.task.progress, &self.generation.target, deleted, Wait::ForRoom).await;
+    }
+
     /// The list shows everything there is: documents that it does not hold are deleted, then the watch begins.
     async fn complete(&mut self, version: Version) -> Pause {
         if let Some(stored) = self.list.known.latest_absent()
             && stored > version
         {
-            let what = format!("a document of resourceVersion {stored} is stored, and the member is at {version}");
-            return self.went_back(&what).await;
+            return self.went_back(&later_than_list(stored, version)).await;
         }
         self.task.outlet.list_complete();
         self.task.progress.set_objects(self.list.objects);
         self.task.progress.set_skipped(self.list.unread);
-        self.delete_absent(version).await;
-        self.list = Listing::default();
+        let known = std::mem::take(&mut self.list).known;
+        self.delete_absent(known, version).await;
         self.writes_again = false;
         if let Some(reason) = self.relist.take() {
             self.task.metrics.relisted(reason);
@@ -157,44 +181,23 @@ impl Running {
         Pause::None
     }
 
-    async fn delete_absent(&mut self, list_version: Version) {
-        if self.list.known.absent() == 0 {
+    async fn delete_absent(&self, known: Known, list_version: Version) {
+        let absent = known.into_absent();
+        if absent.is_empty() {
             return;
         }
-        let absent = loop {
-            match self.absent().await {
-                Ok(absent) => break absent,
-                Err(error) => {
-                    self.task.progress.failing(Obstacle::Store, error.reason(), error.to_string());
-                    let delay = self.next_delay();
-                    tokio::time::sleep(delay).await;
-                }
-            }
-        };
-        self.task.progress.recovered();
         tracing::info!(unit = %self.task.unit, documents = absent.len(), "deleting documents that a complete list does not hold");
-        for (id, stored) in absent {
+        for (id, stored, name) in absent {
             // An object that is gone never comes back with its UID, so a late duplicate of an older write may well be kept out.
             // One that the member only left out may come back as it is.
             let version = if self.task.is_selective { stored } else { list_version };
-            let outlet = &self.task.outlet;
-            outlet.delete(&self.task.progress, &self.generation.target, id, version, Wait::ForRoom).await;
+            self.delete(Deleted { id, version, name }).await;
         }
     }
+}
 
-    /// The ids of what is stored and was not listed. Read again, so that not every id has to be kept during every list.
-    async fn absent(&self) -> Result<Vec<(Arc<str>, Version)>, StoreError> {
-        let store = self.task.outlet.pipeline.opened().await;
-        let known = &self.list.known;
-        let mut absent = Vec::with_capacity(known.absent());
-        let visit = &mut |id: &str, version| {
-            if known.is_absent(id, version) {
-                absent.push((Arc::from(id), version));
-            }
-        };
-        store.visit_versions(&self.generation, &extent(&self.task.unit), visit).await?;
-        Ok(absent)
-    }
+fn later_than_list(stored: Version, list: Version) -> String {
+    format!("a document of resourceVersion {stored} is stored, and the member is at {list}")
 }
 
 async fn fetch_next(source: &Source, token: Option<&str>, limit: Option<u32>) -> Option<Result<Bytes, Fault>> {
