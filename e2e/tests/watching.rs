@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context, Result, ensure};
 use e2e::churn::{Churn, Running};
-use e2e::fleet::{Fleet, OpenSearchKind, Options, Registration, unique};
+use e2e::fleet::{Fleet, OpenSearchKind, Options, Registration, unique, unique_prefix};
 use e2e::objects::{Objects, config_map_path};
 use e2e::operator::Operator;
 use e2e::poll::eventually;
@@ -140,7 +140,7 @@ async fn reflectors_hold_what_the_members_hold() {
     }
     let operator = start_operator(&fleet, &[]).await.unwrap();
     let kinds = json!([{ "apiVersion": "v1", "kind": "ConfigMap" }]);
-    let registry = Registry::in_fleet(&fleet, "watched", &["member1", "member2"], &kinds).unwrap();
+    let mut registry = Registry::in_fleet(&fleet, "watched", &["member1", "member2"], &kinds).unwrap();
     registry.apply().await.unwrap();
     let embedded = json!({
         "apiVersion": "search.karmada.io/v1alpha1", "kind": "ResourceRegistry", "metadata": { "name": "watched-embedded" },
@@ -206,4 +206,18 @@ async fn reflectors_hold_what_the_members_hold() {
             operator.process().log_tail(40)
         );
     }
+
+    // The registry moves to another place while objects change: those who watch are told to list again, or nothing at all, and miss nothing.
+    let running: Vec<Running> = churns.iter().map(Churn::start).collect();
+    go_on(&running, 60).await;
+    registry.prefix = unique_prefix("elsewhere");
+    let prefix = json!(registry.prefix);
+    registry.store()["indexPrefix"] = prefix;
+    registry.apply().await.unwrap();
+    registry.until_ready().await.unwrap();
+    go_on(&running, 240).await;
+    for churn in running {
+        churn.stop().await.unwrap();
+    }
+    until_same(&followers, &all, &namespaces, "a registry that moves is followed").await;
 }

@@ -6,41 +6,32 @@
 //! [`PAGE`](super::target::PAGE) objects. An error of the first page is a `Status`; one of a later page comes too late for
 //! that and cuts the connection, which every HTTP client notices.
 
-use std::{time::Duration, vec};
-
 use axum::{body::Body, http::HeaderValue};
 use bytes::Bytes;
 use futures::{Stream, stream::try_unfold};
 use jiff::Timestamp;
 use serde_json::json;
-use tokio::time::timeout;
 
 use super::{
     caller::Caller,
     continue_token::{self, Bound, Continuation, Keys, TokenError},
     etag, moment,
-    page_memory::{PageMemory, SMALL_PAGE_BYTES},
+    page_memory::SMALL_PAGE_BYTES,
+    reading::{self, CHUNK_BYTES, PAGE_TIMEOUT, Reading},
     representation::{Representation, Sheet},
     request::ListRequest,
-    rest::Rest,
     status::ApiError,
     target::Target,
 };
 use crate::{
     model::{FleetVersion, with_fleet_version},
-    query::{Cursor, Hit, Page, Query},
+    query::{Cursor, Hit, Page},
     store::merged::Merged,
 };
 
-/// How long the store may take for one page.
-const PAGE_TIMEOUT: Duration = Duration::from_secs(30);
-/// Bytes that are collected before they are sent: few writes, little memory.
-const CHUNK_BYTES: usize = 64 * 1024;
 /// Objects of an answer that is made as a whole before it is sent, so that it can have a hash: bounds what hashing costs a request that
 /// nobody repeats, to about half a millisecond.
 const TAGGED_BYTES: usize = SMALL_PAGE_BYTES;
-/// A page of fewer bytes than that is followed by one of more objects again, where pages have fewer than usual because of their length.
-const SHORT_PAGE_BYTES: usize = 4 << 20;
 /// What is set aside for what stands around the objects of such an answer.
 const HEAD_BYTES: usize = 4 * 1024;
 
@@ -67,21 +58,20 @@ pub async fn answer(
     let bound = Bound { caller, request, permitted: &permitted };
     let from = request.continue_token.as_deref().map(|text| continued(text, &target.stores, &bound, keys)).transpose()?;
     let layout = target.layout(representation);
-    let mut pages = Pages { stores: target.stores.clone(), query: target.query };
-    let mut memory = PageMemory::of(&caller.name);
+    let (stores, query) = (target.stores.clone(), target.query);
     let (first, version) = match &from {
-        _ if target.nothing_to_ask => (Page::default(), moment::now(&pages.stores).await?),
-        Some((cursor, version)) => (pages.read(cursor).await?, *version),
-        None => moment::first_page(&pages.stores, &pages.query, &request.follow, PAGE_TIMEOUT).await?,
+        _ if target.nothing_to_ask => (Page::default(), moment::now(&stores).await?),
+        Some((cursor, version)) => (reading::read(&stores, &query, cursor).await?, *version),
+        None => moment::first_page(&stores, &query, &request.follow, PAGE_TIMEOUT).await?,
     };
     let one_page = request.limit.is_some();
-    let rest = Rest::new(pages.stores.clone(), first.next);
-    memory.take(bytes_of(&first.items)).await?;
+    let remaining = first.remaining;
+    let reading = Reading::begin(stores, query, first, one_page).await?;
     let mut metadata = json!({ "resourceVersion": version.to_string() });
-    if let Some(cursor) = rest.cursor().filter(|_| one_page) {
+    if let Some(cursor) = reading.cursor().filter(|_| one_page) {
         let cursors = target.stores.split(cursor);
         metadata["continue"] = token(&Continuation { version, cursors }, &bound, keys)?.into();
-        if let Some(remaining) = first.remaining.filter(|_| !request.options.without_remaining_count) {
+        if let Some(remaining) = remaining.filter(|_| !request.options.without_remaining_count) {
             metadata["remainingItemCount"] = remaining.into();
         }
     }
@@ -90,21 +80,10 @@ pub async fn answer(
     }
     let sheet = layout.sheet(&metadata);
     let media_type = sheet.media_type();
-    let is_whole = one_page || rest.cursor().is_none();
-    let is_small = is_whole && bytes_of(&first.items) <= TAGGED_BYTES;
-    pages.query.limit = next_limit(super::target::PAGE, &first.items);
-    let rewritten_to = request.rewrites_version.then_some(version);
-    let list = Unsent {
-        sheet,
-        hits: first.items.into_iter(),
-        rest: if is_whole { rest } else { rest.pinned() },
-        is_whole,
-        pages,
-        memory,
-        rewritten_to,
-    };
+    let is_small = reading.is_whole() && reading.bytes() <= TAGGED_BYTES;
+    let list = Unsent { sheet, reading, rewritten_to: request.rewrites_version.then_some(version) };
     if is_small {
-        let bytes = list.whole()?;
+        let bytes = list.whole().await?;
         return Ok(Answer { tag: Some(etag::of(&bytes)), body: Body::from(bytes), media_type });
     }
     Ok(Answer { body: Body::from_stream(list.chunks()), media_type, tag: None })
@@ -142,60 +121,33 @@ fn token(continuation: &Continuation, bound: &Bound<'_>, keys: &Keys) -> Result<
     Ok(token)
 }
 
-/// How many objects to ask for after a page. One that has fewer than was asked for was too long with more: so would be the next one.
-fn next_limit(asked: usize, page: &[Hit]) -> usize {
-    let found = page.len().clamp(1, asked.max(1));
-    if bytes_of(page) < SHORT_PAGE_BYTES { (2 * found).min(super::target::PAGE) } else { found }
-}
-
-fn bytes_of(page: &[Hit]) -> usize {
-    page.iter().map(|hit| hit.object.get().len()).sum()
-}
-
-struct Pages {
-    stores: Merged,
-    query: Query,
-}
-
-impl Pages {
-    async fn read(&mut self, from: &Cursor) -> Result<Page, ApiError> {
-        let answered = timeout(PAGE_TIMEOUT, self.stores.search(&self.query, from)).await;
-        Ok(answered.map_err(|_| ApiError::Timeout(PAGE_TIMEOUT.as_secs()))??)
-    }
-}
-
 /// What of a list is still to be sent.
 struct Unsent {
     sheet: Sheet,
-    hits: vec::IntoIter<Hit>,
-    /// What follows the objects that are here.
-    rest: Rest,
-    /// Whether that is left to the client.
-    is_whole: bool,
-    pages: Pages,
-    memory: PageMemory,
+    reading: Reading,
     /// The version that objects have in place of their member's.
     rewritten_to: Option<FleetVersion>,
 }
 
 impl Unsent {
     /// All of a list whose only page is here.
-    fn whole(mut self) -> Result<Bytes, ApiError> {
-        let objects: usize = self.hits.as_slice().iter().map(|hit| hit.object.get().len() + 1).sum();
-        let mut bytes = Vec::with_capacity(objects + HEAD_BYTES);
-        while let Some(hit) = self.hits.next() {
-            self.write(&mut bytes, hit)?;
-        }
-        self.sheet.finish(&mut bytes)?;
-        self.rest.leave();
+    async fn whole(mut self) -> Result<Bytes, ApiError> {
+        let mut bytes = Vec::with_capacity(self.reading.bytes() + self.reading.len() + HEAD_BYTES);
+        while !self.write_next(&mut bytes).await? {}
         Ok(bytes.into())
     }
 
     fn chunks(self) -> impl Stream<Item = Result<Bytes, ApiError>> {
         try_unfold(Some((self, 0)), async |state| {
             let Some((mut list, taken)) = state else { return Ok(None) };
-            list.memory.keep_pace(taken)?;
-            let (chunk, is_last) = list.chunk().await?;
+            let chunk = match list.reading.keep_pace(taken) {
+                Ok(()) => list.chunk().await,
+                Err(error) => Err(error),
+            };
+            let (chunk, is_last) = chunk.inspect_err(|error| {
+                let resource = &list.reading.resource().plural;
+                tracing::warn!(%error, %resource, "a list was cut short");
+            })?;
             let taken = chunk.len();
             Ok(Some((chunk, (!is_last).then_some((list, taken)))))
         })
@@ -204,39 +156,24 @@ impl Unsent {
     /// The next bytes, and whether they are the last.
     async fn chunk(&mut self) -> Result<(Bytes, bool), ApiError> {
         let mut chunk = Vec::with_capacity(CHUNK_BYTES);
-        while chunk.len() < CHUNK_BYTES {
-            let Some(hit) = self.next_hit().await? else {
-                self.sheet.finish(&mut chunk)?;
-                self.rest.leave();
-                return Ok((chunk.into(), true));
-            };
-            self.write(&mut chunk, hit)?;
+        let mut is_last = false;
+        while !is_last && chunk.len() < CHUNK_BYTES {
+            is_last = self.write_next(&mut chunk).await?;
         }
-        Ok((chunk.into(), false))
+        Ok((chunk.into(), is_last))
     }
 
-    fn write(&mut self, out: &mut Vec<u8>, hit: Hit) -> Result<(), ApiError> {
-        let Some(version) = self.rewritten_to else { return self.sheet.write(out, &hit) };
-        let object = with_fleet_version(&hit.object, version);
-        self.sheet.write(out, &Hit { object, ..hit })
-    }
-
-    async fn next_hit(&mut self) -> Result<Option<Hit>, ApiError> {
-        loop {
-            if let Some(hit) = self.hits.next() {
-                return Ok(Some(hit));
-            }
-            let Some(cursor) = self.rest.cursor().filter(|_| !self.is_whole) else { return Ok(None) };
-            let page = match self.pages.read(cursor).await {
-                Ok(page) => self.memory.take(bytes_of(&page.items)).await.map(|()| page),
-                failed => failed,
-            };
-            let page = page.inspect_err(|error| {
-                tracing::warn!(%error, resource = %self.pages.query.resource.plural, "a list was cut short");
-            })?;
-            self.pages.query.limit = next_limit(self.pages.query.limit, &page.items);
-            self.hits = page.items.into_iter();
-            self.rest.advance(page.next);
+    /// Writes the next object, or the end of the list. Whether it was the end.
+    async fn write_next(&mut self, out: &mut Vec<u8>) -> Result<bool, ApiError> {
+        let Some(hit) = self.reading.next().await? else {
+            self.sheet.finish(out)?;
+            self.reading.leave();
+            return Ok(true);
+        };
+        match self.rewritten_to {
+            None => self.sheet.write(out, &hit)?,
+            Some(version) => self.sheet.write(out, &Hit { object: with_fleet_version(&hit.object, version), ..hit })?,
         }
+        Ok(false)
     }
 }

@@ -33,6 +33,7 @@ pub mod percent;
 pub mod permission;
 pub mod proxying;
 pub mod reach;
+mod reading;
 pub mod report;
 pub mod representation;
 pub mod request;

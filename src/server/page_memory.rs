@@ -1,12 +1,18 @@
-//! Memory for the large pages of lists that are being sent: a bound for each user, and one for all. While others wait for memory, a list that its
+//! Memory for the large pages of answers that are being sent: a bound for each user, and one for all. While others wait for memory, an answer that its
 //! client takes slowly is cut short.
 
-use std::{sync::LazyLock, time::Duration};
+use std::{
+    sync::{Arc, LazyLock},
+    time::Duration,
+};
 
 use tokio::time::timeout;
 
 use super::status::ApiError;
-use crate::intake::{Budget, Hold, Limits, ReadError};
+use crate::{
+    intake::{Budget, Hold, Limits, ReadError},
+    query::Requester,
+};
 
 /// Pages of at most so many bytes are not counted: there are no more of them than requests in flight.
 pub(super) const SMALL_PAGE_BYTES: usize = 512 << 10;
@@ -18,27 +24,30 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// What the pages of one user may hold, and those of all, beside one more page.
 const LIMITS: Limits = Limits { page: PAGE_BYTES, line: 0, answer: PAGE_BYTES, refusal: 0, share: 64 << 20, shared: 192 << 20 };
 
-/// Memory for the page of one list at a time.
+/// Memory for the page of one answer at a time.
 pub(super) struct PageMemory {
     budget: Budget,
-    user: String,
+    /// Nobody for what this program does by itself, which is not counted.
+    user: Option<Arc<str>>,
     hold: Option<Hold>,
 }
 
 impl PageMemory {
     /// Memory of this process.
-    pub(super) fn of(user: &str) -> Self {
+    pub(super) fn of(requester: &Requester) -> Self {
         static OF_THIS_PROCESS: LazyLock<Budget> = LazyLock::new(|| Budget::new(LIMITS));
-        Self { budget: OF_THIS_PROCESS.clone(), user: user.to_owned(), hold: None }
+        let user = match requester {
+            Requester::User(name) => Some(Arc::clone(name)),
+            Requester::Operator => None,
+        };
+        Self { budget: OF_THIS_PROCESS.clone(), user, hold: None }
     }
 
     /// Gives back the memory of the page before, and takes that for a page of so many bytes.
     pub(super) async fn take(&mut self, bytes: usize) -> Result<(), ApiError> {
         self.hold = None;
-        if bytes <= SMALL_PAGE_BYTES {
-            return Ok(());
-        }
-        let mut hold = self.budget.share(&self.user).hold();
+        let Some(user) = self.user.as_deref().filter(|_| bytes > SMALL_PAGE_BYTES) else { return Ok(()) };
+        let mut hold = self.budget.share(user).hold();
         let taken = timeout(PATIENCE, hold.grow(bytes)).await.map_err(|_| ApiError::Timeout(PATIENCE.as_secs()))?;
         taken.map_err(|error| refused(&error))?;
         self.hold = Some(hold);
@@ -54,9 +63,9 @@ impl PageMemory {
 fn refused(error: &ReadError) -> ApiError {
     match error {
         ReadError::Crowded(bytes) => ApiError::Busy(format!(
-            "{bytes} bytes of lists that you have asked for are not read yet; read those first, or ask for fewer objects at a time"
+            "{bytes} bytes of answers that you have asked for are not read yet; read those first, or ask for fewer objects at a time"
         )),
-        ReadError::Slow => ApiError::Busy("the list was read too slowly while others waited for memory".to_owned()),
+        ReadError::Slow => ApiError::Busy("the answer was read too slowly while others waited for memory".to_owned()),
         other => ApiError::Busy(other.to_string()),
     }
 }
@@ -70,7 +79,7 @@ mod tests {
     const MIB: usize = 1 << 20;
 
     fn memory(budget: &Budget, user: &str) -> PageMemory {
-        PageMemory { budget: budget.clone(), user: user.to_owned(), hold: None }
+        PageMemory { budget: budget.clone(), user: Some(user.into()), hold: None }
     }
 
     #[tokio::test(start_paused = true)]
@@ -80,7 +89,7 @@ mod tests {
         first.take(32 * MIB).await.unwrap();
         second.take(31 * MIB).await.unwrap();
         let refused = third.take(2 * MIB).await.unwrap_err();
-        insta::assert_snapshot!(refused, @"66060288 bytes of lists that you have asked for are not read yet; read those first, or ask for fewer objects at a time; try again");
+        insta::assert_snapshot!(refused, @"66060288 bytes of answers that you have asked for are not read yet; read those first, or ask for fewer objects at a time; try again");
         third.take(SMALL_PAGE_BYTES).await.unwrap();
         memory(&budget, "alice").take(32 * MIB).await.unwrap();
         second.take(MIB).await.unwrap();

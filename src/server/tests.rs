@@ -235,7 +235,7 @@ async fn large_lists_that_nobody_reads_are_bounded_for_each_user() {
     let unread = [send(&app, get(&pods)).await, send(&app, get(&pods)).await];
     assert_eq!(unread.each_ref().map(Response::status), [StatusCode::OK; 2]);
     let refused = refusal(&app, &pods).await;
-    assert!(refused.starts_with("429 TooManyRequests: 50462720 bytes of lists"), "{refused}");
+    assert!(refused.starts_with("429 TooManyRequests: 50462720 bytes of answers"), "{refused}");
     drop(unread);
     assert_eq!(fetch(&app, &pods).await.0, 200);
 }

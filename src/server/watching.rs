@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use serde_json::json;
 use tokio::{
     sync::watch,
-    time::{Instant, sleep_until, timeout},
+    time::{Instant, sleep_until},
 };
 
 use super::{
@@ -20,9 +20,9 @@ use super::{
     follow::{Follow, Since},
     moment::{logs_of, number, reach, read_first},
     peers::Following,
+    reading::{CHUNK_BYTES, PAGE_TIMEOUT, Reading},
     representation::{Layout, Representation},
     request::ListRequest,
-    rest::Rest,
     status::ApiError,
     target::{PAGE, Target, stores},
 };
@@ -36,8 +36,6 @@ use crate::{
     },
 };
 
-/// How long the store may take for one page of what there is.
-const PAGE_TIMEOUT: Duration = Duration::from_secs(30);
 /// How often a watch tells how far it is: about once a minute, as an apiserver does.
 const BOOKMARK_INTERVAL: Duration = Duration::from_mins(1);
 /// How long the last lines of a watch may take to be taken.
@@ -137,13 +135,12 @@ struct From {
 
 /// What there is, as far as it has not been sent.
 struct Initial {
-    stores: Merged,
-    query: Query,
-    hits: std::vec::IntoIter<Hit>,
-    rest: Rest,
+    reading: Reading,
     version: FleetVersion,
     /// Whether a bookmark says that it ends.
     is_marked: bool,
+    /// Bytes that the client takes before it asks for more.
+    told: usize,
 }
 
 async fn begin(stores: &Merged, logs: &[Arc<Log>], query: &Query, follow: &Follow) -> Result<From, ApiError> {
@@ -162,9 +159,8 @@ async fn begin(stores: &Merged, logs: &[Arc<Log>], query: &Query, follow: &Follo
     let is_marked = follow.initial_events == Some(true);
     let sequence = logs.first().map(|log| log.sequence()).ok_or_else(|| ApiError::Internal("no store answers".to_owned()))?;
     let version = sequence.version(after);
-    let rest = Rest::new(stores.clone(), page.next).pinned();
-    let (stores, query) = (stores.clone(), query.clone());
-    Ok(From { after, initial: Some(Initial { stores, query, hits: page.items.into_iter(), rest, version, is_marked }) })
+    let reading = Reading::begin(stores.clone(), query.clone(), page, false).await?;
+    Ok(From { after, initial: Some(Initial { reading, version, is_marked, told: 0 }) })
 }
 
 /// A watch that is answered. Of the question it keeps only what says where it is answered from: names and selectors, of which there may be many, are kept
@@ -242,22 +238,20 @@ impl Watching {
 
     /// Some of what there is. When it ends, changes follow.
     async fn initial_lines(&mut self, mut initial: Initial) -> Result<Vec<u8>, ApiError> {
+        initial.reading.keep_pace(initial.told)?;
         let mut lines = Vec::new();
-        for hit in initial.hits.by_ref() {
+        while lines.len() < CHUNK_BYTES {
+            let Some(hit) = initial.reading.next().await? else {
+                if initial.is_marked && self.bookmarks {
+                    lines.extend(self.bookmark(initial.version, true));
+                }
+                return Ok(lines);
+            };
             let object = with_fleet_version(&hit.object, initial.version);
             lines.extend(self.event_line(EventKind::Added, &Hit { object, ..hit })?);
         }
-        match initial.rest.cursor() {
-            Some(cursor) => {
-                let answered = timeout(PAGE_TIMEOUT, initial.stores.search(&initial.query, cursor)).await;
-                let page = answered.map_err(|_| ApiError::Timeout(PAGE_TIMEOUT.as_secs()))??;
-                initial.hits = page.items.into_iter();
-                initial.rest.advance(page.next);
-                self.initial = Some(initial);
-            }
-            None if initial.is_marked && self.bookmarks => lines.extend(self.bookmark(initial.version, true)),
-            None => {}
-        }
+        initial.told = lines.len();
+        self.initial = Some(initial);
         Ok(lines)
     }
 

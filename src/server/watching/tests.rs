@@ -262,3 +262,28 @@ async fn events_are_rows_of_a_table_where_the_client_asks_for_that_and_only_the_
     let version = &second["object"]["rows"][0]["object"]["metadata"]["resourceVersion"];
     assert_eq!((version, &second["object"]["rows"][0]["cells"][0]), (&json!(fleet.version().to_string()), &json!("member1")));
 }
+
+#[tokio::test]
+async fn large_objects_are_told_a_few_at_a_time() {
+    const OBJECT: usize = 100 << 10;
+    let fleet = Fleet::new().await;
+    let note = "x".repeat(OBJECT);
+    let write = async |version: u64| {
+        let pods: Vec<Write> = (0..40).map(|number| fleet.pod(&format!("pod-{number}"), version, Some("web"), &note)).collect();
+        fleet.write_all(&pods).await;
+    };
+    write(5).await;
+    let mut lines = fleet.watch("watch=true").await.unwrap();
+    let mut next = async |bound: usize| {
+        let mut told = 0;
+        while told < 40 {
+            let chunk = lines.chunks.next().await.unwrap();
+            assert!(chunk.len() < bound + 2 * OBJECT, "{} bytes", chunk.len());
+            told += chunk.split(|byte| *byte == b'\n').count() - 1;
+        }
+        assert_eq!(told, 40);
+    };
+    next(CHUNK_BYTES).await;
+    write(6).await;
+    next(512 << 10).await;
+}

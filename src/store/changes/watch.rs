@@ -18,6 +18,8 @@ use crate::{
 
 /// Changes that are looked at in one go: a fraction of a millisecond, a few when all of them are wanted.
 const LOOK: usize = 256;
+/// Bytes of the objects that are told in one go, and one object more: whoever is slow holds no more than that.
+const LOOK_BYTES: usize = 512 << 10;
 
 /// Follows the changes of what a query selects.
 pub struct Watch {
@@ -111,9 +113,12 @@ impl Watch {
     fn start_events(&mut self) -> Result<Vec<Event>, StoreError> {
         let mut unpacker = Unpacker::new();
         let mut events = Vec::new();
-        for (sequence, kind, document) in self.start.drain(..LOOK.min(self.start.len())) {
+        let mut bytes = 0;
+        while events.len() < LOOK && bytes < LOOK_BYTES {
+            let Some((sequence, kind, document)) = self.start.pop_front() else { break };
             self.place.move_to(sequence);
             let object = Shown::new(document.hit(&mut unpacker)?, self.place.log().sequence().version(sequence));
+            bytes += object.bytes();
             events.push(Event { sequence, kind, object: Arc::new(object) });
         }
         if self.start.is_empty() {
@@ -130,10 +135,17 @@ impl Watch {
             self.place.news().await;
             return Ok(Vec::new());
         };
-        let (positions, looked_at) = self.next_positions(&batch);
+        let (positions, mut looked_at) = self.next_positions(&batch);
         let mut events = Vec::new();
+        let mut bytes = 0;
         for position in positions {
-            events.extend(self.event(&batch, position)?);
+            let event = self.event(&batch, position)?;
+            bytes += event.as_ref().map_or(0, |event| event.object.bytes());
+            events.extend(event);
+            if bytes >= LOOK_BYTES {
+                looked_at = batch.first + position as u64;
+                break;
+            }
         }
         self.place.move_to(looked_at);
         Ok(events)
