@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use e2e::fleet::{OpenSearchKind, Options, unique};
@@ -11,7 +12,14 @@ use e2e::oracle::documents;
 use e2e::poll::eventually;
 use e2e::questions::list_with_warnings;
 use e2e::scenario::{PATIENCE, Registry, Stage, Stages, until_equal};
+use futures::StreamExt;
+use kube::core::{DynamicObject, GroupVersionKind};
+use kube::discovery::ApiResource;
+use kube::runtime::reflector::{Store, reflector, store::Writer};
+use kube::runtime::watcher::{self, watcher};
+use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
+use tokio_util::task::AbortOnDropHandle;
 
 static STAGES: Stages<1> = Stages::new();
 
@@ -21,6 +29,9 @@ const WITH_BOTH: &str = "member1";
 const WITH_V1: &str = "member2";
 /// Serves only `autoscaling/v2`.
 const WITH_V2: &str = "member3";
+
+/// What a reflector holds, as long as this is kept.
+type Followed = (Store<DynamicObject>, AbortOnDropHandle<()>);
 
 async fn enter() -> Stage {
     let member_flags: Vec<&[&str]> =
@@ -51,6 +62,35 @@ fn definition(group: &str, kind: &str, versions: &[(&str, bool)]) -> Value {
 fn definition_path(definition: &Value) -> String {
     let name = definition["metadata"]["name"].as_str().unwrap();
     format!("apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}")
+}
+
+/// An unmodified reflector of a kind, in version v1.
+fn follow(stage: &Stage, group: &str, kind: &str) -> Result<Followed> {
+    let url = format!("http://{}/apis/search.fleetdex.io/v1alpha1/search", stage.operator.api_address());
+    let mut config = kube::Config::new(url.parse()?);
+    config.auth_info.token = Some(stage.operator.token()?.into());
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, "v1", kind));
+    let api: Api<DynamicObject> = Api::all_with(kube::Client::try_from(config)?, &resource);
+    let writer = Writer::new(resource);
+    let reader = writer.as_reader();
+    let events = reflector(writer, watcher(api, watcher::Config::default()));
+    let task = tokio::spawn(events.for_each(async |event| {
+        if let Err(error) = event {
+            eprintln!("watching: {error}");
+        }
+    }));
+    Ok((reader, AbortOnDropHandle::new(task)))
+}
+
+async fn until_held((reader, _): &Followed, names: &[&str]) {
+    eventually("what a reflector holds", PATIENCE, || async {
+        let mut held: Vec<String> = reader.state().iter().map(|object| object.name_any()).collect();
+        held.sort();
+        ensure!(held == names, "{held:?}");
+        Ok(())
+    })
+    .await
+    .unwrap();
 }
 
 /// Applies a definition, and waits until `served` (such as `apis/example.com/v1/widgets`) answers.
@@ -231,6 +271,8 @@ async fn custom_resources_come_change_their_version_and_go() {
     later["spec"]["versions"][0]["served"] = json!(false);
     member.apply(&definition_path(&both), &later).await.unwrap();
     let wanted: BTreeSet<String> = lines(&new, &["one", "two"]).into_iter().collect();
+    let followed = follow(&stage, &group, kind).unwrap();
+    until_held(&followed, &["one", "two"]).await;
     eventually("the documents have the new version", PATIENCE, || async {
         let seen = stored(&stage, &registry, kind).await?;
         let names: BTreeSet<&str> = seen.iter().filter_map(|line| line.rsplit(' ').next()).collect();
@@ -240,9 +282,13 @@ async fn custom_resources_come_change_their_version_and_go() {
     })
     .await
     .unwrap();
+    // The old documents are deleted by now, or will be: who holds objects by their names still has those that are there.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    until_held(&followed, &["one", "two"]).await;
     create(&member, &new, kind, "three").await;
     member.delete(&format!("{}/one", collection(&new, kind))).await.unwrap();
     until(lines(&new, &["three", "two"])).await;
+    until_held(&followed, &["three", "two"]).await;
     registry.until_ready().await.unwrap();
     let oracle = registry.oracle();
     let server = stage.fleet.member(1).unwrap();

@@ -37,14 +37,16 @@ struct World {
     /// Also whether queries are answered from it.
     generations: Mutex<BTreeMap<String, Generation>>,
     there: Mutex<Objects>,
+    /// The UIDs of the objects that have had a name, the last one last.
+    uids: Mutex<BTreeMap<(String, String), Vec<String>>>,
     version: AtomicU64,
     is_over: AtomicBool,
     swaps: AtomicU64,
 }
 
-fn write(generation: &Generation, name: &str, version: u64, label: Option<&str>) -> Write {
+fn write(generation: &Generation, (name, uid): (&str, &str), version: u64, label: Option<&str>) -> Write {
     let metadata = json!({
-        "name": name, "namespace": "web", "uid": format!("uid-{name}"), "resourceVersion": version.to_string(),
+        "name": name, "namespace": "web", "uid": uid, "resourceVersion": version.to_string(),
         "labels": { "app": label.unwrap_or_default() },
     });
     let json = json!({ "metadata": metadata }).to_string();
@@ -58,6 +60,25 @@ fn write(generation: &Generation, name: &str, version: u64, label: Option<&str>)
 impl World {
     fn next_version(&self) -> u64 {
         self.version.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// The UID of an object: another one than that of the last object of its name, if it `is_new`.
+    async fn uid(&self, key: &(String, String), is_new: bool, random: &mut StdRng) -> String {
+        let mut uids = self.uids.lock().await;
+        let of_name = uids.entry(key.clone()).or_default();
+        if is_new || of_name.is_empty() {
+            // In no order.
+            of_name.push(format!("{:08x}-uid-{}", random.random::<u32>(), key.1));
+        }
+        of_name.last().cloned().unwrap_or_default()
+    }
+
+    /// Brings back the object that had a name before the last one, as when a member's history goes back.
+    async fn bring_back(&self, key: &(String, String)) {
+        let mut uids = self.uids.lock().await;
+        let of_name = uids.entry(key.clone()).or_default();
+        let last = of_name.len().saturating_sub(1);
+        of_name[last.saturating_sub(1)..].reverse();
     }
 
     /// Writes until everything is settled, as a pipeline does.
@@ -75,7 +96,9 @@ impl World {
             if !writes.is_empty() {
                 // Some may be listed meanwhile, and some be seen by nobody.
                 sleep(Duration::from_millis(random.random_range(0..1_500))).await;
-                let left: BTreeSet<&str> = writes.iter().filter_map(|write| write.id.rsplit("uid-").next()).collect();
+                // An object is not made again before the deletion of the one before is settled.
+                let changed = writes.iter().filter(|write| write.body.is_some());
+                let left: BTreeSet<&str> = changed.filter_map(|write| write.id.rsplit("uid-").next()).collect();
                 let names = names.iter().filter(|name| left.contains(name.as_str()) && random.random_bool(0.7));
                 let newer = self.change(generation, &names.cloned().collect(), random).await;
                 writes.retain(|write| newer.iter().all(|newer| newer.id != write.id));
@@ -107,11 +130,12 @@ impl World {
             let version = self.next_version();
             let label = random.random_bool(0.75).then(|| LABELS[random.random_range(0..LABELS.len())]);
             let key = (generation.cluster.to_string(), name.clone());
+            let uid = self.uid(&key, label.is_some() && !there.contains_key(&key), random).await;
             match label {
                 Some(label) => drop(there.insert(key, (version, label.to_owned()))),
                 None => drop(there.remove(&key)),
             }
-            writes.push(write(generation, name, version, label));
+            writes.push(write(generation, (name, &uid), version, label));
         }
         writes
     }
@@ -139,21 +163,28 @@ impl World {
             .collect();
         for (pod, version, label) in known {
             let key = (name.to_owned(), pod.clone());
-            match random.random_range(0..4) {
+            let kind_of_change = random.random_range(0..6);
+            if kind_of_change == 3 {
+                self.bring_back(&key).await;
+            }
+            let uid = self.uid(&key, kind_of_change == 2, random).await;
+            match kind_of_change {
                 0 => drop(there.remove(&key)),
-                1 => {
+                1..=3 => {
                     let version = self.next_version();
                     there.insert(key, (version, "web".to_owned()));
-                    writes.push(write(&generation, &pod, version, Some("web")));
+                    writes.push(write(&generation, (&pod, &uid), version, Some("web")));
                 }
-                _ => writes.push(write(&generation, &pod, version, Some(&label))),
+                _ => writes.push(write(&generation, (&pod, &uid), version, Some(&label))),
             }
         }
         self.write(writes).await;
         // Changes come while it takes the place of the one before.
         let version = self.next_version();
-        there.insert((name.to_owned(), "late".to_owned()), (version, "api".to_owned()));
-        let late = self.write(vec![write(&generation, "late", version, Some("api"))]);
+        let key = (name.to_owned(), "late".to_owned());
+        let uid = self.uid(&key, !there.contains_key(&key), random).await;
+        there.insert(key, (version, "api".to_owned()));
+        let late = self.write(vec![write(&generation, ("late", &uid), version, Some("api"))]);
         // A first generation may be shown in parts, with or without pods, before it is live, if it ever is.
         let (pods, nodes) = (ResourceName::new("", "pods"), ResourceName::new("", "nodes"));
         let mut shown = BTreeSet::new();
@@ -358,6 +389,7 @@ async fn hold(seed: u64, on: On, with_swaps: bool, with_faults: bool) -> usize {
         server,
         generations: Mutex::default(),
         there: Mutex::default(),
+        uids: Mutex::default(),
         version: AtomicU64::new(10),
         is_over: AtomicBool::new(false),
         swaps: AtomicU64::new(0),

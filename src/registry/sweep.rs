@@ -15,7 +15,7 @@ use crate::{
     model::{ClusterName, StoreName, Version},
     pipeline::Pipeline,
     replicas::Share,
-    store::{Checkpoints, Extent, Generation, KindExtent, Store, StoreError},
+    store::{Checkpoints, Extent, Generation, KindExtent, Store, StoreError, Stored},
     sync::{checkpoints::UnitKey, progress::Progress},
 };
 
@@ -148,9 +148,12 @@ impl Sweep {
         for generation in generations {
             let cluster = &generation.cluster;
             let mut unwanted: Vec<(Arc<str>, Version)> = Vec::new();
-            store
-                .visit_versions(generation, &extent, &mut |stored| unwanted.push((Arc::from(stored.id), stored.version)))
-                .await?;
+            let mut is_replaced = false;
+            let visit = &mut |stored: Stored<'_>| {
+                is_replaced |= kept.kinds.iter().any(|kind| is_other_version(stored.id, kind));
+                unwanted.push((Arc::from(stored.id), stored.version));
+            };
+            store.visit_versions(generation, &extent, visit).await?;
             if unwanted.is_empty() {
                 continue;
             }
@@ -163,6 +166,10 @@ impl Sweep {
                 self.pipeline.submit(write, None, progress.ticket());
             }
             progress.drained().await;
+            if is_replaced {
+                // Who holds objects by their names has lost those that are stored in another version.
+                store.expire_changes();
+            }
             if progress.is_broken() {
                 let reason = format!("deletes of documents of cluster {cluster} were given up: its index or alias is gone");
                 return Err(StoreError::Busy { status: 503, reason });
@@ -187,6 +194,15 @@ impl Sweep {
             None => Ok(()),
         }
     }
+}
+
+/// Whether the document of an id is one of a kind, in another version of its group.
+fn is_other_version(id: &str, kind: &KindExtent) -> bool {
+    let group_of = |api_version: &str| api_version.rsplit_once('/').map_or(String::new(), |(group, _)| group.to_owned());
+    let Some((api_version, stored_kind)) = id.rsplit_once('/').and_then(|(rest, _uid)| rest.rsplit_once('/')) else {
+        return false;
+    };
+    stored_kind == kind.kind && api_version != kind.api_version && group_of(api_version) == group_of(&kind.api_version)
 }
 
 /// Whether a generation will never be the live one, `current` being the one that is filled or was filled last.
@@ -215,6 +231,22 @@ mod tests {
     fn generation(number: u64, live: bool) -> Generation {
         let first = Generation::first(&IndexPrefix::default(), &"member1".parse().unwrap());
         Generation { number, id: number.to_string().as_str().into(), live, ..first }
+    }
+
+    #[test]
+    fn documents_of_another_version_of_a_kind_that_stays_are_known() {
+        let widgets = KindExtent { api_version: "a.example/v2".to_owned(), kind: "Widget".to_owned(), namespace: None };
+        let pods = KindExtent { api_version: "v1".to_owned(), kind: "Pod".to_owned(), namespace: None };
+        for (id, kind, expected) in [
+            ("a.example/v1/Widget/u", &widgets, true),
+            ("a.example/v2/Widget/u", &widgets, false),
+            ("b.example/v1/Widget/u", &widgets, false),
+            ("a.example/v1/Gadget/u", &widgets, false),
+            ("v1/Pod/u", &pods, false),
+            ("metrics.k8s.io/v1/Pod/u", &pods, false),
+        ] {
+            assert_eq!(is_other_version(id, kind), expected, "{id}");
+        }
     }
 
     #[test]

@@ -66,7 +66,7 @@ pub async fn answer(
     };
     let one_page = request.limit.is_some();
     let remaining = first.remaining;
-    let reading = Reading::begin(stores, query, first, one_page).await?;
+    let reading = Reading::begin(stores, query, first, from.is_some(), one_page).await?;
     let mut metadata = json!({ "resourceVersion": version.to_string() });
     if let Some(cursor) = reading.cursor().filter(|_| one_page) {
         let cursors = target.stores.split(cursor);

@@ -30,12 +30,24 @@ pub(super) struct Reading {
 }
 
 impl Reading {
-    /// Begins with the first page, or whichever the client has asked for. `is_one_page`: the next one is left to the client.
-    pub(super) async fn begin(stores: Merged, query: Query, first: Page, is_one_page: bool) -> Result<Self, ApiError> {
+    /// Begins with the first page, or whichever the client has asked for. `is_continued`: the client has a token, and can ask for this page again;
+    /// `is_one_page`: the next one is left to the client.
+    pub(super) async fn begin(
+        stores: Merged,
+        query: Query,
+        first: Page,
+        is_continued: bool,
+        is_one_page: bool,
+    ) -> Result<Self, ApiError> {
         let mut memory = PageMemory::of(&query.requester);
         let rest = Rest::new(stores.clone(), first.next);
-        let rest = if is_one_page { rest } else { rest.pinned() };
-        memory.take(bytes_of(&first.items)).await?;
+        let mut rest = if is_one_page { rest } else { rest.pinned() };
+        if let Err(error) = memory.take(bytes_of(&first.items)).await {
+            if is_continued {
+                rest.leave();
+            }
+            return Err(error);
+        }
         let query = Query { limit: next_limit(PAGE, &first.items), ..query };
         Ok(Self { stores, query, hits: first.items.into_iter(), rest, is_one_page, memory })
     }

@@ -159,7 +159,7 @@ async fn begin(stores: &Merged, logs: &[Arc<Log>], query: &Query, follow: &Follo
     let is_marked = follow.initial_events == Some(true);
     let sequence = logs.first().map(|log| log.sequence()).ok_or_else(|| ApiError::Internal("no store answers".to_owned()))?;
     let version = sequence.version(after);
-    let reading = Reading::begin(stores.clone(), query.clone(), page, false).await?;
+    let reading = Reading::begin(stores.clone(), query.clone(), page, false, false).await?;
     Ok(From { after, initial: Some(Initial { reading, version, is_marked, told: 0 }) })
 }
 

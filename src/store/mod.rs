@@ -148,7 +148,7 @@ pub struct Stored<'s> {
     pub version: Version,
     /// The object's namespace; empty: none.
     pub namespace: &'s str,
-    /// The object's name.
+    /// The object's name; empty if it is longer than the store finds objects by.
     pub name: &'s str,
 }
 
@@ -247,6 +247,9 @@ pub trait Store: Send + Sync {
     /// Nothing is written from here any more. Waits a little until the other replicas have read what was changed, and that this is all – unless
     /// the outcome of a write is not known, which makes their watches list again.
     async fn end_changes(&self) {}
+
+    /// Makes whoever watches list again: what was changed cannot be told in an order that would be right for all.
+    fn expire_changes(&self) {}
 
     /// Counts the objects of a query in groups, exactly. `top`: how many of the largest groups are told.
     async fn aggregate(&self, query: &Query, by: &[GroupKey], top: usize) -> Result<Groups, StoreError>;

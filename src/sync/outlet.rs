@@ -41,8 +41,8 @@ pub struct Deleted {
     pub id: Arc<str>,
     /// The version of the deletion.
     pub version: Version,
-    /// The name of its object.
-    pub name: NameHash,
+    /// The name of its object, where it is known.
+    pub name: Option<NameHash>,
 }
 
 /// Whether a write may wait for room.
@@ -114,12 +114,12 @@ impl Outlet {
     }
 
     /// Hands a change over to the writer.
-    async fn send(&self, progress: &Arc<Progress>, write: Write, name: NameHash, is_partial: bool, wait: Wait) {
+    async fn send(&self, progress: &Arc<Progress>, write: Write, name: Option<NameHash>, is_partial: bool, wait: Wait) {
         if wait == Wait::ForRoom {
             self.pipeline.room().await;
         }
         let room = self.pipeline.room_for_large(&write).await;
-        self.pipeline.submit(write, Some(name), progress.ticket().keeping(room).of_part(is_partial));
+        self.pipeline.submit(write, name, progress.ticket().keeping(room).of_part(is_partial));
     }
 
     /// What an object is called.
@@ -130,7 +130,7 @@ impl Outlet {
     /// Writes the document of an object of this name.
     pub async fn index(&self, progress: &Arc<Progress>, target: &IndexName, document: Document, name: NameHash, wait: Wait) {
         let Document { id, version, body, is_partial } = document;
-        self.send(progress, Write { index: target.clone(), id, version, body: Some(body) }, name, is_partial, wait).await;
+        self.send(progress, Write { index: target.clone(), id, version, body: Some(body) }, Some(name), is_partial, wait).await;
     }
 
     /// Deletes a document.

@@ -63,14 +63,18 @@ enum State<T> {
     },
 }
 
+/// Documents that wait for one name. A member that shows more objects of one name than an API server can have must not fill the room of all with what
+/// is written one by one: they are not kept in order.
+const MAX_WAITING: usize = 8;
+
 /// A name, and the alias of the cluster.
 type Name = (IndexName, NameHash);
 
 /// The pending changes of one store.
 ///
 /// Guarantees: a write replaces an older one of the same document and never a newer one; two writes of one document are
-/// never in flight together, nor are writes of two documents whose objects have one name: the one that came first is settled
-/// before the other is sent. Every ticket comes back exactly once, from `push` or through the operations of a batch.
+/// never in flight together, nor are writes of two documents whose objects have one name, up to `MAX_WAITING`: the one that came first is
+/// settled before the other is sent. Every ticket comes back exactly once, from `push` or through the operations of a batch.
 pub struct Pending<T> {
     slots: AHashMap<Key, Slot<T>>,
     queue: VecDeque<Key>,
@@ -105,6 +109,10 @@ impl<T> Pending<T> {
             self.add(key, operation);
             return None;
         };
+        if slot.name.is_none() {
+            let name = operation.name.map(|name| (key.index.clone(), name));
+            slot.name = name.filter(|name| self.taken.insert(name.clone()));
+        }
         let is_older = |pending: &Operation<T>| is_newer(pending.write.version, operation.write.version);
         let replaced = match &mut slot.state {
             State::Waiting(pending) | State::Queued(pending) | State::InFlight { newer: Some(pending), .. }
@@ -125,16 +133,18 @@ impl<T> Pending<T> {
 
     /// Adds the first change of a document.
     fn add(&mut self, key: Key, operation: Operation<T>) {
-        let name = operation.name.map(|name| (key.index.clone(), name));
         self.bytes += encoded_len(&operation.write);
-        let is_free = name.as_ref().is_none_or(|name| self.taken.insert(name.clone())) || planted(Bug::IgnoreNames);
-        if is_free {
-            return self.enqueue(key, name, operation);
+        let name = operation.name.filter(|_| !planted(Bug::IgnoreNames)).map(|name| (key.index.clone(), name));
+        let Some(name) = name else { return self.enqueue(key, None, operation) };
+        if self.taken.insert(name.clone()) {
+            return self.enqueue(key, Some(name), operation);
         }
-        if let Some(name) = &name {
-            self.waiting.entry(name.clone()).or_default().push_back(key.clone());
+        let waiting = self.waiting.entry(name.clone()).or_default();
+        if waiting.len() == MAX_WAITING {
+            return self.enqueue(key, None, operation);
         }
-        self.slots.insert(key, Slot { name, state: State::Waiting(operation) });
+        waiting.push_back(key.clone());
+        self.slots.insert(key, Slot { name: Some(name), state: State::Waiting(operation) });
     }
 
     fn enqueue(&mut self, key: Key, name: Option<Name>, operation: Operation<T>) {
@@ -329,6 +339,23 @@ mod tests {
         assert_eq!((ids(&batch), batch[0].write.version.get()), (vec!["id2".to_owned()], 9));
         pending.settle(&Key::of(&batch[0].write));
         assert_eq!(ids(&pending.take(LIMITS)), ["id3"]);
+    }
+
+    #[test]
+    fn objects_of_one_name_do_not_fill_the_room_of_all() {
+        let mut pending = Pending::default();
+        let name = operation(2, 1, 0).name;
+        for id in 20..120 {
+            pending.push(Operation { name, ..operation(id, 1, usize::from(id)) });
+        }
+        let all = BatchLimits { count: 1_000, bytes: 1 << 20 };
+        assert_eq!(pending.take(all).len(), 100 - MAX_WAITING);
+        // A change without a name takes part from the first one on that has it.
+        let (unnamed, named) = (Operation { name: None, ..operation(6, 1, 0) }, operation(6, 2, 0));
+        pending.push(unnamed);
+        pending.push(named);
+        pending.push(operation(7, 3, 0));
+        assert_eq!(pending.take(all).len(), 1);
     }
 
     #[derive(Debug, Clone)]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ahash::AHashMap;
+use ahash::{AHashMap, AHashSet};
 
 use crate::model::{NameHash, Version, uuid};
 
@@ -35,9 +35,11 @@ pub struct Known {
     /// Those that have not been listed.
     versions: AHashMap<Id, Version>,
     /// All, in the order in which they came.
-    documents: Vec<(Id, NameHash)>,
+    documents: Vec<(Id, Option<NameHash>)>,
     /// Positions in that by names, once somebody has asked.
     by_name: Option<Vec<u32>>,
+    /// Names of which no document is left.
+    looked_up: AHashSet<NameHash>,
 }
 
 impl Known {
@@ -46,8 +48,8 @@ impl Known {
         Self { prefix: prefix.into(), ..Self::default() }
     }
 
-    /// A document was stored when the list was about to begin.
-    pub fn add(&mut self, id: &str, version: Version, name: NameHash) {
+    /// A document was stored when the list was about to begin. `name` is nothing where the store does not tell it.
+    pub fn add(&mut self, id: &str, version: Version, name: Option<NameHash>) {
         let id = self.id(id);
         self.versions.insert(id.clone(), version);
         self.documents.push((id, name));
@@ -70,7 +72,7 @@ impl Known {
 
     /// Documents that have not been listed, and whose name a listed object has that is not stored: their objects are gone. They count as listed then.
     pub fn namesakes(&mut self, name: NameHash) -> Vec<(Arc<str>, Version)> {
-        if self.versions.is_empty() {
+        if self.versions.is_empty() || self.looked_up.contains(&name) {
             return Vec::new();
         }
         let documents = &self.documents;
@@ -80,10 +82,14 @@ impl Known {
             positions.sort_by_key(name_of);
             positions
         });
-        let begin = by_name.partition_point(|position| name_of(position) < name);
-        let alike = by_name[begin..].iter().take_while(|position| name_of(position) == name);
+        let begin = by_name.partition_point(|position| name_of(position) < Some(name));
+        let alike = by_name[begin..].iter().take_while(|position| name_of(position) == Some(name));
         let absent = alike.filter_map(|position| self.versions.remove_entry(&documents[*position as usize].0));
-        absent.map(|(id, version)| (id.text(&self.prefix), version)).collect()
+        let found: Vec<_> = absent.map(|(id, version)| (id.text(&self.prefix), version)).collect();
+        if !found.is_empty() {
+            self.looked_up.insert(name);
+        }
+        found
     }
 
     /// The latest version of a document that has not been listed.
@@ -92,7 +98,7 @@ impl Known {
     }
 
     /// The documents that have not been listed.
-    pub fn into_absent(self) -> Vec<(Arc<str>, Version, NameHash)> {
+    pub fn into_absent(self) -> Vec<(Arc<str>, Version, Option<NameHash>)> {
         let Self { prefix, mut versions, documents, .. } = self;
         let absent = documents.into_iter().filter_map(|(id, name)| Some((versions.remove(&id)?, id, name)));
         absent.map(|(version, id, name)| (id.text(&prefix), version, name)).collect()
@@ -134,8 +140,8 @@ mod tests {
     #[test]
     fn a_stored_version_above_the_listed_one_means_that_history_went_back() {
         let mut known = Known::new(PREFIX);
-        known.add("a", version(9), named("a"));
-        known.add("b", version(12), named("b"));
+        known.add("a", version(9), Some(named("a")));
+        known.add("b", version(12), None);
         assert_eq!(known.listed("a", version(5)), Listed::WentBack);
         assert_eq!(known.latest_absent(), Some(version(12)));
     }
@@ -145,7 +151,7 @@ mod tests {
         let uuid = "v1/Pod/6f1c2e4a-0b3d-4c5e-8f70-123456789abc";
         let mut known = Known::new(PREFIX);
         for (id, name) in [(uuid, "a"), ("v1/Pod/odd", "a"), ("v1/Pod/other", "b"), ("v1/Pod/listed", "a")] {
-            known.add(id, version(3), named(name));
+            known.add(id, version(3), Some(named(name)));
         }
         assert_eq!(known.listed("v1/Pod/listed", version(3)), Listed::Same);
         let mut found: Vec<String> = known.namesakes(named("a")).into_iter().map(|(id, _)| id.to_string()).collect();
@@ -173,7 +179,7 @@ mod tests {
                 .collect();
             let mut known = Known::new(PREFIX);
             for (id, number) in &stored {
-                known.add(id, version(*number), named(&name(id)));
+                known.add(id, version(*number), Some(named(&name(id))));
             }
             let mut result = stored.clone();
             let mut written = 0;

@@ -344,7 +344,7 @@ impl Running {
         } else {
             // Also an object that is no longer wanted: the delete of an absent document costs little.
             let id = outlet.projector.id(object.uid());
-            let deleted = Deleted { id, version: object.version(), name: outlet.name(&object) };
+            let deleted = Deleted { id, version: object.version(), name: Some(outlet.name(&object)) };
             outlet.delete(&self.task.progress, &self.generation.target, deleted, Wait::Never).await;
         }
         Ok(self.reached(object.version()))

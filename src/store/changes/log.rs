@@ -351,6 +351,9 @@ impl Log {
         (held.changes, held.bytes) = (0, 0);
         held.start = self.sequence.take(1);
         self.newest.send_replace(held.start);
+        if !self.bounds.answers_lag {
+            self.visible.send_replace(held.start);
+        }
     }
 
     /// Says that somebody lists a resource, and is likely to watch it next.

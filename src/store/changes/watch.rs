@@ -5,6 +5,8 @@ use std::{
     sync::Arc,
 };
 
+use ahash::AHashMap;
+
 use super::{
     Change, Event, EventKind, Log, Shown, WatchError,
     log::{Batch, FollowerKind},
@@ -75,12 +77,29 @@ impl Watch {
                 was_selected: before.is_some(),
                 ..Summary::default()
             });
+            object.last = sequence;
             // An answer may have shown any of the states.
             object.last_selected = object.now.take().or(before).or(object.last_selected.take());
             object.now = of(&change.after);
         }
+        let mut gone: AHashMap<(ClusterName, String, String), u64> = AHashMap::new();
+        for object in objects.values() {
+            if let (None, Some(document)) = (&object.now, &object.last_selected) {
+                let last = gone.entry(name_of(document)).or_default();
+                *last = object.last.max(*last);
+            }
+        }
         let mut start: Vec<(u64, EventKind, Arc<Document>)> = objects.into_values().filter_map(Summary::event).collect();
-        start.sort_by_key(|(sequence, ..)| *sequence);
+        for (sequence, kind, document) in &mut start {
+            // Not before what had its name is gone, for whoever holds objects by their names. The object has changed after that: nobody who goes on from
+            // there misses it.
+            if *kind != EventKind::Deleted
+                && let Some(last) = gone.get(&name_of(document))
+            {
+                *sequence = (*sequence).max(*last);
+            }
+        }
+        start.sort_by_key(|(sequence, kind, _)| (*sequence, *kind != EventKind::Deleted));
         self.start = start.into();
         self.start_end = newest.max(self.place.after());
     }
@@ -199,6 +218,8 @@ impl Watch {
 struct Summary {
     /// Number of the first one.
     first: u64,
+    /// Number of the last one.
+    last: u64,
     was_selected: bool,
     /// As it was when it was selected last, before the last change.
     last_selected: Option<Arc<Document>>,
@@ -215,6 +236,11 @@ impl Summary {
         };
         Some((self.first, kind, self.now.or(self.last_selected)?))
     }
+}
+
+/// What whoever keeps objects by their names knows one by.
+fn name_of(document: &Document) -> (ClusterName, String, String) {
+    (document.origin.cluster.clone(), document.namespace().to_owned(), document.name().to_owned())
 }
 
 /// How many changes of a batch are not after a number.

@@ -337,6 +337,10 @@ impl Store for Memory {
         Ok(self.shared.log.newest())
     }
 
+    fn expire_changes(&self) {
+        self.shared.log.restart();
+    }
+
     async fn changes(&self) -> Result<Arc<Log>, StoreError> {
         Ok(Arc::clone(&self.shared.log))
     }

@@ -55,9 +55,12 @@ async fn what_is_complete_of_a_first_generation_is_seen_before_the_rest_and_told
     let (_, moment) = memory.list(&query(""), None).await.unwrap();
     let mut watch = memory.watch(&query(""), moment).unwrap();
     let (nodes, pods) = (ResourceName::new("", "nodes"), ResourceName::new("", "pods"));
-    memory.show(&first, &[nodes].into()).await.unwrap();
+    memory.show(&first, &[nodes.clone()].into()).await.unwrap();
     memory.write(&[write(&first, 2, 6, Some("web"))]).await.unwrap();
     assert_eq!(count(&memory, "").await, 0);
+    let other = memory.shaped("other").open(&cluster("a"), Some("uid"), 0).await.unwrap();
+    assert!(other.answers(&nodes) && !other.answers(&pods), "as long as it is filled, no more is answered than before");
+    memory.drop_generation(&other).await.unwrap();
     memory.show(&first, &[pods.clone()].into()).await.unwrap();
     assert_eq!(count(&memory, "").await, 2);
     memory.write(&[write(&first, 3, 7, Some("web"))]).await.unwrap();

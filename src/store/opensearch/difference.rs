@@ -21,6 +21,8 @@ use crate::{
 
 /// Documents read at a time from each of both: two megabytes of usual ones.
 const PAGE: usize = 500;
+/// Bytes of documents that are compared at a time.
+const PAGE_BYTES: usize = 16 << 20;
 /// How long one step waits in all for those who watch too slowly; then they have to list again.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -69,7 +71,7 @@ impl Engine {
     async fn tell_of(&self, swap: &Swap, readers: &mut [Option<Reader<'_>>; 2], deadline: Instant) -> Result<(), StoreError> {
         let [old, new] = readers;
         let mut pairs = Vec::new();
-        let mut last_name = None;
+        let (mut last_name, mut bytes) = (None, 0);
         loop {
             let left = next_place(old.as_mut()).await?;
             let right = next_place(new.as_mut()).await?;
@@ -80,11 +82,19 @@ impl Engine {
             };
             let before = old.as_mut().filter(|_| from_old).and_then(Reader::take);
             let after = new.as_mut().filter(|_| from_new).and_then(Reader::take);
-            // What has one name is told at once.
+            // What has one name is told at once, unless a member shows more of that than there can be.
             let name = if from_old { left } else { right }.map(|place| place.into_iter().take(NAME_KEYS).collect::<Vec<_>>());
-            if pairs.len() >= PAGE && name != last_name {
+            let is_full = |factor: usize| pairs.len() >= factor * PAGE || bytes >= factor * PAGE_BYTES;
+            if is_full(1) && name != last_name || is_full(2) {
                 self.tell(swap, std::mem::take(&mut pairs), deadline).await?;
+                bytes = 0;
             }
+            bytes += [&before, &after]
+                .into_iter()
+                .flatten()
+                .filter_map(|write| write.body.as_ref())
+                .map(|body| body.len())
+                .sum::<usize>();
             last_name = name;
             pairs.push((before, after));
         }

@@ -516,6 +516,10 @@ impl Store for Engine {
         self.feed.hand_over(cluster);
     }
 
+    fn expire_changes(&self) {
+        self.feed.expire();
+    }
+
     async fn end_changes(&self) {
         self.feed.end().await;
     }

@@ -22,15 +22,11 @@ const PAGE: usize = 10_000;
 /// Everything that is read of an answer; the rest would be half of it.
 const READ: &str = "filter_path=timed_out,_shards.failed,pit_id,hits.hits._id,hits.hits._version,hits.hits.sort";
 
-/// Namespace and name, then what the id is made of, which is unique within a cluster. `_shard_doc` is not known to OpenSearch 2.
+/// Namespace and name, then what the id is made of, which is unique within a cluster. `_shard_doc` is not known to OpenSearch 2. What is missing, as the
+/// namespace of a node, or is too long to be found by, comes first, as an empty text does.
 pub(super) fn by_name() -> Value {
-    json!([
-        { "metadata.namespace": { "order": "asc", "missing": "_first" } },
-        { "metadata.name": "asc" },
-        { "metadata.uid": "asc" },
-        { "apiVersion": "asc" },
-        { "kind": "asc" },
-    ])
+    let keys = ["metadata.namespace", "metadata.name", "metadata.uid", "apiVersion", "kind"];
+    keys.map(|key| json!({ key: { "order": "asc", "missing": "_first" } })).into()
 }
 
 impl Engine {

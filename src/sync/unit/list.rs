@@ -88,7 +88,10 @@ impl Running {
         let store = self.task.outlet.pipeline.opened().await;
         let projector = &self.task.outlet.projector;
         let mut known = Known::new(projector.id_prefix());
-        let visit = &mut |stored: Stored<'_>| known.add(stored.id, stored.version, projector.name(stored.namespace, stored.name));
+        let visit = &mut |stored: Stored<'_>| {
+            let name = (!stored.name.is_empty()).then(|| projector.name(stored.namespace, stored.name));
+            known.add(stored.id, stored.version, name);
+        };
         store.visit_versions(&self.generation, &extent(&self.task.unit), visit).await?;
         self.list.known = known;
         Ok(())
@@ -122,7 +125,7 @@ impl Running {
         if !outlet.wants(object) {
             if let Some(version) = self.list.known.unwanted(&id) {
                 // At its own version: the object is still there, and must be able to come back as it is.
-                self.delete(Deleted { id, version, name }).await;
+                self.delete(Deleted { id, version, name: Some(name) }).await;
             }
             return Ok(());
         }
@@ -152,7 +155,8 @@ impl Running {
             if stored > list_version {
                 return Err(WentBack(later_than_list(stored, list_version)));
             }
-            self.delete(Deleted { id, version: list_version, name }).await;
+            // At its own version: should a member show two objects of one name, both can be stored.
+            self.delete(Deleted { id, version: stored, name: Some(name) }).await;
         }
         Ok(())
     }

@@ -5,7 +5,11 @@ use super::*;
 use crate::{
     model::{Gvk, Resource, Run},
     query::Selectable,
-    store::{StoreError, changes::fake, document::Document},
+    store::{
+        StoreError,
+        changes::{EventKind, fake},
+        document::Document,
+    },
 };
 
 const PODS: (&str, &str) = ("Pod", "pods");
@@ -266,4 +270,31 @@ async fn there_is_room_once_what_would_be_forgotten_has_been_seen() {
     let (waited_for, seen) = tokio::join!(waited(&log), reading);
     assert_eq!(seen.len(), 4);
     assert!((patience / 4..patience / 2).contains(&waited_for), "{waited_for:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_begins_late_hears_that_an_object_is_gone_before_the_one_that_has_its_name() {
+    let log = log(Bounds { answers_lag: true, ..ROOMY });
+    let start = log.newest();
+    let pod = |uid: &str| {
+        let metadata = json!({ "name": "a", "namespace": "web", "uid": uid, "resourceVersion": "7" });
+        Some(fake::document(&resource(PODS), &json!({ "metadata": metadata })))
+    };
+    // An object is replaced by another one, and comes back in its place.
+    for (before, after) in [("first", None), ("second", Some(())), ("second", None), ("first", Some(()))] {
+        let change = match after {
+            None => Change { before: pod(before), after: None },
+            Some(()) => Change { before: None, after: pod(before) },
+        };
+        log.append(&[change]);
+    }
+    let mut watch = log.watch(&query(PODS), start).unwrap();
+    let mut heard = Vec::new();
+    while let Ok(events) = timeout(MOMENT, watch.next()).await {
+        heard.extend(
+            events.unwrap().iter().map(|event| (event.sequence - start, event.kind, event.object.object.get().contains("first"))),
+        );
+    }
+    assert_eq!(heard, [(2, EventKind::Deleted, false), (3, EventKind::Modified, true)]);
+    assert_eq!(told(&mut log.watch(&query(PODS), start + 3).unwrap()).await.unwrap(), [start + 4]);
 }

@@ -191,6 +191,11 @@ impl Feed {
         }
     }
 
+    /// Whoever watches has to list again.
+    pub(super) fn expire(&self) {
+        self.0.log.restart();
+    }
+
     /// Nothing is written any more: the log ends, unless something was written whose outcome is not known.
     pub(super) async fn end(&self) {
         {
