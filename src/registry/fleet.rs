@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, OnceLock},
+    sync::{Arc, OnceLock, PoisonError},
     time::Duration,
 };
 
@@ -22,7 +22,7 @@ use super::{
     gaps::{Gap, Known, ShareGaps},
     places::Places,
     plan::{Coverage, Extent as Namespaces, Plan, StorePlan, Stream, UnitPlan, plan},
-    sweep::{Kept, Sweep, Wanted},
+    sweep::{Deletes, Kept, Sweep, Wanted},
 };
 use crate::{
     cluster::{Connection, MemberState, source::Established},
@@ -96,6 +96,7 @@ struct Sweeping {
     stop: CancellationToken,
     task: Option<AbortOnDropHandle<()>>,
     done: Arc<OnceLock<Instant>>,
+    deletes: Deletes,
 }
 
 impl Sweeping {
@@ -107,7 +108,7 @@ impl Sweeping {
         after: Vec<Arc<Progress>>,
         changed: &Arc<Notify>,
     ) -> Self {
-        let (stop, done) = (CancellationToken::new(), Arc::new(OnceLock::new()));
+        let (stop, done, deletes) = (CancellationToken::new(), Arc::new(OnceLock::new()), Deletes::default());
         let sweep = Sweep {
             pipeline: pipeline.clone(),
             wanted: wanted.clone(),
@@ -116,9 +117,10 @@ impl Sweeping {
             after: after.clone(),
             changed: Arc::clone(changed),
             done: Arc::clone(&done),
+            deletes: Arc::clone(&deletes),
         };
         let task = Some(AbortOnDropHandle::new(tokio::spawn(sweep.run(stop.clone()))));
-        Self { wanted, share, after, stop, task, done }
+        Self { wanted, share, after, stop, task, done, deletes }
     }
 
     fn done_at(&self) -> Option<Instant> {
@@ -430,10 +432,11 @@ impl Fleet {
         // Units first: a unit must not write to a store that is being replaced.
         let stopped = self.stop_units(wanted, &wanted_stores, members, &lost).await;
         self.replace_stores(wanted_stores);
-        self.start_units(wanted, members);
         self.forget_replaced(plan);
         self.await_arrivals(wanted);
+        // Before anything is listed that a sweep for the plan before would delete afterwards.
         self.sweep(wanted, &stopped);
+        self.start_units(wanted, members);
     }
 
     /// Forgets the streams whose kind is stored in its new version by now, or is not wanted any more. Whether there were any.
@@ -686,6 +689,8 @@ impl Fleet {
                 continue;
             }
             sweeping.stop.cancel();
+            let deletes = std::mem::take(&mut *sweeping.deletes.lock().unwrap_or_else(PoisonError::into_inner));
+            self.settling.extend(deletes.into_iter().map(|progress| (name.clone(), progress)));
             // A sweep that is given up here has perhaps not waited for all of its streams.
             let unsettled = sweeping.after.iter().filter(|progress| progress.outstanding() > 0);
             let after: Vec<Arc<Progress>> = unsettled.chain(stopped).cloned().collect();

@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, OnceLock},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
     time::Duration,
 };
 
@@ -62,7 +62,12 @@ pub struct Sweep {
     pub changed: Arc<Notify>,
     /// When it ended.
     pub done: Arc<OnceLock<Instant>>,
+    /// Its deletes, of one cluster each.
+    pub deletes: Deletes,
 }
+
+/// The deletes of a sweep. They go on when it is given up, and streams that begin then have to wait for them.
+pub type Deletes = Arc<Mutex<Vec<Arc<Progress>>>>;
 
 impl Sweep {
     /// Sweeps until it has succeeded or is cancelled.
@@ -160,6 +165,7 @@ impl Sweep {
             self.forget_checkpoints(store, cluster, kept).await?;
             tracing::info!(%cluster, documents = unwanted.len(), "deleting documents that no registry wants any more");
             let progress = Progress::new(cluster.clone(), Arc::clone(&self.changed));
+            self.deletes.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&progress));
             for (id, version) in unwanted {
                 let write = Write { index: generation.target.clone(), id, version, body: None };
                 self.pipeline.room().await;
