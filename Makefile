@@ -25,9 +25,12 @@ FUZZ_FLAGS := --cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-covera
 FUZZ_HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 
 STEP = @printf '\n== %s\n'
+# Runs a stage and records how long it takes; STAGES prints that.
+STAGE = ./.ci/stage
+STAGES = awk '{ print; total += $$1 } END { printf "%6d s  in all\n", total }' target/stages
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test mutants fuzz bench soak fmt parts crds deny prerequisites
+.PHONY: help demo check test mutants fuzz bench soak fmt parts crds deny prerequisites
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -40,20 +43,26 @@ demo: prerequisites ## Three clusters, OpenSearch, Fleetdex: see it work (Ctrl-C
 	$(STEP) 'running the demo'
 	$(CARGO) run --locked --quiet --package e2e -- demo $(DEMO_ARGS)
 
+check: ## Format, lints and unit tests, without real parts: for the time between two edits
+	@rm -f target/stages
+	@$(STAGE) format $(CARGO) fmt --all --check
+	@$(STAGE) lints $(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+	@$(STAGE) 'unit tests' $(CARGO) test --locked --workspace --lib --quiet
+	@$(STAGES)
+
 test: prerequisites ## Everything that has to pass: format, lints, tests, end-to-end tests on real parts
-	$(STEP) 'format'
-	$(CARGO) fmt --all --check
-	$(STEP) 'lints'
-	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
-	$(STEP) 'programs'
-	$(CARGO) build --locked --workspace --bins
-	$(STEP) 'simulation: $(SEEDS) seeds from $(FROM) on'
-	$(CARGO) run --locked --quiet --package simulation -- run --seeds $(SEEDS) --from $(FROM)
-	$(STEP) 'real parts'
-	$(CARGO) run --locked --quiet --package e2e -- parts
-	$(STEP) 'unit and property tests, and end-to-end tests on the real parts'
+	@rm -f target/stages
+	@$(STAGE) format $(CARGO) fmt --all --check
+	@$(STAGE) lints $(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+	@$(STAGE) programs $(CARGO) build --locked --workspace --bins
+	@$(STAGE) 'simulation: $(SEEDS) seeds from $(FROM) on' \
+		$(CARGO) run --locked --quiet --package simulation -- run --seeds $(SEEDS) --from $(FROM)
+	@$(STAGE) 'real parts' $(CARGO) run --locked --quiet --package e2e -- parts
 	@# All packages at once: each alone would have its dependencies built again, with other features.
-	$(CARGO) test --locked --workspace -- --test-threads=$(E2E_THREADS)
+	@$(STAGE) 'test programs' $(CARGO) test --locked --workspace --no-run
+	@$(STAGE) 'unit and property tests, and end-to-end tests on the real parts' \
+		$(CARGO) test --locked --workspace -- --test-threads=$(E2E_THREADS)
+	@$(STAGES)
 
 mutants: ## Bugs planted one by one, each of which the simulation has to find; then 10,000 seeds without one
 	$(CARGO) build --locked --release --package simulation --features planted-bugs
