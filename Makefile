@@ -93,7 +93,7 @@ parts: prerequisites ## Find or build every real part in the user's cache folder
 	$(CARGO) run --locked --quiet --package e2e -- parts
 
 crds: ## Write crds/ and helm/fleetdex/crds/ from the Rust types
-	FLEETDEX_WRITE_CRDS=1 $(CARGO) test --locked --quiet --package fleetdex --test crds
+	FLEETDEX_WRITE_CRDS=1 $(CARGO) test --locked --quiet --package fleetdex --test pure crds
 
 deny: ## Check licences, bans and sources of dependencies (needs cargo-deny: cargo install --locked cargo-deny)
 	$(CARGO) deny --locked check licenses bans sources

@@ -1,4 +1,4 @@
-//! What has to hold for any bytes that a client may send. Run by the fuzz targets, and over their corpora by `tests/fuzz_corpus.rs`.
+//! What has to hold for any bytes that a client may send. Run by the fuzz targets, and over their corpora by `tests/pure/fuzz_corpus.rs`.
 
 #![allow(clippy::panic, reason = "a fuzz target fails by a panic")]
 

@@ -4,7 +4,7 @@
 
 use std::{fs, path::Path};
 
-#[path = "../fuzz/checks.rs"]
+#[path = "../../fuzz/checks.rs"]
 mod checks;
 
 fn every(target: &str, check: fn(&[u8])) {

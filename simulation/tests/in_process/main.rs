@@ -1,0 +1,8 @@
+//! The operator and its stores on the servers of the simulation, without seeds of random faults.
+
+mod broken_members;
+mod every_path;
+mod handover;
+mod opensearch;
+mod permission;
+mod watching;

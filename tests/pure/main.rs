@@ -1,0 +1,10 @@
+//! Tests of the library that need no server: laws, tables, and what the repository says of itself.
+
+mod boundaries;
+mod crds;
+mod fuzz_corpus;
+mod manifests;
+mod memory_laws;
+mod query_laws;
+mod readme;
+mod selector_laws;
