@@ -21,13 +21,16 @@ fn pod_line(number: usize) -> Vec<u8> {
         let mut state = (number * 7_919 + salt * 104_729 + 1) as u64;
         let mut text = String::new();
         for _ in 0..32 {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            text.push(char::from(b'a' + u8::try_from(state >> 59).unwrap_or(0) % 26));
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            text.push(char::from(
+                b'a' + u8::try_from(state >> 59).unwrap_or(0) % 26,
+            ));
         }
         text
     };
-    let condition =
-        |kind: &str| json!({"type": kind, "status": "True", "lastProbeTime": null, "lastTransitionTime": "2026-11-21T10:00:00Z"});
+    let condition = |kind: &str| json!({"type": kind, "status": "True", "lastProbeTime": null, "lastTransitionTime": "2026-11-21T10:00:00Z"});
     let container = |name: &str| {
         json!({"name": name, "image": format!("registry.example/{}:{}", random(1), number), "ports": [{"containerPort": 8080, "protocol": "TCP"}],
         "env": [{"name": "TOKEN", "value": random(2)}, {"name": "NODE", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "spec.nodeName"}}}],
@@ -67,17 +70,34 @@ fn watch_line_to_bulk_line(bencher: Bencher<'_, '_>) {
     eprintln!("{} bytes per watch line", bytes / LINES);
     let gvk = Gvk::new("", "v1", "Pod");
     let fields = kinds::selectable_fields(&gvk).unwrap_or_default();
-    let resource = Resource { gvk, plural: "pods".into(), namespaced: true };
-    let Ok(cluster) = "member1".parse() else { return };
+    let resource = Resource {
+        gvk,
+        plural: "pods".into(),
+        namespaced: true,
+    };
+    let Ok(cluster) = "member1".parse() else {
+        return;
+    };
     let projector = Projector::new(&cluster, &resource, &Projection::default(), fields);
     let index = IndexPrefix::default().cluster_alias(&cluster);
     bencher.counter(ItemsCount::new(LINES)).bench_local(|| {
         let mut writes = Vec::with_capacity(LINES);
         for line in &lines {
-            let Ok(WatchEvent::Modified(json)) = WatchEvent::parse(line) else { continue };
-            let Ok(object) = Object::parse(json) else { continue };
-            let Ok(document) = projector.document(&object, json, "2026-11-21T10:00:00Z") else { continue };
-            writes.push(Write { index: index.clone(), id: document.id, version: document.version, body: Some(document.body) });
+            let Ok(WatchEvent::Modified(json)) = WatchEvent::parse(line) else {
+                continue;
+            };
+            let Ok(object) = Object::parse(json) else {
+                continue;
+            };
+            let Ok(document) = projector.document(&object, json, "2026-11-21T10:00:00Z") else {
+                continue;
+            };
+            writes.push(Write {
+                index: index.clone(),
+                id: document.id,
+                version: document.version,
+                body: Some(document.body),
+            });
         }
         encode(&writes)
     });

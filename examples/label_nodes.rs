@@ -43,7 +43,12 @@ async fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
     let shutdown = CancellationToken::new();
     let loader = Loader::without_control_plane();
-    let clusters = Arc::new(Clusters::new(loader, Arc::new(Network::default()), Timing::default(), shutdown.clone()));
+    let clusters = Arc::new(Clusters::new(
+        loader,
+        Arc::new(Network::default()),
+        Timing::default(),
+        shutdown.clone(),
+    ));
     let cache = ClusterCache::new(clusters.clone(), Options::new());
     // Before there are members, so that no connect is missed.
     let mut events = cache.events(&[Duration::from_mins(5)]);
@@ -102,9 +107,14 @@ async fn reconcile(cache: &ClusterCache, queue: &Queue, request: Request) {
     }
 }
 
-async fn label(cache: &ClusterCache, request: &Request) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+async fn label(
+    cache: &ClusterCache,
+    request: &Request,
+) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     // Once it is connected again, the watch brings everything back.
-    let Ok(client) = cache.client(&request.cluster) else { return Ok(()) };
+    let Ok(client) = cache.client(&request.cluster) else {
+        return Ok(());
+    };
     let node = match client.get::<Node>(None, &request.name).await {
         Ok(Some(node)) => node,
         Ok(None) | Err(ReadError::NotConnected(_)) => return Ok(()),
@@ -115,14 +125,27 @@ async fn label(cache: &ClusterCache, request: &Request) -> Result<(), Box<dyn st
         return Ok(());
     }
     let patch = json!({ "metadata": { "labels": { LABEL: wanted } } });
-    client.all::<Node>().patch(&request.name, &PatchParams::default(), &Patch::Merge(&patch)).await?;
+    client
+        .all::<Node>()
+        .patch(
+            &request.name,
+            &PatchParams::default(),
+            &Patch::Merge(&patch),
+        )
+        .await?;
     tracing::info!(cluster = %request.cluster, node = request.name, "labelled");
     Ok(())
 }
 
 /// Names of contexts may hold what labels may not.
 fn label_value(cluster: &str) -> String {
-    let fits = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '-' };
+    let fits = |letter: char| {
+        if letter.is_ascii_alphanumeric() {
+            letter
+        } else {
+            '-'
+        }
+    };
     let value: String = cluster.chars().take(63).map(fits).collect();
     value.trim_matches('-').to_owned()
 }

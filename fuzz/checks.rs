@@ -8,8 +8,8 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use fleetdex::{
     bulk::{Write, encode},
     model::{
-        ClusterName, FieldPath, Gvk, IndexPrefix, JsonLine, Object, Projection, Projector, Quantity, Resource, Restored, Shape,
-        fallback,
+        ClusterName, FieldPath, Gvk, IndexPrefix, JsonLine, Object, Projection, Projector,
+        Quantity, Resource, Restored, Shape, fallback,
     },
     query::{Cursor, Permitted, Query, ResourceName, Selectable, dsl},
     selector::{FieldSelector, LabelSelector},
@@ -23,12 +23,18 @@ use fleetdex::{
 use serde_json::Value;
 
 fn pods() -> Query {
-    Query::all_of(ResourceName::new("", "pods"), Selectable::of(&Gvk::new("", "v1", "Pod"), &[]).and_any_path(), 10)
+    Query::all_of(
+        ResourceName::new("", "pods"),
+        Selectable::of(&Gvk::new("", "v1", "Pod"), &[]).and_any_path(),
+        10,
+    )
 }
 
 /// A selector is refused, or printed so that it reads the same; and what it asks can be put to OpenSearch or is refused.
 pub fn selectors(bytes: &[u8]) {
-    let Ok(text) = str::from_utf8(bytes) else { return };
+    let Ok(text) = str::from_utf8(bytes) else {
+        return;
+    };
     if let Ok(labels) = text.parse::<LabelSelector>() {
         assert_eq!(labels.to_string().parse(), Ok(labels.clone()), "{text:?}");
         if let Ok((labels, _)) = clusterpedia::take(labels) {
@@ -40,14 +46,23 @@ pub fn selectors(bytes: &[u8]) {
         drop(dsl::query_clause(&Query { fields, ..pods() }));
     }
     if let Some(quantity) = Quantity::parse(text) {
-        assert_eq!(Quantity::parse(&quantity.to_string()), Some(quantity), "{text:?}");
+        assert_eq!(
+            Quantity::parse(&quantity.to_string()),
+            Some(quantity),
+            "{text:?}"
+        );
     }
-    assert!(FieldPath::new(text).segments().count() <= text.len() + 1, "{text:?}");
+    assert!(
+        FieldPath::new(text).segments().count() <= text.len() + 1,
+        "{text:?}"
+    );
 }
 
 /// A path and a query, with a line break between them, are understood or refused.
 pub fn request(bytes: &[u8]) {
-    let Ok(text) = str::from_utf8(bytes) else { return };
+    let Ok(text) = str::from_utf8(bytes) else {
+        return;
+    };
     let (path, query) = text.split_once('\n').unwrap_or((text, ""));
     if let Err(error) = request::parse(path, Some(query)) {
         assert!((400..500).contains(&error.code()), "{text:?}: {error}");
@@ -65,25 +80,64 @@ pub fn continue_token(bytes: &[u8]) {
 }
 
 fn forge(keys: &Keys, bytes: &[u8]) {
-    let (caller, request, permitted) = (Caller::local(), ListRequest::default(), Permitted::Everything);
-    let bound = Bound { caller: &caller, request: &request, permitted: &permitted };
+    let (caller, request, permitted) = (
+        Caller::local(),
+        ListRequest::default(),
+        Permitted::Everything,
+    );
+    let bound = Bound {
+        caller: &caller,
+        request: &request,
+        permitted: &permitted,
+    };
     let open = |text: &str| continue_token::open(keys, text, &bound, NOW);
     let text = String::from_utf8_lossy(bytes).into_owned();
-    assert!(open(&text).is_err() && open(&URL_SAFE_NO_PAD.encode(bytes)).is_err(), "{text:?}");
+    assert!(
+        open(&text).is_err() && open(&URL_SAFE_NO_PAD.encode(bytes)).is_err(),
+        "{text:?}"
+    );
 
-    let cursor = Cursor { snapshot: text.clone(), after: vec![text.clone().into()], remaining: None };
-    let Ok(store) = (if text.is_empty() { "embedded" } else { &text }).parse() else { return };
+    let cursor = Cursor {
+        snapshot: text.clone(),
+        after: vec![text.clone().into()],
+        remaining: None,
+    };
+    let Ok(store) = (if text.is_empty() { "embedded" } else { &text }).parse() else {
+        return;
+    };
     let Ok(version) = "7".parse() else { return };
-    let continuation = Continuation { version, cursors: [(store, cursor)].into() };
-    let Ok(token) = continue_token::seal(keys, &continuation, &bound, NOW) else { panic!("no random numbers") };
+    let continuation = Continuation {
+        version,
+        cursors: [(store, cursor)].into(),
+    };
+    let Ok(token) = continue_token::seal(keys, &continuation, &bound, NOW) else {
+        panic!("no random numbers")
+    };
     if token.len() > continue_token::MAX_BYTES {
         return assert!(open(&token).is_err());
     }
     assert_eq!(open(&token), Ok(continuation), "{text:?}");
-    let other = Caller { name: format!("{text}."), ..Caller::local() };
-    assert!(continue_token::open(keys, &token, &Bound { caller: &other, ..bound }, NOW).is_err(), "{text:?}");
+    let other = Caller {
+        name: format!("{text}."),
+        ..Caller::local()
+    };
+    assert!(
+        continue_token::open(
+            keys,
+            &token,
+            &Bound {
+                caller: &other,
+                ..bound
+            },
+            NOW
+        )
+        .is_err(),
+        "{text:?}"
+    );
 
-    let Ok(genuine) = URL_SAFE_NO_PAD.decode(&token) else { panic!("{token}") };
+    let Ok(genuine) = URL_SAFE_NO_PAD.decode(&token) else {
+        panic!("{token}")
+    };
     // What the bytes say to change: pairs of a place and what is put there.
     let mut forged = genuine.clone();
     for change in bytes.chunks_exact(3) {
@@ -93,32 +147,66 @@ fn forge(keys: &Keys, bytes: &[u8]) {
     // The header of a genuine one, and then the bytes.
     let headed = [&genuine[..genuine.len().min(21)], bytes].concat();
     for forged in [forged, headed] {
-        assert!(forged == genuine || open(&URL_SAFE_NO_PAD.encode(&forged)).is_err(), "{forged:?}");
+        assert!(
+            forged == genuine || open(&URL_SAFE_NO_PAD.encode(&forged)).is_err(),
+            "{forged:?}"
+        );
     }
 }
 
 /// What a member sends, as a list page, as the lines of a watch and as an object, becomes a bulk request of which each line is JSON, each
 /// action names the write alias of this cluster, and each document is one of this cluster.
 pub fn bulk_lines(bytes: &[u8]) {
-    let Ok(cluster) = "member1".parse::<ClusterName>() else { return };
+    let Ok(cluster) = "member1".parse::<ClusterName>() else {
+        return;
+    };
     let target = IndexPrefix::default().cluster_alias(&cluster);
-    let page = ListPage::parse(bytes).map(|page| page.items).unwrap_or_default();
-    let watched = bytes.split(|byte| *byte == b'\n').filter_map(|line| match WatchEvent::parse(line) {
-        Ok(WatchEvent::Added(object) | WatchEvent::Modified(object) | WatchEvent::Deleted(object)) => Some(object),
-        _ => None,
-    });
-    let objects: Vec<&str> = page.iter().map(|item| item.get()).chain(watched).chain(str::from_utf8(bytes).ok()).collect();
+    let page = ListPage::parse(bytes)
+        .map(|page| page.items)
+        .unwrap_or_default();
+    let watched =
+        bytes
+            .split(|byte| *byte == b'\n')
+            .filter_map(|line| match WatchEvent::parse(line) {
+                Ok(
+                    WatchEvent::Added(object)
+                    | WatchEvent::Modified(object)
+                    | WatchEvent::Deleted(object),
+                ) => Some(object),
+                _ => None,
+            });
+    let objects: Vec<&str> = page
+        .iter()
+        .map(|item| item.get())
+        .chain(watched)
+        .chain(str::from_utf8(bytes).ok())
+        .collect();
     let mut writes = Vec::new();
     for projector in projectors(&cluster) {
         for json in &objects {
-            let Ok((object, unfit)) = Object::parse_any(json) else { continue };
-            let made = unfit.map_or_else(|| projector.document(&object, json, "2026-11-21T10:00:00Z"), Err);
-            let document = made.unwrap_or_else(|unfit| projector.identity(&object, &unfit.to_string(), "2026-11-21T10:00:00Z"));
-            let lesser = |body: &JsonLine, shape| fallback(body, shape, "mapper_parsing_exception: \n");
+            let Ok((object, unfit)) = Object::parse_any(json) else {
+                continue;
+            };
+            let made = unfit.map_or_else(
+                || projector.document(&object, json, "2026-11-21T10:00:00Z"),
+                Err,
+            );
+            let document = made.unwrap_or_else(|unfit| {
+                projector.identity(&object, &unfit.to_string(), "2026-11-21T10:00:00Z")
+            });
+            let lesser =
+                |body: &JsonLine, shape| fallback(body, shape, "mapper_parsing_exception: \n");
             let unindexed = lesser(&document.body, Shape::Unindexed).ok();
-            let identity = unindexed.as_ref().and_then(|body| lesser(body, Shape::Identity).ok());
+            let identity = unindexed
+                .as_ref()
+                .and_then(|body| lesser(body, Shape::Identity).ok());
             let bodies = [Some(document.body), unindexed, identity, None];
-            let write = |body| Write { index: target.clone(), id: document.id.clone(), version: document.version, body };
+            let write = |body| Write {
+                index: target.clone(),
+                id: document.id.clone(),
+                version: document.version,
+                body,
+            };
             writes.extend(bodies.map(write));
         }
     }
@@ -127,8 +215,15 @@ pub fn bulk_lines(bytes: &[u8]) {
 
 /// As little as possible is made of an object, some of it is cut out, all of it is searchable.
 fn projectors(cluster: &ClusterName) -> Vec<Projector> {
-    let resource = |kind: &str, plural: &str| Resource { gvk: Gvk::new("", "v1", kind), plural: plural.into(), namespaced: true };
-    let mut projections = vec![Projection::default(), Projection::default().and_every_path()];
+    let resource = |kind: &str, plural: &str| Resource {
+        gvk: Gvk::new("", "v1", kind),
+        plural: plural.into(),
+        namespaced: true,
+    };
+    let mut projections = vec![
+        Projection::default(),
+        Projection::default().and_every_path(),
+    ];
     projections.extend(Projection::new(&["$.spec.a".to_owned()], &[FieldPath::new("spec.b")]).ok());
     let of = |projection: &Projection| {
         [resource("Pod", "pods"), resource("Secret", "secrets")]
@@ -141,19 +236,28 @@ fn check_bulk(body: &[u8], target: &str, cluster: &str) {
     let text = || String::from_utf8_lossy(body);
     assert!(body.is_empty() || body.ends_with(b"\n"), "{}", text());
     assert!(!body.contains(&b'\r'), "{}", text());
-    let mut lines = body.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    let mut lines = body
+        .split(|byte| *byte == b'\n')
+        .filter(|line| !line.is_empty());
     while let Some(line) = lines.next() {
-        let Ok(Value::Object(action)) = serde_json::from_slice(line) else { panic!("no action: {}", text()) };
+        let Ok(Value::Object(action)) = serde_json::from_slice(line) else {
+            panic!("no action: {}", text())
+        };
         assert_eq!(action.len(), 1, "{}", text());
-        let Some((verb, of)) = action.iter().next() else { return };
+        let Some((verb, of)) = action.iter().next() else {
+            return;
+        };
         assert!(verb == "index" || verb == "delete", "{}", text());
         assert_eq!(of["_index"], target, "{}", text());
         if verb == "index" && of["_id"] != "guard" {
             let document = lines.next().unwrap_or_default();
-            let Ok(restored) = serde_json::from_slice::<Restored>(document) else { panic!("no document: {}", text()) };
+            let Ok(restored) = serde_json::from_slice::<Restored>(document) else {
+                panic!("no document: {}", text())
+            };
             assert_eq!(restored.cluster.as_str(), cluster, "{}", text());
             // To OpenSearch such a name is a path, into what queries trust.
-            let names: BTreeMap<String, Value> = serde_json::from_slice(document).unwrap_or_default();
+            let names: BTreeMap<String, Value> =
+                serde_json::from_slice(document).unwrap_or_default();
             assert!(names.keys().all(|name| !name.contains('.')), "{}", text());
             assert!(!restored.object.get().contains(['\n', '\r']), "{}", text());
         } else if verb == "index" {

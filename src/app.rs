@@ -1,11 +1,15 @@
 //! The operator: builds everything, owns every task, and stops in order: streams, writers, servers.
 
-use std::{borrow::Cow, collections::BTreeMap, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    borrow::Cow, collections::BTreeMap, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration,
+};
 
 use anyhow::Context as _;
 use clap::Args;
 use k8s_openapi::{api::core::v1::Namespace, jiff::Timestamp};
-use kube::{Api, Client, Config, client::ClientBuilder, config::KubeConfigOptions, config::Kubeconfig};
+use kube::{
+    Api, Client, Config, client::ClientBuilder, config::KubeConfigOptions, config::Kubeconfig,
+};
 use tokio::{
     sync::{Notify, watch},
     task::JoinSet,
@@ -135,7 +139,10 @@ fn socket_address(text: &str) -> Result<SocketAddr, String> {
         let (address, port) = text.rsplit_once(':')?;
         Some(SocketAddr::new(address.parse().ok()?, port.parse().ok()?))
     };
-    text.parse().ok().or_else(bare).ok_or_else(|| "an address and a port, such as 10.1.2.3:8443".to_owned())
+    text.parse()
+        .ok()
+        .or_else(bare)
+        .ok_or_else(|| "an address and a port, such as 10.1.2.3:8443".to_owned())
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
@@ -164,12 +171,15 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     args.sources.check()?;
     let cancel = stop_on_signal()?;
     let hub_config = hub_config(&args).await?;
-    let hub = ClientBuilder::try_from(hub_config.clone()).context("cannot make a client for the control plane")?;
+    let hub = ClientBuilder::try_from(hub_config.clone())
+        .context("cannot make a client for the control plane")?;
     let hub = hub.with_layer(&BoundLayer::default()).build();
     let metrics = Arc::new(Metrics::new());
     let readiness = Readiness::new();
     let server = Server::bind(&args.server, args.front.is_on()).await?;
-    let admin = Listener::bind(args.admin.admin_address, admin::ADDRESS_FLAG).await?.counting(Arc::clone(&metrics));
+    let admin = Listener::bind(args.admin.admin_address, admin::ADDRESS_FLAG)
+        .await?
+        .counting(Arc::clone(&metrics));
     tracing::info!(address = %admin.address(), "serving metrics and health");
 
     let owner = owner(&hub).await;
@@ -179,7 +189,13 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
         connect_retry: Duration::from_secs_f64(args.connect_retry),
         ..Timing::default()
     };
-    let network = Network { rate: Rate { per_second: args.member_qps, burst: args.member_burst }, budget: Budget::default() };
+    let network = Network {
+        rate: Rate {
+            per_second: args.member_qps,
+            burst: args.member_burst,
+        },
+        budget: Budget::default(),
+    };
     let clusters = Arc::new(Clusters::new(
         Loader::new(hub.clone(), args.secret_hosts.clone()),
         Arc::new(network),
@@ -190,28 +206,52 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     let changed = Arc::new(Notify::new());
     let replicas = replicas(&args, &hub, &changed, server.address())?;
     let (source_args, writable) = (args.sources.clone(), args.sources.has(SourceKind::Karmada));
-    let sources = Sources::new(hub.clone(), source_args, Arc::clone(&metrics), readiness.clone(), Arc::clone(&changed));
+    let sources = Sources::new(
+        hub.clone(),
+        source_args,
+        Arc::clone(&metrics),
+        readiness.clone(),
+        Arc::clone(&changed),
+    );
     let mut tasks = JoinSet::new();
     // The ports stay open until everything is written, so that a drain can be watched.
     let ports = CancellationToken::new();
     let entrance = if args.front.is_on() {
-        let namespace = replicas.settings().map(|settings| settings.namespace.as_str());
+        let namespace = replicas
+            .settings()
+            .map(|settings| settings.namespace.as_str());
         let (hub, clusters) = (hub.clone(), Arc::clone(&clusters));
-        let telemetry = Telemetry { metrics: Arc::clone(&metrics), readiness: readiness.clone() };
-        let started = front::start(&args.front, namespace, hub, clusters, &telemetry, &mut tasks, &ports).await;
+        let telemetry = Telemetry {
+            metrics: Arc::clone(&metrics),
+            readiness: readiness.clone(),
+        };
+        let started = front::start(
+            &args.front,
+            namespace,
+            hub,
+            clusters,
+            &telemetry,
+            &mut tasks,
+            &ports,
+        )
+        .await;
         Some(started.context("cannot serve the query API to others")?)
     } else {
         None
     };
     let peers = match &entrance {
-        Some(entrance) if args.replicas => Peers::new(replicas.clone(), hub_config, entrance.recognition.clone()),
+        Some(entrance) if args.replicas => {
+            Peers::new(replicas.clone(), hub_config, entrance.recognition.clone())
+        }
         _ => Peers::default(),
     };
     let context = controller::Context {
         hub,
         clusters: Arc::clone(&clusters),
         secret_hosts: args.secret_hosts.clone(),
-        memory: Memory::numbered(Sequence::of_replica(replicas.settings().map(|settings| settings.name.as_str()))),
+        memory: Memory::numbered(Sequence::of_replica(
+            replicas.settings().map(|settings| settings.name.as_str()),
+        )),
         list_contexts: args.list_contexts,
         publish: Arc::new(CatalogWriter(catalog)),
         metrics: Arc::clone(&metrics),
@@ -220,12 +260,17 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
         writes_cluster_status: writable && !args.leave_cluster_status && !karmada_serves_clusters,
         changed,
         replicas: replicas.clone(),
-        audit_interval: Some(args.audit_interval).filter(|seconds| *seconds > 0.0).map(Duration::from_secs_f64),
+        audit_interval: Some(args.audit_interval)
+            .filter(|seconds| *seconds > 0.0)
+            .map(Duration::from_secs_f64),
     };
 
     let leases = CancellationToken::new();
     let renewals = tokio::spawn(replicas.clone().run(leases.clone()));
-    tasks.spawn(admin.serve(admin::router(Arc::clone(&metrics), readiness.clone()), ports.clone()));
+    tasks.spawn(admin.serve(
+        admin::router(Arc::clone(&metrics), readiness.clone()),
+        ports.clone(),
+    ));
     tasks.spawn(server.run(
         catalog_reader,
         Arc::clone(&clusters),
@@ -254,18 +299,36 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn replicas(args: &RunArgs, hub: &Client, changed: &Arc<Notify>, served: SocketAddr) -> anyhow::Result<Replicas> {
+fn replicas(
+    args: &RunArgs,
+    hub: &Client,
+    changed: &Arc<Notify>,
+    served: SocketAddr,
+) -> anyhow::Result<Replicas> {
     if !args.replicas {
         return Ok(Replicas::alone());
     }
     let name = match &args.replica_name {
         Some(name) => name.clone(),
-        None => host_name()?.parse().context("the host's name does not do; name this replica with --replica-name")?,
+        None => host_name()?
+            .parse()
+            .context("the host's name does not do; name this replica with --replica-name")?,
     };
-    let namespace = args.replica_namespace.clone().unwrap_or_else(|| hub.default_namespace().to_owned());
+    let namespace = args
+        .replica_namespace
+        .clone()
+        .unwrap_or_else(|| hub.default_namespace().to_owned());
     let address = replica_address(args, served);
     tracing::info!(replica = %name, namespace, address = address.map(tracing::field::display), "sharing the clusters with the other replicas");
-    Ok(Replicas::join(hub.clone(), replicas::Settings { name, namespace, address }, Arc::clone(changed)))
+    Ok(Replicas::join(
+        hub.clone(),
+        replicas::Settings {
+            name,
+            namespace,
+            address,
+        },
+        Arc::clone(changed),
+    ))
 }
 
 /// Where the others reach the query API, if that is served to anybody but this machine's users.
@@ -273,7 +336,9 @@ fn replica_address(args: &RunArgs, served: SocketAddr) -> Option<SocketAddr> {
     if !args.front.is_on() {
         return None;
     }
-    let known = args.replica_address.or_else(|| Some(served).filter(|address| !address.ip().is_unspecified()));
+    let known = args
+        .replica_address
+        .or_else(|| Some(served).filter(|address| !address.ip().is_unspecified()));
     if known.is_none() {
         tracing::warn!(
             "the other replicas cannot reach this one, so they tell no changes of the clusters that it reads; say where it is with --replica-address"
@@ -283,7 +348,8 @@ fn replica_address(args: &RunArgs, served: SocketAddr) -> Option<SocketAddr> {
 }
 
 fn host_name() -> anyhow::Result<String> {
-    let name = hostname::get().context("cannot read the host's name; name this replica with --replica-name")?;
+    let name = hostname::get()
+        .context("cannot read the host's name; name this replica with --replica-name")?;
     Ok(name.to_string_lossy().to_ascii_lowercase())
 }
 
@@ -302,7 +368,9 @@ pub(crate) fn stop_on_signal() -> anyhow::Result<CancellationToken> {
                 _ = interrupt.recv() => {}
             }
             if stops_gracefully {
-                tracing::info!("stopping: finishing what is under way (a second signal ends this at once)");
+                tracing::info!(
+                    "stopping: finishing what is under way (a second signal ends this at once)"
+                );
                 root.cancel();
             } else {
                 std::process::exit(130);
@@ -313,19 +381,29 @@ pub(crate) fn stop_on_signal() -> anyhow::Result<CancellationToken> {
 }
 
 async fn hub_config(args: &RunArgs) -> anyhow::Result<Config> {
-    let options = KubeConfigOptions { context: args.context.clone(), ..KubeConfigOptions::default() };
+    let options = KubeConfigOptions {
+        context: args.context.clone(),
+        ..KubeConfigOptions::default()
+    };
     let mut config = match &args.kubeconfig {
         Some(path) => {
-            let kubeconfig =
-                Kubeconfig::read_from(path).with_context(|| format!("cannot read the kubeconfig {}", path.display()))?;
+            let kubeconfig = Kubeconfig::read_from(path)
+                .with_context(|| format!("cannot read the kubeconfig {}", path.display()))?;
             Config::from_custom_kubeconfig(kubeconfig, &options)
                 .await
-                .with_context(|| format!("the kubeconfig {} does not make a connection", path.display()))?
+                .with_context(|| {
+                    format!(
+                        "the kubeconfig {} does not make a connection",
+                        path.display()
+                    )
+                })?
         }
-        None if args.context.is_some() => {
-            Config::from_kubeconfig(&options).await.context("no kubeconfig has that context; name one with --kubeconfig")?
-        }
-        None => Config::infer().await.context("found no control plane; name a kubeconfig with --kubeconfig")?,
+        None if args.context.is_some() => Config::from_kubeconfig(&options)
+            .await
+            .context("no kubeconfig has that context; name one with --kubeconfig")?,
+        None => Config::infer()
+            .await
+            .context("found no control plane; name a kubeconfig with --kubeconfig")?,
     };
     config.default_retry = false;
     Ok(config)
@@ -341,7 +419,9 @@ async fn owner(hub: &Client) -> String {
             "fleetdex".to_owned()
         }
         Err(_) => {
-            tracing::warn!("the control plane does not answer; indices are marked with the name \"fleetdex\" as their owner");
+            tracing::warn!(
+                "the control plane does not answer; indices are marked with the name \"fleetdex\" as their owner"
+            );
             "fleetdex".to_owned()
         }
     }
@@ -357,7 +437,11 @@ impl Publish for CatalogWriter {
 }
 
 /// What can be asked for, of what is planned and runs.
-pub fn catalog(plan: &Plan, fleet: &Fleet, members: &BTreeMap<ClusterName, MemberState>) -> Catalog {
+pub fn catalog(
+    plan: &Plan,
+    fleet: &Fleet,
+    members: &BTreeMap<ClusterName, MemberState>,
+) -> Catalog {
     let mut catalog = Catalog::default();
     for name in plan.registries.keys() {
         catalog.add_registry(name);
@@ -374,40 +458,86 @@ pub fn catalog(plan: &Plan, fleet: &Fleet, members: &BTreeMap<ClusterName, Membe
         if let Some(open) = fleet.pipeline(name).and_then(Pipeline::store) {
             catalog.add_store(name.clone(), open);
         }
-        let extra: Vec<SelectableField> = store.field_paths.iter().map(SelectableField::optional).collect();
+        let extra: Vec<SelectableField> = store
+            .field_paths
+            .iter()
+            .map(SelectableField::optional)
+            .collect();
         fields.insert(name, extra);
     }
     for (stream, unit_plan) in &plan.units {
         let unit = &stream.unit;
-        let discovery = members.get(&unit.cluster).and_then(|member| member.discovery.as_ref());
-        let served = discovery.and_then(|discovery| discovery.served.iter().find(|served| served.resource == unit.resource));
+        let discovery = members
+            .get(&unit.cluster)
+            .and_then(|member| member.discovery.as_ref());
+        let served = discovery.and_then(|discovery| {
+            discovery
+                .served
+                .iter()
+                .find(|served| served.resource == unit.resource)
+        });
         let Some(served) = served else { continue };
         let is_filled = !unfilled.contains(stream);
-        let defined: Vec<SelectableField> =
-            unit_plan.fields.iter().filter(|_| is_filled).map(SelectableField::optional).collect();
+        let defined: Vec<SelectableField> = unit_plan
+            .fields
+            .iter()
+            .filter(|_| is_filled)
+            .map(SelectableField::optional)
+            .collect();
         for route in &unit_plan.routes {
-            let in_store = fleet.stand_in(&route.registry, &unit.cluster).unwrap_or(&route.store);
+            let in_store = fleet
+                .stand_in(&route.registry, &unit.cluster)
+                .unwrap_or(&route.store);
             let extra = fields.get(in_store).map_or(&[][..], Vec::as_slice);
-            let fields = if defined.is_empty() { Cow::Borrowed(extra) } else { Cow::Owned([&defined, extra].concat()) };
+            let fields = if defined.is_empty() {
+                Cow::Borrowed(extra)
+            } else {
+                Cow::Owned([&defined, extra].concat())
+            };
             let is_rebuilding = || rebuilding.contains(&(in_store.clone(), unit.cluster.clone()));
             let store = plan.stores.get(in_store);
-            let any_path =
-                *in_store == StoreName::embedded() || store.is_some_and(|store| store.projection.is_full() && !is_rebuilding());
-            catalog.add(Entry { served, cluster: &unit.cluster, store: in_store, fields: &fields, any_path });
-            catalog.add_reach(&ResourceName::from(&unit.resource), in_store, &unit.cluster, &reach(&route.filter));
+            let any_path = *in_store == StoreName::embedded()
+                || store.is_some_and(|store| store.projection.is_full() && !is_rebuilding());
+            catalog.add(Entry {
+                served,
+                cluster: &unit.cluster,
+                store: in_store,
+                fields: &fields,
+                any_path,
+            });
+            catalog.add_reach(
+                &ResourceName::from(&unit.resource),
+                in_store,
+                &unit.cluster,
+                &reach(&route.filter),
+            );
         }
     }
     for (cluster, member) in members {
-        for (name, version, definition) in member.definitions.iter().flat_map(|definitions| definitions.iter()) {
+        for (name, version, definition) in member
+            .definitions
+            .iter()
+            .flat_map(|definitions| definitions.iter())
+        {
             catalog.add_columns(cluster, name, version, &definition.columns);
         }
     }
-    for (name, member) in members.iter().filter(|(_, member)| member.connection.is_none() && !is_left_to_another(member)) {
+    for (name, member) in members
+        .iter()
+        .filter(|(_, member)| member.connection.is_none() && !is_left_to_another(member))
+    {
         // Not the message, which names addresses and Secrets: those who run the server read it in the status.
-        catalog.add_stale(name.clone(), member.since, format!("disconnected since {} ({})", member.since, member.reason));
+        catalog.add_stale(
+            name.clone(),
+            member.since,
+            format!("disconnected since {} ({})", member.since, member.reason),
+        );
     }
     for (store, cluster) in plan.scopes.keys() {
-        let Some(member) = members.get(cluster).filter(|member| member.discovery.is_none() && !is_left_to_another(member)) else {
+        let Some(member) = members
+            .get(cluster)
+            .filter(|member| member.discovery.is_none() && !is_left_to_another(member))
+        else {
             continue;
         };
         let why = match fleet.share_of(store).other_reader(cluster) {
@@ -415,11 +545,25 @@ pub fn catalog(plan: &Plan, fleet: &Fleet, members: &BTreeMap<ClusterName, Membe
             Some(replica) => format!("{}; replica {replica} reads it", member.reason),
             None => member.reason.to_owned(),
         };
-        catalog.add_unread(cluster.clone(), format!("not read since the start of Fleetdex ({why})"));
-        let remembered = fleet.pipeline(store).and_then(|pipeline| pipeline.remembered(cluster));
+        catalog.add_unread(
+            cluster.clone(),
+            format!("not read since the start of Fleetdex ({why})"),
+        );
+        let remembered = fleet
+            .pipeline(store)
+            .and_then(|pipeline| pipeline.remembered(cluster));
         if let Some(remembered) = remembered {
-            let any_path = plan.stores.get(store).is_some_and(|plan| plan.is_embedded() || plan.projection.is_full());
-            add_remembered(&mut catalog, (store, any_path), &remembered, member.since, &why);
+            let any_path = plan
+                .stores
+                .get(store)
+                .is_some_and(|plan| plan.is_embedded() || plan.projection.is_full());
+            add_remembered(
+                &mut catalog,
+                (store, any_path),
+                &remembered,
+                member.since,
+                &why,
+            );
         }
     }
     for (stream, gap) in fleet.gaps() {
@@ -441,7 +585,11 @@ pub fn catalog(plan: &Plan, fleet: &Fleet, members: &BTreeMap<ClusterName, Membe
             None => why_not_followed(members.get(&stream.unit.cluster)),
         };
         let audit = fleet.audit(stream).cloned().ok_or_else(why_not);
-        catalog.add_followed(Followed { unit: stream.unit.clone(), store: stream.store.clone(), audit });
+        catalog.add_followed(Followed {
+            unit: stream.unit.clone(),
+            store: stream.store.clone(),
+            audit,
+        });
     }
     for ((store, cluster), _) in plan.scopes.iter().filter(|(_, coverage)| !coverage.certain) {
         catalog.add_uncertain(cluster.clone(), store.clone());
@@ -471,25 +619,45 @@ fn add_remembered(
         catalog.add_remembered(cluster, store, resource, any_path);
     }
     let at = remembered.at.unwrap_or(since);
-    catalog.add_stale(cluster.clone(), at, format!("not read since the start of Fleetdex, and as it was at {at} ({why})"));
+    catalog.add_stale(
+        cluster.clone(),
+        at,
+        format!("not read since the start of Fleetdex, and as it was at {at} ({why})"),
+    );
 }
 
 /// What an answer lacks, as a sentence.
 fn gap_sentence(resource: &ResourceName, unit: &Unit, gap: &Gap) -> String {
     let what = match &unit.scope {
         Scope::All => format!("{} of cluster {}", qualified(resource), unit.cluster),
-        Scope::Namespace(namespace) => format!("{} in namespace {namespace} of cluster {}", qualified(resource), unit.cluster),
+        Scope::Namespace(namespace) => format!(
+            "{} in namespace {namespace} of cluster {}",
+            qualified(resource),
+            unit.cluster
+        ),
     };
     match gap {
         Gap::FirstList => format!("{what} are being read and are not shown completely yet"),
         // Not what the member or the store says, which may name addresses: that is in the status of the registry.
-        Gap::Failing { reason, is_shown: false, .. } => format!("{what} are not shown ({reason})"),
-        Gap::Failing { reason, is_shown: true, .. } => format!("{what} are as they were last read ({reason})"),
+        Gap::Failing {
+            reason,
+            is_shown: false,
+            ..
+        } => format!("{what} are not shown ({reason})"),
+        Gap::Failing {
+            reason,
+            is_shown: true,
+            ..
+        } => format!("{what} are as they were last read ({reason})"),
         Gap::Disconnected => {
-            format!("{what} are as they were last read (their cluster is disconnected from the replica that reads it)")
+            format!(
+                "{what} are as they were last read (their cluster is disconnected from the replica that reads it)"
+            )
         }
         Gap::Unknown(replica) => {
-            format!("whether {what} are shown completely is not known yet: replica {replica}, which reads them, has not said")
+            format!(
+                "whether {what} are shown completely is not known yet: replica {replica}, which reads them, has not said"
+            )
         }
     }
 }
@@ -497,7 +665,13 @@ fn gap_sentence(resource: &ResourceName, unit: &Unit, gap: &Gap) -> String {
 /// Why a stream of the plan does not run.
 fn why_not_followed(member: Option<&MemberState>) -> String {
     match member {
-        Some(MemberState { connection: None, since, reason, message, .. }) => {
+        Some(MemberState {
+            connection: None,
+            since,
+            reason,
+            message,
+            ..
+        }) => {
             format!("the cluster is disconnected since {since}: {reason}: {message}")
         }
         Some(_) => "its stream has not begun".to_owned(),
@@ -521,8 +695,16 @@ mod tests {
     fn what_a_store_holds_of_a_member_that_is_down_since_the_start_is_shown_and_said_to_be_old() {
         let cluster: ClusterName = "member1".parse().unwrap();
         let store: StoreName = "main".parse().unwrap();
-        let kind = KindOfUnit { kind: "Pod".into(), namespaced: true };
-        let checkpoint = Checkpoint { plan: "all".to_owned(), version: "7".parse().unwrap(), objects: 3, kind: Some(kind) };
+        let kind = KindOfUnit {
+            kind: "Pod".into(),
+            namespaced: true,
+        };
+        let checkpoint = Checkpoint {
+            plan: "all".to_owned(),
+            version: "7".parse().unwrap(),
+            objects: 3,
+            kind: Some(kind),
+        };
         let at: Timestamp = "2026-02-03T10:00:00Z".parse().unwrap();
         let remembered = Checkpoints {
             cluster: cluster.clone(),
@@ -533,31 +715,58 @@ mod tests {
         };
         let mut catalog = Catalog::default();
         catalog.add_store(store.clone(), Arc::new(Memory::new()));
-        catalog.add_unread(cluster.clone(), "not read since the start of Fleetdex (dial)".to_owned());
-        let native = |plural: &str| NativePath { version: "v1".to_owned(), plural: plural.to_owned(), ..NativePath::default() };
+        catalog.add_unread(
+            cluster.clone(),
+            "not read since the start of Fleetdex (dial)".to_owned(),
+        );
+        let native = |plural: &str| NativePath {
+            version: "v1".to_owned(),
+            plural: plural.to_owned(),
+            ..NativePath::default()
+        };
         let ask = |catalog: &Catalog, plural: &str| {
-            target(catalog, &ListRequest { native: native(plural), ..ListRequest::default() }, Permitted::Everything)
+            target(
+                catalog,
+                &ListRequest {
+                    native: native(plural),
+                    ..ListRequest::default()
+                },
+                Permitted::Everything,
+            )
         };
         let refused = ask(&catalog, "pods").err().unwrap();
         assert_eq!(
             (refused.code(), refused.to_string().as_str()),
-            (404, "pods are not known yet: cluster member1, which may have them, is not read since the start of Fleetdex (dial)")
+            (
+                404,
+                "pods are not known yet: cluster member1, which may have them, is not read since the start of Fleetdex (dial)"
+            )
         );
-        add_remembered(&mut catalog, (&store, true), &remembered, Timestamp::UNIX_EPOCH, "dial");
+        add_remembered(
+            &mut catalog,
+            (&store, true),
+            &remembered,
+            Timestamp::UNIX_EPOCH,
+            "dial",
+        );
         let found = ask(&catalog, "pods").unwrap();
         assert_eq!(found.as_of, [(cluster, at)].into());
         assert_eq!(
             found.warnings,
-            ["cluster member1 is not read since the start of Fleetdex, and as it was at 2026-02-03T10:00:00Z (dial)"]
+            [
+                "cluster member1 is not read since the start of Fleetdex, and as it was at 2026-02-03T10:00:00Z (dial)"
+            ]
         );
         assert!(ask(&catalog, "nodes").is_err());
     }
 
     #[test]
     fn the_address_of_a_replica_may_be_told_as_kubernetes_tells_those_of_pods() {
-        for (text, address) in
-            [("10.1.2.3:8443", "10.1.2.3:8443"), ("fd00::7:8443", "[fd00::7]:8443"), ("[fd00::7]:8443", "[fd00::7]:8443")]
-        {
+        for (text, address) in [
+            ("10.1.2.3:8443", "10.1.2.3:8443"),
+            ("fd00::7:8443", "[fd00::7]:8443"),
+            ("[fd00::7]:8443", "[fd00::7]:8443"),
+        ] {
             assert_eq!(socket_address(text).unwrap().to_string(), address);
         }
         for wrong in ["", "10.1.2.3", "fleetdex-0:8443", ":8443"] {

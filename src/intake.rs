@@ -67,7 +67,14 @@ impl Limits {
 impl Default for Limits {
     /// 224 MiB for everything that is read of members.
     fn default() -> Self {
-        Self { page: 32 << 20, line: 16 << 20, answer: 32 << 20, refusal: 64 << 10, share: 64 << 20, shared: 192 << 20 }
+        Self {
+            page: 32 << 20,
+            line: 16 << 20,
+            answer: 32 << 20,
+            refusal: 64 << 10,
+            share: 64 << 20,
+            shared: 192 << 20,
+        }
     }
 }
 
@@ -126,7 +133,10 @@ impl Budget {
             shares.insert(member.to_owned(), Arc::downgrade(&share));
             share
         });
-        Intake { pool: Arc::clone(&self.0), share }
+        Intake {
+            pool: Arc::clone(&self.0),
+            share,
+        }
     }
 
     /// Its limits.
@@ -155,7 +165,12 @@ impl Default for Budget {
 
 impl fmt::Debug for Budget {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "Budget({} of {} bytes)", self.held(), self.0.limits.bound())
+        write!(
+            out,
+            "Budget({} of {} bytes)",
+            self.held(),
+            self.0.limits.bound()
+        )
     }
 }
 
@@ -185,14 +200,22 @@ pub struct Intake {
 
 impl fmt::Debug for Intake {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "Intake({} bytes)", self.share.held.load(Ordering::Relaxed))
+        write!(
+            out,
+            "Intake({} bytes)",
+            self.share.held.load(Ordering::Relaxed)
+        )
     }
 }
 
 impl Intake {
     /// The one that came with a response; that of nobody in particular if none did.
     pub fn of<B>(response: &Response<B>) -> Self {
-        response.extensions().get().cloned().unwrap_or_else(|| Budget::default().share(""))
+        response
+            .extensions()
+            .get()
+            .cloned()
+            .unwrap_or_else(|| Budget::default().share(""))
     }
 
     /// The limits.
@@ -269,7 +292,13 @@ impl Intake {
 
     /// Holds nothing yet.
     pub fn hold(&self) -> Hold {
-        Hold { intake: self.clone(), counted: 0, permits: None, reserve: None, lap: None }
+        Hold {
+            intake: self.clone(),
+            counted: 0,
+            permits: None,
+            reserve: None,
+            lap: None,
+        }
     }
 }
 
@@ -291,7 +320,10 @@ struct Lap {
 
 impl Lap {
     fn begin() -> Self {
-        Self { end: Instant::now() + LAP, bytes: 0 }
+        Self {
+            end: Instant::now() + LAP,
+            bytes: 0,
+        }
     }
 }
 
@@ -314,7 +346,12 @@ impl Hold {
                 },
             };
             let Some(frame) = frame else { return Ok(None) };
-            let Ok(data) = frame.map_err(|error| ReadError::Broken(error.into()))?.into_data() else { continue };
+            let Ok(data) = frame
+                .map_err(|error| ReadError::Broken(error.into()))?
+                .into_data()
+            else {
+                continue;
+            };
             self.keep_pace(data.len())?;
             return Ok(Some(data));
         }
@@ -322,7 +359,9 @@ impl Hold {
 
     /// So many bytes have come, or gone to where they are sent. At the end of a lap with too few of them, those who wait go first.
     pub fn keep_pace(&mut self, bytes: usize) -> Result<(), ReadError> {
-        let Some(lap) = &mut self.lap else { return Ok(()) };
+        let Some(lap) = &mut self.lap else {
+            return Ok(());
+        };
         lap.bytes += bytes;
         if Instant::now() < lap.end {
             return Ok(());
@@ -340,14 +379,19 @@ impl Hold {
             return Ok(());
         }
         let pool = Arc::clone(&self.intake.pool);
-        let wanted = bytes.next_multiple_of(STEP).min(pool.limits.reserve().next_multiple_of(STEP));
+        let wanted = bytes
+            .next_multiple_of(STEP)
+            .min(pool.limits.reserve().next_multiple_of(STEP));
         let more = wanted.saturating_sub(self.counted);
         if more == 0 {
             return Ok(());
         }
         let before = self.intake.share.held.fetch_add(more, Ordering::Relaxed);
         // From here on it is given back, even if waiting is given up.
-        let mut claim = Claim { share: Arc::clone(&self.intake.share), bytes: more };
+        let mut claim = Claim {
+            share: Arc::clone(&self.intake.share),
+            bytes: more,
+        };
         if before + more > pool.limits.share {
             return Err(ReadError::Crowded(before));
         }
@@ -400,11 +444,20 @@ impl Hold {
 impl Drop for Hold {
     fn drop(&mut self) {
         if planted(Bug::BudgetNotGivenBack) {
-            self.permits.take().into_iter().for_each(OwnedSemaphorePermit::forget);
+            self.permits
+                .take()
+                .into_iter()
+                .for_each(OwnedSemaphorePermit::forget);
             return;
         }
-        self.intake.share.held.fetch_sub(self.counted, Ordering::Relaxed);
-        self.intake.pool.held.fetch_sub(self.counted, Ordering::Relaxed);
+        self.intake
+            .share
+            .held
+            .fetch_sub(self.counted, Ordering::Relaxed);
+        self.intake
+            .pool
+            .held
+            .fetch_sub(self.counted, Ordering::Relaxed);
     }
 }
 
@@ -434,14 +487,25 @@ struct Buffer {
 
 impl Buffer {
     fn new(intake: &Intake, limit: usize, announced: usize) -> Self {
-        Self { hold: intake.hold(), bytes: Vec::new(), limit, announced }
+        Self {
+            hold: intake.hold(),
+            bytes: Vec::new(),
+            limit,
+            announced,
+        }
     }
 
     async fn push(&mut self, data: &[u8]) -> Result<(), ReadError> {
         let length = self.bytes.len() + data.len();
         if length > self.bytes.capacity() {
-            let doubled = (2 * self.bytes.capacity()).max(FREE).max(self.announced.min(PREPARED));
-            let expected = if self.announced < length { self.limit } else { self.announced.min(self.limit) };
+            let doubled = (2 * self.bytes.capacity())
+                .max(FREE)
+                .max(self.announced.min(PREPARED));
+            let expected = if self.announced < length {
+                self.limit
+            } else {
+                self.announced.min(self.limit)
+            };
             let capacity = doubled.min(expected.max(FREE)).max(length);
             self.hold.grow(capacity).await?;
             self.bytes.reserve_exact(capacity - self.bytes.len());
@@ -486,7 +550,10 @@ impl<S> Layer<S> for IntakeLayer {
     type Service = WithIntake<S>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        WithIntake { inner, intake: self.0.clone() }
+        WithIntake {
+            inner,
+            intake: self.0.clone(),
+        }
     }
 }
 
@@ -539,7 +606,10 @@ impl<S> Layer<S> for BoundLayer {
     type Service = Bounded<S>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        Bounded { inner, longest: self.longest }
+        Bounded {
+            inner,
+            longest: self.longest,
+        }
     }
 }
 
@@ -582,9 +652,14 @@ where
     let frames = BodyStream::new(body).map(move |frame| {
         let frame = frame.map_err(Into::into)?;
         if let Some(data) = frame.data_ref() {
-            length = memchr::memrchr(b'\n', data).map_or(length + data.len(), |at| data.len() - at - 1);
+            length =
+                memchr::memrchr(b'\n', data).map_or(length + data.len(), |at| data.len() - at - 1);
         }
-        if length > longest { Err(BoxError::from(ReadError::TooLarge(longest))) } else { Ok(frame) }
+        if length > longest {
+            Err(BoxError::from(ReadError::TooLarge(longest)))
+        } else {
+            Ok(frame)
+        }
     });
     StreamBody::new(frames).boxed_unsync()
 }
@@ -599,7 +674,14 @@ mod tests {
     use super::*;
 
     const MIB: usize = 1 << 20;
-    const LIMITS: Limits = Limits { page: MIB, line: MIB, answer: MIB, refusal: 1_000, share: 4 * MIB, shared: 2 * MIB };
+    const LIMITS: Limits = Limits {
+        page: MIB,
+        line: MIB,
+        answer: MIB,
+        refusal: 1_000,
+        share: 4 * MIB,
+        shared: 2 * MIB,
+    };
 
     /// So many chunks of 32 KiB, each a moment after the other.
     fn body(chunks: usize) -> impl http_body::Body<Data = Bytes, Error = Infallible> {
@@ -624,28 +706,48 @@ mod tests {
         drop(read);
         assert_eq!(budget.held(), MIB);
         drop(clone);
-        assert!(matches!(intake.read(body(33), MIB).await, Err(ReadError::TooLarge(MIB))));
-        assert!(matches!(intake.read(body(usize::MAX), MIB).await, Err(ReadError::TooLarge(MIB))), "an endless one");
+        assert!(matches!(
+            intake.read(body(33), MIB).await,
+            Err(ReadError::TooLarge(MIB))
+        ));
+        assert!(
+            matches!(
+                intake.read(body(usize::MAX), MIB).await,
+                Err(ReadError::TooLarge(MIB))
+            ),
+            "an endless one"
+        );
         assert_eq!(budget.held(), 0);
     }
 
     #[tokio::test(start_paused = true)]
     async fn of_a_refusal_only_the_beginning_is_read_even_if_it_never_ends() {
         let intake = Budget::new(LIMITS).share("a");
-        assert_eq!(intake.read_refusal(body(usize::MAX)).await.unwrap().len(), 1_000);
+        assert_eq!(
+            intake.read_refusal(body(usize::MAX)).await.unwrap().len(),
+            1_000
+        );
     }
 
     #[tokio::test(start_paused = true)]
     async fn readers_that_want_more_than_there_is_all_finish_and_stay_within_the_bound() {
         let budget = Budget::new(LIMITS);
-        let members: Vec<Intake> = (0..40).map(|number| budget.share(&number.to_string())).collect();
+        let members: Vec<Intake> = (0..40)
+            .map(|number| budget.share(&number.to_string()))
+            .collect();
         let reads = join_all(members.iter().map(|intake| async {
             // Let go at once, as one whose page is written.
             intake.read(body(32), MIB).await.map(|bytes| bytes.len())
         }));
-        let lengths = timeout(Duration::from_mins(1), reads).await.expect("they block each other");
+        let lengths = timeout(Duration::from_mins(1), reads)
+            .await
+            .expect("they block each other");
         assert!(lengths.into_iter().all(|length| length.unwrap() == MIB));
-        assert!(budget.peak() <= LIMITS.bound() && budget.peak() > LIMITS.shared, "{}", budget.peak());
+        assert!(
+            budget.peak() <= LIMITS.bound() && budget.peak() > LIMITS.shared,
+            "{}",
+            budget.peak()
+        );
         assert_eq!(budget.held(), 0);
     }
 
@@ -658,29 +760,60 @@ mod tests {
                 tokio::time::sleep(Duration::from_secs(1)).await;
                 Bytes::from_static(b" ")
             });
-            StreamBody::new(beginning.chain(rest).map(|data| Ok::<_, Infallible>(http_body::Frame::data(data))).boxed())
+            StreamBody::new(
+                beginning
+                    .chain(rest)
+                    .map(|data| Ok::<_, Infallible>(http_body::Frame::data(data)))
+                    .boxed(),
+            )
         };
         let budget = Budget::new(LIMITS);
-        let intakes: Vec<Intake> = (0..3).map(|number| budget.share(&number.to_string())).collect();
-        let slow: Vec<_> =
-            intakes.into_iter().map(|intake| tokio::spawn(async move { intake.read(trickle(), MIB).await })).collect();
+        let intakes: Vec<Intake> = (0..3)
+            .map(|number| budget.share(&number.to_string()))
+            .collect();
+        let slow: Vec<_> = intakes
+            .into_iter()
+            .map(|intake| tokio::spawn(async move { intake.read(trickle(), MIB).await }))
+            .collect();
         tokio::time::sleep(Duration::from_mins(30)).await;
         assert!(slow.iter().all(|read| !read.is_finished()), "nobody waits");
-        assert!(budget.held() > LIMITS.shared, "{} bytes, the reserve among them", budget.held());
+        assert!(
+            budget.held() > LIMITS.shared,
+            "{} bytes, the reserve among them",
+            budget.held()
+        );
 
         let other = budget.share("other");
-        assert_eq!(timeout(2 * LAP, other.read(body(32), MIB)).await.expect("it waits for ever").unwrap().len(), MIB);
+        assert_eq!(
+            timeout(2 * LAP, other.read(body(32), MIB))
+                .await
+                .expect("it waits for ever")
+                .unwrap()
+                .len(),
+            MIB
+        );
         let read = join_all(slow).await;
-        assert!(read.iter().any(|read| matches!(read, Ok(Err(ReadError::Slow)))), "{read:?}");
+        assert!(
+            read.iter()
+                .any(|read| matches!(read, Ok(Err(ReadError::Slow)))),
+            "{read:?}"
+        );
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_member_that_has_used_up_its_share_is_refused_and_others_are_not() {
-        let limits = Limits { share: MIB, shared: 8 * MIB, ..LIMITS };
+        let limits = Limits {
+            share: MIB,
+            shared: 8 * MIB,
+            ..LIMITS
+        };
         let budget = Budget::new(limits);
         let (greedy, other) = (budget.share("greedy"), budget.share("other"));
         let held = greedy.read(body(32), MIB).await.unwrap();
-        assert!(matches!(budget.share("greedy").read(body(4), MIB).await, Err(ReadError::Crowded(_))));
+        assert!(matches!(
+            budget.share("greedy").read(body(4), MIB).await,
+            Err(ReadError::Crowded(_))
+        ));
         assert!(other.read(body(32), MIB).await.is_ok());
         drop(held);
         assert!(greedy.read(body(32), MIB).await.is_ok());
@@ -689,22 +822,52 @@ mod tests {
     #[tokio::test]
     async fn an_answer_of_the_control_plane_is_bounded_and_a_watch_is_not() {
         let frames = |text: &'static str, times: usize| {
-            let frame = move || Ok::<_, Infallible>(http_body::Frame::data(Bytes::from_static(text.as_bytes())));
+            let frame = move || {
+                Ok::<_, Infallible>(http_body::Frame::data(Bytes::from_static(text.as_bytes())))
+            };
             StreamBody::new(stream::iter(std::iter::repeat_with(frame).take(times)))
         };
-        assert!(bounded(frames("0123456789", 10), 100).collect().await.is_ok());
-        assert!(bounded(frames("0123456789", 11), 100).collect().await.is_err());
-        assert!(bounded(frames("0123\n56789", 1_000), 100).collect().await.is_ok());
+        assert!(
+            bounded(frames("0123456789", 10), 100)
+                .collect()
+                .await
+                .is_ok()
+        );
+        assert!(
+            bounded(frames("0123456789", 11), 100)
+                .collect()
+                .await
+                .is_err()
+        );
+        assert!(
+            bounded(frames("0123\n56789", 1_000), 100)
+                .collect()
+                .await
+                .is_ok()
+        );
     }
 
     #[tokio::test(start_paused = true)]
     async fn who_gives_up_waiting_gives_back_what_it_had() {
-        let budget = Budget::new(Limits { shared: MIB, ..LIMITS });
+        let budget = Budget::new(Limits {
+            shared: MIB,
+            ..LIMITS
+        });
         let intakes = ["a", "b", "c"].map(|name| budget.share(name));
-        let held = [intakes[0].read(body(32), MIB).await.unwrap(), intakes[1].read(body(32), MIB).await.unwrap()];
-        assert!(timeout(Duration::from_secs(5), intakes[2].read(body(32), MIB)).await.is_err());
+        let held = [
+            intakes[0].read(body(32), MIB).await.unwrap(),
+            intakes[1].read(body(32), MIB).await.unwrap(),
+        ];
+        assert!(
+            timeout(Duration::from_secs(5), intakes[2].read(body(32), MIB))
+                .await
+                .is_err()
+        );
         drop(held);
-        assert_eq!((budget.held(), intakes[2].share.held.load(Ordering::Relaxed)), (0, 0));
+        assert_eq!(
+            (budget.held(), intakes[2].share.held.load(Ordering::Relaxed)),
+            (0, 0)
+        );
         assert!(intakes[2].read(body(32), MIB).await.is_ok());
     }
 }

@@ -10,7 +10,11 @@ use fleetdex::{
 };
 
 #[derive(Parser)]
-#[command(name = "fleetdex", version, about = "A live, searchable index of every object in every cluster of a fleet")]
+#[command(
+    name = "fleetdex",
+    version,
+    about = "A live, searchable index of every object in every cluster of a fleet"
+)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -50,7 +54,10 @@ enum Command {
 
 fn main() -> ExitCode {
     // kube and opensearch both use rustls, which wants to be told its provider once.
-    if rustls::crypto::aws_lc_rs::default_provider().install_default().is_err() {
+    if rustls::crypto::aws_lc_rs::default_provider()
+        .install_default()
+        .is_err()
+    {
         eprintln!("error: a TLS provider was installed before main");
         return ExitCode::FAILURE;
     }
@@ -58,11 +65,15 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let matches = command().get_matches();
-    let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.format(&mut command()).exit());
+    let arguments = Arguments::from_arg_matches(&matches)
+        .unwrap_or_else(|error| error.format(&mut command()).exit());
     match run(arguments.command) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("error: {}", terminal::escaped(&model::causes(error.as_ref())));
+            eprintln!(
+                "error: {}",
+                terminal::escaped(&model::causes(error.as_ref()))
+            );
             ExitCode::FAILURE
         }
     }
@@ -71,8 +82,14 @@ fn main() -> ExitCode {
 /// As a plugin of kubectl it is called what people type.
 fn command() -> clap::Command {
     let program = std::env::args_os().next().unwrap_or_default();
-    let is_plugin = Path::new(&program).file_stem().is_some_and(|name| name == "kubectl-fleetdex");
-    if is_plugin { Arguments::command().bin_name("kubectl fleetdex") } else { Arguments::command() }
+    let is_plugin = Path::new(&program)
+        .file_stem()
+        .is_some_and(|name| name == "kubectl-fleetdex");
+    if is_plugin {
+        Arguments::command().bin_name("kubectl fleetdex")
+    } else {
+        Arguments::command()
+    }
 }
 
 fn run(command: Command) -> anyhow::Result<ExitCode> {
@@ -85,11 +102,21 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
             log::init(&log.quiet())?;
             tokio::runtime::Runtime::new()?.block_on(local::run(local))?;
         }
-        Command::Get(args) => return Ok(tokio::runtime::Runtime::new()?.block_on(cli::get::run(&args))),
-        Command::Describe(args) => return Ok(tokio::runtime::Runtime::new()?.block_on(cli::describe::run(&args))),
-        Command::Count(args) => return Ok(tokio::runtime::Runtime::new()?.block_on(cli::count::run(&args))),
-        Command::Verify(args) => return Ok(tokio::runtime::Runtime::new()?.block_on(cli::verify::run(&args))),
-        Command::Explain(args) => return Ok(tokio::runtime::Runtime::new()?.block_on(cli::explain::run(&args))),
+        Command::Get(args) => {
+            return Ok(tokio::runtime::Runtime::new()?.block_on(cli::get::run(&args)));
+        }
+        Command::Describe(args) => {
+            return Ok(tokio::runtime::Runtime::new()?.block_on(cli::describe::run(&args)));
+        }
+        Command::Count(args) => {
+            return Ok(tokio::runtime::Runtime::new()?.block_on(cli::count::run(&args)));
+        }
+        Command::Verify(args) => {
+            return Ok(tokio::runtime::Runtime::new()?.block_on(cli::verify::run(&args)));
+        }
+        Command::Explain(args) => {
+            return Ok(tokio::runtime::Runtime::new()?.block_on(cli::explain::run(&args)));
+        }
         Command::Completion(args) => cli::completion::run(&args, &mut std::io::stdout().lock())?,
         Command::Crd => cli::crd::run(&mut std::io::stdout().lock())?,
     }

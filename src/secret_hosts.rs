@@ -28,7 +28,12 @@ pub enum Mode {
 pub struct SecretHosts {
     /// `enforce`: a Secret that a Cluster or a `ResourceRegistry` names is sent only to hosts that its annotation fleetdex.io/allowed-hosts, or
     /// --allow-secret-hosts, lists; `off`: wherever that object says.
-    #[arg(long = "secret-hosts", value_enum, default_value_t, env = "FLEETDEX_SECRET_HOSTS")]
+    #[arg(
+        long = "secret-hosts",
+        value_enum,
+        default_value_t,
+        env = "FLEETDEX_SECRET_HOSTS"
+    )]
     pub mode: Mode,
 
     /// NAMESPACE/NAME=HOST,…: hosts that Secrets without the annotation may be sent to, such as karmada-cluster/*=*.example.com,10.0.0.0/8; repeatable,
@@ -111,7 +116,10 @@ pub const REASON: &str = "HostNotAllowed";
 impl SecretHosts {
     /// Sends every Secret wherever an object says.
     pub fn off() -> Self {
-        Self { mode: Mode::Off, allowances: Vec::new() }
+        Self {
+            mode: Mode::Off,
+            allowances: Vec::new(),
+        }
     }
 
     /// Whether a Secret may be sent to all of these.
@@ -124,62 +132,113 @@ impl SecretHosts {
         if self.mode == Mode::Off {
             return Ok(());
         }
-        let annotation = secret.metadata.annotations.as_ref().and_then(|all| all.get(ALLOWED_HOSTS_ANNOTATION));
+        let annotation = secret
+            .metadata
+            .annotations
+            .as_ref()
+            .and_then(|all| all.get(ALLOWED_HOSTS_ANNOTATION));
         // An entry that cannot be read allows nothing.
-        let own: Vec<HostPattern> =
-            annotation.map(|text| entries(text).filter_map(|entry| entry.parse().ok()).collect()).unwrap_or_default();
-        let by_flag =
-            self.allowances.iter().filter(|allowance| allowance.is_about(reference)).flat_map(|allowance| &allowance.hosts);
+        let own: Vec<HostPattern> = annotation
+            .map(|text| {
+                entries(text)
+                    .filter_map(|entry| entry.parse().ok())
+                    .collect()
+            })
+            .unwrap_or_default();
+        let by_flag = self
+            .allowances
+            .iter()
+            .filter(|allowance| allowance.is_about(reference))
+            .flat_map(|allowance| &allowance.hosts);
         let allowed: Vec<&HostPattern> = own.iter().chain(by_flag).collect();
-        let refused: BTreeSet<Destination> =
-            destinations.into_iter().filter(|destination| !allowed.iter().any(|pattern| pattern.matches(destination))).collect();
+        let refused: BTreeSet<Destination> = destinations
+            .into_iter()
+            .filter(|destination| !allowed.iter().any(|pattern| pattern.matches(destination)))
+            .collect();
         if refused.is_empty() {
             return Ok(());
         }
         let (namespace, name) = (reference.namespace.to_owned(), reference.name.to_owned());
-        Err(NotAllowed { namespace, name, destinations: refused, is_annotated: annotation.is_some() })
+        Err(NotAllowed {
+            namespace,
+            name,
+            destinations: refused,
+            is_annotated: annotation.is_some(),
+        })
     }
 }
 
 impl Reference<'_> {
     /// Whether a Secret can have this namespace and this name. Anything else must not become part of a request's path.
     pub fn is_valid(&self) -> bool {
-        let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-        let is_label = |label: &str| !label.is_empty() && label.len() <= 253 && label.bytes().all(is_inner);
-        is_label(self.namespace) && self.namespace.len() <= 63 && self.name.len() <= 253 && self.name.split('.').all(is_label)
+        let is_inner =
+            |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+        let is_label =
+            |label: &str| !label.is_empty() && label.len() <= 253 && label.bytes().all(is_inner);
+        is_label(self.namespace)
+            && self.namespace.len() <= 63
+            && self.name.len() <= 253
+            && self.name.split('.').all(is_label)
     }
 }
 
 impl NotAllowed {
     fn remedy(&self) -> String {
-        let Self { namespace, name, destinations, is_annotated } = self;
-        let problem = if *is_annotated { "does not list that" } else { "is missing" };
-        let rule = format!("its annotation {ALLOWED_HOSTS_ANNOTATION} {problem}; if the credentials belong there, ");
+        let Self {
+            namespace,
+            name,
+            destinations,
+            is_annotated,
+        } = self;
+        let problem = if *is_annotated {
+            "does not list that"
+        } else {
+            "is missing"
+        };
+        let rule = format!(
+            "its annotation {ALLOWED_HOSTS_ANNOTATION} {problem}; if the credentials belong there, "
+        );
         // The command is for a shell, and the address is the words of whoever wrote the object.
-        let is_plain = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte));
+        let is_plain = |text: &str| {
+            text.bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte))
+        };
         let hosts = list(destinations);
         if *is_annotated || !is_plain(&hosts.replace(',', "")) {
             return format!("{rule}add {hosts} to it");
         }
-        format!("{rule}run: kubectl -n {namespace} annotate secret {name} '{ALLOWED_HOSTS_ANNOTATION}={hosts}'")
+        format!(
+            "{rule}run: kubectl -n {namespace} annotate secret {name} '{ALLOWED_HOSTS_ANNOTATION}={hosts}'"
+        )
     }
 }
 
 fn list(destinations: &BTreeSet<Destination>) -> String {
-    destinations.iter().map(Destination::to_string).collect::<Vec<_>>().join(",")
+    destinations
+        .iter()
+        .map(Destination::to_string)
+        .collect::<Vec<_>>()
+        .join(",")
 }
 
 impl Destination {
     /// A host as a URL has it, with or without brackets, and the port of its scheme or its own.
     pub fn new(host: &str, port: u16) -> Self {
-        Self { host: canonical(host), port }
+        Self {
+            host: canonical(host),
+            port,
+        }
     }
 }
 
 impl fmt::Display for Destination {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { host, port } = self;
-        if host.contains(':') { write!(out, "[{host}]:{port}") } else { write!(out, "{host}:{port}") }
+        if host.contains(':') {
+            write!(out, "[{host}]:{port}")
+        } else {
+            write!(out, "{host}:{port}")
+        }
     }
 }
 
@@ -200,7 +259,11 @@ impl Allowance {
 
 impl Pattern {
     fn new(text: &str) -> Self {
-        if text == "*" { Self::Any } else { Self::Exactly(text.to_owned()) }
+        if text == "*" {
+            Self::Any
+        } else {
+            Self::Exactly(text.to_owned())
+        }
     }
 
     fn matches(&self, text: &str) -> bool {
@@ -217,19 +280,28 @@ impl FromStr for Allowance {
     fn from_str(text: &str) -> Result<Self, InvalidAllowance> {
         let invalid = || InvalidAllowance(text.to_owned());
         let (secret, hosts) = text.trim().split_once('=').ok_or_else(invalid)?;
-        let (namespace, name) =
-            secret.split_once('/').filter(|(namespace, name)| !namespace.is_empty() && !name.is_empty()).ok_or_else(invalid)?;
-        let hosts = entries(hosts).map(|entry| entry.parse().map_err(|()| invalid())).collect::<Result<Vec<_>, _>>()?;
+        let (namespace, name) = secret
+            .split_once('/')
+            .filter(|(namespace, name)| !namespace.is_empty() && !name.is_empty())
+            .ok_or_else(invalid)?;
+        let hosts = entries(hosts)
+            .map(|entry| entry.parse().map_err(|()| invalid()))
+            .collect::<Result<Vec<_>, _>>()?;
         if hosts.is_empty() {
             return Err(invalid());
         }
-        Ok(Self { namespace: Pattern::new(namespace), name: Pattern::new(name), hosts })
+        Ok(Self {
+            namespace: Pattern::new(namespace),
+            name: Pattern::new(name),
+            hosts,
+        })
     }
 }
 
 /// The entries of a list with commas or white space between them.
 fn entries(text: &str) -> impl Iterator<Item = &str> {
-    text.split([',', ' ', '\n', '\t', '\r']).filter(|entry| !entry.is_empty())
+    text.split([',', ' ', '\n', '\t', '\r'])
+        .filter(|entry| !entry.is_empty())
 }
 
 impl FromStr for HostPattern {
@@ -240,16 +312,27 @@ impl FromStr for HostPattern {
             let network: IpAddr = network.parse().map_err(|_| ())?;
             let bits: u32 = bits.parse().map_err(|_| ())?;
             let width = if network.is_ipv4() { 32 } else { 128 };
-            return if bits <= width { Ok(Self { hosts: Hosts::Network(network, bits), port: None }) } else { Err(()) };
+            return if bits <= width {
+                Ok(Self {
+                    hosts: Hosts::Network(network, bits),
+                    port: None,
+                })
+            } else {
+                Err(())
+            };
         }
         let is_bare_address = text.parse::<IpAddr>().is_ok();
         let (host, port) = match text.rsplit_once(':') {
-            Some((host, port)) if !is_bare_address && !text.ends_with(']') => (host, Some(port.parse().map_err(|_| ())?)),
+            Some((host, port)) if !is_bare_address && !text.ends_with(']') => {
+                (host, Some(port.parse().map_err(|_| ())?))
+            }
             _ => (text, None),
         };
         let hosts = match host.strip_prefix('*') {
             Some("") => Hosts::Any,
-            Some(domain) if domain.len() > 1 && domain.starts_with('.') && !domain.contains('*') => {
+            Some(domain)
+                if domain.len() > 1 && domain.starts_with('.') && !domain.contains('*') =>
+            {
                 Hosts::Below(canonical(domain))
             }
             Some(_) => return Err(()),
@@ -264,9 +347,14 @@ impl HostPattern {
     fn matches(&self, destination: &Destination) -> bool {
         let is_host = match &self.hosts {
             Hosts::Any => true,
-            Hosts::Below(domain) => destination.host.len() > domain.len() && destination.host.ends_with(domain.as_str()),
+            Hosts::Below(domain) => {
+                destination.host.len() > domain.len() && destination.host.ends_with(domain.as_str())
+            }
             Hosts::Name(name) => *name == destination.host,
-            Hosts::Network(network, bits) => destination.host.parse().is_ok_and(|address| is_within(address, *network, *bits)),
+            Hosts::Network(network, bits) => destination
+                .host
+                .parse()
+                .is_ok_and(|address| is_within(address, *network, *bits)),
         };
         is_host && self.port.is_none_or(|port| port == destination.port)
     }
@@ -274,7 +362,9 @@ impl HostPattern {
 
 fn is_within(address: IpAddr, network: IpAddr, bits: u32) -> bool {
     let differing = match (address, network) {
-        (IpAddr::V4(address), IpAddr::V4(network)) => u128::from(address.to_bits() ^ network.to_bits()) << 96,
+        (IpAddr::V4(address), IpAddr::V4(network)) => {
+            u128::from(address.to_bits() ^ network.to_bits()) << 96
+        }
         (IpAddr::V6(address), IpAddr::V6(network)) => address.to_bits() ^ network.to_bits(),
         _ => return false,
     };
@@ -289,14 +379,29 @@ mod tests {
 
     use super::*;
 
-    const REFERENCE: Reference<'_> = Reference { namespace: "fleet", name: "member1" };
+    const REFERENCE: Reference<'_> = Reference {
+        namespace: "fleet",
+        name: "member1",
+    };
 
     fn secret(allowed: Option<&str>) -> Secret {
-        let annotations = allowed.map(|hosts| BTreeMap::from([(ALLOWED_HOSTS_ANNOTATION.to_owned(), hosts.to_owned())]));
-        Secret { metadata: ObjectMeta { annotations, ..ObjectMeta::default() }, ..Secret::default() }
+        let annotations = allowed
+            .map(|hosts| BTreeMap::from([(ALLOWED_HOSTS_ANNOTATION.to_owned(), hosts.to_owned())]));
+        Secret {
+            metadata: ObjectMeta {
+                annotations,
+                ..ObjectMeta::default()
+            },
+            ..Secret::default()
+        }
     }
 
-    fn checked(hosts: &SecretHosts, allowed: Option<&str>, host: &str, port: u16) -> Result<(), NotAllowed> {
+    fn checked(
+        hosts: &SecretHosts,
+        allowed: Option<&str>,
+        host: &str,
+        port: u16,
+    ) -> Result<(), NotAllowed> {
         hosts.check(REFERENCE, &secret(allowed), [Destination::new(host, port)])
     }
 
@@ -342,16 +447,30 @@ mod tests {
     fn every_destination_must_be_allowed() {
         let both = ["a", "b"].map(|host| Destination::new(host, 9200));
         let hosts = SecretHosts::default();
-        assert!(hosts.check(REFERENCE, &secret(Some("a,b")), both.clone()).is_ok());
-        let refused = hosts.check(REFERENCE, &secret(Some("a")), both).unwrap_err();
-        assert_eq!(refused.destinations.iter().map(Destination::to_string).collect::<Vec<_>>(), ["b:9200"]);
+        assert!(
+            hosts
+                .check(REFERENCE, &secret(Some("a,b")), both.clone())
+                .is_ok()
+        );
+        let refused = hosts
+            .check(REFERENCE, &secret(Some("a")), both)
+            .unwrap_err();
+        assert_eq!(
+            refused
+                .destinations
+                .iter()
+                .map(Destination::to_string)
+                .collect::<Vec<_>>(),
+            ["b:9200"]
+        );
     }
 
     #[test]
     fn the_message_says_what_to_do() {
         let missing = checked(&SecretHosts::default(), None, "os.example.com", 9200).unwrap_err();
         insta::assert_snapshot!(missing, @"Secret fleet/member1 may not be sent to os.example.com:9200: its annotation fleetdex.io/allowed-hosts is missing; if the credentials belong there, run: kubectl -n fleet annotate secret member1 'fleetdex.io/allowed-hosts=os.example.com:9200'");
-        let another = checked(&SecretHosts::default(), Some("a"), "os.example.com", 9200).unwrap_err();
+        let another =
+            checked(&SecretHosts::default(), Some("a"), "os.example.com", 9200).unwrap_err();
         insta::assert_snapshot!(another, @"Secret fleet/member1 may not be sent to os.example.com:9200: its annotation fleetdex.io/allowed-hosts does not list that; if the credentials belong there, add os.example.com:9200 to it");
         let injected = checked(&SecretHosts::default(), None, "a';reboot;'", 9200).unwrap_err();
         assert!(!injected.to_string().contains("kubectl"), "{injected}");
@@ -359,14 +478,34 @@ mod tests {
 
     #[test]
     fn a_flag_allows_for_secrets_that_others_write_and_can_turn_it_off() {
-        let allowing = |text: &str| SecretHosts { allowances: vec![text.parse().unwrap()], ..SecretHosts::default() };
+        let allowing = |text: &str| SecretHosts {
+            allowances: vec![text.parse().unwrap()],
+            ..SecretHosts::default()
+        };
         assert!(checked(&allowing("fleet/*=10.0.0.0/8"), None, "10.0.0.1", 6443).is_ok());
         assert!(checked(&allowing("*/*=*"), None, "anything", 1).is_ok());
-        assert!(checked(&allowing("fleet/member1=10.0.0.1"), Some("a"), "10.0.0.1", 6443).is_ok());
+        assert!(
+            checked(
+                &allowing("fleet/member1=10.0.0.1"),
+                Some("a"),
+                "10.0.0.1",
+                6443
+            )
+            .is_ok()
+        );
         assert!(checked(&allowing("fleet/member2=10.0.0.1"), None, "10.0.0.1", 6443).is_err());
         assert!(checked(&allowing("other/*=*"), None, "10.0.0.1", 6443).is_err());
         assert!(checked(&SecretHosts::off(), None, "10.0.0.1", 6443).is_ok());
-        for wrong in ["", "fleet", "fleet/a", "fleet/a=", "fleet=a", "/a=b", "fleet/a=*b", "fleet/a=10.0.0.0/99"] {
+        for wrong in [
+            "",
+            "fleet",
+            "fleet/a",
+            "fleet/a=",
+            "fleet=a",
+            "/a=b",
+            "fleet/a=*b",
+            "fleet/a=10.0.0.0/99",
+        ] {
             assert!(wrong.parse::<Allowance>().is_err(), "{wrong}");
         }
     }

@@ -39,7 +39,10 @@ pub struct Share<F: Hash + Eq + Clone> {
 impl<F: Hash + Eq + Clone> Shares<F> {
     /// So many places, and room for so many requests that wait for one; `refused` counts the requests that get none.
     pub fn new(places: usize, room: usize, refused: Counter) -> Self {
-        let state = Mutex::new(State { queue: FairQueue::new(places, room), waiting: HashMap::new() });
+        let state = Mutex::new(State {
+            queue: FairQueue::new(places, room),
+            waiting: HashMap::new(),
+        });
         Self(Arc::new(Shared { state, refused }))
     }
 
@@ -55,12 +58,22 @@ impl<F: Hash + Eq + Clone> Shares<F> {
             arrival
         };
         let share = match arrival {
-            Arrival::Admitted => Some(Share { shares: self.clone(), flow }),
+            Arrival::Admitted => Some(Share {
+                shares: self.clone(),
+                flow,
+            }),
             Arrival::Refused => None,
             Arrival::Queued(ticket) => {
-                let mut turn = Turn { shares: self, flow: Some(flow), ticket };
+                let mut turn = Turn {
+                    shares: self,
+                    flow: Some(flow),
+                    ticket,
+                };
                 match timeout(patience, receiver).await {
-                    Ok(Ok(())) => turn.flow.take().map(|flow| Share { shares: self.clone(), flow }),
+                    Ok(Ok(())) => turn.flow.take().map(|flow| Share {
+                        shares: self.clone(),
+                        flow,
+                    }),
                     Ok(Err(_)) | Err(_) => None,
                 }
             }
@@ -77,7 +90,10 @@ impl<F: Hash + Eq + Clone> Shares<F> {
         let arrival = state.queue.arrive(&flow);
         if arrival == Arrival::Admitted {
             drop(state);
-            return Some(Share { shares: self.clone(), flow });
+            return Some(Share {
+                shares: self.clone(),
+                flow,
+            });
         }
         if let Arrival::Queued(ticket) = arrival {
             state.queue.abandon(&flow, ticket);
@@ -109,7 +125,9 @@ impl<F: Hash + Eq + Clone> Clone for Shares<F> {
 
 impl<F: Hash + Eq + Clone> fmt::Debug for Shares<F> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("Shares").field("refused", &self.0.refused.get()).finish_non_exhaustive()
+        out.debug_struct("Shares")
+            .field("refused", &self.0.refused.get())
+            .finish_non_exhaustive()
     }
 }
 

@@ -47,8 +47,14 @@ fn write_escape(shown: &mut String, letter: char) {
     debug_assert!(written.is_ok(), "writing to a String cannot fail");
 }
 
-fn escaped_where(text: &str, is_escaped: impl Fn(char) -> bool, escape: impl Fn(&mut String, char)) -> Cow<'_, str> {
-    let Some(first) = text.find(&is_escaped) else { return Cow::Borrowed(text) };
+fn escaped_where(
+    text: &str,
+    is_escaped: impl Fn(char) -> bool,
+    escape: impl Fn(&mut String, char),
+) -> Cow<'_, str> {
+    let Some(first) = text.find(&is_escaped) else {
+        return Cow::Borrowed(text);
+    };
     let (plain, rest) = text.split_at(first);
     let mut shown = String::with_capacity(text.len() + 16);
     shown.push_str(plain);
@@ -71,7 +77,10 @@ mod tests {
     #[test]
     fn what_a_terminal_acts_on_is_shown_as_kubectl_shows_it() {
         assert_eq!(escaped("\u{1b}[2Jgone\r"), "^[[2Jgone\\r");
-        assert_eq!(escaped("bell\u{7} del\u{7f} csi\u{9b}2J \u{202e}txt.exe"), "bell^G del^? csi\\u009b2J \\u202etxt.exe");
+        assert_eq!(
+            escaped("bell\u{7} del\u{7f} csi\u{9b}2J \u{202e}txt.exe"),
+            "bell^G del^? csi\\u009b2J \\u202etxt.exe"
+        );
         assert_eq!(escaped("a\nb\tc"), "a\nb\tc");
         assert_eq!(escaped_line("a\nb\tc\u{1b}"), "a\\nb\\tc^[");
         assert!(matches!(escaped("plain ünïcode 日本"), Cow::Borrowed(_)));

@@ -3,8 +3,14 @@
 //! The limits are a bare paged LIST by the same client, and raw `_bulk` of documents that are encoded already, through the same template.
 //! Ratios to them mean something on any machine; the seconds alone do not.
 
-#![expect(clippy::cast_precision_loss, reason = "figures for people: counts far below 2^52")]
-#![expect(clippy::float_cmp, reason = "bounds of buckets are compared with themselves, as printed")]
+#![expect(
+    clippy::cast_precision_loss,
+    reason = "figures for people: counts far below 2^52"
+)]
+#![expect(
+    clippy::float_cmp,
+    reason = "bounds of buckets are compared with themselves, as printed"
+)]
 
 mod broken;
 mod churn;
@@ -156,13 +162,25 @@ impl BenchArgs {
     }
 
     fn sizes(&self) -> Sizes {
-        let sizes = if self.quick { Sizes::QUICK } else { Sizes::WHOLE };
-        Sizes { pods: self.pods.unwrap_or(sizes.pods), syncs: self.syncs.unwrap_or(sizes.syncs).max(1), ..sizes }
+        let sizes = if self.quick {
+            Sizes::QUICK
+        } else {
+            Sizes::WHOLE
+        };
+        Sizes {
+            pods: self.pods.unwrap_or(sizes.pods),
+            syncs: self.syncs.unwrap_or(sizes.syncs).max(1),
+            ..sizes
+        }
     }
 
     /// Figures of a part of the benchmark must not be taken for those of all of it.
     fn file(&self) -> &'static str {
-        if self.quick || !self.only.is_empty() { "partial.json" } else { "results.json" }
+        if self.quick || !self.only.is_empty() {
+            "partial.json"
+        } else {
+            "results.json"
+        }
     }
 }
 
@@ -171,7 +189,11 @@ pub async fn run(arguments: BenchArgs) -> Result<()> {
     let folder = target_folder()?.join("bench");
     fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
     println!("starting kube-apiserver, etcd and OpenSearch …");
-    let options = Options { members: 1, opensearch: OpenSearchKind::Plain, ..Options::default() };
+    let options = Options {
+        members: 1,
+        opensearch: OpenSearchKind::Plain,
+        ..Options::default()
+    };
     let fleet = Fleet::start(options).await?;
     prepare(&fleet).await?;
 
@@ -190,13 +212,25 @@ async fn prepare(fleet: &Fleet) -> Result<()> {
     for crd in fleetdex::cli::crd::all() {
         hub.apply(&crd.yaml()?).await?;
     }
-    hub.run(&["wait", "--for=condition=Established", "crd", "--all", "--timeout=60s"]).await?;
-    hub.apply(&Registration::new(fleet.member(1)?, CLUSTER, "default").manifest()).await.map(drop)
+    hub.run(&[
+        "wait",
+        "--for=condition=Established",
+        "crd",
+        "--all",
+        "--timeout=60s",
+    ])
+    .await?;
+    hub.apply(&Registration::new(fleet.member(1)?, CLUSTER, "default").manifest())
+        .await
+        .map(drop)
 }
 
 async fn measure(fleet: &Fleet, arguments: &BenchArgs, figures: &mut Figures) -> Result<()> {
     let sizes = arguments.sizes();
-    if Part::ON_REAL_SERVERS.iter().any(|part| arguments.wants(*part)) {
+    if Part::ON_REAL_SERVERS
+        .iter()
+        .any(|part| arguments.wants(*part))
+    {
         on_real_servers(fleet, arguments, figures).await?;
     }
     if arguments.wants(Part::Memory) {
@@ -229,11 +263,18 @@ async fn measure(fleet: &Fleet, arguments: &BenchArgs, figures: &mut Figures) ->
 }
 
 /// What needs pods of a real API server.
-async fn on_real_servers(fleet: &Fleet, arguments: &BenchArgs, figures: &mut Figures) -> Result<()> {
+async fn on_real_servers(
+    fleet: &Fleet,
+    arguments: &BenchArgs,
+    figures: &mut Figures,
+) -> Result<()> {
     let sizes = arguments.sizes();
     let member = fleet.member(1)?;
     println!("creating {} pods with statuses …", sizes.pods);
-    member.kubectl()?.run(&["create", "namespace", NAMESPACE]).await?;
+    member
+        .kubectl()?
+        .run(&["create", "namespace", NAMESPACE])
+        .await?;
     let load = Load::new(NAMESPACE, sizes.pods);
     let pace = load.create_with_statuses(member).await?;
     println!("  {:.0} requests/s", pace.per_second());
@@ -241,7 +282,11 @@ async fn on_real_servers(fleet: &Fleet, arguments: &BenchArgs, figures: &mut Fig
     if arguments.wants(Part::Sync) {
         limits::measure(fleet, sizes.pods, figures).await?;
     }
-    let syncs = if arguments.wants(Part::Sync) { sizes.syncs } else { 1 };
+    let syncs = if arguments.wants(Part::Sync) {
+        sizes.syncs
+    } else {
+        1
+    };
     let run = first_sync::measure(fleet, sizes.pods, syncs, figures).await?;
     if arguments.wants(Part::Patches) {
         patches::measure(member, &load, &run, figures).await?;

@@ -114,10 +114,21 @@ type Present = Mutex<BTreeSet<usize>>;
 
 impl Churn {
     /// Writes to a namespace of its own, over that many names (half of them of each kind).
-    pub async fn new(server: &ApiServer, namespace: &str, names: usize, per_second: u32) -> Result<Self> {
+    pub async fn new(
+        server: &ApiServer,
+        namespace: &str,
+        names: usize,
+        per_second: u32,
+    ) -> Result<Self> {
         let objects = Objects::of(server)?;
         objects.create_namespace(namespace).await?;
-        Ok(Self { objects, namespace: namespace.to_owned(), names, per_second: f64::from(per_second), seed: 0 })
+        Ok(Self {
+            objects,
+            namespace: namespace.to_owned(),
+            names,
+            per_second: f64::from(per_second),
+            seed: 0,
+        })
     }
 
     /// The same with other random numbers.
@@ -163,16 +174,35 @@ impl Churn {
             last = Instant::now();
             while due >= 1.0 && requests.len() < CONCURRENCY {
                 due -= 1.0;
-                let (number, die) = (random.random_range(0..self.names), random.random_range(0..100));
+                let (number, die) = (
+                    random.random_range(0..self.names),
+                    random.random_range(0..100),
+                );
                 let value = "x".repeat(random.random_range(1..LARGEST_VALUE));
-                requests.spawn(self.clone().write_one(number, die, value, Arc::clone(&present), Arc::clone(&counts)));
+                requests.spawn(self.clone().write_one(
+                    number,
+                    die,
+                    value,
+                    Arc::clone(&present),
+                    Arc::clone(&counts),
+                ));
             }
         }
         requests.join_all().await;
     }
 
-    async fn write_one(self, number: usize, die: u32, value: String, present: Arc<Present>, counts: Arc<Counts>) {
-        let is_present = present.lock().unwrap_or_else(PoisonError::into_inner).contains(&number);
+    async fn write_one(
+        self,
+        number: usize,
+        die: u32,
+        value: String,
+        present: Arc<Present>,
+        counts: Arc<Counts>,
+    ) {
+        let is_present = present
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .contains(&number);
         let action = match is_present {
             false => Action::Create,
             true if die < DELETES_PERCENT => Action::Delete,
@@ -205,25 +235,59 @@ impl Churn {
 
     async fn create(&self, number: usize, value: &str) -> Result<StatusCode> {
         let mut object = content(value);
-        object["metadata"] = json!({ "name": name(number), "labels": { "churn": format!("c{}", number % 10) } });
-        self.send(Method::POST, self.collection(number), "application/json", &object).await
+        object["metadata"] =
+            json!({ "name": name(number), "labels": { "churn": format!("c{}", number % 10) } });
+        self.send(
+            Method::POST,
+            self.collection(number),
+            "application/json",
+            &object,
+        )
+        .await
     }
 
     async fn update(&self, number: usize, value: &str) -> Result<StatusCode> {
-        self.send(Method::PATCH, self.path(number), "application/merge-patch+json", &content(value)).await
+        self.send(
+            Method::PATCH,
+            self.path(number),
+            "application/merge-patch+json",
+            &content(value),
+        )
+        .await
     }
 
     async fn delete(&self, number: usize) -> Result<StatusCode> {
-        let options = json!({ "apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0 });
-        self.send(Method::DELETE, self.path(number), "application/json", &options).await
+        let options =
+            json!({ "apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0 });
+        self.send(
+            Method::DELETE,
+            self.path(number),
+            "application/json",
+            &options,
+        )
+        .await
     }
 
-    async fn send(&self, method: Method, path: String, content_type: &str, body: &Value) -> Result<StatusCode> {
-        Ok(self.objects.send(method, &path, content_type, Some(body)).await?.0)
+    async fn send(
+        &self,
+        method: Method,
+        path: String,
+        content_type: &str,
+        body: &Value,
+    ) -> Result<StatusCode> {
+        Ok(self
+            .objects
+            .send(method, &path, content_type, Some(body))
+            .await?
+            .0)
     }
 
     fn collection(&self, number: usize) -> String {
-        format!("api/v1/namespaces/{}/{}", self.namespace, COLLECTIONS[number % COLLECTIONS.len()])
+        format!(
+            "api/v1/namespaces/{}/{}",
+            self.namespace,
+            COLLECTIONS[number % COLLECTIONS.len()]
+        )
     }
 
     fn path(&self, number: usize) -> String {
@@ -235,8 +299,18 @@ impl Running {
     /// How much was written so far.
     pub fn tally(&self) -> Tally {
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        let Counts { created, updated, deleted, failed } = &*self.counts;
-        Tally { created: read(created), updated: read(updated), deleted: read(deleted), failed: read(failed) }
+        let Counts {
+            created,
+            updated,
+            deleted,
+            failed,
+        } = &*self.counts;
+        Tally {
+            created: read(created),
+            updated: read(updated),
+            deleted: read(deleted),
+            failed: read(failed),
+        }
     }
 
     /// Waits until that many more writes are acknowledged.

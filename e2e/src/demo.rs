@@ -32,7 +32,8 @@ const READER: &str = include_str!("../demo/reader.yaml");
 /// Where the members' Secrets are, and the Service of the query API.
 const NAMESPACE: &str = "fleetdex-system";
 const MEMBERS: usize = 3;
-const ASKED: &str = "pods -A -l 'app in (web,api),tier!=db,!canary' --field-selector status.phase=Running";
+const ASKED: &str =
+    "pods -A -l 'app in (web,api),tier!=db,!canary' --field-selector status.phase=Running";
 /// A busy machine with two cores takes a tenth of these.
 const READY_DEADLINE: Duration = Duration::from_mins(1);
 const SYNC_DEADLINE: Duration = Duration::from_mins(2);
@@ -55,7 +56,9 @@ pub struct Args {
 
 impl Args {
     fn stays(&self) -> bool {
-        let someone_watches = io::stdin().is_terminal() && io::stdout().is_terminal() && std::env::var_os("CI").is_none();
+        let someone_watches = io::stdin().is_terminal()
+            && io::stdout().is_terminal()
+            && std::env::var_os("CI").is_none();
         self.stay || (someone_watches && !self.exit)
     }
 }
@@ -112,27 +115,46 @@ async fn show(args: &Args, progress: &Progress) -> Result<(Fleet, Operator)> {
         None => fleet::target_folder()?.join("demo"),
     };
     progress.tell("starting a control plane, three members and OpenSearch");
-    let options = Options { members: MEMBERS, opensearch: OpenSearchKind::Plain, dir: Some(dir), ..Options::default() };
+    let options = Options {
+        members: MEMBERS,
+        opensearch: OpenSearchKind::Plain,
+        dir: Some(dir),
+        ..Options::default()
+    };
     let fleet = Fleet::start(options).await?;
     progress.tell("installing the custom resources, registering the members");
     register(&fleet).await?;
-    progress.tell("creating namespaces, Deployments, Services, ConfigMaps, Secrets and pods in the members");
+    progress.tell(
+        "creating namespaces, Deployments, Services, ConfigMaps, Secrets and pods in the members",
+    );
     create_workloads(&fleet).await?;
 
     progress.tell("starting fleetdex run");
     let operator = Operator::start(OperatorOptions {
         kubeconfig: fleet.control_plane().kubeconfig(),
         dir: fleet.dir().to_owned(),
-        arguments: vec![format!("--api-service={NAMESPACE}/fleetdex"), format!("--api-service-port={API_PORT}")],
+        arguments: vec![
+            format!("--api-service={NAMESPACE}/fleetdex"),
+            format!("--api-service-port={API_PORT}"),
+        ],
         ..OperatorOptions::default()
     })?;
     operator.wait_ready(READY_DEADLINE).await?;
     let session = Session::write(&fleet, &operator)?;
 
     let registry = fleet.dir().join("registry.yaml");
-    write(&registry, &fill(REGISTRY, &[("opensearch", fleet.opensearch()?.url())]))?;
-    let applied = session.shell(&format!("kubectl apply -f {}", registry.display())).await?;
-    progress.tell(&format!("kubectl apply -f {}: {}", registry.display(), applied.trim()));
+    write(
+        &registry,
+        &fill(REGISTRY, &[("opensearch", fleet.opensearch()?.url())]),
+    )?;
+    let applied = session
+        .shell(&format!("kubectl apply -f {}", registry.display()))
+        .await?;
+    progress.tell(&format!(
+        "kubectl apply -f {}: {}",
+        registry.display(),
+        applied.trim()
+    ));
     wait_until_synced(&session, &operator).await?;
     progress.tell("the registry is ready");
     until_available(&session).await?;
@@ -157,13 +179,24 @@ impl Progress {
 async fn register(fleet: &Fleet) -> Result<()> {
     let kubectl = fleet.control_plane().kubectl()?;
     kubectl.apply_server_side(&CRDS.join("---\n")).await?;
-    kubectl.run(&["wait", "--for=condition=Established", "--timeout=60s", "crd", "--all"]).await?;
+    kubectl
+        .run(&[
+            "wait",
+            "--for=condition=Established",
+            "--timeout=60s",
+            "crd",
+            "--all",
+        ])
+        .await?;
     kubectl.run(&["create", "namespace", NAMESPACE]).await?;
     kubectl.apply_server_side(ACCESS).await?;
     kubectl.apply_server_side(READER).await?;
     for member in fleet.members() {
         let registration = Registration::new(member, member.name(), NAMESPACE).impersonating();
-        kubectl.apply_server_side(&registration.manifest()).await.with_context(|| format!("registering {}", member.name()))?;
+        kubectl
+            .apply_server_side(&registration.manifest())
+            .await
+            .with_context(|| format!("registering {}", member.name()))?;
     }
     Ok(())
 }
@@ -174,12 +207,27 @@ async fn create_workloads(fleet: &Fleet) -> Result<()> {
         let place = Registration::new(member, name, NAMESPACE).cluster;
         let region = place["spec"]["region"].as_str().unwrap_or_default();
         let workloads = Workloads::of(index + 1, region);
-        write(&fleet.dir().join(format!("{name}-applications.yaml")), &workloads.applications)?;
-        write(&fleet.dir().join(format!("{name}-pods.yaml")), &workloads.pods)?;
+        write(
+            &fleet.dir().join(format!("{name}-applications.yaml")),
+            &workloads.applications,
+        )?;
+        write(
+            &fleet.dir().join(format!("{name}-pods.yaml")),
+            &workloads.pods,
+        )?;
         let kubectl = member.kubectl()?;
-        kubectl.apply_server_side(&workloads.applications).await.with_context(|| format!("applications of {name}"))?;
-        kubectl.apply_server_side(&workloads.pods).await.with_context(|| format!("pods of {name}"))?;
-        kubectl.apply_server_side(READER).await.with_context(|| format!("rights of alice in {name}"))?;
+        kubectl
+            .apply_server_side(&workloads.applications)
+            .await
+            .with_context(|| format!("applications of {name}"))?;
+        kubectl
+            .apply_server_side(&workloads.pods)
+            .await
+            .with_context(|| format!("pods of {name}"))?;
+        kubectl
+            .apply_server_side(READER)
+            .await
+            .with_context(|| format!("rights of alice in {name}"))?;
         let statuses = kubectl.apply_status(&workloads.pods).await;
         statuses.with_context(|| format!("statuses of the pods of {name}"))?;
     }
@@ -188,9 +236,16 @@ async fn create_workloads(fleet: &Fleet) -> Result<()> {
 
 /// Until the control plane's API server passes requests on to Fleetdex.
 async fn until_available(session: &Session) -> Result<()> {
-    eventually("the query API is available through the control plane", READY_DEADLINE, || async {
-        session.shell("kubectl --context fleet get pods -A -o name").await.map(drop)
-    })
+    eventually(
+        "the query API is available through the control plane",
+        READY_DEADLINE,
+        || async {
+            session
+                .shell("kubectl --context fleet get pods -A -o name")
+                .await
+                .map(drop)
+        },
+    )
     .await
 }
 
@@ -200,13 +255,23 @@ async fn wait_until_synced(session: &Session, operator: &Operator) -> Result<()>
         let text = session.shell("kubectl get rr demo -o json").await?;
         let registry: Value = serde_json::from_str(&text).context("reading the registry")?;
         let is_true = |wanted: &str| {
-            let conditions = registry["status"]["conditions"].as_array().map_or(&[][..], Vec::as_slice);
-            conditions.iter().any(|condition| condition["type"] == wanted && condition["status"] == "True")
+            let conditions = registry["status"]["conditions"]
+                .as_array()
+                .map_or(&[][..], Vec::as_slice);
+            conditions
+                .iter()
+                .any(|condition| condition["type"] == wanted && condition["status"] == "True")
         };
-        ensure!(is_true("Ready") && is_true("Synced"), "its status is {:#}", registry["status"]);
+        ensure!(
+            is_true("Ready") && is_true("Synced"),
+            "its status is {:#}",
+            registry["status"]
+        );
         Ok(())
     });
-    synced.await.with_context(|| operator.process().log_tail(20))
+    synced
+        .await
+        .with_context(|| operator.process().log_tail(20))
 }
 
 /// Asks, shows what answers, and compares with the members.
@@ -214,8 +279,16 @@ async fn answer(fleet: &Fleet, session: &Session) -> Result<()> {
     fleet.opensearch()?.client()?.refresh("fleetdex").await?;
     heading("How the registry is");
     show_command(session, "kubectl get resourceregistries").await?;
-    show_command(session, &format!("kubectl get rr demo -o jsonpath='{CONDITIONS}'")).await?;
-    show_command(session, &format!("kubectl get rr demo -o jsonpath='{CLUSTERS}'")).await?;
+    show_command(
+        session,
+        &format!("kubectl get rr demo -o jsonpath='{CONDITIONS}'"),
+    )
+    .await?;
+    show_command(
+        session,
+        &format!("kubectl get rr demo -o jsonpath='{CLUSTERS}'"),
+    )
+    .await?;
 
     heading("A question over all clusters");
     let found = show_command(session, &format!("fleetdex get {ASKED}")).await?;
@@ -225,32 +298,49 @@ async fn answer(fleet: &Fleet, session: &Session) -> Result<()> {
 
     heading("The same request, sent to OpenSearch as it is");
     println!("$ fleetdex explain {ASKED} |");
-    println!("    curl -s \"$OPENSEARCH_URL/fleetdex/_search?filter_path=hits.total\" -H 'Content-Type: application/json' -d @-");
+    println!(
+        "    curl -s \"$OPENSEARCH_URL/fleetdex/_search?filter_path=hits.total\" -H 'Content-Type: application/json' -d @-"
+    );
     let body: Value = serde_json::from_str(&body).context("reading the request")?;
     // Our own client, as curl may be absent.
     let path = "fleetdex/_search?filter_path=hits.total";
-    let sent = fleet.opensearch()?.client()?.send(Method::POST, path, Some(&body)).await?;
+    let sent = fleet
+        .opensearch()?
+        .client()?
+        .send(Method::POST, path, Some(&body))
+        .await?;
     println!("{}", sent.body);
 
-    let hits = sent.body["hits"]["total"]["value"].as_u64().with_context(|| format!("no number of hits in {}", sent.body))?;
+    let hits = sent.body["hits"]["total"]["value"]
+        .as_u64()
+        .with_context(|| format!("no number of hits in {}", sent.body))?;
     heading("The members' own answers");
     let mut total = 0;
     for member in fleet.members() {
-        let line = format!("kubectl --context {} get {ASKED} --no-headers", member.name());
+        let line = format!(
+            "kubectl --context {} get {ASKED} --no-headers",
+            member.name()
+        );
         let count = session.shell(&line).await?.lines().count() as u64;
         println!("$ {line} | wc -l\n{count}");
         total += count;
     }
     let rows = found.lines().count().saturating_sub(1) as u64;
     if hits != total || rows != total {
-        bail!("the members have {total} such pods, OpenSearch {hits}, and fleetdex get showed {rows}");
+        bail!(
+            "the members have {total} such pods, OpenSearch {hits}, and fleetdex get showed {rows}"
+        );
     }
-    println!("\n{total} pods in the members, {hits} hits in OpenSearch, {rows} rows from fleetdex get.");
+    println!(
+        "\n{total} pods in the members, {hits} hits in OpenSearch, {rows} rows from fleetdex get."
+    );
     Ok(())
 }
 
-const CONDITIONS: &str = "{range .status.conditions[*]}{.type}={.status} {.reason}: {.message}{\"\\n\"}{end}";
-const CLUSTERS: &str = "{range .status.clusters[*]}{.name}: {.phase}, {.objects} objects{\"\\n\"}{end}";
+const CONDITIONS: &str =
+    "{range .status.conditions[*]}{.type}={.status} {.reason}: {.message}{\"\\n\"}{end}";
+const CLUSTERS: &str =
+    "{range .status.clusters[*]}{.name}: {.phase}, {.objects} objects{\"\\n\"}{end}";
 
 fn heading(text: &str) {
     println!("\n── {text}");

@@ -1,7 +1,9 @@
 //! Fleetdex's own store on an OpenSearch of a fleet, without the rest of Fleetdex.
 
 use anyhow::Result;
-use fleetdex::store::opensearch::{Engine, EngineOptions, IndexSettings, OpenSearchService, Settings, connect};
+use fleetdex::store::opensearch::{
+    Engine, EngineOptions, IndexSettings, OpenSearchService, Settings, connect,
+};
 
 use crate::{fleet::OpenSearchServer, http};
 
@@ -10,7 +12,10 @@ pub fn service(server: &OpenSearchServer) -> Result<OpenSearchService> {
     http::install_tls_provider();
     let settings = Settings {
         addresses: vec![server.url().to_owned()],
-        basic_auth: server.username().zip(server.password()).map(|(name, password)| (name.to_owned(), password.to_owned())),
+        basic_auth: server
+            .username()
+            .zip(server.password())
+            .map(|(name, password)| (name.to_owned(), password.to_owned())),
         client_certificate: None,
         ca_bundle: server.ca_pem().map(|pem| pem.as_bytes().to_vec()),
         insecure: false,
@@ -22,7 +27,11 @@ pub fn service(server: &OpenSearchServer) -> Result<OpenSearchService> {
 pub fn options(server: &OpenSearchServer, prefix: &str, shards: u32) -> Result<EngineOptions> {
     Ok(EngineOptions {
         prefix: prefix.parse()?,
-        settings: IndexSettings { shards, replicas: 0, ..IndexSettings::default() },
+        settings: IndexSettings {
+            shards,
+            replicas: 0,
+            ..IndexSettings::default()
+        },
         fields: Vec::new(),
         projection: String::new(),
         owner: prefix.to_owned(),
@@ -32,5 +41,8 @@ pub fn options(server: &OpenSearchServer, prefix: &str, shards: u32) -> Result<E
 
 /// A store of this prefix.
 pub fn engine(server: &OpenSearchServer, prefix: &str, shards: u32) -> Result<Engine> {
-    Ok(Engine::new(service(server)?, options(server, prefix, shards)?))
+    Ok(Engine::new(
+        service(server)?,
+        options(server, prefix, shards)?,
+    ))
 }

@@ -31,7 +31,9 @@ const KEYS: [&str; 12] = [
     "example.com/weight",
     "never.set/anywhere",
 ];
-const WORDS: [&str; 9] = ["web", "api", "db", "", "cache", "notin", "Web", "x.y", "web-2"];
+const WORDS: [&str; 9] = [
+    "web", "api", "db", "", "cache", "notin", "Web", "x.y", "web-2",
+];
 /// What is a number to `>` and `<`, and what only looks like one.
 const NUMBERS: [&str; 18] = [
     "0",
@@ -53,9 +55,20 @@ const NUMBERS: [&str; 18] = [
     "9223372036854775808",
     "99999999999999999999999",
 ];
-const BOUNDS: [&str; 8] = ["0", "3", "007", "8", "10", "99", "1000", "9223372036854775807"];
+const BOUNDS: [&str; 8] = [
+    "0",
+    "3",
+    "007",
+    "8",
+    "10",
+    "99",
+    "1000",
+    "9223372036854775807",
+];
 /// Values that a field selector has to escape, and values that look like its syntax.
-const AWKWARD: [&str; 8] = [r"a,b=c\d", "x=y", "red,blue", r"\", "(x)", "in (a)", " padded ", "é🚀"];
+const AWKWARD: [&str; 8] = [
+    r"a,b=c\d", "x=y", "red,blue", r"\", "(x)", "in (a)", " padded ", "é🚀",
+];
 /// Selectors that API servers refuse, or accept against expectation.
 const ODD_LABELS: [&str; 26] = [
     "",
@@ -113,7 +126,9 @@ const ODD_FIELDS: [&str; 22] = [
 /// The seed from [`SEED_VARIABLE`], or a new one.
 pub fn seed() -> Result<u64> {
     match std::env::var(SEED_VARIABLE) {
-        Ok(text) => text.parse().with_context(|| format!("{SEED_VARIABLE} is {text:?}, which is no whole number")),
+        Ok(text) => text
+            .parse()
+            .with_context(|| format!("{SEED_VARIABLE} is {text:?}, which is no whole number")),
         Err(_) => Ok(rand::random()),
     }
 }
@@ -137,7 +152,9 @@ impl Family {
         Ok(Self {
             resource: built_in.resource(),
             fields: kinds::selectable_fields(&gvk).unwrap_or_default().to_vec(),
-            labels: kinds::field_labels(&gvk).map(|(label, _)| label.to_owned()).collect(),
+            labels: kinds::field_labels(&gvk)
+                .map(|(label, _)| label.to_owned())
+                .collect(),
         })
     }
 
@@ -148,16 +165,37 @@ impl Family {
             sources: vec![FieldPath::new(path)],
             kind: FieldType::Optional,
         };
-        let resource = Resource { gvk: Gvk::new("example.com", "v1", "Widget"), plural: "widgets".into(), namespaced: true };
+        let resource = Resource {
+            gvk: Gvk::new("example.com", "v1", "Widget"),
+            plural: "widgets".into(),
+            namespaced: true,
+        };
         let labels = ["metadata.name", "metadata.namespace"].iter().chain(&paths);
-        Self { resource, fields: paths.map(field).to_vec(), labels: labels.map(|label| (*label).to_owned()).collect() }
+        Self {
+            resource,
+            fields: paths.map(field).to_vec(),
+            labels: labels.map(|label| (*label).to_owned()).collect(),
+        }
     }
 }
 
 /// Every kind of [`objects`], and Events once more as another group serves them.
 pub fn families() -> Result<Vec<Family>> {
-    let core = ["pods", "secrets", "services", "events", "namespaces", "nodes", "configmaps", "replicationcontrollers"];
-    let others = [("batch", "jobs"), ("resource.k8s.io", "resourceslices"), ("events.k8s.io", "events")];
+    let core = [
+        "pods",
+        "secrets",
+        "services",
+        "events",
+        "namespaces",
+        "nodes",
+        "configmaps",
+        "replicationcontrollers",
+    ];
+    let others = [
+        ("batch", "jobs"),
+        ("resource.k8s.io", "resourceslices"),
+        ("events.k8s.io", "events"),
+    ];
     let built_in = core.map(|plural| ("", plural)).into_iter().chain(others);
     let families = built_in.map(|(group, plural)| Family::built_in(group, plural));
     families.chain([Ok(Family::widgets())]).collect()
@@ -207,7 +245,9 @@ pub struct Generator {
 impl Generator {
     /// A generator that repeats itself with the same seed.
     pub fn new(seed: u64) -> Self {
-        Self { random: StdRng::seed_from_u64(seed) }
+        Self {
+            random: StdRng::seed_from_u64(seed),
+        }
     }
 
     /// 300 objects: first the namespaces, then all others in [`NAMESPACES`] or in none. Widgets need [`widget_definition`].
@@ -241,7 +281,10 @@ impl Generator {
             "secrets" => (self.secret(), None),
             "services" => (self.service(), None),
             "events" => (self.event(namespace), None),
-            "configmaps" => (json!({ "apiVersion": "v1", "kind": "ConfigMap", "data": { "search": "x" } }), None),
+            "configmaps" => (
+                json!({ "apiVersion": "v1", "kind": "ConfigMap", "data": { "search": "x" } }),
+                None,
+            ),
             "replicationcontrollers" => self.replication_controller(),
             "jobs" => self.job(),
             "resourceslices" => (self.resource_slice(), None),
@@ -256,8 +299,14 @@ impl Generator {
         if is_namespaced {
             object["metadata"]["namespace"] = namespace.into();
         }
-        let delete = plural == "namespaces" && number >= NAMESPACES.len() && number.is_multiple_of(2);
-        Planned { resource, object, status, delete }
+        let delete =
+            plural == "namespaces" && number >= NAMESPACES.len() && number.is_multiple_of(2);
+        Planned {
+            resource,
+            object,
+            status,
+            delete,
+        }
     }
 
     fn labels(&mut self) -> BTreeMap<&'static str, &'static str> {
@@ -271,7 +320,11 @@ impl Generator {
     }
 
     fn label_value(&mut self, key: &str) -> &'static str {
-        if key.contains("weight") { self.one_of(&NUMBERS) } else { self.one_of(&WORDS[..6]) }
+        if key.contains("weight") {
+            self.one_of(&NUMBERS)
+        } else {
+            self.one_of(&WORDS[..6])
+        }
     }
 
     fn node(&mut self) -> Value {
@@ -286,14 +339,26 @@ impl Generator {
     fn pod(&mut self) -> (Value, Option<Value>) {
         let mut spec = json!({ "containers": [{ "name": "main", "image": "example.com/main" }] });
         self.maybe(&mut spec, "nodeName", &["node-1", "node-2", "node-10"]);
-        self.maybe(&mut spec, "restartPolicy", &["Always", "Never", "OnFailure"]);
+        self.maybe(
+            &mut spec,
+            "restartPolicy",
+            &["Always", "Never", "OnFailure"],
+        );
         self.maybe(&mut spec, "schedulerName", &["default-scheduler", "packer"]);
-        self.maybe(&mut spec, "serviceAccountName", &["default", "builder", "web"]);
+        self.maybe(
+            &mut spec,
+            "serviceAccountName",
+            &["default", "builder", "web"],
+        );
         if self.random.random_bool(0.4) {
             spec["hostNetwork"] = self.random.random_bool(0.7).into();
         }
         let mut status = json!({});
-        self.maybe(&mut status, "phase", &["Running", "Pending", "Failed", "Succeeded"]);
+        self.maybe(
+            &mut status,
+            "phase",
+            &["Running", "Pending", "Failed", "Succeeded"],
+        );
         if spec["nodeName"].is_null() {
             self.maybe(&mut status, "nominatedNodeName", &["node-1", "node-2"]);
         }
@@ -303,11 +368,15 @@ impl Generator {
             status["podIP"] = address.into();
         }
         let status = self.random.random_bool(0.8).then_some(status);
-        (json!({ "apiVersion": "v1", "kind": "Pod", "spec": spec }), status)
+        (
+            json!({ "apiVersion": "v1", "kind": "Pod", "spec": spec }),
+            status,
+        )
     }
 
     fn secret(&mut self) -> Value {
-        let mut secret = json!({ "apiVersion": "v1", "kind": "Secret", "stringData": { "key": "value" } });
+        let mut secret =
+            json!({ "apiVersion": "v1", "kind": "Secret", "stringData": { "key": "value" } });
         let odd = self.one_of(&AWKWARD);
         self.maybe(&mut secret, "type", &["Opaque", "example.com/token", odd]);
         secret
@@ -331,12 +400,20 @@ impl Generator {
         self.maybe(&mut involved, "uid", &["uid-1", "uid-2"]);
         self.maybe(&mut involved, "apiVersion", &["v1", "batch/v1"]);
         self.maybe(&mut involved, "resourceVersion", &["7", "70"]);
-        self.maybe(&mut involved, "fieldPath", &["spec.containers{main}", "spec"]);
+        self.maybe(
+            &mut involved,
+            "fieldPath",
+            &["spec.containers{main}", "spec"],
+        );
         let mut event = json!({ "apiVersion": "v1", "kind": "Event", "involvedObject": involved });
         let odd = self.one_of(&AWKWARD);
         self.maybe(&mut event, "reason", &["Started", "Killing", odd]);
         self.maybe(&mut event, "type", &["Normal", "Warning"]);
-        self.maybe(&mut event, "reportingComponent", &["kubelet", "example.com/controller"]);
+        self.maybe(
+            &mut event,
+            "reportingComponent",
+            &["kubelet", "example.com/controller"],
+        );
         let mut source = json!({});
         self.maybe(&mut source, "component", &["kubelet", "scheduler"]);
         event["source"] = source;
@@ -350,15 +427,20 @@ impl Generator {
         });
         let spec = json!({ "replicas": 2, "selector": { "app": "web" }, "template": template });
         let status = json!({ "replicas": self.random.random_range(0..3) });
-        (json!({ "apiVersion": "v1", "kind": "ReplicationController", "spec": spec }), Some(status))
+        (
+            json!({ "apiVersion": "v1", "kind": "ReplicationController", "spec": spec }),
+            Some(status),
+        )
     }
 
     fn job(&mut self) -> (Value, Option<Value>) {
-        let template =
-            json!({ "spec": { "restartPolicy": "Never", "containers": [{ "name": "main", "image": "example.com/main" }] } });
+        let template = json!({ "spec": { "restartPolicy": "Never", "containers": [{ "name": "main", "image": "example.com/main" }] } });
         let spec = json!({ "template": template, "parallelism": 3, "completions": 20 });
         let status = json!({ "succeeded": self.random.random_range(0..12) });
-        (json!({ "apiVersion": "batch/v1", "kind": "Job", "spec": spec }), Some(status))
+        (
+            json!({ "apiVersion": "batch/v1", "kind": "Job", "spec": spec }),
+            Some(status),
+        )
     }
 
     fn resource_slice(&mut self) -> Value {
@@ -389,7 +471,11 @@ impl Generator {
     /// Sets a member to one of the values, or leaves it out.
     fn maybe(&mut self, object: &mut Value, key: &str, values: &[&str]) {
         if self.random.random_bool(0.7) {
-            object[key] = values.choose(&mut self.random).copied().unwrap_or_default().into();
+            object[key] = values
+                .choose(&mut self.random)
+                .copied()
+                .unwrap_or_default()
+                .into();
         }
     }
 
@@ -423,29 +509,61 @@ impl Generator {
             return self.odd_selectors();
         }
         let is_kubernetes = self.random.random_bool(0.8);
-        let (label_count, field_count) =
-            *[(1, 0), (1, 0), (2, 0), (0, 1), (0, 1), (0, 2), (1, 1), (1, 1), (2, 1), (1, 2), (3, 0)]
-                .choose(&mut self.random)
-                .unwrap_or(&(1, 1));
+        let (label_count, field_count) = *[
+            (1, 0),
+            (1, 0),
+            (2, 0),
+            (0, 1),
+            (0, 1),
+            (0, 2),
+            (1, 1),
+            (1, 1),
+            (2, 1),
+            (1, 2),
+            (3, 0),
+        ]
+        .choose(&mut self.random)
+        .unwrap_or(&(1, 1));
         let labels: Vec<String> = (0..label_count).map(|_| self.label_requirement()).collect();
-        let fields: Vec<String> = (0..field_count).map(|_| self.field_requirement(family, values, is_kubernetes)).collect();
-        let namespace = (family.resource.namespaced && self.random.random_bool(0.15)).then(|| self.one_of(&NAMESPACES));
-        Asked { namespace, labels: labels.join(","), fields: fields.join(","), is_kubernetes }
+        let fields: Vec<String> = (0..field_count)
+            .map(|_| self.field_requirement(family, values, is_kubernetes))
+            .collect();
+        let namespace = (family.resource.namespaced && self.random.random_bool(0.15))
+            .then(|| self.one_of(&NAMESPACES));
+        Asked {
+            namespace,
+            labels: labels.join(","),
+            fields: fields.join(","),
+            is_kubernetes,
+        }
     }
 
     fn odd_selectors(&mut self) -> Asked {
         let labels = self.one_of(&ODD_LABELS).to_owned();
         let fields = self.one_of(&ODD_FIELDS).to_owned();
-        let (labels, fields) = if self.random.random_bool(0.5) { (labels, String::new()) } else { (String::new(), fields) };
+        let (labels, fields) = if self.random.random_bool(0.5) {
+            (labels, String::new())
+        } else {
+            (String::new(), fields)
+        };
         // The one odd selector that means something to us alone.
         let is_kubernetes = fields != "metadata.name";
-        Asked { namespace: None, labels, fields, is_kubernetes }
+        Asked {
+            namespace: None,
+            labels,
+            fields,
+            is_kubernetes,
+        }
     }
 
     fn label_requirement(&mut self) -> String {
         let key = self.one_of(&KEYS);
         let blank = self.one_of(&["", "", " ", "\t"]);
-        let value = if self.random.random_bool(0.9) { self.label_value(key) } else { self.one_of(&WORDS) };
+        let value = if self.random.random_bool(0.9) {
+            self.label_value(key)
+        } else {
+            self.one_of(&WORDS)
+        };
         match self.random.random_range(0..11) {
             0 | 1 => format!("{key}{blank}={blank}{value}"),
             2 => format!("{key}=={value}"),
@@ -463,38 +581,71 @@ impl Generator {
         format!("{key}{}{}", self.one_of(&[">", "<"]), self.one_of(&BOUNDS))
     }
 
-    fn field_requirement(&mut self, family: &Family, values: &BTreeMap<String, Vec<String>>, is_kubernetes: bool) -> String {
+    fn field_requirement(
+        &mut self,
+        family: &Family,
+        values: &BTreeMap<String, Vec<String>>,
+        is_kubernetes: bool,
+    ) -> String {
         // Names select one object each: seldom, or nothing else would be tried.
-        let from = if self.random.random_bool(0.85) { family.labels.len().min(1) } else { 0 };
-        let path = family.labels[from..].choose(&mut self.random).or(family.labels.first()).cloned().unwrap_or_default();
+        let from = if self.random.random_bool(0.85) {
+            family.labels.len().min(1)
+        } else {
+            0
+        };
+        let path = family.labels[from..]
+            .choose(&mut self.random)
+            .or(family.labels.first())
+            .cloned()
+            .unwrap_or_default();
         let first = self.field_value(values.get(&path));
         let second = self.field_value(values.get(&path));
-        let form = self.random.random_range(0..if is_kubernetes { 5 } else { 9 });
+        let form = self
+            .random
+            .random_range(0..if is_kubernetes { 5 } else { 9 });
         match form {
             0 | 1 => format!("{path}={}", escaped(&first, false)),
             2 => format!("{path}=={}", escaped(&first, false)),
             3 => format!("{path}!={}", escaped(&first, false)),
-            4 => format!("{path}!={},{path}!={}", escaped(&first, false), escaped(&second, false)),
-            5 => format!("{path} in ({},{})", escaped(&first, true), escaped(&second, true)),
-            6 => format!("{path} notin ({}, {})", escaped(&first, true), escaped(&second, true)),
+            4 => format!(
+                "{path}!={},{path}!={}",
+                escaped(&first, false),
+                escaped(&second, false)
+            ),
+            5 => format!(
+                "{path} in ({},{})",
+                escaped(&first, true),
+                escaped(&second, true)
+            ),
+            6 => format!(
+                "{path} notin ({}, {})",
+                escaped(&first, true),
+                escaped(&second, true)
+            ),
             7 => path,
             _ => format!("!{path}"),
         }
     }
 
     fn field_value(&mut self, values: Option<&Vec<String>>) -> String {
-        let known = values.and_then(|values| values.choose(&mut self.random)).cloned();
+        let known = values
+            .and_then(|values| values.choose(&mut self.random))
+            .cloned();
         match (known, self.random.random_range(0..10)) {
             (Some(value), 0..7) => value,
             (_, 7) => self.one_of(&AWKWARD).to_owned(),
-            _ => self.one_of(&["", "0", "false", "true", "1", "x"]).to_owned(),
+            _ => self
+                .one_of(&["", "0", "false", "true", "1", "x"])
+                .to_owned(),
         }
     }
 }
 
 /// A value as a field selector spells it; in a set, parentheses and blanks need an escape too.
 fn escaped(value: &str, in_set: bool) -> String {
-    let needs_escape = |letter: char| matches!(letter, '\\' | ',' | '=') || (in_set && matches!(letter, '(' | ')' | ' '));
+    let needs_escape = |letter: char| {
+        matches!(letter, '\\' | ',' | '=') || (in_set && matches!(letter, '(' | ')' | ' '))
+    };
     let mut text = String::new();
     for letter in value.chars() {
         if needs_escape(letter) {
@@ -513,7 +664,11 @@ mod tests {
     fn the_same_seed_makes_the_same_objects_and_selectors() {
         let made = |seed| {
             let mut generator = Generator::new(seed);
-            let objects: Vec<Value> = generator.objects().into_iter().map(|planned| planned.object).collect();
+            let objects: Vec<Value> = generator
+                .objects()
+                .into_iter()
+                .map(|planned| planned.object)
+                .collect();
             let family = Family::built_in("", "pods").unwrap();
             (objects, generator.selectors(&family, &BTreeMap::new()))
         };

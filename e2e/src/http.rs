@@ -19,21 +19,32 @@ pub fn client(ca_pem: Option<&str>) -> Result<reqwest::Client> {
 
 /// A client as [`client`] makes, to which nothing is sent compressed.
 pub fn plain_client() -> Result<reqwest::Client> {
-    builder(None)?.no_gzip().build().context("making an HTTP client")
+    builder(None)?
+        .no_gzip()
+        .build()
+        .context("making an HTTP client")
 }
 
 /// A client as [`client`] makes, which shows a client certificate (PEM, certificate and key in one text).
 pub fn client_with_certificate(ca_pem: &str, certificate_and_key: &str) -> Result<reqwest::Client> {
-    let identity = reqwest::Identity::from_pem(certificate_and_key.as_bytes()).context("reading a client certificate")?;
-    builder(Some(ca_pem))?.identity(identity).build().context("making an HTTP client")
+    let identity = reqwest::Identity::from_pem(certificate_and_key.as_bytes())
+        .context("reading a client certificate")?;
+    builder(Some(ca_pem))?
+        .identity(identity)
+        .build()
+        .context("making an HTTP client")
 }
 
 fn builder(ca_pem: Option<&str>) -> Result<reqwest::ClientBuilder> {
     install_tls_provider();
     let trusted = match ca_pem {
-        Some(pem) => vec![reqwest::Certificate::from_pem(pem.as_bytes()).context("reading a CA certificate")?],
+        Some(pem) => vec![
+            reqwest::Certificate::from_pem(pem.as_bytes()).context("reading a CA certificate")?,
+        ],
         None => Vec::new(),
     };
-    let builder = reqwest::Client::builder().no_proxy().timeout(Duration::from_secs(30));
+    let builder = reqwest::Client::builder()
+        .no_proxy()
+        .timeout(Duration::from_secs(30));
     Ok(builder.tls_certs_only(trusted))
 }

@@ -74,24 +74,50 @@ impl Informer {
     pub fn start(folder: &Path, target: &Target) -> Result<Self> {
         let program = build_informer(folder)?;
         let mut child = Command::new(program)
-            .args(["-server", &target.server, "-token", &target.token, "-resource", &target.resource])
+            .args([
+                "-server",
+                &target.server,
+                "-token",
+                &target.token,
+                "-resource",
+                &target.resource,
+            ])
             .arg("-ca-file")
             .arg(&target.ca_file)
-            .env("KUBE_FEATURE_WatchListClient", target.streams_lists.to_string())
+            .env(
+                "KUBE_FEATURE_WatchListClient",
+                target.streams_lists.to_string(),
+            )
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .kill_on_drop(true)
             .spawn()
             .context("starting the informer")?;
-        let questions = child.stdin.take().context("the informer has no standard input")?;
-        let answers = child.stdout.take().context("the informer has no standard output")?;
-        Ok(Self { _child: child, questions, answers: BufReader::new(answers).lines() })
+        let questions = child
+            .stdin
+            .take()
+            .context("the informer has no standard input")?;
+        let answers = child
+            .stdout
+            .take()
+            .context("the informer has no standard output")?;
+        Ok(Self {
+            _child: child,
+            questions,
+            answers: BufReader::new(answers).lines(),
+        })
     }
 
     /// What it knows now.
     pub async fn state(&mut self) -> Result<State> {
-        self.questions.write_all(b"\n").await.context("asking the informer")?;
-        let line = timeout(TIMEOUT, self.answers.next_line()).await.context("the informer does not answer")??;
-        serde_json::from_str(&line.context("the informer has ended")?).context("reading what the informer knows")
+        self.questions
+            .write_all(b"\n")
+            .await
+            .context("asking the informer")?;
+        let line = timeout(TIMEOUT, self.answers.next_line())
+            .await
+            .context("the informer does not answer")??;
+        serde_json::from_str(&line.context("the informer has ended")?)
+            .context("reading what the informer knows")
     }
 }

@@ -32,7 +32,11 @@ impl Java {
             seen.push(format!("{} ({})", java.home.display(), java.version));
         }
         let (first, last) = versions.clone().into_inner();
-        let found = if seen.is_empty() { "none at all".to_owned() } else { seen.join(", ") };
+        let found = if seen.is_empty() {
+            "none at all".to_owned()
+        } else {
+            seen.join(", ")
+        };
         bail!(
             "{needed_for} needs Java {first} to {last}, found: {found}. Install a JDK 21, which runs every version used here \
              (Debian 13: apt-get install openjdk-21-jdk-headless; elsewhere https://adoptium.net), or set OPENSEARCH_JAVA_HOME"
@@ -42,27 +46,44 @@ impl Java {
     /// Asks the program itself: on many machines `java` is a wrapper script, whose path says nothing.
     fn of(program: &Path) -> Option<Self> {
         let mut command = Command::new(program);
-        command.args(["-XshowSettings:properties", "-version"]).stdin(Stdio::null());
+        command
+            .args(["-XshowSettings:properties", "-version"])
+            .stdin(Stdio::null());
         let output = command.output().ok()?;
         parse(&String::from_utf8_lossy(&output.stderr))
     }
 }
 
 fn candidates() -> Vec<PathBuf> {
-    let homes = ["OPENSEARCH_JAVA_HOME", "JAVA_HOME"].into_iter().filter_map(env::var_os).map(PathBuf::from);
+    let homes = ["OPENSEARCH_JAVA_HOME", "JAVA_HOME"]
+        .into_iter()
+        .filter_map(env::var_os)
+        .map(PathBuf::from);
     let mut programs: Vec<PathBuf> = homes.map(|home| home.join("bin/java")).collect();
     programs.push(PathBuf::from("java"));
     let installed: BTreeSet<PathBuf> = fs::read_dir("/usr/lib/jvm")
-        .map(|entries| entries.flatten().map(|entry| entry.path().join("bin/java")).collect())
+        .map(|entries| {
+            entries
+                .flatten()
+                .map(|entry| entry.path().join("bin/java"))
+                .collect()
+        })
         .unwrap_or_default();
     programs.extend(installed.into_iter().filter(|program| program.is_file()));
     programs
 }
 
 fn parse(settings: &str) -> Option<Java> {
-    let property = |name: &str| settings.lines().find_map(|line| line.trim().strip_prefix(name)?.strip_prefix(" = "));
+    let property = |name: &str| {
+        settings
+            .lines()
+            .find_map(|line| line.trim().strip_prefix(name)?.strip_prefix(" = "))
+    };
     let version = property("java.specification.version")?.parse().ok()?;
-    Some(Java { home: PathBuf::from(property("java.home")?), version })
+    Some(Java {
+        home: PathBuf::from(property("java.home")?),
+        version,
+    })
 }
 
 #[cfg(test)]
@@ -72,17 +93,31 @@ mod tests {
     #[test]
     fn home_and_version_are_read_from_the_settings_that_java_prints() {
         let settings = "Property settings:\n    java.home = /usr/lib/jvm/21\n    java.specification.version = 21\n\nopenjdk";
-        assert_eq!(parse(settings), Some(Java { home: "/usr/lib/jvm/21".into(), version: 21 }));
+        assert_eq!(
+            parse(settings),
+            Some(Java {
+                home: "/usr/lib/jvm/21".into(),
+                version: 21
+            })
+        );
     }
 
     #[test]
     fn a_java_before_9_is_not_mistaken_for_anything() {
-        assert_eq!(parse("    java.home = /x\n    java.specification.version = 1.8\n"), None);
+        assert_eq!(
+            parse("    java.home = /x\n    java.specification.version = 1.8\n"),
+            None
+        );
     }
 
     #[test]
     fn a_version_that_nobody_has_is_an_error_that_says_what_to_install() {
-        let error = Java::find(&(900..=901), "the moon").unwrap_err().to_string();
-        assert!(error.contains("the moon needs Java 900 to 901") && error.contains("JDK 21"), "{error}");
+        let error = Java::find(&(900..=901), "the moon")
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("the moon needs Java 900 to 901") && error.contains("JDK 21"),
+            "{error}"
+        );
     }
 }

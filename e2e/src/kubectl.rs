@@ -36,13 +36,18 @@ pub struct Output {
 impl Kubectl {
     /// Uses the kubectl of our [parts](crate::parts), building it when needed.
     pub fn new(kubeconfig: &Path) -> Result<Self> {
-        Ok(Self { program: Part::Kubectl.ensure()?, kubeconfig: kubeconfig.to_owned(), environment: Vec::new() })
+        Ok(Self {
+            program: Part::Kubectl.ensure()?,
+            kubeconfig: kubeconfig.to_owned(),
+            environment: Vec::new(),
+        })
     }
 
     /// The same with an environment variable in addition, such as `KUBE_EDITOR`.
     #[must_use]
     pub fn with(mut self, variable: &str, value: &str) -> Self {
-        self.environment.push((variable.to_owned(), value.to_owned()));
+        self.environment
+            .push((variable.to_owned(), value.to_owned()));
         self
     }
 
@@ -56,7 +61,8 @@ impl Kubectl {
         let mut all: Vec<&str> = arguments.iter().map(AsRef::as_ref).collect();
         all.extend(["-o", "json"]);
         let text = self.checked(&all, "").await?;
-        serde_json::from_str(&text).with_context(|| format!("kubectl {} printed no JSON: {text}", all.join(" ")))
+        serde_json::from_str(&text)
+            .with_context(|| format!("kubectl {} printed no JSON: {text}", all.join(" ")))
     }
 
     /// Runs it and gives everything, a failure included.
@@ -71,12 +77,23 @@ impl Kubectl {
 
     /// `kubectl apply --server-side --force-conflicts -f -`: for manifests that are too large for an annotation, such as CRDs.
     pub async fn apply_server_side(&self, manifest: &str) -> Result<String> {
-        self.checked(&["apply", "--server-side", "--force-conflicts", "-f", "-"], manifest).await
+        self.checked(
+            &["apply", "--server-side", "--force-conflicts", "-f", "-"],
+            manifest,
+        )
+        .await
     }
 
     /// `kubectl apply --server-side --subresource=status -f -`: what a controller or kubelet would report.
     pub async fn apply_status(&self, manifest: &str) -> Result<String> {
-        let arguments = ["apply", "--server-side", "--force-conflicts", "--subresource=status", "-f", "-"];
+        let arguments = [
+            "apply",
+            "--server-side",
+            "--force-conflicts",
+            "--subresource=status",
+            "-f",
+            "-",
+        ];
         self.checked(&arguments, manifest).await
     }
 
@@ -87,7 +104,11 @@ impl Kubectl {
 
     /// `kubectl delete --ignore-not-found --wait=false -f -`.
     pub async fn delete(&self, manifest: &str) -> Result<String> {
-        self.checked(&["delete", "--ignore-not-found", "--wait=false", "-f", "-"], manifest).await
+        self.checked(
+            &["delete", "--ignore-not-found", "--wait=false", "-f", "-"],
+            manifest,
+        )
+        .await
     }
 
     async fn checked<A: AsRef<str>>(&self, arguments: &[A], input: &str) -> Result<String> {
@@ -95,26 +116,49 @@ impl Kubectl {
         if output.success {
             return Ok(output.stdout);
         }
-        bail!("kubectl {}: {}{}", joined(arguments), output.stderr, output.stdout)
+        bail!(
+            "kubectl {}: {}{}",
+            joined(arguments),
+            output.stderr,
+            output.stdout
+        )
     }
 
     async fn call<A: AsRef<str>>(&self, arguments: &[A], input: &str) -> Result<Output> {
         let what = || format!("kubectl {}", joined(arguments));
         let mut command = Command::new(&self.program);
-        command.arg("--kubeconfig").arg(&self.kubeconfig).args(arguments.iter().map(AsRef::as_ref));
+        command
+            .arg("--kubeconfig")
+            .arg(&self.kubeconfig)
+            .args(arguments.iter().map(AsRef::as_ref));
         // The usual cache is keyed by address, and our ports have had other servers behind them.
-        command.env("KUBECACHEDIR", self.kubeconfig.with_added_extension("cache"));
-        command.envs(self.environment.iter().map(|(variable, value)| (variable, value)));
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+        command.env(
+            "KUBECACHEDIR",
+            self.kubeconfig.with_added_extension("cache"),
+        );
+        command.envs(
+            self.environment
+                .iter()
+                .map(|(variable, value)| (variable, value)),
+        );
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true);
         let mut child = command.spawn().with_context(what)?;
-        let mut stdin = child.stdin.take().context("kubectl has no standard input")?;
+        let mut stdin = child
+            .stdin
+            .take()
+            .context("kubectl has no standard input")?;
         let feed = async move {
             // kubectl may fail before it has read everything; its own message says more than our broken pipe.
             let _ = stdin.write_all(input.as_bytes()).await;
         };
         let finish = async { tokio::join!(feed, child.wait_with_output()).1 };
         let finished = tokio::time::timeout(TIMEOUT, finish).await;
-        let output = finished.with_context(|| format!("{}: no end after {} s", what(), TIMEOUT.as_secs()))?;
+        let output = finished
+            .with_context(|| format!("{}: no end after {} s", what(), TIMEOUT.as_secs()))?;
         let output = output.with_context(what)?;
         Ok(Output {
             success: output.status.success(),
@@ -125,5 +169,9 @@ impl Kubectl {
 }
 
 fn joined<A: AsRef<str>>(arguments: &[A]) -> String {
-    arguments.iter().map(AsRef::as_ref).collect::<Vec<_>>().join(" ")
+    arguments
+        .iter()
+        .map(AsRef::as_ref)
+        .collect::<Vec<_>>()
+        .join(" ")
 }

@@ -39,17 +39,28 @@ impl Kubelet {
     pub fn start(server: &ApiServer) -> Result<Self> {
         install_tls_provider();
         let identity = server.authority().server("kubelet")?;
-        let certificate = CertificateDer::from_pem_slice(identity.certificate.as_bytes()).context("the kubelet's certificate")?;
-        let key = PrivateKeyDer::from_pem_slice(identity.key.as_bytes()).context("the kubelet's key")?;
-        let config = ServerConfig::builder().with_no_client_auth().with_single_cert(vec![certificate], key);
+        let certificate = CertificateDer::from_pem_slice(identity.certificate.as_bytes())
+            .context("the kubelet's certificate")?;
+        let key =
+            PrivateKeyDer::from_pem_slice(identity.key.as_bytes()).context("the kubelet's key")?;
+        let config = ServerConfig::builder()
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate], key);
         let config = Arc::new(config.context("TLS of the kubelet")?);
         let port = Port::reserve()?;
-        let listener = TcpListener::bind(("127.0.0.1", port.number())).context("the kubelet's port")?;
-        listener.set_nonblocking(true).context("the kubelet's port")?;
+        let listener =
+            TcpListener::bind(("127.0.0.1", port.number())).context("the kubelet's port")?;
+        listener
+            .set_nonblocking(true)
+            .context("the kubelet's port")?;
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let thread = thread::spawn(move || serve(&listener, &config, &stopped));
-        Ok(Self { port, stop, thread: Some(thread) })
+        Ok(Self {
+            port,
+            stop,
+            thread: Some(thread),
+        })
     }
 
     /// The Node that leads to it.
@@ -114,7 +125,10 @@ fn answer(stream: TcpStream, config: Arc<ServerConfig>) -> Result<()> {
     } else if let Some(protocol) = header(&head, "upgrade") {
         session(&mut tls, &head, &protocol)?;
     } else {
-        write!(tls, "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")?;
+        write!(
+            tls,
+            "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+        )?;
     }
     tls.conn.send_close_notify();
     tls.flush()?;
@@ -123,9 +137,13 @@ fn answer(stream: TcpStream, config: Arc<ServerConfig>) -> Result<()> {
 
 /// Agrees on whatever is asked for, and gives back every byte until there are no more.
 fn session(tls: &mut Tls, head: &str, protocol: &str) -> Result<()> {
-    let chosen = header(head, "x-stream-protocol-version").map(|version| format!("X-Stream-Protocol-Version: {version}\r\n"));
+    let chosen = header(head, "x-stream-protocol-version")
+        .map(|version| format!("X-Stream-Protocol-Version: {version}\r\n"));
     let chosen = chosen.unwrap_or_default();
-    write!(tls, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: {protocol}\r\n{chosen}\r\n")?;
+    write!(
+        tls,
+        "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: {protocol}\r\n{chosen}\r\n"
+    )?;
     tls.flush()?;
     let mut buffer = [0; 1024];
     loop {

@@ -62,12 +62,20 @@ impl Pace {
 impl Load {
     /// Pods `0..count` of a namespace, with 32 requests at a time.
     pub fn new(namespace: &str, count: usize) -> Self {
-        Self { namespace: namespace.to_owned(), pods: 0..count, seed: 0, concurrency: 32 }
+        Self {
+            namespace: namespace.to_owned(),
+            pods: 0..count,
+            seed: 0,
+            concurrency: 32,
+        }
     }
 
     /// Creates the pods, without a status: the API server makes them Pending.
     pub async fn create(&self, server: &ApiServer) -> Result<Pace> {
-        let path = format!("api/v1/namespaces/{}/pods?fieldManager=kube-controller-manager", self.namespace);
+        let path = format!(
+            "api/v1/namespaces/{}/pods?fieldManager=kube-controller-manager",
+            self.namespace
+        );
         self.each(server, |number| Request {
             method: Method::POST,
             path: path.clone(),
@@ -81,7 +89,11 @@ impl Load {
     pub async fn patch_statuses(&self, server: &ApiServer, round: u64) -> Result<Pace> {
         self.each(server, |number| Request {
             method: Method::PATCH,
-            path: format!("api/v1/namespaces/{}/pods/{}/status?fieldManager=kubelet", self.namespace, pod_name(number)),
+            path: format!(
+                "api/v1/namespaces/{}/pods/{}/status?fieldManager=kubelet",
+                self.namespace,
+                pod_name(number)
+            ),
             content_type: "application/merge-patch+json",
             body: json!({ "status": pod_status(self.seed, number, round) }),
         })
@@ -92,7 +104,11 @@ impl Load {
     pub async fn delete(&self, server: &ApiServer) -> Result<Pace> {
         self.each(server, |number| Request {
             method: Method::DELETE,
-            path: format!("api/v1/namespaces/{}/pods/{}", self.namespace, pod_name(number)),
+            path: format!(
+                "api/v1/namespaces/{}/pods/{}",
+                self.namespace,
+                pod_name(number)
+            ),
             content_type: "application/json",
             body: json!({ "apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0 }),
         })
@@ -103,16 +119,25 @@ impl Load {
     pub async fn create_with_statuses(&self, server: &ApiServer) -> Result<Pace> {
         let created = self.create(server).await?;
         let patched = self.patch_statuses(server, 0).await?;
-        Ok(Pace { requests: created.requests + patched.requests, elapsed: created.elapsed + patched.elapsed })
+        Ok(Pace {
+            requests: created.requests + patched.requests,
+            elapsed: created.elapsed + patched.elapsed,
+        })
     }
 
     async fn each(&self, server: &ApiServer, make: impl Fn(usize) -> Request) -> Result<Pace> {
         let client = http::client(Some(server.ca_pem()))?;
         let started = Instant::now();
-        let requests = stream::iter(self.pods.clone()).map(|number| make(number).send(&client, server));
+        let requests =
+            stream::iter(self.pods.clone()).map(|number| make(number).send(&client, server));
         let sent = requests.buffer_unordered(self.concurrency.max(1));
-        let count = sent.try_fold(0, |count, ()| async move { Ok(count + 1) }).await?;
-        Ok(Pace { requests: count, elapsed: started.elapsed() })
+        let count = sent
+            .try_fold(0, |count, ()| async move { Ok(count + 1) })
+            .await?;
+        Ok(Pace {
+            requests: count,
+            elapsed: started.elapsed(),
+        })
     }
 }
 
@@ -131,8 +156,14 @@ impl Request {
         let mut last = String::new();
         for attempt in 0..ATTEMPTS {
             tokio::time::sleep(Duration::from_millis(100) * attempt).await;
-            let request = client.request(self.method.clone(), &url).bearer_auth(server.token());
-            let sent = request.header("Content-Type", self.content_type).body(body.clone()).send().await;
+            let request = client
+                .request(self.method.clone(), &url)
+                .bearer_auth(server.token());
+            let sent = request
+                .header("Content-Type", self.content_type)
+                .body(body.clone())
+                .send()
+                .await;
             let response = match sent {
                 Ok(response) => response,
                 Err(error) => {
@@ -168,7 +199,11 @@ impl Request {
 
 /// The name of a pod: that of its application, a hash and a number.
 pub fn pod_name(number: usize) -> String {
-    format!("{}-7d9c6b{:04x}-{number:07}", application(number), number % APPLICATIONS * 977)
+    format!(
+        "{}-7d9c6b{:04x}-{number:07}",
+        application(number),
+        number % APPLICATIONS * 977
+    )
 }
 
 /// The application that a pod belongs to: the value of its label `app.kubernetes.io/name`.
@@ -214,8 +249,9 @@ fn labels(app: &str, number: usize) -> Value {
 }
 
 fn spec(app: &str, number: usize, random: &mut StdRng) -> Value {
-    let environment: Vec<Value> =
-        (0..2).map(|index| json!({ "name": format!("SETTING_{index}"), "value": hex(random, 24) })).collect();
+    let environment: Vec<Value> = (0..2)
+        .map(|index| json!({ "name": format!("SETTING_{index}"), "value": hex(random, 24) }))
+        .collect();
     json!({
         "nodeName": format!("node-{:02}", number % NODES),
         "restartPolicy": "Always",
@@ -244,10 +280,21 @@ pub fn pod_status(seed: u64, number: usize, round: u64) -> Value {
         _ => "Running",
     };
     let runs = phase == "Running";
-    let at = format!("2026-01-{:02}T{:02}:{:02}:{:02}Z", round % 28 + 1, number % 24, number % 60, number % 59);
+    let at = format!(
+        "2026-01-{:02}T{:02}:{:02}:{:02}Z",
+        round % 28 + 1,
+        number % 24,
+        number % 60,
+        number % 59
+    );
     let condition = |kind: &str| json!({ "type": kind, "status": if runs { "True" } else { "False" }, "lastTransitionTime": at, "lastProbeTime": null });
     let conditions = ["Ready"].map(condition);
-    let address = format!("10.{}.{}.{}", number / 65_536 % 256, number / 256 % 256, number % 256);
+    let address = format!(
+        "10.{}.{}.{}",
+        number / 65_536 % 256,
+        number / 256 % 256,
+        number % 256
+    );
     let state = match phase {
         "Running" => json!({ "running": { "startedAt": at } }),
         "Failed" => json!({ "terminated": { "exitCode": 1, "reason": "Error", "finishedAt": at } }),
@@ -305,7 +352,14 @@ fn hex(random: &mut StdRng, count: usize) -> String {
 
 fn uid(random: &mut StdRng) -> String {
     let text = hex(random, 16);
-    [&text[..8], &text[8..12], &text[12..16], &text[16..20], &text[20..]].join("-")
+    [
+        &text[..8],
+        &text[8..12],
+        &text[12..16],
+        &text[16..20],
+        &text[20..],
+    ]
+    .join("-")
 }
 
 #[cfg(test)]
@@ -315,7 +369,10 @@ mod tests {
     #[test]
     fn a_pod_depends_on_seed_and_number_alone() {
         assert_eq!(pod("n", 1, 2), pod("n", 1, 2));
-        assert_ne!(pod("n", 1, 2)["metadata"]["annotations"], pod("n", 2, 2)["metadata"]["annotations"]);
+        assert_ne!(
+            pod("n", 1, 2)["metadata"]["annotations"],
+            pod("n", 2, 2)["metadata"]["annotations"]
+        );
         assert_ne!(pod_status(1, 2, 0), pod_status(1, 2, 1));
     }
 

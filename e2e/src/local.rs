@@ -24,14 +24,31 @@ pub fn kubeconfig(fleet: &Fleet) -> Value {
         "users": [{ "name": "nobody", "user": { "token": "x" } }],
         "contexts": [{ "name": "lost", "context": { "cluster": "nowhere", "user": "nobody" } }],
     });
-    let mut push = |list: &str, entry: Value| config[list].as_array_mut().into_iter().for_each(|all| all.push(entry.clone()));
+    let mut push = |list: &str, entry: Value| {
+        config[list]
+            .as_array_mut()
+            .into_iter()
+            .for_each(|all| all.push(entry.clone()))
+    };
     for (name, member) in ["east", "west"].iter().zip(fleet.members()) {
         let authority = STANDARD.encode(member.ca_pem());
-        push("clusters", json!({ "name": name, "cluster": { "server": member.url(), "certificate-authority-data": authority } }));
-        push("users", json!({ "name": name, "user": { "token": member.token() } }));
-        push("contexts", json!({ "name": name, "context": { "cluster": name, "user": name } }));
+        push(
+            "clusters",
+            json!({ "name": name, "cluster": { "server": member.url(), "certificate-authority-data": authority } }),
+        );
+        push(
+            "users",
+            json!({ "name": name, "user": { "token": member.token() } }),
+        );
+        push(
+            "contexts",
+            json!({ "name": name, "context": { "cluster": name, "user": name } }),
+        );
     }
-    push("contexts", json!({ "name": "east-again", "context": { "cluster": "east", "user": "east" } }));
+    push(
+        "contexts",
+        json!({ "name": "east-again", "context": { "cluster": "east", "user": "east" } }),
+    );
     config
 }
 
@@ -52,41 +69,70 @@ impl Local {
         let port = Port::reserve()?;
         let runtime_folder = folder.join("run");
         fs::create_dir_all(&runtime_folder)?;
-        let usual = ["local".to_owned(), format!("--api-address=127.0.0.1:{}", port.number())];
+        let usual = [
+            "local".to_owned(),
+            format!("--api-address=127.0.0.1:{}", port.number()),
+        ];
         let start = Start {
             program: fleetdex_program()?,
-            arguments: usual.into_iter().chain(arguments.iter().map(|&argument| argument.to_owned())).collect(),
+            arguments: usual
+                .into_iter()
+                .chain(arguments.iter().map(|&argument| argument.to_owned()))
+                .collect(),
             environment: vec![
                 ("KUBECONFIG".to_owned(), kubeconfig.display().to_string()),
-                ("XDG_RUNTIME_DIR".to_owned(), runtime_folder.display().to_string()),
+                (
+                    "XDG_RUNTIME_DIR".to_owned(),
+                    runtime_folder.display().to_string(),
+                ),
             ],
             user: None,
             folder: folder.to_owned(),
         };
         let process = Process::new("local", start, folder.join("local.log"), guard.group());
         process.spawn()?;
-        Ok(Self { process, runtime_folder, port, _guard: guard })
+        Ok(Self {
+            process,
+            runtime_folder,
+            port,
+            _guard: guard,
+        })
     }
 
     /// Runs a command that asks it, which finds the token by itself.
     pub async fn ask(&self, arguments: &[&str]) -> Result<Ran> {
         let output = self.command(arguments)?.output().await?;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let code = output.status.code().context("fleetdex was ended by a signal")?;
-        Ok(Ran { code, out: text(&output.stdout), err: text(&output.stderr) })
+        let code = output
+            .status
+            .code()
+            .context("fleetdex was ended by a signal")?;
+        Ok(Ran {
+            code,
+            out: text(&output.stdout),
+            err: text(&output.stderr),
+        })
     }
 
     /// A command that asks it, not yet started. It ends with its handle.
     pub fn command(&self, arguments: &[&str]) -> Result<Command> {
         let mut command = Command::new(fleetdex_program()?);
-        command.args(arguments).env("XDG_RUNTIME_DIR", &self.runtime_folder).kill_on_drop(true);
-        command.env("FLEETDEX_SERVER", format!("http://127.0.0.1:{}", self.port.number()));
+        command
+            .args(arguments)
+            .env("XDG_RUNTIME_DIR", &self.runtime_folder)
+            .kill_on_drop(true);
+        command.env(
+            "FLEETDEX_SERVER",
+            format!("http://127.0.0.1:{}", self.port.number()),
+        );
         Ok(command)
     }
 
     /// Runs `fleetdex get` and gives standard output.
     pub async fn get(&self, arguments: &[&str]) -> Result<String> {
-        let all: Vec<&str> = std::iter::once("get").chain(arguments.iter().copied()).collect();
+        let all: Vec<&str> = std::iter::once("get")
+            .chain(arguments.iter().copied())
+            .collect();
         let ran = self.ask(&all).await?;
         ensure!(ran.code == 0, "{}", ran.err);
         Ok(ran.out)
@@ -99,7 +145,10 @@ impl Local {
             self.process.check_running()?;
             let shown = self.get(arguments).await?;
             let lines: Vec<&str> = shown.lines().collect();
-            ensure!(lines.len() == expected.len() && expected.iter().all(|part| shown.contains(part)), "{shown}");
+            ensure!(
+                lines.len() == expected.len() && expected.iter().all(|part| shown.contains(part)),
+                "{shown}"
+            );
             Ok(())
         })
         .await
@@ -107,12 +156,17 @@ impl Local {
 
     /// Waits until it has said all of these.
     pub async fn until_told(&self, parts: &[&str]) -> Result<()> {
-        eventually(&format!("fleetdex local says {parts:?}"), PATIENCE, || async {
-            let log = fs::read_to_string(self.process.log()).context("reading the output")?;
-            let missing: Vec<&&str> = parts.iter().filter(|part| !log.contains(**part)).collect();
-            ensure!(missing.is_empty(), "missing {missing:?} in\n{log}");
-            Ok(())
-        })
+        eventually(
+            &format!("fleetdex local says {parts:?}"),
+            PATIENCE,
+            || async {
+                let log = fs::read_to_string(self.process.log()).context("reading the output")?;
+                let missing: Vec<&&str> =
+                    parts.iter().filter(|part| !log.contains(**part)).collect();
+                ensure!(missing.is_empty(), "missing {missing:?} in\n{log}");
+                Ok(())
+            },
+        )
         .await
     }
 }

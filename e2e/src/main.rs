@@ -92,10 +92,20 @@ fn run(task: Task) -> Result<()> {
     match task {
         Task::Parts { names } if names.is_empty() => parts::ensure(&Part::ALL),
         Task::Parts { names } => {
-            let named: Vec<Part> = names.iter().map(|name| Part::named(name)).collect::<Result<_>>()?;
+            let named: Vec<Part> = names
+                .iter()
+                .map(|name| Part::named(name))
+                .collect::<Result<_>>()?;
             parts::ensure(&named)
         }
-        Task::Up { members, opensearch, dir, state, detach, in_background } => {
+        Task::Up {
+            members,
+            opensearch,
+            dir,
+            state,
+            detach,
+            in_background,
+        } => {
             let dir = dir.map_or_else(default_dir, Ok)?;
             let state_file = state.unwrap_or_else(|| dir.join("fleet.json"));
             if detach {
@@ -105,7 +115,13 @@ fn run(task: Task) -> Result<()> {
                 nix::unistd::setsid().context("leaving the terminal")?;
             }
             let state_file = Some(state_file);
-            let options = Options { members, opensearch: opensearch.into(), dir: Some(dir), state_file, ..Options::default() };
+            let options = Options {
+                members,
+                opensearch: opensearch.into(),
+                dir: Some(dir),
+                state_file,
+                ..Options::default()
+            };
             up(options)
         }
         Task::Demo(args) => demo::run(&args),
@@ -154,17 +170,34 @@ fn summary(fleet: &Fleet) -> String {
     let state = fleet.state();
     let mut text = String::from("The fleet is ready.\n\n");
     for cluster in [&state.control_plane].into_iter().chain(&state.members) {
-        let _ = writeln!(text, "{:<14} {}  KUBECONFIG={}", cluster.name, cluster.server, cluster.kubeconfig.display());
+        let _ = writeln!(
+            text,
+            "{:<14} {}  KUBECONFIG={}",
+            cluster.name,
+            cluster.server,
+            cluster.kubeconfig.display()
+        );
     }
     if let Some(server) = &state.opensearch {
         let _ = write!(text, "{:<14} {}", "opensearch", server.url);
-        if let (Some(username), Some(password), Some(ca_path)) = (&server.username, &server.password, &server.ca_path) {
-            let _ = write!(text, "  user {username}, password {password}, CA {}", ca_path.display());
+        if let (Some(username), Some(password), Some(ca_path)) =
+            (&server.username, &server.password, &server.ca_path)
+        {
+            let _ = write!(
+                text,
+                "  user {username}, password {password}, CA {}",
+                ca_path.display()
+            );
         }
         text.push('\n');
     }
     let _ = writeln!(text, "{:<14} {}", "etcd", state.etcd_url);
-    let _ = writeln!(text, "\nlogs in {}, described in {}", fleet.dir().display(), fleet.state_file().display());
+    let _ = writeln!(
+        text,
+        "\nlogs in {}, described in {}",
+        fleet.dir().display(),
+        fleet.state_file().display()
+    );
     let _ = writeln!(text, "Ctrl-C to stop");
     text
 }
@@ -174,21 +207,37 @@ fn up_in_background(state_file: &Path) -> Result<()> {
     if let Ok(state) = FleetState::read(state_file)
         && !state.survivors().is_empty()
     {
-        bail!("{} describes a fleet that is running; `e2e down` stops it", state_file.display());
+        bail!(
+            "{} describes a fleet that is running; `e2e down` stops it",
+            state_file.display()
+        );
     }
     let _ = std::fs::remove_file(state_file);
     let log_path = state_file.with_extension("out");
     if let Some(folder) = log_path.parent() {
-        std::fs::create_dir_all(folder).with_context(|| format!("creating {}", folder.display()))?;
+        std::fs::create_dir_all(folder)
+            .with_context(|| format!("creating {}", folder.display()))?;
     }
-    let log = std::fs::File::create(&log_path).with_context(|| format!("creating {}", log_path.display()))?;
+    let log = std::fs::File::create(&log_path)
+        .with_context(|| format!("creating {}", log_path.display()))?;
     let errors = log.try_clone().context("sharing a log file")?;
-    let arguments =
-        std::env::args_os().skip(1).map(|argument| if argument == "--detach" { "--in-background".into() } else { argument });
+    let arguments = std::env::args_os().skip(1).map(|argument| {
+        if argument == "--detach" {
+            "--in-background".into()
+        } else {
+            argument
+        }
+    });
     let program = std::env::current_exe().context("finding this program")?;
     let mut command = Command::new(program);
-    command.args(arguments).stdin(Stdio::null()).stdout(log).stderr(errors);
-    let mut child = command.spawn().context("starting the fleet in the background")?;
+    command
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(log)
+        .stderr(errors);
+    let mut child = command
+        .spawn()
+        .context("starting the fleet in the background")?;
     while !state_file.is_file() {
         if let Some(status) = child.try_wait().context("waiting for the fleet")? {
             let output = std::fs::read_to_string(&log_path).unwrap_or_default();
@@ -196,7 +245,10 @@ fn up_in_background(state_file: &Path) -> Result<()> {
         }
         std::thread::sleep(Duration::from_millis(100));
     }
-    println!("The fleet is ready and described in {}; `e2e down` stops it.", state_file.display());
+    println!(
+        "The fleet is ready and described in {}; `e2e down` stops it.",
+        state_file.display()
+    );
     Ok(())
 }
 

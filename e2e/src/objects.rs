@@ -37,34 +37,56 @@ impl Objects {
 
     /// An object that may be absent.
     pub async fn find(&self, path: &str) -> Result<Option<Value>> {
-        let (status, body) = self.send(Method::GET, path, "application/json", None).await?;
+        let (status, body) = self
+            .send(Method::GET, path, "application/json", None)
+            .await?;
         if status == StatusCode::NOT_FOUND {
             return Ok(None);
         }
-        ensure!(status.is_success(), "{}: GET {path}: {status}: {body}", self.server);
+        ensure!(
+            status.is_success(),
+            "{}: GET {path}: {status}: {body}",
+            self.server
+        );
         Ok(Some(body))
     }
 
     /// Creates an object in a collection.
     pub async fn create(&self, collection: &str, object: &Value) -> Result<Value> {
-        self.checked(Method::POST, collection, "application/json", Some(object)).await
+        self.checked(Method::POST, collection, "application/json", Some(object))
+            .await
     }
 
     /// Creates an object or makes it what is given: what an earlier call gave and this one does not is removed.
     pub async fn apply(&self, path: &str, object: &Value) -> Result<Value> {
         let path = format!("{path}?fieldManager=e2e&force=true");
-        self.checked(Method::PATCH, &path, "application/apply-patch+yaml", Some(object)).await
+        self.checked(
+            Method::PATCH,
+            &path,
+            "application/apply-patch+yaml",
+            Some(object),
+        )
+        .await
     }
 
     /// Changes the fields that are given; null removes one.
     pub async fn merge(&self, path: &str, patch: &Value) -> Result<Value> {
-        self.checked(Method::PATCH, path, "application/merge-patch+json", Some(patch)).await
+        self.checked(
+            Method::PATCH,
+            path,
+            "application/merge-patch+json",
+            Some(patch),
+        )
+        .await
     }
 
     /// Deletes an object at once; one that is absent already is fine.
     pub async fn delete(&self, path: &str) -> Result<()> {
-        let options = json!({ "apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0 });
-        let (status, body) = self.send(Method::DELETE, path, "application/json", Some(&options)).await?;
+        let options =
+            json!({ "apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0 });
+        let (status, body) = self
+            .send(Method::DELETE, path, "application/json", Some(&options))
+            .await?;
         let is_gone = status.is_success() || status == StatusCode::NOT_FOUND;
         ensure!(is_gone, "{}: DELETE {path}: {status}: {body}", self.server);
         Ok(())
@@ -72,12 +94,20 @@ impl Objects {
 
     /// Creates a namespace.
     pub async fn create_namespace(&self, name: &str) -> Result<()> {
-        let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } });
-        self.apply(&format!("api/v1/namespaces/{name}"), &namespace).await.map(drop)
+        let namespace =
+            json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } });
+        self.apply(&format!("api/v1/namespaces/{name}"), &namespace)
+            .await
+            .map(drop)
     }
 
     /// Creates a `ConfigMap`, or makes its data what is given.
-    pub async fn apply_config_map(&self, namespace: &str, name: &str, data: &Value) -> Result<Value> {
+    pub async fn apply_config_map(
+        &self,
+        namespace: &str,
+        name: &str,
+        data: &Value,
+    ) -> Result<Value> {
         let object = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name }, "data": data });
         self.apply(&config_map_path(namespace, name), &object).await
     }
@@ -90,50 +120,91 @@ impl Objects {
 
     /// Creates a service account that may do what a `ClusterRole` says, and gives a token of it.
     pub async fn service_account_token_with(&self, name: &str, role: &str) -> Result<String> {
-        let account = json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": name } });
+        let account =
+            json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": name } });
         self.apply(&service_account_path(name), &account).await?;
         let binding = json!({
             "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": { "name": name },
             "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role },
             "subjects": [{ "kind": "ServiceAccount", "name": name, "namespace": "default" }],
         });
-        self.apply(&format!("apis/rbac.authorization.k8s.io/v1/clusterrolebindings/{name}"), &binding).await?;
-        let request = json!({ "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {} });
-        let answer = self.create(&format!("{}/token", service_account_path(name)), &request).await?;
+        self.apply(
+            &format!("apis/rbac.authorization.k8s.io/v1/clusterrolebindings/{name}"),
+            &binding,
+        )
+        .await?;
+        let request =
+            json!({ "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {} });
+        let answer = self
+            .create(&format!("{}/token", service_account_path(name)), &request)
+            .await?;
         let token = answer["status"]["token"].as_str();
-        Ok(token.with_context(|| format!("{}: no token for {name}", self.server))?.to_owned())
+        Ok(token
+            .with_context(|| format!("{}: no token for {name}", self.server))?
+            .to_owned())
     }
 
     /// Makes a `ClusterRole` that lets read these resources of the core group, and no others from now on.
     pub async fn grant(&self, role: &str, resources: &[&str]) -> Result<()> {
-        let rule = json!({ "apiGroups": [""], "resources": resources, "verbs": ["get", "list", "watch"] });
+        let rule =
+            json!({ "apiGroups": [""], "resources": resources, "verbs": ["get", "list", "watch"] });
         let kind = json!({
             "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": { "name": role }, "rules": [rule],
         });
-        self.apply(&format!("apis/rbac.authorization.k8s.io/v1/clusterroles/{role}"), &kind).await.map(drop)
+        self.apply(
+            &format!("apis/rbac.authorization.k8s.io/v1/clusterroles/{role}"),
+            &kind,
+        )
+        .await
+        .map(drop)
     }
 
     /// A token of a service account that holds as long as a Secret of namespace `default` is there, which is made.
     pub async fn token_bound_to(&self, secret: &str, account: &str) -> Result<String> {
-        let object = json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": secret } });
-        let made = self.apply(&format!("api/v1/namespaces/default/secrets/{secret}"), &object).await?;
+        let object =
+            json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": secret } });
+        let made = self
+            .apply(
+                &format!("api/v1/namespaces/default/secrets/{secret}"),
+                &object,
+            )
+            .await?;
         let bound = json!({ "kind": "Secret", "apiVersion": "v1", "name": secret, "uid": made["metadata"]["uid"] });
-        let request =
-            json!({ "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": { "boundObjectRef": bound } });
-        let answer = self.create(&format!("{}/token", service_account_path(account)), &request).await?;
+        let request = json!({ "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": { "boundObjectRef": bound } });
+        let answer = self
+            .create(
+                &format!("{}/token", service_account_path(account)),
+                &request,
+            )
+            .await?;
         let token = answer["status"]["token"].as_str();
-        Ok(token.with_context(|| format!("{}: no token for {account}", self.server))?.to_owned())
+        Ok(token
+            .with_context(|| format!("{}: no token for {account}", self.server))?
+            .to_owned())
     }
 
     /// The same objects, asked for with another token.
     #[must_use]
     pub fn with_token(&self, token: &str) -> Self {
-        Self { token: token.to_owned(), ..self.clone() }
+        Self {
+            token: token.to_owned(),
+            ..self.clone()
+        }
     }
 
-    async fn checked(&self, method: Method, path: &str, content_type: &str, body: Option<&Value>) -> Result<Value> {
+    async fn checked(
+        &self,
+        method: Method,
+        path: &str,
+        content_type: &str,
+        body: Option<&Value>,
+    ) -> Result<Value> {
         let (status, answer) = self.send(method.clone(), path, content_type, body).await?;
-        ensure!(status.is_success(), "{}: {method} {path}: {status}: {answer}", self.server);
+        ensure!(
+            status.is_success(),
+            "{}: {method} {path}: {status}: {answer}",
+            self.server
+        );
         Ok(answer)
     }
 
@@ -146,14 +217,22 @@ impl Objects {
         body: Option<&Value>,
     ) -> Result<(StatusCode, Value)> {
         let what = || format!("{}: {method} {path}", self.server);
-        let mut request = self.client.request(method.clone(), format!("{}/{path}", self.url)).bearer_auth(&self.token);
+        let mut request = self
+            .client
+            .request(method.clone(), format!("{}/{path}", self.url))
+            .bearer_auth(&self.token);
         if let Some(body) = body {
-            request = request.header("Content-Type", content_type).body(body.to_string());
+            request = request
+                .header("Content-Type", content_type)
+                .body(body.to_string());
         }
         let response = request.send().await.with_context(what)?;
         let status = response.status();
         let text = response.text().await.with_context(what)?;
-        Ok((status, serde_json::from_str(&text).unwrap_or(Value::String(text))))
+        Ok((
+            status,
+            serde_json::from_str(&text).unwrap_or(Value::String(text)),
+        ))
     }
 }
 

@@ -29,23 +29,39 @@ pub struct Answer {
 impl OpenSearch {
     /// A client of the server at `url` that trusts `ca_pem` alone.
     pub fn new(url: &str, ca_pem: Option<&str>, credentials: Option<(&str, &str)>) -> Result<Self> {
-        let credentials = credentials.map(|(username, password)| (username.to_owned(), password.to_owned()));
-        Ok(Self { url: url.trim_end_matches('/').to_owned(), client: http::client(ca_pem)?, credentials })
+        let credentials =
+            credentials.map(|(username, password)| (username.to_owned(), password.to_owned()));
+        Ok(Self {
+            url: url.trim_end_matches('/').to_owned(),
+            client: http::client(ca_pem)?,
+            credentials,
+        })
     }
 
     /// Sends a request and gives the answer, a refusal included. `path` has no leading slash.
     pub async fn send(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Answer> {
-        let mut request = self.client.request(method.clone(), format!("{}/{path}", self.url));
+        let mut request = self
+            .client
+            .request(method.clone(), format!("{}/{path}", self.url));
         if let Some((username, password)) = &self.credentials {
             request = request.basic_auth(username, Some(password));
         }
         if let Some(body) = body {
             request = request.json(body);
         }
-        let response = request.send().await.with_context(|| format!("{method} {path}"))?;
+        let response = request
+            .send()
+            .await
+            .with_context(|| format!("{method} {path}"))?;
         let status = response.status().as_u16();
-        let text = response.text().await.with_context(|| format!("{method} {path}: reading the answer"))?;
-        Ok(Answer { status, body: parsed(text) })
+        let text = response
+            .text()
+            .await
+            .with_context(|| format!("{method} {path}: reading the answer"))?;
+        Ok(Answer {
+            status,
+            body: parsed(text),
+        })
     }
 
     /// GET; an answer other than 2xx is an error that holds it.
@@ -70,25 +86,40 @@ impl OpenSearch {
 
     /// Makes everything written so far visible to searches.
     pub async fn refresh(&self, index: &str) -> Result<()> {
-        self.checked(Method::POST, &format!("{index}/_refresh"), None).await.map(drop)
+        self.checked(Method::POST, &format!("{index}/_refresh"), None)
+            .await
+            .map(drop)
     }
 
     /// How many documents match, after a refresh.
     pub async fn count(&self, index: &str, query: &Value) -> Result<u64> {
         self.refresh(index).await?;
-        let answer = self.post(&format!("{index}/_count"), &json!({ "query": query })).await?;
-        answer["count"].as_u64().with_context(|| format!("no count in {answer}"))
+        let answer = self
+            .post(&format!("{index}/_count"), &json!({ "query": query }))
+            .await?;
+        answer["count"]
+            .as_u64()
+            .with_context(|| format!("no count in {answer}"))
     }
 
     /// Every document of an index (or alias, or pattern) that matches, after a refresh: whole hits with `_index`,
     /// `_id`, `_version` and `_source`, in a stable order.
     pub async fn search_all(&self, index: &str, query: &Value) -> Result<Vec<Value>> {
         self.refresh(index).await?;
-        let opened = self.checked(Method::POST, &format!("{index}/_search/point_in_time?keep_alive=1m"), None).await?;
-        let point_in_time = opened["pit_id"].as_str().with_context(|| format!("no pit_id in {opened}"))?;
+        let opened = self
+            .checked(
+                Method::POST,
+                &format!("{index}/_search/point_in_time?keep_alive=1m"),
+                None,
+            )
+            .await?;
+        let point_in_time = opened["pit_id"]
+            .as_str()
+            .with_context(|| format!("no pit_id in {opened}"))?;
         let hits = self.pages(point_in_time, query).await;
         let body = json!({ "pit_id": [point_in_time] });
-        self.checked(Method::DELETE, "_search/point_in_time", Some(&body)).await?;
+        self.checked(Method::DELETE, "_search/point_in_time", Some(&body))
+            .await?;
         hits
     }
 
@@ -114,7 +145,9 @@ impl OpenSearch {
             }
             let mut answer = self.post("_search", &body).await?;
             ensure!(answer["_shards"]["failed"] == 0, "a shard failed: {answer}");
-            let Value::Array(hits) = answer["hits"]["hits"].take() else { bail!("no hits in {answer}") };
+            let Value::Array(hits) = answer["hits"]["hits"].take() else {
+                bail!("no hits in {answer}")
+            };
             let is_last = hits.len() < PAGE;
             after = hits.last().map(|hit| hit["sort"].clone());
             all.extend(hits);
@@ -127,7 +160,12 @@ impl OpenSearch {
     async fn checked(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value> {
         let answer = self.send(method.clone(), path, body).await?;
         let is_good = (200..300).contains(&answer.status);
-        ensure!(is_good, "{method} {path}: {}: {}", answer.status, answer.body);
+        ensure!(
+            is_good,
+            "{method} {path}: {}: {}",
+            answer.status,
+            answer.body
+        );
         Ok(answer.body)
     }
 }

@@ -77,7 +77,12 @@ impl Operator {
         let token_file = options.dir.join(format!("{name}.token"));
         let mut arguments = usual_arguments(&options.kubeconfig, &admin, &api, &token_file);
         let port = api.number().to_string();
-        arguments.extend(options.arguments.iter().map(|argument| argument.replace(API_PORT, &port)));
+        arguments.extend(
+            options
+                .arguments
+                .iter()
+                .map(|argument| argument.replace(API_PORT, &port)),
+        );
         let start = Start {
             program: fleetdex_program()?,
             arguments,
@@ -88,7 +93,13 @@ impl Operator {
         let log = options.dir.join(format!("{name}.log"));
         let process = Process::new(&name, start, log, guard.group());
         process.spawn()?;
-        Ok(Self { process, admin, api, token_file, _guard: guard })
+        Ok(Self {
+            process,
+            admin,
+            api,
+            token_file,
+            _guard: guard,
+        })
     }
 
     /// `http://127.0.0.1:<port>` of health checks and metrics; the same over restarts.
@@ -116,12 +127,25 @@ impl Operator {
     /// Runs `fleetdex` with these arguments, as somebody would who asks this operator.
     pub async fn ask(&self, arguments: &[&str]) -> Result<Ran> {
         let mut command = tokio::process::Command::new(fleetdex_program()?);
-        command.args(arguments).env("FLEETDEX_SERVER", format!("http://{}", self.api_address()));
-        let output = command.env("FLEETDEX_TOKEN_FILE", &self.token_file).kill_on_drop(true).output().await;
+        command
+            .args(arguments)
+            .env("FLEETDEX_SERVER", format!("http://{}", self.api_address()));
+        let output = command
+            .env("FLEETDEX_TOKEN_FILE", &self.token_file)
+            .kill_on_drop(true)
+            .output()
+            .await;
         let output = output.with_context(|| format!("running fleetdex {}", arguments.join(" ")))?;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let code = output.status.code().context("fleetdex was ended by a signal")?;
-        Ok(Ran { code, out: text(&output.stdout), err: text(&output.stderr) })
+        let code = output
+            .status
+            .code()
+            .context("fleetdex was ended by a signal")?;
+        Ok(Ran {
+            code,
+            out: text(&output.stdout),
+            err: text(&output.stderr),
+        })
     }
 
     /// The running program, for its log, for pausing it, and for waiting until it ends.
@@ -162,10 +186,15 @@ impl Operator {
 
     async fn admin_get(&self, path: &str) -> Result<String> {
         let url = format!("{}/{path}", self.admin_url());
-        let request = http::client(None)?.get(&url).timeout(Duration::from_secs(5));
+        let request = http::client(None)?
+            .get(&url)
+            .timeout(Duration::from_secs(5));
         let response = request.send().await.with_context(|| format!("GET {url}"))?;
         let status = response.status();
-        let text = response.text().await.with_context(|| format!("GET {url}"))?;
+        let text = response
+            .text()
+            .await
+            .with_context(|| format!("GET {url}"))?;
         ensure!(status.is_success(), "GET {url}: {status}: {text}");
         Ok(text)
     }
@@ -207,7 +236,11 @@ fn usual_arguments(kubeconfig: &Path, admin: &Port, api: &Port, token_file: &Pat
 /// `FLEETDEX_BIN`, or the program that cargo has built beside this one.
 pub fn fleetdex_program() -> Result<PathBuf> {
     if let Some(path) = env::var_os("FLEETDEX_BIN").map(PathBuf::from) {
-        ensure!(path.is_file(), "FLEETDEX_BIN is {}, which is no file", path.display());
+        ensure!(
+            path.is_file(),
+            "FLEETDEX_BIN is {}, which is no file",
+            path.display()
+        );
         return fs::canonicalize(&path).with_context(|| format!("finding {}", path.display()));
     }
     built_program("fleetdex").context("and FLEETDEX_BIN is not set")
@@ -218,9 +251,15 @@ pub fn built_program(name: &str) -> Result<PathBuf> {
     let ourselves = env::current_exe().context("finding this program")?;
     // Tests lie one folder deeper than programs.
     let folders = ourselves.ancestors().skip(1).take(2);
-    let program = folders.map(|folder| folder.join(name)).find(|path| path.is_file());
-    program
-        .with_context(|| format!("there is no {name} beside {}: run `cargo build --workspace --bins` first", ourselves.display()))
+    let program = folders
+        .map(|folder| folder.join(name))
+        .find(|path| path.is_file());
+    program.with_context(|| {
+        format!(
+            "there is no {name} beside {}: run `cargo build --workspace --bins` first",
+            ourselves.display()
+        )
+    })
 }
 
 /// The memory and the processor time of any process of this machine.
@@ -230,9 +269,16 @@ pub fn usage_of(pid: u32) -> Result<Usage> {
         fs::read_to_string(&path).with_context(|| format!("reading {path}"))
     };
     let (status, stat) = (read("status")?, read("stat")?);
-    let (_, after_name) = stat.rsplit_once(')').context("an unknown format of /proc/<pid>/stat")?;
+    let (_, after_name) = stat
+        .rsplit_once(')')
+        .context("an unknown format of /proc/<pid>/stat")?;
     let fields: Vec<&str> = after_name.split_whitespace().collect();
-    let ticks = |index: usize| fields.get(index).and_then(|field| field.parse::<f64>().ok()).unwrap_or_default();
+    let ticks = |index: usize| {
+        fields
+            .get(index)
+            .and_then(|field| field.parse::<f64>().ok())
+            .unwrap_or_default()
+    };
     Ok(Usage {
         peak_memory_bytes: memory(&status, "VmHWM:")?,
         memory_bytes: memory(&status, "VmRSS:")?,
@@ -242,7 +288,8 @@ pub fn usage_of(pid: u32) -> Result<Usage> {
 
 fn memory(status: &str, field: &str) -> Result<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix(field));
-    let kibibytes = line.and_then(|rest| rest.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
+    let kibibytes =
+        line.and_then(|rest| rest.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
     Ok(kibibytes.with_context(|| format!("no {field} in /proc/<pid>/status"))? * 1024)
 }
 
@@ -255,7 +302,10 @@ pub fn sum_of_samples(metrics: &str, name: &str, labels: &str) -> Result<f64> {
         (is_this_metric && series.contains(labels)).then(|| value.parse::<f64>().ok())?
     });
     let values: Vec<f64> = samples.collect();
-    ensure!(!values.is_empty(), "no sample of {name}{{{labels}}} in the metrics");
+    ensure!(
+        !values.is_empty(),
+        "no sample of {name}{{{labels}}} in the metrics"
+    );
     Ok(values.into_iter().sum())
 }
 
@@ -266,7 +316,10 @@ mod tests {
     #[test]
     fn our_own_usage_can_be_read() {
         let usage = usage_of(std::process::id()).unwrap();
-        assert!(usage.memory_bytes > 1_000_000 && usage.peak_memory_bytes >= usage.memory_bytes, "{usage:?}");
+        assert!(
+            usage.memory_bytes > 1_000_000 && usage.peak_memory_bytes >= usage.memory_bytes,
+            "{usage:?}"
+        );
         assert!(usage.cpu_seconds < 3_600.0, "{usage:?}");
     }
 
@@ -275,7 +328,10 @@ mod tests {
         let metrics = "# HELP a x\na_total{c=\"1\"} 2\na_total{c=\"2\"} 3.5\na_total_more 9\nb 1\n";
         let close = |left: f64, right: f64| (left - right).abs() < 1e-9;
         assert!(close(sum_of_samples(metrics, "a_total", "").unwrap(), 5.5));
-        assert!(close(sum_of_samples(metrics, "a_total", "c=\"2\"").unwrap(), 3.5));
+        assert!(close(
+            sum_of_samples(metrics, "a_total", "c=\"2\"").unwrap(),
+            3.5
+        ));
         assert!(close(sum_of_samples(metrics, "b", "").unwrap(), 1.0));
         assert!(sum_of_samples(metrics, "c", "").is_err());
     }

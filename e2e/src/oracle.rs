@@ -46,7 +46,11 @@ struct Seen {
 impl Oracle {
     /// Expects nothing yet under an index prefix.
     pub fn new(opensearch: &OpenSearch, prefix: &str) -> Self {
-        Self { opensearch: opensearch.clone(), prefix: prefix.to_owned(), parts: Vec::new() }
+        Self {
+            opensearch: opensearch.clone(),
+            prefix: prefix.to_owned(),
+            parts: Vec::new(),
+        }
     }
 
     /// Expects the objects of a collection, such as `api/v1/configmaps` or
@@ -56,12 +60,21 @@ impl Oracle {
     }
 
     /// As [`expects`](Self::expects), without the objects of some namespaces.
-    pub fn expects_outside(mut self, cluster: &str, server: &ApiServer, collection: &str, namespaces: &[&str]) -> Result<Self> {
+    pub fn expects_outside(
+        mut self,
+        cluster: &str,
+        server: &ApiServer,
+        collection: &str,
+        namespaces: &[&str],
+    ) -> Result<Self> {
         self.parts.push(Part {
             cluster: cluster.to_owned(),
             objects: Objects::of(server)?,
             collection: collection.to_owned(),
-            left_out: namespaces.iter().map(|&namespace| namespace.to_owned()).collect(),
+            left_out: namespaces
+                .iter()
+                .map(|&namespace| namespace.to_owned())
+                .collect(),
         });
         Ok(self)
     }
@@ -74,7 +87,11 @@ impl Oracle {
             self.check_generations().await?;
             return Ok(expected.len());
         }
-        let mut text = format!("{} objects, {} differences", expected.len(), differences.len());
+        let mut text = format!(
+            "{} objects, {} differences",
+            expected.len(),
+            differences.len()
+        );
         for difference in differences.iter().take(SHOWN) {
             let _ = write!(text, "\n  {difference}");
         }
@@ -92,28 +109,47 @@ impl Oracle {
         let mut differences = Vec::new();
         for ((cluster, id), object) in expected {
             match found.get(&(cluster.clone(), id.clone())) {
-                None => differences.push(format!("missing: {cluster} {id} {} at {}", object.name, object.version)),
+                None => differences.push(format!(
+                    "missing: {cluster} {id} {} at {}",
+                    object.name, object.version
+                )),
                 Some(document) if document != object => {
-                    differences.push(format!("differs: {cluster} {id} is {document:?}, the object is {object:?}"));
+                    differences.push(format!(
+                        "differs: {cluster} {id} is {document:?}, the object is {object:?}"
+                    ));
                 }
                 Some(_) => {}
             }
         }
         let extra = found.iter().filter(|(key, _)| !expected.contains_key(*key));
-        differences.extend(extra.map(|((cluster, id), seen)| format!("extra: {cluster} {id} {} at {}", seen.name, seen.version)));
+        differences.extend(extra.map(|((cluster, id), seen)| {
+            format!("extra: {cluster} {id} {} at {}", seen.name, seen.version)
+        }));
         Ok(differences)
     }
 
     /// Each cluster has one index, and its own alias stands for that index.
     async fn check_generations(&self) -> Result<()> {
-        let clusters: BTreeSet<&str> = self.parts.iter().map(|part| part.cluster.as_str()).collect();
+        let clusters: BTreeSet<&str> = self
+            .parts
+            .iter()
+            .map(|part| part.cluster.as_str())
+            .collect();
         for cluster in clusters {
             let generations = generations(&self.opensearch, &self.prefix, cluster).await?;
-            ensure!(generations.len() == 1, "{cluster} has the indices {generations:?}, not one");
+            ensure!(
+                generations.len() == 1,
+                "{cluster} has the indices {generations:?}, not one"
+            );
             let alias = read_alias(&self.prefix, cluster)?;
             let behind = self.opensearch.get(&format!("_alias/{alias}")).await?;
-            let is_right = behind.as_object().is_some_and(|indices| indices.keys().eq(&generations));
-            ensure!(is_right, "the alias {alias} stands for {behind}, not for {generations:?}");
+            let is_right = behind
+                .as_object()
+                .is_some_and(|indices| indices.keys().eq(&generations));
+            ensure!(
+                is_right,
+                "the alias {alias} stands for {behind}, not for {generations:?}"
+            );
         }
         Ok(())
     }
@@ -124,10 +160,18 @@ impl Oracle {
             let list = part.objects.get(&part.collection).await?;
             let api_version = text(&list, "/apiVersion")?;
             let list_kind = text(&list, "/kind")?;
-            let kind = list_kind.strip_suffix("List").with_context(|| format!("{list_kind} is no list"))?;
-            let items = list["items"].as_array().with_context(|| format!("no items in {}", part.collection))?;
+            let kind = list_kind
+                .strip_suffix("List")
+                .with_context(|| format!("{list_kind} is no list"))?;
+            let items = list["items"]
+                .as_array()
+                .with_context(|| format!("no items in {}", part.collection))?;
             for item in items {
-                if part.left_out.iter().any(|namespace| item["metadata"]["namespace"] == **namespace) {
+                if part
+                    .left_out
+                    .iter()
+                    .any(|namespace| item["metadata"]["namespace"] == **namespace)
+                {
                     continue;
                 }
                 let id = format!("{api_version}/{kind}/{}", text(item, "/metadata/uid")?);
@@ -142,9 +186,18 @@ impl Oracle {
         for hit in documents(&self.opensearch, &self.prefix).await? {
             let document = &hit["_source"];
             let version = hit["_version"].to_string();
-            ensure!(version == text(document, "/metadata/resourceVersion")?, "the version of {hit} is not that of its object");
-            let key = (text(document, "/cluster")?.to_owned(), text(&hit, "/_id")?.to_owned());
-            ensure!(all.insert(key, Seen::of(document)?).is_none(), "there are two documents like {hit}");
+            ensure!(
+                version == text(document, "/metadata/resourceVersion")?,
+                "the version of {hit} is not that of its object"
+            );
+            let key = (
+                text(document, "/cluster")?.to_owned(),
+                text(&hit, "/_id")?.to_owned(),
+            );
+            ensure!(
+                all.insert(key, Seen::of(document)?).is_none(),
+                "there are two documents like {hit}"
+            );
         }
         Ok(all)
     }
@@ -157,13 +210,18 @@ impl Seen {
             Some(namespace) => format!("{namespace}/{name}"),
             None => name.to_owned(),
         };
-        Ok(Self { version: text(object, "/metadata/resourceVersion")?.to_owned(), name })
+        Ok(Self {
+            version: text(object, "/metadata/resourceVersion")?.to_owned(),
+            name,
+        })
     }
 }
 
 /// All documents of a prefix; none when nothing has that prefix.
 pub async fn documents(opensearch: &OpenSearch, prefix: &str) -> Result<Vec<Value>> {
-    let alias = opensearch.send(reqwest::Method::GET, &format!("_alias/{prefix}"), None).await?;
+    let alias = opensearch
+        .send(reqwest::Method::GET, &format!("_alias/{prefix}"), None)
+        .await?;
     if alias.status == 404 {
         return Ok(Vec::new());
     }
@@ -173,61 +231,125 @@ pub async fn documents(opensearch: &OpenSearch, prefix: &str) -> Result<Vec<Valu
 /// The document of one object.
 pub async fn document(opensearch: &OpenSearch, prefix: &str, object: &Value) -> Result<Value> {
     let uid = text(object, "/metadata/uid")?;
-    let mut hits = opensearch.search_all(prefix, &json!({ "term": { "metadata.uid": uid } })).await?;
-    ensure!(hits.len() <= 1, "{} documents of one object: {hits:?}", hits.len());
-    let hit = hits.pop().with_context(|| format!("no document of {}", object["metadata"]["name"]))?;
+    let mut hits = opensearch
+        .search_all(prefix, &json!({ "term": { "metadata.uid": uid } }))
+        .await?;
+    ensure!(
+        hits.len() <= 1,
+        "{} documents of one object: {hits:?}",
+        hits.len()
+    );
+    let hit = hits
+        .pop()
+        .with_context(|| format!("no document of {}", object["metadata"]["name"]))?;
     let version = text(object, "/metadata/resourceVersion")?;
     let stored_version = hit["_version"].to_string();
-    ensure!(stored_version == version, "the document is at {}, the object at {version}", hit["_version"]);
+    ensure!(
+        stored_version == version,
+        "the document is at {}, the object at {version}",
+        hit["_version"]
+    );
     Ok(hit["_source"].clone())
 }
 
 /// The indices that begin with a prefix.
 pub async fn indices(opensearch: &OpenSearch, prefix: &str) -> Result<Vec<String>> {
-    let answer = opensearch.get(&format!("_cat/indices/{prefix}-*?format=json&h=index")).await?;
-    let rows = answer.as_array().with_context(|| format!("no rows in {answer}"))?;
-    Ok(rows.iter().filter_map(|row| row["index"].as_str()).map(str::to_owned).collect())
+    let answer = opensearch
+        .get(&format!("_cat/indices/{prefix}-*?format=json&h=index"))
+        .await?;
+    let rows = answer
+        .as_array()
+        .with_context(|| format!("no rows in {answer}"))?;
+    Ok(rows
+        .iter()
+        .filter_map(|row| row["index"].as_str())
+        .map(str::to_owned)
+        .collect())
 }
 
 /// The indices that hold documents of a cluster, finished or not.
-pub async fn generations(opensearch: &OpenSearch, prefix: &str, cluster: &str) -> Result<Vec<String>> {
+pub async fn generations(
+    opensearch: &OpenSearch,
+    prefix: &str,
+    cluster: &str,
+) -> Result<Vec<String>> {
     let pattern = format!("{}.g*", read_alias(prefix, cluster)?);
-    let answer = opensearch.get(&format!("_cat/indices/{pattern}?format=json&h=index&s=index")).await?;
-    let rows = answer.as_array().with_context(|| format!("no rows in {answer}"))?;
-    Ok(rows.iter().filter_map(|row| row["index"].as_str()).map(str::to_owned).collect())
+    let answer = opensearch
+        .get(&format!(
+            "_cat/indices/{pattern}?format=json&h=index&s=index"
+        ))
+        .await?;
+    let rows = answer
+        .as_array()
+        .with_context(|| format!("no rows in {answer}"))?;
+    Ok(rows
+        .iter()
+        .filter_map(|row| row["index"].as_str())
+        .map(str::to_owned)
+        .collect())
 }
 
 /// The alias of one cluster's documents.
 fn read_alias(prefix: &str, cluster: &str) -> Result<String> {
-    Ok(prefix.parse::<IndexPrefix>()?.cluster_alias(&cluster.parse()?).to_string())
+    Ok(prefix
+        .parse::<IndexPrefix>()?
+        .cluster_alias(&cluster.parse()?)
+        .to_string())
 }
 
 /// Fails unless a document holds every field of an object, but for those that are never stored.
 pub fn same_fields(document: &Value, object: &Value) -> Result<()> {
     let mut stored = document.clone();
     let mut native = object.clone();
-    let search = stored.as_object_mut().and_then(|members| members.remove("search")).context("a document without `search`")?;
-    stored.as_object_mut().map(|members| members.remove("cluster"));
+    let search = stored
+        .as_object_mut()
+        .and_then(|members| members.remove("search"))
+        .context("a document without `search`")?;
+    stored
+        .as_object_mut()
+        .map(|members| members.remove("cluster"));
     // Members that a document needs for itself are kept beside.
     for (key, value) in search["native"].as_object().into_iter().flatten() {
         stored[key] = value.clone();
     }
-    ensure!(stored["metadata"].get("managedFields").is_none(), "managedFields are stored");
-    ensure!(stored["metadata"]["annotations"].get(LAST_APPLIED).is_none(), "{LAST_APPLIED} is stored");
-    let metadata = native["metadata"].as_object_mut().context("an object without metadata")?;
+    ensure!(
+        stored["metadata"].get("managedFields").is_none(),
+        "managedFields are stored"
+    );
+    ensure!(
+        stored["metadata"]["annotations"]
+            .get(LAST_APPLIED)
+            .is_none(),
+        "{LAST_APPLIED} is stored"
+    );
+    let metadata = native["metadata"]
+        .as_object_mut()
+        .context("an object without metadata")?;
     metadata.remove("managedFields");
-    if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
+    if let Some(annotations) = metadata
+        .get_mut("annotations")
+        .and_then(Value::as_object_mut)
+    {
         annotations.remove(LAST_APPLIED);
     }
-    if metadata.get("annotations").is_some_and(|annotations| *annotations == json!({})) {
+    if metadata
+        .get("annotations")
+        .is_some_and(|annotations| *annotations == json!({}))
+    {
         metadata.remove("annotations");
     }
-    ensure!(stored == native, "the document is\n{stored}\nthe object is\n{native}");
+    ensure!(
+        stored == native,
+        "the document is\n{stored}\nthe object is\n{native}"
+    );
     Ok(())
 }
 
 fn text<'v>(value: &'v Value, pointer: &str) -> Result<&'v str> {
-    value.pointer(pointer).and_then(Value::as_str).with_context(|| format!("no text at {pointer} of {value}"))
+    value
+        .pointer(pointer)
+        .and_then(Value::as_str)
+        .with_context(|| format!("no text at {pointer} of {value}"))
 }
 
 #[cfg(test)]

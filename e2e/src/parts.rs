@@ -40,8 +40,14 @@ pub enum Part {
 
 impl Part {
     /// Every part, cheapest first where nothing depends on the order.
-    pub const ALL: [Self; 6] =
-        [Self::OpenSearch, Self::SecureOpenSearch, Self::Etcd, Self::KubeApiserver, Self::Kubectl, Self::Helm];
+    pub const ALL: [Self; 6] = [
+        Self::OpenSearch,
+        Self::SecureOpenSearch,
+        Self::Etcd,
+        Self::KubeApiserver,
+        Self::Kubectl,
+        Self::Helm,
+    ];
 
     /// The name used on the command line and in the cache.
     pub fn name(self) -> &'static str {
@@ -71,7 +77,10 @@ impl Part {
         let found = Self::ALL.into_iter().find(|part| part.name() == name);
         found.with_context(|| {
             let known: Vec<&str> = Self::ALL.iter().map(|part| part.name()).collect();
-            format!("there is no part `{name}`; known parts: {}", known.join(", "))
+            format!(
+                "there is no part `{name}`; known parts: {}",
+                known.join(", ")
+            )
         })
     }
 
@@ -87,9 +96,16 @@ impl Part {
         if let Some(program) = self.find()? {
             return Ok(program);
         }
-        self.make(&folder).with_context(|| format!("getting {} {}", self.name(), self.version()))?;
+        self.make(&folder)
+            .with_context(|| format!("getting {} {}", self.name(), self.version()))?;
         let program = self.find()?;
-        program.with_context(|| format!("{} was made, but has no {}", folder.display(), self.program()))
+        program.with_context(|| {
+            format!(
+                "{} was made, but has no {}",
+                folder.display(),
+                self.program()
+            )
+        })
     }
 
     /// The path of the part's program, if the part is in the cache.
@@ -129,12 +145,18 @@ impl Part {
 
     fn lock(self, folder: &Path) -> Result<File> {
         let path = folder.with_added_extension("lock");
-        let lock = File::create(&path).with_context(|| format!("creating lock file {}", path.display()))?;
+        let lock = File::create(&path)
+            .with_context(|| format!("creating lock file {}", path.display()))?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                eprintln!("waiting for another process that builds {} {} …", self.name(), self.version());
-                lock.lock().with_context(|| format!("waiting for lock file {}", path.display()))?;
+                eprintln!(
+                    "waiting for another process that builds {} {} …",
+                    self.name(),
+                    self.version()
+                );
+                lock.lock()
+                    .with_context(|| format!("waiting for lock file {}", path.display()))?;
             }
             Err(TryLockError::Error(error)) => {
                 return Err(error).with_context(|| format!("locking {}", path.display()));
@@ -145,7 +167,12 @@ impl Part {
 
     /// Builds into a temporary folder and renames it, so that an interrupted build is never taken as done.
     fn make(self, folder: &Path) -> Result<()> {
-        eprintln!("building {} {} ({}) …", self.name(), self.version(), self.first_time());
+        eprintln!(
+            "building {} {} ({}) …",
+            self.name(),
+            self.version(),
+            self.first_time()
+        );
         if matches!(self, Self::OpenSearch | Self::SecureOpenSearch) {
             self.java()?;
         }
@@ -154,11 +181,23 @@ impl Part {
         for stale in [&unfinished, folder] {
             remove_folder(stale)?;
         }
-        fs::create_dir_all(&unfinished).with_context(|| format!("creating {}", unfinished.display()))?;
-        let version_flags = format!("-s -w -X k8s.io/component-base/version.gitVersion=v{KUBERNETES_VERSION}");
+        fs::create_dir_all(&unfinished)
+            .with_context(|| format!("creating {}", unfinished.display()))?;
+        let version_flags =
+            format!("-s -w -X k8s.io/component-base/version.gitVersion=v{KUBERNETES_VERSION}");
         let made = match self {
-            Self::KubeApiserver => go_build("kubernetes", "k8s.io/kubernetes/cmd/kube-apiserver", &version_flags, &unfinished),
-            Self::Kubectl => go_build("kubernetes", "k8s.io/kubernetes/cmd/kubectl", &version_flags, &unfinished),
+            Self::KubeApiserver => go_build(
+                "kubernetes",
+                "k8s.io/kubernetes/cmd/kube-apiserver",
+                &version_flags,
+                &unfinished,
+            ),
+            Self::Kubectl => go_build(
+                "kubernetes",
+                "k8s.io/kubernetes/cmd/kubectl",
+                &version_flags,
+                &unfinished,
+            ),
             Self::Etcd => go_build("etcd", "go.etcd.io/etcd/server/v3", "-s -w", &unfinished),
             Self::Helm => go_build("helm", "helm.sh/helm/v4/cmd/helm", "-s -w", &unfinished),
             Self::OpenSearch => unpack_opensearch(OPENSEARCH_VERSION, &unfinished),
@@ -167,14 +206,21 @@ impl Part {
         let complete = match &made {
             Made::Program(program) => {
                 let target = unfinished.join(self.program());
-                fs::rename(program, &target).with_context(|| format!("renaming to {}", target.display()))?;
+                fs::rename(program, &target)
+                    .with_context(|| format!("renaming to {}", target.display()))?;
                 unfinished.clone()
             }
             Made::Folder(inner) => inner.clone(),
         };
-        fs::rename(&complete, folder).with_context(|| format!("renaming to {}", folder.display()))?;
+        fs::rename(&complete, folder)
+            .with_context(|| format!("renaming to {}", folder.display()))?;
         remove_folder(&unfinished)?;
-        eprintln!("{} {} ready in {} s", self.name(), self.version(), started.elapsed().as_secs());
+        eprintln!(
+            "{} {} ready in {} s",
+            self.name(),
+            self.version(),
+            started.elapsed().as_secs()
+        );
         Ok(())
     }
 }
@@ -191,7 +237,12 @@ enum Made {
 pub fn ensure(parts: &[Part]) -> Result<()> {
     for part in parts {
         match part.find()? {
-            Some(program) => eprintln!("found {} {} at {}", part.name(), part.version(), program.display()),
+            Some(program) => eprintln!(
+                "found {} {} at {}",
+                part.name(),
+                part.version(),
+                program.display()
+            ),
             None => drop(part.ensure()?),
         }
     }
@@ -200,7 +251,9 @@ pub fn ensure(parts: &[Part]) -> Result<()> {
 
 /// The folder that outlives checkouts: `${XDG_CACHE_HOME:-~/.cache}/fleetdex`.
 pub fn cache_root() -> Result<PathBuf> {
-    let explicit = env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    let explicit = env::var_os("XDG_CACHE_HOME")
+        .map(PathBuf::from)
+        .filter(|path| path.is_absolute());
     let base = explicit.or_else(|| env::home_dir().map(|home| home.join(".cache")));
     let base = base.context("no cache folder: set XDG_CACHE_HOME or HOME")?;
     Ok(base.join("fleetdex"))
@@ -222,15 +275,27 @@ fn remove_folder(folder: &Path) -> Result<()> {
 }
 
 fn go_build(module: &str, package: &str, link_flags: &str, folder: &Path) -> Result<Made> {
-    let module_folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("parts").join(module);
+    let module_folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("parts")
+        .join(module);
     let program = folder.join("program");
     let mut go = Command::new("go");
     go.current_dir(&module_folder)
         .env("CGO_ENABLED", "0")
-        .args(["build", "-trimpath", "-mod=readonly", "-ldflags", link_flags, "-o"])
+        .args([
+            "build",
+            "-trimpath",
+            "-mod=readonly",
+            "-ldflags",
+            link_flags,
+            "-o",
+        ])
         .arg(&program)
         .arg(package);
-    run(&mut go, "Go 1.26 or newer (Debian: apt-get install golang; otherwise https://go.dev/doc/install)")?;
+    run(
+        &mut go,
+        "Go 1.26 or newer (Debian: apt-get install golang; otherwise https://go.dev/doc/install)",
+    )?;
     Ok(Made::Program(program))
 }
 
@@ -253,10 +318,14 @@ fn unpack_secure_opensearch(folder: &Path) -> Result<Made> {
     let plugin = format!("org.opensearch.plugin:opensearch-security:{SECURITY_PLUGIN_VERSION}:zip");
     maven(folder, "copy", &plugin, folder)?;
     let plugin_file = folder.join(format!("opensearch-security-{SECURITY_PLUGIN_VERSION}.zip"));
-    let installer = folder.join(format!("opensearch-{SECURE_OPENSEARCH_VERSION}/bin/opensearch-plugin"));
+    let installer = folder.join(format!(
+        "opensearch-{SECURE_OPENSEARCH_VERSION}/bin/opensearch-plugin"
+    ));
     let mut install = Command::new(installer);
     install.env("OPENSEARCH_JAVA_HOME", Part::SecureOpenSearch.java()?.home);
-    install.args(["install", "-b"]).arg(format!("file://{}", plugin_file.display()));
+    install
+        .args(["install", "-b"])
+        .arg(format!("file://{}", plugin_file.display()));
     run(&mut install, "to add the security plugin to OpenSearch")?;
     Ok(made)
 }
@@ -265,9 +334,17 @@ fn unpack_secure_opensearch(folder: &Path) -> Result<Made> {
 fn maven(work_folder: &Path, goal: &str, artifact: &str, output: &Path) -> Result<()> {
     let mut mvn = Command::new("mvn");
     mvn.current_dir(work_folder)
-        .args(["--quiet", "--batch-mode", &format!("dependency:{goal}"), &format!("-Dartifact={artifact}")])
+        .args([
+            "--quiet",
+            "--batch-mode",
+            &format!("dependency:{goal}"),
+            &format!("-Dartifact={artifact}"),
+        ])
         .arg(format!("-DoutputDirectory={}", output.display()));
-    run(&mut mvn, "Maven and a JDK, to fetch OpenSearch (Debian: apt-get install maven)")?;
+    run(
+        &mut mvn,
+        "Maven and a JDK, to fetch OpenSearch (Debian: apt-get install maven)",
+    )?;
     Ok(())
 }
 
@@ -285,7 +362,11 @@ fn run(command: &mut Command, needs: &str) -> Result<String> {
     if output.status.success() {
         return Ok(shown);
     }
-    bail!("`{program}` failed ({}); needed: {needs}\n{}", output.status, shown.trim());
+    bail!(
+        "`{program}` failed ({}); needed: {needs}\n{}",
+        output.status,
+        shown.trim()
+    );
 }
 
 #[cfg(test)]
@@ -293,7 +374,10 @@ mod tests {
     use super::*;
 
     fn go_mod(module: &str) -> String {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("parts").join(module).join("go.mod");
+        let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("parts")
+            .join(module)
+            .join("go.mod");
         fs::read_to_string(path).unwrap()
     }
 
@@ -309,13 +393,23 @@ mod tests {
         for part in Part::ALL {
             assert_eq!(Part::named(part.name()).unwrap(), part);
         }
-        assert!(Part::named("kubelet").unwrap_err().to_string().contains("kube-apiserver"));
+        assert!(
+            Part::named("kubelet")
+                .unwrap_err()
+                .to_string()
+                .contains("kube-apiserver")
+        );
     }
 
     #[test]
     fn a_missing_program_is_named_with_what_it_is_needed_for() {
-        let error = run(&mut Command::new("no-such-program"), "the moon").unwrap_err().to_string();
-        assert!(error.contains("no-such-program") && error.contains("the moon"), "{error}");
+        let error = run(&mut Command::new("no-such-program"), "the moon")
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("no-such-program") && error.contains("the moon"),
+            "{error}"
+        );
     }
 
     #[test]

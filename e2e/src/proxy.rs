@@ -55,16 +55,31 @@ struct Orders {
 impl FaultProxy {
     /// Starts a proxy to the server at `url`, such as `https://127.0.0.1:6443`.
     pub fn start(url: &str) -> Result<Self> {
-        let (scheme, address) = url.split_once("://").with_context(|| format!("{url} has no scheme"))?;
-        let server: SocketAddr = address.trim_end_matches('/').parse().with_context(|| format!("{url} has no address"))?;
+        let (scheme, address) = url
+            .split_once("://")
+            .with_context(|| format!("{url} has no scheme"))?;
+        let server: SocketAddr = address
+            .trim_end_matches('/')
+            .parse()
+            .with_context(|| format!("{url} has no address"))?;
         let port = Port::reserve()?;
         let address = SocketAddr::from(([127, 0, 0, 1], port.number()));
-        let listener = std::net::TcpListener::bind(address).with_context(|| format!("listening on {address}"))?;
-        listener.set_nonblocking(true).context("making a listener asynchronous")?;
+        let listener = std::net::TcpListener::bind(address)
+            .with_context(|| format!("listening on {address}"))?;
+        listener
+            .set_nonblocking(true)
+            .context("making a listener asynchronous")?;
         let (orders, receiver) = watch::channel(Orders::default());
         let thread = thread::Builder::new().name("proxy".to_owned());
-        let thread = thread.spawn(move || run(listener, server, receiver)).context("starting a proxy's thread")?;
-        Ok(Self { scheme: scheme.to_owned(), port, orders: Some(orders), thread: Some(thread) })
+        let thread = thread
+            .spawn(move || run(listener, server, receiver))
+            .context("starting a proxy's thread")?;
+        Ok(Self {
+            scheme: scheme.to_owned(),
+            port,
+            orders: Some(orders),
+            thread: Some(thread),
+        })
     }
 
     /// Where it listens, with the scheme of the server's URL.
@@ -101,14 +116,20 @@ impl Drop for FaultProxy {
 
 /// The whole life of a proxy's thread. An error is seen by whoever tries to connect.
 fn run(listener: std::net::TcpListener, server: SocketAddr, orders: watch::Receiver<Orders>) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
     let served = runtime.and_then(|runtime| runtime.block_on(serve(listener, server, orders)));
     if let Err(error) = served {
         tracing::error!(%error, "a fault proxy ended");
     }
 }
 
-async fn serve(first: std::net::TcpListener, server: SocketAddr, mut orders: watch::Receiver<Orders>) -> io::Result<()> {
+async fn serve(
+    first: std::net::TcpListener,
+    server: SocketAddr,
+    mut orders: watch::Receiver<Orders>,
+) -> io::Result<()> {
     let address = first.local_addr()?;
     let mut listener = Some(TcpListener::from_std(first)?);
     let mut connections = JoinSet::new();
@@ -171,7 +192,12 @@ enum Counts {
     No,
 }
 
-async fn pump(mut from: ReadHalf<'_>, mut to: WriteHalf<'_>, mut gate: Gate, counts: Counts) -> Result<()> {
+async fn pump(
+    mut from: ReadHalf<'_>,
+    mut to: WriteHalf<'_>,
+    mut gate: Gate,
+    counts: Counts,
+) -> Result<()> {
     let mut buffer = vec![0; CHUNK];
     let mut passed = 0;
     loop {
@@ -206,7 +232,10 @@ struct Gate {
 impl Gate {
     /// Waits for as long as the fault wants, and gives the fault.
     async fn pass(&mut self) -> io::Result<Fault> {
-        let open = self.orders.wait_for(|orders| orders.fault != Fault::BlackHole).await;
+        let open = self
+            .orders
+            .wait_for(|orders| orders.fault != Fault::BlackHole)
+            .await;
         let fault = open.map_err(io::Error::other)?.fault;
         if let Fault::Delay(delay) = fault {
             tokio::time::sleep(delay).await;
@@ -290,12 +319,20 @@ mod tests {
         while connect(&proxy).await.is_ok() {
             tokio::task::yield_now().await;
         }
-        assert_eq!(connect(&proxy).await.unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
+        assert_eq!(
+            connect(&proxy).await.unwrap_err().kind(),
+            io::ErrorKind::ConnectionRefused
+        );
         proxy.set(Fault::None);
         while connect(&proxy).await.is_err() {
             tokio::task::yield_now().await;
         }
-        assert_eq!(say(&mut connect(&proxy).await.unwrap(), "again").await.unwrap(), "again");
+        assert_eq!(
+            say(&mut connect(&proxy).await.unwrap(), "again")
+                .await
+                .unwrap(),
+            "again"
+        );
     }
 
     #[tokio::test]
@@ -306,7 +343,9 @@ mod tests {
         proxy.set(Fault::BlackHole);
         let mut new = connect(&proxy).await.unwrap();
         for stream in [&mut open, &mut new] {
-            tokio::time::timeout(SHORT, say(stream, "lost?")).await.unwrap_err();
+            tokio::time::timeout(SHORT, say(stream, "lost?"))
+                .await
+                .unwrap_err();
         }
         proxy.set(Fault::None);
         for stream in [&mut open, &mut new] {

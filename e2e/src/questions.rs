@@ -21,25 +21,32 @@ pub async fn make_service(hub: &Objects) -> Result<()> {
     hub.create_namespace("search").await?;
     let service = json!({ "apiVersion": "v1", "kind": "Service", "metadata": { "name": "fleetdex" },
         "spec": { "type": "ExternalName", "externalName": "localhost" } });
-    hub.apply("api/v1/namespaces/search/services/fleetdex", &service).await.map(drop)
+    hub.apply("api/v1/namespaces/search/services/fleetdex", &service)
+        .await
+        .map(drop)
 }
 
 /// kubectl as a user of an API server.
 pub fn kubectl_of(server: &ApiServer, user: &str) -> Result<Kubectl> {
     let path = server.kubeconfig().with_extension(user);
-    fs::write(&path, server.kubeconfig_of(user)?).with_context(|| format!("writing {}", path.display()))?;
+    fs::write(&path, server.kubeconfig_of(user)?)
+        .with_context(|| format!("writing {}", path.display()))?;
     Kubectl::new(&path)
 }
 
 /// What is answered at a path below [`GROUP`].
 pub async fn raw(kubectl: &Kubectl, path: &str) -> Result<Value> {
-    let text = kubectl.run(&["get", "--raw", &format!("{GROUP}/{path}")]).await?;
+    let text = kubectl
+        .run(&["get", "--raw", &format!("{GROUP}/{path}")])
+        .await?;
     serde_json::from_str(&text).context(text)
 }
 
 /// What kubectl says when it is refused there; an error if it is not.
 pub async fn refusal(kubectl: &Kubectl, path: &str) -> Result<String> {
-    let output = kubectl.output(&["get", "--raw", &format!("{GROUP}/{path}")]).await?;
+    let output = kubectl
+        .output(&["get", "--raw", &format!("{GROUP}/{path}")])
+        .await?;
     ensure!(!output.success, "{path}: {}", output.stdout);
     Ok(output.stderr)
 }
@@ -47,15 +54,28 @@ pub async fn refusal(kubectl: &Kubectl, path: &str) -> Result<String> {
 /// `cluster/namespace/name` of an object that was answered.
 pub fn name_of(object: &Value) -> Result<String> {
     let metadata = &object["metadata"];
-    let text =
-        |value: &Value| value.as_str().map(str::to_owned).with_context(|| format!("no cluster, namespace or name: {object}"));
+    let text = |value: &Value| {
+        value
+            .as_str()
+            .map(str::to_owned)
+            .with_context(|| format!("no cluster, namespace or name: {object}"))
+    };
     let cluster = text(&metadata["annotations"]["resource.karmada.io/cached-from-cluster"])?;
-    Ok(format!("{cluster}/{}/{}", text(&metadata["namespace"])?, text(&metadata["name"])?))
+    Ok(format!(
+        "{cluster}/{}/{}",
+        text(&metadata["namespace"])?,
+        text(&metadata["name"])?
+    ))
 }
 
 /// The names of the objects of a list, in its order.
 pub fn names_of<C: FromIterator<String>>(list: &Value) -> Result<C> {
-    list["items"].as_array().with_context(|| format!("no list: {list}"))?.iter().map(name_of).collect()
+    list["items"]
+        .as_array()
+        .with_context(|| format!("no list: {list}"))?
+        .iter()
+        .map(name_of)
+        .collect()
 }
 
 /// The name of the store at one address.
@@ -73,11 +93,17 @@ pub async fn names_by_field(
 ) -> Result<std::result::Result<Vec<String>, String>> {
     let url = format!("http://{}{GROUP}/search/{path}", operator.api_address());
     let request = http::client(None)?.get(url).bearer_auth(operator.token()?);
-    let response = request.query(&[("fieldSelector", selector), ("store", store)]).send().await?;
+    let response = request
+        .query(&[("fieldSelector", selector), ("store", store)])
+        .send()
+        .await?;
     let is_refused = response.status() == StatusCode::BAD_REQUEST;
     let answer: Value = response.json().await?;
     if is_refused {
-        return Ok(Err(answer["message"].as_str().unwrap_or_default().to_owned()));
+        return Ok(Err(answer["message"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()));
     }
     bare_names_of(&answer).map(Ok)
 }
@@ -85,10 +111,17 @@ pub async fn names_by_field(
 /// A list of all clusters, or of those that the query names, and the warnings that came with it, sorted. `path` is one of Kubernetes.
 pub async fn list_with_warnings(operator: &Operator, path: &str) -> Result<(Value, Vec<String>)> {
     let url = format!("http://{}{GROUP}/search/{path}", operator.api_address());
-    let response = http::client(None)?.get(&url).bearer_auth(operator.token()?).send().await.with_context(|| url.clone())?;
+    let response = http::client(None)?
+        .get(&url)
+        .bearer_auth(operator.token()?)
+        .send()
+        .await
+        .with_context(|| url.clone())?;
     let status = response.status();
     let warnings = response.headers().get_all("warning").iter();
-    let mut warnings: Vec<String> = warnings.map(|value| value.to_str().unwrap_or_default().to_owned()).collect();
+    let mut warnings: Vec<String> = warnings
+        .map(|value| value.to_str().unwrap_or_default().to_owned())
+        .collect();
     warnings.sort();
     let list: Value = response.json().await.with_context(|| url.clone())?;
     ensure!(status.is_success(), "{url}: {status}: {list}");
@@ -97,6 +130,12 @@ pub async fn list_with_warnings(operator: &Operator, path: &str) -> Result<(Valu
 
 /// The names of the objects of a list as their own clusters tell them, in its order.
 pub fn bare_names_of(list: &Value) -> Result<Vec<String>> {
-    let items = list["items"].as_array().with_context(|| format!("no list: {list}"))?;
-    Ok(items.iter().filter_map(|item| item["metadata"]["name"].as_str()).map(str::to_owned).collect())
+    let items = list["items"]
+        .as_array()
+        .with_context(|| format!("no list: {list}"))?;
+    Ok(items
+        .iter()
+        .filter_map(|item| item["metadata"]["name"].as_str())
+        .map(str::to_owned)
+        .collect())
 }

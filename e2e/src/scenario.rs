@@ -65,21 +65,32 @@ pub struct Stage {
 impl<const COUNT: usize> Stages<COUNT> {
     /// Fleets that are not started before they are needed.
     pub const fn new() -> Self {
-        Self { free: Semaphore::const_new(COUNT), venues: [const { Venue::new() }; COUNT] }
+        Self {
+            free: Semaphore::const_new(COUNT),
+            venues: [const { Venue::new() }; COUNT],
+        }
     }
 
     /// Waits for a free fleet. All scenarios of a program want the same options.
     pub async fn enter(&'static self, options: &Options) -> Result<Stage> {
         let permit = self.free.acquire().await.context("waiting for a fleet")?;
         let (venue, turn) = self.free_venue()?;
-        let start_fleet = || async { Ok::<_, anyhow::Error>((options.clone(), Fleet::start(options.clone()).await?)) };
+        let start_fleet = || async {
+            Ok::<_, anyhow::Error>((options.clone(), Fleet::start(options.clone()).await?))
+        };
         let (started, fleet) = venue.fleet.get_or_try_init(start_fleet).await?;
-        ensure!(started == options, "the fleet was started with {started:?}, but {options:?} was asked for");
+        ensure!(
+            started == options,
+            "the fleet was started with {started:?}, but {options:?} was asked for"
+        );
         let operator = venue.operator.get_or_try_init(|| start(fleet)).await?;
         // A scenario that failed may have left servers down; the next one is about something else.
         fleet.heal().await?;
         if !operator.process().is_awake()? {
-            eprintln!("the operator was left dead and is started again\n{}", operator.process().log_tail(20));
+            eprintln!(
+                "the operator was left dead and is started again\n{}",
+                operator.process().log_tail(20)
+            );
             operator.restart()?;
         }
         Ok(Stage {
@@ -94,7 +105,10 @@ impl<const COUNT: usize> Stages<COUNT> {
 
     /// Whoever has a permit finds one.
     fn free_venue(&'static self) -> Result<(&'static Venue, MutexGuard<'static, ()>)> {
-        let taken = self.venues.iter().find_map(|venue| Some((venue, venue.turn.try_lock().ok()?)));
+        let taken = self
+            .venues
+            .iter()
+            .find_map(|venue| Some((venue, venue.turn.try_lock().ok()?)));
         taken.context("no fleet is free")
     }
 }
@@ -107,14 +121,23 @@ impl<const COUNT: usize> Default for Stages<COUNT> {
 
 impl Venue {
     const fn new() -> Self {
-        Self { fleet: OnceCell::const_new(), operator: OnceCell::const_new(), turn: Mutex::const_new(()) }
+        Self {
+            fleet: OnceCell::const_new(),
+            operator: OnceCell::const_new(),
+            turn: Mutex::const_new(()),
+        }
     }
 }
 
 impl Stage {
     /// Waits for its turn with the one fleet of this program. All scenarios of a program want the same number of members.
     pub async fn enter(members: usize) -> Result<Self> {
-        ONE.enter(&Options { members, opensearch: OpenSearchKind::Plain, ..Options::default() }).await
+        ONE.enter(&Options {
+            members,
+            opensearch: OpenSearchKind::Plain,
+            ..Options::default()
+        })
+        .await
     }
 
     /// Objects of a member.
@@ -124,14 +147,22 @@ impl Stage {
 
     /// Registers a member under another name, too.
     pub async fn register(&self, number: usize, cluster: &str) -> Result<()> {
-        register(&self.hub, &Registration::new(self.fleet.member(number)?, cluster, SECRETS)).await
+        register(
+            &self.hub,
+            &Registration::new(self.fleet.member(number)?, cluster, SECRETS),
+        )
+        .await
     }
 
     /// Registers a member under another name behind a proxy, through which the operator reaches it.
     pub async fn register_behind_proxy(&self, number: usize, cluster: &str) -> Result<FaultProxy> {
         let member = self.fleet.member(number)?;
         let proxy = FaultProxy::start(member.url())?;
-        register(&self.hub, &Registration::new(member, cluster, SECRETS).through(&proxy.url())).await?;
+        register(
+            &self.hub,
+            &Registration::new(member, cluster, SECRETS).through(&proxy.url()),
+        )
+        .await?;
         Ok(proxy)
     }
 
@@ -149,11 +180,16 @@ impl Stage {
     /// How often the stream of each unit was started since the operator's log began.
     pub fn stream_starts(&self) -> Result<BTreeMap<String, usize>> {
         let path = self.operator.process().log();
-        let log = fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+        let log =
+            fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
         let mut starts = BTreeMap::new();
         for line in log.lines().filter(|line| line.contains("a stream begins")) {
-            let (_, fields) = line.split_once("unit=").with_context(|| format!("no unit in {line}"))?;
-            let (unit, _) = fields.split_once(" generation=").with_context(|| format!("no end of the unit in {line}"))?;
+            let (_, fields) = line
+                .split_once("unit=")
+                .with_context(|| format!("no unit in {line}"))?;
+            let (unit, _) = fields
+                .split_once(" generation=")
+                .with_context(|| format!("no end of the unit in {line}"))?;
             *starts.entry(unit.to_owned()).or_default() += 1;
         }
         Ok(starts)
@@ -183,9 +219,16 @@ pub async fn start_operator(fleet: &Fleet, more_flags: &[&str]) -> Result<Operat
 pub async fn clusters_read_by(replica: &Operator) -> Result<BTreeSet<String>> {
     let metrics = replica.metrics().await?;
     let mut read = BTreeSet::new();
-    for line in metrics.lines().filter(|line| line.starts_with("fleetdex_units{") && !line.ends_with(" 0")) {
-        let (_, rest) = line.split_once("cluster=\"").with_context(|| format!("no cluster in {line}"))?;
-        let (cluster, _) = rest.split_once('"').with_context(|| format!("no end of the cluster in {line}"))?;
+    for line in metrics
+        .lines()
+        .filter(|line| line.starts_with("fleetdex_units{") && !line.ends_with(" 0"))
+    {
+        let (_, rest) = line
+            .split_once("cluster=\"")
+            .with_context(|| format!("no cluster in {line}"))?;
+        let (cluster, _) = rest
+            .split_once('"')
+            .with_context(|| format!("no end of the cluster in {line}"))?;
         read.insert(cluster.to_owned());
     }
     Ok(read)
@@ -193,23 +236,34 @@ pub async fn clusters_read_by(replica: &Operator) -> Result<BTreeSet<String>> {
 
 /// Probes and reconnects every second: faults are noticed soon, and healed soon. Members may be registered under several names.
 pub fn flags() -> Vec<String> {
-    ["--probe-interval=1", "--connect-retry=1", "--allow-same-cluster"].map(str::to_owned).to_vec()
+    [
+        "--probe-interval=1",
+        "--connect-retry=1",
+        "--allow-same-cluster",
+    ]
+    .map(str::to_owned)
+    .to_vec()
 }
 
 /// Installs the CRDs of Fleetdex and registers every member under its own name.
 pub async fn prepare(fleet: &Fleet) -> Result<()> {
     let kubectl = fleet.control_plane().kubectl()?;
     for file in CRDS {
-        kubectl.apply_server_side(&repository_file(&format!("crds/{file}"))?).await?;
+        kubectl
+            .apply_server_side(&repository_file(&format!("crds/{file}"))?)
+            .await?;
     }
     let hub = Objects::of(fleet.control_plane())?;
     hub.create_namespace(SECRETS).await?;
     // A CRD is served a moment after it was accepted.
     eventually("the CRDs are served", PATIENCE, || async {
         hub.get("apis/cluster.karmada.io/v1alpha1/clusters").await?;
-        hub.get("apis/cluster.karmada.io/v1alpha1/clustercaches").await?;
-        hub.get("apis/clustercaches.karmada.io/v1alpha1/clustercaches").await?;
-        hub.get("apis/search.karmada.io/v1alpha1/resourceregistries").await
+        hub.get("apis/cluster.karmada.io/v1alpha1/clustercaches")
+            .await?;
+        hub.get("apis/clustercaches.karmada.io/v1alpha1/clustercaches")
+            .await?;
+        hub.get("apis/search.karmada.io/v1alpha1/resourceregistries")
+            .await
     })
     .await?;
     for member in fleet.members() {
@@ -220,9 +274,13 @@ pub async fn prepare(fleet: &Fleet) -> Result<()> {
 
 /// Creates the Secret and the Cluster of a member.
 pub async fn register(hub: &Objects, registration: &Registration) -> Result<()> {
-    let name = registration.cluster["metadata"]["name"].as_str().context("a Cluster without a name")?;
+    let name = registration.cluster["metadata"]["name"]
+        .as_str()
+        .context("a Cluster without a name")?;
     hub.apply(&secret_path(name), &registration.secret).await?;
-    hub.apply(&cluster_path(name), &registration.cluster).await.map(drop)
+    hub.apply(&cluster_path(name), &registration.cluster)
+        .await
+        .map(drop)
 }
 
 /// The path of a `Cluster`.
@@ -261,7 +319,12 @@ impl Registry {
     }
 
     /// As [`new`](Self::new), for a fleet that is not on a stage.
-    pub fn in_fleet(fleet: &Fleet, name: &str, clusters: &[&str], selectors: &Value) -> Result<Self> {
+    pub fn in_fleet(
+        fleet: &Fleet,
+        name: &str,
+        clusters: &[&str],
+        selectors: &Value,
+    ) -> Result<Self> {
         let name = unique(name);
         let prefix = name.replace('-', "_");
         let opensearch = fleet.opensearch()?;
@@ -273,18 +336,30 @@ impl Registry {
             } },
         });
         let hub = Objects::of(fleet.control_plane())?;
-        Ok(Self { name, prefix, spec, hub, opensearch: opensearch.client()? })
+        Ok(Self {
+            name,
+            prefix,
+            spec,
+            hub,
+            opensearch: opensearch.client()?,
+        })
     }
 
     /// Another registry with the same store and the same spec.
     #[must_use]
     pub fn sibling(&self, name: &str) -> Self {
-        Self { name: unique(name), ..self.clone() }
+        Self {
+            name: unique(name),
+            ..self.clone()
+        }
     }
 
     /// Its path on the control plane.
     pub fn path(&self) -> String {
-        format!("apis/search.karmada.io/v1alpha1/resourceregistries/{}", self.name)
+        format!(
+            "apis/search.karmada.io/v1alpha1/resourceregistries/{}",
+            self.name
+        )
     }
 
     /// Creates it, or makes the spec effective.
@@ -305,14 +380,28 @@ impl Registry {
     pub async fn status(&self) -> Result<Value> {
         let mut object = self.hub.get(&self.path()).await?;
         let generation = &object["metadata"]["generation"];
-        let conditions = object["status"]["conditions"].as_array().context("no conditions yet")?;
-        let is_current = conditions.iter().all(|condition| condition["observedGeneration"] == *generation);
-        ensure!(is_current, "the status is not about generation {generation} yet: {}", object["status"]);
+        let conditions = object["status"]["conditions"]
+            .as_array()
+            .context("no conditions yet")?;
+        let is_current = conditions
+            .iter()
+            .all(|condition| condition["observedGeneration"] == *generation);
+        ensure!(
+            is_current,
+            "the status is not about generation {generation} yet: {}",
+            object["status"]
+        );
         Ok(object["status"].take())
     }
 
     /// Waits for a condition with this status and reason, and a message that contains `part`. Gives the message.
-    pub async fn until(&self, condition: &str, status: &str, reason: &str, part: &str) -> Result<String> {
+    pub async fn until(
+        &self,
+        condition: &str,
+        status: &str,
+        reason: &str,
+        part: &str,
+    ) -> Result<String> {
         let what = format!("{}: {condition}={status} {reason} ({part})", self.name);
         eventually(&what, PATIENCE, || async {
             let seen = self.status().await?;
@@ -322,7 +411,8 @@ impl Registry {
                 .find(|found| found["type"] == condition)
                 .with_context(|| format!("no {condition} in {seen}"))?;
             let message = found["message"].as_str().unwrap_or_default();
-            let is_wanted = found["status"] == status && found["reason"] == reason && message.contains(part);
+            let is_wanted =
+                found["status"] == status && found["reason"] == reason && message.contains(part);
             ensure!(is_wanted, "{seen}");
             Ok(message.to_owned())
         })
@@ -340,8 +430,10 @@ impl Registry {
         eventually(&what, PATIENCE, || async {
             let seen = self.status().await?;
             let clusters = seen["clusters"].as_array().context("no clusters")?;
-            let found =
-                clusters.iter().find(|found| found["name"] == cluster).with_context(|| format!("no {cluster} in {seen}"))?;
+            let found = clusters
+                .iter()
+                .find(|found| found["name"] == cluster)
+                .with_context(|| format!("no {cluster} in {seen}"))?;
             let is_wanted = found["phase"] == phase && found.to_string().contains(part);
             ensure!(is_wanted, "{seen}");
             Ok(found.clone())
@@ -374,7 +466,12 @@ impl Registry {
         self.delete().await?;
         self.until_absent().await?;
         let left = documents(&self.opensearch, &self.prefix).await?;
-        ensure!(left.is_empty(), "{} is gone and left {} documents", self.name, left.len());
+        ensure!(
+            left.is_empty(),
+            "{} is gone and left {} documents",
+            self.name,
+            left.len()
+        );
         let left = indices(&self.opensearch, &self.prefix).await?;
         ensure!(left.is_empty(), "{} is gone and left {left:?}", self.name);
         Ok(())
@@ -383,5 +480,8 @@ impl Registry {
 
 /// Waits until the store holds exactly what the clusters hold. Gives the number of documents.
 pub async fn until_equal(oracle: &Oracle) -> Result<usize> {
-    eventually("the store holds exactly the objects", PATIENCE, || oracle.compare()).await
+    eventually("the store holds exactly the objects", PATIENCE, || {
+        oracle.compare()
+    })
+    .await
 }

@@ -73,17 +73,25 @@ pub async fn run(arguments: SoakArgs) -> Result<()> {
         arguments.outage_minutes,
         arguments.minutes
     );
-    let seed = arguments.seed.unwrap_or_else(|| u64::from(rand::random::<u32>()));
+    let seed = arguments
+        .seed
+        .unwrap_or_else(|| u64::from(rand::random::<u32>()));
     println!("soak of {} minutes with --seed {seed}", arguments.minutes);
     println!("starting {MEMBERS} members, OpenSearch and the operator …");
     let scene = Scene::start().await?;
     let churns = scene.begin(seed, arguments.writes_per_second).await?;
-    println!("in sync; now {} writes/s and a fault every {} s", arguments.writes_per_second, arguments.fault_every);
+    println!(
+        "in sync; now {} writes/s and a fault every {} s",
+        arguments.writes_per_second, arguments.fault_every
+    );
 
     let mut memory = Memory::default();
     let mut hazards = Hazards::new(seed);
     let started = hazards.started();
-    let (lasts, outage) = (minutes(arguments.minutes), minutes(arguments.outage_minutes));
+    let (lasts, outage) = (
+        minutes(arguments.minutes),
+        minutes(arguments.outage_minutes),
+    );
     let (middle, until) = (started + lasts.saturating_sub(outage) / 2, started + lasts);
     let running: Vec<Running> = churns.iter().map(Churn::start).collect();
     let every = Duration::from_secs_f64(arguments.fault_every);
@@ -114,25 +122,44 @@ pub async fn run(arguments: SoakArgs) -> Result<()> {
     let repaired = healed.elapsed();
     let stays = scene.stays_equal().await;
     let drift = scene.oracle.drift().await?;
-    let report =
-        Report { seed, churned, tally, faults: hazards.counts(), objects: equal.as_ref().copied().ok(), drift, repaired, memory };
+    let report = Report {
+        seed,
+        churned,
+        tally,
+        faults: hazards.counts(),
+        objects: equal.as_ref().copied().ok(),
+        drift,
+        repaired,
+        memory,
+    };
     println!("\n{report}");
     write_results(&report)?;
     equal?;
     stays?;
     ensure!(drift == 0, "{drift} documents drifted away");
-    scene.operator.terminate(Duration::from_secs(30)).await.map(drop)
+    scene
+        .operator
+        .terminate(Duration::from_secs(30))
+        .await
+        .map(drop)
 }
 
 impl Scene {
     async fn start() -> Result<Self> {
-        let fleet = Fleet::start(Options { members: MEMBERS, own_etcds: true, ..Options::default() }).await?;
+        let fleet = Fleet::start(Options {
+            members: MEMBERS,
+            own_etcds: true,
+            ..Options::default()
+        })
+        .await?;
         scenario::prepare(&fleet).await?;
         let hub = Objects::of(fleet.control_plane())?;
         let mut members = Vec::new();
         for member in fleet.members() {
             let proxy = FaultProxy::start(member.url())?;
-            let token = Objects::of(member)?.service_account_token(&unique(faults::ACCOUNT)).await?;
+            let token = Objects::of(member)?
+                .service_account_token(&unique(faults::ACCOUNT))
+                .await?;
             let registration = Registration::with_token(member, member.name(), SECRETS, &token);
             register(&hub, &registration.through(&proxy.url())).await?;
             members.push(proxy);
@@ -150,7 +177,14 @@ impl Scene {
             }
         }
         let operator = scenario::start_operator(&fleet, &[]).await?;
-        Ok(Self { operator, members, store, registry, oracle, fleet })
+        Ok(Self {
+            operator,
+            members,
+            store,
+            registry,
+            oracle,
+            fleet,
+        })
     }
 
     /// Creates the first objects and waits for the first sync.
@@ -158,7 +192,9 @@ impl Scene {
         let mut churns = Vec::new();
         let rate = writes_per_second / u32::try_from(MEMBERS)?;
         for (number, member) in (0..).zip(self.fleet.members()) {
-            let churn = Churn::new(member, "soak", NAMES, rate).await?.seeded(seed.wrapping_add(number));
+            let churn = Churn::new(member, "soak", NAMES, rate)
+                .await?
+                .seeded(seed.wrapping_add(number));
             churn.begin().await?;
             churns.push(churn);
         }
@@ -185,7 +221,10 @@ impl Scene {
 
     /// Fails when the index that was equal does not stay so.
     async fn stays_equal(&self) -> Result<()> {
-        always("the index stays equal", SETTLING, || async { self.oracle.compare().await.map(drop) }).await
+        always("the index stays equal", SETTLING, || async {
+            self.oracle.compare().await.map(drop)
+        })
+        .await
     }
 }
 

@@ -29,57 +29,92 @@ async fn furnish(member: &Objects) {
         let pod = json!({
             "apiVersion": "v1", "kind": "Pod", "metadata": { "name": name }, "spec": { "containers": containers },
         });
-        member.create("api/v1/namespaces/default/pods", &pod).await.unwrap();
+        member
+            .create("api/v1/namespaces/default/pods", &pod)
+            .await
+            .unwrap();
     }
-    let template = json!({ "metadata": { "labels": labels }, "spec": { "containers": containers } });
-    for (namespace, kind) in [("kube-system", "DaemonSet"), ("default", "DaemonSet"), ("default", "Deployment")] {
+    let template =
+        json!({ "metadata": { "labels": labels }, "spec": { "containers": containers } });
+    for (namespace, kind) in [
+        ("kube-system", "DaemonSet"),
+        ("default", "DaemonSet"),
+        ("default", "Deployment"),
+    ] {
         let workload = json!({
             "apiVersion": "apps/v1", "kind": kind, "metadata": { "name": "web" },
             "spec": { "selector": { "matchLabels": labels }, "template": template },
         });
-        let collection = format!("apis/apps/v1/namespaces/{namespace}/{}s", kind.to_lowercase());
+        let collection = format!(
+            "apis/apps/v1/namespaces/{namespace}/{}s",
+            kind.to_lowercase()
+        );
         member.create(&collection, &workload).await.unwrap();
     }
     let ingress = json!({
         "apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "metadata": { "name": "web" },
         "spec": { "defaultBackend": { "service": { "name": "web", "port": { "number": 80 } } } },
     });
-    member.create("apis/networking.k8s.io/v1/namespaces/default/ingresses", &ingress).await.unwrap();
+    member
+        .create(
+            "apis/networking.k8s.io/v1/namespaces/default/ingresses",
+            &ingress,
+        )
+        .await
+        .unwrap();
 }
 
 /// The rows of a status as text, with the time of each.
 async fn rows(hub: &Objects, group: &str) -> Result<BTreeMap<String, String>> {
     let cache = hub.get(&path(group)).await?;
-    let rows = cache["status"]["resources"].as_array().with_context(|| format!("no rows: {}", cache["status"]))?;
+    let rows = cache["status"]["resources"]
+        .as_array()
+        .with_context(|| format!("no rows: {}", cache["status"]))?;
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let row = |row: &Value| {
         let names = ["cluster", "apiVersion", "kind", "namespace"].map(|key| text(&row[key]));
-        let state = format!("{} {} {}", row["totalNum"], text(&row["state"]["phase"]), text(&row["state"]["reason"]));
-        (format!("{} {state}", names.join(" ")), text(&row["updateTime"]))
+        let state = format!(
+            "{} {} {}",
+            row["totalNum"],
+            text(&row["state"]["phase"]),
+            text(&row["state"]["reason"])
+        );
+        (
+            format!("{} {state}", names.join(" ")),
+            text(&row["updateTime"]),
+        )
     };
     Ok(rows.iter().map(row).collect())
 }
 
 /// Waits until the status has exactly these rows, and gives the time of each.
 async fn until_rows(hub: &Objects, group: &str, expected: &[&str]) -> BTreeMap<String, String> {
-    eventually(&format!("the status in {group} is complete"), PATIENCE, || async {
-        let found = rows(hub, group).await?;
-        let mut expected = expected.to_vec();
-        expected.sort_unstable();
-        let seen: Vec<&str> = found.keys().map(String::as_str).collect();
-        ensure!(seen == expected, "{seen:#?}");
-        Ok(found)
-    })
+    eventually(
+        &format!("the status in {group} is complete"),
+        PATIENCE,
+        || async {
+            let found = rows(hub, group).await?;
+            let mut expected = expected.to_vec();
+            expected.sort_unstable();
+            let seen: Vec<&str> = found.keys().map(String::as_str).collect();
+            ensure!(seen == expected, "{seen:#?}");
+            Ok(found)
+        },
+    )
     .await
     .unwrap()
 }
 
 async fn until_not_kept(operator: &Operator, plural: &str) {
-    eventually(&format!("{plural} are not kept any more"), PATIENCE, || async {
-        let ran = operator.ask(&["get", plural, "-A"]).await?;
-        ensure!(ran.code != 0 && ran.err.contains(plural), "{ran:?}");
-        Ok(())
-    })
+    eventually(
+        &format!("{plural} are not kept any more"),
+        PATIENCE,
+        || async {
+            let ran = operator.ask(&["get", plural, "-A"]).await?;
+            ensure!(ran.code != 0 && ran.err.contains(plural), "{ran:?}");
+            Ok(())
+        },
+    )
     .await
     .unwrap();
 }
@@ -89,7 +124,12 @@ const ABSENT: &str = "no Cluster is named member3; join it, or remove it from cl
 #[tokio::test]
 async fn the_example_of_the_proposal_is_kept_in_memory_and_its_status_says_how_that_goes() {
     let member_flags: Vec<&[&str]> = vec![&[], &["--runtime-config=apps/v1=false"]];
-    let options = Options { members: 2, opensearch: OpenSearchKind::None, member_flags, ..Options::default() };
+    let options = Options {
+        members: 2,
+        opensearch: OpenSearchKind::None,
+        member_flags,
+        ..Options::default()
+    };
     let fleet = Fleet::start(options).await.unwrap();
     prepare(&fleet).await.unwrap();
     let hub = Objects::of(fleet.control_plane()).unwrap();
@@ -100,7 +140,10 @@ async fn the_example_of_the_proposal_is_kept_in_memory_and_its_status_says_how_t
     let example = repository_file("tests/manifests/clustercache.yaml").unwrap();
     let kubectl = fleet.control_plane().kubectl().unwrap();
     for group in GROUPS {
-        kubectl.apply(&example.replace(GROUPS[0], group)).await.unwrap();
+        kubectl
+            .apply(&example.replace(GROUPS[0], group))
+            .await
+            .unwrap();
     }
     let mut expected = vec![
         "member1 v1 Pod  2 Running ",
@@ -112,24 +155,47 @@ async fn the_example_of_the_proposal_is_kept_in_memory_and_its_status_says_how_t
         r#"member2  DaemonSet  0 Failed the server doesn't have a resource type "DaemonSet""#,
         r#"member2  Deployment  0 Failed the server doesn't have a resource type "Deployment""#,
     ];
-    let absent = [" DaemonSet kube-system", " Deployment ", " Pod ", "networking.k8s.io/v1 Ingress "];
+    let absent = [
+        " DaemonSet kube-system",
+        " Deployment ",
+        " Pod ",
+        "networking.k8s.io/v1 Ingress ",
+    ];
     let absent = absent.map(|kind| format!("member3 {kind} 0 Failed {ABSENT}"));
     expected.extend(absent.iter().map(String::as_str));
     for group in GROUPS {
         until_rows(&hub, group, &expected).await;
         let status = hub.get(&path(group)).await.unwrap()["status"].take();
-        assert_eq!(status["summary"], json!({ "running": 6, "failed": 6, "unknown": 0, "totalNum": 5 }));
-        assert!(status["startTime"].is_string() && status["observedGeneration"] == 1, "{status}");
+        assert_eq!(
+            status["summary"],
+            json!({ "running": 6, "failed": 6, "unknown": 0, "totalNum": 5 })
+        );
+        assert!(
+            status["startTime"].is_string() && status["observedGeneration"] == 1,
+            "{status}"
+        );
     }
-    let pods = operator.ask(&["get", "pods", "-A", "-o", "name"]).await.unwrap();
+    let pods = operator
+        .ask(&["get", "pods", "-A", "-o", "name"])
+        .await
+        .unwrap();
     assert_eq!((pods.code, pods.out.lines().count()), (0, 2), "{pods:?}");
 
     // Nothing changes: nothing is written, however short the period is.
     let [group, other] = GROUPS;
-    hub.merge(&path(group), &json!({ "spec": { "statusUpdatePeriodSeconds": 1 } })).await.unwrap();
+    hub.merge(
+        &path(group),
+        &json!({ "spec": { "statusUpdatePeriodSeconds": 1 } }),
+    )
+    .await
+    .unwrap();
     eventually("the change is observed", PATIENCE, || async {
         let cache = hub.get(&path(group)).await?;
-        ensure!(cache["status"]["observedGeneration"] == 2, "{}", cache["status"]);
+        ensure!(
+            cache["status"]["observedGeneration"] == 2,
+            "{}",
+            cache["status"]
+        );
         Ok(())
     })
     .await
@@ -152,11 +218,18 @@ async fn the_example_of_the_proposal_is_kept_in_memory_and_its_status_says_how_t
 
     // A pod goes: its row changes, with its time, and no other.
     let times = rows(&hub, group).await.unwrap();
-    member.delete("api/v1/namespaces/default/pods/two").await.unwrap();
+    member
+        .delete("api/v1/namespaces/default/pods/two")
+        .await
+        .unwrap();
     expected[0] = "member1 v1 Pod  1 Running ";
     let later = until_rows(&hub, group, &expected).await;
     for (row, time) in &later {
-        assert_eq!(times.get(row).is_none_or(|before| before != time), *row == expected[0], "{row}: {time}");
+        assert_eq!(
+            times.get(row).is_none_or(|before| before != time),
+            *row == expected[0],
+            "{row}: {time}"
+        );
     }
 
     // A member that is not reached is Unknown after three periods; what it had can still be asked for.
@@ -165,13 +238,21 @@ async fn the_example_of_the_proposal_is_kept_in_memory_and_its_status_says_how_t
         let found = rows(&hub, group).await?;
         let mut of_member = found.keys().filter(|row| row.starts_with("member1 "));
         ensure!(of_member.all(|row| row.contains(" Unknown ")), "{found:#?}");
-        ensure!(found.keys().any(|row| row.starts_with("member1 v1 Pod  1 Unknown ")), "{found:#?}");
+        ensure!(
+            found
+                .keys()
+                .any(|row| row.starts_with("member1 v1 Pod  1 Unknown ")),
+            "{found:#?}"
+        );
         ensure!(found.keys().any(|row| row == expected[4]), "{found:#?}");
         Ok(())
     })
     .await
     .unwrap();
-    let pods = operator.ask(&["get", "pods", "-A", "-o", "name"]).await.unwrap();
+    let pods = operator
+        .ask(&["get", "pods", "-A", "-o", "name"])
+        .await
+        .unwrap();
     assert_eq!((pods.code, pods.out.lines().count()), (0, 1), "{pods:?}");
     fleet.member(1).unwrap().restart().await.unwrap();
     until_rows(&hub, group, &expected).await;
@@ -181,8 +262,18 @@ async fn the_example_of_the_proposal_is_kept_in_memory_and_its_status_says_how_t
         { "key": "provider", "operator": "NotIn", "values": ["gcp"] }, { "key": "zone", "operator": "Exists" },
     ] }, "exclude": ["member2"] }]);
     let resources = json!([{ "kind": "Pod" }]);
-    hub.merge(&path(group), &json!({ "spec": { "clusterSelectors": selectors, "resourceSelectors": resources } })).await.unwrap();
-    until_rows(&hub, group, &["member1 v1 Pod  1 Running ", "member2 v1 Pod  0 Running "]).await;
+    hub.merge(
+        &path(group),
+        &json!({ "spec": { "clusterSelectors": selectors, "resourceSelectors": resources } }),
+    )
+    .await
+    .unwrap();
+    until_rows(
+        &hub,
+        group,
+        &["member1 v1 Pod  1 Running ", "member2 v1 Pod  0 Running "],
+    )
+    .await;
 
     // Both are gone, and with them what they kept.
     hub.delete(&path(other)).await.unwrap();

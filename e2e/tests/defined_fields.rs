@@ -16,7 +16,10 @@ const DEFINITIONS: &str = "apis/apiextensions.k8s.io/v1/customresourcedefinition
 fn definition(plural: &str, kind: &str, fields: &[&str]) -> Value {
     let text = || json!({ "type": "string" });
     let spec = json!({ "type": "object", "properties": { "color": text(), "maker": text(), "litres": { "type": "integer" } } });
-    let fields: Vec<Value> = fields.iter().map(|field| json!({ "jsonPath": field })).collect();
+    let fields: Vec<Value> = fields
+        .iter()
+        .map(|field| json!({ "jsonPath": field }))
+        .collect();
     json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": { "name": format!("{plural}.art.example.com") },
@@ -31,29 +34,50 @@ fn definition(plural: &str, kind: &str, fields: &[&str]) -> Value {
 }
 
 async fn define(member: &Objects, definition: &Value) -> Result<()> {
-    let name = definition["metadata"]["name"].as_str().context("a definition without a name")?;
-    member.apply(&format!("{DEFINITIONS}/{name}"), definition).await.map(drop)
+    let name = definition["metadata"]["name"]
+        .as_str()
+        .context("a definition without a name")?;
+    member
+        .apply(&format!("{DEFINITIONS}/{name}"), definition)
+        .await
+        .map(drop)
 }
 
 /// What the member itself finds.
 async fn found_by_member(member: &Objects, selector: &str) -> Result<Vec<String>> {
     let url = reqwest::Url::parse_with_params("http://localhost/", [("fieldSelector", selector)])?;
-    bare_names_of(&member.get(&format!("{PAINTS}?{}", url.query().unwrap_or_default())).await?)
+    bare_names_of(
+        &member
+            .get(&format!("{PAINTS}?{}", url.query().unwrap_or_default()))
+            .await?,
+    )
 }
 
 #[tokio::test]
 async fn what_a_definition_makes_selectable_is_selectable_here() {
     let stage = Stage::enter(1).await.unwrap();
     let member = stage.member(1).unwrap();
-    define(&member, &definition("paints", "Paint", &[".spec.color"])).await.unwrap();
+    define(&member, &definition("paints", "Paint", &[".spec.color"]))
+        .await
+        .unwrap();
     for (name, spec) in [
-        ("a", json!({ "color": "red", "maker": "north", "litres": 5 })),
-        ("b", json!({ "color": "blue", "maker": "north", "litres": 10 })),
+        (
+            "a",
+            json!({ "color": "red", "maker": "north", "litres": 5 }),
+        ),
+        (
+            "b",
+            json!({ "color": "blue", "maker": "north", "litres": 10 }),
+        ),
         ("c", json!({ "maker": "south" })),
     ] {
         let paint = json!({ "apiVersion": "art.example.com/v1", "kind": "Paint", "metadata": { "name": name }, "spec": spec });
         let path = format!("{PAINTS}/{name}");
-        eventually("a paint is made", PATIENCE, || async { member.apply(&path, &paint).await }).await.unwrap();
+        eventually("a paint is made", PATIENCE, || async {
+            member.apply(&path, &paint).await
+        })
+        .await
+        .unwrap();
     }
     let selectors = json!([{ "apiVersion": "art.example.com/v1", "kind": "Paint" }]);
     let registry = Registry::new(&stage, "paints", &["member1"], &selectors).unwrap();
@@ -63,8 +87,14 @@ async fn what_a_definition_makes_selectable_is_selectable_here() {
     let found = |selector: &'static str| names_by_field(stage.operator, &store, PAINTS, selector);
     let until_alike = async |selector: &'static str| {
         eventually(&format!("{selector} finds the same"), PATIENCE, || async {
-            let (ours, theirs) = (found(selector).await?, found_by_member(&member, selector).await?);
-            ensure!(ours.as_ref() == Ok(&theirs), "{ours:?}, and at the member {theirs:?}");
+            let (ours, theirs) = (
+                found(selector).await?,
+                found_by_member(&member, selector).await?,
+            );
+            ensure!(
+                ours.as_ref() == Ok(&theirs),
+                "{ours:?}, and at the member {theirs:?}"
+            );
             Ok(())
         })
         .await
@@ -74,16 +104,38 @@ async fn what_a_definition_makes_selectable_is_selectable_here() {
         until_alike(selector).await;
     }
     let refused = found("spec.maker=north").await.unwrap().unwrap_err();
-    assert!(refused.contains("field label not supported: spec.maker") && refused.contains("spec.color"), "{refused}");
+    assert!(
+        refused.contains("field label not supported: spec.maker") && refused.contains("spec.color"),
+        "{refused}"
+    );
 
     // No object changes, but what they are found by does. Another kind tells at once that there is something to read.
     let before = stage.opensearch.documents(&registry.prefix).await.unwrap();
-    define(&member, &definition("paints", "Paint", &[".spec.color", ".spec.maker", ".spec.litres"])).await.unwrap();
-    define(&member, &definition("brushes", "Brush", &[])).await.unwrap();
-    for selector in ["spec.maker=north", "spec.maker!=north,spec.color=", "spec.litres=10", "spec.color=red,spec.maker=north"] {
+    define(
+        &member,
+        &definition(
+            "paints",
+            "Paint",
+            &[".spec.color", ".spec.maker", ".spec.litres"],
+        ),
+    )
+    .await
+    .unwrap();
+    define(&member, &definition("brushes", "Brush", &[]))
+        .await
+        .unwrap();
+    for selector in [
+        "spec.maker=north",
+        "spec.maker!=north,spec.color=",
+        "spec.litres=10",
+        "spec.color=red,spec.maker=north",
+    ] {
         until_alike(selector).await;
     }
-    assert_eq!(found("spec.litres>5").await.unwrap(), Ok(vec!["b".to_owned()]));
+    assert_eq!(
+        found("spec.litres>5").await.unwrap(),
+        Ok(vec!["b".to_owned()])
+    );
     let after = stage.opensearch.documents(&registry.prefix).await.unwrap();
     let versions = |documents: &[Value]| {
         let version = |document: &Value| document["_source"]["metadata"]["resourceVersion"].clone();
@@ -96,7 +148,11 @@ async fn what_a_definition_makes_selectable_is_selectable_here() {
     stage.operator.restart().unwrap();
     stage.operator.wait_ready(PATIENCE).await.unwrap();
     until_alike("spec.maker=north").await;
-    let written = stage.operator.count_of("fleetdex_bulk_items_total", r#"verdict="indexed""#).await.unwrap();
+    let written = stage
+        .operator
+        .count_of("fleetdex_bulk_items_total", r#"verdict="indexed""#)
+        .await
+        .unwrap();
     assert!(written < 1.0, "{written} documents were written");
     registry.remove().await.unwrap();
 }

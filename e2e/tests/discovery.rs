@@ -34,9 +34,17 @@ const WITH_V2: &str = "member3";
 type Followed = (Store<DynamicObject>, AbortOnDropHandle<()>);
 
 async fn enter() -> Stage {
-    let member_flags: Vec<&[&str]> =
-        vec![&[], &["--runtime-config=autoscaling/v2=false"], &["--runtime-config=autoscaling/v1=false"]];
-    let options = Options { members: 3, opensearch: OpenSearchKind::Plain, member_flags, ..Options::default() };
+    let member_flags: Vec<&[&str]> = vec![
+        &[],
+        &["--runtime-config=autoscaling/v2=false"],
+        &["--runtime-config=autoscaling/v1=false"],
+    ];
+    let options = Options {
+        members: 3,
+        opensearch: OpenSearchKind::Plain,
+        member_flags,
+        ..Options::default()
+    };
     STAGES.enter(&options).await.unwrap()
 }
 
@@ -66,7 +74,10 @@ fn definition_path(definition: &Value) -> String {
 
 /// An unmodified reflector of a kind, in version v1.
 fn follow(stage: &Stage, group: &str, kind: &str) -> Result<Followed> {
-    let url = format!("http://{}/apis/search.fleetdex.io/v1alpha1/search", stage.operator.api_address());
+    let url = format!(
+        "http://{}/apis/search.fleetdex.io/v1alpha1/search",
+        stage.operator.api_address()
+    );
     let mut config = kube::Config::new(url.parse()?);
     config.auth_info.token = Some(stage.operator.token()?.into());
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, "v1", kind));
@@ -84,7 +95,11 @@ fn follow(stage: &Stage, group: &str, kind: &str) -> Result<Followed> {
 
 async fn until_held((reader, _): &Followed, names: &[&str]) {
     eventually("what a reflector holds", PATIENCE, || async {
-        let mut held: Vec<String> = reader.state().iter().map(|object| object.name_any()).collect();
+        let mut held: Vec<String> = reader
+            .state()
+            .iter()
+            .map(|object| object.name_any())
+            .collect();
         held.sort();
         ensure!(held == names, "{held:?}");
         Ok(())
@@ -95,29 +110,49 @@ async fn until_held((reader, _): &Followed, names: &[&str]) {
 
 /// Applies a definition, and waits until `served` (such as `apis/example.com/v1/widgets`) answers.
 async fn define(member: &Objects, definition: &Value, served: &str) {
-    member.apply(&definition_path(definition), definition).await.unwrap();
-    eventually(served, PATIENCE, || member.get(served)).await.unwrap();
+    member
+        .apply(&definition_path(definition), definition)
+        .await
+        .unwrap();
+    eventually(served, PATIENCE, || member.get(served))
+        .await
+        .unwrap();
 }
 
 /// Creates an object in the namespace `default`.
 async fn create(member: &Objects, api_version: &str, kind: &str, name: &str) {
     let object = json!({ "apiVersion": api_version, "kind": kind, "metadata": { "name": name }, "spec": { "size": 1 } });
-    member.create(&collection(api_version, kind), &object).await.unwrap();
+    member
+        .create(&collection(api_version, kind), &object)
+        .await
+        .unwrap();
 }
 
 fn collection(api_version: &str, kind: &str) -> String {
-    format!("apis/{api_version}/namespaces/default/{}s", kind.to_lowercase())
+    format!(
+        "apis/{api_version}/namespaces/default/{}s",
+        kind.to_lowercase()
+    )
 }
 
 /// `apiVersion` and name of every document of a kind.
 async fn stored(stage: &Stage, registry: &Registry, kind: &str) -> Result<BTreeSet<String>> {
     let found = documents(&stage.opensearch, &registry.prefix).await?;
-    let of_kind = found.iter().map(|hit| &hit["_source"]).filter(|document| document["kind"] == kind);
-    let text = |document: &Value, pointer: &str| document.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let of_kind = found
+        .iter()
+        .map(|hit| &hit["_source"])
+        .filter(|document| document["kind"] == kind);
+    let text = |document: &Value, pointer: &str| {
+        document
+            .pointer(pointer)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned()
+    };
     Ok(of_kind
         .map(|document| {
-            let [cluster, api_version, name] =
-                ["/cluster", "/apiVersion", "/metadata/name"].map(|pointer| text(document, pointer));
+            let [cluster, api_version, name] = ["/cluster", "/apiVersion", "/metadata/name"]
+                .map(|pointer| text(document, pointer));
             format!("{cluster} {api_version} {name}")
         })
         .collect())
@@ -147,8 +182,14 @@ async fn a_version_that_a_member_does_not_serve_is_read_in_the_one_it_prefers() 
     };
     let versions = ["v2", "v1", "v2"];
     for (number, version) in (1..).zip(versions) {
-        let scalers = format!("apis/autoscaling/{version}/namespaces/default/horizontalpodautoscalers");
-        stage.member(number).unwrap().create(&scalers, &scaler(version)).await.unwrap();
+        let scalers =
+            format!("apis/autoscaling/{version}/namespaces/default/horizontalpodautoscalers");
+        stage
+            .member(number)
+            .unwrap()
+            .create(&scalers, &scaler(version))
+            .await
+            .unwrap();
     }
 
     let clusters = [WITH_BOTH, WITH_V1, WITH_V2];
@@ -159,28 +200,65 @@ async fn a_version_that_a_member_does_not_serve_is_read_in_the_one_it_prefers() 
     let mut oracle = registry.oracle();
     for (number, (cluster, version)) in (1..).zip(clusters.into_iter().zip(["v1", "v1", "v2"])) {
         let scalers = format!("apis/autoscaling/{version}/horizontalpodautoscalers");
-        oracle = oracle.expects(cluster, stage.fleet.member(number).unwrap(), &scalers).unwrap();
+        oracle = oracle
+            .expects(cluster, stage.fleet.member(number).unwrap(), &scalers)
+            .unwrap();
     }
-    assert_eq!(until_equal(&oracle).await.unwrap(), 3, "documents keep the apiVersion that their member serves");
+    assert_eq!(
+        until_equal(&oracle).await.unwrap(),
+        3,
+        "documents keep the apiVersion that their member serves"
+    );
 
     let first = r#"299 - "horizontalpodautoscalers.autoscaling of clusters member1, member2 are in version v1, not VERSION""#;
     let second = r#"299 - "horizontalpodautoscalers.autoscaling of cluster member3 are in version v2, not VERSION""#;
-    for (version, warned) in [("v1", vec![second]), ("v2", vec![first]), ("v2beta2", vec![second, first])] {
-        let (list, warnings) =
-            list_with_warnings(stage.operator, &format!("apis/autoscaling/{version}/horizontalpodautoscalers")).await.unwrap();
-        let found: Vec<&str> =
-            list["items"].as_array().unwrap().iter().map(|item| item["apiVersion"].as_str().unwrap()).collect();
-        assert_eq!((list["apiVersion"].as_str().unwrap(), found.len()), (&*format!("autoscaling/{version}"), 3), "{list}");
-        assert_eq!(found.iter().filter(|api_version| **api_version == "autoscaling/v1").count(), 2);
-        let warned: Vec<String> = warned.iter().map(|text| text.replace("VERSION", version)).collect();
+    for (version, warned) in [
+        ("v1", vec![second]),
+        ("v2", vec![first]),
+        ("v2beta2", vec![second, first]),
+    ] {
+        let (list, warnings) = list_with_warnings(
+            stage.operator,
+            &format!("apis/autoscaling/{version}/horizontalpodautoscalers"),
+        )
+        .await
+        .unwrap();
+        let found: Vec<&str> = list["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|item| item["apiVersion"].as_str().unwrap())
+            .collect();
+        assert_eq!(
+            (list["apiVersion"].as_str().unwrap(), found.len()),
+            (&*format!("autoscaling/{version}"), 3),
+            "{list}"
+        );
+        assert_eq!(
+            found
+                .iter()
+                .filter(|api_version| **api_version == "autoscaling/v1")
+                .count(),
+            2
+        );
+        let warned: Vec<String> = warned
+            .iter()
+            .map(|text| text.replace("VERSION", version))
+            .collect();
         assert_eq!(warnings, warned);
     }
-    let got = stage.operator.ask(&["get", "horizontalpodautoscalers", "-A", "-o", "name"]).await.unwrap();
+    let got = stage
+        .operator
+        .ask(&["get", "horizontalpodautoscalers", "-A", "-o", "name"])
+        .await
+        .unwrap();
     assert_eq!((got.code, got.out.lines().count()), (0, 3), "{got:?}");
 
     registry.remove().await.unwrap();
     for (number, version) in (1..).zip(versions) {
-        let scaler = format!("apis/autoscaling/{version}/namespaces/default/horizontalpodautoscalers/{name}");
+        let scaler = format!(
+            "apis/autoscaling/{version}/namespaces/default/horizontalpodautoscalers/{name}"
+        );
         stage.member(number).unwrap().delete(&scaler).await.unwrap();
     }
 }
@@ -191,11 +269,15 @@ async fn a_kind_without_a_version_is_looked_up_in_each_member() {
     let [first, second] = [stage.member(1).unwrap(), stage.member(2).unwrap()];
     let (kind, left, right) = ("Gizmo", unique("left"), unique("right"));
     let groups = [format!("{left}.example"), format!("{right}.example")];
-    let [in_left, in_right] = groups.each_ref().map(|group| definition(group, kind, &[("v1", true)]));
+    let [in_left, in_right] = groups
+        .each_ref()
+        .map(|group| definition(group, kind, &[("v1", true)]));
     let [left_version, right_version] = groups.each_ref().map(|group| format!("{group}/v1"));
-    for (member, definition, api_version) in
-        [(&first, &in_left, &left_version), (&first, &in_right, &right_version), (&second, &in_right, &right_version)]
-    {
+    for (member, definition, api_version) in [
+        (&first, &in_left, &left_version),
+        (&first, &in_right, &right_version),
+        (&second, &in_right, &right_version),
+    ] {
         define(member, definition, &collection(api_version, kind)).await;
         create(member, api_version, kind, "one").await;
     }
@@ -203,24 +285,46 @@ async fn a_kind_without_a_version_is_looked_up_in_each_member() {
     let selectors = json!([{ "kind": "Namespace" }, { "kind": kind }, { "kind": "Nothing" }, { "kind": "TokenReview" }]);
     let mut registry = Registry::new(&stage, "kinds", &[WITH_BOTH, WITH_V1], &selectors).unwrap();
     registry.apply().await.unwrap();
-    let tie =
-        format!(r#"the server has "{kind}" in several groups ({}, {}): set apiVersion to one of them"#, groups[0], groups[1]);
-    let cluster = registry.until_phase(WITH_BOTH, "Failed", &tie.replace('"', "\\\"")).await.unwrap();
-    let messages: BTreeSet<&str> =
-        cluster["kinds"].as_array().unwrap().iter().filter_map(|kind| kind["message"].as_str()).collect();
+    let tie = format!(
+        r#"the server has "{kind}" in several groups ({}, {}): set apiVersion to one of them"#,
+        groups[0], groups[1]
+    );
+    let cluster = registry
+        .until_phase(WITH_BOTH, "Failed", &tie.replace('"', "\\\""))
+        .await
+        .unwrap();
+    let messages: BTreeSet<&str> = cluster["kinds"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|kind| kind["message"].as_str())
+        .collect();
     let expected = [
         &*tie,
         r#"the server doesn't have a resource type "Nothing""#,
         r#"the server's "TokenReview" cannot be listed and watched"#,
     ];
     assert_eq!(messages, BTreeSet::from(expected));
-    until_stored(&stage, &registry, kind, &[&format!("{WITH_V1} {right_version} one")]).await;
+    until_stored(
+        &stage,
+        &registry,
+        kind,
+        &[&format!("{WITH_V1} {right_version} one")],
+    )
+    .await;
     // Nothing is certain where several groups tie, so that it takes a while until what is there is shown.
-    eventually("one selector that fails stops no other", PATIENCE, || async {
-        let seen = stored(&stage, &registry, "Namespace").await?;
-        ensure!(seen.iter().any(|line| line.starts_with(WITH_BOTH)), "{seen:?}");
-        Ok(())
-    })
+    eventually(
+        "one selector that fails stops no other",
+        PATIENCE,
+        || async {
+            let seen = stored(&stage, &registry, "Namespace").await?;
+            ensure!(
+                seen.iter().any(|line| line.starts_with(WITH_BOTH)),
+                "{seen:?}"
+            );
+            Ok(())
+        },
+    )
     .await
     .unwrap();
 
@@ -248,7 +352,10 @@ async fn custom_resources_come_change_their_version_and_go() {
     let registry = Registry::new(&stage, "custom", &[WITH_BOTH], &selectors).unwrap();
     registry.apply().await.unwrap();
     let unknown = format!("the server doesn't have a resource type \\\"{kind}\\\" in {old}");
-    registry.until_phase(WITH_BOTH, "Failed", &unknown).await.unwrap();
+    registry
+        .until_phase(WITH_BOTH, "Failed", &unknown)
+        .await
+        .unwrap();
 
     // It comes: the stream starts by itself.
     let both = definition(&group, kind, &[("v1beta1", true), ("v1", true)]);
@@ -258,7 +365,10 @@ async fn custom_resources_come_change_their_version_and_go() {
     }
     registry.until_ready().await.unwrap();
     let lines = |api_version: &str, names: &[&str]| -> Vec<String> {
-        names.iter().map(|name| format!("{WITH_BOTH} {api_version} {name}")).collect()
+        names
+            .iter()
+            .map(|name| format!("{WITH_BOTH} {api_version} {name}"))
+            .collect()
     };
     let until = async |lines: Vec<String>| {
         let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
@@ -275,8 +385,15 @@ async fn custom_resources_come_change_their_version_and_go() {
     until_held(&followed, &["one", "two"]).await;
     eventually("the documents have the new version", PATIENCE, || async {
         let seen = stored(&stage, &registry, kind).await?;
-        let names: BTreeSet<&str> = seen.iter().filter_map(|line| line.rsplit(' ').next()).collect();
-        assert_eq!(names, BTreeSet::from(["one", "two"]), "an object that is there was not to be found: {seen:?}");
+        let names: BTreeSet<&str> = seen
+            .iter()
+            .filter_map(|line| line.rsplit(' ').next())
+            .collect();
+        assert_eq!(
+            names,
+            BTreeSet::from(["one", "two"]),
+            "an object that is there was not to be found: {seen:?}"
+        );
         ensure!(seen == wanted, "{seen:?}");
         Ok(())
     })
@@ -286,14 +403,21 @@ async fn custom_resources_come_change_their_version_and_go() {
     tokio::time::sleep(Duration::from_secs(2)).await;
     until_held(&followed, &["one", "two"]).await;
     create(&member, &new, kind, "three").await;
-    member.delete(&format!("{}/one", collection(&new, kind))).await.unwrap();
+    member
+        .delete(&format!("{}/one", collection(&new, kind)))
+        .await
+        .unwrap();
     until(lines(&new, &["three", "two"])).await;
     until_held(&followed, &["three", "two"]).await;
     registry.until_ready().await.unwrap();
     let oracle = registry.oracle();
     let server = stage.fleet.member(1).unwrap();
     let plural = collection(&new, kind).replace("/namespaces/default", "");
-    let oracle = oracle.expects(WITH_BOTH, server, &plural).unwrap().expects(WITH_BOTH, server, "api/v1/namespaces").unwrap();
+    let oracle = oracle
+        .expects(WITH_BOTH, server, &plural)
+        .unwrap()
+        .expects(WITH_BOTH, server, "api/v1/namespaces")
+        .unwrap();
     until_equal(&oracle).await.unwrap();
 
     // The old version is served again, and it is the one that is named.
@@ -302,7 +426,10 @@ async fn custom_resources_come_change_their_version_and_go() {
 
     // It goes, and its objects with it.
     member.delete(&definition_path(&both)).await.unwrap();
-    registry.until_phase(WITH_BOTH, "Failed", &unknown).await.unwrap();
+    registry
+        .until_phase(WITH_BOTH, "Failed", &unknown)
+        .await
+        .unwrap();
     until(Vec::new()).await;
     registry.remove().await.unwrap();
 }
@@ -310,12 +437,24 @@ async fn custom_resources_come_change_their_version_and_go() {
 /// member3 serves a group that member1 shows as its own, through an `APIService`.
 async fn aggregate(stage: &Stage, group: &str) {
     let outer = stage.member(1).unwrap();
-    let port: u16 = stage.fleet.member(3).unwrap().url().rsplit(':').next().unwrap().parse().unwrap();
+    let port: u16 = stage
+        .fleet
+        .member(3)
+        .unwrap()
+        .url()
+        .rsplit(':')
+        .next()
+        .unwrap()
+        .parse()
+        .unwrap();
     let service = json!({
         "apiVersion": "v1", "kind": "Service", "metadata": { "name": "aggregated" },
         "spec": { "type": "ExternalName", "externalName": "localhost" },
     });
-    outer.apply("api/v1/namespaces/default/services/aggregated", &service).await.unwrap();
+    outer
+        .apply("api/v1/namespaces/default/services/aggregated", &service)
+        .await
+        .unwrap();
     let api_service = json!({
         "apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": { "name": format!("v1.{group}") },
         "spec": {
@@ -323,9 +462,14 @@ async fn aggregate(stage: &Stage, group: &str) {
             "service": { "name": "aggregated", "namespace": "default", "port": port },
         },
     });
-    outer.apply(&api_service_path(group), &api_service).await.unwrap();
+    outer
+        .apply(&api_service_path(group), &api_service)
+        .await
+        .unwrap();
     let objects = format!("apis/{group}/v1/relics");
-    eventually("the group is aggregated", PATIENCE, || outer.get(&objects)).await.unwrap();
+    eventually("the group is aggregated", PATIENCE, || outer.get(&objects))
+        .await
+        .unwrap();
 }
 
 fn api_service_path(group: &str) -> String {
@@ -351,7 +495,15 @@ async fn an_api_that_is_down_costs_no_document() {
     ];
     let registries: Vec<Registry> = selectors
         .iter()
-        .map(|selector| Registry::new(&stage, "down", &[WITH_BOTH], &json!([selector, { "kind": "Namespace" }])).unwrap())
+        .map(|selector| {
+            Registry::new(
+                &stage,
+                "down",
+                &[WITH_BOTH],
+                &json!([selector, { "kind": "Namespace" }]),
+            )
+            .unwrap()
+        })
         .collect();
     let line = format!("{WITH_BOTH} {api_version} one");
     for registry in &registries {
@@ -370,13 +522,22 @@ async fn an_api_that_is_down_costs_no_document() {
     stage.operator.wait_ready(PATIENCE).await.unwrap();
     let not_certain = "the server did not answer for";
     for mut registry in registries.iter().cloned() {
-        registry.until_phase(WITH_BOTH, "Failed", not_certain).await.unwrap();
+        registry
+            .until_phase(WITH_BOTH, "Failed", not_certain)
+            .await
+            .unwrap();
         // A plan in which something is no longer wanted, so that the store is looked through for what has to go.
         registry.spec["resourceSelectors"][1] = json!({ "kind": "Node" });
         registry.apply().await.unwrap();
-        registry.until_phase(WITH_BOTH, "Failed", not_certain).await.unwrap();
+        registry
+            .until_phase(WITH_BOTH, "Failed", not_certain)
+            .await
+            .unwrap();
         outer.create_namespace(&unique("meanwhile")).await.unwrap();
-        assert_eq!(stored(&stage, &registry, kind).await.unwrap(), BTreeSet::from([line.clone()]));
+        assert_eq!(
+            stored(&stage, &registry, kind).await.unwrap(),
+            BTreeSet::from([line.clone()])
+        );
     }
 
     stage.fleet.member(3).unwrap().restart().await.unwrap();
@@ -385,7 +546,13 @@ async fn an_api_that_is_down_costs_no_document() {
     }
     create(&outer, &api_version, kind, "two").await;
     for registry in &registries {
-        until_stored(&stage, registry, kind, &[&line, &format!("{WITH_BOTH} {api_version} two")]).await;
+        until_stored(
+            &stage,
+            registry,
+            kind,
+            &[&line, &format!("{WITH_BOTH} {api_version} two")],
+        )
+        .await;
         // What was not wanted any more is gone now.
         until_stored(&stage, registry, "Namespace", &[]).await;
         registry.remove().await.unwrap();

@@ -15,8 +15,10 @@ use serde_json::{Value, json};
 const REGISTRY: &str = "apis/search.karmada.io/v1alpha1/resourceregistries/embedded";
 
 async fn apply(hub: &Objects, kinds: &[&str]) {
-    let selectors: Vec<Value> =
-        kinds.iter().map(|kind| json!({ "apiVersion": "v1", "kind": kind, "namespace": "web" })).collect();
+    let selectors: Vec<Value> = kinds
+        .iter()
+        .map(|kind| json!({ "apiVersion": "v1", "kind": kind, "namespace": "web" }))
+        .collect();
     let registry = json!({
         "apiVersion": "search.karmada.io/v1alpha1", "kind": "ResourceRegistry", "metadata": { "name": "embedded" },
         "spec": { "resourceSelectors": selectors },
@@ -38,14 +40,21 @@ async fn until_found(operator: &Operator, arguments: &[&str], expected: &[&str])
 }
 
 async fn get(operator: &Operator, arguments: &[&str]) -> Result<BTreeSet<String>> {
-    let asked: Vec<&str> = ["get"].iter().chain(arguments).chain(&["-o", "json"]).copied().collect();
+    let asked: Vec<&str> = ["get"]
+        .iter()
+        .chain(arguments)
+        .chain(&["-o", "json"])
+        .copied()
+        .collect();
     let ran = operator.ask(&asked).await?;
     ensure!(ran.code == 0, "{}", ran.err);
     let list: Value = serde_json::from_str(&ran.out).with_context(|| ran.out.clone())?;
     let items = list["items"].as_array().context("no items")?;
     let name = |item: &Value| {
         let metadata = &item["metadata"];
-        let cluster = metadata["annotations"]["resource.karmada.io/cached-from-cluster"].as_str().unwrap_or("?");
+        let cluster = metadata["annotations"]["resource.karmada.io/cached-from-cluster"]
+            .as_str()
+            .unwrap_or("?");
         format!("{cluster}/{}", metadata["name"].as_str().unwrap_or("?"))
     };
     Ok(items.iter().map(name).collect())
@@ -53,20 +62,35 @@ async fn get(operator: &Operator, arguments: &[&str]) -> Result<BTreeSet<String>
 
 #[tokio::test]
 async fn a_registry_without_a_backend_is_answered_from_memory() {
-    let fleet = Fleet::start(Options { members: 2, opensearch: OpenSearchKind::None, ..Options::default() }).await.unwrap();
+    let fleet = Fleet::start(Options {
+        members: 2,
+        opensearch: OpenSearchKind::None,
+        ..Options::default()
+    })
+    .await
+    .unwrap();
     prepare(&fleet).await.unwrap();
     let hub = Objects::of(fleet.control_plane()).unwrap();
-    let members = [Objects::of(fleet.member(1).unwrap()).unwrap(), Objects::of(fleet.member(2).unwrap()).unwrap()];
+    let members = [
+        Objects::of(fleet.member(1).unwrap()).unwrap(),
+        Objects::of(fleet.member(2).unwrap()).unwrap(),
+    ];
     for member in &members {
         member.create_namespace("web").await.unwrap();
         for name in ["one", "two"] {
-            member.apply_config_map("web", name, &json!({ "a": "b" })).await.unwrap();
+            member
+                .apply_config_map("web", name, &json!({ "a": "b" }))
+                .await
+                .unwrap();
         }
         let secret = json!({
             "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "key", "labels": { "app": "shop" } },
             "stringData": { "password": "moonlight" },
         });
-        member.apply("api/v1/namespaces/web/secrets/key", &secret).await.unwrap();
+        member
+            .apply("api/v1/namespaces/web/secrets/key", &secret)
+            .await
+            .unwrap();
     }
     let operator = start_operator(&fleet, &[]).await.unwrap();
     apply(&hub, &["ConfigMap", "Secret"]).await;
@@ -75,24 +99,59 @@ async fn a_registry_without_a_backend_is_answered_from_memory() {
     until_found(&operator, &["configmaps", "-A"], &all).await;
     until_found(
         &operator,
-        &["secrets", "-A", "-l", "app=shop", "--field-selector", "type=Opaque"],
+        &[
+            "secrets",
+            "-A",
+            "-l",
+            "app=shop",
+            "--field-selector",
+            "type=Opaque",
+        ],
         &["member1/key", "member2/key"],
     )
     .await;
-    let secret = operator.ask(&["get", "secrets", "-A", "-o", "json"]).await.unwrap();
-    assert!(secret.out.contains("password") && !secret.out.contains("bW9vbmxpZ2h0"), "{}", secret.out);
-    eventually("the registry is ready and says where its objects are", PATIENCE, || async {
-        let registry = hub.get(REGISTRY).await?;
-        let conditions = registry["status"]["conditions"].as_array().context("no conditions")?;
-        let reason = |kind: &str| conditions.iter().find(|found| found["type"] == kind).map(|found| found["reason"].clone());
-        ensure!(reason("Ready") == Some(json!("Ready")) && reason("StoreReachable") == Some(json!("Embedded")), "{conditions:?}");
-        Ok(())
-    })
+    let secret = operator
+        .ask(&["get", "secrets", "-A", "-o", "json"])
+        .await
+        .unwrap();
+    assert!(
+        secret.out.contains("password") && !secret.out.contains("bW9vbmxpZ2h0"),
+        "{}",
+        secret.out
+    );
+    eventually(
+        "the registry is ready and says where its objects are",
+        PATIENCE,
+        || async {
+            let registry = hub.get(REGISTRY).await?;
+            let conditions = registry["status"]["conditions"]
+                .as_array()
+                .context("no conditions")?;
+            let reason = |kind: &str| {
+                conditions
+                    .iter()
+                    .find(|found| found["type"] == kind)
+                    .map(|found| found["reason"].clone())
+            };
+            ensure!(
+                reason("Ready") == Some(json!("Ready"))
+                    && reason("StoreReachable") == Some(json!("Embedded")),
+                "{conditions:?}"
+            );
+            Ok(())
+        },
+    )
     .await
     .unwrap();
 
-    members[0].apply_config_map("web", "three", &json!({ "a": "b" })).await.unwrap();
-    members[1].delete(&config_map_path("web", "two")).await.unwrap();
+    members[0]
+        .apply_config_map("web", "three", &json!({ "a": "b" }))
+        .await
+        .unwrap();
+    members[1]
+        .delete(&config_map_path("web", "two"))
+        .await
+        .unwrap();
     let changed = ["member1/one", "member1/two", "member1/three", "member2/one"];
     until_found(&operator, &["configmaps", "-A"], &changed).await;
 
@@ -105,7 +164,12 @@ async fn a_registry_without_a_backend_is_answered_from_memory() {
     .await
     .unwrap();
     apply(&hub, &["ConfigMap", "Secret"]).await;
-    until_found(&operator, &["secrets", "-A", "-l", "app=shop"], &["member1/key", "member2/key"]).await;
+    until_found(
+        &operator,
+        &["secrets", "-A", "-l", "app=shop"],
+        &["member1/key", "member2/key"],
+    )
+    .await;
 
     operator.restart().unwrap();
     operator.wait_ready(PATIENCE).await.unwrap();

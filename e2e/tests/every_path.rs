@@ -21,28 +21,55 @@ const DEEPEST: usize = 490;
 
 fn engine(server: &OpenSearchServer) -> Result<Engine> {
     let options = engine::options(server, &unique_prefix("paths"), 1)?;
-    let settings = IndexSettings { replicas: 0, is_full: true, ..IndexSettings::default() };
-    Ok(Engine::new(engine::service(server)?, EngineOptions { settings, projection: "full".to_owned(), ..options }))
+    let settings = IndexSettings {
+        replicas: 0,
+        is_full: true,
+        ..IndexSettings::default()
+    };
+    Ok(Engine::new(
+        engine::service(server)?,
+        EngineOptions {
+            settings,
+            projection: "full".to_owned(),
+            ..options
+        },
+    ))
 }
 
 async fn any_path_reads_the_same(kind: OpenSearchKind) -> Result<()> {
-    let fleet = Fleet::start(Options { opensearch: kind, ..Options::default() }).await?;
+    let fleet = Fleet::start(Options {
+        opensearch: kind,
+        ..Options::default()
+    })
+    .await?;
     let engine = engine(fleet.opensearch()?)?;
     engine.prepare().await?;
     let report = ask(&engine, SEED, SELECTORS, DEEPEST).await?;
-    ensure!(report.disagreements.is_empty(), "{:#?}", report.disagreements);
-    ensure!(report.telling > SELECTORS / 10, "only {} selectors tell something", report.telling);
+    ensure!(
+        report.disagreements.is_empty(),
+        "{:#?}",
+        report.disagreements
+    );
+    ensure!(
+        report.telling > SELECTORS / 10,
+        "only {} selectors tell something",
+        report.telling
+    );
     Ok(())
 }
 
 #[tokio::test]
 async fn any_path_reads_the_same_in_opensearch_in_memory_and_in_the_objects() {
-    any_path_reads_the_same(OpenSearchKind::Plain).await.unwrap();
+    any_path_reads_the_same(OpenSearchKind::Plain)
+        .await
+        .unwrap();
 }
 
 #[tokio::test]
 async fn any_path_reads_the_same_in_the_older_opensearch() {
-    any_path_reads_the_same(OpenSearchKind::Secure).await.unwrap();
+    any_path_reads_the_same(OpenSearchKind::Secure)
+        .await
+        .unwrap();
 }
 
 #[tokio::test]
@@ -62,14 +89,22 @@ async fn a_registry_makes_every_path_selectable_and_takes_it_back() {
             ] },
         })
     };
-    for (name, image, memory, argument) in
-        [("a", "web", "2Gi", "short"), ("b", "web", "500Mi", long.as_str()), ("c", "db", "1", "")]
-    {
+    for (name, image, memory, argument) in [
+        ("a", "web", "2Gi", "short"),
+        ("b", "web", "500Mi", long.as_str()),
+        ("c", "db", "1", ""),
+    ] {
         let path = format!("api/v1/namespaces/{namespace}/pods/{name}");
-        member.apply(&path, &pod(name, image, memory, argument)).await.unwrap();
+        member
+            .apply(&path, &pod(name, image, memory, argument))
+            .await
+            .unwrap();
     }
     let secret = json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "s" }, "stringData": { "k": "moonlight" } });
-    member.apply(&format!("api/v1/namespaces/{namespace}/secrets/s"), &secret).await.unwrap();
+    member
+        .apply(&format!("api/v1/namespaces/{namespace}/secrets/s"), &secret)
+        .await
+        .unwrap();
     let selectors = json!([
         { "apiVersion": "v1", "kind": "Pod", "namespace": namespace },
         { "apiVersion": "v1", "kind": "Secret", "namespace": namespace },
@@ -80,48 +115,101 @@ async fn a_registry_makes_every_path_selectable_and_takes_it_back() {
     let store = store_at(stage.fleet.opensearch().unwrap().url(), &registry.prefix).unwrap();
     let pods = format!("api/v1/namespaces/{namespace}/pods");
     let image = "spec.containers.image=web";
-    let refused = names_by_field(stage.operator, &store, &pods, image).await.unwrap().unwrap_err();
-    assert!(refused.contains("field label not supported: spec.containers.image"), "{refused}");
+    let refused = names_by_field(stage.operator, &store, &pods, image)
+        .await
+        .unwrap()
+        .unwrap_err();
+    assert!(
+        refused.contains("field label not supported: spec.containers.image"),
+        "{refused}"
+    );
 
-    let before = generations(&stage.opensearch, &registry.prefix, "member1").await.unwrap();
+    let before = generations(&stage.opensearch, &registry.prefix, "member1")
+        .await
+        .unwrap();
     registry.store()["indexing"] = "Full".into();
     registry.apply().await.unwrap();
     eventually("every path is selectable", PATIENCE, || async {
         let names = names_by_field(stage.operator, &store, &pods, image).await?;
-        ensure!(names == Ok(vec!["a".to_owned(), "b".to_owned()]), "{names:?}");
+        ensure!(
+            names == Ok(vec!["a".to_owned(), "b".to_owned()]),
+            "{names:?}"
+        );
         Ok(())
     })
     .await
     .unwrap();
-    let after = generations(&stage.opensearch, &registry.prefix, "member1").await.unwrap();
+    let after = generations(&stage.opensearch, &registry.prefix, "member1")
+        .await
+        .unwrap();
     assert!(after.len() == 1 && after != before, "{after:?}");
     for (selector, names) in [
         ("spec.containers.resources.requests.memory>=1Gi", vec!["a"]),
-        ("spec.containers.resources.requests.memory<1Gi", vec!["b", "c"]),
+        (
+            "spec.containers.resources.requests.memory<1Gi",
+            vec!["b", "c"],
+        ),
         ("spec.containers.image in (db,cache)", vec!["c"]),
         ("spec.containers.image!=web", vec!["c"]),
         ("spec.containers.args", vec!["a", "b"]),
         ("!spec.containers.args", vec!["c"]),
         ("spec.containers.args=short", vec!["a"]),
-        ("metadata.annotations['example.com/team'] notin (db)", vec!["a", "b"]),
-        ("spec['containers'].name=side,spec.schedulerName=default-scheduler", vec!["a", "b", "c"]),
-        ("kind=Pod,apiVersion=v1,metadata.generation>0", vec!["a", "b", "c"]),
+        (
+            "metadata.annotations['example.com/team'] notin (db)",
+            vec!["a", "b"],
+        ),
+        (
+            "spec['containers'].name=side,spec.schedulerName=default-scheduler",
+            vec!["a", "b", "c"],
+        ),
+        (
+            "kind=Pod,apiVersion=v1,metadata.generation>0",
+            vec!["a", "b", "c"],
+        ),
         ("spec.nothing=here", vec![]),
     ] {
-        let answer = names_by_field(stage.operator, &store, &pods, selector).await.unwrap();
-        assert_eq!(answer, Ok(names.iter().map(ToString::to_string).collect()), "{selector}");
+        let answer = names_by_field(stage.operator, &store, &pods, selector)
+            .await
+            .unwrap();
+        assert_eq!(
+            answer,
+            Ok(names.iter().map(ToString::to_string).collect()),
+            "{selector}"
+        );
     }
     // What cannot be a term is in the answer all the same, and what is never stored is not found.
     let hits = stage.opensearch.documents(&registry.prefix).await.unwrap();
-    let stored = hits.iter().find(|hit| hit["_source"]["metadata"]["name"] == "b").unwrap();
-    assert_eq!(stored["_source"]["search"]["native"]["spec"]["containers"][1]["args"][0], long);
-    assert!(hits.iter().all(|hit| hit["_source"]["search"]["rejected"].is_null()));
+    let stored = hits
+        .iter()
+        .find(|hit| hit["_source"]["metadata"]["name"] == "b")
+        .unwrap();
+    assert_eq!(
+        stored["_source"]["search"]["native"]["spec"]["containers"][1]["args"][0],
+        long
+    );
+    assert!(
+        hits.iter()
+            .all(|hit| hit["_source"]["search"]["rejected"].is_null())
+    );
     let secrets = format!("api/v1/namespaces/{namespace}/secrets");
     for selector in ["data.k", "data.k=bW9vbmxpZ2h0"] {
-        assert_eq!(names_by_field(stage.operator, &store, &secrets, selector).await.unwrap(), Ok(Vec::new()), "{selector}");
+        assert_eq!(
+            names_by_field(stage.operator, &store, &secrets, selector)
+                .await
+                .unwrap(),
+            Ok(Vec::new()),
+            "{selector}"
+        );
     }
     let typed = json!({ "query_string": { "query": "spec.containers.image:db" } });
-    assert_eq!(stage.opensearch.count(&registry.prefix, &typed).await.unwrap(), 1);
+    assert_eq!(
+        stage
+            .opensearch
+            .count(&registry.prefix, &typed)
+            .await
+            .unwrap(),
+        1
+    );
 
     registry.store()["indexing"] = "Selectable".into();
     registry.apply().await.unwrap();
@@ -135,11 +223,17 @@ async fn a_registry_makes_every_path_selectable_and_takes_it_back() {
     .await
     .unwrap();
     assert_eq!(
-        names_by_field(stage.operator, &store, &pods, "status.phase=Pending").await.unwrap().map(|names| names.len()),
+        names_by_field(stage.operator, &store, &pods, "status.phase=Pending")
+            .await
+            .unwrap()
+            .map(|names| names.len()),
         Ok(3)
     );
     registry.remove().await.unwrap();
     for name in ["a", "b", "c"] {
-        member.delete(&format!("api/v1/namespaces/{namespace}/pods/{name}")).await.unwrap();
+        member
+            .delete(&format!("api/v1/namespaces/{namespace}/pods/{name}"))
+            .await
+            .unwrap();
     }
 }

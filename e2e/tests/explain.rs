@@ -22,17 +22,29 @@ const FIELDS: &str = "status.phase=Running";
 /// Runs the program the way that people do, and gives what it prints.
 async fn fleetdex(arguments: &[&str]) -> Result<String> {
     let mut command = tokio::process::Command::new(fleetdex_program()?);
-    let output = command.args(arguments).stdin(Stdio::null()).output().await.context("starting fleetdex")?;
+    let output = command
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .await
+        .context("starting fleetdex")?;
     let stderr = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "fleetdex {}: {stderr}", arguments.join(" "));
+    ensure!(
+        output.status.success(),
+        "fleetdex {}: {stderr}",
+        arguments.join(" ")
+    );
     String::from_utf8(output.stdout).context("reading what fleetdex printed")
 }
 
 /// A pod that the selectors of this test may or may not select.
 fn pod(number: usize) -> Result<Pod> {
     let mut labels = json!({});
-    let values =
-        [("app", ["web", "api", "db", ""]), ("tier", ["db", "front", "", "none"]), ("canary", ["", "true", "none", "none"])];
+    let values = [
+        ("app", ["web", "api", "db", ""]),
+        ("tier", ["db", "front", "", "none"]),
+        ("canary", ["", "true", "none", "none"]),
+    ];
     for (index, (key, choices)) in values.into_iter().enumerate() {
         // Another digit of the number in base four for every label.
         let value = choices[number / 4_usize.pow(u32::try_from(index)?) % 4];
@@ -41,13 +53,15 @@ fn pod(number: usize) -> Result<Pod> {
         }
     }
     let spec = json!({ "containers": [{ "name": "main", "image": "example.com/main" }] });
-    let pod = json!({ "metadata": { "name": format!("pod-{number}"), "labels": labels }, "spec": spec });
+    let pod =
+        json!({ "metadata": { "name": format!("pod-{number}"), "labels": labels }, "spec": spec });
     serde_json::from_value(pod).context("making a pod")
 }
 
 async fn set_phase(pods: &Api<Pod>, name: &str, phase: &str) -> Result<()> {
     let patch = json!({ "status": { "phase": phase } });
-    pods.patch_status(name, &PatchParams::default(), &Patch::Merge(patch)).await?;
+    pods.patch_status(name, &PatchParams::default(), &Patch::Merge(patch))
+        .await?;
     Ok(())
 }
 
@@ -65,10 +79,22 @@ async fn fill(member: &ApiServer, first: usize) -> Result<()> {
 
 async fn follow(fleet: &Fleet) -> Result<Operator> {
     let kubectl = fleet.control_plane().kubectl()?;
-    kubectl.apply_server_side(&fleetdex(&["crd"]).await?).await?;
-    kubectl.run(&["wait", "--for=condition=Established", "crd", "--all", "--timeout=60s"]).await?;
+    kubectl
+        .apply_server_side(&fleetdex(&["crd"]).await?)
+        .await?;
+    kubectl
+        .run(&[
+            "wait",
+            "--for=condition=Established",
+            "crd",
+            "--all",
+            "--timeout=60s",
+        ])
+        .await?;
     for member in fleet.members() {
-        kubectl.apply(&Registration::new(member, member.name(), "default").manifest()).await?;
+        kubectl
+            .apply(&Registration::new(member, member.name(), "default").manifest())
+            .await?;
     }
     let registry = json!({
         "apiVersion": "search.karmada.io/v1alpha1",
@@ -95,7 +121,15 @@ async fn follow(fleet: &Fleet) -> Result<Operator> {
 async fn by_kubectl(members: &[ApiServer], labels: &str, fields: &str) -> Result<BTreeSet<String>> {
     let mut found = BTreeSet::new();
     for member in members {
-        let arguments = ["get", "pods", "-A", "-l", labels, "--field-selector", fields];
+        let arguments = [
+            "get",
+            "pods",
+            "-A",
+            "-l",
+            labels,
+            "--field-selector",
+            fields,
+        ];
         let list = member.kubectl()?.json(&arguments).await?;
         let items = list["items"].as_array().context("no items")?;
         found.extend(items.iter().map(|item| full_name(member.name(), item)));
@@ -105,13 +139,30 @@ async fn by_kubectl(members: &[ApiServer], labels: &str, fields: &str) -> Result
 
 /// The same of what OpenSearch finds with the body that `fleetdex explain` prints.
 async fn by_explanation(fleet: &Fleet, arguments: &[&str]) -> Result<BTreeSet<String>> {
-    let body: Value = serde_json::from_str(&fleetdex(arguments).await?).context("explain printed no JSON")?;
-    let answer = fleet.opensearch()?.client()?.post("fleetdex/_search", &body).await?;
+    let body: Value =
+        serde_json::from_str(&fleetdex(arguments).await?).context("explain printed no JSON")?;
+    let answer = fleet
+        .opensearch()?
+        .client()?
+        .post("fleetdex/_search", &body)
+        .await?;
     ensure!(answer["_shards"]["failed"] == 0, "{answer}");
     let hits = answer["hits"]["hits"].as_array().context("no hits")?;
     let total = answer["hits"]["total"]["value"].as_u64();
-    ensure!(total == u64::try_from(hits.len()).ok(), "{total:?} found, {} given", hits.len());
-    Ok(hits.iter().map(|hit| full_name(hit["_source"]["cluster"].as_str().unwrap_or_default(), &hit["_source"])).collect())
+    ensure!(
+        total == u64::try_from(hits.len()).ok(),
+        "{total:?} found, {} given",
+        hits.len()
+    );
+    Ok(hits
+        .iter()
+        .map(|hit| {
+            full_name(
+                hit["_source"]["cluster"].as_str().unwrap_or_default(),
+                &hit["_source"],
+            )
+        })
+        .collect())
 }
 
 fn full_name(cluster: &str, object: &Value) -> String {
@@ -120,11 +171,19 @@ fn full_name(cluster: &str, object: &Value) -> String {
 }
 
 /// Waits until both find the same, and gives it.
-async fn agreed(fleet: &Fleet, operator: &Operator, labels: &str, fields: &str) -> Result<BTreeSet<String>> {
+async fn agreed(
+    fleet: &Fleet,
+    operator: &Operator,
+    labels: &str,
+    fields: &str,
+) -> Result<BTreeSet<String>> {
     let arguments = ["explain", "pods", "-l", labels, "--field-selector", fields];
     let same = eventually("OpenSearch finds what kubectl finds", DEADLINE, || async {
         operator.process().check_running()?;
-        let (theirs, ours) = (by_kubectl(fleet.members(), labels, fields).await?, by_explanation(fleet, &arguments).await?);
+        let (theirs, ours) = (
+            by_kubectl(fleet.members(), labels, fields).await?,
+            by_explanation(fleet, &arguments).await?,
+        );
         ensure!(theirs == ours, "kubectl: {theirs:?}\nOpenSearch: {ours:?}");
         Ok(theirs)
     });
@@ -133,33 +192,79 @@ async fn agreed(fleet: &Fleet, operator: &Operator, labels: &str, fields: &str) 
 
 #[tokio::test]
 async fn what_explain_prints_finds_in_opensearch_what_kubectl_finds_on_the_members() {
-    let fleet = Fleet::start(Options { members: 3, ..Options::default() }).await.unwrap();
-    let filled = fleet.members().iter().enumerate().map(|(index, member)| fill(member, index * PODS));
+    let fleet = Fleet::start(Options {
+        members: 3,
+        ..Options::default()
+    })
+    .await
+    .unwrap();
+    let filled = fleet
+        .members()
+        .iter()
+        .enumerate()
+        .map(|(index, member)| fill(member, index * PODS));
     try_join_all(filled).await.unwrap();
     let operator = follow(&fleet).await.unwrap();
 
     let everything = agreed(&fleet, &operator, "", "").await.unwrap();
     assert_eq!(everything.len(), 3 * PODS);
     let selected = agreed(&fleet, &operator, LABELS, FIELDS).await.unwrap();
-    let members: BTreeSet<&str> = selected.iter().filter_map(|name| name.split('/').next()).collect();
-    assert!(members.len() > 1 && selected.len() < everything.len() / 2, "{selected:?}");
+    let members: BTreeSet<&str> = selected
+        .iter()
+        .filter_map(|name| name.split('/').next())
+        .collect();
+    assert!(
+        members.len() > 1 && selected.len() < everything.len() / 2,
+        "{selected:?}"
+    );
 
     // Of one member only, over `--cluster`.
-    let narrow = ["explain", "po", "-A", "-l", LABELS, "--field-selector", FIELDS, "--cluster", "member2"];
+    let narrow = [
+        "explain",
+        "po",
+        "-A",
+        "-l",
+        LABELS,
+        "--field-selector",
+        FIELDS,
+        "--cluster",
+        "member2",
+    ];
     let of_one = by_explanation(&fleet, &narrow).await.unwrap();
-    let expected: BTreeSet<String> = selected.iter().filter(|name| name.starts_with("member2/")).cloned().collect();
+    let expected: BTreeSet<String> = selected
+        .iter()
+        .filter(|name| name.starts_with("member2/"))
+        .cloned()
+        .collect();
     assert_eq!(of_one, expected);
 
     // What changes on the members changes the answer.
     let first = selected.first().unwrap();
-    let (cluster, name) = (first.split('/').next().unwrap(), first.split('/').next_back().unwrap());
-    let member = fleet.members().iter().find(|member| member.name() == cluster).unwrap();
+    let (cluster, name) = (
+        first.split('/').next().unwrap(),
+        first.split('/').next_back().unwrap(),
+    );
+    let member = fleet
+        .members()
+        .iter()
+        .find(|member| member.name() == cluster)
+        .unwrap();
     let pods: Api<Pod> = Api::namespaced(member.client().await.unwrap(), "default");
-    let now = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
+    let now = DeleteParams {
+        grace_period_seconds: Some(0),
+        ..DeleteParams::default()
+    };
     pods.delete(name, &now).await.unwrap();
     let last = selected.last().unwrap();
-    let (cluster, name) = (last.split('/').next().unwrap(), last.split('/').next_back().unwrap());
-    let member = fleet.members().iter().find(|member| member.name() == cluster).unwrap();
+    let (cluster, name) = (
+        last.split('/').next().unwrap(),
+        last.split('/').next_back().unwrap(),
+    );
+    let member = fleet
+        .members()
+        .iter()
+        .find(|member| member.name() == cluster)
+        .unwrap();
     let pods: Api<Pod> = Api::namespaced(member.client().await.unwrap(), "default");
     set_phase(&pods, name, "Failed").await.unwrap();
     let changed = agreed(&fleet, &operator, LABELS, FIELDS).await.unwrap();

@@ -29,37 +29,70 @@ const WIDGETS: &str = "apis/example.com/v1/namespaces/likeness/widgets";
 /// One of the two servers.
 enum Side {
     Fake(apiserver::Server),
-    Real { fleet: Box<Fleet>, client: reqwest::Client },
+    Real {
+        fleet: Box<Fleet>,
+        client: reqwest::Client,
+    },
 }
 
 impl Side {
     async fn real() -> Self {
-        let options = Options { opensearch: OpenSearchKind::None, ..Options::default() };
+        let options = Options {
+            opensearch: OpenSearchKind::None,
+            ..Options::default()
+        };
         let fleet = Fleet::start(options).await.unwrap();
         let server = fleet.control_plane();
         let objects = Objects::of(server).unwrap();
-        let definitions = "apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.example.com";
-        objects.apply(definitions, &widget_definition()).await.unwrap();
-        eventually("widgets are served", PATIENCE, || objects.get("apis/example.com/v1/widgets")).await.unwrap();
+        let definitions =
+            "apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.example.com";
+        objects
+            .apply(definitions, &widget_definition())
+            .await
+            .unwrap();
+        eventually("widgets are served", PATIENCE, || {
+            objects.get("apis/example.com/v1/widgets")
+        })
+        .await
+        .unwrap();
         let client = http::client(Some(server.ca_pem())).unwrap();
-        Self::Real { fleet: Box::new(fleet), client }
+        Self::Real {
+            fleet: Box::new(fleet),
+            client,
+        }
     }
 
     /// The HTTP status and the body.
-    async fn send(&self, method: Method, path: &str, accept: &str, body: Option<&Value>) -> (u16, String) {
+    async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        accept: &str,
+        body: Option<&Value>,
+    ) -> (u16, String) {
         let body = body.map(Value::to_string).unwrap_or_default();
         match self {
             Self::Fake(server) => {
-                let request = ::http::Request::builder().method(method).uri(format!("/{path}")).header("Accept", accept);
-                let response = server.respond(request.body(Bytes::from(body)).unwrap()).await.unwrap();
+                let request = ::http::Request::builder()
+                    .method(method)
+                    .uri(format!("/{path}"))
+                    .header("Accept", accept);
+                let response = server
+                    .respond(request.body(Bytes::from(body)).unwrap())
+                    .await
+                    .unwrap();
                 let status = response.status().as_u16();
                 let body = response.into_body().collect().await.unwrap().to_bytes();
                 (status, String::from_utf8(body.to_vec()).unwrap())
             }
             Self::Real { fleet, client } => {
                 let server = fleet.control_plane();
-                let request = client.request(method, format!("{}/{path}", server.url())).bearer_auth(server.token());
-                let request = request.header("Accept", accept).header("Content-Type", "application/json");
+                let request = client
+                    .request(method, format!("{}/{path}", server.url()))
+                    .bearer_auth(server.token());
+                let request = request
+                    .header("Accept", accept)
+                    .header("Content-Type", "application/json");
                 let response = request.body(body).send().await.unwrap();
                 (response.status().as_u16(), response.text().await.unwrap())
             }
@@ -93,13 +126,24 @@ impl Transcript {
     }
 
     async fn ask(&mut self, what: &str, method: Method, path: &str, body: Option<&Value>) -> Value {
-        self.ask_as(what, method, path, "application/json", body).await
+        self.ask_as(what, method, path, "application/json", body)
+            .await
     }
 
-    async fn ask_as(&mut self, what: &str, method: Method, path: &str, accept: &str, body: Option<&Value>) -> Value {
+    async fn ask_as(
+        &mut self,
+        what: &str,
+        method: Method,
+        path: &str,
+        accept: &str,
+        body: Option<&Value>,
+    ) -> Value {
         let (status, text) = self.side.send(method, path, accept, body).await;
         let answer = serde_json::from_str(&text).unwrap_or(Value::String(text));
-        self.note(&format!("{what}: {path}"), json!({ "http": status, "body": answer }));
+        self.note(
+            &format!("{what}: {path}"),
+            json!({ "http": status, "body": answer }),
+        );
         answer
     }
 
@@ -109,9 +153,15 @@ impl Transcript {
 
     /// Only the status and the reason: the words are the parsers' own.
     async fn refused(&mut self, what: &str, path: &str) {
-        let (status, text) = self.side.send(Method::GET, path, "application/json", None).await;
+        let (status, text) = self
+            .side
+            .send(Method::GET, path, "application/json", None)
+            .await;
         let body: Value = serde_json::from_str(&text).unwrap();
-        self.note(&format!("{what}: {path}"), json!({ "http": status, "reason": body["reason"], "code": body["code"] }));
+        self.note(
+            &format!("{what}: {path}"),
+            json!({ "http": status, "reason": body["reason"], "code": body["code"] }),
+        );
     }
 
     async fn create(&mut self, what: &str, collection: &str, object: &Value) -> Value {
@@ -119,7 +169,10 @@ impl Transcript {
     }
 
     async fn update(&mut self, what: &str, collection: &str, object: &Value) -> Value {
-        let path = format!("{collection}/{}", object["metadata"]["name"].as_str().unwrap());
+        let path = format!(
+            "{collection}/{}",
+            object["metadata"]["name"].as_str().unwrap()
+        );
         self.ask(what, Method::PUT, &path, Some(object)).await
     }
 
@@ -138,7 +191,10 @@ async fn watched(side: &Side, path: &str, accept: &str, seconds: u32) -> Value {
     let separator = if path.contains('?') { '&' } else { '?' };
     let path = format!("{path}{separator}watch=true&timeoutSeconds={seconds}");
     let (status, text) = side.send(Method::GET, &path, accept, None).await;
-    let mut lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let mut lines: Vec<Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
     // Near the end, a real one may say once more what it has just said.
     lines.dedup_by(|again, line| line["type"] == "BOOKMARK" && line == again);
     json!({ "http": status, "lines": lines })
@@ -156,7 +212,11 @@ fn widget(name: &str, color: &str) -> Value {
 }
 
 fn version(answer: &Value) -> u64 {
-    answer["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap()
+    answer["metadata"]["resourceVersion"]
+        .as_str()
+        .unwrap()
+        .parse()
+        .unwrap()
 }
 
 fn token(list: &Value) -> &str {
@@ -164,7 +224,10 @@ fn token(list: &Value) -> &str {
 }
 
 async fn script(side: Side) -> Transcript {
-    let mut at = Transcript { side, steps: Vec::new() };
+    let mut at = Transcript {
+        side,
+        steps: Vec::new(),
+    };
     writes(&mut at).await;
     lists(&mut at).await;
     custom_resources(&mut at).await;
@@ -175,88 +238,244 @@ async fn script(side: Side) -> Transcript {
 
 async fn writes(at: &mut Transcript) {
     for name in NAMESPACES {
-        let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } });
-        at.create("a namespace", "api/v1/namespaces", &namespace).await;
+        let namespace =
+            json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } });
+        at.create("a namespace", "api/v1/namespaces", &namespace)
+            .await;
     }
-    for (name, app) in [("a", "web"), ("b", "web"), ("c", "db"), ("d", "web"), ("e", "cache")] {
+    for (name, app) in [
+        ("a", "web"),
+        ("b", "web"),
+        ("c", "db"),
+        ("d", "web"),
+        ("e", "cache"),
+    ] {
         at.create("an object", MAPS, &map(name, app)).await;
     }
     at.create("the same again", MAPS, &map("a", "web")).await;
-    at.create("in a namespace that is not there", "api/v1/namespaces/nowhere/configmaps", &map("a", "web")).await;
-    at.create("an object of a resource that is not there", "api/v1/namespaces/likeness/nothings", &map("a", "web")).await;
-    at.ask("onto an object", Method::POST, &format!("{MAPS}/a"), Some(&map("a", "web"))).await;
+    at.create(
+        "in a namespace that is not there",
+        "api/v1/namespaces/nowhere/configmaps",
+        &map("a", "web"),
+    )
+    .await;
+    at.create(
+        "an object of a resource that is not there",
+        "api/v1/namespaces/likeness/nothings",
+        &map("a", "web"),
+    )
+    .await;
+    at.ask(
+        "onto an object",
+        Method::POST,
+        &format!("{MAPS}/a"),
+        Some(&map("a", "web")),
+    )
+    .await;
     let first = at.get("an object", &format!("{MAPS}/a")).await;
-    at.get("an object that is not there", &format!("{MAPS}/zzz")).await;
+    at.get("an object that is not there", &format!("{MAPS}/zzz"))
+        .await;
     at.get("a path that is not there", "nothing/here").await;
 
     let mut changed = first.clone();
     changed["data"]["key"] = json!("changed");
     at.update("a change", MAPS, &changed).await;
-    at.update("a change of what was changed meanwhile", MAPS, &changed).await;
-    changed["metadata"].as_object_mut().unwrap().remove("resourceVersion");
+    at.update("a change of what was changed meanwhile", MAPS, &changed)
+        .await;
+    changed["metadata"]
+        .as_object_mut()
+        .unwrap()
+        .remove("resourceVersion");
     at.update("no change at all", MAPS, &changed).await;
     changed["metadata"]["uid"] = json!("00000000-0000-4000-8000-000000000000");
-    at.update("a change of another object of that name", MAPS, &changed).await;
-    at.update("a change of nothing", MAPS, &map("zzz", "web")).await;
-    at.ask("under another name", Method::PUT, &format!("{MAPS}/b"), Some(&map("a", "web"))).await;
-    at.delete("a deletion of nothing", &format!("{MAPS}/zzz")).await;
+    at.update("a change of another object of that name", MAPS, &changed)
+        .await;
+    at.update("a change of nothing", MAPS, &map("zzz", "web"))
+        .await;
+    at.ask(
+        "under another name",
+        Method::PUT,
+        &format!("{MAPS}/b"),
+        Some(&map("a", "web")),
+    )
+    .await;
+    at.delete("a deletion of nothing", &format!("{MAPS}/zzz"))
+        .await;
 }
 
 async fn lists(at: &mut Transcript) {
-    at.create("one more, elsewhere", "api/v1/namespaces/likeness-2/configmaps", &map("a", "web")).await;
+    at.create(
+        "one more, elsewhere",
+        "api/v1/namespaces/likeness-2/configmaps",
+        &map("a", "web"),
+    )
+    .await;
     let first = at.get("the first page", &format!("{MAPS}?limit=2")).await;
-    at.update("a change between pages", MAPS, &map("c", "changed")).await;
-    at.delete("a deletion between pages", &format!("{MAPS}/d")).await;
-    at.create("a new object between pages", MAPS, &map("f", "web")).await;
-    let second = at.get("the second page", &format!("{MAPS}?limit=2&continue={}", token(&first))).await;
-    at.get("the second page again", &format!("{MAPS}?limit=2&continue={}", token(&first))).await;
-    at.get("the last page", &format!("{MAPS}?limit=2&continue={}", token(&second))).await;
+    at.update("a change between pages", MAPS, &map("c", "changed"))
+        .await;
+    at.delete("a deletion between pages", &format!("{MAPS}/d"))
+        .await;
+    at.create("a new object between pages", MAPS, &map("f", "web"))
+        .await;
+    let second = at
+        .get(
+            "the second page",
+            &format!("{MAPS}?limit=2&continue={}", token(&first)),
+        )
+        .await;
+    at.get(
+        "the second page again",
+        &format!("{MAPS}?limit=2&continue={}", token(&first)),
+    )
+    .await;
+    at.get(
+        "the last page",
+        &format!("{MAPS}?limit=2&continue={}", token(&second)),
+    )
+    .await;
     at.get("everything", MAPS).await;
     at.get("all namespaces", ALL_MAPS).await;
-    at.get("the first of all namespaces", &format!("{ALL_MAPS}&limit=1")).await;
-    for labels in ["app%3Dweb", "app!%3Dweb", "app%20in%20(web,db)", "!app", "app,of%3Dus", "app%3Dnone"] {
-        at.get("by labels", &format!("{MAPS}?labelSelector={labels}")).await;
+    at.get(
+        "the first of all namespaces",
+        &format!("{ALL_MAPS}&limit=1"),
+    )
+    .await;
+    for labels in [
+        "app%3Dweb",
+        "app!%3Dweb",
+        "app%20in%20(web,db)",
+        "!app",
+        "app,of%3Dus",
+        "app%3Dnone",
+    ] {
+        at.get("by labels", &format!("{MAPS}?labelSelector={labels}"))
+            .await;
     }
-    let page = at.get("a page by labels", &format!("{MAPS}?labelSelector=app%3Dweb&limit=2")).await;
-    at.get("the rest by labels", &format!("{MAPS}?labelSelector=app%3Dweb&limit=2&continue={}", token(&page))).await;
-    for fields in
-        ["metadata.name%3Db", "metadata.name!%3Db", "metadata.namespace%3Dlikeness", "metadata.name%3Db,metadata.name!%3Db"]
-    {
-        at.get("by fields", &format!("{MAPS}?fieldSelector={fields}")).await;
-    }
-    at.refused("labels that cannot be read", &format!("{MAPS}?labelSelector=a%20b")).await;
-    at.refused("fields that are not there", &format!("{MAPS}?fieldSelector=data.key%3Da")).await;
-    at.refused("a limit that is none", &format!("{MAPS}?limit=x")).await;
-    at.refused("a continue token that is none", &format!("{MAPS}?limit=2&continue=x")).await;
-    let both = format!("{MAPS}?limit=2&continue={}&resourceVersion={}", token(&first), version(&first));
-    at.refused("a token and a version", &both).await;
-    at.get("at least a version", &format!("{MAPS}?resourceVersion={}", version(&first))).await;
-    let exact = format!("{MAPS}?limit=100&resourceVersion={}&resourceVersionMatch=Exact", version(&first));
-    at.get("exactly a version", &exact).await;
-    at.get("a version of the future", &format!("{MAPS}?limit=1&resourceVersion=999999999&resourceVersionMatch=NotOlderThan"))
+    let page = at
+        .get(
+            "a page by labels",
+            &format!("{MAPS}?labelSelector=app%3Dweb&limit=2"),
+        )
         .await;
-    at.ask_as("only metadata", Method::GET, &format!("{MAPS}?limit=3"), METADATA_ONLY, None).await;
-    at.ask_as("only metadata of one", Method::GET, &format!("{MAPS}/b"), PARTIAL_OBJECTS, None).await;
-    at.get("a list of what is not there", "api/v1/nothings").await;
-    at.get("a list of a group that is not there", "apis/nothing.example/v1/things").await;
+    at.get(
+        "the rest by labels",
+        &format!(
+            "{MAPS}?labelSelector=app%3Dweb&limit=2&continue={}",
+            token(&page)
+        ),
+    )
+    .await;
+    for fields in [
+        "metadata.name%3Db",
+        "metadata.name!%3Db",
+        "metadata.namespace%3Dlikeness",
+        "metadata.name%3Db,metadata.name!%3Db",
+    ] {
+        at.get("by fields", &format!("{MAPS}?fieldSelector={fields}"))
+            .await;
+    }
+    at.refused(
+        "labels that cannot be read",
+        &format!("{MAPS}?labelSelector=a%20b"),
+    )
+    .await;
+    at.refused(
+        "fields that are not there",
+        &format!("{MAPS}?fieldSelector=data.key%3Da"),
+    )
+    .await;
+    at.refused("a limit that is none", &format!("{MAPS}?limit=x"))
+        .await;
+    at.refused(
+        "a continue token that is none",
+        &format!("{MAPS}?limit=2&continue=x"),
+    )
+    .await;
+    let both = format!(
+        "{MAPS}?limit=2&continue={}&resourceVersion={}",
+        token(&first),
+        version(&first)
+    );
+    at.refused("a token and a version", &both).await;
+    at.get(
+        "at least a version",
+        &format!("{MAPS}?resourceVersion={}", version(&first)),
+    )
+    .await;
+    let exact = format!(
+        "{MAPS}?limit=100&resourceVersion={}&resourceVersionMatch=Exact",
+        version(&first)
+    );
+    at.get("exactly a version", &exact).await;
+    at.get(
+        "a version of the future",
+        &format!("{MAPS}?limit=1&resourceVersion=999999999&resourceVersionMatch=NotOlderThan"),
+    )
+    .await;
+    at.ask_as(
+        "only metadata",
+        Method::GET,
+        &format!("{MAPS}?limit=3"),
+        METADATA_ONLY,
+        None,
+    )
+    .await;
+    at.ask_as(
+        "only metadata of one",
+        Method::GET,
+        &format!("{MAPS}/b"),
+        PARTIAL_OBJECTS,
+        None,
+    )
+    .await;
+    at.get("a list of what is not there", "api/v1/nothings")
+        .await;
+    at.get(
+        "a list of a group that is not there",
+        "apis/nothing.example/v1/things",
+    )
+    .await;
 }
 
 async fn custom_resources(at: &mut Transcript) {
-    let created = at.create("a custom resource", WIDGETS, &widget("a", "red")).await;
+    let created = at
+        .create("a custom resource", WIDGETS, &widget("a", "red"))
+        .await;
     at.create("another", WIDGETS, &widget("b", "blue")).await;
-    at.create("the same again", WIDGETS, &widget("a", "red")).await;
+    at.create("the same again", WIDGETS, &widget("a", "red"))
+        .await;
     at.get("one", &format!("{WIDGETS}/a")).await;
-    at.get("one that is not there", &format!("{WIDGETS}/zzz")).await;
+    at.get("one that is not there", &format!("{WIDGETS}/zzz"))
+        .await;
     let page = at.get("a page", &format!("{WIDGETS}?limit=1")).await;
-    at.get("the rest", &format!("{WIDGETS}?limit=1&continue={}", token(&page))).await;
-    at.ask_as("only metadata", Method::GET, "apis/example.com/v1/widgets", METADATA_ONLY, None).await;
+    at.get(
+        "the rest",
+        &format!("{WIDGETS}?limit=1&continue={}", token(&page)),
+    )
+    .await;
+    at.ask_as(
+        "only metadata",
+        Method::GET,
+        "apis/example.com/v1/widgets",
+        METADATA_ONLY,
+        None,
+    )
+    .await;
     let mut changed = created.clone();
     changed["spec"]["color"] = json!("green");
     at.update("a change", WIDGETS, &changed).await;
-    at.update("a change of what was changed meanwhile", WIDGETS, &changed).await;
+    at.update("a change of what was changed meanwhile", WIDGETS, &changed)
+        .await;
     at.delete("a deletion", &format!("{WIDGETS}/b")).await;
-    at.delete("a deletion of nothing", &format!("{WIDGETS}/b")).await;
-    at.watch("what happened", &format!("{WIDGETS}?resourceVersion={}", version(&page)), "application/json", 2).await;
+    at.delete("a deletion of nothing", &format!("{WIDGETS}/b"))
+        .await;
+    at.watch(
+        "what happened",
+        &format!("{WIDGETS}?resourceVersion={}", version(&page)),
+        "application/json",
+        2,
+    )
+    .await;
 }
 
 async fn watches(at: &mut Transcript) {
@@ -270,22 +489,75 @@ async fn watches(at: &mut Transcript) {
         "name": "e", "labels": { "app": "web", "of": "us", "more": "labels" } } }),
     )
     .await;
-    at.update("out of the selector", MAPS, &map("a", "db")).await;
+    at.update("out of the selector", MAPS, &map("a", "db"))
+        .await;
     at.update("never within", MAPS, &map("c", "other")).await;
     at.delete("a deletion within", &format!("{MAPS}/new")).await;
     at.delete("a deletion without", &format!("{MAPS}/c")).await;
-    at.create("a new object of an old name", MAPS, &map("new", "web")).await;
-    at.create("elsewhere", "api/v1/namespaces/likeness-2/configmaps", &map("b", "web")).await;
+    at.create("a new object of an old name", MAPS, &map("new", "web"))
+        .await;
+    at.create(
+        "elsewhere",
+        "api/v1/namespaces/likeness-2/configmaps",
+        &map("b", "web"),
+    )
+    .await;
     let from = format!("resourceVersion={start}");
-    at.watch("everything", &format!("{MAPS}?{from}"), "application/json", 2).await;
-    at.watch("all namespaces", &format!("{ALL_MAPS}&{from}"), "application/json", 2).await;
-    at.watch("by labels", &format!("{MAPS}?labelSelector=app%3Dweb&{from}"), "application/json", 2).await;
-    at.watch("by name", &format!("{MAPS}?fieldSelector=metadata.name%3De&{from}"), "application/json", 2).await;
-    at.watch("only metadata", &format!("{MAPS}?{from}"), PARTIAL_OBJECTS, 2).await;
+    at.watch(
+        "everything",
+        &format!("{MAPS}?{from}"),
+        "application/json",
+        2,
+    )
+    .await;
+    at.watch(
+        "all namespaces",
+        &format!("{ALL_MAPS}&{from}"),
+        "application/json",
+        2,
+    )
+    .await;
+    at.watch(
+        "by labels",
+        &format!("{MAPS}?labelSelector=app%3Dweb&{from}"),
+        "application/json",
+        2,
+    )
+    .await;
+    at.watch(
+        "by name",
+        &format!("{MAPS}?fieldSelector=metadata.name%3De&{from}"),
+        "application/json",
+        2,
+    )
+    .await;
+    at.watch(
+        "only metadata",
+        &format!("{MAPS}?{from}"),
+        PARTIAL_OBJECTS,
+        2,
+    )
+    .await;
     let with_bookmarks = format!("{MAPS}?allowWatchBookmarks=true&{from}");
-    at.watch("without a bookmark, as nothing is new", &with_bookmarks, "application/json", 5).await;
-    at.refused("labels that cannot be read", &format!("{MAPS}?watch=1&labelSelector=a%20b&{from}")).await;
-    at.watch("of what is not there", &format!("api/v1/nothings?{from}"), "application/json", 2).await;
+    at.watch(
+        "without a bookmark, as nothing is new",
+        &with_bookmarks,
+        "application/json",
+        5,
+    )
+    .await;
+    at.refused(
+        "labels that cannot be read",
+        &format!("{MAPS}?watch=1&labelSelector=a%20b&{from}"),
+    )
+    .await;
+    at.watch(
+        "of what is not there",
+        &format!("api/v1/nothings?{from}"),
+        "application/json",
+        2,
+    )
+    .await;
     live(at, start).await;
 }
 
@@ -297,10 +569,14 @@ async fn live(at: &mut Transcript, start: u64) {
     let future = format!("{MAPS}?resourceVersion={}", now + 1_000_000);
     let changes = async {
         tokio::time::sleep(std::time::Duration::from_secs(1)).await;
-        for (method, path, object) in
-            [(Method::POST, MAPS.to_owned(), Some(map("live", "web"))), (Method::DELETE, format!("{MAPS}/live"), None)]
-        {
-            let (status, _) = at.side.send(method, &path, "application/json", object.as_ref()).await;
+        for (method, path, object) in [
+            (Method::POST, MAPS.to_owned(), Some(map("live", "web"))),
+            (Method::DELETE, format!("{MAPS}/live"), None),
+        ] {
+            let (status, _) = at
+                .side
+                .send(method, &path, "application/json", object.as_ref())
+                .await;
             assert!(status < 300);
         }
     };
@@ -319,9 +595,24 @@ async fn expiry(at: &mut Transcript) {
     at.create("after it", MAPS, &map("after", "web")).await;
     at.delete("a deletion", &format!("{MAPS}/b")).await;
     at.side.compact_and_restart().await;
-    at.watch("from before the compaction", &format!("{MAPS}?resourceVersion={old}"), "application/json", 5).await;
-    let expired = at.get("the second page", &format!("{MAPS}?limit=2&continue={}", token(&page))).await;
-    at.get("the rest, inconsistently", &format!("{MAPS}?limit=2&continue={}", token(&expired))).await;
+    at.watch(
+        "from before the compaction",
+        &format!("{MAPS}?resourceVersion={old}"),
+        "application/json",
+        5,
+    )
+    .await;
+    let expired = at
+        .get(
+            "the second page",
+            &format!("{MAPS}?limit=2&continue={}", token(&page)),
+        )
+        .await;
+    at.get(
+        "the rest, inconsistently",
+        &format!("{MAPS}?limit=2&continue={}", token(&expired)),
+    )
+    .await;
     let exact = format!("{MAPS}?limit=100&resourceVersion={old}&resourceVersionMatch=Exact");
     at.get("exactly a version that is gone", &exact).await;
     at.get("everything", MAPS).await;
@@ -333,7 +624,11 @@ async fn expiry(at: &mut Transcript) {
 
 /// A name without digits: `uid-a`, `uid-b`, …
 fn name_of(number: usize) -> String {
-    let letters = number.to_string().bytes().map(|digit| char::from(b'a' + digit - b'0')).collect::<String>();
+    let letters = number
+        .to_string()
+        .bytes()
+        .map(|digit| char::from(b'a' + digit - b'0'))
+        .collect::<String>();
     format!("uid-{letters}")
 }
 
@@ -351,7 +646,10 @@ impl Normal {
         for (_, answer) in steps {
             normal.learn(answer);
         }
-        steps.iter().map(|(what, answer)| (normal.text(what), normal.value("", answer))).collect()
+        steps
+            .iter()
+            .map(|(what, answer)| (normal.text(what), normal.value("", answer)))
+            .collect()
     }
 
     /// Notes UIDs in the order of their appearance, and the revisions at which our objects changed.
@@ -364,8 +662,12 @@ impl Normal {
                     self.uids.entry(uid.to_owned()).or_insert(next);
                 }
                 if members.contains_key("name") {
-                    self.revisions
-                        .extend(members.get("resourceVersion").and_then(Value::as_str).and_then(|text| text.parse::<u64>().ok()));
+                    self.revisions.extend(
+                        members
+                            .get("resourceVersion")
+                            .and_then(Value::as_str)
+                            .and_then(|text| text.parse::<u64>().ok()),
+                    );
                 }
                 members.values().for_each(|member| self.learn(member));
             }
@@ -395,10 +697,16 @@ impl Normal {
 
     fn members(&self, members: &Map<String, Value>) -> Map<String, Value> {
         let is_dropped = |name: &str, value: &Value| {
-            matches!(name, "managedFields" | "generation") || (name == "continue" && value == "") || value.is_null()
+            matches!(name, "managedFields" | "generation")
+                || (name == "continue" && value == "")
+                || value.is_null()
         };
-        let kept = members.iter().filter(|(name, value)| !is_dropped(name, value));
-        let mut normal: Vec<(String, Value)> = kept.map(|(name, value)| (name.clone(), self.value(name, value))).collect();
+        let kept = members
+            .iter()
+            .filter(|(name, value)| !is_dropped(name, value));
+        let mut normal: Vec<(String, Value)> = kept
+            .map(|(name, value)| (name.clone(), self.value(name, value)))
+            .collect();
         normal.sort_by(|one, other| one.0.cmp(&other.0));
         normal.into_iter().collect()
     }
@@ -406,14 +714,24 @@ impl Normal {
     fn token(&self, text: &str) -> Value {
         let token: Value = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(text).unwrap()).unwrap();
         let revision = token["rv"].as_i64().unwrap();
-        let revision = u64::try_from(revision).map_or_else(|_| revision.to_string(), |revision| self.revision(revision));
+        let revision = u64::try_from(revision)
+            .map_or_else(|_| revision.to_string(), |revision| self.revision(revision));
         json!({ "v": token["v"], "rv": revision, "start": token["start"] })
     }
 
     /// Text without the numbers and UIDs in it, paths without their tokens, keys of etcd without their prefix.
     fn text(&self, text: &str) -> String {
-        let path = text.split('&').map(|part| if part.starts_with("continue=") { "continue" } else { part });
-        let mut normal = path.collect::<Vec<_>>().join("&").replace("Key: /control-plane/", "Key: /registry/");
+        let path = text.split('&').map(|part| {
+            if part.starts_with("continue=") {
+                "continue"
+            } else {
+                part
+            }
+        });
+        let mut normal = path
+            .collect::<Vec<_>>()
+            .join("&")
+            .replace("Key: /control-plane/", "Key: /registry/");
         for (uid, name) in &self.uids {
             normal = normal.replace(uid, name);
         }
@@ -437,7 +755,10 @@ async fn the_simulated_apiserver_answers_as_a_real_one() {
     for (fake, real) in Normal::of(&fake.steps).iter().zip(Normal::of(&real.steps)) {
         if *fake != real {
             different += 1;
-            eprintln!("\n== {}\nsimulated: {}\nreal:      {}", real.0, fake.1, real.1);
+            eprintln!(
+                "\n== {}\nsimulated: {}\nreal:      {}",
+                real.0, fake.1, real.1
+            );
         }
     }
     eprintln!("{} answers compared", fake.steps.len());

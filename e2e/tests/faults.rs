@@ -13,7 +13,9 @@ use e2e::opensearch::OpenSearch;
 use e2e::oracle::{Oracle, indices};
 use e2e::poll::eventually;
 use e2e::questions::{bare_names_of, list_with_warnings, names_of};
-use e2e::scenario::{PATIENCE, Registry, SECRETS, Stage, cluster_path, register, secret_path, until_equal};
+use e2e::scenario::{
+    PATIENCE, Registry, SECRETS, Stage, cluster_path, register, secret_path, until_equal,
+};
 use serde_json::{Value, json};
 
 const MEMBERS: usize = 2;
@@ -27,13 +29,18 @@ fn config_maps() -> Value {
 fn maps_of(stage: &Stage, registry: &Registry, clusters: &[(&str, usize)]) -> Oracle {
     let mut oracle = registry.oracle();
     for (name, number) in clusters {
-        oracle = oracle.expects(name, stage.fleet.member(*number).unwrap(), CONFIG_MAPS).unwrap();
+        oracle = oracle
+            .expects(name, stage.fleet.member(*number).unwrap(), CONFIG_MAPS)
+            .unwrap();
     }
     oracle
 }
 
 async fn change(objects: &Objects, name: &str, value: &str) {
-    objects.apply_config_map("default", name, &json!({ "value": value })).await.unwrap();
+    objects
+        .apply_config_map("default", name, &json!({ "value": value }))
+        .await
+        .unwrap();
 }
 
 #[tokio::test]
@@ -41,25 +48,52 @@ async fn an_unknown_kind_and_an_absent_cluster_are_named_and_do_not_stop_the_res
     let stage = Stage::enter(MEMBERS).await.unwrap();
     let ghost = unique("ghost");
     let mut selectors = config_maps();
-    selectors.as_array_mut().unwrap().push(json!({ "apiVersion": "nowhere.example/v1", "kind": "Nothing" }));
+    selectors
+        .as_array_mut()
+        .unwrap()
+        .push(json!({ "apiVersion": "nowhere.example/v1", "kind": "Nothing" }));
     let mut registry = Registry::new(&stage, "unknown", &["member1", &ghost], &selectors).unwrap();
     registry.apply().await.unwrap();
-    registry.until("Ready", "False", "ClustersFailing", "Nothing").await.unwrap();
-    registry.until("Synced", "False", "ClustersFailing", "member1").await.unwrap();
-    registry.until("StoreReachable", "True", "ReachableWithoutCredentials", "").await.unwrap();
-    registry.until_phase(&ghost, "NotFound", &ghost).await.unwrap();
-    registry.until_phase("member1", "Failed", "nowhere.example/v1").await.unwrap();
+    registry
+        .until("Ready", "False", "ClustersFailing", "Nothing")
+        .await
+        .unwrap();
+    registry
+        .until("Synced", "False", "ClustersFailing", "member1")
+        .await
+        .unwrap();
+    registry
+        .until("StoreReachable", "True", "ReachableWithoutCredentials", "")
+        .await
+        .unwrap();
+    registry
+        .until_phase(&ghost, "NotFound", &ghost)
+        .await
+        .unwrap();
+    registry
+        .until_phase("member1", "Failed", "nowhere.example/v1")
+        .await
+        .unwrap();
     let member1 = [("member1", 1)];
-    until_equal(&maps_of(&stage, &registry, &member1)).await.unwrap();
+    until_equal(&maps_of(&stage, &registry, &member1))
+        .await
+        .unwrap();
     change(&stage.member(1).unwrap(), "told", "works").await;
-    until_equal(&maps_of(&stage, &registry, &member1)).await.unwrap();
+    until_equal(&maps_of(&stage, &registry, &member1))
+        .await
+        .unwrap();
 
     registry.spec["resourceSelectors"] = config_maps();
     registry.apply().await.unwrap();
-    registry.until("Ready", "False", "ClustersNotFound", &ghost).await.unwrap();
+    registry
+        .until("Ready", "False", "ClustersNotFound", &ghost)
+        .await
+        .unwrap();
     stage.register(2, &ghost).await.unwrap();
     registry.until_ready().await.unwrap();
-    until_equal(&maps_of(&stage, &registry, &[("member1", 1), (&ghost, 2)])).await.unwrap();
+    until_equal(&maps_of(&stage, &registry, &[("member1", 1), (&ghost, 2)]))
+        .await
+        .unwrap();
 
     registry.remove().await.unwrap();
     stage.hub.delete(&cluster_path(&ghost)).await.unwrap();
@@ -72,61 +106,107 @@ async fn a_member_that_does_not_answer_keeps_its_documents_and_catches_up() {
     registry.apply().await.unwrap();
     registry.until_ready().await.unwrap();
     let both = [("member1", 1), ("member2", 2)];
-    let count = until_equal(&maps_of(&stage, &registry, &both)).await.unwrap();
+    let count = until_equal(&maps_of(&stage, &registry, &both))
+        .await
+        .unwrap();
 
     stage.fleet.member(2).unwrap().kill();
-    registry.until("Ready", "False", "ClustersFailing", "member2").await.unwrap();
-    registry.until_phase("member2", "Failed", "Unreachable").await.unwrap();
-    registry.until_phase("member2", "Failed", "stay as they were").await.unwrap();
+    registry
+        .until("Ready", "False", "ClustersFailing", "member2")
+        .await
+        .unwrap();
+    registry
+        .until_phase("member2", "Failed", "Unreachable")
+        .await
+        .unwrap();
+    registry
+        .until_phase("member2", "Failed", "stay as they were")
+        .await
+        .unwrap();
     let status = registry.status().await.unwrap();
-    assert_eq!(status["summary"]["objects"], count, "the documents that stay are counted: {status}");
+    assert_eq!(
+        status["summary"]["objects"], count,
+        "the documents that stay are counted: {status}"
+    );
     let cluster = stage.hub.get(&cluster_path("member2")).await.unwrap();
     let ready = &cluster["status"]["conditions"][0];
-    assert!(ready["type"] == "Ready" && ready["status"] == "False", "{cluster}");
+    assert!(
+        ready["type"] == "Ready" && ready["status"] == "False",
+        "{cluster}"
+    );
     let first = stage.member(1).unwrap();
     change(&first, "meanwhile", "works").await;
-    eventually("the other member's change shows, the silent one's documents stay", PATIENCE, || async {
-        let documents = stage.opensearch.documents(&registry.prefix).await?;
-        anyhow::ensure!(documents.len() == count + 1, "{} documents", documents.len());
-        Ok(())
-    })
+    eventually(
+        "the other member's change shows, the silent one's documents stay",
+        PATIENCE,
+        || async {
+            let documents = stage.opensearch.documents(&registry.prefix).await?;
+            anyhow::ensure!(
+                documents.len() == count + 1,
+                "{} documents",
+                documents.len()
+            );
+            Ok(())
+        },
+    )
     .await
     .unwrap();
 
     stage.fleet.member(2).unwrap().restart().await.unwrap();
     change(&stage.member(2).unwrap(), "afterwards", "works").await;
     registry.until_ready().await.unwrap();
-    until_equal(&maps_of(&stage, &registry, &both)).await.unwrap();
+    until_equal(&maps_of(&stage, &registry, &both))
+        .await
+        .unwrap();
 
     registry.remove().await.unwrap();
-    first.delete(&config_map_path("default", "meanwhile")).await.unwrap();
+    first
+        .delete(&config_map_path("default", "meanwhile"))
+        .await
+        .unwrap();
 }
 
 #[tokio::test]
 async fn a_member_that_hangs_and_wakes_up_goes_on_where_it_was() {
     let stage = Stage::enter(MEMBERS).await.unwrap();
     let mut selectors = config_maps();
-    selectors.as_array_mut().unwrap().push(json!({ "apiVersion": "v1", "kind": "Namespace" }));
+    selectors
+        .as_array_mut()
+        .unwrap()
+        .push(json!({ "apiVersion": "v1", "kind": "Namespace" }));
     let mut registry = Registry::new(&stage, "hangs", &BOTH, &selectors).unwrap();
     registry.apply().await.unwrap();
     registry.until_ready().await.unwrap();
     let members = [("member1", 1), ("member2", 2)];
     let namespaces = |oracle: Oracle| {
         let member = |number| stage.fleet.member(number).unwrap();
-        let first = oracle.expects("member1", member(1), "api/v1/namespaces").unwrap();
-        first.expects("member2", member(2), "api/v1/namespaces").unwrap()
+        let first = oracle
+            .expects("member1", member(1), "api/v1/namespaces")
+            .unwrap();
+        first
+            .expects("member2", member(2), "api/v1/namespaces")
+            .unwrap()
     };
     let everything = || namespaces(maps_of(&stage, &registry, &members));
     let count = until_equal(&everything()).await.unwrap();
     let lists = |kind: &str| {
         let labels = format!("cluster=\"member2\",kind=\"v1/{kind}\"");
-        async move { stage.operator.metric("fleetdex_lists_total", &labels).await.unwrap() }
+        async move {
+            stage
+                .operator
+                .metric("fleetdex_lists_total", &labels)
+                .await
+                .unwrap()
+        }
     };
     let (maps_before, namespaces_before) = (lists("ConfigMap").await, lists("Namespace").await);
 
     let member = stage.fleet.member(2).unwrap();
     member.pause().unwrap();
-    registry.until_phase("member2", "Failed", "Unreachable").await.unwrap();
+    registry
+        .until_phase("member2", "Failed", "Unreachable")
+        .await
+        .unwrap();
     let status = registry.status().await.unwrap();
     assert_eq!(status["summary"]["objects"], count, "{status}");
     // While it is away, documents of one kind are removed and wanted again.
@@ -134,7 +214,10 @@ async fn a_member_that_hangs_and_wakes_up_goes_on_where_it_was() {
     registry.spec["resourceSelectors"] = config_maps();
     registry.apply().await.unwrap();
     eventually("the namespaces are removed", PATIENCE, || async {
-        let left = stage.opensearch.count(&registry.prefix, &is_namespace).await?;
+        let left = stage
+            .opensearch
+            .count(&registry.prefix, &is_namespace)
+            .await?;
         anyhow::ensure!(left == 0, "{left} left");
         Ok(())
     })
@@ -147,12 +230,20 @@ async fn a_member_that_hangs_and_wakes_up_goes_on_where_it_was() {
     member.resume().unwrap();
     change(&stage.member(2).unwrap(), "awake", "again").await;
     registry.until_ready().await.unwrap();
-    let count = until_equal(&namespaces(maps_of(&stage, &registry, &members))).await.unwrap();
+    let count = until_equal(&namespaces(maps_of(&stage, &registry, &members)))
+        .await
+        .unwrap();
     let status = registry.status().await.unwrap();
     assert_eq!(status["summary"]["objects"], count, "{status}");
     let (maps_after, namespaces_after) = (lists("ConfigMap").await, lists("Namespace").await);
-    assert!((maps_after - maps_before).abs() < 0.5, "the ConfigMaps were listed again: {maps_before}, {maps_after}");
-    assert!(namespaces_after > namespaces_before, "the Namespaces have to be listed again");
+    assert!(
+        (maps_after - maps_before).abs() < 0.5,
+        "the ConfigMaps were listed again: {maps_before}, {maps_after}"
+    );
+    assert!(
+        namespaces_after > namespaces_before,
+        "the Namespaces have to be listed again"
+    );
     registry.remove().await.unwrap();
 }
 
@@ -162,32 +253,77 @@ async fn a_member_with_a_missing_secret_or_a_wrong_token_is_told_and_connected_o
     let late = unique("late");
     let member = stage.fleet.member(2).unwrap();
     let right = Registration::new(member, &late, SECRETS);
-    stage.hub.apply(&cluster_path(&late), &right.cluster).await.unwrap();
+    stage
+        .hub
+        .apply(&cluster_path(&late), &right.cluster)
+        .await
+        .unwrap();
     let registry = Registry::new(&stage, "late", &["member1", &late], &config_maps()).unwrap();
     registry.apply().await.unwrap();
-    registry.until_phase(&late, "Failed", "SecretNotFound").await.unwrap();
-    registry.until("Ready", "False", "ClustersFailing", &format!("{SECRETS}/{late}")).await.unwrap();
-    until_equal(&maps_of(&stage, &registry, &[("member1", 1)])).await.unwrap();
+    registry
+        .until_phase(&late, "Failed", "SecretNotFound")
+        .await
+        .unwrap();
+    registry
+        .until(
+            "Ready",
+            "False",
+            "ClustersFailing",
+            &format!("{SECRETS}/{late}"),
+        )
+        .await
+        .unwrap();
+    until_equal(&maps_of(&stage, &registry, &[("member1", 1)]))
+        .await
+        .unwrap();
 
     // Somebody else's Secret: its owner has not said that it may go there.
     let mut foreign = right.secret.clone();
-    foreign["metadata"]["annotations"] = json!({ "fleetdex.io/allowed-hosts": "elsewhere.example.com" });
-    stage.hub.apply(&secret_path(&late), &foreign).await.unwrap();
-    registry.until_phase(&late, "Failed", "HostNotAllowed").await.unwrap();
+    foreign["metadata"]["annotations"] =
+        json!({ "fleetdex.io/allowed-hosts": "elsewhere.example.com" });
+    stage
+        .hub
+        .apply(&secret_path(&late), &foreign)
+        .await
+        .unwrap();
+    registry
+        .until_phase(&late, "Failed", "HostNotAllowed")
+        .await
+        .unwrap();
 
     let wrong = Registration::with_token(member, &late, SECRETS, "no-such-token");
-    stage.hub.apply(&secret_path(&late), &wrong.secret).await.unwrap();
-    registry.until_phase(&late, "Failed", "Unauthorized").await.unwrap();
+    stage
+        .hub
+        .apply(&secret_path(&late), &wrong.secret)
+        .await
+        .unwrap();
+    registry
+        .until_phase(&late, "Failed", "Unauthorized")
+        .await
+        .unwrap();
 
     // Of another authority: the token must not reach a server that cannot prove itself.
     let mut stranger = right.secret.clone();
     stranger["data"]["caBundle"] = json!(STANDARD.encode(stage.fleet.member(1).unwrap().ca_pem()));
-    stage.hub.apply(&secret_path(&late), &stranger).await.unwrap();
-    registry.until_phase(&late, "Failed", "CertificateInvalid").await.unwrap();
+    stage
+        .hub
+        .apply(&secret_path(&late), &stranger)
+        .await
+        .unwrap();
+    registry
+        .until_phase(&late, "Failed", "CertificateInvalid")
+        .await
+        .unwrap();
 
-    stage.hub.apply(&secret_path(&late), &right.secret).await.unwrap();
+    stage
+        .hub
+        .apply(&secret_path(&late), &right.secret)
+        .await
+        .unwrap();
     registry.until_ready().await.unwrap();
-    until_equal(&maps_of(&stage, &registry, &[("member1", 1), (&late, 2)])).await.unwrap();
+    until_equal(&maps_of(&stage, &registry, &[("member1", 1), (&late, 2)]))
+        .await
+        .unwrap();
 
     registry.remove().await.unwrap();
     stage.hub.delete(&cluster_path(&late)).await.unwrap();
@@ -196,13 +332,23 @@ async fn a_member_with_a_missing_secret_or_a_wrong_token_is_told_and_connected_o
 
 /// Waits until a question finds as many objects as the member has, with exactly these warnings.
 async fn until_answered(stage: &Stage, path: &str, count: usize, wanted: &[String]) -> Value {
-    let wanted: Vec<String> = wanted.iter().map(|warning| format!("299 - \"{warning}\"")).collect();
-    eventually(&format!("{path}: {count} objects, warnings {wanted:?}"), PATIENCE, || async {
-        let (list, warnings) = list_with_warnings(stage.operator, path).await?;
-        let found = bare_names_of(&list)?.len();
-        anyhow::ensure!((found, &warnings) == (count, &wanted), "{found} objects, {warnings:?}");
-        Ok(list)
-    })
+    let wanted: Vec<String> = wanted
+        .iter()
+        .map(|warning| format!("299 - \"{warning}\""))
+        .collect();
+    eventually(
+        &format!("{path}: {count} objects, warnings {wanted:?}"),
+        PATIENCE,
+        || async {
+            let (list, warnings) = list_with_warnings(stage.operator, path).await?;
+            let found = bare_names_of(&list)?.len();
+            anyhow::ensure!(
+                (found, &warnings) == (count, &wanted),
+                "{found} objects, {warnings:?}"
+            );
+            Ok(list)
+        },
+    )
     .await
     .unwrap()
 }
@@ -214,46 +360,102 @@ async fn a_kind_that_a_member_forbids_hides_no_other_and_is_warned_about_until_i
     let cluster = unique("half");
     change(&member, "seen", "at once").await;
     let secret = json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "unseen" } });
-    member.apply("api/v1/namespaces/default/secrets/unseen", &secret).await.unwrap();
-    member.grant(&cluster, &["namespaces", "configmaps"]).await.unwrap();
-    let token = member.service_account_token_with(&cluster, &cluster).await.unwrap();
-    let registration = Registration::with_token(stage.fleet.member(1).unwrap(), &cluster, SECRETS, &token);
+    member
+        .apply("api/v1/namespaces/default/secrets/unseen", &secret)
+        .await
+        .unwrap();
+    member
+        .grant(&cluster, &["namespaces", "configmaps"])
+        .await
+        .unwrap();
+    let token = member
+        .service_account_token_with(&cluster, &cluster)
+        .await
+        .unwrap();
+    let registration =
+        Registration::with_token(stage.fleet.member(1).unwrap(), &cluster, SECRETS, &token);
     register(&stage.hub, &registration).await.unwrap();
 
     let selectors = json!([{ "apiVersion": "v1", "kind": "ConfigMap" }, { "apiVersion": "v1", "kind": "Secret" }]);
     let registry = Registry::new(&stage, "half", &[&cluster, "member2"], &selectors).unwrap();
     registry.apply().await.unwrap();
-    let count =
-        async |number: usize, path: &str| bare_names_of(&stage.member(number).unwrap().get(path).await.unwrap()).unwrap().len();
+    let count = async |number: usize, path: &str| {
+        bare_names_of(&stage.member(number).unwrap().get(path).await.unwrap())
+            .unwrap()
+            .len()
+    };
     let [maps, secrets] = [CONFIG_MAPS, "api/v1/secrets"];
     let of_cluster = |path: &str| format!("{path}?clusters={cluster}");
     // Whatever else is asked in these clusters is answered as if nothing had happened.
     until_answered(&stage, &of_cluster(maps), count(1, maps).await, &[]).await;
-    until_answered(&stage, maps, count(1, maps).await + count(2, maps).await, &[]).await;
+    until_answered(
+        &stage,
+        maps,
+        count(1, maps).await + count(2, maps).await,
+        &[],
+    )
+    .await;
     let warning = format!("secrets of cluster {cluster} are not shown (Forbidden)");
-    until_answered(&stage, &of_cluster(secrets), 0, std::slice::from_ref(&warning)).await;
+    until_answered(
+        &stage,
+        &of_cluster(secrets),
+        0,
+        std::slice::from_ref(&warning),
+    )
+    .await;
     until_answered(&stage, secrets, count(2, secrets).await, &[warning]).await;
-    until_answered(&stage, &format!("{secrets}?clusters=member2"), count(2, secrets).await, &[]).await;
-    registry.until_phase(&cluster, "Failed", "Secret").await.unwrap();
+    until_answered(
+        &stage,
+        &format!("{secrets}?clusters=member2"),
+        count(2, secrets).await,
+        &[],
+    )
+    .await;
+    registry
+        .until_phase(&cluster, "Failed", "Secret")
+        .await
+        .unwrap();
     // What is seen is followed.
     change(&member, "seen-later", "at once").await;
     until_answered(&stage, &of_cluster(maps), count(1, maps).await, &[]).await;
 
-    member.grant(&cluster, &["namespaces", "configmaps", "secrets"]).await.unwrap();
+    member
+        .grant(&cluster, &["namespaces", "configmaps", "secrets"])
+        .await
+        .unwrap();
     registry.until_ready().await.unwrap();
     until_answered(&stage, &of_cluster(secrets), count(1, secrets).await, &[]).await;
-    until_answered(&stage, maps, count(1, maps).await + count(2, maps).await, &[]).await;
+    until_answered(
+        &stage,
+        maps,
+        count(1, maps).await + count(2, maps).await,
+        &[],
+    )
+    .await;
     let oracle = maps_of(&stage, &registry, &[(&cluster, 1), ("member2", 2)]);
-    let (first, second) = (stage.fleet.member(1).unwrap(), stage.fleet.member(2).unwrap());
-    let oracle = oracle.expects(&cluster, first, secrets).unwrap().expects("member2", second, secrets).unwrap();
+    let (first, second) = (
+        stage.fleet.member(1).unwrap(),
+        stage.fleet.member(2).unwrap(),
+    );
+    let oracle = oracle
+        .expects(&cluster, first, secrets)
+        .unwrap()
+        .expects("member2", second, secrets)
+        .unwrap();
     until_equal(&oracle).await.unwrap();
 
     registry.remove().await.unwrap();
     stage.unregister(&cluster).await.unwrap();
     for name in ["seen", "seen-later"] {
-        member.delete(&config_map_path("default", name)).await.unwrap();
+        member
+            .delete(&config_map_path("default", name))
+            .await
+            .unwrap();
     }
-    member.delete("api/v1/namespaces/default/secrets/unseen").await.unwrap();
+    member
+        .delete("api/v1/namespaces/default/secrets/unseen")
+        .await
+        .unwrap();
 }
 
 #[tokio::test]
@@ -264,11 +466,17 @@ async fn after_a_restart_with_a_member_down_its_documents_are_shown_and_said_to_
     registry.apply().await.unwrap();
     registry.until_ready().await.unwrap();
     let of_second = format!("{CONFIG_MAPS}?clusters=member2");
-    let (before, warnings) = list_with_warnings(stage.operator, CONFIG_MAPS).await.unwrap();
+    let (before, warnings) = list_with_warnings(stage.operator, CONFIG_MAPS)
+        .await
+        .unwrap();
     assert_eq!(warnings, [""; 0]);
     let names = |list: &Value| names_of::<Vec<String>>(list).unwrap();
 
-    stage.operator.terminate(Duration::from_secs(30)).await.unwrap();
+    stage
+        .operator
+        .terminate(Duration::from_secs(30))
+        .await
+        .unwrap();
     stage.fleet.member(2).unwrap().kill();
     stage.operator.restart().unwrap();
     stage.operator.wait_ready(PATIENCE).await.unwrap();
@@ -287,21 +495,40 @@ async fn after_a_restart_with_a_member_down_its_documents_are_shown_and_said_to_
         .await
         .unwrap();
     }
-    let unknown = list_with_warnings(stage.operator, "api/v1/endpoints").await.unwrap_err().to_string();
-    assert!(unknown.contains("not known yet") && unknown.contains("member2"), "{unknown}");
+    let unknown = list_with_warnings(stage.operator, "api/v1/endpoints")
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(
+        unknown.contains("not known yet") && unknown.contains("member2"),
+        "{unknown}"
+    );
 
     stage.fleet.member(2).unwrap().restart().await.unwrap();
     registry.until_ready().await.unwrap();
     let list = until_answered(&stage, CONFIG_MAPS, names(&before).len(), &[]).await;
-    assert_eq!((names(&list), &list["metadata"]["asOf"]), (names(&before), &Value::Null));
+    assert_eq!(
+        (names(&list), &list["metadata"]["asOf"]),
+        (names(&before), &Value::Null)
+    );
     registry.remove().await.unwrap();
-    stage.member(2).unwrap().delete(&config_map_path("default", "kept")).await.unwrap();
+    stage
+        .member(2)
+        .unwrap()
+        .delete(&config_map_path("default", "kept"))
+        .await
+        .unwrap();
 }
 
 #[tokio::test]
 async fn credentials_of_the_store_that_are_missing_or_wrong_are_told_and_never_left_out() {
     let stage = Stage::enter(MEMBERS).await.unwrap();
-    let secured = Fleet::start(Options { opensearch: OpenSearchKind::Secure, ..Options::default() }).await.unwrap();
+    let secured = Fleet::start(Options {
+        opensearch: OpenSearchKind::Secure,
+        ..Options::default()
+    })
+    .await
+    .unwrap();
     let server = secured.opensearch().unwrap();
     let neighbour = Registry::new(&stage, "neighbour", &["member1"], &config_maps()).unwrap();
     neighbour.apply().await.unwrap();
@@ -316,43 +543,115 @@ async fn credentials_of_the_store_that_are_missing_or_wrong_are_told_and_never_l
         json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": credentials, "annotations": { "fleetdex.io/allowed-hosts": "127.0.0.1" } },
             "stringData": { "username": "admin", "password": password } })
     };
-    registry.until("StoreReachable", "False", "SecretNotFound", &format!("{SECRETS}/{credentials}")).await.unwrap();
-    registry.until("Ready", "False", "SecretNotFound", "").await.unwrap();
+    registry
+        .until(
+            "StoreReachable",
+            "False",
+            "SecretNotFound",
+            &format!("{SECRETS}/{credentials}"),
+        )
+        .await
+        .unwrap();
+    registry
+        .until("Ready", "False", "SecretNotFound", "")
+        .await
+        .unwrap();
     neighbour.until_ready().await.unwrap();
 
     let mut foreign = secret(server.password().unwrap());
-    foreign["metadata"]["annotations"] = json!({ "fleetdex.io/allowed-hosts": "elsewhere.example.com" });
-    stage.hub.apply(&secret_path(&credentials), &foreign).await.unwrap();
-    registry.until("StoreReachable", "False", "HostNotAllowed", "fleetdex.io/allowed-hosts").await.unwrap();
+    foreign["metadata"]["annotations"] =
+        json!({ "fleetdex.io/allowed-hosts": "elsewhere.example.com" });
+    stage
+        .hub
+        .apply(&secret_path(&credentials), &foreign)
+        .await
+        .unwrap();
+    registry
+        .until(
+            "StoreReachable",
+            "False",
+            "HostNotAllowed",
+            "fleetdex.io/allowed-hosts",
+        )
+        .await
+        .unwrap();
 
-    stage.hub.apply(&secret_path(&credentials), &secret(server.password().unwrap())).await.unwrap();
-    let message = registry.until("StoreReachable", "False", "Unreachable", "ertificate").await.unwrap();
+    stage
+        .hub
+        .apply(
+            &secret_path(&credentials),
+            &secret(server.password().unwrap()),
+        )
+        .await
+        .unwrap();
+    let message = registry
+        .until("StoreReachable", "False", "Unreachable", "ertificate")
+        .await
+        .unwrap();
     eprintln!("{message}");
 
-    stage.hub.apply(&secret_path(&credentials), &secret("wrong-Password-1")).await.unwrap();
+    stage
+        .hub
+        .apply(&secret_path(&credentials), &secret("wrong-Password-1"))
+        .await
+        .unwrap();
     registry.store()["caBundle"] = json!(server.ca_pem().unwrap());
     registry.apply().await.unwrap();
-    let message = registry.until("StoreReachable", "False", "Unauthorized", server.url()).await.unwrap();
+    let message = registry
+        .until("StoreReachable", "False", "Unauthorized", server.url())
+        .await
+        .unwrap();
     assert!(!message.contains("wrong-Password-1"), "{message}");
 
-    stage.hub.apply(&secret_path(&credentials), &secret(server.password().unwrap())).await.unwrap();
+    stage
+        .hub
+        .apply(
+            &secret_path(&credentials),
+            &secret(server.password().unwrap()),
+        )
+        .await
+        .unwrap();
     registry.until_ready().await.unwrap();
-    registry.until("StoreReachable", "True", "Reachable", "").await.unwrap();
+    registry
+        .until("StoreReachable", "True", "Reachable", "")
+        .await
+        .unwrap();
     let member = stage.fleet.member(1).unwrap();
-    let oracle = Oracle::new(&server.client().unwrap(), &registry.prefix).expects("member1", member, CONFIG_MAPS).unwrap();
+    let oracle = Oracle::new(&server.client().unwrap(), &registry.prefix)
+        .expects("member1", member, CONFIG_MAPS)
+        .unwrap();
     until_equal(&oracle).await.unwrap();
 
     // A password that goes wrong while everything runs, and is mended.
-    stage.hub.apply(&secret_path(&credentials), &secret("wrong-Password-1")).await.unwrap();
-    registry.until("StoreReachable", "False", "Unauthorized", "").await.unwrap();
+    stage
+        .hub
+        .apply(&secret_path(&credentials), &secret("wrong-Password-1"))
+        .await
+        .unwrap();
+    registry
+        .until("StoreReachable", "False", "Unauthorized", "")
+        .await
+        .unwrap();
     change(&stage.member(1).unwrap(), "unauthorized", "meanwhile").await;
-    stage.hub.apply(&secret_path(&credentials), &secret(server.password().unwrap())).await.unwrap();
+    stage
+        .hub
+        .apply(
+            &secret_path(&credentials),
+            &secret(server.password().unwrap()),
+        )
+        .await
+        .unwrap();
     registry.until_ready().await.unwrap();
     until_equal(&oracle).await.unwrap();
 
     registry.delete().await.unwrap();
     registry.until_absent().await.unwrap();
-    assert_eq!(indices(&server.client().unwrap(), &registry.prefix).await.unwrap(), [""; 0]);
+    assert_eq!(
+        indices(&server.client().unwrap(), &registry.prefix)
+            .await
+            .unwrap(),
+        [""; 0]
+    );
     neighbour.remove().await.unwrap();
     stage.hub.delete(&secret_path(&credentials)).await.unwrap();
 }
@@ -360,18 +659,31 @@ async fn credentials_of_the_store_that_are_missing_or_wrong_are_told_and_never_l
 #[tokio::test]
 async fn a_store_that_is_down_at_the_start_is_filled_when_it_comes_up() {
     let stage = Stage::enter(MEMBERS).await.unwrap();
-    stage.operator.terminate(Duration::from_secs(30)).await.unwrap();
+    stage
+        .operator
+        .terminate(Duration::from_secs(30))
+        .await
+        .unwrap();
     let server = stage.fleet.opensearch().unwrap();
     server.kill();
     stage.operator.restart().unwrap();
     let registry = Registry::new(&stage, "down", &BOTH, &config_maps()).unwrap();
     registry.apply().await.unwrap();
-    registry.until("StoreReachable", "False", "Unreachable", server.url()).await.unwrap();
+    registry
+        .until("StoreReachable", "False", "Unreachable", server.url())
+        .await
+        .unwrap();
     stage.operator.wait_ready(PATIENCE).await.unwrap();
 
     server.restart().await.unwrap();
     registry.until_ready().await.unwrap();
-    until_equal(&maps_of(&stage, &registry, &[("member1", 1), ("member2", 2)])).await.unwrap();
+    until_equal(&maps_of(
+        &stage,
+        &registry,
+        &[("member1", 1), ("member2", 2)],
+    ))
+    .await
+    .unwrap();
     registry.remove().await.unwrap();
 }
 
@@ -380,14 +692,25 @@ async fn nothing_is_lost_when_the_store_dies_amid_changes() {
     let stage = Stage::enter(MEMBERS).await.unwrap();
     let member = stage.fleet.member(1).unwrap();
     let namespace = unique("busy");
-    stage.member(1).unwrap().create_namespace(&namespace).await.unwrap();
+    stage
+        .member(1)
+        .unwrap()
+        .create_namespace(&namespace)
+        .await
+        .unwrap();
     let selectors = json!([{ "apiVersion": "v1", "kind": "Pod" }]);
     let registry = Registry::new(&stage, "dies", &["member1"], &selectors).unwrap();
     registry.apply().await.unwrap();
     registry.until_ready().await.unwrap();
-    let oracle = registry.oracle().expects("member1", member, "api/v1/pods").unwrap();
+    let oracle = registry
+        .oracle()
+        .expects("member1", member, "api/v1/pods")
+        .unwrap();
 
-    let load = Load { concurrency: 4, ..Load::new(&namespace, 300) };
+    let load = Load {
+        concurrency: 4,
+        ..Load::new(&namespace, 300)
+    };
     let server = stage.fleet.opensearch().unwrap();
     let dies = async {
         eventually("the first pods arrive", PATIENCE, || async {
@@ -402,13 +725,28 @@ async fn nothing_is_lost_when_the_store_dies_amid_changes() {
     let (created, ()) = tokio::join!(load.create(member), dies);
     created.unwrap();
     load.patch_statuses(member, 1).await.unwrap();
-    Load { pods: 0..100, ..load.clone() }.delete(member).await.unwrap();
-    registry.until("StoreReachable", "False", "Unreachable", server.url()).await.unwrap();
+    Load {
+        pods: 0..100,
+        ..load.clone()
+    }
+    .delete(member)
+    .await
+    .unwrap();
+    registry
+        .until("StoreReachable", "False", "Unreachable", server.url())
+        .await
+        .unwrap();
     server.restart().await.unwrap();
     assert_eq!(until_equal(&oracle).await.unwrap(), 200);
     registry.until_ready().await.unwrap();
 
-    Load { pods: 100..300, ..load }.delete(member).await.unwrap();
+    Load {
+        pods: 100..300,
+        ..load
+    }
+    .delete(member)
+    .await
+    .unwrap();
     assert_eq!(until_equal(&oracle).await.unwrap(), 0);
     registry.remove().await.unwrap();
 }
@@ -423,12 +761,23 @@ async fn a_write_block_is_told_and_waited_out() {
     until_equal(&oracle).await.unwrap();
 
     let settings = format!("{}-member1/_settings", registry.prefix);
-    stage.opensearch.put(&settings, &json!({ "index.blocks.write": true })).await.unwrap();
+    stage
+        .opensearch
+        .put(&settings, &json!({ "index.blocks.write": true }))
+        .await
+        .unwrap();
     let objects = stage.member(1).unwrap();
     change(&objects, "blocked", "one").await;
-    registry.until("StoreReachable", "False", "Blocked", "").await.unwrap();
+    registry
+        .until("StoreReachable", "False", "Blocked", "")
+        .await
+        .unwrap();
     change(&objects, "blocked", "two").await;
-    stage.opensearch.put(&settings, &json!({ "index.blocks.write": null })).await.unwrap();
+    stage
+        .opensearch
+        .put(&settings, &json!({ "index.blocks.write": null }))
+        .await
+        .unwrap();
     until_equal(&oracle).await.unwrap();
     registry.until_ready().await.unwrap();
     registry.remove().await.unwrap();
@@ -448,7 +797,10 @@ async fn an_index_that_somebody_deletes_is_filled_again() {
     change(&stage.member(1).unwrap(), "after", "the index was deleted").await;
     until_equal(&oracle).await.unwrap();
     registry.until_ready().await.unwrap();
-    assert_eq!(stage.stream_starts().unwrap()["member2:v1/ConfigMap"], starts);
+    assert_eq!(
+        stage.stream_starts().unwrap()["member2:v1/ConfigMap"],
+        starts
+    );
 
     // Nothing is written to this one; the health check finds it.
     delete_index(&stage.opensearch, &registry.prefix, "member2").await;
@@ -460,5 +812,8 @@ async fn an_index_that_somebody_deletes_is_filled_again() {
 }
 
 async fn delete_index(opensearch: &OpenSearch, prefix: &str, cluster: &str) {
-    opensearch.delete(&format!("{prefix}-{cluster}.g1")).await.unwrap();
+    opensearch
+        .delete(&format!("{prefix}-{cluster}.g1"))
+        .await
+        .unwrap();
 }

@@ -32,7 +32,10 @@ async fn fill(fleet: &Fleet) {
         for namespace in ["web", "db"] {
             member.create_namespace(namespace).await.unwrap();
             for count in 0..CONFIG_MAPS {
-                member.apply_config_map(namespace, &format!("cm-{count}"), &json!({ "a": "b" })).await.unwrap();
+                member
+                    .apply_config_map(namespace, &format!("cm-{count}"), &json!({ "a": "b" }))
+                    .await
+                    .unwrap();
             }
         }
     }
@@ -45,7 +48,12 @@ async fn fill(fleet: &Fleet) {
         "apiVersion": "search.karmada.io/v1alpha1", "kind": "ResourceRegistry", "metadata": { "name": "front" },
         "spec": { "resourceSelectors": [selector("web"), selector("db")] },
     });
-    hub.apply("apis/search.karmada.io/v1alpha1/resourceregistries/front", &registry).await.unwrap();
+    hub.apply(
+        "apis/search.karmada.io/v1alpha1/resourceregistries/front",
+        &registry,
+    )
+    .await
+    .unwrap();
 }
 
 /// alice and bob may ask; alice may list config maps in web.
@@ -55,26 +63,50 @@ async fn give_rights(hub: &Objects) {
     let role = |kind: &str, name: &str| json!({ "apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name });
     let outer = json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": { "name": "fleetdex-user" },
         "rules": [{ "apiGroups": ["search.fleetdex.io"], "resources": ["*"], "verbs": ["get"] }] });
-    hub.apply(&format!("{rbac}/clusterroles/fleetdex-user"), &outer).await.unwrap();
+    hub.apply(&format!("{rbac}/clusterroles/fleetdex-user"), &outer)
+        .await
+        .unwrap();
     let binding = json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
         "metadata": { "name": "fleetdex-user" }, "roleRef": role("ClusterRole", "fleetdex-user"), "subjects": [user("alice"), user("bob")] });
-    hub.apply(&format!("{rbac}/clusterrolebindings/fleetdex-user"), &binding).await.unwrap();
+    hub.apply(
+        &format!("{rbac}/clusterrolebindings/fleetdex-user"),
+        &binding,
+    )
+    .await
+    .unwrap();
     let reader = json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": { "name": "reader" },
         "rules": [{ "apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list"] }] });
-    hub.apply(&format!("{rbac}/namespaces/web/roles/reader"), &reader).await.unwrap();
+    hub.apply(&format!("{rbac}/namespaces/web/roles/reader"), &reader)
+        .await
+        .unwrap();
     let binding = json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": { "name": "reader" },
         "roleRef": role("Role", "reader"), "subjects": [user("alice")] });
-    hub.apply(&format!("{rbac}/namespaces/web/rolebindings/reader"), &binding).await.unwrap();
+    hub.apply(
+        &format!("{rbac}/namespaces/web/rolebindings/reader"),
+        &binding,
+    )
+    .await
+    .unwrap();
 }
 
 async fn until_available(hub: &Objects) {
-    eventually("the API is available through the aggregation layer", PATIENCE, || async {
-        let service = hub.get("apis/apiregistration.k8s.io/v1/apiservices/v1alpha1.search.fleetdex.io").await?;
-        let conditions = service["status"]["conditions"].as_array().context("no conditions")?;
-        let available = conditions.iter().any(|found| found["type"] == "Available" && found["status"] == "True");
-        ensure!(available, "{conditions:?}");
-        Ok(())
-    })
+    eventually(
+        "the API is available through the aggregation layer",
+        PATIENCE,
+        || async {
+            let service = hub
+                .get("apis/apiregistration.k8s.io/v1/apiservices/v1alpha1.search.fleetdex.io")
+                .await?;
+            let conditions = service["status"]["conditions"]
+                .as_array()
+                .context("no conditions")?;
+            let available = conditions
+                .iter()
+                .any(|found| found["type"] == "Available" && found["status"] == "True");
+            ensure!(available, "{conditions:?}");
+            Ok(())
+        },
+    )
     .await
     .unwrap();
 }
@@ -87,8 +119,13 @@ struct Direct {
 
 impl Direct {
     async fn new(hub: &Objects, operator: &Operator, identity: Option<String>) -> Self {
-        let secret = hub.get("api/v1/namespaces/search/secrets/fleetdex-serving").await.unwrap();
-        let authority = STANDARD.decode(secret["data"]["ca.crt"].as_str().unwrap()).unwrap();
+        let secret = hub
+            .get("api/v1/namespaces/search/secrets/fleetdex-serving")
+            .await
+            .unwrap();
+        let authority = STANDARD
+            .decode(secret["data"]["ca.crt"].as_str().unwrap())
+            .unwrap();
         let address: SocketAddr = operator.api_address().parse().unwrap();
         let mut builder = reqwest::Client::builder()
             .tls_certs_only([reqwest::Certificate::from_pem(&authority).unwrap()])
@@ -96,11 +133,16 @@ impl Direct {
         if let Some(pem) = identity {
             builder = builder.identity(reqwest::Identity::from_pem(pem.as_bytes()).unwrap());
         }
-        Self { client: builder.build().unwrap(), address }
+        Self {
+            client: builder.build().unwrap(),
+            address,
+        }
     }
 
     async fn code(&self, path: &str, headers: &[(&str, String)]) -> u16 {
-        let mut request = self.client.get(format!("https://{HOST}:{}{path}", self.address.port()));
+        let mut request = self
+            .client
+            .get(format!("https://{HOST}:{}{path}", self.address.port()));
         for (name, value) in headers {
             request = request.header(*name, value);
         }
@@ -110,12 +152,23 @@ impl Direct {
 
 #[tokio::test]
 async fn users_see_through_the_apiserver_what_their_rights_allow_and_nobody_else_is_believed() {
-    let fleet = Fleet::start(Options { members: 2, opensearch: OpenSearchKind::None, ..Options::default() }).await.unwrap();
+    let fleet = Fleet::start(Options {
+        members: 2,
+        opensearch: OpenSearchKind::None,
+        ..Options::default()
+    })
+    .await
+    .unwrap();
     prepare(&fleet).await.unwrap();
     fill(&fleet).await;
-    let (control_plane, hub) = (fleet.control_plane(), Objects::of(fleet.control_plane()).unwrap());
+    let (control_plane, hub) = (
+        fleet.control_plane(),
+        Objects::of(fleet.control_plane()).unwrap(),
+    );
     let port = format!("--api-service-port={API_PORT}");
-    let operator = start_operator(&fleet, &["--api-service=search/fleetdex", &port]).await.unwrap();
+    let operator = start_operator(&fleet, &["--api-service=search/fleetdex", &port])
+        .await
+        .unwrap();
     until_available(&hub).await;
     let (admin, alice, bob) = (
         control_plane.kubectl().unwrap(),
@@ -131,38 +184,65 @@ async fn users_see_through_the_apiserver_what_their_rights_allow_and_nobody_else
     .unwrap();
 
     // Without any right the API server in front refuses.
-    assert!(refusal(&alice, "search/api/v1/configmaps").await.unwrap().contains("cannot get resource \"search/v1\""));
+    assert!(
+        refusal(&alice, "search/api/v1/configmaps")
+            .await
+            .unwrap()
+            .contains("cannot get resource \"search/v1\"")
+    );
     give_rights(&hub).await;
     let of_web: BTreeSet<String> = ["member1", "member2"]
         .iter()
         .flat_map(|cluster| (0..CONFIG_MAPS).map(move |count| format!("{cluster}/web/cm-{count}")))
         .collect();
-    eventually("alice sees her namespace and no other", PATIENCE, || async {
-        let found = names(&raw(&alice, "search/api/v1/configmaps").await?);
-        ensure!(found.iter().cloned().collect::<BTreeSet<_>>() == of_web && found.len() == of_web.len(), "{found:?}");
-        Ok(())
-    })
+    eventually(
+        "alice sees her namespace and no other",
+        PATIENCE,
+        || async {
+            let found = names(&raw(&alice, "search/api/v1/configmaps").await?);
+            ensure!(
+                found.iter().cloned().collect::<BTreeSet<_>>() == of_web
+                    && found.len() == of_web.len(),
+                "{found:?}"
+            );
+            Ok(())
+        },
+    )
     .await
     .unwrap();
 
     // Pages and counts are those of what she may see.
     let (mut found, mut token) = (Vec::new(), String::new());
     loop {
-        let page = raw(&alice, &format!("search/api/v1/configmaps?limit=4{token}")).await.unwrap();
+        let page = raw(&alice, &format!("search/api/v1/configmaps?limit=4{token}"))
+            .await
+            .unwrap();
         found.extend(names(&page));
         let metadata = &page["metadata"];
         if let Some(remaining) = metadata["remainingItemCount"].as_u64() {
-            assert_eq!(usize::try_from(remaining).unwrap() + found.len(), of_web.len(), "{metadata}");
+            assert_eq!(
+                usize::try_from(remaining).unwrap() + found.len(),
+                of_web.len(),
+                "{metadata}"
+            );
         }
-        match metadata["continue"].as_str().filter(|token| !token.is_empty()) {
+        match metadata["continue"]
+            .as_str()
+            .filter(|token| !token.is_empty())
+        {
             Some(next) => token = format!("&continue={next}"),
             None => break,
         }
     }
     assert_eq!(found.len(), of_web.len());
-    let counts = raw(&alice, "aggregate/api/v1/configmaps?by=metadata.namespace").await.unwrap();
+    let counts = raw(&alice, "aggregate/api/v1/configmaps?by=metadata.namespace")
+        .await
+        .unwrap();
     assert_eq!(
-        (counts["total"].as_u64(), counts["items"].as_array().map(Vec::len)),
+        (
+            counts["total"].as_u64(),
+            counts["items"].as_array().map(Vec::len)
+        ),
         (Some(of_web.len() as u64), Some(1)),
         "{counts}"
     );
@@ -172,40 +252,90 @@ async fn users_see_through_the_apiserver_what_their_rights_allow_and_nobody_else
         everywhere.contains("User \"bob\" cannot list resource \"configmaps\" in API group \"\" at the cluster scope"),
         "{everywhere}"
     );
-    let in_db = refusal(&alice, "clusters/member1/api/v1/namespaces/db/configmaps").await.unwrap();
+    let in_db = refusal(&alice, "clusters/member1/api/v1/namespaces/db/configmaps")
+        .await
+        .unwrap();
     assert!(
         in_db.contains("User \"alice\" cannot list resource \"configmaps\" in API group \"\" in the namespace \"db\""),
         "{in_db}"
     );
 
     // What no URI has room for is not even sent by the API server in front, as it is told how much is read.
-    let too_long = refusal(&admin, &format!("search/api/v1/configmaps?labelSelector={}", "x".repeat(100_000))).await.unwrap();
+    let too_long = refusal(
+        &admin,
+        &format!(
+            "search/api/v1/configmaps?labelSelector={}",
+            "x".repeat(100_000)
+        ),
+    )
+    .await
+    .unwrap();
     assert!(too_long.contains("(ServiceUnavailable)"), "{too_long}");
 
     // kubectl finds its way about the group.
-    let resources = alice.run(&["api-resources", "--api-group=search.fleetdex.io", "-o", "name"]).await.unwrap();
-    assert_eq!(resources.trim(), "verify.search.fleetdex.io", "the others have no verbs of their own");
+    let resources = alice
+        .run(&[
+            "api-resources",
+            "--api-group=search.fleetdex.io",
+            "-o",
+            "name",
+        ])
+        .await
+        .unwrap();
+    assert_eq!(
+        resources.trim(),
+        "verify.search.fleetdex.io",
+        "the others have no verbs of their own"
+    );
 
     // Whoever comes without the API server in front has to prove who it is.
     let nobody = Direct::new(&hub, &operator, None).await;
-    let spoofed = [("x-remote-user", "admin".to_owned()), ("x-remote-group", "system:masters".to_owned())];
+    let spoofed = [
+        ("x-remote-user", "admin".to_owned()),
+        ("x-remote-group", "system:masters".to_owned()),
+    ];
     let path = format!("{GROUP}/search/api/v1/configmaps");
     assert_eq!(nobody.code(&path, &spoofed).await, 401);
     assert_eq!(nobody.code(&path, &[]).await, 401);
     assert_eq!(nobody.code("/livez", &[]).await, 200);
-    let bearer = |user: &str| [("authorization", format!("Bearer {}", control_plane.token_of(user).unwrap()))];
+    let bearer = |user: &str| {
+        [(
+            "authorization",
+            format!("Bearer {}", control_plane.token_of(user).unwrap()),
+        )]
+    };
     assert_eq!(nobody.code(&path, &bearer("alice")).await, 200);
     assert_eq!(nobody.code(&path, &bearer("bob")).await, 403);
-    let pem = |identity: &e2e::fleet::certificates::Identity| format!("{}{}", identity.certificate, identity.key);
-    let certified = Direct::new(&hub, &operator, Some(pem(control_plane.admin_certificate()))).await;
+    let pem = |identity: &e2e::fleet::certificates::Identity| {
+        format!("{}{}", identity.certificate, identity.key)
+    };
+    let certified = Direct::new(
+        &hub,
+        &operator,
+        Some(pem(control_plane.admin_certificate())),
+    )
+    .await;
     assert_eq!(certified.code(&path, &[]).await, 200);
-    let of_client_authority = control_plane.authority().client("front-proxy-client", None).unwrap();
+    let of_client_authority = control_plane
+        .authority()
+        .client("front-proxy-client", None)
+        .unwrap();
     let impostor = Direct::new(&hub, &operator, Some(pem(&of_client_authority))).await;
-    assert_eq!(impostor.code(&path, &spoofed).await, 403, "it is who its certificate says, and that user may nothing");
+    assert_eq!(
+        impostor.code(&path, &spoofed).await,
+        403,
+        "it is who its certificate says, and that user may nothing"
+    );
 
     // The API server in front collects schemas when it comes round to it, and again a minute after it did not get one.
     eventually("kubectl explains what there is", 2 * PATIENCE, || async {
-        let explained = alice.run(&["explain", "search", "--api-version=search.fleetdex.io/v1alpha1"]).await?;
+        let explained = alice
+            .run(&[
+                "explain",
+                "search",
+                "--api-version=search.fleetdex.io/v1alpha1",
+            ])
+            .await?;
         ensure!(explained.contains("KIND:       Search"), "{explained}");
         Ok(())
     })
@@ -213,7 +343,18 @@ async fn users_see_through_the_apiserver_what_their_rights_allow_and_nobody_else
     .unwrap();
 
     // The command line still asks over loopback with the token.
-    let ran = operator.ask(&["get", "configmaps", "-A", "-o", "json"]).await.unwrap();
-    assert_eq!((ran.code, names(&serde_json::from_str(&ran.out).unwrap()).len()), (0, 4 * CONFIG_MAPS), "{}", ran.err);
+    let ran = operator
+        .ask(&["get", "configmaps", "-A", "-o", "json"])
+        .await
+        .unwrap();
+    assert_eq!(
+        (
+            ran.code,
+            names(&serde_json::from_str(&ran.out).unwrap()).len()
+        ),
+        (0, 4 * CONFIG_MAPS),
+        "{}",
+        ran.err
+    );
     fleet.check_running().unwrap();
 }

@@ -20,21 +20,40 @@ const NAMESPACE: &str = "fleetdex-system";
 async fn helm(server: &ApiServer, arguments: &[&str]) -> String {
     let folder = server.kubeconfig().with_extension("helm");
     let mut command = Command::new(Part::Helm.ensure().unwrap());
-    command.args(["--kubeconfig", &server.kubeconfig().display().to_string()]).args(arguments);
+    command
+        .args(["--kubeconfig", &server.kubeconfig().display().to_string()])
+        .args(arguments);
     for variable in ["HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME"] {
         command.env(variable, &folder);
     }
     let output = command.kill_on_drop(true).output().await.unwrap();
     let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
-    assert!(output.status.success(), "helm {}: {text}", arguments.join(" "));
+    assert!(
+        output.status.success(),
+        "helm {}: {text}",
+        arguments.join(" ")
+    );
     text
 }
 
 /// A kubeconfig with a token of the service account that the chart made.
 async fn kubeconfig_of_the_chart(server: &ApiServer) -> std::path::PathBuf {
     let kubectl = server.kubectl().unwrap();
-    let token = kubectl.run(&["create", "token", "fleetdex", "-n", NAMESPACE, "--duration=1h"]).await.unwrap();
-    let text = server.kubeconfig_of("admin").unwrap().replace(server.token(), token.trim());
+    let token = kubectl
+        .run(&[
+            "create",
+            "token",
+            "fleetdex",
+            "-n",
+            NAMESPACE,
+            "--duration=1h",
+        ])
+        .await
+        .unwrap();
+    let text = server
+        .kubeconfig_of("admin")
+        .unwrap()
+        .replace(server.token(), token.trim());
     assert!(!text.contains(server.token()));
     let path = server.kubeconfig().with_extension("chart");
     fs::write(&path, text).unwrap();
@@ -43,24 +62,59 @@ async fn kubeconfig_of_the_chart(server: &ApiServer) -> std::path::PathBuf {
 
 #[tokio::test]
 async fn the_charts_service_account_may_run_the_operator_and_nothing_more() {
-    let options = Options { members: 1, opensearch: OpenSearchKind::Plain, ..Options::default() };
+    let options = Options {
+        members: 1,
+        opensearch: OpenSearchKind::Plain,
+        ..Options::default()
+    };
     let fleet = Fleet::start(options).await.unwrap();
     let (control_plane, member) = (fleet.control_plane(), fleet.member(1).unwrap());
     let hub = Objects::of(control_plane).unwrap();
     hub.create_namespace(SECRETS).await.unwrap();
-    let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("../helm/fleetdex").display().to_string();
+    let chart = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../helm/fleetdex")
+        .display()
+        .to_string();
     let secrets = format!("secrets[0].namespace={SECRETS}");
-    let values = ["--set", &secrets, "--set", "clusterStatus=true", "--set", "replicas=2"];
-    let install = ["install", "fleetdex", &chart, "-n", NAMESPACE, "--create-namespace"];
+    let values = [
+        "--set",
+        &secrets,
+        "--set",
+        "clusterStatus=true",
+        "--set",
+        "replicas=2",
+    ];
+    let install = [
+        "install",
+        "fleetdex",
+        &chart,
+        "-n",
+        NAMESPACE,
+        "--create-namespace",
+    ];
     let notes = helm(control_plane, &[&install[..], &values].concat()).await;
-    let manifest = helm(control_plane, &["get", "manifest", "fleetdex", "-n", NAMESPACE]).await;
-    assert!(manifest.contains("name: FLEETDEX_LEAVE_CLUSTER_STATUS\n              value: \"false\""), "{manifest}");
-    assert!(manifest.contains("name: FLEETDEX_REPLICAS\n              value: \"true\""), "{manifest}");
+    let manifest = helm(
+        control_plane,
+        &["get", "manifest", "fleetdex", "-n", NAMESPACE],
+    )
+    .await;
+    assert!(
+        manifest.contains("name: FLEETDEX_LEAVE_CLUSTER_STATUS\n              value: \"false\""),
+        "{manifest}"
+    );
+    assert!(
+        manifest.contains("name: FLEETDEX_REPLICAS\n              value: \"true\""),
+        "{manifest}"
+    );
     assert!(notes.contains("kubectl get resourceregistries"), "{notes}");
-    assert!(manifest.contains("kind: APIService") && manifest.contains("name: FLEETDEX_API_SERVICE"), "{manifest}");
+    assert!(
+        manifest.contains("kind: APIService") && manifest.contains("name: FLEETDEX_API_SERVICE"),
+        "{manifest}"
+    );
     eventually("the CRDs are served", PATIENCE, || async {
         hub.get("apis/cluster.karmada.io/v1alpha1/clusters").await?;
-        hub.get("apis/search.karmada.io/v1alpha1/resourceregistries").await
+        hub.get("apis/search.karmada.io/v1alpha1/resourceregistries")
+            .await
     })
     .await
     .unwrap();
@@ -70,17 +124,30 @@ async fn the_charts_service_account_may_run_the_operator_and_nothing_more() {
         kubeconfig: kubeconfig.clone(),
         dir: fleet.dir().to_owned(),
         // Ready only if it may do all that the query API needs of the control plane.
-        arguments: [flags(), vec![format!("--api-service={NAMESPACE}/fleetdex-api")]].concat(),
+        arguments: [
+            flags(),
+            vec![format!("--api-service={NAMESPACE}/fleetdex-api")],
+        ]
+        .concat(),
         // As the chart has them for several replicas.
-        environment: [("REPLICAS", "true"), ("REPLICA_NAME", "fleetdex-0"), ("REPLICA_NAMESPACE", NAMESPACE)]
-            .into_iter()
-            .chain([("SERVING_SECRET", "fleetdex-serving"), ("CONTINUE_TOKEN_SECRET", "fleetdex-continue-tokens")])
-            .map(|(name, value)| (format!("FLEETDEX_{name}"), value.to_owned()))
-            .collect(),
+        environment: [
+            ("REPLICAS", "true"),
+            ("REPLICA_NAME", "fleetdex-0"),
+            ("REPLICA_NAMESPACE", NAMESPACE),
+        ]
+        .into_iter()
+        .chain([
+            ("SERVING_SECRET", "fleetdex-serving"),
+            ("CONTINUE_TOKEN_SECRET", "fleetdex-continue-tokens"),
+        ])
+        .map(|(name, value)| (format!("FLEETDEX_{name}"), value.to_owned()))
+        .collect(),
     })
     .unwrap();
     operator.wait_ready(PATIENCE).await.unwrap();
-    register(&hub, &Registration::new(member, "member1", SECRETS)).await.unwrap();
+    register(&hub, &Registration::new(member, "member1", SECRETS))
+        .await
+        .unwrap();
     let path = "apis/search.karmada.io/v1alpha1/resourceregistries/chart";
     let registry = json!({
         "apiVersion": "search.karmada.io/v1alpha1", "kind": "ResourceRegistry", "metadata": { "name": "chart" },
@@ -94,20 +161,36 @@ async fn the_charts_service_account_may_run_the_operator_and_nothing_more() {
     });
     let credentials = json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "opensearch", "annotations": { "fleetdex.io/allowed-hosts": "127.0.0.1" } },
         "stringData": { "userName": "anyone", "password": "anything" } });
-    hub.apply(&secret_path("opensearch"), &credentials).await.unwrap();
+    hub.apply(&secret_path("opensearch"), &credentials)
+        .await
+        .unwrap();
     hub.apply(path, &registry).await.unwrap();
     let opensearch = fleet.opensearch().unwrap().client().unwrap();
-    let oracle = Oracle::new(&opensearch, "fleetdex").expects("member1", member, "api/v1/configmaps").unwrap();
+    let oracle = Oracle::new(&opensearch, "fleetdex")
+        .expects("member1", member, "api/v1/configmaps")
+        .unwrap();
     until_equal(&oracle).await.unwrap();
-    eventually("the registry is ready, the Cluster has a status, an Event tells", PATIENCE, || async {
-        let found = hub.get(path).await?;
-        anyhow::ensure!(found["status"]["conditions"][0]["status"] == "True", "{found}");
-        let cluster = hub.get(&cluster_path("member1")).await?;
-        anyhow::ensure!(cluster["status"]["conditions"][0]["status"] == "True", "{cluster}");
-        let events = hub.get("apis/events.k8s.io/v1/namespaces/default/events").await?;
-        anyhow::ensure!(events.to_string().contains("ResourceRegistry"), "{events}");
-        Ok(())
-    })
+    eventually(
+        "the registry is ready, the Cluster has a status, an Event tells",
+        PATIENCE,
+        || async {
+            let found = hub.get(path).await?;
+            anyhow::ensure!(
+                found["status"]["conditions"][0]["status"] == "True",
+                "{found}"
+            );
+            let cluster = hub.get(&cluster_path("member1")).await?;
+            anyhow::ensure!(
+                cluster["status"]["conditions"][0]["status"] == "True",
+                "{cluster}"
+            );
+            let events = hub
+                .get("apis/events.k8s.io/v1/namespaces/default/events")
+                .await?;
+            anyhow::ensure!(events.to_string().contains("ResourceRegistry"), "{events}");
+            Ok(())
+        },
+    )
     .await
     .unwrap();
     hub.delete(path).await.unwrap();
@@ -125,18 +208,50 @@ async fn the_charts_service_account_may_run_the_operator_and_nothing_more() {
     })
     .await
     .unwrap();
-    let serving = hub.get(&format!("api/v1/namespaces/{NAMESPACE}/secrets/fleetdex-serving")).await.unwrap();
-    let keys = hub.get(&format!("api/v1/namespaces/{NAMESPACE}/secrets/fleetdex-continue-tokens")).await.unwrap();
-    assert_eq!(keys["data"].as_object().map(serde_json::Map::len), Some(1), "the keys of continue tokens are shared");
-    let service = hub.get("apis/apiregistration.k8s.io/v1/apiservices/v1alpha1.search.fleetdex.io").await.unwrap();
-    assert_eq!(service["spec"]["caBundle"], serving["data"]["ca.crt"], "{service}");
+    let serving = hub
+        .get(&format!(
+            "api/v1/namespaces/{NAMESPACE}/secrets/fleetdex-serving"
+        ))
+        .await
+        .unwrap();
+    let keys = hub
+        .get(&format!(
+            "api/v1/namespaces/{NAMESPACE}/secrets/fleetdex-continue-tokens"
+        ))
+        .await
+        .unwrap();
+    assert_eq!(
+        keys["data"].as_object().map(serde_json::Map::len),
+        Some(1),
+        "the keys of continue tokens are shared"
+    );
+    let service = hub
+        .get("apis/apiregistration.k8s.io/v1/apiservices/v1alpha1.search.fleetdex.io")
+        .await
+        .unwrap();
+    assert_eq!(
+        service["spec"]["caBundle"], serving["data"]["ca.crt"],
+        "{service}"
+    );
     assert!(service["spec"]["caBundle"].is_string(), "{service}");
     assert!(operator.terminate(PATIENCE).await.unwrap().success());
-    let lease = format!("apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/fleetdex-replica-fleetdex-0");
-    assert!(hub.find(&lease).await.unwrap().is_none(), "a replica that left in good order left its Lease behind");
+    let lease = format!(
+        "apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/fleetdex-replica-fleetdex-0"
+    );
+    assert!(
+        hub.find(&lease).await.unwrap().is_none(),
+        "a replica that left in good order left its Lease behind"
+    );
     let log = fs::read_to_string(operator.process().log()).unwrap();
-    let refused: Vec<&str> = log.lines().filter(|line| line.contains("orbidden")).collect();
-    assert!(refused.is_empty(), "the operator wanted more than the chart allows:\n{}", refused.join("\n"));
+    let refused: Vec<&str> = log
+        .lines()
+        .filter(|line| line.contains("orbidden"))
+        .collect();
+    assert!(
+        refused.is_empty(),
+        "the operator wanted more than the chart allows:\n{}",
+        refused.join("\n")
+    );
 
     may_not(control_plane).await;
     helm(control_plane, &["uninstall", "fleetdex", "-n", NAMESPACE]).await;
@@ -144,14 +259,29 @@ async fn the_charts_service_account_may_run_the_operator_and_nothing_more() {
 
 /// The chart's manifests with these values.
 async fn render(values: &[&str]) -> String {
-    let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("../helm/fleetdex").display().to_string();
+    let chart = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../helm/fleetdex")
+        .display()
+        .to_string();
     let mut command = Command::new(Part::Helm.ensure().unwrap());
-    command.args(["template", "fleetdex", &chart, "-n", NAMESPACE, "--set", "api.enabled=false"]);
+    command.args([
+        "template",
+        "fleetdex",
+        &chart,
+        "-n",
+        NAMESPACE,
+        "--set",
+        "api.enabled=false",
+    ]);
     for value in values {
         command.args(["--set", value]);
     }
     let output = command.kill_on_drop(true).output().await.unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     String::from_utf8(output.stdout).unwrap()
 }
 
@@ -162,28 +292,60 @@ async fn rights_are_those_of_the_chosen_sources() {
     const LISTS_SECRETS: &str = "resources: [secrets]\n    # Kubernetes cannot";
     let default = render(&[]).await;
     assert!(
-        default.contains(KARMADA) && !default.contains(CLUSTER_API) && !default.contains("resources: [secrets]"),
+        default.contains(KARMADA)
+            && !default.contains(CLUSTER_API)
+            && !default.contains("resources: [secrets]"),
         "{default}"
     );
 
     let anywhere = render(&["clusters.sources={cluster-api}"]).await;
     assert!(
-        !anywhere.contains(KARMADA) && anywhere.contains(CLUSTER_API) && !anywhere.contains("resources: [secrets]"),
+        !anywhere.contains(KARMADA)
+            && anywhere.contains(CLUSTER_API)
+            && !anywhere.contains("resources: [secrets]"),
         "{anywhere}"
     );
 
-    let bounded = render(&["clusters.sources={cluster-api}", "clusters.namespaces={one,two}", "clusters.watchFilter=ours"]).await;
+    let bounded = render(&[
+        "clusters.sources={cluster-api}",
+        "clusters.namespaces={one,two}",
+        "clusters.watchFilter=ours",
+    ])
+    .await;
     let (cluster_wide, roles) = bounded.split_once("kind: ClusterRoleBinding").unwrap();
-    assert!(!cluster_wide.contains(CLUSTER_API) && roles.matches(CLUSTER_API).count() == 2, "{bounded}");
-    assert!(roles.contains("namespace: one") && !roles.contains(LISTS_SECRETS), "{roles}");
-    assert!(bounded.contains("name: FLEETDEX_CLUSTER_NAMESPACE\n              value: \"one,two\""), "{bounded}");
+    assert!(
+        !cluster_wide.contains(CLUSTER_API) && roles.matches(CLUSTER_API).count() == 2,
+        "{bounded}"
+    );
+    assert!(
+        roles.contains("namespace: one") && !roles.contains(LISTS_SECRETS),
+        "{roles}"
+    );
+    assert!(
+        bounded.contains("name: FLEETDEX_CLUSTER_NAMESPACE\n              value: \"one,two\""),
+        "{bounded}"
+    );
 
     let labelled = render(&["clusters.sources={secrets}"]).await;
-    let role = labelled.split("---").find(|manifest| manifest.contains(LISTS_SECRETS)).unwrap();
-    assert!(role.contains("kind: Role\n") && role.contains(&format!("namespace: {NAMESPACE}")), "{role}");
+    let role = labelled
+        .split("---")
+        .find(|manifest| manifest.contains(LISTS_SECRETS))
+        .unwrap();
+    assert!(
+        role.contains("kind: Role\n") && role.contains(&format!("namespace: {NAMESPACE}")),
+        "{role}"
+    );
 
-    let file = render(&["clusters.sources={kubeconfig}", "clusters.kubeconfigSecret=fleet"]).await;
-    assert!(file.contains("secretName: fleet") && file.contains("value: /etc/fleetdex/clusters/kubeconfig"), "{file}");
+    let file = render(&[
+        "clusters.sources={kubeconfig}",
+        "clusters.kubeconfigSecret=fleet",
+    ])
+    .await;
+    assert!(
+        file.contains("secretName: fleet")
+            && file.contains("value: /etc/fleetdex/clusters/kubeconfig"),
+        "{file}"
+    );
     assert!(!file.contains("resources: [secrets]"), "{file}");
 }
 
@@ -204,9 +366,23 @@ async fn may_not(server: &ApiServer) {
         &["create", "clusterrolebindings"],
     ];
     for request in forbidden {
-        let answer = kubectl.output(&[&["auth", "can-i"], request, &[&account]].concat()).await.unwrap();
+        let answer = kubectl
+            .output(&[&["auth", "can-i"], request, &[&account]].concat())
+            .await
+            .unwrap();
         assert_eq!(answer.stdout.trim(), "no", "{request:?}: {answer:?}");
     }
-    let answer = kubectl.output(&["auth", "can-i", "get", "secrets/any", "-n", SECRETS, &account]).await.unwrap();
+    let answer = kubectl
+        .output(&[
+            "auth",
+            "can-i",
+            "get",
+            "secrets/any",
+            "-n",
+            SECRETS,
+            &account,
+        ])
+        .await
+        .unwrap();
     assert_eq!(answer.stdout.trim(), "yes", "{answer:?}");
 }

@@ -27,12 +27,20 @@ async fn register(stage: &Stage, name: &str, url: &str) {
         },
     });
     stage.hub.apply(&secret_path(name), &secret).await.unwrap();
-    stage.hub.apply(&cluster_path(name), &cluster).await.unwrap();
+    stage
+        .hub
+        .apply(&cluster_path(name), &cluster)
+        .await
+        .unwrap();
 }
 
 /// The documents of one cluster.
 async fn documents(stage: &Stage, prefix: &str, cluster: &str) -> Vec<Value> {
-    stage.opensearch.documents(&format!("{prefix}-{cluster}")).await.unwrap_or_default()
+    stage
+        .opensearch
+        .documents(&format!("{prefix}-{cluster}"))
+        .await
+        .unwrap_or_default()
 }
 
 #[tokio::test]
@@ -42,7 +50,10 @@ async fn an_object_with_line_breaks_is_stored_and_no_line_of_it_reaches_a_neighb
     let namespace = unique("victim");
     member.create_namespace(&namespace).await.unwrap();
     let map = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "victim" }, "data": { "a": "b" } });
-    member.apply(&config_map_path(&namespace, "victim"), &map).await.unwrap();
+    member
+        .apply(&config_map_path(&namespace, "victim"), &map)
+        .await
+        .unwrap();
 
     let name = unique("mallory");
     let selectors = json!([{ "apiVersion": "v1", "kind": "ConfigMap" }]);
@@ -51,17 +62,28 @@ async fn an_object_with_line_breaks_is_stored_and_no_line_of_it_reaches_a_neighb
     let prefix = registry.prefix.clone();
     let victim = eventually("the neighbour's object is stored", PATIENCE, || async {
         let found = documents(&stage, &prefix, "member1").await;
-        let victim = found.into_iter().find(|hit| hit["_source"]["metadata"]["name"] == "victim");
+        let victim = found
+            .into_iter()
+            .find(|hit| hit["_source"]["metadata"]["name"] == "victim");
         victim.context("no victim yet")
     })
     .await
     .unwrap();
-    let (alias, id) = (format!("{prefix}-member1"), victim["_id"].as_str().unwrap().to_owned());
+    let (alias, id) = (
+        format!("{prefix}-member1"),
+        victim["_id"].as_str().unwrap().to_owned(),
+    );
 
     let server = apiserver::Server::new(apiserver::Options::new(1));
     let evil = |number: u32| json!({ "metadata": { "name": format!("evil{number}"), "namespace": "default" }, "data": {} });
     server.apply("configmaps", evil(1)).unwrap();
-    let hostile = Hostile::new(server.clone(), 1, &[Malice::LineBreaks], vec![(alias.clone(), id.clone())], 0);
+    let hostile = Hostile::new(
+        server.clone(),
+        1,
+        &[Malice::LineBreaks],
+        vec![(alias.clone(), id.clone())],
+        0,
+    );
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let serving = tokio::spawn(hostile::serve(listener, hostile));
@@ -71,7 +93,11 @@ async fn an_object_with_line_breaks_is_stored_and_no_line_of_it_reaches_a_neighb
     let stored = async |count: usize| {
         eventually("the hostile objects are stored", PATIENCE, || async {
             let found = documents(&stage, &prefix, &name).await;
-            ensure!(found.len() == count, "{} documents, not {count}", found.len());
+            ensure!(
+                found.len() == count,
+                "{} documents, not {count}",
+                found.len()
+            );
             Ok(found)
         })
         .await
@@ -90,8 +116,15 @@ async fn an_object_with_line_breaks_is_stored_and_no_line_of_it_reaches_a_neighb
         assert_eq!(source[EVIL], smuggled, "it is stored as it is");
     }
     let left = documents(&stage, &prefix, "member1").await;
-    assert!(left.iter().any(|hit| hit["_id"] == id.as_str()), "the neighbour's object was deleted");
-    assert!(left.iter().all(|hit| hit["_id"] != "planted" && hit["_source"]["cluster"] == "member1"), "something was planted");
+    assert!(
+        left.iter().any(|hit| hit["_id"] == id.as_str()),
+        "the neighbour's object was deleted"
+    );
+    assert!(
+        left.iter()
+            .all(|hit| hit["_id"] != "planted" && hit["_source"]["cluster"] == "member1"),
+        "something was planted"
+    );
     registry.until_ready().await.unwrap();
     serving.abort();
     stage.unregister(&name).await.unwrap();

@@ -36,19 +36,36 @@ type Held = BTreeMap<String, (String, String)>;
 async fn there(members: &[Objects], namespaces: &[String]) -> Result<Held> {
     let mut held = Held::new();
     for (member, namespace) in members.iter().zip(namespaces) {
-        let list = member.get(&format!("api/v1/namespaces/{namespace}/configmaps")).await?;
+        let list = member
+            .get(&format!("api/v1/namespaces/{namespace}/configmaps"))
+            .await?;
         for item in list["items"].as_array().context("no items")? {
-            let text = |field: &str| item["metadata"][field].as_str().unwrap_or_default().to_owned();
-            held.insert(format!("{namespace}/{}", text("name")), (text("uid"), text("resourceVersion")));
+            let text = |field: &str| {
+                item["metadata"][field]
+                    .as_str()
+                    .unwrap_or_default()
+                    .to_owned()
+            };
+            held.insert(
+                format!("{namespace}/{}", text("name")),
+                (text("uid"), text("resourceVersion")),
+            );
         }
     }
     Ok(held)
 }
 
 fn held(state: &State, namespaces: &[String]) -> Held {
-    let ours = state.objects.iter().filter(|(path, _)| namespaces.iter().any(|own| path.starts_with(&format!("{own}/"))));
+    let ours = state.objects.iter().filter(|(path, _)| {
+        namespaces
+            .iter()
+            .any(|own| path.starts_with(&format!("{own}/")))
+    });
     let known = ours.map(|(path, object)| {
-        let own = object.annotations.as_ref().and_then(|all| all.get("fleetdex.io/resource-version").cloned());
+        let own = object
+            .annotations
+            .as_ref()
+            .and_then(|all| all.get("fleetdex.io/resource-version").cloned());
         (path.clone(), (object.uid.clone(), own.unwrap_or_default()))
     });
     known.collect()
@@ -56,18 +73,29 @@ fn held(state: &State, namespaces: &[String]) -> Held {
 
 #[tokio::test]
 async fn informers_hold_what_the_members_hold_and_never_list_again() {
-    let fleet = Fleet::start(Options { members: 2, opensearch: OpenSearchKind::Plain, ..Options::default() }).await.unwrap();
+    let fleet = Fleet::start(Options {
+        members: 2,
+        opensearch: OpenSearchKind::Plain,
+        ..Options::default()
+    })
+    .await
+    .unwrap();
     prepare(&fleet).await.unwrap();
     let hub = Objects::of(fleet.control_plane()).unwrap();
     make_service(&hub).await.unwrap();
     let port = format!("--api-service-port={API_PORT}");
-    let _operator = start_operator(&fleet, &["--api-service=search/fleetdex", &port]).await.unwrap();
+    let _operator = start_operator(&fleet, &["--api-service=search/fleetdex", &port])
+        .await
+        .unwrap();
     let namespaces = [unique("informed"), unique("informed")];
     let (mut members, mut churns) = (Vec::new(), Vec::new());
     for (number, namespace) in (1..=2).zip(&namespaces) {
         let member = fleet.member(number).unwrap();
         members.push(Objects::of(member).unwrap());
-        let churn = Churn::new(member, namespace, NAMES, RATE).await.unwrap().seeded(number as u64);
+        let churn = Churn::new(member, namespace, NAMES, RATE)
+            .await
+            .unwrap()
+            .seeded(number as u64);
         churn.begin().await.unwrap();
         churns.push(churn);
     }
@@ -75,9 +103,18 @@ async fn informers_hold_what_the_members_hold_and_never_list_again() {
     let registry = Registry::in_fleet(&fleet, "informed", &["member1", "member2"], &kinds).unwrap();
     registry.apply().await.unwrap();
     registry.until_ready().await.unwrap();
-    eventually("the fleet is served through the control plane", PATIENCE, || async {
-        hub.get(&format!("{}/api/v1/configmaps", PROXY.trim_start_matches('/'))).await.map(drop)
-    })
+    eventually(
+        "the fleet is served through the control plane",
+        PATIENCE,
+        || async {
+            hub.get(&format!(
+                "{}/api/v1/configmaps",
+                PROXY.trim_start_matches('/')
+            ))
+            .await
+            .map(drop)
+        },
+    )
     .await
     .unwrap();
 
@@ -101,11 +138,22 @@ async fn informers_hold_what_the_members_hold_and_never_list_again() {
         churn.stop().await.unwrap();
     }
     let wanted = there(&members, &namespaces).await.unwrap();
-    assert!(wanted.len() > NAMES / 2, "{} objects: too few to say anything", wanted.len());
+    assert!(
+        wanted.len() > NAMES / 2,
+        "{} objects: too few to say anything",
+        wanted.len()
+    );
     for informer in &mut informers {
         let state = until_held(informer, &wanted, &namespaces).await;
-        assert!(state.synced && state.updated > 0 && state.deleted > 0, "{state:?}");
-        assert_eq!(state.errors, Vec::<String>::new(), "lists and watches that failed");
+        assert!(
+            state.synced && state.updated > 0 && state.deleted > 0,
+            "{state:?}"
+        );
+        assert_eq!(
+            state.errors,
+            Vec::<String>::new(),
+            "lists and watches that failed"
+        );
     }
 }
 
@@ -120,10 +168,18 @@ fn difference(held: &Held, wanted: &Held) -> String {
         missing.join(", ")
     };
     let differs = |(path, object): (&String, &(String, String))| {
-        wanted.get(path).filter(|other| *other != object).map(|other| format!("{path} {object:?} for {other:?}"))
+        wanted
+            .get(path)
+            .filter(|other| *other != object)
+            .map(|other| format!("{path} {object:?} for {other:?}"))
     };
     let other: Vec<String> = held.iter().filter_map(differs).collect();
-    format!("not there: [{}]; lacking: [{}]; other: [{}]", not_in(held, wanted), not_in(wanted, held), other.join(", "))
+    format!(
+        "not there: [{}]; lacking: [{}]; other: [{}]",
+        not_in(held, wanted),
+        not_in(wanted, held),
+        other.join(", ")
+    )
 }
 
 /// Waits until an informer holds what there is.
@@ -135,7 +191,12 @@ async fn until_held(informer: &mut Informer, wanted: &Held, namespaces: &[String
             return state;
         }
         let held = held(&state, namespaces);
-        assert!(Instant::now() < deadline, "{}; errors: {:?}", difference(&held, wanted), state.errors);
+        assert!(
+            Instant::now() < deadline,
+            "{}; errors: {:?}",
+            difference(&held, wanted),
+            state.errors
+        );
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
 }
@@ -152,7 +213,12 @@ impl Replicas {
     async fn start(&self, name: &str) -> Operator {
         let port = format!("--api-service-port={API_PORT}");
         let name = format!("--replica-name={name}");
-        start_operator(&self.fleet, &["--api-service=search/fleetdex", &port, "--replicas", &name]).await.unwrap()
+        start_operator(
+            &self.fleet,
+            &["--api-service=search/fleetdex", &port, "--replicas", &name],
+        )
+        .await
+        .unwrap()
     }
 
     fn inform(&self, replica: &Operator) -> Informer {
@@ -173,7 +239,11 @@ impl Replicas {
             for replica in replicas {
                 counts.push(clusters_read_by(replica).await?.len());
             }
-            ensure!(counts.iter().sum::<usize>() == self.members.len() && counts.iter().all(|count| *count > 0), "{counts:?}");
+            ensure!(
+                counts.iter().sum::<usize>() == self.members.len()
+                    && counts.iter().all(|count| *count > 0),
+                "{counts:?}"
+            );
             Ok(())
         })
         .await
@@ -201,23 +271,54 @@ impl Replicas {
 
 #[tokio::test]
 async fn an_informer_at_one_replica_holds_what_others_read_though_they_leave_and_die() {
-    let fleet = Fleet::start(Options { members: 3, opensearch: OpenSearchKind::Plain, ..Options::default() }).await.unwrap();
+    let fleet = Fleet::start(Options {
+        members: 3,
+        opensearch: OpenSearchKind::Plain,
+        ..Options::default()
+    })
+    .await
+    .unwrap();
     prepare(&fleet).await.unwrap();
-    fs::write(fleet.dir().join("informer-ca.pem"), fleet.control_plane().ca_pem()).unwrap();
-    Objects::of(fleet.control_plane()).unwrap().create_namespace("search").await.unwrap();
-    let mut scene = Replicas { fleet, members: Vec::new(), namespaces: Vec::new(), churns: Vec::new() };
+    fs::write(
+        fleet.dir().join("informer-ca.pem"),
+        fleet.control_plane().ca_pem(),
+    )
+    .unwrap();
+    Objects::of(fleet.control_plane())
+        .unwrap()
+        .create_namespace("search")
+        .await
+        .unwrap();
+    let mut scene = Replicas {
+        fleet,
+        members: Vec::new(),
+        namespaces: Vec::new(),
+        churns: Vec::new(),
+    };
     for number in 1..=3 {
         let (member, namespace) = (scene.fleet.member(number).unwrap(), unique("informed"));
         scene.members.push(Objects::of(member).unwrap());
-        let churn = Churn::new(member, &namespace, NAMES, RATE).await.unwrap().seeded(number as u64);
+        let churn = Churn::new(member, &namespace, NAMES, RATE)
+            .await
+            .unwrap()
+            .seeded(number as u64);
         churn.begin().await.unwrap();
         scene.churns.push(churn);
         scene.namespaces.push(namespace);
     }
     let kinds = json!([{ "apiVersion": "v1", "kind": "ConfigMap" }]);
-    let registry = Registry::in_fleet(&scene.fleet, "informed", &["member1", "member2", "member3"], &kinds).unwrap();
+    let registry = Registry::in_fleet(
+        &scene.fleet,
+        "informed",
+        &["member1", "member2", "member3"],
+        &kinds,
+    )
+    .unwrap();
     registry.apply().await.unwrap();
-    let (zero, one) = (scene.start("replica-0").await, scene.start("replica-1").await);
+    let (zero, one) = (
+        scene.start("replica-0").await,
+        scene.start("replica-1").await,
+    );
     registry.until_ready().await.unwrap();
     scene.until_shared(&[&zero, &one]).await;
 
@@ -230,14 +331,24 @@ async fn an_informer_at_one_replica_holds_what_others_read_though_they_leave_and
     for informer in &mut informers {
         let state = until_held(informer, &wanted, &scene.namespaces).await;
         assert!(state.updated > 0 && state.deleted > 0, "{state:?}");
-        assert_eq!(state.errors, Vec::<String>::new(), "lists and watches that failed");
+        assert_eq!(
+            state.errors,
+            Vec::<String>::new(),
+            "lists and watches that failed"
+        );
     }
 
     // One that leaves in good order ends no watch elsewhere.
     let [mut informer, _] = informers;
-    scene.write_for(async { assert!(one.terminate(STOP).await.unwrap().success()) }).await;
+    scene
+        .write_for(async { assert!(one.terminate(STOP).await.unwrap().success()) })
+        .await;
     let state = until_held(&mut informer, &scene.wanted().await, &scene.namespaces).await;
-    assert_eq!(state.errors, Vec::<String>::new(), "lists and watches that failed");
+    assert_eq!(
+        state.errors,
+        Vec::<String>::new(),
+        "lists and watches that failed"
+    );
 
     // One that comes, and one that dies: nothing is missed.
     one.restart().unwrap();

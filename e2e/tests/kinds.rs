@@ -13,19 +13,36 @@ use reqwest::StatusCode;
 use serde_json::Value;
 
 /// Aggregated discovery where there is such a thing, plain JSON elsewhere.
-const ACCEPTED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
+const ACCEPTED: &str =
+    "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
 const CONCURRENCY: usize = 16;
 
 #[expect(clippy::unwrap_used, reason = "every test needs it")]
 async fn member() -> &'static ApiServer {
-    let options = Options { members: 1, opensearch: OpenSearchKind::None, ..Options::default() };
+    let options = Options {
+        members: 1,
+        opensearch: OpenSearchKind::None,
+        ..Options::default()
+    };
     Fleet::shared(options).await.unwrap().member(1).unwrap()
 }
 
-async fn get(client: &reqwest::Client, server: &ApiServer, path: &str, query: &[(&str, &str)]) -> Result<(StatusCode, String)> {
+async fn get(
+    client: &reqwest::Client,
+    server: &ApiServer,
+    path: &str,
+    query: &[(&str, &str)],
+) -> Result<(StatusCode, String)> {
     let url = format!("{}{path}", server.url());
-    let request = client.get(url).bearer_auth(server.token()).query(query).header("Accept", ACCEPTED);
-    let response = request.send().await.with_context(|| format!("GET {path} {query:?}"))?;
+    let request = client
+        .get(url)
+        .bearer_auth(server.token())
+        .query(query)
+        .header("Accept", ACCEPTED);
+    let response = request
+        .send()
+        .await
+        .with_context(|| format!("GET {path} {query:?}"))?;
     Ok((response.status(), response.text().await?))
 }
 
@@ -37,10 +54,15 @@ async fn served(server: &ApiServer) -> Result<Vec<String>> {
         let (status, text) = get(&client, server, root, &[]).await?;
         ensure!(status.is_success(), "GET {root}: {status}: {text}");
         let discovery: Value = serde_json::from_str(&text)?;
-        ensure!(discovery["kind"] == "APIGroupDiscoveryList", "GET {root}: {text}");
+        ensure!(
+            discovery["kind"] == "APIGroupDiscoveryList",
+            "GET {root}: {text}"
+        );
         for group in list(&discovery["items"]) {
             for (index, version) in list(&group["versions"]).iter().enumerate() {
-                let watched = list(&version["resources"]).iter().filter(|resource| is_watched(resource));
+                let watched = list(&version["resources"])
+                    .iter()
+                    .filter(|resource| is_watched(resource));
                 lines.extend(watched.map(|resource| line_of(group, version, index == 0, resource)));
             }
         }
@@ -74,8 +96,19 @@ struct Line<'a> {
 }
 
 fn line(resource: &Line<'_>) -> String {
-    let Line { group, version, kind, plural, singular, short_names, namespaced, preferred } = resource;
-    format!("{group}/{version} {kind} {plural} {singular} {short_names:?} namespaced: {namespaced} preferred: {preferred}")
+    let Line {
+        group,
+        version,
+        kind,
+        plural,
+        singular,
+        short_names,
+        namespaced,
+        preferred,
+    } = resource;
+    format!(
+        "{group}/{version} {kind} {plural} {singular} {short_names:?} namespaced: {namespaced} preferred: {preferred}"
+    )
 }
 
 fn list(value: &Value) -> &[Value] {
@@ -111,7 +144,10 @@ fn ours() -> Vec<String> {
 
 /// Groups and versions in the order in which they come first.
 fn order(lines: &[String]) -> Vec<&str> {
-    let mut versions: Vec<&str> = lines.iter().filter_map(|line| line.split(' ').next()).collect();
+    let mut versions: Vec<&str> = lines
+        .iter()
+        .filter_map(|line| line.split(' ').next())
+        .collect();
     versions.dedup();
     versions
 }
@@ -121,14 +157,20 @@ async fn the_table_of_built_in_kinds_is_what_an_api_server_serves() {
     let served = served(member().await).await.unwrap();
     let ours = ours();
     let set = |lines: &[String]| lines.iter().cloned().collect::<BTreeSet<String>>();
-    let (theirs_only, ours_only): (Vec<String>, Vec<String>) =
-        (set(&served).difference(&set(&ours)).cloned().collect(), set(&ours).difference(&set(&served)).cloned().collect());
+    let (theirs_only, ours_only): (Vec<String>, Vec<String>) = (
+        set(&served).difference(&set(&ours)).cloned().collect(),
+        set(&ours).difference(&set(&served)).cloned().collect(),
+    );
     assert!(
         theirs_only.is_empty() && ours_only.is_empty(),
         "served, but not in the table: {theirs_only:#?}\nin the table, but not served: {ours_only:#?}"
     );
     assert_eq!(served.len(), ours.len());
-    assert_eq!(order(&served), order(&ours), "which kind a bare name means depends on the order");
+    assert_eq!(
+        order(&served),
+        order(&ours),
+        "which kind a bare name means depends on the order"
+    );
 }
 
 /// Every field label of any kind, put to every kind: which of them it accepts.
@@ -136,22 +178,50 @@ async fn the_table_of_built_in_kinds_is_what_an_api_server_serves() {
 async fn every_kind_accepts_exactly_the_field_labels_of_its_table() {
     let server = member().await;
     let client = http::client(Some(server.ca_pem())).unwrap();
-    let labels: BTreeSet<&str> =
-        kinds::all().iter().flat_map(|entry| kinds::field_labels(&entry.gvk())).map(|(label, _)| label).collect();
-    let others = ["metadata.uid", "metadata.labels", "status", "spec.replicas", "status.reason"];
+    let labels: BTreeSet<&str> = kinds::all()
+        .iter()
+        .flat_map(|entry| kinds::field_labels(&entry.gvk()))
+        .map(|(label, _)| label)
+        .collect();
+    let others = [
+        "metadata.uid",
+        "metadata.labels",
+        "status",
+        "spec.replicas",
+        "status.reason",
+    ];
     let candidates: Vec<&str> = labels.into_iter().chain(others).collect();
-    let pairs = kinds::all().iter().flat_map(|entry| candidates.iter().map(move |label| (entry, *label)));
+    let pairs = kinds::all()
+        .iter()
+        .flat_map(|entry| candidates.iter().map(move |label| (entry, *label)));
     let client = &client;
     let asked = pairs.map(|(entry, label)| async move {
         let is_ours = kinds::field_labels(&entry.gvk()).any(|(known, _)| known == label);
         let path = entry.resource().path(&Scope::All);
-        let (status, text) = get(client, server, &path, &[("fieldSelector", &format!("{label}=x")), ("limit", "1")]).await?;
-        ensure!(status.is_success() || status == StatusCode::BAD_REQUEST, "GET {path}: {status}: {text}");
+        let (status, text) = get(
+            client,
+            server,
+            &path,
+            &[("fieldSelector", &format!("{label}=x")), ("limit", "1")],
+        )
+        .await?;
+        ensure!(
+            status.is_success() || status == StatusCode::BAD_REQUEST,
+            "GET {path}: {status}: {text}"
+        );
         let is_theirs = status.is_success();
-        Ok((is_ours != is_theirs)
-            .then(|| format!("{} {label}: accepted by us: {is_ours}, by the API server: {is_theirs}", entry.gvk())))
+        Ok((is_ours != is_theirs).then(|| {
+            format!(
+                "{} {label}: accepted by us: {is_ours}, by the API server: {is_theirs}",
+                entry.gvk()
+            )
+        }))
     });
-    let answers: Vec<Option<String>> = stream::iter(asked).buffered(CONCURRENCY).try_collect().await.unwrap();
+    let answers: Vec<Option<String>> = stream::iter(asked)
+        .buffered(CONCURRENCY)
+        .try_collect()
+        .await
+        .unwrap();
     let wrong: Vec<String> = answers.into_iter().flatten().collect();
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
@@ -164,10 +234,20 @@ async fn an_api_server_reads_the_field_selectors_that_we_print() {
     let label = fleetdex::model::FieldPath::new("metadata.name");
     for value in ["", "a", "a,b", r"a\b", "a=b", r"\,=", " ", "(é)"] {
         let values = BTreeSet::from([value.to_owned()]);
-        let selector: FieldSelector =
-            [FieldRequirement { path: label.clone(), test: FieldTest::NotIn(values) }].into_iter().collect();
-        let (status, text) =
-            get(&client, server, "/api/v1/namespaces", &[("fieldSelector", &selector.to_string())]).await.unwrap();
+        let selector: FieldSelector = [FieldRequirement {
+            path: label.clone(),
+            test: FieldTest::NotIn(values),
+        }]
+        .into_iter()
+        .collect();
+        let (status, text) = get(
+            &client,
+            server,
+            "/api/v1/namespaces",
+            &[("fieldSelector", &selector.to_string())],
+        )
+        .await
+        .unwrap();
         assert_eq!(status, StatusCode::OK, "{selector}: {text}");
     }
 }

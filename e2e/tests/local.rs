@@ -12,16 +12,31 @@ use serde_json::json;
 
 #[tokio::test]
 async fn the_contexts_of_a_kubeconfig_are_one_fleet() {
-    let fleet = Fleet::start(Options { members: 2, opensearch: OpenSearchKind::None, ..Options::default() }).await.unwrap();
-    let members = [Objects::of(fleet.member(1).unwrap()).unwrap(), Objects::of(fleet.member(2).unwrap()).unwrap()];
+    let fleet = Fleet::start(Options {
+        members: 2,
+        opensearch: OpenSearchKind::None,
+        ..Options::default()
+    })
+    .await
+    .unwrap();
+    let members = [
+        Objects::of(fleet.member(1).unwrap()).unwrap(),
+        Objects::of(fleet.member(2).unwrap()).unwrap(),
+    ];
     for member in &members {
         member.create_namespace("web").await.unwrap();
         let pod = json!({
             "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "web-1", "labels": { "app": "web" } },
             "spec": { "containers": [{ "name": "main", "image": "example.com/web" }] },
         });
-        member.apply("api/v1/namespaces/web/pods/web-1", &pod).await.unwrap();
-        member.apply_config_map("web", "one", &json!({ "a": "b" })).await.unwrap();
+        member
+            .apply("api/v1/namespaces/web/pods/web-1", &pod)
+            .await
+            .unwrap();
+        member
+            .apply_config_map("web", "one", &json!({ "a": "b" }))
+            .await
+            .unwrap();
     }
     let folder = fleet.dir().join("local");
     fs::create_dir_all(&folder).unwrap();
@@ -29,8 +44,20 @@ async fn the_contexts_of_a_kubeconfig_are_one_fleet() {
     fs::write(&path, kubeconfig(&fleet).to_string()).unwrap();
 
     let local = Local::start(&folder, &path, &[]).unwrap();
-    local.until(&["pods", "-A", "-l", "app=web", "-o", "name"], &["pod/web-1", "pod/web-1"]).await.unwrap();
-    local.until(&["pods", "-A", "-l", "app=web"], &["CLUSTER", "east", "west"]).await.unwrap();
+    local
+        .until(
+            &["pods", "-A", "-l", "app=web", "-o", "name"],
+            &["pod/web-1", "pod/web-1"],
+        )
+        .await
+        .unwrap();
+    local
+        .until(
+            &["pods", "-A", "-l", "app=web"],
+            &["CLUSTER", "east", "west"],
+        )
+        .await
+        .unwrap();
     local
         .until_told(&[
             "east: in sync, 20 kinds",
@@ -41,17 +68,48 @@ async fn the_contexts_of_a_kubeconfig_are_one_fleet() {
         ])
         .await
         .unwrap();
-    members[0].delete("api/v1/namespaces/web/pods/web-1?gracePeriodSeconds=0").await.unwrap();
-    local.until(&["pods", "-A", "-l", "app=web"], &["CLUSTER", "west"]).await.unwrap();
-    members[1].delete(&config_map_path("web", "one")).await.unwrap();
-    local.until(&["cm", "-n", "web", "--field-selector", "metadata.name=one"], &["CLUSTER", "east"]).await.unwrap();
+    members[0]
+        .delete("api/v1/namespaces/web/pods/web-1?gracePeriodSeconds=0")
+        .await
+        .unwrap();
+    local
+        .until(&["pods", "-A", "-l", "app=web"], &["CLUSTER", "west"])
+        .await
+        .unwrap();
+    members[1]
+        .delete(&config_map_path("web", "one"))
+        .await
+        .unwrap();
+    local
+        .until(
+            &["cm", "-n", "web", "--field-selector", "metadata.name=one"],
+            &["CLUSTER", "east"],
+        )
+        .await
+        .unwrap();
     let refused = local.get(&["secrets", "-A"]).await.unwrap_err().to_string();
-    assert!(refused.contains("secrets"), "Secrets are only read when somebody names them: {refused}");
+    assert!(
+        refused.contains("secrets"),
+        "Secrets are only read when somebody names them: {refused}"
+    );
     let ended = local.process.terminate(PATIENCE).await.unwrap();
     assert!(ended.success(), "{ended}");
-    assert!(!local.runtime_folder.join("fleetdex/token").exists(), "the token outlives its server");
+    assert!(
+        !local.runtime_folder.join("fleetdex/token").exists(),
+        "the token outlives its server"
+    );
 
-    let some = Local::start(&folder, &path, &["--context=west", "--resource=secrets,namespaces"]).unwrap();
-    some.until(&["ns", "--field-selector", "metadata.name=web"], &["CLUSTER", "west"]).await.unwrap();
+    let some = Local::start(
+        &folder,
+        &path,
+        &["--context=west", "--resource=secrets,namespaces"],
+    )
+    .unwrap();
+    some.until(
+        &["ns", "--field-selector", "metadata.name=web"],
+        &["CLUSTER", "west"],
+    )
+    .await
+    .unwrap();
     assert!(some.get(&["pods", "-A"]).await.is_err());
 }

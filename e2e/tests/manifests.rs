@@ -25,7 +25,12 @@ struct Refusal {
 
 /// A control plane with our CRDs is all that these need.
 async fn kubectl() -> Kubectl {
-    let fleet = Fleet::shared(Options { opensearch: OpenSearchKind::None, ..Options::default() }).await.unwrap();
+    let fleet = Fleet::shared(Options {
+        opensearch: OpenSearchKind::None,
+        ..Options::default()
+    })
+    .await
+    .unwrap();
     prepare(fleet).await.unwrap();
     fleet.control_plane().kubectl().unwrap()
 }
@@ -33,11 +38,15 @@ async fn kubectl() -> Kubectl {
 #[tokio::test]
 async fn every_founding_example_has_its_declared_outcome() {
     let kubectl = kubectl().await;
-    let examples: Vec<Example> = serde_saphyr::from_str(&repository_file("tests/manifests/outcomes.yaml").unwrap()).unwrap();
+    let examples: Vec<Example> =
+        serde_saphyr::from_str(&repository_file("tests/manifests/outcomes.yaml").unwrap()).unwrap();
     let mut wrong = Vec::new();
     for example in &examples {
         if let Some(needed) = &example.needs {
-            kubectl.apply(&repository_file(&format!("tests/manifests/needs/{needed}")).unwrap()).await.unwrap();
+            kubectl
+                .apply(&repository_file(&format!("tests/manifests/needs/{needed}")).unwrap())
+                .await
+                .unwrap();
         }
         let manifest = repository_file(&format!("tests/manifests/{}", example.file)).unwrap();
         let applies = example.outcome == "applies";
@@ -54,7 +63,10 @@ async fn every_founding_example_has_its_declared_outcome() {
             (false, Err(error)) => {
                 let declared = example.error.as_deref().unwrap();
                 if !error.to_string().contains(declared) {
-                    wrong.push(format!("{} is refused with {error}, not with {declared}", example.file));
+                    wrong.push(format!(
+                        "{} is refused with {error}, not with {declared}",
+                        example.file
+                    ));
                 }
             }
         }
@@ -75,7 +87,9 @@ async fn wrongly_accepted(kind: &str, group: &str, file: &str) -> Vec<String> {
         match kubectl.apply(&object.to_string()).await {
             Ok(_) => wrong.push(format!("accepted: {spec}")),
             Err(refused) if refused.to_string().contains(&error) => {}
-            Err(refused) => wrong.push(format!("{spec}\n  is refused with {refused}\n  and not with {error}")),
+            Err(refused) => wrong.push(format!(
+                "{spec}\n  is refused with {refused}\n  and not with {error}"
+            )),
         }
     }
     wrong
@@ -83,7 +97,12 @@ async fn wrongly_accepted(kind: &str, group: &str, file: &str) -> Vec<String> {
 
 #[tokio::test]
 async fn every_wrong_spec_is_refused_with_what_is_wrong() {
-    let wrong = wrongly_accepted("ResourceRegistry", "search.karmada.io", "tests/refusals.yaml").await;
+    let wrong = wrongly_accepted(
+        "ResourceRegistry",
+        "search.karmada.io",
+        "tests/refusals.yaml",
+    )
+    .await;
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 

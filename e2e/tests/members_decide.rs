@@ -26,7 +26,10 @@ async fn fill(fleet: &Fleet) {
             for name in ["both", &format!("of-{number}")] {
                 let pod = json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": name, "labels": { "app": namespace } },
                     "spec": { "containers": [{ "name": "main", "image": "example.com/main" }] } });
-                member.apply(&format!("api/v1/namespaces/{namespace}/pods/{name}"), &pod).await.unwrap();
+                member
+                    .apply(&format!("api/v1/namespaces/{namespace}/pods/{name}"), &pod)
+                    .await
+                    .unwrap();
             }
         }
     }
@@ -34,7 +37,8 @@ async fn fill(fleet: &Fleet) {
         // Single objects are read as the caller.
         let path = format!("apis/cluster.karmada.io/v1alpha1/clusters/{member}");
         let cluster = hub.get(&path).await.unwrap();
-        let impersonates = json!({ "spec": { "impersonatorSecretRef": cluster["spec"]["secretRef"] } });
+        let impersonates =
+            json!({ "spec": { "impersonatorSecretRef": cluster["spec"]["secretRef"] } });
         hub.merge(&path, &impersonates).await.unwrap();
     }
     make_service(&hub).await.unwrap();
@@ -42,24 +46,37 @@ async fn fill(fleet: &Fleet) {
         "apiVersion": "search.karmada.io/v1alpha1", "kind": "ResourceRegistry", "metadata": { "name": "pods" },
         "spec": { "resourceSelectors": [{ "apiVersion": "v1", "kind": "Pod" }] },
     });
-    hub.apply("apis/search.karmada.io/v1alpha1/resourceregistries/pods", &registry).await.unwrap();
+    hub.apply(
+        "apis/search.karmada.io/v1alpha1/resourceregistries/pods",
+        &registry,
+    )
+    .await
+    .unwrap();
 }
 
 /// A role for alice on a server, in one namespace or, if it is empty, everywhere.
 async fn give(server: &ApiServer, namespace: &str, name: &str, rule: Value) {
     let objects = Objects::of(server).unwrap();
-    let (kind, folder) =
-        if namespace.is_empty() { ("ClusterRole", RBAC.to_owned()) } else { ("Role", format!("{RBAC}/namespaces/{namespace}")) };
+    let (kind, folder) = if namespace.is_empty() {
+        ("ClusterRole", RBAC.to_owned())
+    } else {
+        ("Role", format!("{RBAC}/namespaces/{namespace}"))
+    };
     let plural = kind.to_lowercase();
-    let role =
-        json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": { "name": name }, "rules": [rule] });
-    objects.apply(&format!("{folder}/{plural}s/{name}"), &role).await.unwrap();
+    let role = json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": { "name": name }, "rules": [rule] });
+    objects
+        .apply(&format!("{folder}/{plural}s/{name}"), &role)
+        .await
+        .unwrap();
     let binding = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": format!("{kind}Binding"), "metadata": { "name": name },
         "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name },
         "subjects": [{ "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "alice" }],
     });
-    objects.apply(&format!("{folder}/{plural}bindings/{name}"), &binding).await.unwrap();
+    objects
+        .apply(&format!("{folder}/{plural}bindings/{name}"), &binding)
+        .await
+        .unwrap();
 }
 
 fn names(list: &Value) -> BTreeSet<String> {
@@ -72,8 +89,14 @@ async fn shown_by_members(fleet: &Fleet) -> BTreeSet<String> {
     for number in [1, 2] {
         let kubectl = kubectl_of(fleet.member(number).unwrap(), "alice").unwrap();
         for namespace in ["web", "db"] {
-            let output = kubectl.output(&["get", "pods", "-n", namespace, "-o", "name"]).await.unwrap();
-            let pods = output.stdout.lines().filter_map(|line| line.strip_prefix("pod/"));
+            let output = kubectl
+                .output(&["get", "pods", "-n", namespace, "-o", "name"])
+                .await
+                .unwrap();
+            let pods = output
+                .stdout
+                .lines()
+                .filter_map(|line| line.strip_prefix("pod/"));
             shown.extend(pods.map(|name| format!("member{number}/{namespace}/{name}")));
         }
     }
@@ -82,18 +105,29 @@ async fn shown_by_members(fleet: &Fleet) -> BTreeSet<String> {
 
 #[tokio::test]
 async fn nobody_sees_more_of_a_member_than_the_member_itself_shows() {
-    let fleet = Fleet::start(Options { members: 2, opensearch: OpenSearchKind::None, ..Options::default() }).await.unwrap();
+    let fleet = Fleet::start(Options {
+        members: 2,
+        opensearch: OpenSearchKind::None,
+        ..Options::default()
+    })
+    .await
+    .unwrap();
     prepare(&fleet).await.unwrap();
     fill(&fleet).await;
     let hub = fleet.control_plane();
     // What the control plane allows are questions; that it would show all pods, too, does not count.
     let asks = json!({ "apiGroups": ["search.fleetdex.io"], "resources": ["*"], "verbs": ["get"] });
     give(hub, "", "asks", asks).await;
-    let reads = json!({ "apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"] });
+    let reads =
+        json!({ "apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"] });
     give(hub, "", "reads", reads.clone()).await;
     give(fleet.member(1).unwrap(), "web", "reads", reads).await;
     let port = format!("--api-service-port={API_PORT}");
-    let flags = ["--api-service=search/fleetdex", &port, "--authorization=members"];
+    let flags = [
+        "--api-service=search/fleetdex",
+        &port,
+        "--authorization=members",
+    ];
     let _operator = start_operator(&fleet, &flags).await.unwrap();
     let (admin, alice) = (hub.kubectl().unwrap(), kubectl_of(hub, "alice").unwrap());
     eventually("everything is indexed", PATIENCE, || async {
@@ -105,7 +139,12 @@ async fn nobody_sees_more_of_a_member_than_the_member_itself_shows() {
     .unwrap();
 
     let shown = shown_by_members(&fleet).await;
-    assert_eq!(shown, ["member1/web/both", "member1/web/of-1"].map(str::to_owned).into());
+    assert_eq!(
+        shown,
+        ["member1/web/both", "member1/web/of-1"]
+            .map(str::to_owned)
+            .into()
+    );
     eventually("alice sees what the members show her", PATIENCE, || async {
         let found = names(&raw(&alice, &format!("search/{PODS}")).await?);
         ensure!(found == shown, "{found:?}");
@@ -116,23 +155,60 @@ async fn nobody_sees_more_of_a_member_than_the_member_itself_shows() {
 
     // However she asks.
     let proxy = "proxying/karmada/proxy";
-    for path in
-        [format!("{proxy}/{PODS}"), format!("clusters/member1/{PODS}"), format!("search/{PODS}?limit=500&labelSelector=app")]
-    {
+    for path in [
+        format!("{proxy}/{PODS}"),
+        format!("clusters/member1/{PODS}"),
+        format!("search/{PODS}?limit=500&labelSelector=app"),
+    ] {
         assert_eq!(names(&raw(&alice, &path).await.unwrap()), shown, "{path}");
     }
-    let counts = raw(&alice, &format!("aggregate/{PODS}?by=cluster,metadata.namespace")).await.unwrap();
-    assert_eq!((&counts["total"], counts["items"].as_array().unwrap().len()), (&json!(shown.len()), 1), "{counts}");
-    let watched = alice.run(&["get", "--raw", &format!("{GROUP}/{proxy}/{PODS}?watch=true&timeoutSeconds=2")]).await.unwrap();
-    let events: Vec<Value> = watched.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert!(events.iter().all(|event| event["type"] == "ADDED"), "{watched}");
-    assert_eq!(events.iter().map(|event| name_of(&event["object"]).unwrap()).collect::<BTreeSet<_>>(), shown);
+    let counts = raw(
+        &alice,
+        &format!("aggregate/{PODS}?by=cluster,metadata.namespace"),
+    )
+    .await
+    .unwrap();
+    assert_eq!(
+        (&counts["total"], counts["items"].as_array().unwrap().len()),
+        (&json!(shown.len()), 1),
+        "{counts}"
+    );
+    let watched = alice
+        .run(&[
+            "get",
+            "--raw",
+            &format!("{GROUP}/{proxy}/{PODS}?watch=true&timeoutSeconds=2"),
+        ])
+        .await
+        .unwrap();
+    let events: Vec<Value> = watched
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert!(
+        events.iter().all(|event| event["type"] == "ADDED"),
+        "{watched}"
+    );
+    assert_eq!(
+        events
+            .iter()
+            .map(|event| name_of(&event["object"]).unwrap())
+            .collect::<BTreeSet<_>>(),
+        shown
+    );
 
     // A name that another member has, too, is no conflict for somebody who does not see it there.
-    let got = raw(&alice, &format!("{proxy}/api/v1/namespaces/web/pods/both")).await.unwrap();
+    let got = raw(&alice, &format!("{proxy}/api/v1/namespaces/web/pods/both"))
+        .await
+        .unwrap();
     assert_eq!(name_of(&got).unwrap(), "member1/web/both");
-    let conflict = refusal(&admin, &format!("{proxy}/api/v1/namespaces/web/pods/both")).await.unwrap();
-    assert!(conflict.contains("is in several clusters: member1, member2"), "{conflict}");
+    let conflict = refusal(&admin, &format!("{proxy}/api/v1/namespaces/web/pods/both"))
+        .await
+        .unwrap();
+    assert!(
+        conflict.contains("is in several clusters: member1, member2"),
+        "{conflict}"
+    );
     let hidden = [
         format!("clusters/member2/{PODS}"),
         format!("{proxy}/clusters/member2/{PODS}"),
@@ -144,7 +220,10 @@ async fn nobody_sees_more_of_a_member_than_the_member_itself_shows() {
     ];
     for path in hidden {
         let refused = refusal(&alice, &path).await.unwrap();
-        assert!(refused.contains("(Forbidden)") && refused.contains("User \"alice\" cannot"), "{path}: {refused}");
+        assert!(
+            refused.contains("(Forbidden)") && refused.contains("User \"alice\" cannot"),
+            "{path}: {refused}"
+        );
     }
     fleet.check_running().unwrap();
 }

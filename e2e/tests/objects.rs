@@ -37,7 +37,9 @@ async fn furnish(stage: &Stage, name: &str) -> (Objects, String, Registry) {
     let objects = stage.member(1).unwrap();
     let crd = "apis/apiextensions.k8s.io/v1/customresourcedefinitions/things.awkward.example.io";
     objects.apply(crd, &things_crd()).await.unwrap();
-    eventually("the kind is served", PATIENCE, || objects.get(THINGS)).await.unwrap();
+    eventually("the kind is served", PATIENCE, || objects.get(THINGS))
+        .await
+        .unwrap();
     let namespace = unique(name);
     objects.create_namespace(&namespace).await.unwrap();
     let selectors = json!([
@@ -71,9 +73,17 @@ async fn until_everything_is_there(stage: &Stage, registry: &Registry, namespace
     let member = stage.fleet.member(1).unwrap();
     let oracle = registry
         .oracle()
-        .expects("member1", member, &format!("api/v1/namespaces/{namespace}/configmaps"))
+        .expects(
+            "member1",
+            member,
+            &format!("api/v1/namespaces/{namespace}/configmaps"),
+        )
         .unwrap()
-        .expects("member1", member, &format!("api/v1/namespaces/{namespace}/secrets"))
+        .expects(
+            "member1",
+            member,
+            &format!("api/v1/namespaces/{namespace}/secrets"),
+        )
         .unwrap()
         .expects("member1", member, &things_in(namespace))
         .unwrap();
@@ -82,7 +92,9 @@ async fn until_everything_is_there(stage: &Stage, registry: &Registry, namespace
 
 /// What a compressor cannot make small, in letters.
 fn noise(bytes: usize) -> String {
-    (0..bytes).map(|_| char::from(rand::random_range(b'a'..=b'z'))).collect()
+    (0..bytes)
+        .map(|_| char::from(rand::random_range(b'a'..=b'z')))
+        .collect()
 }
 
 #[tokio::test]
@@ -93,7 +105,10 @@ async fn awkward_objects_are_whole_documents() {
     let awkward = [
         // Almost what etcd takes at most.
         thing("large", &json!({ "spec": { "text": noise(1_400_000) } })),
-        thing("larger-in-json", &json!({ "spec": { "text": "\u{1}\"\\".repeat(100_000) } })),
+        thing(
+            "larger-in-json",
+            &json!({ "spec": { "text": "\u{1}\"\\".repeat(100_000) } }),
+        ),
         thing(
             "dotted-labels",
             &json!({ "metadata": { "labels": {
@@ -110,15 +125,24 @@ async fn awkward_objects_are_whole_documents() {
             }),
         ),
         thing("no-spec", &json!({})),
-        thing("null-and-empty", &json!({ "spec": { "a": {}, "b": [], "c": "" }, "status": {} })),
+        thing(
+            "null-and-empty",
+            &json!({ "spec": { "a": {}, "b": [], "c": "" }, "status": {} }),
+        ),
         thing(
             "own-names",
             &json!({
                 "search": { "labels": ["not=ours"], "native": 1, "rejected": "no" }, "cluster": "its-own", "spec": { "search": 1 },
             }),
         ),
-        thing("scalars", &json!({ "search": 7, "cluster": { "deep": [1, 2.5, true, null] }, "sum": 1e300 })),
-        thing("numbers", &json!({ "spec": { "big": 9_007_199_254_740_993_u64, "ratio": 0.1, "negative": -7, "text": "007" } })),
+        thing(
+            "scalars",
+            &json!({ "search": 7, "cluster": { "deep": [1, 2.5, true, null] }, "sum": 1e300 }),
+        ),
+        thing(
+            "numbers",
+            &json!({ "spec": { "big": 9_007_199_254_740_993_u64, "ratio": 0.1, "negative": -7, "text": "007" } }),
+        ),
         thing(
             "unicode",
             &json!({
@@ -126,7 +150,10 @@ async fn awkward_objects_are_whole_documents() {
                 "spec": { "кириллица": "да", "line\nbreak": "a\r\nb\u{2028}c", "emoji 🦀": ["👩‍👩‍👧", "\u{feff}"] },
             }),
         ),
-        thing("dots-in-keys", &json!({ "spec": { "a.b": 1, "a": { "b": 2 }, "c.d": { "e.f": [1] } }, "status.phase": "flat" })),
+        thing(
+            "dots-in-keys",
+            &json!({ "spec": { "a.b": 1, "a": { "b": 2 }, "c.d": { "e.f": [1] } }, "status.phase": "flat" }),
+        ),
         thing("deep", &json!({ "spec": deep(100) })),
         // It says that it is a ConfigMap of another namespace, in every way that a name with dots could.
         thing(
@@ -145,29 +172,60 @@ async fn awkward_objects_are_whole_documents() {
     for object in &awkward {
         objects.create(&things, object).await.unwrap();
     }
-    let megabyte = json!({ "first": noise(500_000), "second": noise(500_000), "third.dotted_KEY": "x" });
-    objects.apply_config_map(&namespace, "megabyte", &megabyte).await.unwrap();
+    let megabyte =
+        json!({ "first": noise(500_000), "second": noise(500_000), "third.dotted_KEY": "x" });
+    objects
+        .apply_config_map(&namespace, "megabyte", &megabyte)
+        .await
+        .unwrap();
 
     registry.apply().await.unwrap();
     registry.until_ready().await.unwrap();
-    assert_eq!(until_everything_is_there(&stage, &registry, &namespace).await, awkward.len() + 1);
+    assert_eq!(
+        until_everything_is_there(&stage, &registry, &namespace).await,
+        awkward.len() + 1
+    );
     for object in &awkward {
         let name = object["metadata"]["name"].as_str().unwrap();
         let native = objects.get(&format!("{things}/{name}")).await.unwrap();
-        let stored = document(&stage.opensearch, &registry.prefix, &native).await.unwrap();
-        assert!(stored["search"].get("rejected").is_none(), "{name} was refused: {}", stored["search"]["rejected"]);
-        same_fields(&stored, &native).unwrap_or_else(|error| panic!("{name}: {}", shortened(&error.to_string())));
+        let stored = document(&stage.opensearch, &registry.prefix, &native)
+            .await
+            .unwrap();
+        assert!(
+            stored["search"].get("rejected").is_none(),
+            "{name} was refused: {}",
+            stored["search"]["rejected"]
+        );
+        same_fields(&stored, &native)
+            .unwrap_or_else(|error| panic!("{name}: {}", shortened(&error.to_string())));
     }
-    let native = objects.get(&config_map_path(&namespace, "megabyte")).await.unwrap();
-    let stored = document(&stage.opensearch, &registry.prefix, &native).await.unwrap();
+    let native = objects
+        .get(&config_map_path(&namespace, "megabyte"))
+        .await
+        .unwrap();
+    let stored = document(&stage.opensearch, &registry.prefix, &native)
+        .await
+        .unwrap();
     same_fields(&stored, &native).unwrap();
 
     // Labels with dots are found exactly.
-    for (term, names) in
-        [("app=web", vec!["dotted-labels"]), ("app.kubernetes.io/name=web", vec!["dotted-labels"]), ("app=x", vec![])]
-    {
-        let hits = stage.opensearch.search_all(&registry.prefix, &json!({ "term": { "search.labels": term } })).await.unwrap();
-        let found: Vec<&str> = hits.iter().filter_map(|hit| hit["_source"]["metadata"]["name"].as_str()).collect();
+    for (term, names) in [
+        ("app=web", vec!["dotted-labels"]),
+        ("app.kubernetes.io/name=web", vec!["dotted-labels"]),
+        ("app=x", vec![]),
+    ] {
+        let hits = stage
+            .opensearch
+            .search_all(
+                &registry.prefix,
+                &json!({ "term": { "search.labels": term } }),
+            )
+            .await
+            .unwrap();
+        let found: Vec<&str> = hits
+            .iter()
+            .filter_map(|hit| hit["_source"]["metadata"]["name"].as_str())
+            .collect();
         assert_eq!(found, names, "{term}");
     }
 
@@ -176,15 +234,33 @@ async fn awkward_objects_are_whole_documents() {
     // They arrive as changes, too, one after the other on one watch line each.
     for object in &awkward {
         let name = object["metadata"]["name"].as_str().unwrap();
-        objects.merge(&format!("{things}/{name}"), &json!({ "metadata": { "labels": { "round": "2" } } })).await.unwrap();
+        objects
+            .merge(
+                &format!("{things}/{name}"),
+                &json!({ "metadata": { "labels": { "round": "2" } } }),
+            )
+            .await
+            .unwrap();
     }
     until_everything_is_there(&stage, &registry, &namespace).await;
     for object in &awkward {
-        objects.delete(&format!("{things}/{}", object["metadata"]["name"].as_str().unwrap())).await.unwrap();
+        objects
+            .delete(&format!(
+                "{things}/{}",
+                object["metadata"]["name"].as_str().unwrap()
+            ))
+            .await
+            .unwrap();
     }
-    assert_eq!(until_everything_is_there(&stage, &registry, &namespace).await, 1);
+    assert_eq!(
+        until_everything_is_there(&stage, &registry, &namespace).await,
+        1
+    );
     registry.remove().await.unwrap();
-    objects.delete(&config_map_path(&namespace, "megabyte")).await.unwrap();
+    objects
+        .delete(&config_map_path(&namespace, "megabyte"))
+        .await
+        .unwrap();
 }
 
 /// The object `forger` is found as what it is, and by nothing that its names with dots say.
@@ -205,12 +281,22 @@ async fn nothing_is_forged(stage: &Stage, registry: &Registry, namespace: &str, 
         ("search.rejected", "forged"),
         ("search.indexedAt", "1999-01-01T00:00:00Z"),
     ] {
-        let hits = opensearch.search_all(&registry.prefix, &json!({ "term": { field: value } })).await.unwrap();
+        let hits = opensearch
+            .search_all(&registry.prefix, &json!({ "term": { field: value } }))
+            .await
+            .unwrap();
         assert!(hits.is_empty(), "{field}: {hits:?}");
     }
     let alias = format!("{}-member1", registry.prefix);
-    let mapping = opensearch.get(&format!("{alias}/_mapping")).await.unwrap().to_string();
-    assert!(!mapping.contains("forged"), "a name with dots was mapped: {mapping}");
+    let mapping = opensearch
+        .get(&format!("{alias}/_mapping"))
+        .await
+        .unwrap()
+        .to_string();
+    assert!(
+        !mapping.contains("forged"),
+        "a name with dots was mapped: {mapping}"
+    );
 
     let ask = async |arguments: &[&str]| {
         let ran = stage.operator.ask(arguments).await.unwrap();
@@ -218,21 +304,58 @@ async fn nothing_is_forged(stage: &Stage, registry: &Registry, namespace: &str, 
         ran.out
     };
     let maps = ask(&["get", "configmaps", "-n", namespace, "-o", "name"]).await;
-    assert!(maps.contains("megabyte") && !maps.contains("forge"), "{maps}");
+    assert!(
+        maps.contains("megabyte") && !maps.contains("forge"),
+        "{maps}"
+    );
     let all = ask(&["get", "configmaps", "-A", "-o", "name"]).await;
     assert!(!all.contains("forge"), "{all}");
-    let counted: Value = serde_json::from_str(&ask(&["count", "configmaps", "-n", namespace, "-o", "json"]).await).unwrap();
-    let listed = stage.member(1).unwrap().get(&format!("api/v1/namespaces/{namespace}/configmaps")).await.unwrap();
-    assert_eq!(counted["total"], listed["items"].as_array().unwrap().len(), "{counted}");
-    let url = format!("http://{}{GROUP}/search/api/v1/configmaps?ownerUID=forged", stage.operator.api_address());
-    let answer = http::client(None).unwrap().get(url).bearer_auth(stage.operator.token().unwrap()).send().await.unwrap();
+    let counted: Value =
+        serde_json::from_str(&ask(&["count", "configmaps", "-n", namespace, "-o", "json"]).await)
+            .unwrap();
+    let listed = stage
+        .member(1)
+        .unwrap()
+        .get(&format!("api/v1/namespaces/{namespace}/configmaps"))
+        .await
+        .unwrap();
+    assert_eq!(
+        counted["total"],
+        listed["items"].as_array().unwrap().len(),
+        "{counted}"
+    );
+    let url = format!(
+        "http://{}{GROUP}/search/api/v1/configmaps?ownerUID=forged",
+        stage.operator.api_address()
+    );
+    let answer = http::client(None)
+        .unwrap()
+        .get(url)
+        .bearer_auth(stage.operator.token().unwrap())
+        .send()
+        .await
+        .unwrap();
     let owned: Value = answer.error_for_status().unwrap().json().await.unwrap();
     assert!(bare_names_of(&owned).unwrap().is_empty(), "{owned}");
     // It is whole where it belongs.
-    let got = ask(&["get", "things.awkward.example.io", "forger", "-n", namespace, "-o", "json"]).await;
+    let got = ask(&[
+        "get",
+        "things.awkward.example.io",
+        "forger",
+        "-n",
+        namespace,
+        "-o",
+        "json",
+    ])
+    .await;
     let list: Value = serde_json::from_str(&got).unwrap();
     let mut got = list["items"][0].clone();
-    let native = stage.member(1).unwrap().get(&format!("{things}/forger")).await.unwrap();
+    let native = stage
+        .member(1)
+        .unwrap()
+        .get(&format!("{things}/forger"))
+        .await
+        .unwrap();
     got["metadata"] = native["metadata"].clone();
     assert_eq!(got, native);
 }
@@ -243,24 +366,48 @@ async fn an_object_that_becomes_too_deep_is_known_by_its_identity_and_leaves_not
     let (objects, namespace, registry) = furnish(&stage, "too-deep").await;
     let path = format!("{}/abyss", things_in(&namespace));
     let abyss = |levels: usize| {
-        let mut object = thing("abyss", &json!({ "spec": "SPEC", "status": { "phase": "shown" } }));
+        let mut object = thing(
+            "abyss",
+            &json!({ "spec": "SPEC", "status": { "phase": "shown" } }),
+        );
         object["metadata"]["namespace"] = json!(namespace);
         // As text: this test reads no JSON that is so deep, either.
-        object.to_string().replace("\"SPEC\"", &format!("{{\"a\":{}1{}}}", "[".repeat(levels), "]".repeat(levels)))
+        object.to_string().replace(
+            "\"SPEC\"",
+            &format!("{{\"a\":{}1{}}}", "[".repeat(levels), "]".repeat(levels)),
+        )
     };
     let kubectl = stage.fleet.member(1).unwrap().kubectl().unwrap();
     kubectl.create(&abyss(3)).await.unwrap();
     registry.apply().await.unwrap();
     registry.until_ready().await.unwrap();
-    assert_eq!(until_everything_is_there(&stage, &registry, &namespace).await, 1);
+    assert_eq!(
+        until_everything_is_there(&stage, &registry, &namespace).await,
+        1
+    );
 
     kubectl.apply_server_side(&abyss(600)).await.unwrap();
-    registry.until_phase("member1", "Synced", "1 refused by the store, or too large or deep for it").await.unwrap();
+    registry
+        .until_phase(
+            "member1",
+            "Synced",
+            "1 refused by the store, or too large or deep for it",
+        )
+        .await
+        .unwrap();
     until_rejected(&stage, 1).await;
-    let stored = documents(&stage.opensearch, &registry.prefix).await.unwrap();
+    let stored = documents(&stage.opensearch, &registry.prefix)
+        .await
+        .unwrap();
     let source = &stored[0]["_source"];
-    assert_eq!(source["search"]["rejected"], "the object is nested deeper than the 500 levels that are indexed");
-    assert!(stored.len() == 1 && !source.to_string().contains("shown"), "{source}");
+    assert_eq!(
+        source["search"]["rejected"],
+        "the object is nested deeper than the 500 levels that are indexed"
+    );
+    assert!(
+        stored.len() == 1 && !source.to_string().contains("shown"),
+        "{source}"
+    );
     // An audit finds nothing wrong, and after a restart it is still counted.
     assert_eq!(stage.operator.ask(&["verify"]).await.unwrap().code, 0);
     stage.operator.terminate(PATIENCE).await.unwrap();
@@ -269,12 +416,18 @@ async fn an_object_that_becomes_too_deep_is_known_by_its_identity_and_leaves_not
     until_rejected(&stage, 1).await;
 
     kubectl.apply_server_side(&abyss(4)).await.unwrap();
-    assert_eq!(until_everything_is_there(&stage, &registry, &namespace).await, 1);
+    assert_eq!(
+        until_everything_is_there(&stage, &registry, &namespace).await,
+        1
+    );
     until_not_rejected(&stage).await;
     kubectl.apply_server_side(&abyss(600)).await.unwrap();
     until_rejected(&stage, 1).await;
     objects.delete(&path).await.unwrap();
-    assert_eq!(until_everything_is_there(&stage, &registry, &namespace).await, 0);
+    assert_eq!(
+        until_everything_is_there(&stage, &registry, &namespace).await,
+        0
+    );
     until_not_rejected(&stage).await;
     registry.remove().await.unwrap();
 }
@@ -302,23 +455,45 @@ async fn a_document_that_the_store_refuses_has_a_fallback_and_its_batch_mates_ar
             "phase-object",
             &json!({ "metadata": { "labels": { "app": "odd" } }, "status": { "phase": { "name": "Running" } } }),
         ),
-        thing("type-object", &json!({ "type": { "deep": true }, "search": "own", "cluster": "own" })),
+        thing(
+            "type-object",
+            &json!({ "type": { "deep": true }, "search": "own", "cluster": "own" }),
+        ),
     ];
-    let mates: Vec<Value> =
-        (0..50).map(|number| thing(&format!("mate-{number}"), &json!({ "status": { "phase": "Running" } }))).collect();
+    let mates: Vec<Value> = (0..50)
+        .map(|number| {
+            thing(
+                &format!("mate-{number}"),
+                &json!({ "status": { "phase": "Running" } }),
+            )
+        })
+        .collect();
     for object in mates.iter().chain(&refused) {
         objects.create(&things, object).await.unwrap();
     }
     registry.apply().await.unwrap();
     registry.until_ready().await.unwrap();
-    assert_eq!(until_everything_is_there(&stage, &registry, &namespace).await, 54);
-    let told = registry.until_phase("member1", "Synced", "4 refused by the store").await.unwrap();
+    assert_eq!(
+        until_everything_is_there(&stage, &registry, &namespace).await,
+        54
+    );
+    let told = registry
+        .until_phase("member1", "Synced", "4 refused by the store")
+        .await
+        .unwrap();
     let uids = async || -> Vec<String> {
         let listed = objects.get(&things).await.unwrap();
-        listed["items"].as_array().unwrap().iter().map(|item| item["metadata"]["uid"].as_str().unwrap().to_owned()).collect()
+        listed["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|item| item["metadata"]["uid"].as_str().unwrap().to_owned())
+            .collect()
     };
-    let names_one =
-        uids().await.iter().any(|uid| told.to_string().contains(&format!("such as awkward.example.io/v1/Thing/{uid}")));
+    let names_one = uids().await.iter().any(|uid| {
+        told.to_string()
+            .contains(&format!("such as awkward.example.io/v1/Thing/{uid}"))
+    });
     assert!(names_one, "{told}");
     until_rejected(&stage, 4).await;
     // They are of the version that they should be.
@@ -328,13 +503,18 @@ async fn a_document_that_the_store_refuses_has_a_fallback_and_its_batch_mates_ar
     stage.operator.terminate(PATIENCE).await.unwrap();
     stage.operator.restart().unwrap();
     stage.operator.wait_ready(PATIENCE).await.unwrap();
-    registry.until_phase("member1", "Synced", "4 refused by the store").await.unwrap();
+    registry
+        .until_phase("member1", "Synced", "4 refused by the store")
+        .await
+        .unwrap();
     until_rejected(&stage, 4).await;
 
     for object in &refused {
         let name = object["metadata"]["name"].as_str().unwrap();
         let native = objects.get(&format!("{things}/{name}")).await.unwrap();
-        let stored = document(&stage.opensearch, &registry.prefix, &native).await.unwrap();
+        let stored = document(&stage.opensearch, &registry.prefix, &native)
+            .await
+            .unwrap();
         let reason = stored["search"]["rejected"].as_str().unwrap();
         let told = match name {
             "type-object" => "[type]",
@@ -343,7 +523,10 @@ async fn a_document_that_the_store_refuses_has_a_fallback_and_its_batch_mates_ar
         };
         assert!(reason.contains(told), "{name}: {reason}");
         for field in ["name", "namespace", "uid", "resourceVersion"] {
-            assert_eq!(stored["metadata"][field], native["metadata"][field], "{stored}");
+            assert_eq!(
+                stored["metadata"][field], native["metadata"][field],
+                "{stored}"
+            );
         }
         for (field, value) in native.as_object().unwrap() {
             if !["apiVersion", "kind", "metadata"].contains(&field.as_str()) {
@@ -351,29 +534,60 @@ async fn a_document_that_the_store_refuses_has_a_fallback_and_its_batch_mates_ar
             }
         }
     }
-    let hits = stage.opensearch.search_all(&registry.prefix, &json!({ "term": { "search.labels": "app=odd" } })).await.unwrap();
+    let hits = stage
+        .opensearch
+        .search_all(
+            &registry.prefix,
+            &json!({ "term": { "search.labels": "app=odd" } }),
+        )
+        .await
+        .unwrap();
     assert_eq!(hits.len(), 1);
 
     // Mended, it is a document like any other.
-    objects.merge(&format!("{things}/phase-object"), &json!({ "status": { "phase": "Running" } })).await.unwrap();
-    assert_eq!(until_everything_is_there(&stage, &registry, &namespace).await, 54);
-    let native = objects.get(&format!("{things}/phase-object")).await.unwrap();
-    let stored = document(&stage.opensearch, &registry.prefix, &native).await.unwrap();
+    objects
+        .merge(
+            &format!("{things}/phase-object"),
+            &json!({ "status": { "phase": "Running" } }),
+        )
+        .await
+        .unwrap();
+    assert_eq!(
+        until_everything_is_there(&stage, &registry, &namespace).await,
+        54
+    );
+    let native = objects
+        .get(&format!("{things}/phase-object"))
+        .await
+        .unwrap();
+    let stored = document(&stage.opensearch, &registry.prefix, &native)
+        .await
+        .unwrap();
     same_fields(&stored, &native).unwrap();
     assert!(stored["search"].get("rejected").is_none(), "{stored}");
-    registry.until_phase("member1", "Synced", "3 refused by the store").await.unwrap();
+    registry
+        .until_phase("member1", "Synced", "3 refused by the store")
+        .await
+        .unwrap();
     until_rejected(&stage, 3).await;
     registry.remove().await.unwrap();
 }
 
 /// Waits until the gauge says so.
 async fn until_rejected(stage: &Stage, count: u32) {
-    eventually("the documents that are refused are counted", PATIENCE, || async {
-        let labels = "cluster=\"member1\",kind=\"awkward.example.io/v1/Thing\"";
-        let seen = stage.operator.metric("fleetdex_rejected_documents", labels).await?;
-        anyhow::ensure!((seen - f64::from(count)).abs() < 0.5, "{seen}");
-        Ok(())
-    })
+    eventually(
+        "the documents that are refused are counted",
+        PATIENCE,
+        || async {
+            let labels = "cluster=\"member1\",kind=\"awkward.example.io/v1/Thing\"";
+            let seen = stage
+                .operator
+                .metric("fleetdex_rejected_documents", labels)
+                .await?;
+            anyhow::ensure!((seen - f64::from(count)).abs() < 0.5, "{seen}");
+            Ok(())
+        },
+    )
     .await
     .unwrap();
 }
@@ -382,7 +596,8 @@ async fn until_rejected(stage: &Stage, count: u32) {
 async fn until_not_rejected(stage: &Stage) {
     eventually("no document is refused", PATIENCE, || async {
         let text = stage.operator.metrics().await?;
-        let series = "fleetdex_rejected_documents{cluster=\"member1\",kind=\"awkward.example.io/v1/Thing\"}";
+        let series =
+            "fleetdex_rejected_documents{cluster=\"member1\",kind=\"awkward.example.io/v1/Thing\"}";
         anyhow::ensure!(!text.contains(series), "it is still counted");
         Ok(())
     })
@@ -400,28 +615,64 @@ async fn values_of_secrets_are_nowhere_in_the_store() {
         "stringData": { "password": password, "user": "u", "empty": "" },
     });
     // kubectl's annotation has the values in it as well.
-    stage.fleet.member(1).unwrap().kubectl().unwrap().apply(&manifest.to_string()).await.unwrap();
+    stage
+        .fleet
+        .member(1)
+        .unwrap()
+        .kubectl()
+        .unwrap()
+        .apply(&manifest.to_string())
+        .await
+        .unwrap();
     registry.apply().await.unwrap();
     registry.until_ready().await.unwrap();
-    assert_eq!(until_everything_is_there(&stage, &registry, &namespace).await, 1);
+    assert_eq!(
+        until_everything_is_there(&stage, &registry, &namespace).await,
+        1
+    );
     let changed = format!("later{}", noise(20));
     let path = format!("api/v1/namespaces/{namespace}/secrets/applied");
-    objects.merge(&path, &json!({ "stringData": { "password": changed } })).await.unwrap();
+    objects
+        .merge(&path, &json!({ "stringData": { "password": changed } }))
+        .await
+        .unwrap();
     until_everything_is_there(&stage, &registry, &namespace).await;
 
     let native = objects.get(&path).await.unwrap();
-    assert!(native.to_string().contains(&password), "the annotation should hold the first password: {native}");
-    let stored = document(&stage.opensearch, &registry.prefix, &native).await.unwrap();
-    assert_eq!(stored["data"], json!({ "empty": "", "password": "", "user": "" }));
+    assert!(
+        native.to_string().contains(&password),
+        "the annotation should hold the first password: {native}"
+    );
+    let stored = document(&stage.opensearch, &registry.prefix, &native)
+        .await
+        .unwrap();
+    assert_eq!(
+        stored["data"],
+        json!({ "empty": "", "password": "", "user": "" })
+    );
     assert_eq!(stored["type"], "Opaque");
-    let everything = Value::Array(documents(&stage.opensearch, &registry.prefix).await.unwrap()).to_string();
+    let everything = Value::Array(
+        documents(&stage.opensearch, &registry.prefix)
+            .await
+            .unwrap(),
+    )
+    .to_string();
     assert!(everything.contains("vault"));
     for value in [&password, &changed] {
-        assert!(!everything.contains(value.as_str()), "the store holds a value of a Secret");
-        assert!(!everything.contains(&STANDARD.encode(value)), "the store holds a value of a Secret in base64");
+        assert!(
+            !everything.contains(value.as_str()),
+            "the store holds a value of a Secret"
+        );
+        assert!(
+            !everything.contains(&STANDARD.encode(value)),
+            "the store holds a value of a Secret in base64"
+        );
     }
     let log = std::fs::read_to_string(stage.operator.process().log()).unwrap();
-    assert!(!log.contains(&password) && !log.contains(&STANDARD.encode(&password)), "the log holds a value of a Secret");
+    assert!(
+        !log.contains(&password) && !log.contains(&STANDARD.encode(&password)),
+        "the log holds a value of a Secret"
+    );
 
     registry.remove().await.unwrap();
     objects.delete(&path).await.unwrap();
@@ -436,17 +687,36 @@ async fn redacted_fields_are_nowhere_in_the_store() {
         "redacted",
         &json!({ "spec": { "kept": 1, "list": [{ "token": word, "name": "a" }, { "token": word }], "token": word } }),
     );
-    objects.create(&things_in(&namespace), &object).await.unwrap();
+    objects
+        .create(&things_in(&namespace), &object)
+        .await
+        .unwrap();
     registry.spec["redact"] = json!(["spec.token", "spec.list[*].token"]);
     registry.apply().await.unwrap();
     registry.until_ready().await.unwrap();
     until_everything_is_there(&stage, &registry, &namespace).await;
-    let native = objects.get(&format!("{}/redacted", things_in(&namespace))).await.unwrap();
-    let stored = document(&stage.opensearch, &registry.prefix, &native).await.unwrap();
-    assert_eq!(stored["spec"], json!({ "kept": 1, "list": [{ "name": "a" }, {}] }));
-    let everything = Value::Array(documents(&stage.opensearch, &registry.prefix).await.unwrap()).to_string();
+    let native = objects
+        .get(&format!("{}/redacted", things_in(&namespace)))
+        .await
+        .unwrap();
+    let stored = document(&stage.opensearch, &registry.prefix, &native)
+        .await
+        .unwrap();
+    assert_eq!(
+        stored["spec"],
+        json!({ "kept": 1, "list": [{ "name": "a" }, {}] })
+    );
+    let everything = Value::Array(
+        documents(&stage.opensearch, &registry.prefix)
+            .await
+            .unwrap(),
+    )
+    .to_string();
     assert!(!everything.contains(&word));
 
     registry.remove().await.unwrap();
-    objects.delete(&format!("{}/redacted", things_in(&namespace))).await.unwrap();
+    objects
+        .delete(&format!("{}/redacted", things_in(&namespace)))
+        .await
+        .unwrap();
 }

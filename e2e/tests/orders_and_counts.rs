@@ -8,10 +8,12 @@ use anyhow::{Result, ensure};
 use e2e::engine::engine;
 use e2e::fleet::{Fleet, Options, unique_prefix};
 use fleetdex::bulk::Write;
-use fleetdex::model::{FieldPath, FieldType, Gvk, Object, Projection, Projector, Resource, SelectableField, sort_value};
+use fleetdex::model::{
+    FieldPath, FieldType, Gvk, Object, Projection, Projector, Resource, SelectableField, sort_value,
+};
 use fleetdex::query::{
-    Cursor, GroupKey, Groups, Owners, Permitted, Query, Relation, Relatives, Requester, ResourceName, Searchable, Selectable,
-    Sort, SortKey, aggregate,
+    Cursor, GroupKey, Groups, Owners, Permitted, Query, Relation, Relatives, Requester,
+    ResourceName, Searchable, Selectable, Sort, SortKey, aggregate,
 };
 use fleetdex::store::Store;
 use fleetdex::store::memory::Memory;
@@ -40,20 +42,28 @@ impl Widget {
     fn new(number: usize) -> Self {
         let mut state = number;
         let mut pick = |values: &[&str]| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             Some(values[(state >> 33) % values.len()].to_owned()).filter(|value| !value.is_empty())
         };
         let label_values = ["", "web", "api", "db", "web-2"];
         // What begins alike sorts around it.
         let keys = ["app", "app-x", "application", "tier"].into_iter();
-        let labels: BTreeMap<&str, String> = keys.filter_map(|key| Some((key, pick(&label_values)?))).collect();
+        let labels: BTreeMap<&str, String> = keys
+            .filter_map(|key| Some((key, pick(&label_values)?)))
+            .collect();
         let values: [&[&str]; 4] = [
             &["", "red", "blue", "10", "9", "=x"],
             &["", "0", "7", "10", "-3", "9000000000"],
             &["", "true", "false"],
             &["", "500m", "2Gi", "10", "9", "small", "1.5"],
         ];
-        let fields = PATHS.into_iter().zip(values).filter_map(|(path, values)| Some((path, pick(values)?))).collect();
+        let fields = PATHS
+            .into_iter()
+            .zip(values)
+            .filter_map(|(path, values)| Some((path, pick(values)?)))
+            .collect();
         Self {
             number,
             cluster: CLUSTERS[number % 3],
@@ -67,7 +77,8 @@ impl Widget {
 
     /// Some have none.
     fn time(&self) -> Option<String> {
-        (!self.number.is_multiple_of(7)).then(|| format!("2026-01-01T00:00:{:02}Z", self.number % 60))
+        (!self.number.is_multiple_of(7))
+            .then(|| format!("2026-01-01T00:00:{:02}Z", self.number % 60))
     }
 
     fn json(&self) -> String {
@@ -99,7 +110,8 @@ impl Searchable for Widget {
     }
 
     fn resource(&self) -> &ResourceName {
-        static NAME: std::sync::LazyLock<ResourceName> = std::sync::LazyLock::new(|| ResourceName::new("example.com", "widgets"));
+        static NAME: std::sync::LazyLock<ResourceName> =
+            std::sync::LazyLock::new(|| ResourceName::new("example.com", "widgets"));
         &NAME
     }
 
@@ -134,15 +146,28 @@ impl Searchable for Widget {
 }
 
 fn fields() -> Vec<SelectableField> {
-    let kinds = [FieldType::Text, FieldType::Number, FieldType::Flag, FieldType::Optional];
-    let field = |(path, kind)| SelectableField { path: FieldPath::new(path), sources: vec![FieldPath::new(path)], kind };
+    let kinds = [
+        FieldType::Text,
+        FieldType::Number,
+        FieldType::Flag,
+        FieldType::Optional,
+    ];
+    let field = |(path, kind)| SelectableField {
+        path: FieldPath::new(path),
+        sources: vec![FieldPath::new(path)],
+        kind,
+    };
     PATHS.into_iter().zip(kinds).map(field).collect()
 }
 
 fn query(labels: &str, selector: &str) -> Result<Query> {
     let selectable = Selectable::of(&Gvk::new("example.com", "v1", "Widget"), &fields());
     let all = Query::all_of(ResourceName::new("example.com", "widgets"), selectable, 100);
-    Ok(Query { labels: labels.parse()?, fields: selector.parse()?, ..all })
+    Ok(Query {
+        labels: labels.parse()?,
+        fields: selector.parse()?,
+        ..all
+    })
 }
 
 /// The same objects in both stores.
@@ -158,7 +183,11 @@ impl Stores {
         let prefix = unique_prefix("orders");
         let opensearch = engine(server, &prefix, 2)?;
         opensearch.prepare().await?;
-        let stores = Self { widgets: (0..OBJECTS).map(Widget::new).collect(), opensearch, memory: Memory::new() };
+        let stores = Self {
+            widgets: (0..OBJECTS).map(Widget::new).collect(),
+            opensearch,
+            memory: Memory::new(),
+        };
         stores.fill(&stores.opensearch).await?;
         stores.fill(&stores.memory).await?;
         server.client()?.refresh(&prefix).await?;
@@ -166,34 +195,66 @@ impl Stores {
     }
 
     async fn fill(&self, store: &dyn Store) -> Result<()> {
-        let resource = Resource { gvk: Gvk::new("example.com", "v1", "Widget"), plural: "widgets".into(), namespaced: true };
+        let resource = Resource {
+            gvk: Gvk::new("example.com", "v1", "Widget"),
+            plural: "widgets".into(),
+            namespaced: true,
+        };
         for cluster in CLUSTERS {
             let name = cluster.parse()?;
             let generation = store.open(&name, None, 0).await?;
             store.activate(&generation).await?;
             let projector = Projector::new(&name, &resource, &Projection::default(), &fields());
             let mut writes = Vec::new();
-            for widget in self.widgets.iter().filter(|widget| widget.cluster == cluster) {
+            for widget in self
+                .widgets
+                .iter()
+                .filter(|widget| widget.cluster == cluster)
+            {
                 let json = widget.json();
-                let document = projector.document(&Object::parse(&json)?, &json, "2026-01-01T00:00:00Z")?;
+                let document =
+                    projector.document(&Object::parse(&json)?, &json, "2026-01-01T00:00:00Z")?;
                 let body = Some(document.body);
-                writes.push(Write { index: generation.target.clone(), id: document.id, version: document.version, body });
+                writes.push(Write {
+                    index: generation.target.clone(),
+                    id: document.id,
+                    version: document.version,
+                    body,
+                });
             }
             let verdicts = store.write(&writes).await?;
-            ensure!(verdicts.iter().all(|verdict| *verdict == fleetdex::bulk::Verdict::Indexed), "{verdicts:?}");
+            ensure!(
+                verdicts
+                    .iter()
+                    .all(|verdict| *verdict == fleetdex::bulk::Verdict::Indexed),
+                "{verdicts:?}"
+            );
         }
         Ok(())
     }
 
     /// All pages of a query, from both stores, in the order that it asks for.
     async fn pages(&self, query: &Query) -> Result<usize> {
-        let mut expected: Vec<&Widget> = self.widgets.iter().filter(|widget| query.matches(*widget)).collect();
+        let mut expected: Vec<&Widget> = self
+            .widgets
+            .iter()
+            .filter(|widget| query.matches(*widget))
+            .collect();
         expected.sort_by(|left, right| compare(left, right, query));
-        let expected: Vec<String> = expected.into_iter().map(|widget| uid(widget.number)).collect();
-        let stores: [(&str, &dyn Store); 2] = [("the embedded store", &self.memory), ("OpenSearch", &self.opensearch)];
+        let expected: Vec<String> = expected
+            .into_iter()
+            .map(|widget| uid(widget.number))
+            .collect();
+        let stores: [(&str, &dyn Store); 2] = [
+            ("the embedded store", &self.memory),
+            ("OpenSearch", &self.opensearch),
+        ];
         for (name, store) in stores {
             let found = all_pages(store, query, expected.len()).await?;
-            let first = found.iter().zip(&expected).position(|(found, expected)| found != expected);
+            let first = found
+                .iter()
+                .zip(&expected)
+                .position(|(found, expected)| found != expected);
             let asked = (&query.sort, query.since, query.before);
             ensure!(
                 found == expected,
@@ -207,18 +268,35 @@ impl Stores {
 
     async fn relatives(&self, asked: &Relatives) -> Result<usize> {
         let expected = asked.among(&self.widgets);
-        let (memory, opensearch) = (self.memory.relatives(asked).await?, self.opensearch.relatives(asked).await?);
-        ensure!(memory == expected, "{asked:?}: the embedded store finds {memory:?}, not {expected:?}");
-        ensure!(opensearch == expected, "{asked:?}: OpenSearch finds {opensearch:?}, not {expected:?}");
+        let (memory, opensearch) = (
+            self.memory.relatives(asked).await?,
+            self.opensearch.relatives(asked).await?,
+        );
+        ensure!(
+            memory == expected,
+            "{asked:?}: the embedded store finds {memory:?}, not {expected:?}"
+        );
+        ensure!(
+            opensearch == expected,
+            "{asked:?}: OpenSearch finds {opensearch:?}, not {expected:?}"
+        );
         Ok(expected.len())
     }
 
     async fn counts(&self, query: &Query, by: &[GroupKey], top: usize) -> Result<Groups> {
         let expected = aggregate::aggregate(&self.widgets, query, by, top)?;
-        let (memory, opensearch) =
-            (self.memory.aggregate(query, by, top).await?, self.opensearch.aggregate(query, by, top).await?);
-        ensure!(memory == expected, "{by:?}: the embedded store counts {memory:?}, not {expected:?}");
-        ensure!(opensearch == expected, "{by:?}: OpenSearch counts {opensearch:?}, not {expected:?}");
+        let (memory, opensearch) = (
+            self.memory.aggregate(query, by, top).await?,
+            self.opensearch.aggregate(query, by, top).await?,
+        );
+        ensure!(
+            memory == expected,
+            "{by:?}: the embedded store counts {memory:?}, not {expected:?}"
+        );
+        ensure!(
+            opensearch == expected,
+            "{by:?}: OpenSearch counts {opensearch:?}, not {expected:?}"
+        );
         Ok(expected)
     }
 }
@@ -231,10 +309,22 @@ async fn all_pages(store: &dyn Store, query: &Query, count: usize) -> Result<Vec
         let page = store.search(query, cursor.as_ref()).await?;
         for hit in &page.items {
             let object: Value = serde_json::from_str(hit.object.get())?;
-            found.push(object["metadata"]["uid"].as_str().unwrap_or_default().to_owned());
+            found.push(
+                object["metadata"]["uid"]
+                    .as_str()
+                    .unwrap_or_default()
+                    .to_owned(),
+            );
         }
-        let Some(next) = page.next else { return Ok(found) };
-        ensure!(page.remaining == Some((count - found.len()) as u64), "{:?} remain after {}", page.remaining, found.len());
+        let Some(next) = page.next else {
+            return Ok(found);
+        };
+        ensure!(
+            page.remaining == Some((count - found.len()) as u64),
+            "{:?} remain after {}",
+            page.remaining,
+            found.len()
+        );
         cursor = Some(next);
     }
 }
@@ -243,7 +333,10 @@ async fn all_pages(store: &dyn Store, query: &Query, count: usize) -> Result<Vec
 fn compare(left: &Widget, right: &Widget, query: &Query) -> Ordering {
     let text = |widget: &Widget, path: &FieldPath, kind: FieldType| {
         let absent = (kind != FieldType::Optional).then(|| Cow::from(kind.absent()));
-        widget.field(path.as_str()).or(absent).map(|value| sort_value(kind, &value))
+        widget
+            .field(path.as_str())
+            .or(absent)
+            .map(|value| sort_value(kind, &value))
     };
     let mut order = Ordering::Equal;
     for sort in &query.sort {
@@ -254,9 +347,15 @@ fn compare(left: &Widget, right: &Widget, query: &Query) -> Ordering {
             SortKey::CreationTimestamp => left.created().cmp(&right.created()),
             SortKey::Field(path, kind) => text(left, path, *kind).cmp(&text(right, path, *kind)),
         };
-        order = order.then(if sort.descending { ascending.reverse() } else { ascending });
+        order = order.then(if sort.descending {
+            ascending.reverse()
+        } else {
+            ascending
+        });
     }
-    order.then_with(|| left.cluster.cmp(right.cluster)).then_with(|| left.uid().cmp(&right.uid()))
+    order
+        .then_with(|| left.cluster.cmp(right.cluster))
+        .then_with(|| left.uid().cmp(&right.uid()))
 }
 
 #[tokio::test]
@@ -269,10 +368,19 @@ async fn orders_owners_and_counts_are_the_same_everywhere() {
 
 async fn check_orders(stores: &Stores) -> Result<()> {
     let by = |path: &str, descending| {
-        let kind = fields().into_iter().find(|field| field.path.as_str() == path).map_or(FieldType::Text, |field| field.kind);
-        Sort { key: SortKey::Field(FieldPath::new(path), kind), descending }
+        let kind = fields()
+            .into_iter()
+            .find(|field| field.path.as_str() == path)
+            .map_or(FieldType::Text, |field| field.kind);
+        Sort {
+            key: SortKey::Field(FieldPath::new(path), kind),
+            descending,
+        }
     };
-    let time = |descending| Sort { key: SortKey::CreationTimestamp, descending };
+    let time = |descending| Sort {
+        key: SortKey::CreationTimestamp,
+        descending,
+    };
     let orders = [
         vec![by("spec.text", false)],
         vec![by("spec.count", true)],
@@ -284,14 +392,43 @@ async fn check_orders(stores: &Stores) -> Result<()> {
     ];
     let mut seen = 0;
     for sort in orders {
-        let all = Query { sort, limit: 333, ..query("", "")? };
-        let some = Query { since: Some(START + 10_000), before: Some(START + 20_001), ..query("app", "")? };
+        let all = Query {
+            sort,
+            limit: 333,
+            ..query("", "")?
+        };
+        let some = Query {
+            since: Some(START + 10_000),
+            before: Some(START + 20_001),
+            ..query("app", "")?
+        };
         seen += stores.pages(&all).await?;
-        for selector in ["spec.maybe>9", "spec.maybe>=1.5,spec.maybe<2Gi", "spec.count<0", "spec.count<=7", "spec.maybe<1"] {
+        for selector in [
+            "spec.maybe>9",
+            "spec.maybe>=1.5,spec.maybe<2Gi",
+            "spec.count<0",
+            "spec.count<=7",
+            "spec.maybe<1",
+        ] {
             let compared = query("", selector)?;
-            ensure!(stores.pages(&Query { sort: all.sort.clone(), ..compared }).await? > 0, "{selector} selects nothing");
+            ensure!(
+                stores
+                    .pages(&Query {
+                        sort: all.sort.clone(),
+                        ..compared
+                    })
+                    .await?
+                    > 0,
+                "{selector} selects nothing"
+            );
         }
-        seen += stores.pages(&Query { sort: all.sort, limit: 7, ..some }).await?;
+        seen += stores
+            .pages(&Query {
+                sort: all.sort,
+                limit: 7,
+                ..some
+            })
+            .await?;
     }
     ensure!(seen > 6 * OBJECTS, "only {seen} objects were seen");
     Ok(())
@@ -303,15 +440,35 @@ async fn check_owners(stores: &Stores) -> Result<()> {
     owners.insert(Some("b".parse()?), &uid(301));
     let named = |resource: Option<&str>| Relation::Named {
         resource: resource.map(|plural| ResourceName::new("example.com", plural)),
-        names: vec!["w-0000".to_owned(), "w-0007".to_owned(), "nothing".to_owned()],
+        names: vec![
+            "w-0000".to_owned(),
+            "w-0007".to_owned(),
+            "nothing".to_owned(),
+        ],
     };
-    let relations =
-        [Relation::OwnedBy(owners.clone()), Relation::OwnedBy(Owners::default()), named(None), named(Some("widgets"))];
+    let relations = [
+        Relation::OwnedBy(owners.clone()),
+        Relation::OwnedBy(Owners::default()),
+        named(None),
+        named(Some("widgets")),
+    ];
     let mut seen = 0;
     for relation in relations {
-        for (clusters, namespaces) in [(vec![], vec![]), (vec!["a".parse()?, "b".parse()?], vec!["shop".parse()?])] {
-            let (permitted, requester, relation) = (Permitted::Everything, Requester::Operator, relation.clone());
-            seen += stores.relatives(&Relatives { clusters, namespaces, permitted, requester, relation }).await?;
+        for (clusters, namespaces) in [
+            (vec![], vec![]),
+            (vec!["a".parse()?, "b".parse()?], vec!["shop".parse()?]),
+        ] {
+            let (permitted, requester, relation) =
+                (Permitted::Everything, Requester::Operator, relation.clone());
+            seen += stores
+                .relatives(&Relatives {
+                    clusters,
+                    namespaces,
+                    permitted,
+                    requester,
+                    relation,
+                })
+                .await?;
         }
     }
     let not_mine = named(Some("gadgets"));
@@ -322,10 +479,26 @@ async fn check_owners(stores: &Stores) -> Result<()> {
         requester: Requester::Operator,
         relation: not_mine,
     };
-    ensure!(stores.relatives(&asked).await? == 0, "gadgets were found among widgets");
-    let owned = Query { owners: Some(owners), limit: 100, ..query("", "")? };
+    ensure!(
+        stores.relatives(&asked).await? == 0,
+        "gadgets were found among widgets"
+    );
+    let owned = Query {
+        owners: Some(owners),
+        limit: 100,
+        ..query("", "")?
+    };
     seen += stores.pages(&owned).await?;
-    ensure!(stores.pages(&Query { owners: Some(Owners::default()), ..owned }).await? == 0, "nobody owns something");
+    ensure!(
+        stores
+            .pages(&Query {
+                owners: Some(Owners::default()),
+                ..owned
+            })
+            .await?
+            == 0,
+        "nobody owns something"
+    );
     ensure!(seen > 1_000, "only {seen} objects were seen");
     Ok(())
 }
@@ -345,15 +518,38 @@ async fn check_counts(stores: &Stores) -> Result<()> {
         vec![field("spec.count"), label("tier")],
         vec![field("metadata.name"), field("spec.text")],
     ];
-    let selectors = [("", ""), ("app in (web,api)", ""), ("!tier", "spec.maybe!=10"), ("app=nothing", "")];
+    let selectors = [
+        ("", ""),
+        ("app in (web,api)", ""),
+        ("!tier", "spec.maybe!=10"),
+        ("app=nothing", ""),
+    ];
     let mut seen = 0;
     for by in &keys {
         for (labels, fields) in selectors {
-            seen += stores.counts(&query(labels, fields)?, by, 7).await?.groups.len();
+            seen += stores
+                .counts(&query(labels, fields)?, by, 7)
+                .await?
+                .groups
+                .len();
         }
     }
     ensure!(seen > 100, "only {seen} groups were seen");
-    let all = stores.counts(&query("", "")?, &[GroupKey::Cluster, GroupKey::Namespace, field("metadata.name")], 5_000).await?;
-    ensure!(all.groups.len() == OBJECTS && all.others == 0, "{} groups", all.groups.len());
+    let all = stores
+        .counts(
+            &query("", "")?,
+            &[
+                GroupKey::Cluster,
+                GroupKey::Namespace,
+                field("metadata.name"),
+            ],
+            5_000,
+        )
+        .await?;
+    ensure!(
+        all.groups.len() == OBJECTS && all.others == 0,
+        "{} groups",
+        all.groups.len()
+    );
     Ok(())
 }

@@ -8,19 +8,29 @@ use e2e::poll::eventually;
 use serde_json::json;
 
 fn options(opensearch: OpenSearchKind) -> Options {
-    Options { members: 1, opensearch, ..Options::default() }
+    Options {
+        members: 1,
+        opensearch,
+        ..Options::default()
+    }
 }
 
 #[tokio::test]
 async fn servers_are_killed_and_restarted_with_their_data_and_leave_nothing_behind() {
     let started = Instant::now();
     let fleet = Fleet::start(options(OpenSearchKind::Plain)).await.unwrap();
-    eprintln!("plain fleet ready in {:.1} s", started.elapsed().as_secs_f64());
+    eprintln!(
+        "plain fleet ready in {:.1} s",
+        started.elapsed().as_secs_f64()
+    );
 
     let member = fleet.member(1).unwrap();
     let kubectl = member.kubectl().unwrap();
     let namespace = unique("parts");
-    kubectl.run(&["create", "namespace", &namespace]).await.unwrap();
+    kubectl
+        .run(&["create", "namespace", &namespace])
+        .await
+        .unwrap();
     let pod = json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "web", "namespace": namespace },
         "spec": { "containers": [{ "name": "web", "image": "nginx" }] },
@@ -29,24 +39,41 @@ async fn servers_are_killed_and_restarted_with_their_data_and_leave_nothing_behi
     let index = unique("parts");
     let server = fleet.opensearch().unwrap();
     let opensearch = server.client().unwrap();
-    opensearch.put(&format!("{index}/_doc/1"), &json!({ "answer": 42 })).await.unwrap();
+    opensearch
+        .put(&format!("{index}/_doc/1"), &json!({ "answer": 42 }))
+        .await
+        .unwrap();
 
     member.kill();
-    let refused = kubectl.output(&["get", "pods", "-n", &namespace]).await.unwrap();
+    let refused = kubectl
+        .output(&["get", "pods", "-n", &namespace])
+        .await
+        .unwrap();
     assert!(!refused.success, "{refused:?}");
     assert!(fleet.check_running().is_err());
     let restarted = Instant::now();
     member.restart().await.unwrap();
-    eprintln!("API server back in {:.1} s", restarted.elapsed().as_secs_f64());
-    let pods = kubectl.json(&["get", "pods", "-n", &namespace]).await.unwrap();
+    eprintln!(
+        "API server back in {:.1} s",
+        restarted.elapsed().as_secs_f64()
+    );
+    let pods = kubectl
+        .json(&["get", "pods", "-n", &namespace])
+        .await
+        .unwrap();
     assert_eq!(pods["items"][0]["metadata"]["name"], "web");
 
     server.kill();
     assert!(opensearch.get("").await.is_err());
     let reopened = Instant::now();
     server.restart().await.unwrap();
-    eprintln!("OpenSearch back in {:.1} s", reopened.elapsed().as_secs_f64());
-    let documents = eventually("the document is back", Duration::from_secs(30), || async { opensearch.documents(&index).await });
+    eprintln!(
+        "OpenSearch back in {:.1} s",
+        reopened.elapsed().as_secs_f64()
+    );
+    let documents = eventually("the document is back", Duration::from_secs(30), || async {
+        opensearch.documents(&index).await
+    });
     let documents = documents.await.unwrap();
     assert_eq!(documents.len(), 1);
     assert_eq!(documents[0]["_source"]["answer"], 42);
@@ -54,13 +81,24 @@ async fn servers_are_killed_and_restarted_with_their_data_and_leave_nothing_behi
 
     let state = fleet.state();
     let state_file = fleet.state_file().to_owned();
-    assert_eq!(e2e::fleet::FleetState::read(&state_file).unwrap().members[0].server, member.url());
+    assert_eq!(
+        e2e::fleet::FleetState::read(&state_file).unwrap().members[0].server,
+        member.url()
+    );
     let group = fleet.process_group();
-    assert_eq!(members_of_group(group).len(), 5, "anchor, etcd, two API servers, OpenSearch");
+    assert_eq!(
+        members_of_group(group).len(),
+        5,
+        "anchor, etcd, two API servers, OpenSearch"
+    );
     drop(fleet);
     assert_eq!(members_of_group(group), Vec::<u32>::new());
     let own_process = std::process::id();
-    let left: Vec<_> = state.survivors().into_iter().filter(|process| process.pid != own_process).collect();
+    let left: Vec<_> = state
+        .survivors()
+        .into_iter()
+        .filter(|process| process.pid != own_process)
+        .collect();
     assert!(left.is_empty(), "{left:?}");
     assert!(!state_file.exists());
 }
@@ -68,26 +106,55 @@ async fn servers_are_killed_and_restarted_with_their_data_and_leave_nothing_behi
 #[tokio::test]
 async fn a_secure_opensearch_refuses_wrong_passwords_and_unknown_authorities() {
     let started = Instant::now();
-    let fleet = Fleet::start(Options { members: 0, ..options(OpenSearchKind::Secure) }).await.unwrap();
-    eprintln!("secure fleet ready in {:.1} s", started.elapsed().as_secs_f64());
+    let fleet = Fleet::start(Options {
+        members: 0,
+        ..options(OpenSearchKind::Secure)
+    })
+    .await
+    .unwrap();
+    eprintln!(
+        "secure fleet ready in {:.1} s",
+        started.elapsed().as_secs_f64()
+    );
     let server = fleet.opensearch().unwrap();
 
     let wrong = server.client_of("admin", "wrong").unwrap();
-    assert_eq!(wrong.send(reqwest::Method::GET, "", None).await.unwrap().status, 401);
+    assert_eq!(
+        wrong
+            .send(reqwest::Method::GET, "", None)
+            .await
+            .unwrap()
+            .status,
+        401
+    );
     let right = server.client().unwrap();
     assert_eq!(right.get("").await.unwrap()["version"]["number"], "2.19.4");
-    right.put("secret/_doc/1", &json!({ "answer": 42 })).await.unwrap();
+    right
+        .put("secret/_doc/1", &json!({ "answer": 42 }))
+        .await
+        .unwrap();
     assert_eq!(right.documents("secret").await.unwrap().len(), 1);
 
     let password = "Reads-0nly-everything-9";
-    server.create_user("reader", password, &["readall"]).await.unwrap();
+    server
+        .create_user("reader", password, &["readall"])
+        .await
+        .unwrap();
     let reader = server.client_of("reader", password).unwrap();
-    let written = reader.send(reqwest::Method::PUT, "secret/_doc/2", Some(&json!({}))).await.unwrap();
+    let written = reader
+        .send(reqwest::Method::PUT, "secret/_doc/2", Some(&json!({})))
+        .await
+        .unwrap();
     assert_eq!(written.status, 403, "{written:?}");
     reader.get("secret/_doc/1").await.unwrap();
 
-    let stranger = e2e::opensearch::OpenSearch::new(server.url(), Some(fleet.control_plane().ca_pem()), None).unwrap();
-    assert!(stranger.get("").await.is_err(), "a certificate of another authority was accepted");
+    let stranger =
+        e2e::opensearch::OpenSearch::new(server.url(), Some(fleet.control_plane().ca_pem()), None)
+            .unwrap();
+    assert!(
+        stranger.get("").await.is_err(),
+        "a certificate of another authority was accepted"
+    );
 
     server.restart().await.unwrap();
     reader.get("secret/_doc/1").await.unwrap();

@@ -45,7 +45,11 @@ use tokio_util::sync::CancellationToken;
 
 const PROXY: &str = "/apis/search.fleetdex.io/v1alpha1/proxying/karmada/proxy";
 const RESOURCES: &str = "--resource=pods,configmaps,secrets,deployments,namespaces,nodes";
-const OURS: [&str; 3] = ["fleetdex.io/resource-version", "resource.karmada.io/cached-from-cluster", "fleetdex.io/redacted"];
+const OURS: [&str; 3] = [
+    "fleetdex.io/resource-version",
+    "resource.karmada.io/cached-from-cluster",
+    "fleetdex.io/redacted",
+];
 
 /// A context for each member.
 fn kubeconfig(fleet: &Fleet) -> Value {
@@ -54,9 +58,18 @@ fn kubeconfig(fleet: &Fleet) -> Value {
     for (name, member) in members {
         let authority = STANDARD.encode(member.ca_pem());
         let entries = [
-            ("clusters", json!({ "name": name, "cluster": { "server": member.url(), "certificate-authority-data": authority } })),
-            ("users", json!({ "name": name, "user": { "token": member.token() } })),
-            ("contexts", json!({ "name": name, "context": { "cluster": name, "user": name } })),
+            (
+                "clusters",
+                json!({ "name": name, "cluster": { "server": member.url(), "certificate-authority-data": authority } }),
+            ),
+            (
+                "users",
+                json!({ "name": name, "user": { "token": member.token() } }),
+            ),
+            (
+                "contexts",
+                json!({ "name": name, "context": { "cluster": name, "user": name } }),
+            ),
         ];
         for (list, entry) in entries {
             config[list].as_array_mut().unwrap().push(entry);
@@ -93,7 +106,13 @@ impl Local {
         };
         let process = Process::new("local", start, folder.join("local.log"), guard.group());
         process.spawn()?;
-        Ok(Self { process, token_file, folder: folder.to_owned(), port, _guard: guard })
+        Ok(Self {
+            process,
+            token_file,
+            folder: folder.to_owned(),
+            port,
+            _guard: guard,
+        })
     }
 
     async fn ready(&self) -> Result<()> {
@@ -107,18 +126,27 @@ impl Local {
     }
 
     fn token(&self) -> Result<String> {
-        Ok(fs::read_to_string(&self.token_file).context("the token")?.trim().to_owned())
+        Ok(fs::read_to_string(&self.token_file)
+            .context("the token")?
+            .trim()
+            .to_owned())
     }
 
     /// kubectl with the fleet, or what is `below` the fleet's path, as its server.
     fn kubectl(&self, below: &str) -> Result<Kubectl> {
-        let server = format!("http://fleetdex:{}@127.0.0.1:{}{PROXY}{below}", self.token()?, self.port.number());
+        let server = format!(
+            "http://fleetdex:{}@127.0.0.1:{}{PROXY}{below}",
+            self.token()?,
+            self.port.number()
+        );
         let config = json!({
             "apiVersion": "v1", "kind": "Config", "current-context": "fleet", "users": [],
             "clusters": [{ "name": "fleet", "cluster": { "server": server } }],
             "contexts": [{ "name": "fleet", "context": { "cluster": "fleet", "namespace": "web" } }],
         });
-        let path = self.folder.join(format!("kubectl{}", below.replace('/', "-")));
+        let path = self
+            .folder
+            .join(format!("kubectl{}", below.replace('/', "-")));
         fs::write(&path, config.to_string())?;
         Kubectl::new(&path)
     }
@@ -134,19 +162,35 @@ struct World {
 
 impl World {
     async fn start() -> Self {
-        let options = Options { members: 2, opensearch: OpenSearchKind::None, ..Options::default() };
+        let options = Options {
+            members: 2,
+            opensearch: OpenSearchKind::None,
+            ..Options::default()
+        };
         let fleet = Fleet::start(options).await.unwrap();
-        let (east, west) = (Objects::of(fleet.member(1).unwrap()).unwrap(), Objects::of(fleet.member(2).unwrap()).unwrap());
+        let (east, west) = (
+            Objects::of(fleet.member(1).unwrap()).unwrap(),
+            Objects::of(fleet.member(2).unwrap()).unwrap(),
+        );
         for member in [&east, &west] {
             member.create_namespace("web").await.unwrap();
-            member.apply_config_map("web", "both", &json!({ "a": "b" })).await.unwrap();
+            member
+                .apply_config_map("web", "both", &json!({ "a": "b" }))
+                .await
+                .unwrap();
         }
         // One of its own: a log or a token that another run has left would be taken for this one's.
         let folder = fleet.dir().join(unique("proxying"));
         fs::create_dir_all(&folder).unwrap();
         let kubeconfig_path = folder.join("members");
         fs::write(&kubeconfig_path, kubeconfig(&fleet).to_string()).unwrap();
-        Self { fleet, east, west, folder, kubeconfig: kubeconfig_path }
+        Self {
+            fleet,
+            east,
+            west,
+            folder,
+            kubeconfig: kubeconfig_path,
+        }
     }
 
     async fn east_has_objects(&self) {
@@ -154,9 +198,15 @@ impl World {
             "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "one", "annotations": { "note": "kept: \"as\" it is" } },
             "data": { "a": "old", "b": "line 1\nline 2\n", "c": "x: 1.50" },
         });
-        self.east.apply(&config_map_path("web", "one"), &annotated).await.unwrap();
+        self.east
+            .apply(&config_map_path("web", "one"), &annotated)
+            .await
+            .unwrap();
         let secret = json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "key" }, "stringData": { "password": "moonlight" } });
-        self.east.apply("api/v1/namespaces/web/secrets/key", &secret).await.unwrap();
+        self.east
+            .apply("api/v1/namespaces/web/secrets/key", &secret)
+            .await
+            .unwrap();
         let template = json!({
             "metadata": { "labels": { "app": "shop" } },
             "spec": { "containers": [{ "name": "main", "image": "example.com/shop" }] },
@@ -165,14 +215,21 @@ impl World {
             "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": "shop" },
             "spec": { "replicas": 1, "selector": { "matchLabels": { "app": "shop" } }, "template": template },
         });
-        self.east.apply("apis/apps/v1/namespaces/web/deployments/shop", &shop).await.unwrap();
+        self.east
+            .apply("apis/apps/v1/namespaces/web/deployments/shop", &shop)
+            .await
+            .unwrap();
     }
 
     /// An object of the first member, and that nothing of ours has reached it.
     async fn in_east(&self, path: &str) -> Value {
         let object = self.east.get(path).await.unwrap();
         for ours in OURS {
-            assert_eq!(object["metadata"]["annotations"].get(ours), None, "{object}");
+            assert_eq!(
+                object["metadata"]["annotations"].get(ours),
+                None,
+                "{object}"
+            );
         }
         object
     }
@@ -180,7 +237,11 @@ impl World {
     /// A script that edits a file as a person would.
     fn editor(&self, expression: &str) -> String {
         let path = self.folder.join("editor.sh");
-        fs::write(&path, format!("#!/bin/sh\nexec sed -i '{expression}' \"$1\"\n")).unwrap();
+        fs::write(
+            &path,
+            format!("#!/bin/sh\nexec sed -i '{expression}' \"$1\"\n"),
+        )
+        .unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
         path.display().to_string()
     }
@@ -204,37 +265,99 @@ async fn kubectl_changes_objects_of_a_fleet_as_those_of_a_cluster() {
 }
 
 async fn reads(world: &World, kubectl: &Kubectl) {
-    let table = kubectl.run(&["get", "configmaps", "--field-selector", "metadata.name=both"]).await.unwrap();
+    let table = kubectl
+        .run(&[
+            "get",
+            "configmaps",
+            "--field-selector",
+            "metadata.name=both",
+        ])
+        .await
+        .unwrap();
     assert!(table.contains("east") && table.contains("west"), "{table}");
     let one = kubectl.json(&["get", "configmap", "one"]).await.unwrap();
     let own = world.in_east(&config_map_path("web", "one")).await;
     assert_eq!(one["data"], own["data"]);
-    assert_eq!(one["metadata"]["annotations"]["fleetdex.io/resource-version"], own["metadata"]["resourceVersion"]);
-    assert_eq!(one["metadata"]["annotations"]["resource.karmada.io/cached-from-cluster"], "east");
-    assert!(kubectl.run(&["get", "configmap", "one"]).await.unwrap().contains("CLUSTER"));
-    assert!(kubectl.run(&["get", "configmap", "one", "-o", "yaml"]).await.unwrap().contains("line 2"));
-    let missing = kubectl.run(&["get", "configmap", "none"]).await.unwrap_err().to_string();
-    assert!(missing.contains(r#"Error from server (NotFound): configmaps "none" not found"#), "{missing}");
-    let explained = kubectl.run(&["explain", "deployment.spec.replicas"]).await.unwrap();
+    assert_eq!(
+        one["metadata"]["annotations"]["fleetdex.io/resource-version"],
+        own["metadata"]["resourceVersion"]
+    );
+    assert_eq!(
+        one["metadata"]["annotations"]["resource.karmada.io/cached-from-cluster"],
+        "east"
+    );
+    assert!(
+        kubectl
+            .run(&["get", "configmap", "one"])
+            .await
+            .unwrap()
+            .contains("CLUSTER")
+    );
+    assert!(
+        kubectl
+            .run(&["get", "configmap", "one", "-o", "yaml"])
+            .await
+            .unwrap()
+            .contains("line 2")
+    );
+    let missing = kubectl
+        .run(&["get", "configmap", "none"])
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(
+        missing.contains(r#"Error from server (NotFound): configmaps "none" not found"#),
+        "{missing}"
+    );
+    let explained = kubectl
+        .run(&["explain", "deployment.spec.replicas"])
+        .await
+        .unwrap();
     assert!(explained.contains("Number of desired pods"), "{explained}");
-    let listed = kubectl.json(&["get", "configmaps", "--field-selector", "metadata.name=one"]).await.unwrap();
+    let listed = kubectl
+        .json(&["get", "configmaps", "--field-selector", "metadata.name=one"])
+        .await
+        .unwrap();
     let item = &listed["items"][0]["metadata"];
-    assert_eq!(item["annotations"]["fleetdex.io/resource-version"], own["metadata"]["resourceVersion"]);
-    assert!(item["resourceVersion"].as_str().unwrap().len() > 15, "{item}");
-    assert!(kubectl.run(&["api-resources"]).await.unwrap().contains("deployments"));
+    assert_eq!(
+        item["annotations"]["fleetdex.io/resource-version"],
+        own["metadata"]["resourceVersion"]
+    );
+    assert!(
+        item["resourceVersion"].as_str().unwrap().len() > 15,
+        "{item}"
+    );
+    assert!(
+        kubectl
+            .run(&["api-resources"])
+            .await
+            .unwrap()
+            .contains("deployments")
+    );
 }
 
 async fn changes(world: &World, kubectl: &Kubectl) {
     let path = config_map_path("web", "one");
-    kubectl.run(&["label", "configmap", "one", "tier=gold"]).await.unwrap();
-    kubectl.run(&["annotate", "configmap", "one", "who=me"]).await.unwrap();
+    kubectl
+        .run(&["label", "configmap", "one", "tier=gold"])
+        .await
+        .unwrap();
+    kubectl
+        .run(&["annotate", "configmap", "one", "who=me"])
+        .await
+        .unwrap();
     let labelled = world.in_east(&path).await;
     assert_eq!(
-        (&labelled["metadata"]["labels"]["tier"], &labelled["metadata"]["annotations"]["who"]),
+        (
+            &labelled["metadata"]["labels"]["tier"],
+            &labelled["metadata"]["annotations"]["who"]
+        ),
         (&json!("gold"), &json!("me"))
     );
 
-    let edited = kubectl.clone().with("KUBE_EDITOR", &world.editor("s/a: old/a: new/"));
+    let edited = kubectl
+        .clone()
+        .with("KUBE_EDITOR", &world.editor("s/a: old/a: new/"));
     edited.run(&["edit", "configmap", "one"]).await.unwrap();
     let mut expected = labelled;
     expected["data"]["a"] = json!("new");
@@ -242,21 +365,68 @@ async fn changes(world: &World, kubectl: &Kubectl) {
     for moves in ["resourceVersion", "managedFields"] {
         now["metadata"][moves] = expected["metadata"][moves].clone();
     }
-    assert_eq!(now.to_string(), expected.to_string(), "an edit changes what was edited");
+    assert_eq!(
+        now.to_string(),
+        expected.to_string(),
+        "an edit changes what was edited"
+    );
 
-    kubectl.run(&["patch", "configmap", "one", "--type=merge", "-p", r#"{"data":{"a":"merged"}}"#]).await.unwrap();
     kubectl
-        .run(&["patch", "configmap", "one", "--type=json", "-p", r#"[{"op":"replace","path":"/data/c","value":"j"}]"#])
+        .run(&[
+            "patch",
+            "configmap",
+            "one",
+            "--type=merge",
+            "-p",
+            r#"{"data":{"a":"merged"}}"#,
+        ])
         .await
         .unwrap();
-    kubectl.run(&["patch", "deployment", "shop", "-p", r#"{"spec":{"minReadySeconds":7}}"#]).await.unwrap();
-    kubectl.run(&["scale", "deployment", "shop", "--replicas=3"]).await.unwrap();
-    kubectl.run(&["set", "image", "deployment/shop", "main=example.com/shop:2"]).await.unwrap();
+    kubectl
+        .run(&[
+            "patch",
+            "configmap",
+            "one",
+            "--type=json",
+            "-p",
+            r#"[{"op":"replace","path":"/data/c","value":"j"}]"#,
+        ])
+        .await
+        .unwrap();
+    kubectl
+        .run(&[
+            "patch",
+            "deployment",
+            "shop",
+            "-p",
+            r#"{"spec":{"minReadySeconds":7}}"#,
+        ])
+        .await
+        .unwrap();
+    kubectl
+        .run(&["scale", "deployment", "shop", "--replicas=3"])
+        .await
+        .unwrap();
+    kubectl
+        .run(&["set", "image", "deployment/shop", "main=example.com/shop:2"])
+        .await
+        .unwrap();
     let data = world.in_east(&path).await;
-    assert_eq!((&data["data"]["a"], &data["data"]["c"]), (&json!("merged"), &json!("j")));
-    let shop = world.in_east("apis/apps/v1/namespaces/web/deployments/shop").await;
-    assert_eq!((&shop["spec"]["replicas"], &shop["spec"]["minReadySeconds"]), (&json!(3), &json!(7)));
-    assert_eq!(shop["spec"]["template"]["spec"]["containers"][0]["image"], "example.com/shop:2");
+    assert_eq!(
+        (&data["data"]["a"], &data["data"]["c"]),
+        (&json!("merged"), &json!("j"))
+    );
+    let shop = world
+        .in_east("apis/apps/v1/namespaces/web/deployments/shop")
+        .await;
+    assert_eq!(
+        (&shop["spec"]["replicas"], &shop["spec"]["minReadySeconds"]),
+        (&json!(3), &json!(7))
+    );
+    assert_eq!(
+        shop["spec"]["template"]["spec"]["containers"][0]["image"],
+        "example.com/shop:2"
+    );
 
     let manifest = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "one", "namespace": "web" }, "data": { "a": "applied" } });
     kubectl.apply(&manifest.to_string()).await.unwrap();
@@ -269,20 +439,42 @@ async fn changes(world: &World, kubectl: &Kubectl) {
 /// As controllers in Go write, which read an object and write it back changed.
 async fn changes_in_protobuf(world: &World, local: &Local) {
     const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
-    let (path, member) = (config_map_path("web", "one"), world.fleet.member(1).unwrap());
+    let (path, member) = (
+        config_map_path("web", "one"),
+        world.fleet.member(1).unwrap(),
+    );
     let own = http::client(Some(member.ca_pem())).unwrap();
-    let read = own.get(format!("{}/{path}", member.url())).bearer_auth(member.token()).header("Accept", PROTOBUF);
+    let read = own
+        .get(format!("{}/{path}", member.url()))
+        .bearer_auth(member.token())
+        .header("Accept", PROTOBUF);
     let read = read.send().await.unwrap().bytes().await.unwrap();
     // Of the same length, so that lengths in the message hold.
     let (old, new) = (b"by the server", b"by a PUT here");
     // The last one is in the data; an annotation of kubectl may hold a copy.
-    let at = read.windows(old.len()).rposition(|window| window == old).unwrap();
+    let at = read
+        .windows(old.len())
+        .rposition(|window| window == old)
+        .unwrap();
     let written = [&read[..at], new, &read[at + old.len()..]].concat();
     let client = http::client(None).unwrap();
     let put = async |query: &str| {
-        let url = format!("http://127.0.0.1:{}{PROXY}/{path}{query}", local.port.number());
-        let request = client.put(url).bearer_auth(local.token().unwrap()).header("Content-Type", PROTOBUF);
-        request.header("Accept", format!("{PROTOBUF}, */*")).body(written.clone()).send().await.unwrap().status().as_u16()
+        let url = format!(
+            "http://127.0.0.1:{}{PROXY}/{path}{query}",
+            local.port.number()
+        );
+        let request = client
+            .put(url)
+            .bearer_auth(local.token().unwrap())
+            .header("Content-Type", PROTOBUF);
+        request
+            .header("Accept", format!("{PROTOBUF}, */*"))
+            .body(written.clone())
+            .send()
+            .await
+            .unwrap()
+            .status()
+            .as_u16()
     };
     assert_eq!(put("").await, 200);
     assert_eq!(world.in_east(&path).await["data"]["a"], "by a PUT here");
@@ -297,73 +489,176 @@ async fn conflicts(world: &World, local: &Local, kubectl: &Kubectl) {
     let replace = ["replace", "-f", file.to_str().unwrap()];
     kubectl.run(&replace).await.unwrap();
     let refused = kubectl.run(&replace).await.unwrap_err().to_string();
-    assert!(refused.contains("the object has been modified"), "{refused}");
+    assert!(
+        refused.contains("the object has been modified"),
+        "{refused}"
+    );
 
     // A lock of nothing but the fleet's version holds as long as nothing happens, once the index has seen what has.
     let lock = |version: &str, label: &str| {
-        json!({ "metadata": { "resourceVersion": version, "labels": { "lock": label } } }).to_string()
+        json!({ "metadata": { "resourceVersion": version, "labels": { "lock": label } } })
+            .to_string()
     };
     let version = eventually("an optimistic lock is taken", PATIENCE, || async {
         let one = kubectl.json(&["get", "configmap", "one"]).await?;
-        let version = one["metadata"]["resourceVersion"].as_str().context("no version")?.to_owned();
-        kubectl.run(&["patch", "configmap", "one", "--type=merge", "-p", &lock(&version, "first")]).await?;
+        let version = one["metadata"]["resourceVersion"]
+            .as_str()
+            .context("no version")?
+            .to_owned();
+        kubectl
+            .run(&[
+                "patch",
+                "configmap",
+                "one",
+                "--type=merge",
+                "-p",
+                &lock(&version, "first"),
+            ])
+            .await?;
         Ok::<_, anyhow::Error>(version)
     })
     .await
     .unwrap();
-    let late = kubectl.run(&["patch", "configmap", "one", "--type=merge", "-p", &lock(&version, "late")]).await;
+    let late = kubectl
+        .run(&[
+            "patch",
+            "configmap",
+            "one",
+            "--type=merge",
+            "-p",
+            &lock(&version, "late"),
+        ])
+        .await;
     let late = late.unwrap_err().to_string();
     assert!(late.contains("latest version"), "{late}");
 
-    let both = kubectl.run(&["get", "configmap", "both"]).await.unwrap_err().to_string();
-    assert!(both.contains("(Conflict)") && both.contains("is in several clusters: east, west"), "{both}");
+    let both = kubectl
+        .run(&["get", "configmap", "both"])
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(
+        both.contains("(Conflict)") && both.contains("is in several clusters: east, west"),
+        "{both}"
+    );
     let west = local.kubectl("/clusters/west").unwrap();
-    west.run(&["label", "configmap", "both", "side=west"]).await.unwrap();
-    assert_eq!(world.west.get(&config_map_path("web", "both")).await.unwrap()["metadata"]["labels"]["side"], "west");
-    assert_eq!(world.in_east(&config_map_path("web", "both")).await["metadata"].get("labels"), None);
-
-    let nowhere = kubectl.run(&["create", "configmap", "new", "--from-literal=a=b"]).await.unwrap_err().to_string();
-    assert!(nowhere.contains("an object is created in one cluster"), "{nowhere}");
-    west.run(&["create", "configmap", "new", "--from-literal=a=b"]).await.unwrap();
-    eventually("the index has the new object", PATIENCE, || async { kubectl.run(&["get", "configmap", "new"]).await })
+    west.run(&["label", "configmap", "both", "side=west"])
         .await
         .unwrap();
+    assert_eq!(
+        world
+            .west
+            .get(&config_map_path("web", "both"))
+            .await
+            .unwrap()["metadata"]["labels"]["side"],
+        "west"
+    );
+    assert_eq!(
+        world.in_east(&config_map_path("web", "both")).await["metadata"].get("labels"),
+        None
+    );
+
+    let nowhere = kubectl
+        .run(&["create", "configmap", "new", "--from-literal=a=b"])
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(
+        nowhere.contains("an object is created in one cluster"),
+        "{nowhere}"
+    );
+    west.run(&["create", "configmap", "new", "--from-literal=a=b"])
+        .await
+        .unwrap();
+    eventually("the index has the new object", PATIENCE, || async {
+        kubectl.run(&["get", "configmap", "new"]).await
+    })
+    .await
+    .unwrap();
     kubectl.run(&["delete", "configmap", "new"]).await.unwrap();
-    assert_eq!(world.west.find(&config_map_path("web", "new")).await.unwrap(), None);
-    let all = kubectl.run(&["get", "--raw", "/api/v1/namespaces/web/events"]).await.unwrap_err().to_string();
+    assert_eq!(
+        world
+            .west
+            .find(&config_map_path("web", "new"))
+            .await
+            .unwrap(),
+        None
+    );
+    let all = kubectl
+        .run(&["get", "--raw", "/api/v1/namespaces/web/events"])
+        .await
+        .unwrap_err()
+        .to_string();
     assert!(all.contains("does not read events"), "{all}");
 }
 
 async fn keeps_secrets(world: &World, kubectl: &Kubectl) {
     let path = "api/v1/namespaces/web/secrets/key";
     let listed = kubectl.json(&["get", "secrets"]).await.unwrap();
-    let redacted = listed["items"].as_array().unwrap().iter().find(|item| item["metadata"]["name"] == "key").unwrap().clone();
+    let redacted = listed["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|item| item["metadata"]["name"] == "key")
+        .unwrap()
+        .clone();
     assert_eq!(
-        (&redacted["data"]["password"], &redacted["metadata"]["annotations"]["fleetdex.io/redacted"]),
+        (
+            &redacted["data"]["password"],
+            &redacted["metadata"]["annotations"]["fleetdex.io/redacted"]
+        ),
         (&json!(""), &json!("$.data"))
     );
     let file = world.folder.join("redacted.json");
     fs::write(&file, redacted.to_string()).unwrap();
-    for command in [&["replace"][..], &["apply", "--server-side", "--force-conflicts"]] {
+    for command in [
+        &["replace"][..],
+        &["apply", "--server-side", "--force-conflicts"],
+    ] {
         let arguments = [command, &["-f", file.to_str().unwrap()]].concat();
         let refused = kubectl.run(&arguments).await.unwrap_err().to_string();
         assert!(refused.contains("fleetdex.io/redacted"), "{refused}");
     }
-    assert_eq!(world.in_east(path).await["data"]["password"], STANDARD.encode("moonlight"));
-    let edited = kubectl.clone().with("KUBE_EDITOR", &world.editor("s/^type: Opaque/type: Opaque\\nimmutable: true/"));
+    assert_eq!(
+        world.in_east(path).await["data"]["password"],
+        STANDARD.encode("moonlight")
+    );
+    let edited = kubectl.clone().with(
+        "KUBE_EDITOR",
+        &world.editor("s/^type: Opaque/type: Opaque\\nimmutable: true/"),
+    );
     edited.run(&["edit", "secret", "key"]).await.unwrap();
     let after = world.in_east(path).await;
-    assert_eq!((&after["data"]["password"], &after["immutable"]), (&json!(STANDARD.encode("moonlight")), &json!(true)));
+    assert_eq!(
+        (&after["data"]["password"], &after["immutable"]),
+        (&json!(STANDARD.encode("moonlight")), &json!(true))
+    );
 }
 
 async fn answers_for_the_dead(world: &World, kubectl: &Kubectl) {
     world.fleet.member(1).unwrap().kill();
-    let output = kubectl.output(&["get", "configmap", "one", "-o", "json"]).await.unwrap();
-    assert!(output.success && output.stderr.contains("as it was last seen"), "{output:?}");
+    let output = kubectl
+        .output(&["get", "configmap", "one", "-o", "json"])
+        .await
+        .unwrap();
+    assert!(
+        output.success && output.stderr.contains("as it was last seen"),
+        "{output:?}"
+    );
     let one: Value = serde_json::from_str(&output.stdout).unwrap();
-    assert!(one["metadata"]["annotations"]["fleetdex.io/answered-from-index"].is_string(), "{one}");
-    let refused = kubectl.run(&["label", "configmap", "one", "a=b"]).await.unwrap_err().to_string();
-    assert!(refused.contains("cluster east cannot be reached"), "{refused}");
+    assert!(
+        one["metadata"]["annotations"]["fleetdex.io/answered-from-index"].is_string(),
+        "{one}"
+    );
+    let refused = kubectl
+        .run(&["label", "configmap", "one", "a=b"])
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(
+        refused.contains("cluster east cannot be reached"),
+        "{refused}"
+    );
     world.fleet.member(1).unwrap().restart().await.unwrap();
 }
 
@@ -373,25 +668,53 @@ fn catalog_of_pods(cluster: &ClusterName) -> Catalog {
     let mut catalog = Catalog::default();
     catalog.add_store(store.clone(), Arc::new(Memory::new()));
     let served = Served {
-        resource: Resource { gvk: Gvk::new("", "v1", "Pod"), plural: "pods".into(), namespaced: true },
+        resource: Resource {
+            gvk: Gvk::new("", "v1", "Pod"),
+            plural: "pods".into(),
+            namespaced: true,
+        },
         singular: "pod".into(),
         short_names: Vec::new(),
         list_and_watch: true,
         preferred: true,
         offers: Arc::default(),
     };
-    catalog.add(Entry { served: &served, cluster, store: &store, fields: &[], any_path: false });
+    catalog.add(Entry {
+        served: &served,
+        cluster,
+        store: &store,
+        fields: &[],
+        any_path: false,
+    });
     catalog
 }
 
 /// Reads a log as a user.
 async fn log_of(api: &Api, user: &str) -> (u16, String) {
     let path = "/clusters/east/api/v1/namespaces/web/pods/web-1/log";
-    let request = ::http::Request::get(format!("{PROXY}{path}?container=main")).body(Body::empty()).unwrap();
-    let caller = Caller { name: user.to_owned(), groups: vec!["system:authenticated".to_owned()], ..Caller::local() };
+    let request = ::http::Request::get(format!("{PROXY}{path}?container=main"))
+        .body(Body::empty())
+        .unwrap();
+    let caller = Caller {
+        name: user.to_owned(),
+        groups: vec!["system:authenticated".to_owned()],
+        ..Caller::local()
+    };
     let response = proxying::answer(api, &caller, path, request).await.unwrap();
     let code = response.status().as_u16();
-    (code, String::from_utf8(response.into_body().collect().await.unwrap().to_bytes().to_vec()).unwrap())
+    (
+        code,
+        String::from_utf8(
+            response
+                .into_body()
+                .collect()
+                .await
+                .unwrap()
+                .to_bytes()
+                .to_vec(),
+        )
+        .unwrap(),
+    )
 }
 
 const WEB_SOCKET: &str = "upgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\
@@ -401,8 +724,15 @@ const SPDY: &str = "upgrade: SPDY/3.1\r\ncontent-length: 0\r\n\
     x-stream-protocol-version: v5.channel.k8s.io\r\nx-stream-protocol-version: v4.channel.k8s.io\r\n";
 
 /// Begins a session, and gives what the server says first.
-async fn session(local: &Local, method: &str, protocol: &str, subresource: &str) -> (String, TcpStream) {
-    let mut stream = TcpStream::connect(("127.0.0.1", local.port.number())).await.unwrap();
+async fn session(
+    local: &Local,
+    method: &str,
+    protocol: &str,
+    subresource: &str,
+) -> (String, TcpStream) {
+    let mut stream = TcpStream::connect(("127.0.0.1", local.port.number()))
+        .await
+        .unwrap();
     let head = format!(
         "{method} {PROXY}/api/v1/namespaces/web/pods/web-1/{subresource} HTTP/1.1\r\nhost: localhost\r\n\
          authorization: Bearer {}\r\nconnection: Upgrade\r\n{protocol}\r\n",
@@ -421,34 +751,72 @@ async fn logs_and_sessions_reach_a_kubelet_with_the_rights_of_the_user() {
     let world = World::start().await;
     let east = world.fleet.member(1).unwrap();
     let kubelet = Kubelet::start(east).unwrap();
-    world.east.apply("api/v1/nodes/node-1", &kubelet.node("node-1")).await.unwrap();
-    world.east.merge("api/v1/nodes/node-1/status", &kubelet.node_status()).await.unwrap();
+    world
+        .east
+        .apply("api/v1/nodes/node-1", &kubelet.node("node-1"))
+        .await
+        .unwrap();
+    world
+        .east
+        .merge("api/v1/nodes/node-1/status", &kubelet.node_status())
+        .await
+        .unwrap();
     let pod = json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "web-1", "labels": { "app": "web" } },
         "spec": { "nodeName": "node-1", "containers": [{ "name": "main", "image": "example.com/web" }] },
     });
-    world.east.apply("api/v1/namespaces/web/pods/web-1", &pod).await.unwrap();
+    world
+        .east
+        .apply("api/v1/namespaces/web/pods/web-1", &pod)
+        .await
+        .unwrap();
 
     let local = Local::start(&world.folder, &world.kubeconfig).unwrap();
     local.ready().await.unwrap();
     let kubectl = local.kubectl("").unwrap();
     let log = kubectl.run(&["logs", "web-1", "--tail=5"]).await.unwrap();
-    assert!(log.contains("log of /containerLogs/web/web-1/main?tailLines=5"), "{log}");
-    assert!(kubectl.run(&["logs", "-f", "web-1"]).await.unwrap().contains("follow=true"));
-    for (method, protocol, agreement) in [("GET", WEB_SOCKET, "websocket"), ("POST", SPDY, "SPDY/3.1")] {
+    assert!(
+        log.contains("log of /containerLogs/web/web-1/main?tailLines=5"),
+        "{log}"
+    );
+    assert!(
+        kubectl
+            .run(&["logs", "-f", "web-1"])
+            .await
+            .unwrap()
+            .contains("follow=true")
+    );
+    for (method, protocol, agreement) in
+        [("GET", WEB_SOCKET, "websocket"), ("POST", SPDY, "SPDY/3.1")]
+    {
         let path = "exec?command=sh&command=-c&stdin=true&stdout=true";
         let (agreed, mut stream) = session(&local, method, protocol, path).await;
         let is_agreed = |line: &str| line.eq_ignore_ascii_case(&format!("upgrade: {agreement}"));
-        assert!(agreed.starts_with("HTTP/1.1 101") && agreed.lines().any(is_agreed), "{agreed}");
+        assert!(
+            agreed.starts_with("HTTP/1.1 101") && agreed.lines().any(is_agreed),
+            "{agreed}"
+        );
         // As many as do not fit into one buffer of anybody on the way.
         let sent: Vec<u8> = (0..200_000_u32).flat_map(u32::to_be_bytes).collect();
         let mut back = vec![0; sent.len()];
         let (mut reads, mut writes) = stream.split();
         let both = async { tokio::try_join!(writes.write_all(&sent), reads.read_exact(&mut back)) };
-        tokio::time::timeout(Duration::from_secs(30), both).await.unwrap().unwrap();
-        assert!(back == sent, "{agreement}: what came back is not what was sent");
+        tokio::time::timeout(Duration::from_secs(30), both)
+            .await
+            .unwrap()
+            .unwrap();
+        assert!(
+            back == sent,
+            "{agreement}: what came back is not what was sent"
+        );
         drop(stream);
-        let (refused, _) = session(&local, method, protocol, "exec?container=none&command=sh&stdout=true").await;
+        let (refused, _) = session(
+            &local,
+            method,
+            protocol,
+            "exec?container=none&command=sh&stdout=true",
+        )
+        .await;
         assert!(refused.starts_with("HTTP/1.1 400"), "{refused}");
     }
 
@@ -457,32 +825,64 @@ async fn logs_and_sessions_reach_a_kubelet_with_the_rights_of_the_user() {
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": { "name": "logs" },
         "rules": [{ "apiGroups": [""], "resources": ["pods/log"], "verbs": ["get"] }],
     });
-    world.east.apply("apis/rbac.authorization.k8s.io/v1/namespaces/web/roles/logs", &role).await.unwrap();
+    world
+        .east
+        .apply(
+            "apis/rbac.authorization.k8s.io/v1/namespaces/web/roles/logs",
+            &role,
+        )
+        .await
+        .unwrap();
     let binding = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": { "name": "logs" },
         "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "logs" },
         "subjects": [{ "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "alice" }],
     });
-    world.east.apply("apis/rbac.authorization.k8s.io/v1/namespaces/web/rolebindings/logs", &binding).await.unwrap();
+    world
+        .east
+        .apply(
+            "apis/rbac.authorization.k8s.io/v1/namespaces/web/rolebindings/logs",
+            &binding,
+        )
+        .await
+        .unwrap();
     let cancel = CancellationToken::new();
     let kubeconfig = read_kubeconfig(Some(&world.kubeconfig)).await.unwrap();
-    let clusters =
-        Clusters::new(Loader::without_control_plane(), Arc::new(Network::default()), Timing::default(), cancel.clone());
+    let clusters = Clusters::new(
+        Loader::without_control_plane(),
+        Arc::new(Network::default()),
+        Timing::default(),
+        cancel.clone(),
+    );
     clusters.set_members(contexts(&kubeconfig, Some(&world.kubeconfig), &[]).members);
     let (_sender, catalog) = watch::channel(Arc::new(catalog_of_pods(&"east".parse().unwrap())));
     let members = Arc::new(Members::new(Arc::new(clusters), cancel.clone()));
     let metrics = Arc::new(Metrics::new());
     let limits = Limits::new(&LimitArgs::default(), &metrics);
     let gate = Gate::Token(TokenVerifier::new("unused"));
-    let api = Api { catalog, metrics, gate, limits, members, peers: Peers::default(), keys: Keys::default() };
+    let api = Api {
+        catalog,
+        metrics,
+        gate,
+        limits,
+        members,
+        peers: Peers::default(),
+        keys: Keys::default(),
+    };
     eventually("the right of alice is there", PATIENCE, || async {
         let (code, text) = log_of(&api, "alice").await;
-        ensure!(code == 200 && text.contains("/containerLogs/web/web-1/main"), "{code} {text}");
+        ensure!(
+            code == 200 && text.contains("/containerLogs/web/web-1/main"),
+            "{code} {text}"
+        );
         Ok(())
     })
     .await
     .unwrap();
     let (code, text) = log_of(&api, "bob").await;
-    assert!(code == 403 && text.contains(r#"User \"bob\" cannot get resource \"pods/log\""#), "{code} {text}");
+    assert!(
+        code == 403 && text.contains(r#"User \"bob\" cannot get resource \"pods/log\""#),
+        "{code} {text}"
+    );
     cancel.cancel();
 }

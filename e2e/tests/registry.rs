@@ -24,12 +24,21 @@ async fn furnish(member: &Objects) -> [String; 2] {
     for namespace in &namespaces {
         member.create_namespace(namespace).await.unwrap();
         for (name, tier) in [("one", "web"), ("two", "db")] {
-            member.apply_config_map(namespace, name, &json!({ "a": "b" })).await.unwrap();
+            member
+                .apply_config_map(namespace, name, &json!({ "a": "b" }))
+                .await
+                .unwrap();
             let secret = json!({
                 "apiVersion": "v1", "kind": "Secret", "metadata": { "name": name, "labels": { "tier": tier } },
                 "stringData": { "password": "moonlight" },
             });
-            member.apply(&format!("api/v1/namespaces/{namespace}/secrets/{name}"), &secret).await.unwrap();
+            member
+                .apply(
+                    &format!("api/v1/namespaces/{namespace}/secrets/{name}"),
+                    &secret,
+                )
+                .await
+                .unwrap();
         }
     }
     namespaces
@@ -38,8 +47,14 @@ async fn furnish(member: &Objects) -> [String; 2] {
 async fn empty(member: &Objects, namespaces: &[String]) {
     for namespace in namespaces {
         for name in ["one", "two", "three"] {
-            member.delete(&config_map_path(namespace, name)).await.unwrap();
-            member.delete(&format!("api/v1/namespaces/{namespace}/secrets/{name}")).await.unwrap();
+            member
+                .delete(&config_map_path(namespace, name))
+                .await
+                .unwrap();
+            member
+                .delete(&format!("api/v1/namespaces/{namespace}/secrets/{name}"))
+                .await
+                .unwrap();
         }
     }
 }
@@ -66,7 +81,11 @@ async fn objects_are_documents_and_their_changes_show() {
     let mut oracle = registry.oracle();
     for (number, name) in (1..).zip(BOTH) {
         let member = fleet.member(number).unwrap();
-        oracle = oracle.expects(name, member, CONFIG_MAPS).unwrap().expects(name, member, "api/v1/namespaces").unwrap();
+        oracle = oracle
+            .expects(name, member, CONFIG_MAPS)
+            .unwrap()
+            .expects(name, member, "api/v1/namespaces")
+            .unwrap();
     }
     let before = until_equal(&oracle).await.unwrap();
     let status = registry.status().await.unwrap();
@@ -78,19 +97,45 @@ async fn objects_are_documents_and_their_changes_show() {
         "metadata": { "name": "three", "namespace": namespace, "labels": { "app": "x" }, "annotations": { "kept": "yes" } },
         "data": { "greeting": "hello" },
     });
-    fleet.member(1).unwrap().kubectl().unwrap().apply(&applied.to_string()).await.unwrap();
+    fleet
+        .member(1)
+        .unwrap()
+        .kubectl()
+        .unwrap()
+        .apply(&applied.to_string())
+        .await
+        .unwrap();
     assert_eq!(until_equal(&oracle).await.unwrap(), before + 1);
-    let object = members[0].get(&config_map_path(namespace, "three")).await.unwrap();
-    let stored = document(&stage.opensearch, &registry.prefix, &object).await.unwrap();
+    let object = members[0]
+        .get(&config_map_path(namespace, "three"))
+        .await
+        .unwrap();
+    let stored = document(&stage.opensearch, &registry.prefix, &object)
+        .await
+        .unwrap();
     same_fields(&stored, &object).unwrap();
     assert_eq!(stored["metadata"]["annotations"], json!({ "kept": "yes" }));
     assert_eq!(stored["search"]["labels"], json!(["app=x"]));
 
-    members[0].merge(&config_map_path(namespace, "three"), &json!({ "data": { "greeting": "goodbye" } })).await.unwrap();
-    members[0].delete(&config_map_path(other, "two")).await.unwrap();
+    members[0]
+        .merge(
+            &config_map_path(namespace, "three"),
+            &json!({ "data": { "greeting": "goodbye" } }),
+        )
+        .await
+        .unwrap();
+    members[0]
+        .delete(&config_map_path(other, "two"))
+        .await
+        .unwrap();
     assert_eq!(until_equal(&oracle).await.unwrap(), before);
-    let object = members[0].get(&config_map_path(namespace, "three")).await.unwrap();
-    let stored = document(&stage.opensearch, &registry.prefix, &object).await.unwrap();
+    let object = members[0]
+        .get(&config_map_path(namespace, "three"))
+        .await
+        .unwrap();
+    let stored = document(&stage.opensearch, &registry.prefix, &object)
+        .await
+        .unwrap();
     assert_eq!(stored["data"]["greeting"], "goodbye");
     eventually("the status counts the objects", PATIENCE, || async {
         let status = registry.status().await?;
@@ -109,7 +154,10 @@ async fn objects_are_documents_and_their_changes_show() {
 #[tokio::test]
 async fn an_edit_changes_what_it_says_and_leaves_other_streams_alone() {
     let stage = Stage::enter(MEMBERS).await.unwrap();
-    let [first, second] = [stage.fleet.member(1).unwrap(), stage.fleet.member(2).unwrap()];
+    let [first, second] = [
+        stage.fleet.member(1).unwrap(),
+        stage.fleet.member(2).unwrap(),
+    ];
     let objects = stage.member(1).unwrap();
     let namespaces = furnish(&objects).await;
     let [left, right] = &namespaces;
@@ -130,14 +178,29 @@ async fn an_edit_changes_what_it_says_and_leaves_other_streams_alone() {
     let of_all = |selector: Value| json!([config_maps, selector]);
     let tier = "?labelSelector=tier%3Dweb";
     let edits: [(Value, Vec<String>, Vec<&str>); 6] = [
-        (json!({ "kind": "Secret", "apiVersion": "v1" }), vec![SECRETS.into()], vec![]),
-        (json!({ "kind": "Secret", "apiVersion": "v1", "namespace": left }), vec![in_namespace(left, "secrets")], vec![]),
         (
-            json!({ "kind": "Secret", "apiVersion": "v1", "namespaces": [left, right] }),
-            vec![in_namespace(left, "secrets"), in_namespace(right, "secrets")],
+            json!({ "kind": "Secret", "apiVersion": "v1" }),
+            vec![SECRETS.into()],
             vec![],
         ),
-        (json!({ "kind": "Secret", "apiVersion": "v1", "excludeNamespaces": [right] }), vec![SECRETS.into()], vec![right]),
+        (
+            json!({ "kind": "Secret", "apiVersion": "v1", "namespace": left }),
+            vec![in_namespace(left, "secrets")],
+            vec![],
+        ),
+        (
+            json!({ "kind": "Secret", "apiVersion": "v1", "namespaces": [left, right] }),
+            vec![
+                in_namespace(left, "secrets"),
+                in_namespace(right, "secrets"),
+            ],
+            vec![],
+        ),
+        (
+            json!({ "kind": "Secret", "apiVersion": "v1", "excludeNamespaces": [right] }),
+            vec![SECRETS.into()],
+            vec![right],
+        ),
         (
             json!({ "kind": "Secret", "apiVersion": "v1", "labelSelector": { "matchLabels": { "tier": "web" } } }),
             vec![format!("{SECRETS}{tier}")],
@@ -159,7 +222,9 @@ async fn an_edit_changes_what_it_says_and_leaves_other_streams_alone() {
         let mut oracle = maps();
         for (name, member) in [("member1", first), ("member2", second)] {
             for collection in &collections {
-                oracle = oracle.expects_outside(name, member, collection, &outside).unwrap();
+                oracle = oracle
+                    .expects_outside(name, member, collection, &outside)
+                    .unwrap();
             }
         }
         until_equal(&oracle).await.unwrap();
@@ -169,34 +234,60 @@ async fn an_edit_changes_what_it_says_and_leaves_other_streams_alone() {
     registry.apply().await.unwrap();
     registry.until_ready().await.unwrap();
     until_equal(&maps()).await.unwrap();
-    assert_eq!(config_map_starts(&stage), starts, "a stream that no edit was about was started again");
+    assert_eq!(
+        config_map_starts(&stage),
+        starts,
+        "a stream that no edit was about was started again"
+    );
 
     // A label that no longer matches takes the document away; one that matches again brings it back.
     registry.spec["exclude"] = json!([]);
-    registry.spec["resourceSelectors"] =
-        of_all(json!({ "kind": "Secret", "apiVersion": "v1", "labelSelector": { "matchLabels": { "tier": "web" } } }));
+    registry.spec["resourceSelectors"] = of_all(
+        json!({ "kind": "Secret", "apiVersion": "v1", "labelSelector": { "matchLabels": { "tier": "web" } } }),
+    );
     registry.apply().await.unwrap();
     registry.until_ready().await.unwrap();
     let labelled = || {
         let selected = format!("{SECRETS}{tier}");
-        maps().expects("member1", first, &selected).unwrap().expects("member2", second, &selected).unwrap()
+        maps()
+            .expects("member1", first, &selected)
+            .unwrap()
+            .expects("member2", second, &selected)
+            .unwrap()
     };
     let count = until_equal(&labelled()).await.unwrap();
     let secret = format!("api/v1/namespaces/{left}/secrets/one");
-    objects.merge(&secret, &json!({ "metadata": { "labels": { "tier": "none" } } })).await.unwrap();
+    objects
+        .merge(
+            &secret,
+            &json!({ "metadata": { "labels": { "tier": "none" } } }),
+        )
+        .await
+        .unwrap();
     assert_eq!(until_equal(&labelled()).await.unwrap(), count - 1);
-    objects.merge(&secret, &json!({ "metadata": { "labels": { "tier": "web" } } })).await.unwrap();
+    objects
+        .merge(
+            &secret,
+            &json!({ "metadata": { "labels": { "tier": "web" } } }),
+        )
+        .await
+        .unwrap();
     assert_eq!(until_equal(&labelled()).await.unwrap(), count);
 
     registry.spec["resourceSelectors"] = json!([config_maps]);
     registry.spec["targetCluster"]["clusterNames"] = json!(["member1"]);
     registry.apply().await.unwrap();
     registry.until_ready().await.unwrap();
-    until_equal(&registry_maps(&stage, &registry.prefix, false)).await.unwrap();
+    until_equal(&registry_maps(&stage, &registry.prefix, false))
+        .await
+        .unwrap();
     // The documents of an index that is being deleted go a moment before its name does.
     eventually("the other index is gone", PATIENCE, || async {
         let left_over = indices(&stage.opensearch, &registry.prefix).await?;
-        anyhow::ensure!(left_over == [format!("{}-member1.g1", registry.prefix)], "{left_over:?}");
+        anyhow::ensure!(
+            left_over == [format!("{}-member1.g1", registry.prefix)],
+            "{left_over:?}"
+        );
         Ok(())
     })
     .await
@@ -212,7 +303,9 @@ fn registry_maps(stage: &Stage, prefix: &str, both: bool) -> e2e::oracle::Oracle
     let clusters: &[&str] = if both { &BOTH } else { &BOTH[..1] };
     let mut oracle = e2e::oracle::Oracle::new(&stage.opensearch, prefix);
     for (number, name) in (1..).zip(clusters) {
-        oracle = oracle.expects(name, stage.fleet.member(number).unwrap(), CONFIG_MAPS).unwrap();
+        oracle = oracle
+            .expects(name, stage.fleet.member(number).unwrap(), CONFIG_MAPS)
+            .unwrap();
     }
     oracle
 }
@@ -228,7 +321,8 @@ async fn a_deleted_registry_leaves_what_its_neighbour_in_the_same_store_wants() 
     let everything = json!([{ "apiVersion": "v1", "kind": "ConfigMap" }, { "apiVersion": "v1", "kind": "Secret" }]);
     let leaving = Registry::new(&stage, "shared", &BOTH, &everything).unwrap();
     let mut staying = leaving.sibling("staying");
-    staying.spec["resourceSelectors"] = json!([{ "apiVersion": "v1", "kind": "ConfigMap", "namespace": left }]);
+    staying.spec["resourceSelectors"] =
+        json!([{ "apiVersion": "v1", "kind": "ConfigMap", "namespace": left }]);
     staying.spec["targetCluster"]["clusterNames"] = json!(["member1"]);
     leaving.apply().await.unwrap();
     staying.apply().await.unwrap();
@@ -237,13 +331,20 @@ async fn a_deleted_registry_leaves_what_its_neighbour_in_the_same_store_wants() 
     let mut both = leaving.oracle();
     for (number, name) in (1..).zip(BOTH) {
         let member = stage.fleet.member(number).unwrap();
-        both = both.expects(name, member, CONFIG_MAPS).unwrap().expects(name, member, SECRETS).unwrap();
+        both = both
+            .expects(name, member, CONFIG_MAPS)
+            .unwrap()
+            .expects(name, member, SECRETS)
+            .unwrap();
     }
     until_equal(&both).await.unwrap();
 
     leaving.delete().await.unwrap();
     leaving.until_absent().await.unwrap();
-    let kept = staying.oracle().expects("member1", first, &in_namespace(left, "configmaps")).unwrap();
+    let kept = staying
+        .oracle()
+        .expects("member1", first, &in_namespace(left, "configmaps"))
+        .unwrap();
     assert_eq!(until_equal(&kept).await.unwrap(), 2);
     staying.until_ready().await.unwrap();
 
@@ -259,11 +360,21 @@ async fn a_deleted_cluster_takes_its_documents_along_and_a_new_one_brings_them_b
     stage.register(2, &cluster).await.unwrap();
     let selectors = json!([{ "apiVersion": "v1", "kind": "ConfigMap" }]);
     let mut registry = Registry::new(&stage, "clusters", &[], &selectors).unwrap();
-    registry.spec["targetCluster"] = json!({ "labelSelector": { "matchLabels": { "member": "member2" } } });
+    registry.spec["targetCluster"] =
+        json!({ "labelSelector": { "matchLabels": { "member": "member2" } } });
     registry.apply().await.unwrap();
     registry.until_ready().await.unwrap();
-    let member_only = || registry.oracle().expects("member2", second, CONFIG_MAPS).unwrap();
-    let both = || member_only().expects(&cluster, second, CONFIG_MAPS).unwrap();
+    let member_only = || {
+        registry
+            .oracle()
+            .expects("member2", second, CONFIG_MAPS)
+            .unwrap()
+    };
+    let both = || {
+        member_only()
+            .expects(&cluster, second, CONFIG_MAPS)
+            .unwrap()
+    };
     until_equal(&both()).await.unwrap();
     let starts = stage.stream_starts().unwrap()["member2:v1/ConfigMap"];
 
@@ -280,9 +391,19 @@ async fn a_deleted_cluster_takes_its_documents_along_and_a_new_one_brings_them_b
     stage.register(2, &cluster).await.unwrap();
     until_equal(&both()).await.unwrap();
     // A cluster that the selector no longer matches is left out as well.
-    stage.hub.merge(&cluster_path(&cluster), &json!({ "metadata": { "labels": { "member": "none" } } })).await.unwrap();
+    stage
+        .hub
+        .merge(
+            &cluster_path(&cluster),
+            &json!({ "metadata": { "labels": { "member": "none" } } }),
+        )
+        .await
+        .unwrap();
     until_equal(&member_only()).await.unwrap();
-    assert_eq!(stage.stream_starts().unwrap()["member2:v1/ConfigMap"], starts);
+    assert_eq!(
+        stage.stream_starts().unwrap()["member2:v1/ConfigMap"],
+        starts
+    );
 
     registry.remove().await.unwrap();
     stage.hub.delete(&cluster_path(&cluster)).await.unwrap();
@@ -291,14 +412,20 @@ async fn a_deleted_cluster_takes_its_documents_along_and_a_new_one_brings_them_b
 #[tokio::test]
 async fn a_kind_is_indexed_as_soon_as_a_member_serves_it_and_goes_with_its_crd() {
     let stage = Stage::enter(MEMBERS).await.unwrap();
-    let [first, second] = [stage.fleet.member(1).unwrap(), stage.fleet.member(2).unwrap()];
+    let [first, second] = [
+        stage.fleet.member(1).unwrap(),
+        stage.fleet.member(2).unwrap(),
+    ];
     let selectors = json!([
         { "apiVersion": "v1", "kind": "ConfigMap" },
         { "apiVersion": "workload.example.io/v1alpha1", "kind": "Workload" },
     ]);
     let mut registry = Registry::new(&stage, "kinds", &BOTH, &selectors).unwrap();
     registry.apply().await.unwrap();
-    registry.until("Synced", "False", "ClustersFailing", "Workload").await.unwrap();
+    registry
+        .until("Synced", "False", "ClustersFailing", "Workload")
+        .await
+        .unwrap();
     let maps = || registry_maps(&stage, &registry.prefix, true);
     until_equal(&maps()).await.unwrap();
     let starts = stage.stream_starts().unwrap()["member1:v1/ConfigMap"];
@@ -307,25 +434,42 @@ async fn a_kind_is_indexed_as_soon_as_a_member_serves_it_and_goes_with_its_crd()
     let kubectl = first.kubectl().unwrap();
     kubectl.apply(&crd).await.unwrap();
     let workload = repository_file("tests/manifests/workload.yaml").unwrap();
-    eventually("the kind is served", PATIENCE, || kubectl.apply(&workload)).await.unwrap();
+    eventually("the kind is served", PATIENCE, || kubectl.apply(&workload))
+        .await
+        .unwrap();
     let with_workload = || maps().expects("member1", first, WORKLOADS).unwrap();
     until_equal(&with_workload()).await.unwrap();
     registry.until_phase("member1", "Synced", "").await.unwrap();
-    registry.until_phase("member2", "Failed", "Workload").await.unwrap();
-    let object =
-        stage.member(1).unwrap().get("apis/workload.example.io/v1alpha1/namespaces/default/workloads/nginx").await.unwrap();
-    let stored = document(&stage.opensearch, &registry.prefix, &object).await.unwrap();
+    registry
+        .until_phase("member2", "Failed", "Workload")
+        .await
+        .unwrap();
+    let object = stage
+        .member(1)
+        .unwrap()
+        .get("apis/workload.example.io/v1alpha1/namespaces/default/workloads/nginx")
+        .await
+        .unwrap();
+    let stored = document(&stage.opensearch, &registry.prefix, &object)
+        .await
+        .unwrap();
     same_fields(&stored, &object).unwrap();
 
     second.kubectl().unwrap().apply(&crd).await.unwrap();
     registry.until_ready().await.unwrap();
-    assert_eq!(stage.stream_starts().unwrap()["member1:v1/ConfigMap"], starts);
+    assert_eq!(
+        stage.stream_starts().unwrap()["member1:v1/ConfigMap"],
+        starts
+    );
 
     for member in [first, second] {
         member.kubectl().unwrap().delete(&crd).await.unwrap();
     }
     until_equal(&maps()).await.unwrap();
-    registry.until("Synced", "False", "ClustersFailing", "Workload").await.unwrap();
+    registry
+        .until("Synced", "False", "ClustersFailing", "Workload")
+        .await
+        .unwrap();
     registry.spec["resourceSelectors"] = json!([{ "apiVersion": "v1", "kind": "ConfigMap" }]);
     registry.apply().await.unwrap();
     registry.until_ready().await.unwrap();
@@ -338,8 +482,20 @@ async fn what_changed_while_the_operator_was_away_is_caught_up_with() {
     let objects = stage.member(1).unwrap();
     let namespaces = furnish(&objects).await;
     let [left, right] = &namespaces;
-    let registry = Registry::new(&stage, "restart", &BOTH, &json!([{ "apiVersion": "v1", "kind": "ConfigMap" }])).unwrap();
-    let leaving = Registry::new(&stage, "leaving", &BOTH, &json!([{ "apiVersion": "v1", "kind": "Secret" }])).unwrap();
+    let registry = Registry::new(
+        &stage,
+        "restart",
+        &BOTH,
+        &json!([{ "apiVersion": "v1", "kind": "ConfigMap" }]),
+    )
+    .unwrap();
+    let leaving = Registry::new(
+        &stage,
+        "leaving",
+        &BOTH,
+        &json!([{ "apiVersion": "v1", "kind": "Secret" }]),
+    )
+    .unwrap();
     for each in [&registry, &leaving] {
         each.apply().await.unwrap();
         each.until_ready().await.unwrap();
@@ -351,18 +507,34 @@ async fn what_changed_while_the_operator_was_away_is_caught_up_with() {
     stage.operator.wait_ready(PATIENCE).await.unwrap();
     until_equal(&maps()).await.unwrap();
 
-    let ended = stage.operator.terminate(Duration::from_secs(30)).await.unwrap();
+    let ended = stage
+        .operator
+        .terminate(Duration::from_secs(30))
+        .await
+        .unwrap();
     assert!(ended.success(), "{ended}");
     objects.delete(&config_map_path(left, "one")).await.unwrap();
     objects.delete(&config_map_path(left, "two")).await.unwrap();
-    objects.merge(&config_map_path(right, "one"), &json!({ "data": { "a": "changed" } })).await.unwrap();
-    objects.apply_config_map(right, "three", &json!({ "new": "yes" })).await.unwrap();
+    objects
+        .merge(
+            &config_map_path(right, "one"),
+            &json!({ "data": { "a": "changed" } }),
+        )
+        .await
+        .unwrap();
+    objects
+        .apply_config_map(right, "three", &json!({ "new": "yes" }))
+        .await
+        .unwrap();
     leaving.delete().await.unwrap();
     stage.operator.restart().unwrap();
     assert_eq!(until_equal(&maps()).await.unwrap(), count - 1);
     registry.until_ready().await.unwrap();
     leaving.until_absent().await.unwrap();
-    assert_eq!(indices(&stage.opensearch, &leaving.prefix).await.unwrap(), [""; 0]);
+    assert_eq!(
+        indices(&stage.opensearch, &leaving.prefix).await.unwrap(),
+        [""; 0]
+    );
 
     registry.remove().await.unwrap();
     empty(&objects, &namespaces).await;
@@ -372,7 +544,13 @@ async fn what_changed_while_the_operator_was_away_is_caught_up_with() {
 async fn prefixes_that_begin_alike_are_stores_of_their_own() {
     let stage = Stage::enter(MEMBERS).await.unwrap();
     let second = stage.fleet.member(2).unwrap();
-    let short = Registry::new(&stage, "alike", &["member2"], &json!([{ "apiVersion": "v1", "kind": "ConfigMap" }])).unwrap();
+    let short = Registry::new(
+        &stage,
+        "alike",
+        &["member2"],
+        &json!([{ "apiVersion": "v1", "kind": "ConfigMap" }]),
+    )
+    .unwrap();
     let mut long = short.sibling("alike-longer");
     long.prefix = format!("{}_longer", short.prefix);
     let prefix = long.prefix.clone();
@@ -382,8 +560,14 @@ async fn prefixes_that_begin_alike_are_stores_of_their_own() {
         registry.apply().await.unwrap();
         registry.until_ready().await.unwrap();
     }
-    let maps = short.oracle().expects("member2", second, CONFIG_MAPS).unwrap();
-    let namespaces = long.oracle().expects("member2", second, "api/v1/namespaces").unwrap();
+    let maps = short
+        .oracle()
+        .expects("member2", second, CONFIG_MAPS)
+        .unwrap();
+    let namespaces = long
+        .oracle()
+        .expects("member2", second, "api/v1/namespaces")
+        .unwrap();
     until_equal(&maps).await.unwrap();
     until_equal(&namespaces).await.unwrap();
 
@@ -416,7 +600,13 @@ async fn a_registry_that_moves_leaves_nothing_behind_also_after_a_restart() {
     let namespaces = furnish(&objects).await;
     let direct = stage.fleet.opensearch().unwrap().url().to_owned();
     let proxy = FaultProxy::start(&direct).unwrap();
-    let mut registry = Registry::new(&stage, "moves", &BOTH, &json!([{ "apiVersion": "v1", "kind": "ConfigMap" }])).unwrap();
+    let mut registry = Registry::new(
+        &stage,
+        "moves",
+        &BOTH,
+        &json!([{ "apiVersion": "v1", "kind": "ConfigMap" }]),
+    )
+    .unwrap();
     let first = registry.prefix.clone();
     let to = |registry: &mut Registry, address: &str, prefix: &str| {
         registry.prefix = prefix.to_owned();
@@ -426,13 +616,20 @@ async fn a_registry_that_moves_leaves_nothing_behind_also_after_a_restart() {
     };
     registry.apply().await.unwrap();
     registry.until_ready().await.unwrap();
-    let count = until_equal(&registry_maps(&stage, &registry.prefix, true)).await.unwrap();
+    let count = until_equal(&registry_maps(&stage, &registry.prefix, true))
+        .await
+        .unwrap();
 
     // Another prefix, where another way leads to.
     let second = unique_prefix("second");
     to(&mut registry, &proxy.url(), &second);
     registry.apply().await.unwrap();
-    assert_eq!(until_equal(&registry_maps(&stage, &second, true)).await.unwrap(), count);
+    assert_eq!(
+        until_equal(&registry_maps(&stage, &second, true))
+            .await
+            .unwrap(),
+        count
+    );
     until_moved(&stage, &registry, &first).await;
 
     // The place that is left cannot be reached, and the operator starts anew meanwhile.
@@ -440,11 +637,32 @@ async fn a_registry_that_moves_leaves_nothing_behind_also_after_a_restart() {
     let third = unique_prefix("third");
     to(&mut registry, &direct, &third);
     registry.apply().await.unwrap();
-    assert_eq!(until_equal(&registry_maps(&stage, &third, true)).await.unwrap(), count);
-    registry.until("OldStoresSwept", "False", "Unreachable", &format!("{second}-member1.g*")).await.unwrap();
+    assert_eq!(
+        until_equal(&registry_maps(&stage, &third, true))
+            .await
+            .unwrap(),
+        count
+    );
+    registry
+        .until(
+            "OldStoresSwept",
+            "False",
+            "Unreachable",
+            &format!("{second}-member1.g*"),
+        )
+        .await
+        .unwrap();
     stage.operator.restart().unwrap();
     stage.operator.wait_ready(PATIENCE).await.unwrap();
-    registry.until("OldStoresSwept", "False", "Unreachable", &format!("{second}-member1.g*")).await.unwrap();
+    registry
+        .until(
+            "OldStoresSwept",
+            "False",
+            "Unreachable",
+            &format!("{second}-member1.g*"),
+        )
+        .await
+        .unwrap();
     assert_ne!(indices(&stage.opensearch, &second).await.unwrap(), [""; 0]);
     proxy.set(Fault::None);
     until_moved(&stage, &registry, &second).await;
@@ -454,19 +672,39 @@ async fn a_registry_that_moves_leaves_nothing_behind_also_after_a_restart() {
     registry.apply().await.unwrap();
     registry.until_ready().await.unwrap();
     until_moved(&stage, &registry, &second).await;
-    assert_eq!(until_equal(&registry_maps(&stage, &third, true)).await.unwrap(), count);
+    assert_eq!(
+        until_equal(&registry_maps(&stage, &third, true))
+            .await
+            .unwrap(),
+        count
+    );
 
     // With a place that is left and out of reach, a registry cannot be deleted before it is given up.
     proxy.set(Fault::Refuse);
     let fourth = unique_prefix("fourth");
     to(&mut registry, &direct, &fourth);
     registry.apply().await.unwrap();
-    until_equal(&registry_maps(&stage, &fourth, true)).await.unwrap();
-    registry.until("OldStoresSwept", "False", "Unreachable", &third).await.unwrap();
+    until_equal(&registry_maps(&stage, &fourth, true))
+        .await
+        .unwrap();
+    registry
+        .until("OldStoresSwept", "False", "Unreachable", &third)
+        .await
+        .unwrap();
     registry.delete().await.unwrap();
     tokio::time::sleep(Duration::from_secs(3)).await;
-    assert!(stage.hub.find(&registry.path()).await.unwrap().is_some(), "it is gone although a place could not be emptied");
-    stage.hub.merge(&registry.path(), &json!({ "metadata": { "annotations": { "fleetdex.io/orphan": "true" } } })).await.unwrap();
+    assert!(
+        stage.hub.find(&registry.path()).await.unwrap().is_some(),
+        "it is gone although a place could not be emptied"
+    );
+    stage
+        .hub
+        .merge(
+            &registry.path(),
+            &json!({ "metadata": { "annotations": { "fleetdex.io/orphan": "true" } } }),
+        )
+        .await
+        .unwrap();
     registry.until_absent().await.unwrap();
     for left in indices(&stage.opensearch, &third).await.unwrap() {
         stage.opensearch.delete(&left).await.unwrap();

@@ -14,7 +14,9 @@ use e2e::operator::Operator;
 use e2e::oracle::Oracle;
 use e2e::poll::{always, eventually};
 use e2e::questions::{bare_names_of, list_with_warnings};
-use e2e::scenario::{PATIENCE, Registry, SECRETS, clusters_read_by, prepare, register, start_operator, until_equal};
+use e2e::scenario::{
+    PATIENCE, Registry, SECRETS, clusters_read_by, prepare, register, start_operator, until_equal,
+};
 use serde_json::json;
 
 /// Members, each of which is registered under two names.
@@ -39,7 +41,11 @@ struct Scene {
 
 impl Scene {
     async fn new() -> Self {
-        let options = Options { members: MEMBERS, opensearch: OpenSearchKind::Plain, ..Options::default() };
+        let options = Options {
+            members: MEMBERS,
+            opensearch: OpenSearchKind::Plain,
+            ..Options::default()
+        };
         let fleet = Fleet::start(options).await.unwrap();
         prepare(&fleet).await.unwrap();
         let hub = Objects::of(fleet.control_plane()).unwrap();
@@ -48,9 +54,14 @@ impl Scene {
         for number in 1..=MEMBERS {
             let member = fleet.member(number).unwrap();
             let other_name = format!("{}-too", member.name());
-            register(&hub, &Registration::new(member, &other_name, SECRETS)).await.unwrap();
+            register(&hub, &Registration::new(member, &other_name, SECRETS))
+                .await
+                .unwrap();
             clusters.extend([(member.name().to_owned(), number), (other_name, number)]);
-            let churn = Churn::new(member, &unique("replicas"), NAMES, RATE).await.unwrap().seeded(number as u64);
+            let churn = Churn::new(member, &unique("replicas"), NAMES, RATE)
+                .await
+                .unwrap()
+                .seeded(number as u64);
             churn.begin().await.unwrap();
             churns.push(churn);
         }
@@ -58,11 +69,21 @@ impl Scene {
         let kinds = json!([{ "apiVersion": "v1", "kind": "ConfigMap" }, { "apiVersion": "v1", "kind": "Secret" }]);
         let registry = Registry::in_fleet(&fleet, "replicas", &names, &kinds).unwrap();
         registry.apply().await.unwrap();
-        Self { fleet, clusters, registry, churns }
+        Self {
+            fleet,
+            clusters,
+            registry,
+            churns,
+        }
     }
 
     async fn start(&self, name: &str) -> Operator {
-        start_operator(&self.fleet, &["--replicas", &format!("--replica-name={name}")]).await.unwrap()
+        start_operator(
+            &self.fleet,
+            &["--replicas", &format!("--replica-name={name}")],
+        )
+        .await
+        .unwrap()
     }
 
     fn oracle(&self) -> Oracle {
@@ -82,18 +103,25 @@ impl Scene {
 
     /// Waits until every cluster is read by exactly one of these replicas. Gives how many each of them reads.
     async fn until_shared(&self, replicas: &[&Operator]) -> Vec<usize> {
-        eventually("every cluster is read by exactly one replica", PATIENCE, || async {
-            let mut counts = Vec::new();
-            let mut all = BTreeSet::new();
-            for replica in replicas {
-                let read = clusters_read_by(replica).await?;
-                counts.push(read.len());
-                all.extend(read);
-            }
-            ensure!(counts.iter().sum::<usize>() == self.clusters.len(), "{counts:?}");
-            ensure!(all.iter().eq(self.clusters.keys()), "{all:?}");
-            Ok(counts)
-        })
+        eventually(
+            "every cluster is read by exactly one replica",
+            PATIENCE,
+            || async {
+                let mut counts = Vec::new();
+                let mut all = BTreeSet::new();
+                for replica in replicas {
+                    let read = clusters_read_by(replica).await?;
+                    counts.push(read.len());
+                    all.extend(read);
+                }
+                ensure!(
+                    counts.iter().sum::<usize>() == self.clusters.len(),
+                    "{counts:?}"
+                );
+                ensure!(all.iter().eq(self.clusters.keys()), "{all:?}");
+                Ok(counts)
+            },
+        )
         .await
         .unwrap()
     }
@@ -114,7 +142,11 @@ async fn go_on_for(churns: &[Running], writes: u64) {
 #[tokio::test]
 async fn replicas_share_the_clusters_and_take_over_from_one_that_dies_sleeps_or_leaves() {
     let scene = Scene::new().await;
-    let [zero, one, two] = [scene.start(REPLICAS[0]).await, scene.start(REPLICAS[1]).await, scene.start(REPLICAS[2]).await];
+    let [zero, one, two] = [
+        scene.start(REPLICAS[0]).await,
+        scene.start(REPLICAS[1]).await,
+        scene.start(REPLICAS[2]).await,
+    ];
     scene.registry.until_ready().await.unwrap();
     let counts = scene.until_shared(&[&zero, &one, &two]).await;
     eprintln!("shared: {counts:?}");
@@ -123,13 +155,22 @@ async fn replicas_share_the_clusters_and_take_over_from_one_that_dies_sleeps_or_
 
     // Every replica answers queries about everything.
     for replica in [&zero, &one, &two] {
-        let got = replica.ask(&["get", "configmaps", "-A", "-o", "name"]).await.unwrap();
+        let got = replica
+            .ask(&["get", "configmaps", "-A", "-o", "name"])
+            .await
+            .unwrap();
         assert_eq!(got.code, 0, "{got:?}");
-        let expected = one.ask(&["get", "configmaps", "-A", "-o", "name"]).await.unwrap();
+        let expected = one
+            .ask(&["get", "configmaps", "-A", "-o", "name"])
+            .await
+            .unwrap();
         assert_eq!(got.out, expected.out);
     }
     let verified = zero.ask(&["verify"]).await.unwrap();
-    assert!(verified.out.contains("replica-"), "those that others read are named: {verified:?}");
+    assert!(
+        verified.out.contains("replica-"),
+        "those that others read are named: {verified:?}"
+    );
 
     // Killed amid changes: the others read its share.
     let churns = scene.start_churn();
@@ -137,7 +178,10 @@ async fn replicas_share_the_clusters_and_take_over_from_one_that_dies_sleeps_or_
     let killed = Instant::now();
     zero.kill();
     let counts = scene.until_shared(&[&one, &two]).await;
-    eprintln!("taken over {:.1} s after the kill: {counts:?}", killed.elapsed().as_secs_f64());
+    eprintln!(
+        "taken over {:.1} s after the kill: {counts:?}",
+        killed.elapsed().as_secs_f64()
+    );
     go_on_for(&churns, 60).await;
     stop(churns).await;
     until_equal(&scene.oracle()).await.unwrap();
@@ -155,7 +199,11 @@ async fn replicas_share_the_clusters_and_take_over_from_one_that_dies_sleeps_or_
     stop(churns).await;
     until_equal(&scene.oracle()).await.unwrap();
     two.process().resume().unwrap();
-    always("nothing comes back", A_WHILE, || async { scene.oracle().compare().await.map(drop) }).await.unwrap();
+    always("nothing comes back", A_WHILE, || async {
+        scene.oracle().compare().await.map(drop)
+    })
+    .await
+    .unwrap();
     scene.until_shared(&[&zero, &one, &two]).await;
     scene.registry.until_ready().await.unwrap();
 
@@ -172,44 +220,83 @@ async fn replicas_share_the_clusters_and_take_over_from_one_that_dies_sleeps_or_
 
 #[tokio::test]
 async fn what_a_member_refuses_is_warned_about_by_every_replica_whichever_reads_it() {
-    let options = Options { members: 1, opensearch: OpenSearchKind::Plain, ..Options::default() };
+    let options = Options {
+        members: 1,
+        opensearch: OpenSearchKind::Plain,
+        ..Options::default()
+    };
     let fleet = Fleet::start(options).await.unwrap();
     prepare(&fleet).await.unwrap();
-    let (member, hub) = (fleet.member(1).unwrap(), Objects::of(fleet.control_plane()).unwrap());
+    let (member, hub) = (
+        fleet.member(1).unwrap(),
+        Objects::of(fleet.control_plane()).unwrap(),
+    );
     let objects = Objects::of(member).unwrap();
-    objects.apply_config_map("default", "seen", &json!({ "a": "b" })).await.unwrap();
+    objects
+        .apply_config_map("default", "seen", &json!({ "a": "b" }))
+        .await
+        .unwrap();
     let role = "reader";
-    objects.grant(role, &["namespaces", "configmaps"]).await.unwrap();
-    let token = objects.service_account_token_with(role, role).await.unwrap();
+    objects
+        .grant(role, &["namespaces", "configmaps"])
+        .await
+        .unwrap();
+    let token = objects
+        .service_account_token_with(role, role)
+        .await
+        .unwrap();
     // With four of them, each of two replicas hardly ever reads none.
     let clusters = ["half-1", "half-2", "half-3", "half-4"];
     for cluster in clusters {
-        register(&hub, &Registration::with_token(member, cluster, SECRETS, &token)).await.unwrap();
+        register(
+            &hub,
+            &Registration::with_token(member, cluster, SECRETS, &token),
+        )
+        .await
+        .unwrap();
     }
     let kinds = json!([{ "apiVersion": "v1", "kind": "ConfigMap" }, { "apiVersion": "v1", "kind": "Secret" }]);
     let registry = Registry::in_fleet(&fleet, "half", &clusters, &kinds).unwrap();
     registry.apply().await.unwrap();
     let mut replicas = Vec::new();
     for name in &REPLICAS[..2] {
-        replicas.push(start_operator(&fleet, &["--replicas", &format!("--replica-name={name}")]).await.unwrap());
+        replicas.push(
+            start_operator(&fleet, &["--replicas", &format!("--replica-name={name}")])
+                .await
+                .unwrap(),
+        );
     }
     let until_warned = async |replicas: &[Operator], wanted: &[String]| {
         for replica in replicas {
-            eventually(&format!("every replica warns of {wanted:?} and nothing else"), PATIENCE, || async {
-                let (maps, warnings) =
-                    list_with_warnings(replica, "api/v1/configmaps?fieldSelector=metadata.name%3Dseen").await?;
-                ensure!(bare_names_of(&maps)?.len() == clusters.len() && warnings.is_empty(), "{warnings:?} {maps}");
-                let (_, warnings) = list_with_warnings(replica, "api/v1/secrets").await?;
-                ensure!(warnings == wanted, "{warnings:?}");
-                Ok(())
-            })
+            eventually(
+                &format!("every replica warns of {wanted:?} and nothing else"),
+                PATIENCE,
+                || async {
+                    let (maps, warnings) = list_with_warnings(
+                        replica,
+                        "api/v1/configmaps?fieldSelector=metadata.name%3Dseen",
+                    )
+                    .await?;
+                    ensure!(
+                        bare_names_of(&maps)?.len() == clusters.len() && warnings.is_empty(),
+                        "{warnings:?} {maps}"
+                    );
+                    let (_, warnings) = list_with_warnings(replica, "api/v1/secrets").await?;
+                    ensure!(warnings == wanted, "{warnings:?}");
+                    Ok(())
+                },
+            )
             .await
             .unwrap();
         }
     };
-    let told = |cluster: &str| format!("299 - \"secrets of cluster {cluster} are not shown (Forbidden)\"");
+    let told =
+        |cluster: &str| format!("299 - \"secrets of cluster {cluster} are not shown (Forbidden)\"");
     until_warned(&replicas, &clusters.map(told)).await;
-    objects.grant(role, &["namespaces", "configmaps", "secrets"]).await.unwrap();
+    objects
+        .grant(role, &["namespaces", "configmaps", "secrets"])
+        .await
+        .unwrap();
     registry.until_ready().await.unwrap();
     until_warned(&replicas, &[]).await;
     let mut read = Vec::new();

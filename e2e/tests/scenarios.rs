@@ -125,18 +125,29 @@ const STORES: [Engine; 3] = [Engine::OpenSearch, Engine::Full, Engine::Embedded]
 
 fn files() -> Result<Vec<File>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/scenarios");
-    let mut paths: Vec<_> = fs::read_dir(&folder)?.map(|entry| entry.map(|entry| entry.path())).collect::<Result<_, _>>()?;
+    let mut paths: Vec<_> = fs::read_dir(&folder)?
+        .map(|entry| entry.map(|entry| entry.path()))
+        .collect::<Result<_, _>>()?;
     paths.sort();
     let read = |path: &std::path::PathBuf| {
         let text = fs::read_to_string(path)?;
         serde_saphyr::from_str(&text).with_context(|| format!("reading {}", path.display()))
     };
-    paths.iter().filter(|path| path.extension().is_some_and(|extension| extension == "yaml")).map(read).collect()
+    paths
+        .iter()
+        .filter(|path| {
+            path.extension()
+                .is_some_and(|extension| extension == "yaml")
+        })
+        .map(read)
+        .collect()
 }
 
 /// Two objects as one; what the second has counts.
 fn merged(base: &Value, over: &Value) -> Value {
-    let (Value::Object(base), Value::Object(over)) = (base, over) else { return over.clone() };
+    let (Value::Object(base), Value::Object(over)) = (base, over) else {
+        return over.clone();
+    };
     let mut both = base.clone();
     for (key, value) in over {
         let old = both.get(key).cloned().unwrap_or_default();
@@ -158,29 +169,57 @@ struct Bench {
 
 impl Bench {
     async fn start(kind: OpenSearchKind) -> Result<Self> {
-        let fleet = Fleet::start(Options { members: 1, opensearch: kind, ..Options::default() }).await?;
+        let fleet = Fleet::start(Options {
+            members: 1,
+            opensearch: kind,
+            ..Options::default()
+        })
+        .await?;
         prepare(&fleet).await?;
         let hub = Objects::of(fleet.control_plane())?;
         let stores = register(&hub, &fleet).await?;
         let operator = start_operator(&fleet, &[]).await?;
-        Ok(Self { member: Objects::of(fleet.member(1)?)?, operator, client: http::client(None)?, stores, _fleet: fleet })
+        Ok(Self {
+            member: Objects::of(fleet.member(1)?)?,
+            operator,
+            client: http::client(None)?,
+            stores,
+            _fleet: fleet,
+        })
     }
 
-    async fn ask(&self, engine: Engine, path: &str, parameters: &[(String, String)]) -> Result<(u16, Value)> {
+    async fn ask(
+        &self,
+        engine: Engine,
+        path: &str,
+        parameters: &[(String, String)],
+    ) -> Result<(u16, Value)> {
         if engine == Engine::Kubernetes {
             let query = reqwest::Url::parse_with_params("http://localhost/", parameters)?;
             let path = format!("{path}?{}", query.query().unwrap_or_default());
-            let (status, answer) = self.member.send(Method::GET, &path, "application/json", None).await?;
+            let (status, answer) = self
+                .member
+                .send(Method::GET, &path, "application/json", None)
+                .await?;
             return Ok((status.as_u16(), answer));
         }
-        let (store, rest) = path.split_once(':').map_or(("search", path), |(store, rest)| (store, rest));
+        let (store, rest) = path
+            .split_once(':')
+            .map_or(("search", path), |(store, rest)| (store, rest));
         let category = match (store, engine) {
             ("search", Engine::OpenSearch | Engine::Full) => "search/opensearch",
             ("search", _) => "search/cache",
             (other, _) => other,
         };
-        let url = format!("http://{}/{OURS}/{category}/{rest}", self.operator.api_address());
-        let mut request = self.client.get(url).bearer_auth(self.operator.token()?).query(parameters);
+        let url = format!(
+            "http://{}/{OURS}/{category}/{rest}",
+            self.operator.api_address()
+        );
+        let mut request = self
+            .client
+            .get(url)
+            .bearer_auth(self.operator.token()?)
+            .query(parameters);
         let [selectable, full] = &self.stores;
         let named = match engine {
             Engine::Full => full,
@@ -191,20 +230,33 @@ impl Bench {
         let response = request.send().await?;
         let status = response.status().as_u16();
         let text = response.text().await?;
-        Ok((status, serde_json::from_str(&text).unwrap_or(Value::String(text))))
+        Ok((
+            status,
+            serde_json::from_str(&text).unwrap_or(Value::String(text)),
+        ))
     }
 
     /// Makes the objects of a file, and waits until both stores have their last versions.
     async fn fill(&self, file: &File) -> Result<()> {
         for definition in &file.definitions {
-            let name = definition["metadata"]["name"].as_str().context("a definition without a name")?;
-            self.member.apply(&format!("apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}"), definition).await?;
+            let name = definition["metadata"]["name"]
+                .as_str()
+                .context("a definition without a name")?;
+            self.member
+                .apply(
+                    &format!("apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}"),
+                    definition,
+                )
+                .await?;
         }
         for namespace in &file.namespaces {
             self.member.create_namespace(namespace).await?;
         }
         for (collection, objects) in &file.objects {
-            let objects: Vec<Value> = objects.iter().map(|object| merged(&file.template, object)).collect();
+            let objects: Vec<Value> = objects
+                .iter()
+                .map(|object| merged(&file.template, object))
+                .collect();
             self.make_all(collection, &objects).await?;
         }
         for children in &file.children {
@@ -214,7 +266,11 @@ impl Bench {
                 "uid": owner["metadata"]["uid"],
             });
             let owned = json!({ "metadata": { "ownerReferences": [reference] } });
-            let objects: Vec<Value> = children.objects.iter().map(|object| merged(object, &owned)).collect();
+            let objects: Vec<Value> = children
+                .objects
+                .iter()
+                .map(|object| merged(object, &owned))
+                .collect();
             self.make_all(&children.r#in, &objects).await?;
         }
         for definition in &file.definitions {
@@ -225,12 +281,26 @@ impl Bench {
 
     /// The fields of a definition are selectable once all objects have been written with them.
     async fn wait_for_fields(&self, file: &File, definition: &Value) -> Result<()> {
-        let versions = definition["spec"]["versions"].as_array().into_iter().flatten();
-        for field in versions.flat_map(|version| version["selectableFields"].as_array().into_iter().flatten()) {
-            let path = field["jsonPath"].as_str().unwrap_or_default().trim_start_matches('.');
+        let versions = definition["spec"]["versions"]
+            .as_array()
+            .into_iter()
+            .flatten();
+        for field in versions
+            .flat_map(|version| version["selectableFields"].as_array().into_iter().flatten())
+        {
+            let path = field["jsonPath"]
+                .as_str()
+                .unwrap_or_default()
+                .trim_start_matches('.');
             for engine in STORES {
                 eventually(&format!("{engine:?} knows {path}"), PATIENCE, || async {
-                    let (status, answer) = self.ask(engine, &file.path, &[("orderBy".to_owned(), path.to_owned())]).await?;
+                    let (status, answer) = self
+                        .ask(
+                            engine,
+                            &file.path,
+                            &[("orderBy".to_owned(), path.to_owned())],
+                        )
+                        .await?;
                     compare_status(None, status, &answer)
                 })
                 .await?;
@@ -251,9 +321,13 @@ impl Bench {
                 let (status, list) = self.ask(engine, collection, &[]).await?;
                 ensure!(status == 200, "{list}");
                 for (name, version) in &versions {
-                    let stored = items(&list).find(|item| item["metadata"]["name"] == name.as_str());
+                    let stored =
+                        items(&list).find(|item| item["metadata"]["name"] == name.as_str());
                     let stored = stored.with_context(|| format!("{name} is not there"))?;
-                    ensure!(stored["metadata"]["resourceVersion"] == version.as_str(), "{name} is not the newest");
+                    ensure!(
+                        stored["metadata"]["resourceVersion"] == version.as_str(),
+                        "{name} is not the newest"
+                    );
                 }
                 Ok(())
             })
@@ -264,16 +338,33 @@ impl Bench {
 
     /// Name and version of an object that is made with its status.
     async fn make(&self, collection: &str, object: &Value) -> Result<(String, String)> {
-        let name = object["metadata"]["name"].as_str().context("an object without a name")?;
+        let name = object["metadata"]["name"]
+            .as_str()
+            .context("an object without a name")?;
         let path = format!("{collection}/{name}");
         let mut object = object.clone();
-        let status = object.as_object_mut().and_then(|members| members.remove("status"));
-        let made = eventually(&format!("{path} is made"), PATIENCE, || self.member.apply(&path, &object)).await?;
+        let status = object
+            .as_object_mut()
+            .and_then(|members| members.remove("status"));
+        let made = eventually(&format!("{path} is made"), PATIENCE, || {
+            self.member.apply(&path, &object)
+        })
+        .await?;
         let made = match status {
-            Some(status) => self.member.merge(&format!("{path}/status"), &json!({ "status": status })).await?,
+            Some(status) => {
+                self.member
+                    .merge(&format!("{path}/status"), &json!({ "status": status }))
+                    .await?
+            }
             None => made,
         };
-        Ok((name.to_owned(), made["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned()))
+        Ok((
+            name.to_owned(),
+            made["metadata"]["resourceVersion"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned(),
+        ))
     }
 
     async fn check(&self, file: &File, request: &Request, engine: Engine) -> Result<()> {
@@ -288,17 +379,24 @@ impl Bench {
             return Ok(());
         }
         let selectors = [("labelSelector", &request.l), ("fieldSelector", &request.f)];
-        let mut parameters: Vec<(String, String)> =
-            selectors.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value.clone()?))).collect();
+        let mut parameters: Vec<(String, String)> = selectors
+            .into_iter()
+            .filter_map(|(key, value)| Some((key.to_owned(), value.clone()?)))
+            .collect();
         parameters.extend(request.with.clone());
         let (status, mut answer) = self.ask(engine, path, &parameters).await?;
         if let Some(pages) = request.pages.filter(|_| status == 200) {
-            self.follow(engine, path, &parameters, pages, &mut answer).await.with_context(|| format!("{path} {parameters:?}"))?;
+            self.follow(engine, path, &parameters, pages, &mut answer)
+                .await
+                .with_context(|| format!("{path} {parameters:?}"))?;
         }
         let found = match difference {
-            Some(Difference { status: expected, names, .. }) => {
-                compare_status(*expected, status, &answer).and_then(|()| compare_names(names.as_ref(), &answer))
-            }
+            Some(Difference {
+                status: expected,
+                names,
+                ..
+            }) => compare_status(*expected, status, &answer)
+                .and_then(|()| compare_names(names.as_ref(), &answer)),
             None => compare(request, engine, status, &answer),
         };
         found.with_context(|| format!("{}: {engine:?} on {path} with {parameters:?}", file.about))
@@ -335,8 +433,17 @@ impl Bench {
 /// Lets all stores hold everything that files make. Gives the names of those in OpenSearch.
 async fn register(hub: &Objects, fleet: &Fleet) -> Result<[String; 2]> {
     let kind = |api_version: &str, kind: &str| json!({ "apiVersion": api_version, "kind": kind });
-    let mut selectors: Vec<Value> =
-        ["Pod", "Service", "ConfigMap", "Secret", "Node", "Event", "Namespace"].map(|name| kind("v1", name)).into();
+    let mut selectors: Vec<Value> = [
+        "Pod",
+        "Service",
+        "ConfigMap",
+        "Secret",
+        "Node",
+        "Event",
+        "Namespace",
+    ]
+    .map(|name| kind("v1", name))
+    .into();
     selectors.extend([
         kind("apps/v1", "Deployment"),
         kind("apps/v1", "ReplicaSet"),
@@ -345,14 +452,19 @@ async fn register(hub: &Objects, fleet: &Fleet) -> Result<[String; 2]> {
     ]);
     let server = fleet.opensearch()?;
     let prefix = unique_prefix("scenarios");
-    let mut store =
-        json!({ "addresses": [server.url()], "indexPrefix": prefix, "numberOfReplicas": 0, "fieldPaths": FIELD_PATHS });
-    if let (Some(ca), Some(username), Some(password)) = (server.ca_pem(), server.username(), server.password()) {
+    let mut store = json!({ "addresses": [server.url()], "indexPrefix": prefix, "numberOfReplicas": 0, "fieldPaths": FIELD_PATHS });
+    if let (Some(ca), Some(username), Some(password)) =
+        (server.ca_pem(), server.username(), server.password())
+    {
         let secret = json!({
             "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "scenarios", "annotations": { "fleetdex.io/allowed-hosts": "127.0.0.1" } },
             "stringData": { "username": username, "password": password },
         });
-        hub.apply(&format!("api/v1/namespaces/{SECRETS}/secrets/scenarios"), &secret).await?;
+        hub.apply(
+            &format!("api/v1/namespaces/{SECRETS}/secrets/scenarios"),
+            &secret,
+        )
+        .await?;
         store["caBundle"] = ca.into();
         store["secretRef"] = json!({ "namespace": SECRETS, "name": "scenarios" });
     }
@@ -360,8 +472,11 @@ async fn register(hub: &Objects, fleet: &Fleet) -> Result<[String; 2]> {
     let mut full = store.clone();
     full["indexPrefix"] = full_prefix.as_str().into();
     full["indexing"] = "Full".into();
-    let backends =
-        [("indexed", json!({ "openSearch": store })), ("everything", json!({ "openSearch": full })), ("embedded", Value::Null)];
+    let backends = [
+        ("indexed", json!({ "openSearch": store })),
+        ("everything", json!({ "openSearch": full })),
+        ("embedded", Value::Null),
+    ];
     for (name, backend) in backends {
         let mut spec = json!({ "resourceSelectors": selectors });
         if !backend.is_null() {
@@ -370,9 +485,13 @@ async fn register(hub: &Objects, fleet: &Fleet) -> Result<[String; 2]> {
         let registry = json!({
             "apiVersion": "search.karmada.io/v1alpha1", "kind": "ResourceRegistry", "metadata": { "name": name }, "spec": spec,
         });
-        hub.apply(&format!("{REGISTRIES}/{name}"), &registry).await?;
+        hub.apply(&format!("{REGISTRIES}/{name}"), &registry)
+            .await?;
     }
-    Ok([store_at(server.url(), &prefix)?, store_at(server.url(), &full_prefix)?])
+    Ok([
+        store_at(server.url(), &prefix)?,
+        store_at(server.url(), &full_prefix)?,
+    ])
 }
 
 fn items(list: &Value) -> impl Iterator<Item = &Value> {
@@ -385,11 +504,19 @@ fn compare_status(expected: Option<u16>, found: u16, answer: &Value) -> Result<(
 }
 
 fn compare_names(expected: Option<&Vec<String>>, answer: &Value) -> Result<()> {
-    let Some(expected) = expected else { return Ok(()) };
-    let of_items: Vec<&str> = items(answer).filter_map(|item| item["metadata"]["name"].as_str()).collect();
+    let Some(expected) = expected else {
+        return Ok(());
+    };
+    let of_items: Vec<&str> = items(answer)
+        .filter_map(|item| item["metadata"]["name"].as_str())
+        .collect();
     // Kubernetes shows an object by name as itself; here it is a list of one.
     let single: Vec<&str> = answer["metadata"]["name"].as_str().into_iter().collect();
-    let found = if answer["items"].is_array() { of_items } else { single };
+    let found = if answer["items"].is_array() {
+        of_items
+    } else {
+        single
+    };
     ensure!(found == *expected, "found {found:?}, not {expected:?}");
     Ok(())
 }
@@ -398,24 +525,44 @@ fn compare(expected: &Request, engine: Engine, status: u16, answer: &Value) -> R
     compare_status(expected.status, status, answer)?;
     compare_names(expected.names.as_ref(), answer)?;
     if let Some(added) = &expected.added {
-        let text = answer.as_str().map_or_else(|| answer.to_string(), str::to_owned);
-        let events: Vec<Value> = text.lines().map(serde_json::from_str).collect::<Result<_, _>>()?;
+        let text = answer
+            .as_str()
+            .map_or_else(|| answer.to_string(), str::to_owned);
+        let events: Vec<Value> = text
+            .lines()
+            .map(serde_json::from_str)
+            .collect::<Result<_, _>>()?;
         let names = events
             .iter()
             .filter(|event| event["type"] == "ADDED")
             .filter_map(|event| event["object"]["metadata"]["name"].as_str());
-        let (found, wanted): (BTreeSet<&str>, BTreeSet<&str>) = (names.collect(), added.iter().map(String::as_str).collect());
+        let (found, wanted): (BTreeSet<&str>, BTreeSet<&str>) =
+            (names.collect(), added.iter().map(String::as_str).collect());
         ensure!(found == wanted, "added {found:?}, not {wanted:?}");
     }
     if let Some(groups) = &expected.groups {
         let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
-        let values = |item: &Value| item["values"].as_array().into_iter().flatten().map(text).collect::<Vec<_>>().join("/");
+        let values = |item: &Value| {
+            item["values"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .map(text)
+                .collect::<Vec<_>>()
+                .join("/")
+        };
         let count = |item: &Value| item["count"].as_u64().unwrap_or_default();
-        let found: BTreeMap<String, u64> = items(answer).map(|item| (values(item), count(item))).collect();
+        let found: BTreeMap<String, u64> = items(answer)
+            .map(|item| (values(item), count(item)))
+            .collect();
         ensure!(found == *groups, "counted {found:?}, not {groups:?}");
     }
     if let Some(kind) = &expected.kind {
-        ensure!(answer["kind"] == kind.as_str(), "the answer is a {}", answer["kind"]);
+        ensure!(
+            answer["kind"] == kind.as_str(),
+            "the answer is a {}",
+            answer["kind"]
+        );
     }
     // The words of a refusal are everybody's own, and Kubernetes counts what is left only where nothing is selected.
     if engine == Engine::Kubernetes {
@@ -442,14 +589,30 @@ async fn run(kind: OpenSearchKind) -> Result<()> {
     for file in &files {
         bench.fill(file).await.with_context(|| file.about.clone())?;
         for request in &file.requests {
-            differences += usize::from(request.kubernetes.as_ref().is_some_and(|difference| !difference.because.is_empty()));
+            differences += usize::from(
+                request
+                    .kubernetes
+                    .as_ref()
+                    .is_some_and(|difference| !difference.because.is_empty()),
+            );
             for engine in [Engine::Kubernetes].into_iter().chain(STORES) {
-                wrong.extend(bench.check(file, request, engine).await.err().map(|error| format!("{error:#}")));
+                wrong.extend(
+                    bench
+                        .check(file, request, engine)
+                        .await
+                        .err()
+                        .map(|error| format!("{error:#}")),
+                );
             }
         }
     }
     eprintln!("{count} requests, {differences} of them declared different from Kubernetes");
-    ensure!(wrong.is_empty(), "{} answers are wrong:\n{}", wrong.len(), wrong.join("\n"));
+    ensure!(
+        wrong.is_empty(),
+        "{} answers are wrong:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
     Ok(())
 }
 

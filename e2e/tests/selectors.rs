@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use e2e::engine::engine;
 use e2e::fleet::{ApiServer, Fleet, OpenSearchServer, Options};
-use e2e::generate::{Asked, Family, Generator, Planned, SEED_VARIABLE, families, seed, widget_definition};
+use e2e::generate::{
+    Asked, Family, Generator, Planned, SEED_VARIABLE, families, seed, widget_definition,
+};
 use e2e::http;
 use e2e::poll::eventually;
 use fleetdex::bulk::{Verdict, Write};
@@ -34,24 +36,35 @@ async fn any_selector_selects_the_same_from_an_api_server_from_opensearch_and_fr
     let seed = seed().unwrap();
     eprintln!("seed {seed} (set {SEED_VARIABLE}={seed} to see the same again)");
     let outcome = hold_to_the_law(seed).await;
-    outcome.with_context(|| format!("with {SEED_VARIABLE}={seed}")).unwrap();
+    outcome
+        .with_context(|| format!("with {SEED_VARIABLE}={seed}"))
+        .unwrap();
 }
 
 async fn hold_to_the_law(seed: u64) -> Result<()> {
-    let fleet = Fleet::start(Options { members: 1, ..Options::default() }).await?;
+    let fleet = Fleet::start(Options {
+        members: 1,
+        ..Options::default()
+    })
+    .await?;
     let member = Member::of(fleet.member(1)?)?;
     let mut generator = Generator::new(seed);
     let names = member.create(generator.objects()).await?;
     let mut lists = Vec::new();
     for family in families()? {
-        lists.push(List { items: member.list(&family, &names).await?, family });
+        lists.push(List {
+            items: member.list(&family, &names).await?,
+            family,
+        });
     }
     let kinds: Vec<Kind<'_>> = lists.iter().map(Kind::of).collect::<Result<_>>()?;
     let created: usize = kinds.iter().map(|kind| kind.items.len()).sum();
     ensure!(created >= 300, "only {created} objects were found again");
     index(fleet.opensearch()?, &kinds).await?;
 
-    let questions: Vec<Question<'_, '_>> = (0..SELECTORS).map(|_| question(&mut generator, &kinds)).collect();
+    let questions: Vec<Question<'_, '_>> = (0..SELECTORS)
+        .map(|_| question(&mut generator, &kinds))
+        .collect();
     let started = Instant::now();
     let from_memory: Vec<Answer> = questions.iter().map(Question::ask_memory).collect();
     let in_memory = started.elapsed();
@@ -60,7 +73,10 @@ async fn hold_to_the_law(seed: u64) -> Result<()> {
     let by_opensearch = opensearch_started.elapsed();
     let member_started = Instant::now();
     let asked = questions.iter().map(|question| member.ask(question));
-    let from_member: Vec<Option<Answer>> = stream::iter(asked).buffered(CONCURRENCY).try_collect().await?;
+    let from_member: Vec<Option<Answer>> = stream::iter(asked)
+        .buffered(CONCURRENCY)
+        .try_collect()
+        .await?;
     eprintln!(
         "{created} objects, {SELECTORS} selectors: {:.1} s in memory, {:.1} s by OpenSearch, {:.1} s by the API server",
         in_memory.as_secs_f64(),
@@ -68,7 +84,11 @@ async fn hold_to_the_law(seed: u64) -> Result<()> {
         member_started.elapsed().as_secs_f64(),
     );
 
-    let answers = questions.iter().zip(&from_memory).zip(&from_opensearch).zip(&from_member);
+    let answers = questions
+        .iter()
+        .zip(&from_memory)
+        .zip(&from_opensearch)
+        .zip(&from_member);
     let mut wrong: Vec<String> = Vec::new();
     for (((question, memory), opensearch), member) in answers {
         let agreed = memory == opensearch && member.as_ref().is_none_or(|member| member == memory);
@@ -79,24 +99,51 @@ async fn hold_to_the_law(seed: u64) -> Result<()> {
     // The shortest ones tell most.
     wrong.sort_by_key(String::len);
     wrong.dedup();
-    let shown = wrong.iter().take(8).map(String::as_str).collect::<Vec<_>>().join("\n");
-    ensure!(wrong.is_empty(), "{} of {SELECTORS} selectors select different objects:\n{shown}", wrong.len());
+    let shown = wrong
+        .iter()
+        .take(8)
+        .map(String::as_str)
+        .collect::<Vec<_>>()
+        .join("\n");
+    ensure!(
+        wrong.is_empty(),
+        "{} of {SELECTORS} selectors select different objects:\n{shown}",
+        wrong.len()
+    );
     check_quality(&questions, &from_memory, &from_member)
 }
 
 /// A law that only ever sees empty or full answers says nothing.
-fn check_quality(questions: &[Question<'_, '_>], from_memory: &[Answer], from_member: &[Option<Answer>]) -> Result<()> {
+fn check_quality(
+    questions: &[Question<'_, '_>],
+    from_memory: &[Answer],
+    from_member: &[Option<Answer>],
+) -> Result<()> {
     let is_telling = |(question, answer): &(&Question<'_, '_>, &Answer)| match answer {
         Answer::Objects(names) => !names.is_empty() && names.len() < question.kind.items.len(),
         Answer::Refused => false,
     };
     let telling = questions.iter().zip(from_memory).filter(is_telling).count();
-    let refused = from_memory.iter().filter(|answer| **answer == Answer::Refused).count();
+    let refused = from_memory
+        .iter()
+        .filter(|answer| **answer == Answer::Refused)
+        .count();
     let by_member = from_member.iter().flatten().count();
-    eprintln!("{telling} select some but not all, {refused} are refused, {by_member} were put to the API server");
-    ensure!(telling * 10 >= SELECTORS * 3, "only {telling} of {SELECTORS} selectors select some but not all objects");
-    ensure!(refused >= 20, "only {refused} of {SELECTORS} selectors are refused");
-    ensure!(by_member >= 2_000, "only {by_member} of {SELECTORS} selectors were put to the API server");
+    eprintln!(
+        "{telling} select some but not all, {refused} are refused, {by_member} were put to the API server"
+    );
+    ensure!(
+        telling * 10 >= SELECTORS * 3,
+        "only {telling} of {SELECTORS} selectors select some but not all objects"
+    );
+    ensure!(
+        refused >= 20,
+        "only {refused} of {SELECTORS} selectors are refused"
+    );
+    ensure!(
+        by_member >= 2_000,
+        "only {by_member} of {SELECTORS} selectors were put to the API server"
+    );
     Ok(())
 }
 
@@ -132,16 +179,31 @@ struct Item<'l> {
 impl<'l> Kind<'l> {
     fn of(list: &'l List) -> Result<Self> {
         let family = &list.family;
-        let projector = Projector::new(&CLUSTER.parse()?, &family.resource, &Projection::default(), &family.fields);
+        let projector = Projector::new(
+            &CLUSTER.parse()?,
+            &family.resource,
+            &Projection::default(),
+            &family.fields,
+        );
         let mut items = Vec::new();
         for item in &list.items {
             let json = item.get();
             let object = Object::parse(json)?;
             let values = projector.field_values(&object);
-            items.push(Item { json, object, values });
+            items.push(Item {
+                json,
+                object,
+                values,
+            });
         }
         let selectable = Selectable::of(&family.resource.gvk, &family.fields);
-        Ok(Self { family, projector, selectable, items, values: values_by_label(list)? })
+        Ok(Self {
+            family,
+            projector,
+            selectable,
+            items,
+            values: values_by_label(list)?,
+        })
     }
 }
 
@@ -208,7 +270,12 @@ impl Searchable for Seen<'_, '_> {
     }
 
     fn field(&self, path: &str) -> Option<Cow<'_, str>> {
-        let position = self.kind.projector.fields().iter().position(|field| field.path.as_str() == path)?;
+        let position = self
+            .kind
+            .projector
+            .fields()
+            .iter()
+            .position(|field| field.path.as_str() == path)?;
         self.item.values.get(position).map(Cow::from)
     }
 }
@@ -223,8 +290,12 @@ struct Question<'k, 'l> {
 
 fn question<'k, 'l>(generator: &mut Generator, kinds: &'k [Kind<'l>]) -> Question<'k, 'l> {
     // Kinds with many fields are asked about more often, and pods most of all: they are most.
-    let pods = kinds.iter().filter(|kind| &*kind.family.resource.plural == "pods");
-    let by_fields = kinds.iter().flat_map(|kind| std::iter::repeat_n(kind, kind.family.labels.len()));
+    let pods = kinds
+        .iter()
+        .filter(|kind| &*kind.family.resource.plural == "pods");
+    let by_fields = kinds
+        .iter()
+        .flat_map(|kind| std::iter::repeat_n(kind, kind.family.labels.len()));
     let candidates: Vec<&Kind<'_>> = pods.cycle().take(20).chain(by_fields).collect();
     let kind = candidates[generator.below(candidates.len())];
     let asked = generator.selectors(kind.family, &kind.values);
@@ -235,7 +306,11 @@ fn question<'k, 'l>(generator: &mut Generator, kinds: &'k [Kind<'l>]) -> Questio
 fn parsed(kind: &Kind<'_>, asked: &Asked) -> Option<Query> {
     let resource = ResourceName::from(&kind.family.resource);
     let query = Query {
-        namespaces: asked.namespace.iter().filter_map(|namespace| namespace.parse().ok()).collect(),
+        namespaces: asked
+            .namespace
+            .iter()
+            .filter_map(|namespace| namespace.parse().ok())
+            .collect(),
         labels: asked.labels.parse().ok()?,
         fields: asked.fields.parse().ok()?,
         ..Query::all_of(resource, kind.selectable.clone(), 1_000)
@@ -245,24 +320,55 @@ fn parsed(kind: &Kind<'_>, asked: &Asked) -> Option<Query> {
 
 impl Question<'_, '_> {
     fn ask_memory(&self) -> Answer {
-        let Some(query) = &self.query else { return Answer::Refused };
+        let Some(query) = &self.query else {
+            return Answer::Refused;
+        };
         let resource = ResourceName::from(&self.kind.family.resource);
-        let seen = self.kind.items.iter().map(|item| Seen { kind: self.kind, item, resource: resource.clone() });
+        let seen = self.kind.items.iter().map(|item| Seen {
+            kind: self.kind,
+            item,
+            resource: resource.clone(),
+        });
         let matching = seen.filter(|seen| query.matches(seen));
-        Answer::Objects(matching.map(|seen| full_name(seen.item.object.namespace(), seen.item.object.name())).collect())
+        Answer::Objects(
+            matching
+                .map(|seen| full_name(seen.item.object.namespace(), seen.item.object.name()))
+                .collect(),
+        )
     }
 
-    fn disagreement(&self, memory: &Answer, opensearch: &Answer, member: Option<&Answer>) -> String {
-        let Asked { namespace, labels, fields, .. } = &self.asked;
-        let mut text = format!("{} -l {labels:?} --field-selector {fields:?} -n {namespace:?}\n", self.kind.family.resource.gvk);
+    fn disagreement(
+        &self,
+        memory: &Answer,
+        opensearch: &Answer,
+        member: Option<&Answer>,
+    ) -> String {
+        let Asked {
+            namespace,
+            labels,
+            fields,
+            ..
+        } = &self.asked;
+        let mut text = format!(
+            "{} -l {labels:?} --field-selector {fields:?} -n {namespace:?}\n",
+            self.kind.family.resource.gvk
+        );
         let mut difference = |left: &str, a: &Answer, right: &str, b: &Answer| {
             let _ = match (a, b) {
                 (Answer::Objects(a), Answer::Objects(b)) => {
                     let only: Vec<&String> = a.difference(b).take(6).collect();
-                    if only.is_empty() { Ok(()) } else { writeln!(text, "    {left}, but not {right}: {only:?}") }
+                    if only.is_empty() {
+                        Ok(())
+                    } else {
+                        writeln!(text, "    {left}, but not {right}: {only:?}")
+                    }
                 }
                 (Answer::Refused, Answer::Objects(names)) => {
-                    writeln!(text, "    {left} refuses it, {right} gives {} objects", names.len())
+                    writeln!(
+                        text,
+                        "    {left} refuses it, {right} gives {} objects",
+                        names.len()
+                    )
                 }
                 _ => Ok(()),
             };
@@ -274,7 +380,8 @@ impl Question<'_, '_> {
             difference("the API server", member, "memory", memory);
         }
         if let Some(query) = &self.query {
-            let clause = dsl::query_clause(query).map_or_else(|error| error.to_string(), |clause| clause.to_string());
+            let clause = dsl::query_clause(query)
+                .map_or_else(|error| error.to_string(), |clause| clause.to_string());
             let _ = writeln!(text, "    {clause}");
         }
         text
@@ -287,7 +394,10 @@ fn full_name(namespace: Option<&str>, name: &str) -> String {
 
 fn full_name_of(object: &Value) -> String {
     let metadata = &object["metadata"];
-    full_name(metadata["namespace"].as_str(), metadata["name"].as_str().unwrap_or_default())
+    full_name(
+        metadata["namespace"].as_str(),
+        metadata["name"].as_str().unwrap_or_default(),
+    )
 }
 
 /// Writes the documents as the program itself does: with its projector, its encoding, its index template.
@@ -300,7 +410,9 @@ async fn index(server: &OpenSearchServer, kinds: &[Kind<'_>]) -> Result<()> {
     let mut writes = Vec::new();
     for kind in kinds {
         for item in &kind.items {
-            let document = kind.projector.document(&item.object, item.json, "2026-01-01T00:00:00Z")?;
+            let document =
+                kind.projector
+                    .document(&item.object, item.json, "2026-01-01T00:00:00Z")?;
             writes.push(Write {
                 index: generation.target.clone(),
                 id: document.id,
@@ -310,16 +422,29 @@ async fn index(server: &OpenSearchServer, kinds: &[Kind<'_>]) -> Result<()> {
         }
     }
     let verdicts = engine.write(&writes).await?;
-    ensure!(verdicts.iter().all(|verdict| matches!(verdict, Verdict::Indexed)), "some documents were not stored: {verdicts:?}");
+    ensure!(
+        verdicts
+            .iter()
+            .all(|verdict| matches!(verdict, Verdict::Indexed)),
+        "some documents were not stored: {verdicts:?}"
+    );
     server.client()?.refresh(PREFIX).await
 }
 
-async fn ask_opensearch(server: &OpenSearchServer, questions: &[Question<'_, '_>]) -> Result<Vec<Answer>> {
+async fn ask_opensearch(
+    server: &OpenSearchServer,
+    questions: &[Question<'_, '_>],
+) -> Result<Vec<Answer>> {
     let client = http::client(None)?;
     let mut answers = Vec::new();
     for chunk in questions.chunks(SEARCHES_PER_REQUEST) {
-        let queries: Vec<&Query> = chunk.iter().filter_map(|question| question.query.as_ref()).collect();
-        let mut responses = search_together(&client, server, &queries).await?.into_iter();
+        let queries: Vec<&Query> = chunk
+            .iter()
+            .filter_map(|question| question.query.as_ref())
+            .collect();
+        let mut responses = search_together(&client, server, &queries)
+            .await?
+            .into_iter();
         for question in chunk {
             let answer = match question.query {
                 Some(_) => Answer::Objects(responses.next().context("too few responses")?),
@@ -337,7 +462,8 @@ async fn search_together(
     server: &OpenSearchServer,
     queries: &[&Query],
 ) -> Result<Vec<BTreeSet<String>>> {
-    const WANTED: &str = "responses.error,responses.timed_out,responses._shards.failed,responses.hits.hits.sort";
+    const WANTED: &str =
+        "responses.error,responses.timed_out,responses._shards.failed,responses.hits.hits.sort";
     if queries.is_empty() {
         return Ok(Vec::new());
     }
@@ -348,18 +474,37 @@ async fn search_together(
         let _ = writeln!(body, "{}\n{search}", json!({ "index": PREFIX }));
     }
     let url = format!("{}/_msearch?filter_path={WANTED}", server.url());
-    let request = client.post(url).header("Content-Type", "application/x-ndjson").body(body);
+    let request = client
+        .post(url)
+        .header("Content-Type", "application/x-ndjson")
+        .body(body);
     let answer: Value = request.send().await?.error_for_status()?.json().await?;
-    let responses = answer["responses"].as_array().map_or(&[][..], Vec::as_slice);
-    ensure!(responses.len() == queries.len(), "{} responses to {} queries", responses.len(), queries.len());
+    let responses = answer["responses"]
+        .as_array()
+        .map_or(&[][..], Vec::as_slice);
+    ensure!(
+        responses.len() == queries.len(),
+        "{} responses to {} queries",
+        responses.len(),
+        queries.len()
+    );
     let mut found = Vec::new();
     for (query, response) in queries.iter().zip(responses) {
         let complete = response["timed_out"] == false && response["_shards"]["failed"] == 0;
         ensure!(complete, "{response} to {}", dsl::query_clause(query)?);
-        let hits = response["hits"]["hits"].as_array().map_or(&[][..], Vec::as_slice);
+        let hits = response["hits"]["hits"]
+            .as_array()
+            .map_or(&[][..], Vec::as_slice);
         // The standard order is by namespace, then by name.
         found.push(
-            hits.iter().map(|hit| full_name(hit["sort"][0].as_str(), hit["sort"][1].as_str().unwrap_or_default())).collect(),
+            hits.iter()
+                .map(|hit| {
+                    full_name(
+                        hit["sort"][0].as_str(),
+                        hit["sort"][1].as_str().unwrap_or_default(),
+                    )
+                })
+                .collect(),
         );
     }
     Ok(found)
@@ -373,51 +518,99 @@ struct Member<'f> {
 
 impl<'f> Member<'f> {
     fn of(server: &'f ApiServer) -> Result<Self> {
-        Ok(Self { server, client: http::client(Some(server.ca_pem()))? })
+        Ok(Self {
+            server,
+            client: http::client(Some(server.ca_pem()))?,
+        })
     }
 
     /// Creates the objects and gives their full names by group and plural.
     async fn create(&self, planned: Vec<Planned>) -> Result<BTreeSet<(String, String)>> {
-        self.server.kubectl()?.create(&widget_definition().to_string()).await?;
-        let served = eventually("widgets are served", Duration::from_mins(2), || self.get("/apis/example.com/v1/widgets"));
+        self.server
+            .kubectl()?
+            .create(&widget_definition().to_string())
+            .await?;
+        let served = eventually("widgets are served", Duration::from_mins(2), || {
+            self.get("/apis/example.com/v1/widgets")
+        });
         served.await?;
-        let names = planned.iter().map(|planned| (planned.resource.1.to_owned(), full_name_of(&planned.object))).collect();
-        let (namespaces, others): (Vec<Planned>, Vec<Planned>) =
-            planned.into_iter().partition(|planned| planned.resource.1 == "namespaces");
+        let names = planned
+            .iter()
+            .map(|planned| (planned.resource.1.to_owned(), full_name_of(&planned.object)))
+            .collect();
+        let (namespaces, others): (Vec<Planned>, Vec<Planned>) = planned
+            .into_iter()
+            .partition(|planned| planned.resource.1 == "namespaces");
         for group in [namespaces, others] {
-            let created = stream::iter(group).map(|planned| self.create_one(planned)).buffer_unordered(CONCURRENCY);
+            let created = stream::iter(group)
+                .map(|planned| self.create_one(planned))
+                .buffer_unordered(CONCURRENCY);
             created.try_collect::<Vec<()>>().await?;
         }
         Ok(names)
     }
 
     async fn create_one(&self, planned: Planned) -> Result<()> {
-        let Planned { resource: (group, plural), object, status, delete } = planned;
-        let api_version = object["apiVersion"].as_str().context("an object without apiVersion")?;
+        let Planned {
+            resource: (group, plural),
+            object,
+            status,
+            delete,
+        } = planned;
+        let api_version = object["apiVersion"]
+            .as_str()
+            .context("an object without apiVersion")?;
         let root = if group.is_empty() { "api" } else { "apis" };
         let collection = match object["metadata"]["namespace"].as_str() {
             Some(namespace) => format!("/{root}/{api_version}/namespaces/{namespace}/{plural}"),
             None => format!("/{root}/{api_version}/{plural}"),
         };
-        self.send(Method::POST, &collection, "application/json", &object).await?;
-        let path = format!("{collection}/{}", object["metadata"]["name"].as_str().unwrap_or_default());
+        self.send(Method::POST, &collection, "application/json", &object)
+            .await?;
+        let path = format!(
+            "{collection}/{}",
+            object["metadata"]["name"].as_str().unwrap_or_default()
+        );
         if let Some(status) = status {
             let change = json!({ "status": status });
-            self.send(Method::PATCH, &format!("{path}/status"), "application/merge-patch+json", &change).await?;
+            self.send(
+                Method::PATCH,
+                &format!("{path}/status"),
+                "application/merge-patch+json",
+                &change,
+            )
+            .await?;
         }
         if delete {
-            self.send(Method::DELETE, &path, "application/json", &json!({})).await?;
+            self.send(Method::DELETE, &path, "application/json", &json!({}))
+                .await?;
         }
         Ok(())
     }
 
-    async fn send(&self, method: Method, path: &str, content_type: &str, body: &Value) -> Result<()> {
+    async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        content_type: &str,
+        body: &Value,
+    ) -> Result<()> {
         let url = format!("{}{path}", self.server.url());
-        let request = self.client.request(method.clone(), url).bearer_auth(self.server.token());
-        let response = request.header("Content-Type", content_type).body(body.to_string()).send().await?;
+        let request = self
+            .client
+            .request(method.clone(), url)
+            .bearer_auth(self.server.token());
+        let response = request
+            .header("Content-Type", content_type)
+            .body(body.to_string())
+            .send()
+            .await?;
         let status = response.status();
         let text = response.text().await?;
-        ensure!(status.is_success(), "{method} {path}: {status}: {text}\n{body}");
+        ensure!(
+            status.is_success(),
+            "{method} {path}: {status}: {text}\n{body}"
+        );
         Ok(())
     }
 
@@ -427,15 +620,32 @@ impl<'f> Member<'f> {
         Ok(text)
     }
 
-    async fn query(&self, path: &str, query: &[(&str, &str)], accept: &str) -> Result<(StatusCode, String)> {
+    async fn query(
+        &self,
+        path: &str,
+        query: &[(&str, &str)],
+        accept: &str,
+    ) -> Result<(StatusCode, String)> {
         let url = format!("{}{path}", self.server.url());
-        let request = self.client.get(url).bearer_auth(self.server.token()).query(query);
-        let response = request.header("Accept", accept).send().await.with_context(|| format!("GET {path} {query:?}"))?;
+        let request = self
+            .client
+            .get(url)
+            .bearer_auth(self.server.token())
+            .query(query);
+        let response = request
+            .header("Accept", accept)
+            .send()
+            .await
+            .with_context(|| format!("GET {path} {query:?}"))?;
         Ok((response.status(), response.text().await?))
     }
 
     /// All objects of a kind that are ours.
-    async fn list(&self, family: &Family, ours: &BTreeSet<(String, String)>) -> Result<Vec<Box<RawValue>>> {
+    async fn list(
+        &self,
+        family: &Family,
+        ours: &BTreeSet<(String, String)>,
+    ) -> Result<Vec<Box<RawValue>>> {
         #[derive(serde::Deserialize)]
         struct Items {
             items: Vec<Box<RawValue>>,
@@ -453,8 +663,14 @@ impl<'f> Member<'f> {
 
     /// Nothing for what only we understand.
     async fn ask(&self, question: &Question<'_, '_>) -> Result<Option<Answer>> {
-        const METADATA_ONLY: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
-        let Asked { namespace, labels, fields, is_kubernetes } = &question.asked;
+        const METADATA_ONLY: &str =
+            "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+        let Asked {
+            namespace,
+            labels,
+            fields,
+            is_kubernetes,
+        } = &question.asked;
         if !is_kubernetes {
             return Ok(None);
         }
@@ -463,16 +679,32 @@ impl<'f> Member<'f> {
             None => Scope::All,
         };
         let path = question.kind.family.resource.path(&scope);
-        let query = [("labelSelector", labels.as_str()), ("fieldSelector", fields.as_str())];
+        let query = [
+            ("labelSelector", labels.as_str()),
+            ("fieldSelector", fields.as_str()),
+        ];
         let (status, text) = self.query(&path, &query, METADATA_ONLY).await?;
         if status == StatusCode::BAD_REQUEST {
             return Ok(Some(Answer::Refused));
         }
-        ensure!(status.is_success(), "GET {path} {query:?}: {status}: {text}");
+        ensure!(
+            status.is_success(),
+            "GET {path} {query:?}: {status}: {text}"
+        );
         let list: Value = serde_json::from_str(&text)?;
         let found = list["items"].as_array().cloned().unwrap_or_default();
-        let known: BTreeSet<String> =
-            question.kind.items.iter().map(|item| full_name(item.object.namespace(), item.object.name())).collect();
-        Ok(Some(Answer::Objects(found.iter().map(full_name_of).filter(|name| known.contains(name)).collect())))
+        let known: BTreeSet<String> = question
+            .kind
+            .items
+            .iter()
+            .map(|item| full_name(item.object.namespace(), item.object.name()))
+            .collect();
+        Ok(Some(Answer::Objects(
+            found
+                .iter()
+                .map(full_name_of)
+                .filter(|name| known.contains(name))
+                .collect(),
+        )))
     }
 }

@@ -20,12 +20,17 @@ async fn furnish(stage: &Stage, name: &str) -> (Registry, String) {
         let objects = stage.member(number).unwrap();
         objects.create_namespace(&namespace).await.unwrap();
         for map in ["fine", "missing", "old"] {
-            objects.apply_config_map(&namespace, map, &json!({ "a": "first" })).await.unwrap();
-            objects.apply_config_map(&namespace, map, &json!({ "a": "second" })).await.unwrap();
+            objects
+                .apply_config_map(&namespace, map, &json!({ "a": "first" }))
+                .await
+                .unwrap();
+            objects
+                .apply_config_map(&namespace, map, &json!({ "a": "second" }))
+                .await
+                .unwrap();
         }
     }
-    let selectors =
-        json!([{ "apiVersion": "v1", "kind": "ConfigMap", "namespace": namespace }, { "apiVersion": "v1", "kind": "Namespace" }]);
+    let selectors = json!([{ "apiVersion": "v1", "kind": "ConfigMap", "namespace": namespace }, { "apiVersion": "v1", "kind": "Namespace" }]);
     let registry = Registry::new(stage, name, &BOTH, &selectors).unwrap();
     registry.apply().await.unwrap();
     registry.until_ready().await.unwrap();
@@ -37,7 +42,10 @@ async fn until_everything_is_there(stage: &Stage, registry: &Registry, namespace
     let mut oracle = registry.oracle();
     for (number, name) in (1..).zip(BOTH) {
         let member = stage.fleet.member(number).unwrap();
-        for collection in [format!("api/v1/namespaces/{namespace}/configmaps"), "api/v1/namespaces".to_owned()] {
+        for collection in [
+            format!("api/v1/namespaces/{namespace}/configmaps"),
+            "api/v1/namespaces".to_owned(),
+        ] {
             oracle = oracle.expects(name, member, &collection).unwrap();
         }
     }
@@ -54,24 +62,44 @@ impl<'s> Tampered<'s> {
     /// Deletes are forgotten at once here, so that any version can be written.
     async fn new(opensearch: &'s OpenSearch, registry: &Registry, cluster: &str) -> Self {
         let index = format!("{}-{cluster}.g1", registry.prefix);
-        opensearch.put(&format!("{index}/_settings"), &json!({ "index.gc_deletes": "0s" })).await.unwrap();
+        opensearch
+            .put(
+                &format!("{index}/_settings"),
+                &json!({ "index.gc_deletes": "0s" }),
+            )
+            .await
+            .unwrap();
         Self { opensearch, index }
     }
 
     async fn source(&self, object: &Value) -> Value {
-        self.opensearch.get(&format!("{}/_doc/{}", self.index, path_of(object))).await.unwrap()["_source"].take()
+        self.opensearch
+            .get(&format!("{}/_doc/{}", self.index, path_of(object)))
+            .await
+            .unwrap()["_source"]
+            .take()
     }
 
     async fn delete(&self, object: &Value) {
-        self.opensearch.delete(&format!("{}/_doc/{}", self.index, path_of(object))).await.unwrap();
+        self.opensearch
+            .delete(&format!("{}/_doc/{}", self.index, path_of(object)))
+            .await
+            .unwrap();
         self.opensearch.refresh(&self.index).await.unwrap();
     }
 
     /// Writes a document in this version, as soon as the store has forgotten that a later one was deleted.
     async fn put(&self, object: &Value, document: &Value, version: u64) {
-        let path = format!("{}/_doc/{}?version={version}&version_type=external", self.index, path_of(object));
+        let path = format!(
+            "{}/_doc/{}?version={version}&version_type=external",
+            self.index,
+            path_of(object)
+        );
         eventually("the document is accepted", PATIENCE, || async {
-            let answer = self.opensearch.send(Method::PUT, &path, Some(document)).await?;
+            let answer = self
+                .opensearch
+                .send(Method::PUT, &path, Some(document))
+                .await?;
             if answer.status == 409 {
                 self.opensearch.refresh(&self.index).await?;
             }
@@ -86,23 +114,45 @@ impl<'s> Tampered<'s> {
 /// The id of an object's document, as a segment of a path.
 fn path_of(object: &Value) -> String {
     let kind = object["kind"].as_str().unwrap_or("ConfigMap");
-    format!("v1%2F{kind}%2F{}", object["metadata"]["uid"].as_str().unwrap())
+    format!(
+        "v1%2F{kind}%2F{}",
+        object["metadata"]["uid"].as_str().unwrap()
+    )
 }
 
 fn version_of(object: &Value) -> u64 {
-    object["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap()
+    object["metadata"]["resourceVersion"]
+        .as_str()
+        .unwrap()
+        .parse()
+        .unwrap()
 }
 
 /// The cells of the row of a cluster's kind, from OBJECTS on; none if there is no such row.
 fn row<'t>(table: &'t str, cluster: &str, kind: &str) -> Vec<&'t str> {
-    let Some(line) = table.lines().find(|line| line.starts_with(cluster) && line.contains(kind)) else { return Vec::new() };
-    let cells = line.split("   ").map(str::trim).filter(|cell| !cell.is_empty());
-    cells.skip_while(|cell| *cell != "-" && cell.parse::<u64>().is_err()).collect()
+    let Some(line) = table
+        .lines()
+        .find(|line| line.starts_with(cluster) && line.contains(kind))
+    else {
+        return Vec::new();
+    };
+    let cells = line
+        .split("   ")
+        .map(str::trim)
+        .filter(|cell| !cell.is_empty());
+    cells
+        .skip_while(|cell| *cell != "-" && cell.parse::<u64>().is_err())
+        .collect()
 }
 
 async fn tamper(stage: &Stage, registry: &Registry, objects: &Objects, namespace: &str) {
     let tampered = Tampered::new(&stage.opensearch, registry, "member1").await;
-    let map = async |name: &str| objects.get(&config_map_path(namespace, name)).await.unwrap();
+    let map = async |name: &str| {
+        objects
+            .get(&config_map_path(namespace, name))
+            .await
+            .unwrap()
+    };
     let (missing, old, fine) = (map("missing").await, map("old").await, map("fine").await);
     tampered.delete(&missing).await;
     let document = tampered.source(&old).await;
@@ -120,35 +170,59 @@ async fn drift_is_found_told_and_repaired() {
     let clean = stage.operator.ask(&["verify"]).await.unwrap();
     eprintln!("{}{}", clean.out, clean.err);
     assert_eq!(clean.code, 0, "{clean:?}");
-    assert_eq!(row(&clean.out, "member2", "v1/ConfigMap"), ["3", "3", "0", "0", "0", "ok"]);
+    assert_eq!(
+        row(&clean.out, "member2", "v1/ConfigMap"),
+        ["3", "3", "0", "0", "0", "ok"]
+    );
     assert!(clean.out.contains(&namespace), "{}", clean.out);
 
     let objects = stage.member(1).unwrap();
     tamper(&stage, &registry, &objects, &namespace).await;
-    let found = stage.operator.ask(&["verify", "--cluster", "member1"]).await.unwrap();
+    let found = stage
+        .operator
+        .ask(&["verify", "--cluster", "member1"])
+        .await
+        .unwrap();
     eprintln!("{}{}", found.out, found.err);
     assert_eq!(found.code, 1, "{found:?}");
-    assert_eq!(row(&found.out, "member1", "v1/ConfigMap"), ["3", "3", "1", "1", "1", "drift, being repaired"]);
+    assert_eq!(
+        row(&found.out, "member1", "v1/ConfigMap"),
+        ["3", "3", "1", "1", "1", "drift, being repaired"]
+    );
     assert!(!found.out.contains("member2"), "{}", found.out);
     until_everything_is_there(&stage, &registry, &namespace).await;
 
     let labels = "cluster=\"member1\",kind=\"v1/ConfigMap\"";
     for drift in ["missing", "differing", "surplus"] {
         let labels = format!("{labels},drift=\"{drift}\"");
-        let count = stage.operator.metric("fleetdex_drift_documents_total", &labels).await.unwrap();
+        let count = stage
+            .operator
+            .metric("fleetdex_drift_documents_total", &labels)
+            .await
+            .unwrap();
         assert!((count - 1.0).abs() < 0.5, "{drift}: {count}");
     }
-    let told = registry.until_phase("member1", "Synced", "lastFoundTime").await.unwrap();
+    let told = registry
+        .until_phase("member1", "Synced", "lastFoundTime")
+        .await
+        .unwrap();
     assert_eq!(told["drift"]["documents"], 3, "{told}");
     assert!(told["lastAuditTime"].is_string(), "{told}");
-    let other = registry.until_phase("member2", "Synced", "lastAuditTime").await.unwrap();
+    let other = registry
+        .until_phase("member2", "Synced", "lastAuditTime")
+        .await
+        .unwrap();
     assert!(other.get("drift").is_none(), "{other}");
     registry.until_ready().await.unwrap();
 
     let repaired = stage.operator.ask(&["verify", "-o", "json"]).await.unwrap();
     assert_eq!(repaired.code, 0, "{repaired:?}");
     let report: Value = serde_json::from_str(&repaired.out).unwrap();
-    assert_eq!((&report["result"], report["rows"].as_array().unwrap().len()), (&json!("OK"), 4), "{report}");
+    assert_eq!(
+        (&report["result"], report["rows"].as_array().unwrap().len()),
+        (&json!("OK"), 4),
+        "{report}"
+    );
     registry.remove().await.unwrap();
 }
 
@@ -156,22 +230,43 @@ async fn drift_is_found_told_and_repaired() {
 async fn what_cannot_be_verified_is_told() {
     let stage = Stage::enter(MEMBERS).await.unwrap();
     let (registry, namespace) = furnish(&stage, "unverified").await;
-    let unknown = stage.operator.ask(&["verify", "--cluster", "member1,nowhere"]).await.unwrap();
+    let unknown = stage
+        .operator
+        .ask(&["verify", "--cluster", "member1,nowhere"])
+        .await
+        .unwrap();
     assert_eq!((unknown.code, unknown.out.as_str()), (2, ""));
     assert!(
-        unknown.err.starts_with("Error from server (NotFound): clusters.search.fleetdex.io \"nowhere\" not found"),
+        unknown.err.starts_with(
+            "Error from server (NotFound): clusters.search.fleetdex.io \"nowhere\" not found"
+        ),
         "{unknown:?}"
     );
 
     stage.fleet.member(2).unwrap().kill();
-    registry.until_phase("member2", "Failed", "stay as they were").await.unwrap();
+    registry
+        .until_phase("member2", "Failed", "stay as they were")
+        .await
+        .unwrap();
     let partly = stage.operator.ask(&["verify"]).await.unwrap();
     eprintln!("{}{}", partly.out, partly.err);
     assert_eq!(partly.code, 2, "{partly:?}");
-    assert_eq!(row(&partly.out, "member1", "v1/ConfigMap").last(), Some(&"ok"));
+    assert_eq!(
+        row(&partly.out, "member1", "v1/ConfigMap").last(),
+        Some(&"ok")
+    );
     let reason = row(&partly.out, "member2", "v1/ConfigMap").pop();
-    assert!(reason.is_some_and(|reason| reason.starts_with("not verified: the cluster is disconnected since ")), "{partly:?}");
-    let alone = stage.operator.ask(&["verify", "--cluster=member1"]).await.unwrap();
+    assert!(
+        reason.is_some_and(
+            |reason| reason.starts_with("not verified: the cluster is disconnected since ")
+        ),
+        "{partly:?}"
+    );
+    let alone = stage
+        .operator
+        .ask(&["verify", "--cluster=member1"])
+        .await
+        .unwrap();
     assert_eq!(alone.code, 0, "{alone:?}");
 
     stage.fleet.member(2).unwrap().restart().await.unwrap();

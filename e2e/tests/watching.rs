@@ -49,7 +49,10 @@ impl Drop for Follower {
 }
 
 fn client(operator: &Operator, store: &str) -> Result<Client> {
-    let url = format!("http://{}/apis/search.fleetdex.io/v1alpha1/search/{store}", operator.api_address());
+    let url = format!(
+        "http://{}/apis/search.fleetdex.io/v1alpha1/search/{store}",
+        operator.api_address()
+    );
     let mut config = Config::new(url.parse()?);
     config.auth_info.token = Some(operator.token()?.into());
     Ok(Client::try_from(config)?)
@@ -74,15 +77,28 @@ fn follow(operator: &Operator, store: &str, labels: &str) -> Result<Follower> {
             }
         }
     });
-    Ok(Follower { store: reader, lists, left, task })
+    Ok(Follower {
+        store: reader,
+        lists,
+        left,
+        task,
+    })
 }
 
 impl Follower {
     fn held(&self, namespaces: &[String]) -> Held {
         let objects = self.store.state();
-        let ours = objects.iter().filter(|object| object.namespace().is_some_and(|own| namespaces.contains(&own)));
+        let ours = objects.iter().filter(|object| {
+            object
+                .namespace()
+                .is_some_and(|own| namespaces.contains(&own))
+        });
         let held = ours.map(|object| {
-            let path = format!("{}/{}", object.namespace().unwrap_or_default(), object.name_any());
+            let path = format!(
+                "{}/{}",
+                object.namespace().unwrap_or_default(),
+                object.name_any()
+            );
             (path, object.data.clone().unwrap_or_default())
         });
         held.collect()
@@ -98,20 +114,36 @@ async fn there(members: &[&Objects], namespaces: &[String]) -> Result<Held> {
             let object: ConfigMap = serde_json::from_value(item.clone())?;
             let namespace = object.namespace().unwrap_or_default();
             if namespaces.contains(&namespace) {
-                held.insert(format!("{namespace}/{}", object.name_any()), object.data.clone().unwrap_or_default());
+                held.insert(
+                    format!("{namespace}/{}", object.name_any()),
+                    object.data.clone().unwrap_or_default(),
+                );
             }
         }
     }
     Ok(held)
 }
 
-async fn until_same(followers: &[Follower], members: &[&Objects], namespaces: &[String], why: &str) {
+async fn until_same(
+    followers: &[Follower],
+    members: &[&Objects],
+    namespaces: &[String],
+    why: &str,
+) {
     for (follower, store) in followers.iter().zip(STORES) {
         eventually(&format!("{store}: {why}"), PATIENCE, || async {
             let (held, there) = (follower.held(namespaces), there(members, namespaces).await?);
-            let differing: Vec<&String> =
-                held.keys().chain(there.keys()).filter(|path| held.get(*path) != there.get(*path)).collect();
-            ensure!(differing.is_empty(), "{} held, {} there, {differing:?}", held.len(), there.len());
+            let differing: Vec<&String> = held
+                .keys()
+                .chain(there.keys())
+                .filter(|path| held.get(*path) != there.get(*path))
+                .collect();
+            ensure!(
+                differing.is_empty(),
+                "{} held, {} there, {differing:?}",
+                held.len(),
+                there.len()
+            );
             Ok(())
         })
         .await
@@ -127,20 +159,33 @@ async fn go_on(churns: &[Running], writes: u64) {
 
 #[tokio::test]
 async fn reflectors_hold_what_the_members_hold() {
-    let fleet = Fleet::start(Options { members: 2, opensearch: OpenSearchKind::Plain, ..Options::default() }).await.unwrap();
+    let fleet = Fleet::start(Options {
+        members: 2,
+        opensearch: OpenSearchKind::Plain,
+        ..Options::default()
+    })
+    .await
+    .unwrap();
     prepare(&fleet).await.unwrap();
     let hub = Objects::of(fleet.control_plane()).unwrap();
-    let members = [Objects::of(fleet.member(1).unwrap()).unwrap(), Objects::of(fleet.member(2).unwrap()).unwrap()];
+    let members = [
+        Objects::of(fleet.member(1).unwrap()).unwrap(),
+        Objects::of(fleet.member(2).unwrap()).unwrap(),
+    ];
     let namespaces = [unique("watched"), unique("watched")];
     let mut churns = Vec::new();
     for (number, namespace) in (1..=2).zip(&namespaces) {
-        let churn = Churn::new(fleet.member(number).unwrap(), namespace, NAMES, RATE).await.unwrap().seeded(number as u64);
+        let churn = Churn::new(fleet.member(number).unwrap(), namespace, NAMES, RATE)
+            .await
+            .unwrap()
+            .seeded(number as u64);
         churn.begin().await.unwrap();
         churns.push(churn);
     }
     let operator = start_operator(&fleet, &[]).await.unwrap();
     let kinds = json!([{ "apiVersion": "v1", "kind": "ConfigMap" }]);
-    let mut registry = Registry::in_fleet(&fleet, "watched", &["member1", "member2"], &kinds).unwrap();
+    let mut registry =
+        Registry::in_fleet(&fleet, "watched", &["member1", "member2"], &kinds).unwrap();
     registry.apply().await.unwrap();
     let embedded = json!({
         "apiVersion": "search.karmada.io/v1alpha1", "kind": "ResourceRegistry", "metadata": { "name": "watched-embedded" },
@@ -151,14 +196,26 @@ async fn reflectors_hold_what_the_members_hold() {
     eventually("the embedded store answers", PATIENCE, || async {
         let api: Api<ConfigMap> = Api::all(client(&operator, "cache")?);
         let found = api.list(&kube::api::ListParams::default()).await?;
-        ensure!(found.metadata.resource_version.is_some_and(|version| version.parse::<u64>().is_ok()), "no version");
+        ensure!(
+            found
+                .metadata
+                .resource_version
+                .is_some_and(|version| version.parse::<u64>().is_ok()),
+            "no version"
+        );
         Ok(())
     })
     .await
     .unwrap();
 
-    let mut followers: Vec<Follower> = STORES.iter().map(|store| follow(&operator, store, "").unwrap()).collect();
-    let mut red: Vec<Follower> = STORES.iter().map(|store| follow(&operator, store, "colour=red").unwrap()).collect();
+    let mut followers: Vec<Follower> = STORES
+        .iter()
+        .map(|store| follow(&operator, store, "").unwrap())
+        .collect();
+    let mut red: Vec<Follower> = STORES
+        .iter()
+        .map(|store| follow(&operator, store, "colour=red").unwrap())
+        .collect();
     let running: Vec<Running> = churns.iter().map(Churn::start).collect();
     go_on(&running, 500).await;
     for churn in running {
@@ -170,8 +227,7 @@ async fn reflectors_hold_what_the_members_hold() {
     // An object enters a selection, and leaves it.
     let path = config_map_path(&namespaces[0], "painted");
     for colour in ["red", "blue"] {
-        let object =
-            json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "painted", "labels": { "colour": colour } } });
+        let object = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "painted", "labels": { "colour": colour } } });
         members[0].apply(&path, &object).await.unwrap();
         for follower in &red {
             eventually(&format!("it is seen to be {colour}"), PATIENCE, || async {
@@ -189,16 +245,37 @@ async fn reflectors_hold_what_the_members_hold() {
 
     // A member leaves, changes while it is away, and joins again.
     hub.delete(&cluster_path("member2")).await.unwrap();
-    until_same(&followers, &all[..1], &namespaces, "the objects of a member that has left are gone").await;
+    until_same(
+        &followers,
+        &all[..1],
+        &namespaces,
+        "the objects of a member that has left are gone",
+    )
+    .await;
     let running: Vec<Running> = churns.iter().map(Churn::start).collect();
     go_on(&running, 60).await;
-    register(&hub, &Registration::new(fleet.member(2).unwrap(), "member2", SECRETS)).await.unwrap();
+    register(
+        &hub,
+        &Registration::new(fleet.member(2).unwrap(), "member2", SECRETS),
+    )
+    .await
+    .unwrap();
     go_on(&running, 120).await;
     for churn in running {
         churn.stop().await.unwrap();
     }
-    until_same(&followers, &all, &namespaces, "a member that joins is followed").await;
-    for (follower, store) in followers.iter_mut().chain(&mut red).zip(STORES.iter().cycle()) {
+    until_same(
+        &followers,
+        &all,
+        &namespaces,
+        "a member that joins is followed",
+    )
+    .await;
+    for (follower, store) in followers
+        .iter_mut()
+        .chain(&mut red)
+        .zip(STORES.iter().cycle())
+    {
         assert_eq!(
             follower.lists.load(Ordering::Relaxed),
             1,
@@ -219,5 +296,11 @@ async fn reflectors_hold_what_the_members_hold() {
     for churn in running {
         churn.stop().await.unwrap();
     }
-    until_same(&followers, &all, &namespaces, "a registry that moves is followed").await;
+    until_same(
+        &followers,
+        &all,
+        &namespaces,
+        "a registry that moves is followed",
+    )
+    .await;
 }

@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::{Context, Result, ensure};
 use fleetdex::bulk::{Verdict, Write};
 use fleetdex::model::{
-    ClusterName, FieldPath, FieldType, Gvk, Object, Projection, Projector, Quantity, Resource, SelectableField,
+    ClusterName, FieldPath, FieldType, Gvk, Object, Projection, Projector, Quantity, Resource,
+    SelectableField,
 };
 use fleetdex::query::{Hit, Query, ResourceName, Selectable};
 use fleetdex::selector::{Comparison, FieldRequirement, FieldSelector, FieldTest};
@@ -22,8 +23,23 @@ use serde_json::{Map, Value, json};
 const OBJECTS: usize = 120;
 const LIMIT: usize = 1_000;
 /// Members of objects at every level: those that need brackets, those that begin alike, and one that no selector can name.
-const NAMES: [&str; 12] = ["a", "b", "ab", "a.b", "x.io/n", "", "with blank", "['", "eq=a", "ü", "known", "0"];
-const TEXTS: [&str; 12] = ["", "a", "b", "a=b", "1", "007", "500m", "2Gi", "-3", "x,y", "true", "ä"];
+const NAMES: [&str; 12] = [
+    "a",
+    "b",
+    "ab",
+    "a.b",
+    "x.io/n",
+    "",
+    "with blank",
+    "['",
+    "eq=a",
+    "ü",
+    "known",
+    "0",
+];
+const TEXTS: [&str; 12] = [
+    "", "a", "b", "a=b", "1", "007", "500m", "2Gi", "-3", "x,y", "true", "ä",
+];
 
 /// What was asked, and how it was answered.
 #[derive(Debug, Default)]
@@ -37,8 +53,11 @@ pub struct Report {
 /// Fills the store, which indexes everything, and an embedded one, and asks both. `deepest`: how deep an object is nested.
 pub async fn ask(full: &dyn Store, seed: u64, selectors: usize, deepest: usize) -> Result<Report> {
     let mut random = StdRng::seed_from_u64(seed);
-    let mut objects: BTreeMap<String, Value> =
-        odd_ones(deepest).into_iter().enumerate().map(|(at, odd)| named(at, odd)).collect();
+    let mut objects: BTreeMap<String, Value> = odd_ones(deepest)
+        .into_iter()
+        .enumerate()
+        .map(|(at, odd)| named(at, odd))
+        .collect();
     for number in objects.len()..OBJECTS {
         let made = json!({
             "spec": value(&mut random, 0), "status": value(&mut random, 1), "data": value(&mut random, 2),
@@ -50,21 +69,37 @@ pub async fn ask(full: &dyn Store, seed: u64, selectors: usize, deepest: usize) 
     fill(full, &objects, &Projection::default().and_every_path()).await?;
     fill(&memory, &objects, &Projection::default()).await?;
     check_whole(full, &objects).await.context("OpenSearch")?;
-    check_whole(&memory, &objects).await.context("the embedded store")?;
+    check_whole(&memory, &objects)
+        .await
+        .context("the embedded store")?;
     let mut report = Report::default();
     for _ in 0..selectors {
-        let requirements: Vec<FieldRequirement> = (0..random.random_range(1..3)).map(|_| requirement(&mut random)).collect();
+        let requirements: Vec<FieldRequirement> = (0..random.random_range(1..3))
+            .map(|_| requirement(&mut random))
+            .collect();
         let selects = |object: &Value| requirements.iter().all(|asked| reads(object, asked));
-        let expected: BTreeSet<String> =
-            objects.iter().filter(|(_, object)| selects(object)).map(|(name, _)| name.clone()).collect();
+        let expected: BTreeSet<String> = objects
+            .iter()
+            .filter(|(_, object)| selects(object))
+            .map(|(name, _)| name.clone())
+            .collect();
         let selector: FieldSelector = requirements.iter().cloned().collect();
-        let from_full = names(full, &selector).await.with_context(|| selector.to_string())?;
-        let from_memory = names(&memory, &selector).await.with_context(|| selector.to_string())?;
+        let from_full = names(full, &selector)
+            .await
+            .with_context(|| selector.to_string())?;
+        let from_memory = names(&memory, &selector)
+            .await
+            .with_context(|| selector.to_string())?;
         report.telling += usize::from(!expected.is_empty() && expected.len() < objects.len());
-        for (who, found) in [("OpenSearch", from_full), ("the embedded store", from_memory)] {
+        for (who, found) in [
+            ("OpenSearch", from_full),
+            ("the embedded store", from_memory),
+        ] {
             if found != expected {
                 let wrong: Vec<&String> = found.symmetric_difference(&expected).collect();
-                report.disagreements.push(format!("{selector}: {who} is wrong about {wrong:?}"));
+                report
+                    .disagreements
+                    .push(format!("{selector}: {who} is wrong about {wrong:?}"));
             }
         }
     }
@@ -72,13 +107,21 @@ pub async fn ask(full: &dyn Store, seed: u64, selectors: usize, deepest: usize) 
 }
 
 fn resource() -> Resource {
-    Resource { gvk: Gvk::new("example.com", "v1", "Widget"), plural: "widgets".into(), namespaced: true }
+    Resource {
+        gvk: Gvk::new("example.com", "v1", "Widget"),
+        plural: "widgets".into(),
+        namespaced: true,
+    }
 }
 
 /// One path is selectable anyhow.
 fn fields() -> [SelectableField; 1] {
     let known = FieldPath::new("spec.known");
-    [SelectableField { path: known.clone(), sources: vec![known], kind: FieldType::Optional }]
+    [SelectableField {
+        path: known.clone(),
+        sources: vec![known],
+        kind: FieldType::Optional,
+    }]
 }
 
 fn named(number: usize, mut object: Value) -> (String, Value) {
@@ -113,16 +156,28 @@ fn odd_ones(deepest: usize) -> Vec<Value> {
 }
 
 fn value(random: &mut StdRng, depth: usize) -> Value {
-    let scalars = [json!(null), json!(true), json!(0), json!(-3), json!(1.5), json!(7)];
+    let scalars = [
+        json!(null),
+        json!(true),
+        json!(0),
+        json!(-3),
+        json!(1.5),
+        json!(7),
+    ];
     match random.random_range(0..10) {
         0..4 if depth < 4 => {
             let mut members = Map::new();
             for _ in 0..random.random_range(0..5) {
-                members.insert((*NAMES.choose(random).unwrap_or(&"a")).to_owned(), value(random, depth + 1));
+                members.insert(
+                    (*NAMES.choose(random).unwrap_or(&"a")).to_owned(),
+                    value(random, depth + 1),
+                );
             }
             members.into()
         }
-        4..6 if depth < 4 => (0..random.random_range(0..3)).map(|_| value(random, depth + 1)).collect(),
+        4..6 if depth < 4 => (0..random.random_range(0..3))
+            .map(|_| value(random, depth + 1))
+            .collect(),
         6 => scalars.choose(random).cloned().unwrap_or_default(),
         _ => (*TEXTS.choose(random).unwrap_or(&"")).into(),
     }
@@ -133,13 +188,20 @@ fn texts(random: &mut StdRng) -> Value {
     let mut members = Map::new();
     for key in ["a", "a.b", "x.io/n"] {
         if random.random_bool(0.5) {
-            members.insert(key.to_owned(), (*TEXTS.choose(random).unwrap_or(&"")).into());
+            members.insert(
+                key.to_owned(),
+                (*TEXTS.choose(random).unwrap_or(&"")).into(),
+            );
         }
     }
     members.into()
 }
 
-async fn fill(store: &dyn Store, objects: &BTreeMap<String, Value>, projection: &Projection) -> Result<()> {
+async fn fill(
+    store: &dyn Store,
+    objects: &BTreeMap<String, Value>,
+    projection: &Projection,
+) -> Result<()> {
     let cluster: ClusterName = "member1".parse()?;
     let generation = store.open(&cluster, None, 0).await?;
     let projector = Projector::new(&cluster, &resource(), projection, &fields());
@@ -148,10 +210,18 @@ async fn fill(store: &dyn Store, objects: &BTreeMap<String, Value>, projection: 
         let json = object.to_string();
         let document = projector.document(&Object::parse(&json)?, &json, "2026-01-01T00:00:00Z")?;
         let body = Some(document.body);
-        writes.push(Write { index: generation.target.clone(), id: document.id, version: document.version, body });
+        writes.push(Write {
+            index: generation.target.clone(),
+            id: document.id,
+            version: document.version,
+            body,
+        });
     }
     let verdicts = store.write(&writes).await?;
-    ensure!(verdicts.iter().all(|verdict| *verdict == Verdict::Indexed), "{verdicts:?}");
+    ensure!(
+        verdicts.iter().all(|verdict| *verdict == Verdict::Indexed),
+        "{verdicts:?}"
+    );
     store.activate(&generation).await?;
     Ok(())
 }
@@ -159,8 +229,14 @@ async fn fill(store: &dyn Store, objects: &BTreeMap<String, Value>, projection: 
 /// The objects that a store finds.
 async fn names(store: &dyn Store, selector: &FieldSelector) -> Result<BTreeSet<String>> {
     let selectable = Selectable::of(&resource().gvk, &fields()).and_any_path();
-    let query =
-        Query { fields: selector.clone(), ..Query::all_of(ResourceName::new("example.com", "widgets"), selectable, LIMIT) };
+    let query = Query {
+        fields: selector.clone(),
+        ..Query::all_of(
+            ResourceName::new("example.com", "widgets"),
+            selectable,
+            LIMIT,
+        )
+    };
     let page = store.search(&query, None).await?;
     page.items.iter().map(name).collect()
 }
@@ -168,13 +244,37 @@ async fn names(store: &dyn Store, selector: &FieldSelector) -> Result<BTreeSet<S
 /// Whether a store answers every object as it was, byte for byte below its members.
 async fn check_whole(store: &dyn Store, objects: &BTreeMap<String, Value>) -> Result<()> {
     let selectable = Selectable::of(&resource().gvk, &fields());
-    let page = store.search(&Query::all_of(ResourceName::new("example.com", "widgets"), selectable, LIMIT), None).await?;
-    ensure!(page.items.len() == objects.len(), "{} objects of {}", page.items.len(), objects.len());
+    let page = store
+        .search(
+            &Query::all_of(
+                ResourceName::new("example.com", "widgets"),
+                selectable,
+                LIMIT,
+            ),
+            None,
+        )
+        .await?;
+    ensure!(
+        page.items.len() == objects.len(),
+        "{} objects of {}",
+        page.items.len(),
+        objects.len()
+    );
     for hit in page.items {
         let answered: BTreeMap<String, Box<RawValue>> = serde_json::from_str(hit.object.get())?;
-        let object = objects.get(&name(&hit)?).context("an object that nobody has written")?;
-        for (key, value) in object.as_object().into_iter().flatten().filter(|(key, _)| *key != "metadata") {
-            let found = answered.get(key).map(|value| value.get()).unwrap_or_default();
+        let object = objects
+            .get(&name(&hit)?)
+            .context("an object that nobody has written")?;
+        for (key, value) in object
+            .as_object()
+            .into_iter()
+            .flatten()
+            .filter(|(key, _)| *key != "metadata")
+        {
+            let found = answered
+                .get(key)
+                .map(|value| value.get())
+                .unwrap_or_default();
             let whole = value.to_string();
             ensure!(found == whole, "{key} of {} is not whole", name(&hit)?);
         }
@@ -197,11 +297,23 @@ fn name(hit: &Hit) -> Result<String> {
 }
 
 fn requirement(random: &mut StdRng) -> FieldRequirement {
-    let bounds = [Quantity::from(0), Quantity::from(1), Quantity::from(7), Quantity::parse("0.5").unwrap_or(Quantity::from(0))];
-    let comparisons = [Comparison::Above, Comparison::From, Comparison::Below, Comparison::UpTo];
+    let bounds = [
+        Quantity::from(0),
+        Quantity::from(1),
+        Quantity::from(7),
+        Quantity::parse("0.5").unwrap_or(Quantity::from(0)),
+    ];
+    let comparisons = [
+        Comparison::Above,
+        Comparison::From,
+        Comparison::Below,
+        Comparison::UpTo,
+    ];
     let values = |random: &mut StdRng| -> BTreeSet<String> {
         let pick = |random: &mut StdRng| (*TEXTS.choose(random).unwrap_or(&"")).to_owned();
-        (0..random.random_range(1..4)).map(|_| pick(random)).collect()
+        (0..random.random_range(1..4))
+            .map(|_| pick(random))
+            .collect()
     };
     let test = match random.random_range(0..7) {
         0 | 1 => FieldTest::In(values(random)),
@@ -211,25 +323,59 @@ fn requirement(random: &mut StdRng) -> FieldRequirement {
         5 => FieldTest::In([String::new()].into()),
         _ => {
             let bound = bounds.choose(random).copied().unwrap_or(bounds[0]);
-            FieldTest::Compares(comparisons.choose(random).copied().unwrap_or(Comparison::From), bound)
+            FieldTest::Compares(
+                comparisons
+                    .choose(random)
+                    .copied()
+                    .unwrap_or(Comparison::From),
+                bound,
+            )
         }
     };
-    FieldRequirement { path: path(random), test }
+    FieldRequirement {
+        path: path(random),
+        test,
+    }
 }
 
 fn path(random: &mut StdRng) -> FieldPath {
-    let roots = ["spec", "spec", "spec", "status", "data", "metadata.annotations", "metadata.labels", "cluster"];
-    let odd = ["metadata.generation", "metadata.uid", "apiVersion", "kind", "search", "spec", "spec['a']['b']"];
+    let roots = [
+        "spec",
+        "spec",
+        "spec",
+        "status",
+        "data",
+        "metadata.annotations",
+        "metadata.labels",
+        "cluster",
+    ];
+    let odd = [
+        "metadata.generation",
+        "metadata.uid",
+        "apiVersion",
+        "kind",
+        "search",
+        "spec",
+        "spec['a']['b']",
+    ];
     if random.random_bool(0.15) {
         return FieldPath::new(odd.choose(random).unwrap_or(&"kind"));
     }
     let mut path = (*roots.choose(random).unwrap_or(&"spec")).to_owned();
     for _ in 0..random.random_range(1..3) {
-        let askable: Vec<&str> = NAMES.iter().copied().filter(|name| !name.contains('=')).collect();
+        let askable: Vec<&str> = NAMES
+            .iter()
+            .copied()
+            .filter(|name| !name.contains('='))
+            .collect();
         let name = askable.choose(random).unwrap_or(&"a");
         // Brackets may stand where they are not needed.
         let needs = name.is_empty() || name.contains('.') || name.contains("['");
-        path = if needs || random.random_bool(0.2) { format!("{path}['{name}']") } else { format!("{path}.{name}") };
+        path = if needs || random.random_bool(0.2) {
+            format!("{path}['{name}']")
+        } else {
+            format!("{path}.{name}")
+        };
     }
     FieldPath::new(&path)
 }
@@ -241,13 +387,17 @@ fn reads(object: &Value, asked: &FieldRequirement) -> bool {
     collect(object, &segments, &mut values);
     values.retain(|value| !value.is_empty());
     match &asked.test {
-        FieldTest::In(allowed) => values.iter().any(|value| allowed.contains(value)) || values.is_empty() && allowed.contains(""),
+        FieldTest::In(allowed) => {
+            values.iter().any(|value| allowed.contains(value))
+                || values.is_empty() && allowed.contains("")
+        }
         FieldTest::NotIn(refused) => {
-            !(values.iter().any(|value| refused.contains(value)) || values.is_empty() && refused.contains(""))
+            !(values.iter().any(|value| refused.contains(value))
+                || values.is_empty() && refused.contains(""))
         }
-        FieldTest::Compares(comparison, bound) => {
-            values.iter().any(|value| Quantity::parse(value).is_some_and(|number| comparison.holds(number, *bound)))
-        }
+        FieldTest::Compares(comparison, bound) => values.iter().any(|value| {
+            Quantity::parse(value).is_some_and(|number| comparison.holds(number, *bound))
+        }),
     }
 }
 
@@ -255,7 +405,10 @@ fn collect(value: &Value, path: &[&str], found: &mut Vec<String>) {
     match (value, path) {
         (Value::Array(items), _) => items.iter().for_each(|item| collect(item, path, found)),
         (Value::Object(members), [name, below @ ..]) => {
-            members.get(*name).into_iter().for_each(|member| collect(member, below, found));
+            members
+                .get(*name)
+                .into_iter()
+                .for_each(|member| collect(member, below, found));
         }
         (Value::Null | Value::Object(_), _) | (_, [_, ..]) => {}
         (Value::String(text), []) => found.push(text.clone()),

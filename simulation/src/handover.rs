@@ -4,7 +4,8 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use fleetdex::{
-    api::registry::ResourceRegistrySpec, model::ClusterName, pipeline::Limits, registry::RegistryView, sync::pending::BatchLimits,
+    api::registry::ResourceRegistrySpec, model::ClusterName, pipeline::Limits,
+    registry::RegistryView, sync::pending::BatchLimits,
 };
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use serde_json::json;
@@ -82,7 +83,12 @@ struct World {
 pub fn conditions(seed: u64) -> Conditions {
     let mut dice = StdRng::seed_from_u64(seed ^ 0x4a4d_0fe2);
     let slowest = Duration::from_millis([5, 100, 800][dice.random_range(0..3)]);
-    Conditions { slowest, with_faults: dice.random_ratio(1, 3), with_deaths: dice.random_ratio(1, 2), calm: USUAL_CALM }
+    Conditions {
+        slowest,
+        with_faults: dice.random_ratio(1, 3),
+        with_deaths: dice.random_ratio(1, 2),
+        calm: USUAL_CALM,
+    }
 }
 
 /// One run. An error says which informer holds something else than the members.
@@ -95,17 +101,27 @@ pub async fn simulate(seed: u64, conditions: Conditions) -> anyhow::Result<Outco
     world.start_replica(1)?;
     world.until_right("at the beginning").await?;
     for _ in 0..world.random.random_range(EVENTS) {
-        let time = Duration::from_millis(world.random.random_range(conditions.calm.0..conditions.calm.1));
+        let time = Duration::from_millis(
+            world
+                .random
+                .random_range(conditions.calm.0..conditions.calm.1),
+        );
         world.write_for(time).await;
         if conditions.with_faults {
             world.disturb_store();
         }
         let event = world.disturb_replicas(conditions).await?;
         let lists = world.lists();
-        let time = Duration::from_millis(world.random.random_range(conditions.calm.0..conditions.calm.1));
+        let time = Duration::from_millis(
+            world
+                .random
+                .random_range(conditions.calm.0..conditions.calm.1),
+        );
         world.write_for(time).await;
         world.store.heal();
-        world.until_right(&format!("after a replica {event:?}").to_lowercase()).await?;
+        world
+            .until_right(&format!("after a replica {event:?}").to_lowercase())
+            .await?;
         if event == Event::Left {
             world.outcome.relists += world.lists() - lists;
         }
@@ -121,7 +137,10 @@ impl World {
         for number in 1..=CLUSTERS {
             let mut options = apiserver::Options::new(random.random());
             options.latency = Duration::from_millis(random.random_range(0..50));
-            servers.insert(format!("member{number}").parse()?, apiserver::Server::new(options));
+            servers.insert(
+                format!("member{number}").parse()?,
+                apiserver::Server::new(options),
+            );
         }
         let hub = control_plane(random.random())?;
         let store = OpenSearch::new(random.random());
@@ -131,7 +150,12 @@ impl World {
             "resourceSelectors": [{ "apiVersion": "v1", "kind": "ConfigMap" }],
             "backendStore": { "openSearch": { "addresses": ["http://opensearch.example.com:9200"] } },
         }))?;
-        let registry = RegistryView { name: "everything".to_owned(), uid: "everything".to_owned(), created: None, spec };
+        let registry = RegistryView {
+            name: "everything".to_owned(),
+            uid: "everything".to_owned(),
+            created: None,
+            spec,
+        };
         let surroundings = Surroundings {
             hub,
             leases: Leases::default(),
@@ -139,7 +163,10 @@ impl World {
             connect: Arc::new(InProcess::honest(servers.clone())),
             store: store.service(),
             limits: Limits {
-                batch: BatchLimits { count: random.random_range(1..20), bytes: random.random_range(1_000..20_000) },
+                batch: BatchLimits {
+                    count: random.random_range(1..20),
+                    bytes: random.random_range(1_000..20_000),
+                },
                 in_flight: random.random_range(1..=3),
                 ..Limits::default()
             },
@@ -147,7 +174,15 @@ impl World {
             registries: vec![registry],
         };
         let outcome = Outcome::default();
-        Ok(Self { random, servers, store, surroundings, replicas: BTreeMap::new(), writes: 0, outcome })
+        Ok(Self {
+            random,
+            servers,
+            store,
+            surroundings,
+            replicas: BTreeMap::new(),
+            writes: 0,
+            outcome,
+        })
     }
 
     fn start_replica(&mut self, number: u8) -> anyhow::Result<()> {
@@ -171,12 +206,21 @@ impl World {
         let at = self.random.random_range(0..self.servers.len());
         let name = format!("object{}", self.random.random_range(0..NAMES));
         let is_deleted = self.random.random_ratio(2, 5);
-        let Some(server) = self.servers.values().nth(at) else { return };
+        let Some(server) = self.servers.values().nth(at) else {
+            return;
+        };
         let done = if is_deleted {
-            server.delete("configmaps", Some("default"), &name).map(drop)
+            server
+                .delete("configmaps", Some("default"), &name)
+                .map(drop)
         } else {
             let metadata = json!({ "name": name, "namespace": "default" });
-            server.apply("configmaps", json!({ "metadata": metadata, "data": { "write": self.writes.to_string() } })).map(drop)
+            server
+                .apply(
+                    "configmaps",
+                    json!({ "metadata": metadata, "data": { "write": self.writes.to_string() } }),
+                )
+                .map(drop)
         };
         if let Err(status) = done {
             tracing::error!(?status, "a write was refused");
@@ -203,13 +247,17 @@ impl World {
     async fn disturb_replicas(&mut self, conditions: Conditions) -> anyhow::Result<Event> {
         let numbers: Vec<u8> = self.replicas.keys().copied().collect();
         let missing = (0..3).find(|number| !self.replicas.contains_key(number));
-        if let Some(missing) = missing.filter(|_| numbers.len() == 1 || self.random.random_ratio(1, 3)) {
+        if let Some(missing) =
+            missing.filter(|_| numbers.len() == 1 || self.random.random_ratio(1, 3))
+        {
             tracing::info!(missing, "a replica comes");
             self.start_replica(missing)?;
             return Ok(Event::Came);
         }
         let leaving = numbers[self.random.random_range(0..numbers.len())];
-        let Some((replica, _informer)) = self.replicas.remove(&leaving) else { return Ok(Event::Died) };
+        let Some((replica, _informer)) = self.replicas.remove(&leaving) else {
+            return Ok(Event::Died);
+        };
         if conditions.with_deaths && self.random.random_ratio(1, 2) {
             tracing::info!(leaving, "a replica dies");
             self.outcome.killed += 1;
@@ -242,28 +290,44 @@ impl World {
                 }
                 if known.objects != expected || !known.is_watching {
                     let what = difference(&known, &expected);
-                    wrong.push(format!("an informer at replica {number}, after {} lists: {what}", known.lists));
+                    wrong.push(format!(
+                        "an informer at replica {number}, after {} lists: {what}",
+                        known.lists
+                    ));
                 }
             }
             if wrong.is_empty() {
                 return Ok(());
             }
-            anyhow::ensure!(Instant::now() < deadline, "{when}, {} later: {}", DEADLINE.as_secs(), wrong.join("; "));
+            anyhow::ensure!(
+                Instant::now() < deadline,
+                "{when}, {} later: {}",
+                DEADLINE.as_secs(),
+                wrong.join("; ")
+            );
             sleep(Duration::from_millis(500)).await;
         }
     }
 
     fn lists(&self) -> u32 {
-        self.replicas.values().map(|(_, informer)| informer.known().lists).sum()
+        self.replicas
+            .values()
+            .map(|(_, informer)| informer.known().lists)
+            .sum()
     }
 
     fn expected(&self) -> anyhow::Result<Objects> {
         let mut expected = Objects::new();
         for (cluster, server) in &self.servers {
-            let objects = server.objects("configmaps", None).map_err(|status| anyhow::anyhow!("{status:?}"))?;
+            let objects = server
+                .objects("configmaps", None)
+                .map_err(|status| anyhow::anyhow!("{status:?}"))?;
             expected.extend(objects.into_iter().map(|stored| {
                 let namespace = stored.namespace.unwrap_or_default();
-                (crate::informer::key(cluster.as_str(), &namespace, &stored.name), (stored.uid, stored.version))
+                (
+                    crate::informer::key(cluster.as_str(), &namespace, &stored.name),
+                    (stored.uid, stored.version),
+                )
             }));
         }
         Ok(expected)
@@ -273,10 +337,23 @@ impl World {
 fn difference(known: &Known, expected: &Objects) -> String {
     let is_watching = known.is_watching;
     let known = &known.objects;
-    let gone = known.keys().filter(|uid| !expected.contains_key(*uid)).count();
-    let missing = expected.keys().filter(|uid| !known.contains_key(*uid)).count();
-    let old = known.iter().filter(|(uid, version)| expected.get(*uid).is_some_and(|newer| newer != *version)).count();
-    let watches = if is_watching { "watches" } else { "has no watch" };
+    let gone = known
+        .keys()
+        .filter(|uid| !expected.contains_key(*uid))
+        .count();
+    let missing = expected
+        .keys()
+        .filter(|uid| !known.contains_key(*uid))
+        .count();
+    let old = known
+        .iter()
+        .filter(|(uid, version)| expected.get(*uid).is_some_and(|newer| newer != *version))
+        .count();
+    let watches = if is_watching {
+        "watches"
+    } else {
+        "has no watch"
+    };
     format!(
         "it {watches}, of {} objects it lacks {missing} and has {old} in another version, and it has {gone} that are gone",
         expected.len()

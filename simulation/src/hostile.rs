@@ -33,8 +33,16 @@ use crate::apiserver::{Body, Broken, Server};
 /// Bytes that an endless answer brings at a time.
 const CHUNK: usize = 8 << 10;
 /// Resource versions that are none, or none that fits.
-const VERSIONS: [&str; 8] =
-    ["", "0", "-1", "abc", "1", "9223372036854775807", "18446744073709551616", "99999999999999999999999999999999"];
+const VERSIONS: [&str; 8] = [
+    "",
+    "0",
+    "-1",
+    "abc",
+    "1",
+    "9223372036854775807",
+    "18446744073709551616",
+    "99999999999999999999999999999999",
+];
 
 /// What it does to an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -108,10 +116,26 @@ struct Impersonated {
 
 impl Hostile {
     /// A server that does all of this, half of the time. `victims` are documents of other clusters, by alias and id.
-    pub fn new(server: Server, seed: u64, malices: &[Malice], victims: Vec<(String, String)>, endless: usize) -> Self {
+    pub fn new(
+        server: Server,
+        seed: u64,
+        malices: &[Malice],
+        victims: Vec<(String, String)>,
+        endless: usize,
+    ) -> Self {
         let random = StdRng::seed_from_u64(seed);
-        let mind = Mind { random, malices: malices.to_vec(), victims, endless, struck: BTreeMap::new(), impersonated: None };
-        Self { server, mind: Arc::new(Mutex::new(mind)) }
+        let mind = Mind {
+            random,
+            malices: malices.to_vec(),
+            victims,
+            endless,
+            struck: BTreeMap::new(),
+            impersonated: None,
+        };
+        Self {
+            server,
+            mind: Arc::new(Mutex::new(mind)),
+        }
     }
 
     /// Stops doing it.
@@ -138,13 +162,19 @@ impl Hostile {
         let is_watch = query.contains("watch=true");
         let is_list = !is_watch && query.contains("limit=");
         let chosen = self.lock().choose(is_list, is_watch);
-        let Some((malice, endless)) = chosen else { return self.server.respond(request).await };
+        let Some((malice, endless)) = chosen else {
+            return self.server.respond(request).await;
+        };
         match malice {
-            Malice::EndlessAnswer | Malice::EndlessLine => return Ok(response(StatusCode::OK, spaces(endless))),
+            Malice::EndlessAnswer | Malice::EndlessLine => {
+                return Ok(response(StatusCode::OK, spaces(endless)));
+            }
             Malice::EndlessRefusal => return Ok(response(StatusCode::FORBIDDEN, spaces(endless))),
             Malice::Bomb => {
                 let mut response = response(StatusCode::OK, packed(endless));
-                response.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+                response
+                    .headers_mut()
+                    .insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
                 return Ok(response);
             }
             _ => {}
@@ -157,9 +187,12 @@ impl Hostile {
         let mind = Arc::clone(&self.mind);
         let body = if is_watch {
             let twist = move |lines: Bytes| twisted_lines(&mut lock(&mind), malice, &lines);
-            body.map_frame(move |frame| frame.map_data(&twist)).boxed_unsync()
+            body.map_frame(move |frame| frame.map_data(&twist))
+                .boxed_unsync()
         } else {
-            let Ok(whole) = body.collect().await else { return Err(Broken::Reset) };
+            let Ok(whole) = body.collect().await else {
+                return Err(Broken::Reset);
+            };
             let page = twisted_page(&mut lock(&mind), malice, &whole.to_bytes());
             chunked(page)
         };
@@ -171,7 +204,10 @@ impl Hostile {
         let mut mind = self.lock();
         let Impersonated { victim, relays } = mind.impersonated.clone()?;
         let is_identity = request.uri().path() == "/api/v1/namespaces/kube-system";
-        let is_history = ["/api/v1/namespaces", "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"];
+        let is_history = [
+            "/api/v1/namespaces",
+            "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases",
+        ];
         let answers = is_identity || relays && is_history.contains(&request.uri().path());
         if answers {
             *mind.struck.entry(Malice::LyingIdentity).or_default() += 1;
@@ -198,12 +234,18 @@ pub async fn serve(listener: TcpListener, hostile: Hostile) -> io::Result<()> {
             async move {
                 let (head, body) = request.into_parts();
                 let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
-                hostile.respond(Request::from_parts(head, body)).await.map_err(io::Error::other)
+                hostile
+                    .respond(Request::from_parts(head, body))
+                    .await
+                    .map_err(io::Error::other)
             }
         });
         // It ends with its connection, and nobody waits for it.
         tokio::spawn(async move {
-            if let Err(error) = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await {
+            if let Err(error) = http1::Builder::new()
+                .serve_connection(TokioIo::new(stream), service)
+                .await
+            {
                 tracing::debug!(%error, "a connection broke");
             }
         });
@@ -220,7 +262,10 @@ impl Gauge {
         self.0.load(Ordering::Relaxed)
     }
 
-    fn counted(&self, body: impl http_body::Body<Data = Bytes, Error = BoxError> + Send + 'static) -> Body {
+    fn counted(
+        &self,
+        body: impl http_body::Body<Data = Bytes, Error = BoxError> + Send + 'static,
+    ) -> Body {
         let gauge = Arc::clone(&self.0);
         let mut length = 0;
         let mut count = move |data: Bytes| {
@@ -228,12 +273,17 @@ impl Gauge {
             gauge.fetch_max(length, Ordering::Relaxed);
             data
         };
-        body.map_frame(move |frame| frame.map_data(&mut count)).boxed_unsync()
+        body.map_frame(move |frame| frame.map_data(&mut count))
+            .boxed_unsync()
     }
 }
 
 /// A client for a server in this process that unpacks answers as clients over the network do, reads them within `intake`, and tells `gauge`.
-pub fn client<F>(intake: Intake, gauge: Gauge, respond: impl Fn(Request<Bytes>) -> F + Clone + Send + 'static) -> kube::Client
+pub fn client<F>(
+    intake: Intake,
+    gauge: Gauge,
+    respond: impl Fn(Request<Bytes>) -> F + Clone + Send + 'static,
+) -> kube::Client
 where
     F: Future<Output = Result<Response<Body>, Broken>> + Send + 'static,
 {
@@ -282,10 +332,15 @@ impl Mind {
         let mut object = object.to_owned();
         match malice {
             Malice::LineBreaks => {
-                let (alias, id) = self.victims.choose(&mut self.random).cloned().unwrap_or_default();
+                let (alias, id) = self
+                    .victims
+                    .choose(&mut self.random)
+                    .cloned()
+                    .unwrap_or_default();
                 let delete = format!(r#"{{"delete":{{"_index":"{alias}","_id":"{id}"}}}},"#);
                 let index = format!(r#"{{"index":{{"_index":"{alias}","_id":"planted"}}}},"#);
-                let evil = [r#""evil":["#, delete.as_str(), index.as_str(), "{}],"].join(line_break);
+                let evil =
+                    [r#""evil":["#, delete.as_str(), index.as_str(), "{}],"].join(line_break);
                 object.insert_str(1, &evil);
             }
             Malice::OddJson => {
@@ -300,8 +355,11 @@ impl Mind {
                 ];
                 object.insert_str(1, self.pick(&ODD));
                 if self.random.random_ratio(1, 3) {
-                    object =
-                        object.replacen("\"uid\":\"", self.pick(&["\"uid\":\"\\n", "\"uid\":[\"", "\"uid\":null,\"x\":\""]), 1);
+                    object = object.replacen(
+                        "\"uid\":\"",
+                        self.pick(&["\"uid\":\"\\n", "\"uid\":[\"", "\"uid\":null,\"x\":\""]),
+                        1,
+                    );
                 }
             }
             Malice::LyingVersions => {
@@ -309,8 +367,16 @@ impl Mind {
                 object = object.replacen(r#""resourceVersion":""#, &lie, 1);
             }
             Malice::LyingUids => {
-                let (_, id) = self.victims.choose(&mut self.random).cloned().unwrap_or_default();
-                let uid = if self.random.random_ratio(1, 2) { id.rsplit('/').next().unwrap_or_default() } else { "one" };
+                let (_, id) = self
+                    .victims
+                    .choose(&mut self.random)
+                    .cloned()
+                    .unwrap_or_default();
+                let uid = if self.random.random_ratio(1, 2) {
+                    id.rsplit('/').next().unwrap_or_default()
+                } else {
+                    "one"
+                };
                 object = object.replacen(r#""uid":""#, &format!(r#""uid":"{uid}","was":""#), 1);
             }
             Malice::HugeObjects => {
@@ -319,7 +385,10 @@ impl Mind {
             }
             Malice::DeepObjects => {
                 let levels = self.random.random_range(100..20_000);
-                object.insert_str(1, &format!(r#""evil":{}{},"#, "[".repeat(levels), "]".repeat(levels)));
+                object.insert_str(
+                    1,
+                    &format!(r#""evil":{}{},"#, "[".repeat(levels), "]".repeat(levels)),
+                );
             }
             _ => {}
         }
@@ -328,14 +397,29 @@ impl Mind {
 }
 
 fn twisted_page(mind: &mut Mind, malice: Malice, page: &[u8]) -> String {
-    let Ok(ListPage { version, continue_token, items }) = ListPage::parse(page) else {
+    let Ok(ListPage {
+        version,
+        continue_token,
+        items,
+    }) = ListPage::parse(page)
+    else {
         return String::from_utf8_lossy(page).into_owned();
     };
-    let items: Vec<String> = items.iter().map(|item| mind.twisted(malice, item.get(), "\n")).collect();
+    let items: Vec<String> = items
+        .iter()
+        .map(|item| mind.twisted(malice, item.get(), "\n"))
+        .collect();
     let lies = malice == Malice::LyingVersions && mind.random.random_ratio(1, 2);
-    let version = if lies { mind.pick(&VERSIONS).to_owned() } else { version.to_string() };
+    let version = if lies {
+        mind.pick(&VERSIONS).to_owned()
+    } else {
+        version.to_string()
+    };
     let next = continue_token.unwrap_or_default();
-    format!(r#"{{"kind":"List","metadata":{{"resourceVersion":"{version}","continue":"{next}"}},"items":[{}]}}"#, items.join(","))
+    format!(
+        r#"{{"kind":"List","metadata":{{"resourceVersion":"{version}","continue":"{next}"}},"items":[{}]}}"#,
+        items.join(",")
+    )
 }
 
 /// A watch has a line for each event, so that in one only carriage returns are left to break it.
@@ -358,7 +442,10 @@ fn twisted_lines(mind: &mut Mind, malice: Malice, lines: &[u8]) -> Bytes {
 fn response(status: StatusCode, body: Body) -> Response<Body> {
     let mut response = Response::new(body);
     *response.status_mut() = status;
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response.headers_mut().insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/json"),
+    );
     response
 }
 
@@ -366,7 +453,9 @@ fn response(status: StatusCode, body: Body) -> Response<Body> {
 fn chunked(text: String) -> Body {
     let text = Bytes::from(text);
     let starts = (0..text.len()).step_by(CHUNK);
-    let chunks: Vec<Bytes> = starts.map(|start| text.slice(start..text.len().min(start + CHUNK))).collect();
+    let chunks: Vec<Bytes> = starts
+        .map(|start| text.slice(start..text.len().min(start + CHUNK)))
+        .collect();
     streamed(stream::iter(chunks))
 }
 
@@ -380,7 +469,9 @@ fn packed(length: usize) -> Body {
     let mut packer = GzEncoder::new(Vec::new(), Compression::best());
     // Writing into memory does not fail; if it did, the answer would be a short one.
     let _written = (0..length / CHUNK).try_for_each(|_| packer.write_all(&chunk));
-    streamed(stream::iter([Bytes::from(packer.finish().unwrap_or_default())]))
+    streamed(stream::iter([Bytes::from(
+        packer.finish().unwrap_or_default(),
+    )]))
 }
 
 fn streamed(chunks: impl stream::Stream<Item = Bytes> + Send + 'static) -> Body {

@@ -92,18 +92,36 @@ impl World {
         fastrand::seed(seed);
         let origin = random.random();
         let mut servers = BTreeMap::new();
-        for (name, seed) in [(HONEST[0], origin), (HONEST[1], random.random()), (RESTORED, origin)] {
-            servers.insert(name.parse()?, apiserver::Server::new(apiserver::Options::new(seed)));
+        for (name, seed) in [
+            (HONEST[0], origin),
+            (HONEST[1], random.random()),
+            (RESTORED, origin),
+        ] {
+            servers.insert(
+                name.parse()?,
+                apiserver::Server::new(apiserver::Options::new(seed)),
+            );
         }
         let own = apiserver::Server::new(apiserver::Options::new(random.random()));
-        let mallory = Hostile::new(own, random.random(), &[Malice::LyingIdentity], Vec::new(), 0);
+        let mallory = Hostile::new(
+            own,
+            random.random(),
+            &[Malice::LyingIdentity],
+            Vec::new(),
+            0,
+        );
         let hub = control_plane(random.random())?;
         let store = OpenSearch::new(random.random());
         let spec: ResourceRegistrySpec = serde_json::from_value(json!({
             "resourceSelectors": [{ "apiVersion": "v1", "kind": "ConfigMap" }],
             "backendStore": { "openSearch": { "addresses": ["http://opensearch.example.com:9200"] } },
         }))?;
-        let registry = RegistryView { name: "everything".to_owned(), uid: "everything".to_owned(), created: None, spec };
+        let registry = RegistryView {
+            name: "everything".to_owned(),
+            uid: "everything".to_owned(),
+            created: None,
+            spec,
+        };
         let connect = InProcess {
             servers: servers.clone(),
             hostile: BTreeMap::from([(MALLORY.parse()?, mallory.clone())]),
@@ -117,11 +135,28 @@ impl World {
             limits: Limits::default(),
             audit_interval: None,
         };
-        let members = HONEST.iter().map(|name| name.parse()).collect::<Result<_, _>>()?;
-        let wanted = Wanted { members, registries: vec![registry], places: Vec::new() };
+        let members = HONEST
+            .iter()
+            .map(|name| name.parse())
+            .collect::<Result<_, _>>()?;
+        let wanted = Wanted {
+            members,
+            registries: vec![registry],
+            places: Vec::new(),
+        };
         let operator = Some(Operator::start(surroundings.clone(), wanted.clone()));
         let established = BTreeSet::new();
-        let mut world = Self { random, servers, mallory, store, surroundings, wanted, operator, writes: 0, established };
+        let mut world = Self {
+            random,
+            servers,
+            mallory,
+            store,
+            surroundings,
+            wanted,
+            operator,
+            writes: 0,
+            established,
+        };
         for _ in 0..20 {
             world.write();
         }
@@ -132,7 +167,9 @@ impl World {
     fn write(&mut self) {
         self.writes += 1;
         let at = self.random.random_range(0..self.servers.len());
-        let Some(server) = self.servers.values().nth(at) else { return };
+        let Some(server) = self.servers.values().nth(at) else {
+            return;
+        };
         let metadata = json!({ "name": format!("object{}", self.random.random_range(0..9)), "namespace": "default" });
         let object = json!({ "metadata": metadata, "data": { "write": self.writes.to_string() } });
         if let Err(status) = server.apply("configmaps", object) {
@@ -152,10 +189,16 @@ impl World {
     async fn disturb(&mut self) -> anyhow::Result<&'static str> {
         match self.random.random_range(0..6) {
             0 | 1 => {
-                let victim = HONEST[self.random.random_range(0..HONEST.len())].parse::<ClusterName>()?;
+                let victim =
+                    HONEST[self.random.random_range(0..HONEST.len())].parse::<ClusterName>()?;
                 let relays = self.random.random_ratio(2, 3);
-                self.mallory.impersonate(self.servers.get(&victim).cloned(), relays);
-                Ok(if relays { "mallory shows the history of another one" } else { "mallory reports the UID of another one" })
+                self.mallory
+                    .impersonate(self.servers.get(&victim).cloned(), relays);
+                Ok(if relays {
+                    "mallory shows the history of another one"
+                } else {
+                    "mallory reports the UID of another one"
+                })
             }
             2 => {
                 self.mallory.impersonate(None, false);
@@ -163,14 +206,25 @@ impl World {
             }
             3 => {
                 let at = self.random.random_range(0..self.servers.len());
-                self.servers.values().nth(at).into_iter().for_each(apiserver::Server::restart);
+                self.servers
+                    .values()
+                    .nth(at)
+                    .into_iter()
+                    .for_each(apiserver::Server::restart);
                 Ok("an API server is started again")
             }
             kills => {
                 if let Some(operator) = self.operator.take() {
-                    if kills == 4 { operator.kill().await } else { operator.stop().await? }
+                    if kills == 4 {
+                        operator.kill().await
+                    } else {
+                        operator.stop().await?
+                    }
                 }
-                self.operator = Some(Operator::start(self.surroundings.clone(), self.wanted.clone()));
+                self.operator = Some(Operator::start(
+                    self.surroundings.clone(),
+                    self.wanted.clone(),
+                ));
                 Ok("the operator is started again")
             }
         }
@@ -178,10 +232,16 @@ impl World {
 
     /// Every member that was indexed still is.
     fn check(&self, when: &str) -> anyhow::Result<()> {
-        anyhow::ensure!(!self.operator.as_ref().is_some_and(Operator::has_ended), "the operator ended by itself");
+        anyhow::ensure!(
+            !self.operator.as_ref().is_some_and(Operator::has_ended),
+            "the operator ended by itself"
+        );
         let indices = self.indices();
         let lost: Vec<&String> = self.established.difference(&indices).collect();
-        anyhow::ensure!(lost.is_empty(), "{when}: an indexed member was displaced: {lost:?} are gone, {indices:?} are there");
+        anyhow::ensure!(
+            lost.is_empty(),
+            "{when}: an indexed member was displaced: {lost:?} are gone, {indices:?} are there"
+        );
         Ok(())
     }
 
@@ -189,7 +249,12 @@ impl World {
     fn indices(&self) -> BTreeSet<String> {
         let starts: Vec<String> = HONEST
             .iter()
-            .filter_map(|name| Some(format!("{}.g", IndexPrefix::default().cluster_alias(&name.parse().ok()?))))
+            .filter_map(|name| {
+                Some(format!(
+                    "{}.g",
+                    IndexPrefix::default().cluster_alias(&name.parse().ok()?)
+                ))
+            })
             .collect();
         let is_honest = |index: &String| starts.iter().any(|start| index.starts_with(start));
         self.store.indices().into_keys().filter(is_honest).collect()
@@ -207,22 +272,41 @@ impl World {
             if wrong.is_empty() {
                 return Ok(());
             }
-            anyhow::ensure!(started.elapsed() < DEADLINE, "{when}, {} s later: {}", DEADLINE.as_secs(), wrong.join("; "));
+            anyhow::ensure!(
+                started.elapsed() < DEADLINE,
+                "{when}, {} s later: {}",
+                DEADLINE.as_secs(),
+                wrong.join("; ")
+            );
             sleep(Duration::from_secs(1)).await;
         }
     }
 
     fn differences(&self) -> anyhow::Result<Vec<String>> {
         let mut wrong = Vec::new();
-        for (name, server) in self.servers.iter().filter(|(name, _)| self.wanted.members.contains(name)) {
-            let objects = server.objects("configmaps", None).map_err(|status| anyhow::anyhow!("{status:?}"))?;
-            let expected: BTreeMap<String, u64> =
-                objects.into_iter().map(|object| (format!("v1/ConfigMap/{}", object.uid), object.version)).collect();
+        for (name, server) in self
+            .servers
+            .iter()
+            .filter(|(name, _)| self.wanted.members.contains(name))
+        {
+            let objects = server
+                .objects("configmaps", None)
+                .map_err(|status| anyhow::anyhow!("{status:?}"))?;
+            let expected: BTreeMap<String, u64> = objects
+                .into_iter()
+                .map(|object| (format!("v1/ConfigMap/{}", object.uid), object.version))
+                .collect();
             let alias = IndexPrefix::default().cluster_alias(name);
-            let found: BTreeMap<String, u64> =
-                stored(&self.store, alias.as_str()).into_iter().map(|(id, (version, _))| (id, version)).collect();
+            let found: BTreeMap<String, u64> = stored(&self.store, alias.as_str())
+                .into_iter()
+                .map(|(id, (version, _))| (id, version))
+                .collect();
             if found != expected {
-                wrong.push(format!("{name} has {} objects and {} documents, or others", expected.len(), found.len()));
+                wrong.push(format!(
+                    "{name} has {} objects and {} documents, or others",
+                    expected.len(),
+                    found.len()
+                ));
             }
         }
         Ok(wrong)
@@ -237,7 +321,9 @@ mod tests {
     async fn an_indexed_member_is_never_displaced_and_a_restored_one_is_indexed() {
         let mut lies = 0;
         for seed in 1..=20 {
-            lies += simulate(seed).await.unwrap_or_else(|error| panic!("seed {seed}: {error:#}"));
+            lies += simulate(seed)
+                .await
+                .unwrap_or_else(|error| panic!("seed {seed}: {error:#}"));
         }
         assert!(lies > 0, "no member lied");
     }

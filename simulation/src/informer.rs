@@ -15,7 +15,8 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::network::Network;
 
-const CONFIG_MAPS: &str = "/apis/search.fleetdex.io/v1alpha1/proxying/karmada/proxy/api/v1/configmaps";
+const CONFIG_MAPS: &str =
+    "/apis/search.fleetdex.io/v1alpha1/proxying/karmada/proxy/api/v1/configmaps";
 /// The version that the member gave an object.
 const OWN_VERSION: &str = "fleetdex.io/resource-version";
 /// The cluster that an object is of.
@@ -106,13 +107,26 @@ async fn list(client: &kube::Client) -> anyhow::Result<(Objects, String)> {
     let request = http::Request::get(CONFIG_MAPS).body(Vec::new())?;
     let list: Value = timeout(SILENCE, client.request(request)).await??;
     let items = list["items"].as_array().context("a list without items")?;
-    let objects = items.iter().map(identity).collect::<anyhow::Result<Objects>>()?;
-    Ok((objects, list["metadata"]["resourceVersion"].as_str().context("a list without a version")?.to_owned()))
+    let objects = items
+        .iter()
+        .map(identity)
+        .collect::<anyhow::Result<Objects>>()?;
+    Ok((
+        objects,
+        list["metadata"]["resourceVersion"]
+            .as_str()
+            .context("a list without a version")?
+            .to_owned(),
+    ))
 }
 
 async fn watch(client: &kube::Client, from: &str, known: &Mutex<Known>) -> anyhow::Result<End> {
     let uri = format!("{CONFIG_MAPS}?watch=true&allowWatchBookmarks=true&resourceVersion={from}");
-    let asked = timeout(SILENCE, client.request_stream(http::Request::get(uri).body(Vec::new())?)).await?;
+    let asked = timeout(
+        SILENCE,
+        client.request_stream(http::Request::get(uri).body(Vec::new())?),
+    )
+    .await?;
     let lines = match asked {
         Err(kube::Error::Api(status)) if status.code == 410 => return Ok(End::Expired),
         other => other?,
@@ -130,9 +144,16 @@ async fn watch(client: &kube::Client, from: &str, known: &Mutex<Known>) -> anyho
         }
         let event: Value = serde_json::from_slice(&line)?;
         if event["type"] == "ERROR" {
-            return Ok(if event["object"]["code"] == 410 { End::Expired } else { End::At(version) });
+            return Ok(if event["object"]["code"] == 410 {
+                End::Expired
+            } else {
+                End::At(version)
+            });
         }
-        event["object"]["metadata"]["resourceVersion"].as_str().context("an event without a version")?.clone_into(&mut version);
+        event["object"]["metadata"]["resourceVersion"]
+            .as_str()
+            .context("an event without a version")?
+            .clone_into(&mut version);
         if event["type"] != "BOOKMARK" {
             lock(known).take(event["type"] == "DELETED", identity(&event["object"])?);
         }
@@ -142,9 +163,22 @@ async fn watch(client: &kube::Client, from: &str, known: &Mutex<Known>) -> anyho
 fn identity(object: &Value) -> anyhow::Result<(String, (String, u64))> {
     let metadata = &object["metadata"];
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let own = metadata["annotations"][OWN_VERSION].as_str().context("an object without its own version")?.parse()?;
-    let uid = metadata["uid"].as_str().context("an object without a UID")?.to_owned();
-    Ok((key(&text(&metadata["annotations"][CLUSTER]), &text(&metadata["namespace"]), &text(&metadata["name"])), (uid, own)))
+    let own = metadata["annotations"][OWN_VERSION]
+        .as_str()
+        .context("an object without its own version")?
+        .parse()?;
+    let uid = metadata["uid"]
+        .as_str()
+        .context("an object without a UID")?
+        .to_owned();
+    Ok((
+        key(
+            &text(&metadata["annotations"][CLUSTER]),
+            &text(&metadata["namespace"]),
+            &text(&metadata["name"]),
+        ),
+        (uid, own),
+    ))
 }
 
 /// What an object is held under.
@@ -159,8 +193,12 @@ impl Known {
             return;
         }
         let before = self.objects.insert(key.clone(), (uid.clone(), version));
-        if let Some((known, before)) = before.filter(|(known, before)| *known == uid && *before > version) {
-            self.wrong = Some(format!("{key} ({known}) goes back from {before} to {version}"));
+        if let Some((known, before)) =
+            before.filter(|(known, before)| *known == uid && *before > version)
+        {
+            self.wrong = Some(format!(
+                "{key} ({known}) goes back from {before} to {version}"
+            ));
         }
     }
 }

@@ -42,10 +42,14 @@ impl Leases {
                 leases.insert(name.to_owned(), lease.clone());
                 Ok(lease)
             }
-            Method::DELETE => Ok(leases.remove(name).unwrap_or_else(|| json!({ "metadata": {} }))),
+            Method::DELETE => Ok(leases
+                .remove(name)
+                .unwrap_or_else(|| json!({ "metadata": {} }))),
             _ => {
                 let items: Vec<&Value> = leases.values().collect();
-                Ok(json!({ "apiVersion": "coordination.k8s.io/v1", "kind": "LeaseList", "metadata": {}, "items": items }))
+                Ok(
+                    json!({ "apiVersion": "coordination.k8s.io/v1", "kind": "LeaseList", "metadata": {}, "items": items }),
+                )
             }
         }
     }

@@ -18,7 +18,10 @@ use simulation::run::{Report, all_troubles, run};
 const REGRESSIONS: &str = include_str!("../regressions.txt");
 
 #[derive(Parser)]
-#[command(version, about = "Fleetdex against an in-process apiserver and OpenSearch, with faults, from a seed")]
+#[command(
+    version,
+    about = "Fleetdex against an in-process apiserver and OpenSearch, with faults, from a seed"
+)]
 struct Arguments {
     #[command(subcommand)]
     task: Task,
@@ -66,12 +69,25 @@ enum Task {
 }
 
 fn main() -> anyhow::Result<()> {
-    let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "off".into());
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    let filter =
+        tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "off".into());
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .init();
     match Arguments::parse().task {
-        Task::Run { seeds, from, threads, results } => many(seeds, from, threads, results),
+        Task::Run {
+            seeds,
+            from,
+            threads,
+            results,
+        } => many(seeds, from, threads, results),
         #[cfg(feature = "planted-bugs")]
-        Task::Mutants { seeds, threads, only } => mutants::find_all(seeds, threads, &only),
+        Task::Mutants {
+            seeds,
+            threads,
+            only,
+        } => mutants::find_all(seeds, threads, &only),
         Task::Seed {
             seed,
             #[cfg(feature = "planted-bugs")]
@@ -94,13 +110,25 @@ mod mutants {
 
     pub(super) fn find_all(seeds: u64, threads: usize, only: &str) -> anyhow::Result<()> {
         let mut missed = Vec::new();
-        for bug in Bug::ALL.iter().filter(|bug| format!("{bug:?}").starts_with(only)) {
+        for bug in Bug::ALL
+            .iter()
+            .filter(|bug| format!("{bug:?}").starts_with(only))
+        {
             let started = Instant::now();
             match find(*bug, seeds, threads) {
                 Some(report) => {
                     let failure = report.failure.unwrap_or_default();
-                    let first = failure.lines().take(2).map(str::trim).collect::<Vec<_>>().join(" ");
-                    println!("{bug:?}: found by seed {} in {:.0} s: {first}", report.seed, started.elapsed().as_secs_f64());
+                    let first = failure
+                        .lines()
+                        .take(2)
+                        .map(str::trim)
+                        .collect::<Vec<_>>()
+                        .join(" ");
+                    println!(
+                        "{bug:?}: found by seed {} in {:.0} s: {first}",
+                        report.seed,
+                        started.elapsed().as_secs_f64()
+                    );
                 }
                 None => {
                     println!("{bug:?}: NOT FOUND by {seeds} seeds");
@@ -114,7 +142,9 @@ mod mutants {
 
     pub(super) fn plant_named(name: &str) -> anyhow::Result<()> {
         let named = Bug::ALL.iter().find(|bug| format!("{bug:?}") == name);
-        plant(Some(*named.with_context(|| format!("there is no bug {name}; `mutants` names them"))?));
+        plant(Some(*named.with_context(|| {
+            format!("there is no bug {name}; `mutants` names them")
+        })?));
         Ok(())
     }
 
@@ -136,33 +166,67 @@ fn one(seed: u64) -> anyhow::Result<()> {
     }
     match report.failure {
         None => {
-            println!("seed {seed}: passed, {} operations, right after {} s", report.operations, report.convergence.as_secs());
+            println!(
+                "seed {seed}: passed, {} operations, right after {} s",
+                report.operations,
+                report.convergence.as_secs()
+            );
             Ok(())
         }
         Some(failure) => anyhow::bail!("seed {seed}: {failure}"),
     }
 }
 
-fn many(seeds: u64, from: Option<u64>, threads: usize, results: Option<PathBuf>) -> anyhow::Result<()> {
+fn many(
+    seeds: u64,
+    from: Option<u64>,
+    threads: usize,
+    results: Option<PathBuf>,
+) -> anyhow::Result<()> {
     let from = from.unwrap_or_else(|| rand::random_range(0..1_000_000_000));
-    let chosen: Vec<u64> = regressions()?.into_iter().chain(from..from + seeds).collect();
-    println!("{} seeds: the regressions, and {seeds} from {from} on", chosen.len());
+    let chosen: Vec<u64> = regressions()?
+        .into_iter()
+        .chain(from..from + seeds)
+        .collect();
+    println!(
+        "{} seeds: the regressions, and {seeds} from {from} on",
+        chosen.len()
+    );
     let started = Instant::now();
     let reports = run_all(&chosen, threads, || {});
     check_replay(&reports)?;
     let summary = Summary::of(&reports);
     summary.print(started.elapsed());
     if let Some(path) = results {
-        std::fs::write(&path, summary.json(started.elapsed()).to_string()).with_context(|| path.display().to_string())?;
+        std::fs::write(&path, summary.json(started.elapsed()).to_string())
+            .with_context(|| path.display().to_string())?;
     }
-    let failed: Vec<&Report> = reports.iter().filter(|report| report.failure.is_some()).collect();
+    let failed: Vec<&Report> = reports
+        .iter()
+        .filter(|report| report.failure.is_some())
+        .collect();
     for report in &failed {
         let failure = report.failure.as_deref().unwrap_or_default();
-        println!("\nseed {} failed: {failure}\n  replay: cargo run -p simulation -- seed {}", report.seed, report.seed);
+        println!(
+            "\nseed {} failed: {failure}\n  replay: cargo run -p simulation -- seed {}",
+            report.seed, report.seed
+        );
     }
-    anyhow::ensure!(failed.is_empty(), "{} of {} seeds failed", failed.len(), reports.len());
-    let never: Vec<String> = all_troubles().into_iter().filter(|what| !summary.struck.contains_key(what)).collect();
-    anyhow::ensure!(never.is_empty() || seeds < 500, "these faults never struck: {}", never.join(", "));
+    anyhow::ensure!(
+        failed.is_empty(),
+        "{} of {} seeds failed",
+        failed.len(),
+        reports.len()
+    );
+    let never: Vec<String> = all_troubles()
+        .into_iter()
+        .filter(|what| !summary.struck.contains_key(what))
+        .collect();
+    anyhow::ensure!(
+        never.is_empty() || seeds < 500,
+        "these faults never struck: {}",
+        never.join(", ")
+    );
     Ok(())
 }
 
@@ -171,14 +235,26 @@ fn check_replay(reports: &[Report]) -> anyhow::Result<()> {
     for report in reports.iter().take(3) {
         let again = run(report.seed);
         let same = again == *report;
-        anyhow::ensure!(same, "seed {} did not bring back the same run: {report:?} and {again:?}", report.seed);
+        anyhow::ensure!(
+            same,
+            "seed {} did not bring back the same run: {report:?} and {again:?}",
+            report.seed
+        );
     }
     Ok(())
 }
 
 fn regressions() -> anyhow::Result<Vec<u64>> {
-    let lines = REGRESSIONS.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
-    lines.filter(|line| !line.is_empty()).map(|line| line.parse().with_context(|| format!("regressions.txt: {line:?}"))).collect()
+    let lines = REGRESSIONS
+        .lines()
+        .map(|line| line.split('#').next().unwrap_or_default().trim());
+    lines
+        .filter(|line| !line.is_empty())
+        .map(|line| {
+            line.parse()
+                .with_context(|| format!("regressions.txt: {line:?}"))
+        })
+        .collect()
 }
 
 /// Runs seeds on some threads, each of which calls `prepare` first.
@@ -189,14 +265,22 @@ fn run_all(seeds: &[u64], threads: usize, prepare: impl Fn() + Sync) -> Vec<Repo
         for _ in 0..threads.max(1) {
             scope.spawn(|| {
                 prepare();
-                let take = || usize::try_from(next.fetch_add(1, Ordering::Relaxed)).ok().and_then(|at| seeds.get(at));
+                let take = || {
+                    usize::try_from(next.fetch_add(1, Ordering::Relaxed))
+                        .ok()
+                        .and_then(|at| seeds.get(at))
+                };
                 while let Some(seed) = take() {
-                    let report = std::panic::catch_unwind(|| run(*seed)).unwrap_or_else(|_| Report {
-                        seed: *seed,
-                        failure: Some("panicked".to_owned()),
-                        ..Report::default()
-                    });
-                    reports.lock().unwrap_or_else(PoisonError::into_inner).push(report);
+                    let report =
+                        std::panic::catch_unwind(|| run(*seed)).unwrap_or_else(|_| Report {
+                            seed: *seed,
+                            failure: Some("panicked".to_owned()),
+                            ..Report::default()
+                        });
+                    reports
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .push(report);
                 }
             });
         }
@@ -223,10 +307,21 @@ impl Summary {
         }
         Self {
             seeds: reports.len(),
-            failed: reports.iter().filter(|report| report.failure.is_some()).count(),
+            failed: reports
+                .iter()
+                .filter(|report| report.failure.is_some())
+                .count(),
             operations: reports.iter().map(|report| report.operations).sum(),
-            most_requests: reports.iter().map(|report| report.requests).max().unwrap_or_default(),
-            slowest: reports.iter().map(|report| report.convergence).max().unwrap_or_default(),
+            most_requests: reports
+                .iter()
+                .map(|report| report.requests)
+                .max()
+                .unwrap_or_default(),
+            slowest: reports
+                .iter()
+                .map(|report| report.convergence)
+                .max()
+                .unwrap_or_default(),
             struck,
         }
     }

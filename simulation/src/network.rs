@@ -52,7 +52,11 @@ struct Listening {
 impl Network {
     /// Everything takes a random time, up to `slowest`.
     pub fn new(seed: u64, slowest: Duration) -> Self {
-        Self(Arc::new(Mutex::new(State { servers: BTreeMap::new(), random: StdRng::seed_from_u64(seed), slowest })))
+        Self(Arc::new(Mutex::new(State {
+            servers: BTreeMap::new(),
+            random: StdRng::seed_from_u64(seed),
+            slowest,
+        })))
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -62,13 +66,22 @@ impl Network {
     /// A server begins to listen.
     pub fn listen<S, B>(&self, address: SocketAddr, service: S)
     where
-        S: Service<Request<Full<Bytes>>, Response = Response<B>, Error = Infallible> + Clone + Send + Sync + 'static,
+        S: Service<Request<Full<Bytes>>, Response = Response<B>, Error = Infallible>
+            + Clone
+            + Send
+            + Sync
+            + 'static,
         S::Future: Send + 'static,
         B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
     {
-        let boxed = service.map_response(|answer: Response<B>| answer.map(|body| body.map_err(Into::into).boxed_unsync()));
-        let listening = Listening { handler: BoxCloneSyncService::new(boxed), sending: JoinSet::new() };
+        let boxed = service.map_response(|answer: Response<B>| {
+            answer.map(|body| body.map_err(Into::into).boxed_unsync())
+        });
+        let listening = Listening {
+            handler: BoxCloneSyncService::new(boxed),
+            sending: JoinSet::new(),
+        };
         self.lock().servers.insert(address, listening);
     }
 
@@ -79,9 +92,14 @@ impl Network {
 
     /// A server stops: it takes no requests any more, and ends when everything is sent, or has not been for long.
     pub async fn close(&self, address: SocketAddr) {
-        let Some(mut listening) = self.lock().servers.remove(&address) else { return };
+        let Some(mut listening) = self.lock().servers.remove(&address) else {
+            return;
+        };
         // What is cut off is aborted with the set.
-        let _is_sent = timeout(CLOSING, async { while listening.sending.join_next().await.is_some() {} }).await;
+        let _is_sent = timeout(CLOSING, async {
+            while listening.sending.join_next().await.is_some() {}
+        })
+        .await;
     }
 
     /// A client of the server at an address.
@@ -94,21 +112,37 @@ impl Network {
                 let token = HeaderValue::from_static("Bearer secret");
                 head.headers.insert(header::AUTHORIZATION, token);
                 let body = body.collect_bytes().await?;
-                network.send(address, Request::from_parts(head, Full::new(body))).await
+                network
+                    .send(address, Request::from_parts(head, Full::new(body)))
+                    .await
             }
         });
         kube::Client::new(service, "default")
     }
 
-    async fn send(&self, address: SocketAddr, request: Request<Full<Bytes>>) -> Result<Response<Body>, BoxError> {
+    async fn send(
+        &self,
+        address: SocketAddr,
+        request: Request<Full<Bytes>>,
+    ) -> Result<Response<Body>, BoxError> {
         self.pass().await;
         let refused = || BoxError::from("connection refused");
-        let handler = self.lock().servers.get(&address).map(|listening| listening.handler.clone()).ok_or_else(refused)?;
+        let handler = self
+            .lock()
+            .servers
+            .get(&address)
+            .map(|listening| listening.handler.clone())
+            .ok_or_else(refused)?;
         let (head, body) = handler.oneshot(request).await?.into_parts();
         let (sender, receiver) = mpsc::channel(BUFFERED);
         let mut state = self.lock();
         // It may have ended meanwhile.
-        state.servers.get_mut(&address).ok_or("connection reset")?.sending.spawn(send_all(body, sender));
+        state
+            .servers
+            .get_mut(&address)
+            .ok_or("connection reset")?
+            .sending
+            .spawn(send_all(body, sender));
         drop(state);
         Ok(Response::from_parts(head, self.clone().receive(receiver)))
     }
@@ -117,7 +151,10 @@ impl Network {
         let frames = unfold((self, chunks), async |(network, mut chunks)| {
             let first = chunks.recv().await?;
             network.pass().await;
-            Some((with_rest(first, &mut chunks).map(http_body::Frame::data), (network, chunks)))
+            Some((
+                with_rest(first, &mut chunks).map(http_body::Frame::data),
+                (network, chunks),
+            ))
         });
         StreamBody::new(frames).boxed_unsync()
     }
@@ -134,7 +171,10 @@ impl Network {
 }
 
 /// What is late comes together.
-fn with_rest(first: Result<Bytes, BoxError>, chunks: &mut mpsc::Receiver<Result<Bytes, BoxError>>) -> Result<Bytes, BoxError> {
+fn with_rest(
+    first: Result<Bytes, BoxError>,
+    chunks: &mut mpsc::Receiver<Result<Bytes, BoxError>>,
+) -> Result<Bytes, BoxError> {
     let mut bytes = first?.to_vec();
     while let Ok(chunk) = chunks.try_recv() {
         bytes.extend_from_slice(&chunk?);

@@ -52,7 +52,10 @@ pub fn control_plane(seed: u64) -> Result<apiserver::Server, apiserver::Status> 
     let hub = apiserver::Server::new(apiserver::Options::new(seed));
     let annotations = json!({ "fleetdex.io/allowed-hosts": "*.example.com" });
     let metadata = json!({ "name": "member", "namespace": "default", "annotations": annotations });
-    hub.apply("secrets", json!({ "metadata": metadata, "data": { "token": "dG9rZW4=" } }))?;
+    hub.apply(
+        "secrets",
+        json!({ "metadata": metadata, "data": { "token": "dG9rZW4=" } }),
+    )?;
     Ok(hub)
 }
 
@@ -122,28 +125,57 @@ impl Operator {
     }
 }
 
-async fn operate(surroundings: Surroundings, mut wanted: watch::Receiver<Wanted>, stop: CancellationToken) {
-    let Surroundings { hub, connect, store, limits, audit_interval } = surroundings;
+async fn operate(
+    surroundings: Surroundings,
+    mut wanted: watch::Receiver<Wanted>,
+    stop: CancellationToken,
+) {
+    let Surroundings {
+        hub,
+        connect,
+        store,
+        limits,
+        audit_interval,
+    } = surroundings;
     let clusters = Clusters::new(hub.client(), connect, Timing::default(), stop.child_token());
     let mut connections = clusters.changed();
     let changed = Arc::new(Notify::new());
-    let opener: Opener = Arc::new(move |plan| Arc::new(SimulatedStore { service: store.clone(), plan: plan.clone() }));
-    let mut fleet = Fleet::new(opener, Arc::new(Metrics::new()), Arc::clone(&changed)).with_limits(limits);
+    let opener: Opener = Arc::new(move |plan| {
+        Arc::new(SimulatedStore {
+            service: store.clone(),
+            plan: plan.clone(),
+        })
+    });
+    let mut fleet =
+        Fleet::new(opener, Arc::new(Metrics::new()), Arc::clone(&changed)).with_limits(limits);
     if let Some(interval) = audit_interval {
         fleet = fleet.audit_every(interval);
     }
     let mut twins = Twins::new(Arc::clone(&changed));
     while !stop.is_cancelled() {
-        let Wanted { members, registries, places } = wanted.borrow_and_update().clone();
+        let Wanted {
+            members,
+            registries,
+            places,
+        } = wanted.borrow_and_update().clone();
         clusters.set_members(members.iter().map(member).collect());
         let mut remembered = Places::default();
-        for (registry, place) in registries.iter().flat_map(|registry| places.iter().map(move |place| (registry, place))) {
+        for (registry, place) in registries
+            .iter()
+            .flat_map(|registry| places.iter().map(move |place| (registry, place)))
+        {
             remembered.remember(place, &registry.name);
         }
         fleet.remember(remembered);
         let mut members = clusters.states();
-        let _notes = twins.mark(&mut members, fleet.identities().as_ref(), &fleet.planned_clusters());
-        fleet.follow(&registries, &[], &members, &Share::Whole).await;
+        let _notes = twins.mark(
+            &mut members,
+            fleet.identities().as_ref(),
+            &fleet.planned_clusters(),
+        );
+        fleet
+            .follow(&registries, &[], &members, &Share::Whole)
+            .await;
         tokio::select! {
             biased;
             () = stop.cancelled() => {}
@@ -159,9 +191,16 @@ async fn operate(surroundings: Surroundings, mut wanted: watch::Receiver<Wanted>
 
 /// A cluster as the control plane describes it.
 pub fn member(name: &ClusterName) -> Member {
-    let secret = SecretReference { namespace: "default".to_owned(), name: "member".to_owned() };
-    let endpoint =
-        Endpoint { url: format!("https://{name}.example.com"), secret: Some(secret), insecure: true, ..Endpoint::default() };
+    let secret = SecretReference {
+        namespace: "default".to_owned(),
+        name: "member".to_owned(),
+    };
+    let endpoint = Endpoint {
+        url: format!("https://{name}.example.com"),
+        secret: Some(secret),
+        insecure: true,
+        ..Endpoint::default()
+    };
     Member {
         name: name.clone(),
         uid: name.to_string(),
@@ -191,13 +230,23 @@ pub struct InProcess {
 impl InProcess {
     /// Nothing but honest clusters, and as much memory as usual.
     pub fn honest(servers: BTreeMap<ClusterName, apiserver::Server>) -> Self {
-        Self { servers, hostile: BTreeMap::new(), budget: Budget::new(intake::Limits::default()), gauge: Gauge::default() }
+        Self {
+            servers,
+            hostile: BTreeMap::new(),
+            budget: Budget::new(intake::Limits::default()),
+            gauge: Gauge::default(),
+        }
     }
 }
 
 #[async_trait]
 impl Connect for InProcess {
-    async fn connect(&self, member: &Member, _: &Credentials, _: &Bearer) -> Result<kube::Client, ConnectError> {
+    async fn connect(
+        &self,
+        member: &Member,
+        _: &Credentials,
+        _: &Bearer,
+    ) -> Result<kube::Client, ConnectError> {
         let (intake, gauge) = (self.budget.share(member.name.as_str()), self.gauge.clone());
         if let Some(hostile) = self.hostile.get(&member.name).cloned() {
             return Ok(hostile::client(intake, gauge, move |request| {
@@ -205,7 +254,11 @@ impl Connect for InProcess {
                 async move { hostile.respond(request).await }
             }));
         }
-        let server = self.servers.get(&member.name).cloned().ok_or(ConnectError::EndpointMissing)?;
+        let server = self
+            .servers
+            .get(&member.name)
+            .cloned()
+            .ok_or(ConnectError::EndpointMissing)?;
         Ok(hostile::client(intake, gauge, move |request| {
             let server = server.clone();
             async move { server.respond(request).await }
@@ -217,7 +270,10 @@ impl Connect for InProcess {
 pub fn engine_options(plan: &StorePlan) -> EngineOptions {
     EngineOptions {
         prefix: plan.prefix.clone(),
-        settings: IndexSettings { replicas: 0, ..IndexSettings::default() },
+        settings: IndexSettings {
+            replicas: 0,
+            ..IndexSettings::default()
+        },
         fields: plan.field_paths.iter().cloned().collect(),
         projection: plan.projection.hash(),
         owner: OWNER.to_owned(),

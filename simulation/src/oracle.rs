@@ -43,8 +43,13 @@ pub fn id(kind: Kind, uid: &str) -> String {
 
 /// The ids of the documents of a cluster that nobody touches.
 pub fn steady(server: &apiserver::Server) -> BTreeSet<String> {
-    let objects = server.objects(KINDS[0].resource, Some(STEADY)).unwrap_or_default();
-    objects.iter().map(|stored| id(KINDS[0], &stored.uid)).collect()
+    let objects = server
+        .objects(KINDS[0].resource, Some(STEADY))
+        .unwrap_or_default();
+    objects
+        .iter()
+        .map(|stored| id(KINDS[0], &stored.uid))
+        .collect()
 }
 
 /// Everything that is not as it should be; nothing, if the index equals the fleet.
@@ -61,44 +66,78 @@ pub fn differences(
     for (name, server) in servers {
         let of_cluster = indices_of(store, prefix, name);
         if !members.contains(name) {
-            found.extend(of_cluster.iter().map(|index| format!("{index} is of a cluster that is no member")));
+            found.extend(
+                of_cluster
+                    .iter()
+                    .map(|index| format!("{index} is of a cluster that is no member")),
+            );
             continue;
         }
         if of_cluster.len() != 1 {
-            found.push(format!("cluster {name} has the generations {of_cluster:?}, not one"));
+            found.push(format!(
+                "cluster {name} has the generations {of_cluster:?}, not one"
+            ));
         }
         needed.extend(of_cluster);
         let alias = prefix.cluster_alias(name);
-        compare(name, expected(server, selection), stored(store, alias.as_str()), selection, &mut found);
+        compare(
+            name,
+            expected(server, selection),
+            stored(store, alias.as_str()),
+            selection,
+            &mut found,
+        );
     }
     // A place that was left may wait for them for ever.
-    let is_hostile = |index: &String| hostile.iter().any(|name| index.contains(&format!("-{name}.g")));
+    let is_hostile = |index: &String| {
+        hostile
+            .iter()
+            .any(|name| index.contains(&format!("-{name}.g")))
+    };
     needed.extend(store.indices().into_keys().filter(is_hostile));
     for name in members {
         let alias = prefix.cluster_alias(name);
-        let strange = stored(store, alias.as_str()).into_iter().find(|(_, (_, source))| source["cluster"] != name.as_str());
-        found.extend(strange.map(|(id, (_, source))| format!("{alias} has document {id} of cluster {}", source["cluster"])));
+        let strange = stored(store, alias.as_str())
+            .into_iter()
+            .find(|(_, (_, source))| source["cluster"] != name.as_str());
+        found.extend(strange.map(|(id, (_, source))| {
+            format!("{alias} has document {id} of cluster {}", source["cluster"])
+        }));
     }
     let over_all = stored(store, prefix.as_str()).len();
-    let by_cluster: usize = members.iter().map(|name| stored(store, prefix.cluster_alias(name).as_str()).len()).sum();
+    let by_cluster: usize = members
+        .iter()
+        .map(|name| stored(store, prefix.cluster_alias(name).as_str()).len())
+        .sum();
     if over_all != by_cluster {
         found.push(format!("{over_all} documents under the alias over all, {by_cluster} under those of the clusters"));
     }
     // Checkpoints that were under way for long may come after the place has been emptied.
     let is_state = |index: &str| index.rsplit('.').next() == Some("state");
-    let strangers = store.indices().into_keys().filter(|index| !is_state(index) && !needed.contains(index));
+    let strangers = store
+        .indices()
+        .into_keys()
+        .filter(|index| !is_state(index) && !needed.contains(index));
     found.extend(strangers.map(|index| format!("index {index} should not be there")));
     found
 }
 
 fn indices_of(store: &OpenSearch, prefix: &IndexPrefix, cluster: &ClusterName) -> Vec<String> {
     let start = format!("{}.g", prefix.cluster_alias(cluster));
-    store.indices().into_keys().filter(|index| index.starts_with(&start)).collect()
+    store
+        .indices()
+        .into_keys()
+        .filter(|index| index.starts_with(&start))
+        .collect()
 }
 
 /// Id → version and source of what an alias shows; nothing if it does not exist.
 pub fn stored(store: &OpenSearch, alias: &str) -> BTreeMap<String, (u64, Arc<Value>)> {
-    store.documents(alias).into_iter().map(|document| (document.id, (document.version, document.source))).collect()
+    store
+        .documents(alias)
+        .into_iter()
+        .map(|document| (document.id, (document.version, document.source)))
+        .collect()
 }
 
 fn compare(
@@ -127,28 +166,45 @@ fn compare(
     }
     for (id, (_, object)) in expected {
         let metadata = &object["metadata"];
-        tell(format!("object {id} ({}) of version {} has no document", metadata["name"], metadata["resourceVersion"]));
+        tell(format!(
+            "object {id} ({}) of version {} has no document",
+            metadata["name"], metadata["resourceVersion"]
+        ));
     }
     if told > MAX_TOLD {
         found.push(format!("cluster {cluster}: … {told} differences in all"));
     }
 }
 
-fn difference(kind: Kind, object: &Value, version: u64, source: &Value, selection: &Selection) -> Option<String> {
-    let current = object["metadata"]["resourceVersion"].as_str().unwrap_or_default();
+fn difference(
+    kind: Kind,
+    object: &Value,
+    version: u64,
+    source: &Value,
+    selection: &Selection,
+) -> Option<String> {
+    let current = object["metadata"]["resourceVersion"]
+        .as_str()
+        .unwrap_or_default();
     if current != version.to_string() || source["metadata"]["resourceVersion"] != *current {
-        return Some(format!("version {version}, source {}, object {current}", source["metadata"]["resourceVersion"]));
+        return Some(format!(
+            "version {version}, source {}, object {current}",
+            source["metadata"]["resourceVersion"]
+        ));
     }
     if !source["search"]["rejected"].is_null() {
         // The store refused it: what is there says so, and of which object it is.
-        return (source["metadata"]["name"] != object["metadata"]["name"]).then(|| "it is of another object".to_owned());
+        return (source["metadata"]["name"] != object["metadata"]["name"])
+            .then(|| "it is of another object".to_owned());
     }
     if source["metadata"]["labels"] != object["metadata"]["labels"] {
         return Some("its labels are not the object's".to_owned());
     }
     if kind.kind == "Secret" {
         let text = source.to_string();
-        return text.contains(super::SECRET_VALUE).then(|| "it holds a Secret's value".to_owned());
+        return text
+            .contains(super::SECRET_VALUE)
+            .then(|| "it holds a Secret's value".to_owned());
     }
     let mut spec = object["spec"].clone();
     if selection.redacts

@@ -84,7 +84,12 @@ impl Replica {
         let stop = CancellationToken::new();
         let name = format!("replica-{number}").parse()?;
         let task = tokio::spawn(run(surroundings.clone(), name, address, stop.clone()));
-        Ok(Self { address, network: surroundings.network.clone(), stop, task })
+        Ok(Self {
+            address,
+            network: surroundings.network.clone(),
+            stop,
+            task,
+        })
     }
 
     /// Ends it where it stands, as SIGKILL would.
@@ -101,21 +106,51 @@ impl Replica {
     }
 }
 
-async fn run(surroundings: Surroundings, name: ReplicaName, address: SocketAddr, stop: CancellationToken) {
-    let Surroundings { hub, leases, network, connect, store, limits, members, registries } = surroundings;
-    let clusters = Arc::new(Clusters::new(hub.client(), connect, Timing::default(), stop.child_token()));
+async fn run(
+    surroundings: Surroundings,
+    name: ReplicaName,
+    address: SocketAddr,
+    stop: CancellationToken,
+) {
+    let Surroundings {
+        hub,
+        leases,
+        network,
+        connect,
+        store,
+        limits,
+        members,
+        registries,
+    } = surroundings;
+    let clusters = Arc::new(Clusters::new(
+        hub.client(),
+        connect,
+        Timing::default(),
+        stop.child_token(),
+    ));
     let mut connections = clusters.changed();
     let changed = Arc::new(Notify::new());
-    let settings = Settings { name: name.clone(), namespace: "default".to_owned(), address: Some(address) };
+    let settings = Settings {
+        name: name.clone(),
+        namespace: "default".to_owned(),
+        address: Some(address),
+    };
     let replicas = Replicas::join(leases.client(), settings, Arc::clone(&changed));
     let renewing = CancellationToken::new();
     let renewals = AbortOnDropHandle::new(tokio::spawn(replicas.clone().run(renewing.clone())));
 
     let metrics = Arc::new(Metrics::new());
     let feed = Feed::new(Sequence::of_replica(Some(name.as_str())));
-    let opener: Opener =
-        Arc::new(move |plan| Arc::new(FeedingStore { service: store.clone(), plan: plan.clone(), feed: feed.clone() }));
-    let mut fleet = Fleet::new(opener, Arc::clone(&metrics), Arc::clone(&changed)).with_limits(limits).behind(replicas.fence());
+    let opener: Opener = Arc::new(move |plan| {
+        Arc::new(FeedingStore {
+            service: store.clone(),
+            plan: plan.clone(),
+            feed: feed.clone(),
+        })
+    });
+    let mut fleet = Fleet::new(opener, Arc::clone(&metrics), Arc::clone(&changed))
+        .with_limits(limits)
+        .behind(replicas.fence());
     let (publish, catalog_reader) = watch::channel(Arc::new(Catalog::default()));
     let reach = network.clone();
     let api = Api {
@@ -125,7 +160,10 @@ async fn run(surroundings: Surroundings, name: ReplicaName, address: SocketAddr,
         metrics,
         keys: Keys::default(),
         members: Arc::new(Members::new(Arc::clone(&clusters), stop.child_token())),
-        peers: Peers::connected(replicas.clone(), Arc::new(move |address| Ok(reach.client(address)))),
+        peers: Peers::connected(
+            replicas.clone(),
+            Arc::new(move |address| Ok(reach.client(address))),
+        ),
     };
     network.listen(address, router(api, Readiness::new()));
     clusters.set_members(members.iter().map(member).collect());
@@ -167,7 +205,11 @@ struct FeedingStore {
 #[async_trait]
 impl OpenStore for FeedingStore {
     async fn open(&self) -> Result<Arc<dyn Store>, Unavailable> {
-        let engine = Engine::feeding(self.service.clone(), engine_options(&self.plan), self.feed.clone());
+        let engine = Engine::feeding(
+            self.service.clone(),
+            engine_options(&self.plan),
+            self.feed.clone(),
+        );
         engine.prepare().await?;
         Ok(Arc::new(engine))
     }

@@ -68,7 +68,12 @@ impl Trouble {
             // After a restore the counter may pass our checkpoint before anybody looks; without tombstones a late duplicate lives; one of
             // two operators may be killed while it fills an index.
             Self::World(trouble) => {
-                matches!(trouble, WorldTrouble::Restore | WorldTrouble::RestartStore | WorldTrouble::SecondOperator)
+                matches!(
+                    trouble,
+                    WorldTrouble::Restore
+                        | WorldTrouble::RestartStore
+                        | WorldTrouble::SecondOperator
+                )
             }
         }
     }
@@ -99,7 +104,10 @@ const SEEDS_WITH_TWINS: u64 = 4;
 
 /// Runs one seed, on the current thread, on a clock of its own.
 pub fn run(seed: u64) -> Report {
-    let mut report = Report { seed, ..Report::default() };
+    let mut report = Report {
+        seed,
+        ..Report::default()
+    };
     let mut outcome = on_a_paused_clock(simulate(seed, &mut report));
     if outcome.is_ok() && seed.is_multiple_of(SEEDS_WITH_REPLICAS) {
         outcome = on_a_paused_clock(handover::simulate(seed, handover::conditions(seed))).map(drop);
@@ -112,16 +120,28 @@ pub fn run(seed: u64) -> Report {
 }
 
 fn on_a_paused_clock<T>(simulation: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
-    tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build()?.block_on(simulation)
+    tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()?
+        .block_on(simulation)
 }
 
 async fn simulate(seed: u64, report: &mut Report) -> anyhow::Result<()> {
     let mut dice = <rand::rngs::StdRng as rand::SeedableRng>::seed_from_u64(!seed);
-    let troubles: Vec<Trouble> = (0..dice.random_range(FAULTS)).map(|_| trouble(&mut dice)).collect();
-    let audit_interval = troubles.iter().any(Trouble::is_below_us).then_some(AUDIT_INTERVAL);
+    let troubles: Vec<Trouble> = (0..dice.random_range(FAULTS))
+        .map(|_| trouble(&mut dice))
+        .collect();
+    let audit_interval = troubles
+        .iter()
+        .any(Trouble::is_below_us)
+        .then_some(AUDIT_INTERVAL);
     let mut world = World::new(seed, audit_interval)?;
     let moments = dice.random_range(MOMENTS);
-    let mut due: Vec<(usize, Trouble)> = troubles.into_iter().map(|trouble| (dice.random_range(0..moments), trouble)).collect();
+    let mut due: Vec<(usize, Trouble)> = troubles
+        .into_iter()
+        .map(|trouble| (dice.random_range(0..moments), trouble))
+        .collect();
     due.sort_by_key(|(moment, _)| *moment);
     let mut due = due.into_iter().peekable();
     let users = |seed: u64, world: &World| Users::new(seed, &world.store, &world.member_names());
@@ -153,7 +173,10 @@ async fn simulate(seed: u64, report: &mut Report) -> anyhow::Result<()> {
     world.heal().await;
     let mut outcome = converge(&mut world, report).await;
     if outcome.is_ok() {
-        outcome = users(seed, &world)?.flood().await.map_err(anyhow::Error::msg);
+        outcome = users(seed, &world)?
+            .flood()
+            .await
+            .map_err(anyhow::Error::msg);
     }
     report.struck = struck(&world);
     report.requests = world.store.counters().requests;
@@ -178,7 +201,11 @@ async fn converge(world: &mut World, report: &mut Report) -> anyhow::Result<()> 
             }
         } else {
             if healed.elapsed() >= DEADLINE {
-                anyhow::bail!("{} after the healing:\n  {}", minutes(healed.elapsed()), differences.join("\n  "));
+                anyhow::bail!(
+                    "{} after the healing:\n  {}",
+                    minutes(healed.elapsed()),
+                    differences.join("\n  ")
+                );
             }
             right_since = None;
         }
@@ -202,7 +229,11 @@ fn trouble(dice: &mut rand::rngs::StdRng) -> Trouble {
             let at = dice.random_range(0..faults.len());
             Trouble::Store(faults[at], store_extent(dice))
         }
-        _ => Trouble::World(*WORLD_TROUBLES.choose(dice).unwrap_or(&WorldTrouble::Operators)),
+        _ => Trouble::World(
+            *WORLD_TROUBLES
+                .choose(dice)
+                .unwrap_or(&WorldTrouble::Operators),
+        ),
     }
 }
 
@@ -290,7 +321,10 @@ fn apiserver_extent(dice: &mut rand::rngs::StdRng) -> apiserver::Extent {
     match dice.random_range(0..3) {
         0 => apiserver::Extent::For(Duration::from_secs(dice.random_range(1..90))),
         1 => apiserver::Extent::Times(dice.random_range(1..6)),
-        _ => apiserver::Extent::After { skip: dice.random_range(0..5), times: dice.random_range(1..4) },
+        _ => apiserver::Extent::After {
+            skip: dice.random_range(0..5),
+            times: dice.random_range(1..4),
+        },
     }
 }
 
@@ -303,7 +337,11 @@ fn store_extent(dice: &mut rand::rngs::StdRng) -> opensearch::Span {
 
 /// How often everything struck, by name.
 fn struck(world: &World) -> BTreeMap<String, u64> {
-    let mut struck: BTreeMap<String, u64> = world.done.iter().map(|(what, count)| ((*what).to_owned(), *count)).collect();
+    let mut struck: BTreeMap<String, u64> = world
+        .done
+        .iter()
+        .map(|(what, count)| ((*what).to_owned(), *count))
+        .collect();
     let mut add = |name: String, count: u64| *struck.entry(name).or_default() += count;
     for server in world.servers.values() {
         for (kind, count) in server.strikes() {
@@ -321,8 +359,12 @@ fn struck(world: &World) -> BTreeMap<String, u64> {
 
 /// Everything that has to strike in a good number of runs.
 pub fn all_troubles() -> Vec<String> {
-    let apiserver = apiserver::FaultKind::ALL.iter().map(|kind| format!("apiserver: {kind:?}"));
-    let store = opensearch::FaultKind::ALL.iter().map(|kind| format!("OpenSearch: {kind:?}"));
+    let apiserver = apiserver::FaultKind::ALL
+        .iter()
+        .map(|kind| format!("apiserver: {kind:?}"));
+    let store = opensearch::FaultKind::ALL
+        .iter()
+        .map(|kind| format!("OpenSearch: {kind:?}"));
     let world = [
         "apiserver restarted",
         "etcd compacted",
@@ -335,6 +377,12 @@ pub fn all_troubles() -> Vec<String> {
         "registry moved",
         "member left or joined",
     ];
-    let members = hostile::Malice::ALL.iter().map(|malice| format!("member: {malice:?}"));
-    apiserver.chain(store).chain(members).chain(world.map(str::to_owned)).collect()
+    let members = hostile::Malice::ALL
+        .iter()
+        .map(|malice| format!("member: {malice:?}"));
+    apiserver
+        .chain(store)
+        .chain(members)
+        .chain(world.map(str::to_owned))
+        .collect()
 }

@@ -22,11 +22,31 @@ pub struct Kind {
 
 /// The kinds of the objects: core and other groups, a Secret, a custom resource.
 pub const KINDS: [Kind; 5] = [
-    Kind { api_version: "v1", kind: "ConfigMap", resource: "configmaps" },
-    Kind { api_version: "v1", kind: "Pod", resource: "pods" },
-    Kind { api_version: "v1", kind: "Secret", resource: "secrets" },
-    Kind { api_version: "apps/v1", kind: "Deployment", resource: "deployments.apps" },
-    Kind { api_version: "example.com/v1", kind: "Widget", resource: "widgets.example.com" },
+    Kind {
+        api_version: "v1",
+        kind: "ConfigMap",
+        resource: "configmaps",
+    },
+    Kind {
+        api_version: "v1",
+        kind: "Pod",
+        resource: "pods",
+    },
+    Kind {
+        api_version: "v1",
+        kind: "Secret",
+        resource: "secrets",
+    },
+    Kind {
+        api_version: "apps/v1",
+        kind: "Deployment",
+        resource: "deployments.apps",
+    },
+    Kind {
+        api_version: "example.com/v1",
+        kind: "Widget",
+        resource: "widgets.example.com",
+    },
 ];
 
 /// What is asked for of one kind.
@@ -50,35 +70,58 @@ pub struct Selection {
 impl Selection {
     /// Config maps of all namespaces, and some other kinds.
     pub fn random(random: &mut StdRng) -> Self {
-        let mut parts = vec![Part { kind: KINDS[0], namespaces: Vec::new(), tier: None }];
+        let mut parts = vec![Part {
+            kind: KINDS[0],
+            namespaces: Vec::new(),
+            tier: None,
+        }];
         for kind in &KINDS[1..] {
             if random.random_ratio(2, 3) {
                 parts.push(Part::random(*kind, random));
             }
         }
-        Self { parts, redacts: random.random_ratio(1, 4) }
+        Self {
+            parts,
+            redacts: random.random_ratio(1, 4),
+        }
     }
 
     /// As a registry.
     pub fn registry(&self, prefix: &str) -> Result<RegistryView, serde_json::Error> {
         let selectors: Vec<Value> = self.parts.iter().map(Part::selector).collect();
-        let redact = if self.redacts { json!(["spec.hidden"]) } else { json!([]) };
+        let redact = if self.redacts {
+            json!(["spec.hidden"])
+        } else {
+            json!([])
+        };
         let spec: ResourceRegistrySpec = serde_json::from_value(json!({
             "resourceSelectors": selectors,
             "redact": redact,
             "backendStore": { "openSearch": { "addresses": ["http://opensearch.example.com:9200"], "indexPrefix": prefix } },
         }))?;
-        Ok(RegistryView { name: "everything".to_owned(), uid: "everything".to_owned(), created: None, spec })
+        Ok(RegistryView {
+            name: "everything".to_owned(),
+            uid: "everything".to_owned(),
+            created: None,
+            spec,
+        })
     }
 
     /// Whether an object of a kind should have a document.
     pub fn wants(&self, kind: Kind, object: &Value) -> bool {
         let metadata = &object["metadata"];
-        self.parts.iter().filter(|part| part.kind == kind).any(|part| {
-            let namespace = metadata["namespace"].as_str().unwrap_or_default();
-            let in_namespace = part.namespaces.is_empty() || part.namespaces.contains(&namespace);
-            in_namespace && part.tier.is_none_or(|tier| metadata["labels"]["tier"] == tier)
-        })
+        self.parts
+            .iter()
+            .filter(|part| part.kind == kind)
+            .any(|part| {
+                let namespace = metadata["namespace"].as_str().unwrap_or_default();
+                let in_namespace =
+                    part.namespaces.is_empty() || part.namespaces.contains(&namespace);
+                in_namespace
+                    && part
+                        .tier
+                        .is_none_or(|tier| metadata["labels"]["tier"] == tier)
+            })
     }
 }
 
@@ -89,7 +132,11 @@ impl Part {
             _ => Vec::new(),
         };
         let tier = random.random_ratio(1, 4).then_some("web");
-        Self { kind, namespaces, tier }
+        Self {
+            kind,
+            namespaces,
+            tier,
+        }
     }
 
     fn selector(&self) -> Value {

@@ -62,8 +62,12 @@ const AT_ONCE: Duration = Duration::from_secs(1);
 const OLD: i64 = 400;
 
 /// What they ask; the labels are those of the objects that the simulation writes.
-const QUESTIONS: [&str; 4] =
-    ["limit=1", "limit=2&labelSelector=tier%3Dweb", "limit=3&namespaces=red,green,steady", "limit=2&orderBy=name"];
+const QUESTIONS: [&str; 4] = [
+    "limit=1",
+    "limit=2&labelSelector=tier%3Dweb",
+    "limit=3&namespaces=red,green,steady",
+    "limit=2&orderBy=name",
+];
 
 /// Somebody who asks.
 struct User {
@@ -139,32 +143,67 @@ impl Drop for Asking {
 impl Asking {
     /// What somebody saw or did that they may not.
     pub fn violation(&self) -> Option<String> {
-        self.violation.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.violation
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 }
 
 fn caller(name: &str) -> Caller {
-    Caller { name: name.to_owned(), uid: None, groups: Vec::new(), extra: BTreeMap::new() }
+    Caller {
+        name: name.to_owned(),
+        uid: None,
+        groups: Vec::new(),
+        extra: BTreeMap::new(),
+    }
 }
 
 impl Users {
     /// Users of the documents in an OpenSearch.
-    pub fn new(seed: u64, opensearch: &OpenSearch, clusters: &[ClusterName]) -> anyhow::Result<Self> {
+    pub fn new(
+        seed: u64,
+        opensearch: &OpenSearch,
+        clusters: &[ClusterName],
+    ) -> anyhow::Result<Self> {
         let grant = |clusters: &[ClusterName], namespaces: &[&str]| -> anyhow::Result<Grant> {
-            let namespaces = namespaces.iter().map(|name| name.parse()).collect::<Result<Vec<_>, _>>()?;
+            let namespaces = namespaces
+                .iter()
+                .map(|name| name.parse())
+                .collect::<Result<Vec<_>, _>>()?;
             let clusters = Some(clusters.to_vec()).filter(|names| !names.is_empty());
-            Ok(Grant { clusters, namespaces: Some(namespaces).filter(|names| !names.is_empty()) })
+            Ok(Grant {
+                clusters,
+                namespaces: Some(namespaces).filter(|names| !names.is_empty()),
+            })
         };
         let people = vec![
-            User { caller: caller("admin"), permitted: Permitted::Everything },
-            User { caller: caller("alice"), permitted: Permitted::Only(vec![grant(&[], &[NAMESPACES[0], STEADY])?]) },
-            User { caller: caller("bob"), permitted: Permitted::Only(vec![grant(&clusters[..1], &[])?]) },
-            User { caller: caller("mallory"), permitted: Permitted::Only(vec![grant(&clusters[..1], &[NAMESPACES[1]])?]) },
+            User {
+                caller: caller("admin"),
+                permitted: Permitted::Everything,
+            },
+            User {
+                caller: caller("alice"),
+                permitted: Permitted::Only(vec![grant(&[], &[NAMESPACES[0], STEADY])?]),
+            },
+            User {
+                caller: caller("bob"),
+                permitted: Permitted::Only(vec![grant(&clusters[..1], &[])?]),
+            },
+            User {
+                caller: caller("mallory"),
+                permitted: Permitted::Only(vec![grant(&clusters[..1], &[NAMESPACES[1]])?]),
+            },
         ];
         let answers = Answers::default();
-        let places = LimitArgs { max_requests_in_flight: PLACES, ..LimitArgs::default() };
+        let places = LimitArgs {
+            max_requests_in_flight: PLACES,
+            ..LimitArgs::default()
+        };
         Ok(Self {
-            store: Arc::new(opensearch.engine_reading_into(IndexPrefix::default(), answers.clone())),
+            store: Arc::new(
+                opensearch.engine_reading_into(IndexPrefix::default(), answers.clone()),
+            ),
             answers,
             limits: Limits::new(&places, &Metrics::new()),
             unread: Vec::new(),
@@ -182,7 +221,10 @@ impl Users {
         let told = Arc::clone(&violation);
         let task = tokio::spawn(async move {
             loop {
-                tokio::time::sleep(Duration::from_millis(self.random.random_range(0..PAUSE_MILLIS))).await;
+                tokio::time::sleep(Duration::from_millis(
+                    self.random.random_range(0..PAUSE_MILLIS),
+                ))
+                .await;
                 if let Err(found) = self.ask().await {
                     *told.lock().unwrap_or_else(PoisonError::into_inner) = Some(found);
                     return;
@@ -199,7 +241,10 @@ impl Users {
             _ => {}
         }
         if self.held.is_empty() || self.random.random_ratio(1, 3) {
-            let (user, question) = (self.random.random_range(0..self.people.len()), self.random.random_range(0..QUESTIONS.len()));
+            let (user, question) = (
+                self.random.random_range(0..self.people.len()),
+                self.random.random_range(0..QUESTIONS.len()),
+            );
             let answer = self.page(user, question, None, None).await?;
             self.remember(user, question, answer.as_ref().ok());
             return Ok(());
@@ -214,7 +259,10 @@ impl Users {
         if self.unread.len() == UNREAD {
             drop(self.unread.remove(0));
         }
-        let (user, question) = (self.random.random_range(0..self.people.len()), self.random.random_range(0..QUESTIONS.len()));
+        let (user, question) = (
+            self.random.random_range(0..self.people.len()),
+            self.random.random_range(0..QUESTIONS.len()),
+        );
         // The store may not answer.
         if let Ok(unread) = self.unread_list(user, question).await? {
             self.unread.push(unread);
@@ -224,7 +272,14 @@ impl Users {
 
     /// Reads the next bytes of one, or the rest of it.
     async fn read_on(&mut self) -> Result<(), String> {
-        let Unread { user, question, body, mut read } = self.unread.swap_remove(self.random.random_range(0..self.unread.len()));
+        let Unread {
+            user,
+            question,
+            body,
+            mut read,
+        } = self
+            .unread
+            .swap_remove(self.random.random_range(0..self.unread.len()));
         let mut body = body.into_inner().unwrap_or_else(PoisonError::into_inner);
         let is_to_the_end = self.random.random_bool(0.5);
         while let Some(frame) = body.frame().await {
@@ -232,22 +287,45 @@ impl Users {
             let Ok(frame) = frame else { return Ok(()) };
             read.extend(frame.into_data().unwrap_or_default());
             if !is_to_the_end {
-                self.unread.push(Unread { user, question, body: Mutex::new(body), read });
+                self.unread.push(Unread {
+                    user,
+                    question,
+                    body: Mutex::new(body),
+                    read,
+                });
                 return Ok(());
             }
         }
-        let Some(asked) = request(question, None) else { return Err("a question is not understood".to_owned()) };
+        let Some(asked) = request(question, None) else {
+            return Err("a question is not understood".to_owned());
+        };
         let list: Value = serde_json::from_slice(&read).map_err(|error| error.to_string())?;
         self.check(user, question, &asked, &self.people[user].permitted, &list)
     }
 
     /// A list without a limit. The outer error: its user got no place.
-    async fn unread_list(&self, user: usize, question: usize) -> Result<Result<Unread, ApiError>, String> {
-        let Some(asked) = request(question, None) else { return Err("a question is not understood".to_owned()) };
+    async fn unread_list(
+        &self,
+        user: usize,
+        question: usize,
+    ) -> Result<Result<Unread, ApiError>, String> {
+        let Some(asked) = request(question, None) else {
+            return Err("a question is not understood".to_owned());
+        };
         let limit = asked.limit.map_or(1, std::num::NonZeroUsize::get);
-        let whole = ListRequest { limit: None, ..asked };
-        let answer = self.in_a_place(user, Box::pin(self.answer(user, &whole, limit, None))).await?;
-        let unread = |body: UnsyncBoxBody<Bytes, String>| Unread { user, question, body: Mutex::new(body), read: Vec::new() };
+        let whole = ListRequest {
+            limit: None,
+            ..asked
+        };
+        let answer = self
+            .in_a_place(user, Box::pin(self.answer(user, &whole, limit, None)))
+            .await?;
+        let unread = |body: UnsyncBoxBody<Bytes, String>| Unread {
+            user,
+            question,
+            body: Mutex::new(body),
+            read: Vec::new(),
+        };
         Ok(answer.map(unread))
     }
 
@@ -258,12 +336,26 @@ impl Users {
         answer: impl Future<Output = Result<list::Answer, ApiError>>,
     ) -> Result<Result<UnsyncBoxBody<Bytes, String>, ApiError>, String> {
         let caller = &self.people[user].caller;
-        let kept_out = || format!("{} gets no place, though others have no more than their shares", caller.name);
+        let kept_out = || {
+            format!(
+                "{} gets no place, though others have no more than their shares",
+                caller.name
+            )
+        };
         let request = Request::default();
-        let admitted = timeout(AT_ONCE, self.limits.admit(caller, request)).await.map_err(|_| kept_out())?;
+        let admitted = timeout(AT_ONCE, self.limits.admit(caller, request))
+            .await
+            .map_err(|_| kept_out())?;
         let (place, _) = admitted.map_err(|_| kept_out())?;
-        let held = place.hold(async { Ok(Response::new(answer.await?.body)) }).await;
-        Ok(held.map(|response| response.into_body().map_err(|error| error.to_string()).boxed_unsync()))
+        let held = place
+            .hold(async { Ok(Response::new(answer.await?.body)) })
+            .await;
+        Ok(held.map(|response| {
+            response
+                .into_body()
+                .map_err(|error| error.to_string())
+                .boxed_unsync()
+        }))
     }
 
     async fn try_token(&mut self, held: &Held, usage: Use) -> Result<(), String> {
@@ -275,7 +367,13 @@ impl Users {
             Use::Genuine => {}
             Use::OfAnother => user = other(user, self.people.len(), step),
             Use::ForAnotherQuestion => question = other(question, QUESTIONS.len(), step),
-            Use::WithOtherRights => rights = Some(self.people[other(user, self.people.len(), step)].permitted.clone()),
+            Use::WithOtherRights => {
+                rights = Some(
+                    self.people[other(user, self.people.len(), step)]
+                        .permitted
+                        .clone(),
+                )
+            }
             Use::Changed => text = self.changed(&text),
             Use::Invented => text = self.invented(),
             Use::Old => match self.aged(held) {
@@ -295,11 +393,21 @@ impl Users {
             Use::WithOtherRights | Use::Old => &[410],
         };
         match answer {
-            Err(error) if expected.contains(&error.code()) || error.code() >= 500 && usage != Use::Changed => Ok(()),
-            Err(error) => Err(format!("a token that is {usage:?} is answered with {}: {error}", error.code())),
+            Err(error)
+                if expected.contains(&error.code())
+                    || error.code() >= 500 && usage != Use::Changed =>
+            {
+                Ok(())
+            }
+            Err(error) => Err(format!(
+                "a token that is {usage:?} is answered with {}: {error}",
+                error.code()
+            )),
             Ok(_) => {
                 let (name, question) = (&self.people[user].caller.name, QUESTIONS[question]);
-                Err(format!("a token that is {usage:?} was taken from {name} for {question:?}"))
+                Err(format!(
+                    "a token that is {usage:?} was taken from {name} for {question:?}"
+                ))
             }
         }
     }
@@ -315,14 +423,21 @@ impl Users {
     }
 
     fn invented(&mut self) -> String {
-        const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-        (0..300).map(|_| char::from(LETTERS[self.random.random_range(0..64)])).collect()
+        const LETTERS: &[u8; 64] =
+            b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+        (0..300)
+            .map(|_| char::from(LETTERS[self.random.random_range(0..64)]))
+            .collect()
     }
 
     /// What the token was some minutes ago.
     fn aged(&self, held: &Held) -> Option<String> {
         let (user, request) = (&self.people[held.user], request(held.question, None)?);
-        let bound = Bound { caller: &user.caller, request: &request, permitted: &user.permitted };
+        let bound = Bound {
+            caller: &user.caller,
+            request: &request,
+            permitted: &user.permitted,
+        };
         let now = jiff::Timestamp::now().as_second();
         let continuation = continue_token::open(&self.keys, &held.text, &bound, now).ok()?;
         continue_token::seal(&self.keys, &continuation, &bound, now - OLD).ok()
@@ -330,22 +445,44 @@ impl Users {
 
     fn remember(&mut self, user: usize, question: usize, page: Option<&Value>) {
         let token = page.and_then(|page| page["metadata"]["continue"].as_str());
-        self.held.extend(token.map(|text| Held { user, question, text: text.to_owned() }));
+        self.held.extend(token.map(|text| Held {
+            user,
+            question,
+            text: text.to_owned(),
+        }));
         let surplus = self.held.len().saturating_sub(TOKENS);
         self.held.drain(..surplus);
     }
 
-    fn target(&self, user: usize, asked: &ListRequest, limit: usize, rights: Option<Permitted>) -> Option<Target> {
+    fn target(
+        &self,
+        user: usize,
+        asked: &ListRequest,
+        limit: usize,
+        rights: Option<Permitted>,
+    ) -> Option<Target> {
         let kind = Gvk::new("", "v1", "ConfigMap");
         let selectable = Selectable::of(&kind, &[]);
         let sort = asked
             .options
             .order_by
             .first()
-            .map(|_| fleetdex::query::Sort { key: fleetdex::query::SortKey::Name, descending: false });
-        let all = Query::all_of(ResourceName::new("", KINDS[0].resource), selectable.clone(), limit);
+            .map(|_| fleetdex::query::Sort {
+                key: fleetdex::query::SortKey::Name,
+                descending: false,
+            });
+        let all = Query::all_of(
+            ResourceName::new("", KINDS[0].resource),
+            selectable.clone(),
+            limit,
+        );
         let name = "opensearch".parse::<StoreName>().ok()?;
-        let part = Part { name, store: Arc::clone(&self.store), selectable, area: None };
+        let part = Part {
+            name,
+            store: Arc::clone(&self.store),
+            selectable,
+            area: None,
+        };
         let query = Query {
             namespaces: asked.namespaces.clone(),
             labels: asked.labels.clone(),
@@ -372,9 +509,22 @@ impl Users {
         limit: usize,
         rights: Option<Permitted>,
     ) -> Result<list::Answer, ApiError> {
-        let target = self.target(user, asked, limit, rights).ok_or_else(|| ApiError::Internal("no target".to_owned()))?;
-        let representation = Representation { form: Form::Whole, encoding: Encoding::Json, pretty: false };
-        list::answer(target, asked, representation, &self.people[user].caller, &self.keys).await
+        let target = self
+            .target(user, asked, limit, rights)
+            .ok_or_else(|| ApiError::Internal("no target".to_owned()))?;
+        let representation = Representation {
+            form: Form::Whole,
+            encoding: Encoding::Json,
+            pretty: false,
+        };
+        list::answer(
+            target,
+            asked,
+            representation,
+            &self.people[user].caller,
+            &self.keys,
+        )
+        .await
     }
 
     /// One page, of which everything was looked at. The outer error is a violation.
@@ -385,9 +535,17 @@ impl Users {
         token: Option<String>,
         rights: Option<Permitted>,
     ) -> Result<Result<Value, ApiError>, String> {
-        let Some(asked) = request(question, token) else { return Err("a question is not understood".to_owned()) };
+        let Some(asked) = request(question, token) else {
+            return Err("a question is not understood".to_owned());
+        };
         let limit = asked.limit.map_or(1, std::num::NonZeroUsize::get);
-        let body = match self.in_a_place(user, Box::pin(self.answer(user, &asked, limit, rights.clone()))).await? {
+        let body = match self
+            .in_a_place(
+                user,
+                Box::pin(self.answer(user, &asked, limit, rights.clone())),
+            )
+            .await?
+        {
             Ok(body) => body,
             Err(error) => return Ok(Err(error)),
         };
@@ -409,14 +567,22 @@ impl Users {
     ) -> Result<(), String> {
         for object in page["items"].as_array().into_iter().flatten() {
             let metadata = &object["metadata"];
-            let cluster = metadata["annotations"][CLUSTER].as_str().unwrap_or_default();
+            let cluster = metadata["annotations"][CLUSTER]
+                .as_str()
+                .unwrap_or_default();
             let namespace = metadata["namespace"].as_str().unwrap_or_default();
-            let is_asked = asked.namespaces.is_empty() || asked.namespaces.iter().any(|name| name.as_str() == namespace);
+            let is_asked = asked.namespaces.is_empty()
+                || asked
+                    .namespaces
+                    .iter()
+                    .any(|name| name.as_str() == namespace);
             let is_selected = asked.labels.matches(|key| metadata["labels"][key].as_str());
             if !permitted.allows(cluster, namespace)
                 || !is_asked
                 || !is_selected
-                || object["kind"].as_str().is_some_and(|kind| kind != "ConfigMap")
+                || object["kind"]
+                    .as_str()
+                    .is_some_and(|kind| kind != "ConfigMap")
             {
                 let name = &self.people[user].caller.name;
                 return Err(format!(
@@ -435,18 +601,25 @@ impl Users {
         let admin = 0;
         let before = self.opensearch.open_points_in_time();
         for _ in 0..FLOOD {
-            let whole = ListRequest { limit: None, ..request(0, None).unwrap_or_default() };
+            let whole = ListRequest {
+                limit: None,
+                ..request(0, None).unwrap_or_default()
+            };
             drop(self.answer(admin, &whole, 1, None).await);
         }
         tokio::time::sleep(Duration::from_secs(5)).await;
         let open = self.opensearch.open_points_in_time();
         if open > before + OPEN {
-            return Err(format!("{open} points in time are open after lists were cut off, {before} before"));
+            return Err(format!(
+                "{open} points in time are open after lists were cut off, {before} before"
+            ));
         }
         self.flood_of_lists().await?;
         match self.answers.held() {
             0 => Ok(()),
-            held => Err(format!("{held} bytes of answers are held when nobody asks any more")),
+            held => Err(format!(
+                "{held} bytes of answers are held when nobody asks any more"
+            )),
         }
     }
 
@@ -455,8 +628,13 @@ impl Users {
         let (admin, bob) = (0, 2);
         loop {
             let indices = self.opensearch.aliases();
-            let first = self.page(admin, 0, None, None).await?.map_err(|error| format!("the first page: {error}"))?;
-            let Some(token) = first["metadata"]["continue"].as_str() else { return Ok(()) };
+            let first = self
+                .page(admin, 0, None, None)
+                .await?
+                .map_err(|error| format!("the first page: {error}"))?;
+            let Some(token) = first["metadata"]["continue"].as_str() else {
+                return Ok(());
+            };
             for _ in 0..FLOOD {
                 drop(self.page(bob, 0, None, None).await?);
             }
@@ -464,7 +642,11 @@ impl Users {
                 Ok(_) => return Ok(()),
                 // A hostile member's history goes back at any time: then the list ends with the index that it was read from.
                 Err(_) if self.opensearch.aliases() != indices => {}
-                Err(error) => return Err(format!("a page of one user after {FLOOD} lists of another: {error}")),
+                Err(error) => {
+                    return Err(format!(
+                        "a page of one user after {FLOOD} lists of another: {error}"
+                    ));
+                }
             }
         }
     }
@@ -481,25 +663,37 @@ impl Users {
                 got += 1;
                 if got > most {
                     let name = &self.people[greedy].caller.name;
-                    return Err(format!("{name} has {got} of {PLACES} places at a time, and {most} are that user's share"));
+                    return Err(format!(
+                        "{name} has {got} of {PLACES} places at a time, and {most} are that user's share"
+                    ));
                 }
             }
         }
-        self.page(alice, 0, None, None).await?.map_err(|error| format!("a page beside unread lists: {error}"))?;
+        self.page(alice, 0, None, None)
+            .await?
+            .map_err(|error| format!("a page beside unread lists: {error}"))?;
         drop(unread);
         tokio::time::sleep(Duration::from_secs(5)).await;
         let open = self.opensearch.open_points_in_time();
         if open > before + OPEN {
-            return Err(format!("{open} points in time are open after unread lists were given up, {before} before"));
+            return Err(format!(
+                "{open} points in time are open after unread lists were given up, {before} before"
+            ));
         }
-        self.page(mallory, 0, None, None).await?.map(drop).map_err(|error| format!("a page after unread lists: {error}"))
+        self.page(mallory, 0, None, None)
+            .await?
+            .map(drop)
+            .map_err(|error| format!("a page after unread lists: {error}"))
     }
 }
 
 fn request(question: usize, token: Option<String>) -> Option<ListRequest> {
     let path = "/apis/search.fleetdex.io/v1alpha1/search/api/v1/configmaps";
     match request::parse(path, Some(QUESTIONS[question])) {
-        Ok(ApiRequest::List(list)) => Some(ListRequest { continue_token: token, ..*list }),
+        Ok(ApiRequest::List(list)) => Some(ListRequest {
+            continue_token: token,
+            ..*list
+        }),
         _ => None,
     }
 }

@@ -82,10 +82,13 @@ impl World {
     pub fn new(seed: u64, audit_interval: Option<Duration>) -> anyhow::Result<Self> {
         let mut random = StdRng::seed_from_u64(seed);
         fastrand::seed(seed);
-        let names: Vec<ClusterName> =
-            (1..=random.random_range(1..=3)).map(|number| format!("member{number}").parse()).collect::<Result<_, _>>()?;
-        let servers: BTreeMap<ClusterName, apiserver::Server> =
-            names.iter().map(|name| (name.clone(), cluster(&mut random))).collect();
+        let names: Vec<ClusterName> = (1..=random.random_range(1..=3))
+            .map(|number| format!("member{number}").parse())
+            .collect::<Result<_, _>>()?;
+        let servers: BTreeMap<ClusterName, apiserver::Server> = names
+            .iter()
+            .map(|name| (name.clone(), cluster(&mut random)))
+            .collect();
         let hub = control_plane(random.random())?;
         let store = OpenSearch::new(random.random());
         let budget = Budget::new(intake_limits(seed));
@@ -96,7 +99,11 @@ impl World {
         watch_bulks(&store, &leaked, &mixed);
         let selection = Selection::random(&mut random);
         let members = names.into_iter().chain(hostile.keys().cloned()).collect();
-        let wanted = Wanted { members, registries: vec![selection.registry(PREFIXES[0])?], places: Vec::new() };
+        let wanted = Wanted {
+            members,
+            registries: vec![selection.registry(PREFIXES[0])?],
+            places: Vec::new(),
+        };
         let surroundings = Surroundings {
             hub,
             connect: Arc::new(InProcess {
@@ -148,7 +155,11 @@ impl World {
             });
             self.apply(cluster, KINDS[0], object);
         }
-        let steady = self.servers.get(cluster).map(oracle::steady).unwrap_or_default();
+        let steady = self
+            .servers
+            .get(cluster)
+            .map(oracle::steady)
+            .unwrap_or_default();
         self.steady.entry(cluster.clone()).or_default().push(steady);
         for _ in 0..self.random.random_range(OBJECTS) {
             self.write_to(cluster);
@@ -197,8 +208,12 @@ impl World {
     fn write_to(&mut self, cluster: &ClusterName) {
         self.writes += 1;
         let writes = self.writes;
-        let Some(kind) = KINDS.choose(&mut self.random).copied() else { return };
-        let Some(namespace) = NAMESPACES.choose(&mut self.random).copied() else { return };
+        let Some(kind) = KINDS.choose(&mut self.random).copied() else {
+            return;
+        };
+        let Some(namespace) = NAMESPACES.choose(&mut self.random).copied() else {
+            return;
+        };
         let name = format!("object{}", self.random.random_range(0..NAMES));
         if self.random.random_ratio(1, 4) {
             if let Some(server) = self.servers.get(cluster) {
@@ -207,7 +222,11 @@ impl World {
             }
             return;
         }
-        let tier = if self.random.random_ratio(1, 2) { "web" } else { "db" };
+        let tier = if self.random.random_ratio(1, 2) {
+            "web"
+        } else {
+            "db"
+        };
         let mut object = json!({
             "metadata": { "name": name, "namespace": namespace, "labels": { "tier": tier } },
             "spec": { "value": writes, "hidden": "x".repeat(self.random.random_range(0..200)) },
@@ -237,7 +256,9 @@ impl World {
 
     /// The registry's documents are to be kept under another prefix from now on.
     pub fn move_registry(&mut self) -> anyhow::Result<()> {
-        let Some(prefix) = PREFIXES.choose(&mut self.random) else { return Ok(()) };
+        let Some(prefix) = PREFIXES.choose(&mut self.random) else {
+            return Ok(());
+        };
         // As the leader does before anything is written there.
         for registry in &self.wanted.registries {
             self.wanted.places.extend(place(&registry.spec));
@@ -277,7 +298,11 @@ impl World {
             server.restart();
         }
         self.furnish_cluster(&name);
-        let now = self.servers.get(&name).map(oracle::steady).unwrap_or_default();
+        let now = self
+            .servers
+            .get(&name)
+            .map(oracle::steady)
+            .unwrap_or_default();
         if let Some(acceptable) = self.visible.get_mut(&name) {
             acceptable.push(now);
         }
@@ -287,8 +312,13 @@ impl World {
     /// A cluster's etcd is restored from a backup.
     pub fn restore(&mut self) {
         let name = self.some_cluster();
-        let Some(server) = self.servers.get(&name).cloned() else { return };
-        let (oldest, newest) = (server.compacted().max(newest_steady(&server)), server.revision());
+        let Some(server) = self.servers.get(&name).cloned() else {
+            return;
+        };
+        let (oldest, newest) = (
+            server.compacted().max(newest_steady(&server)),
+            server.revision(),
+        );
         if oldest < newest {
             let revision = self.random.random_range(oldest..newest);
             if server.restore(revision).is_ok() {
@@ -302,7 +332,11 @@ impl World {
     pub fn compact(&mut self) {
         let name = self.some_cluster();
         if let Some(server) = self.servers.get(&name) {
-            server.compact(server.revision().saturating_sub(self.random.random_range(0..10)));
+            server.compact(
+                server
+                    .revision()
+                    .saturating_sub(self.random.random_range(0..10)),
+            );
         }
         self.count("etcd compacted");
     }
@@ -359,14 +393,20 @@ impl World {
     pub fn start_second_operator(&mut self) {
         if self.operators.len() < 2 {
             self.count("second operator");
-            self.operators.push(Operator::start(self.surroundings.clone(), self.wanted.clone()));
+            self.operators.push(Operator::start(
+                self.surroundings.clone(),
+                self.wanted.clone(),
+            ));
         }
     }
 
     /// An operator runs again, if none does.
     pub fn ensure_operator(&mut self) {
         if self.operators.is_empty() {
-            self.operators.push(Operator::start(self.surroundings.clone(), self.wanted.clone()));
+            self.operators.push(Operator::start(
+                self.surroundings.clone(),
+                self.wanted.clone(),
+            ));
         }
     }
 
@@ -389,38 +429,69 @@ impl World {
         }
         let requests = self.store.counters().requests;
         if requests > MAX_REQUESTS {
-            return Err(format!("OpenSearch got {requests} requests: something begins again and again"));
+            return Err(format!(
+                "OpenSearch got {requests} requests: something begins again and again"
+            ));
         }
         if self.leaked.load(Ordering::Relaxed) {
             return Err("a bulk request held a Secret's value".to_owned());
         }
         if let Some(line) = &*self.mixed.lock().unwrap_or_else(PoisonError::into_inner) {
-            return Err(format!("a bulk request has a line that is none of one cluster: {line}"));
+            return Err(format!(
+                "a bulk request has a line that is none of one cluster: {line}"
+            ));
         }
         let limits = self.budget.limits();
         if self.budget.peak() > limits.bound() {
-            return Err(format!("{} bytes of answers were in memory, more than {}", self.budget.peak(), limits.bound()));
+            return Err(format!(
+                "{} bytes of answers were in memory, more than {}",
+                self.budget.peak(),
+                limits.bound()
+            ));
         }
         let longest = limits.page.max(limits.line).max(limits.answer) + SLACK;
         if self.gauge.longest() > longest {
-            return Err(format!("{} bytes of one answer were read, more than {longest}", self.gauge.longest()));
+            return Err(format!(
+                "{} bytes of one answer were read, more than {longest}",
+                self.gauge.longest()
+            ));
         }
         for name in self.member_names() {
             // Until the new place is complete, queries are answered from the one before.
             let mut shown = BTreeSet::new();
-            for prefix in PREFIXES.iter().filter_map(|prefix| prefix.parse::<IndexPrefix>().ok()) {
-                shown.extend(oracle::stored(&self.store, prefix.cluster_alias(&name).as_str()).into_keys());
+            for prefix in PREFIXES
+                .iter()
+                .filter_map(|prefix| prefix.parse::<IndexPrefix>().ok())
+            {
+                shown.extend(
+                    oracle::stored(&self.store, prefix.cluster_alias(&name).as_str()).into_keys(),
+                );
             }
             // Kinds are shown one by one, but each of them whole.
             let of_kind = oracle::id(KINDS[0], "");
             let is_begun = shown.iter().any(|id| id.starts_with(&of_kind));
-            if is_begun && self.steady.get(&name).is_some_and(|sets| !sets.iter().any(|ids| ids.is_subset(&shown))) {
-                return Err(format!("a query of {name} shows a part of a kind: {} documents", shown.len()));
+            if is_begun
+                && self
+                    .steady
+                    .get(&name)
+                    .is_some_and(|sets| !sets.iter().any(|ids| ids.is_subset(&shown)))
+            {
+                return Err(format!(
+                    "a query of {name} shows a part of a kind: {} documents",
+                    shown.len()
+                ));
             }
-            let steady = self.servers.get(&name).map(oracle::steady).unwrap_or_default();
+            let steady = self
+                .servers
+                .get(&name)
+                .map(oracle::steady)
+                .unwrap_or_default();
             match self.visible.get_mut(&name) {
                 Some(acceptable) if !acceptable.iter().any(|ids| ids.is_subset(&shown)) => {
-                    return Err(format!("a query of {name} shows a half-filled generation: {} documents", shown.len()));
+                    return Err(format!(
+                        "a query of {name} shows a half-filled generation: {} documents",
+                        shown.len()
+                    ));
                 }
                 None if steady.is_subset(&shown) => drop(self.visible.insert(name, vec![steady])),
                 _ => {}
@@ -432,7 +503,14 @@ impl World {
     /// What differs between the index and the fleet.
     pub fn differences(&self) -> Vec<String> {
         let hostile: Vec<&ClusterName> = self.hostile.keys().collect();
-        oracle::differences(&self.member_names(), &self.servers, &hostile, &self.store, &self.prefix, &self.selection)
+        oracle::differences(
+            &self.member_names(),
+            &self.servers,
+            &hostile,
+            &self.store,
+            &self.prefix,
+            &self.selection,
+        )
     }
 
     /// How often each thing was done by hostile members.
@@ -452,7 +530,13 @@ impl World {
         // The tasks of streams end a moment after the one that started them.
         tokio::time::sleep(Duration::from_secs(1)).await;
         let held = self.budget.held();
-        if held > 0 { Err(format!("{held} bytes of answers are held although nobody reads any more")) } else { Ok(()) }
+        if held > 0 {
+            Err(format!(
+                "{held} bytes of answers are held although nobody reads any more"
+            ))
+        } else {
+            Ok(())
+        }
     }
 
     fn count(&mut self, what: &'static str) {
@@ -463,10 +547,15 @@ impl World {
 fn watch_bulks(store: &OpenSearch, leaked: &Arc<AtomicBool>, mixed: &Arc<Mutex<Option<String>>>) {
     let (seen, mixed) = (Arc::clone(leaked), Arc::clone(mixed));
     store.inspect_bulks(move |body| {
-        let held = body.windows(SECRET_VALUE.len()).any(|window| window == SECRET_VALUE.as_bytes());
+        let held = body
+            .windows(SECRET_VALUE.len())
+            .any(|window| window == SECRET_VALUE.as_bytes());
         seen.fetch_or(held, Ordering::Relaxed);
         if let Err(line) = check_lines(body) {
-            mixed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(line);
+            mixed
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .get_or_insert(line);
         }
     });
 }
@@ -479,8 +568,13 @@ fn check_lines(body: &[u8]) -> Result<(), String> {
         cluster: String,
     }
     let shown = |line: &[u8]| String::from_utf8_lossy(&line[..line.len().min(200)]).into_owned();
-    let prefixes: Vec<IndexPrefix> = PREFIXES.iter().filter_map(|prefix| prefix.parse().ok()).collect();
-    let mut lines = body.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    let prefixes: Vec<IndexPrefix> = PREFIXES
+        .iter()
+        .filter_map(|prefix| prefix.parse().ok())
+        .collect();
+    let mut lines = body
+        .split(|byte| *byte == b'\n')
+        .filter(|line| !line.is_empty());
     while let Some(line) = lines.next() {
         let action: Value = serde_json::from_slice(line).map_err(|_| shown(line))?;
         let Some(index) = action["index"]["_index"].as_str() else {
@@ -490,12 +584,19 @@ fn check_lines(body: &[u8]) -> Result<(), String> {
             return Err(shown(line));
         };
         let document = lines.next().unwrap_or_default();
-        if action["index"]["_id"] == "guard" || prefixes.iter().any(|prefix| index == prefix.state().as_str()) {
+        if action["index"]["_id"] == "guard"
+            || prefixes
+                .iter()
+                .any(|prefix| index == prefix.state().as_str())
+        {
             continue;
         }
         let Document { cluster } = serde_json::from_slice(document).map_err(|_| shown(document))?;
-        let of_cluster =
-            |name: &ClusterName| prefixes.iter().any(|prefix| index.starts_with(&format!("{}.", prefix.cluster_alias(name))));
+        let of_cluster = |name: &ClusterName| {
+            prefixes
+                .iter()
+                .any(|prefix| index.starts_with(&format!("{}.", prefix.cluster_alias(name))))
+        };
         if !cluster.parse().is_ok_and(|name| of_cluster(&name)) {
             return Err(format!("{action} has a document of {cluster}"));
         }
@@ -528,7 +629,9 @@ fn hostile_members(
     limits: &intake::Limits,
 ) -> BTreeMap<ClusterName, Hostile> {
     let mut random = StdRng::seed_from_u64(seed.rotate_left(31));
-    let Ok(name) = "mallory".parse() else { return BTreeMap::new() };
+    let Ok(name) = "mallory".parse() else {
+        return BTreeMap::new();
+    };
     if random.random_ratio(1, 2) {
         return BTreeMap::new();
     }
@@ -536,7 +639,11 @@ fn hostile_members(
     options.largest_page = Some(random.random_range(2..20));
     let server = apiserver::Server::new(options);
     for number in 0..random.random_range(3..12) {
-        let namespace = if number % 2 == 0 { STEADY } else { NAMESPACES[0] };
+        let namespace = if number % 2 == 0 {
+            STEADY
+        } else {
+            NAMESPACES[0]
+        };
         let object = json!({
             "metadata": { "name": format!("evil{number}"), "namespace": namespace, "labels": { "tier": "web" } },
             "spec": { "value": number },
@@ -551,7 +658,13 @@ fn hostile_members(
     });
     let malices = Malice::ALL;
     let most = limits.page.max(limits.answer);
-    let hostile = Hostile::new(server, random.random(), &malices, victims.collect(), 8 * most);
+    let hostile = Hostile::new(
+        server,
+        random.random(),
+        &malices,
+        victims.collect(),
+        8 * most,
+    );
     if random.random_ratio(1, 2) {
         hostile.impersonate(servers.values().next().cloned(), false);
     }
@@ -560,15 +673,24 @@ fn hostile_members(
 
 /// The version of the youngest of the objects that nobody touches: a backup is never from before them.
 fn newest_steady(server: &apiserver::Server) -> u64 {
-    let steady = server.objects(KINDS[0].resource, Some(STEADY)).unwrap_or_default();
-    steady.iter().map(|stored| stored.version).max().unwrap_or_default()
+    let steady = server
+        .objects(KINDS[0].resource, Some(STEADY))
+        .unwrap_or_default();
+    steady
+        .iter()
+        .map(|stored| stored.version)
+        .max()
+        .unwrap_or_default()
 }
 
 fn cluster(random: &mut StdRng) -> apiserver::Server {
     let mut options = apiserver::Options::new(random.random());
     options.largest_page = Some(random.random_range(2..20));
     // Close below a number with a digit more, which is soon passed.
-    options.first_revision = 10_u64.pow(random.random_range(1..4)).saturating_sub(random.random_range(1..60)).max(1);
+    options.first_revision = 10_u64
+        .pow(random.random_range(1..4))
+        .saturating_sub(random.random_range(1..60))
+        .max(1);
     options.cached_events = random.random_range(10..200);
     options.latency = Duration::from_millis(random.random_range(0..50));
     apiserver::Server::new(options)
@@ -578,7 +700,10 @@ fn cluster(random: &mut StdRng) -> apiserver::Server {
 fn limits(random: &mut StdRng) -> Limits {
     Limits {
         pending_bytes: random.random_range(2_000..50_000),
-        batch: BatchLimits { count: random.random_range(1..20), bytes: random.random_range(1_000..20_000) },
+        batch: BatchLimits {
+            count: random.random_range(1..20),
+            bytes: random.random_range(1_000..20_000),
+        },
         in_flight: random.random_range(1..=3),
     }
 }

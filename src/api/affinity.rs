@@ -57,9 +57,18 @@ fn cluster_requirements(generator: &mut SchemaGenerator) -> Schema {
     requirements(
         generator,
         &[
-            ("self.key in ['provider', 'region', 'zone']", "key must be provider, region or zone"),
-            ("self.operator in ['In', 'NotIn']", "operator must be In or NotIn"),
-            (schema::VALUES_NEEDED, "In and NotIn need at least one value"),
+            (
+                "self.key in ['provider', 'region', 'zone']",
+                "key must be provider, region or zone",
+            ),
+            (
+                "self.operator in ['In', 'NotIn']",
+                "operator must be In or NotIn",
+            ),
+            (
+                schema::VALUES_NEEDED,
+                "In and NotIn need at least one value",
+            ),
         ],
     )
 }

@@ -4,7 +4,10 @@
 //! [type](https://github.com/karmada-io/karmada/blob/master/pkg/apis/cluster/v1alpha1/types.go) is in the schema,
 //! whether Fleetdex uses it or not. Where Karmada runs, its own API serves this kind and ours is not installed.
 
-#![allow(clippy::duplicated_attributes, reason = "each printer column repeats the names and types of its settings")]
+#![allow(
+    clippy::duplicated_attributes,
+    reason = "each printer column repeats the names and types of its settings"
+)]
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -24,16 +27,57 @@ use serde::{Deserialize, Deserializer, Serialize};
     category = "karmada-io",
     doc = "A member cluster: how it is reached, where it stands, and what it serves.",
     derive = "PartialEq",
-    printcolumn(name = "Version", type_ = "string", json_path = ".status.kubernetesVersion"),
+    printcolumn(
+        name = "Version",
+        type_ = "string",
+        json_path = ".status.kubernetesVersion"
+    ),
     printcolumn(name = "Mode", type_ = "string", json_path = ".spec.syncMode"),
-    printcolumn(name = "Ready", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].status"#),
-    printcolumn(name = "Reason", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].reason"#),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
-    printcolumn(name = "Provider", type_ = "string", json_path = ".spec.provider", priority = 1),
-    printcolumn(name = "Region", type_ = "string", json_path = ".spec.region", priority = 1),
-    printcolumn(name = "Zones", type_ = "string", json_path = ".spec.zones", priority = 1),
-    printcolumn(name = "API-Endpoint", type_ = "string", json_path = ".spec.apiEndpoint", priority = 1),
-    printcolumn(name = "Proxy-URL", type_ = "string", json_path = ".spec.proxyURL", priority = 1)
+    printcolumn(
+        name = "Ready",
+        type_ = "string",
+        json_path = r#".status.conditions[?(@.type=="Ready")].status"#
+    ),
+    printcolumn(
+        name = "Reason",
+        type_ = "string",
+        json_path = r#".status.conditions[?(@.type=="Ready")].reason"#
+    ),
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp"
+    ),
+    printcolumn(
+        name = "Provider",
+        type_ = "string",
+        json_path = ".spec.provider",
+        priority = 1
+    ),
+    printcolumn(
+        name = "Region",
+        type_ = "string",
+        json_path = ".spec.region",
+        priority = 1
+    ),
+    printcolumn(
+        name = "Zones",
+        type_ = "string",
+        json_path = ".spec.zones",
+        priority = 1
+    ),
+    printcolumn(
+        name = "API-Endpoint",
+        type_ = "string",
+        json_path = ".spec.apiEndpoint",
+        priority = 1
+    ),
+    printcolumn(
+        name = "Proxy-URL",
+        type_ = "string",
+        json_path = ".spec.proxyURL",
+        priority = 1
+    )
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterSpec {
@@ -43,7 +87,11 @@ pub struct ClusterSpec {
     pub id: Option<String>,
 
     /// How Karmada synchronises with the cluster: `Push` or `Pull`. Fleetdex reads both alike.
-    #[serde(default, deserialize_with = "empty_is_none", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "empty_is_none",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub sync_mode: Option<SyncMode>,
 
     /// URL of the cluster's API server, such as `https://10.0.0.1:6443`.
@@ -66,7 +114,11 @@ pub struct ClusterSpec {
     pub impersonator_secret_ref: Option<SecretReference>,
 
     /// Do not verify the API server's certificate. The connection is then open to interception.
-    #[serde(default, rename = "insecureSkipTLSVerification", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        rename = "insecureSkipTLSVerification",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub insecure_skip_tls_verification: Option<bool>,
 
     /// Proxy to reach the cluster through: an `http`, `https` or `socks5` URL.
@@ -357,7 +409,12 @@ mod tests {
         let manifest = upstream_manifest();
         for part in ["spec", "status"] {
             let mut found = Vec::new();
-            unknown_fields(&schema()["properties"][part], &manifest[part], part, &mut found);
+            unknown_fields(
+                &schema()["properties"][part],
+                &manifest[part],
+                part,
+                &mut found,
+            );
             assert_eq!(found, Vec::<String>::new());
         }
     }
@@ -371,17 +428,25 @@ mod tests {
     #[test]
     fn nothing_in_the_spec_is_required() {
         assert_eq!(schema()["properties"]["spec"].get("required"), None);
-        let cluster: Cluster =
-            serde_json::from_value(json!({ "metadata": { "name": "a" }, "spec": { "syncMode": "" } })).unwrap();
+        let cluster: Cluster = serde_json::from_value(
+            json!({ "metadata": { "name": "a" }, "spec": { "syncMode": "" } }),
+        )
+        .unwrap();
         assert_eq!(cluster.spec, ClusterSpec::default());
     }
 
     #[test]
     fn the_definition_is_cluster_scoped_with_a_status_subresource() {
         let definition = serde_json::to_value(Cluster::crd()).unwrap();
-        assert_eq!(definition["metadata"]["name"], "clusters.cluster.karmada.io");
+        assert_eq!(
+            definition["metadata"]["name"],
+            "clusters.cluster.karmada.io"
+        );
         assert_eq!(definition["spec"]["scope"], "Cluster");
-        assert_eq!(definition["spec"]["versions"][0]["subresources"], json!({ "status": {} }));
+        assert_eq!(
+            definition["spec"]["versions"][0]["subresources"],
+            json!({ "status": {} })
+        );
     }
 
     #[test]
@@ -389,7 +454,11 @@ mod tests {
         let spec = &schema()["properties"]["spec"]["properties"];
         for field in ["apiEndpoint", "proxyURL"] {
             let rules = spec[field]["x-kubernetes-validations"].as_array().unwrap();
-            assert!(rules.iter().all(|rule| rule["message"].as_str().is_some_and(|text| text.starts_with(field))));
+            assert!(rules.iter().all(|rule| {
+                rule["message"]
+                    .as_str()
+                    .is_some_and(|text| text.starts_with(field))
+            }));
         }
     }
 }

@@ -41,11 +41,31 @@ pub type Cache = Object<ClusterCacheSpec, ClusterCacheStatus>;
     status = "ClusterCacheStatus",
     derive = "PartialEq",
     doc = "ClusterCache says which resources of which member clusters the embedded store keeps.",
-    printcolumn(name = "Running", type_ = "integer", json_path = ".status.summary.running"),
-    printcolumn(name = "Failed", type_ = "integer", json_path = ".status.summary.failed"),
-    printcolumn(name = "Unknown", type_ = "integer", json_path = ".status.summary.unknown"),
-    printcolumn(name = "Objects", type_ = "integer", json_path = ".status.summary.totalNum"),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+    printcolumn(
+        name = "Running",
+        type_ = "integer",
+        json_path = ".status.summary.running"
+    ),
+    printcolumn(
+        name = "Failed",
+        type_ = "integer",
+        json_path = ".status.summary.failed"
+    ),
+    printcolumn(
+        name = "Unknown",
+        type_ = "integer",
+        json_path = ".status.summary.unknown"
+    ),
+    printcolumn(
+        name = "Objects",
+        type_ = "integer",
+        json_path = ".status.summary.totalNum"
+    ),
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp"
+    )
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterCacheSpec {
@@ -64,7 +84,9 @@ pub struct ClusterCacheSpec {
 impl ClusterCacheSpec {
     /// How long the status stays at least as it was written.
     pub fn period(&self) -> Duration {
-        let seconds = self.status_update_period_seconds.filter(|seconds| *seconds > 0);
+        let seconds = self
+            .status_update_period_seconds
+            .filter(|seconds| *seconds > 0);
         Duration::from_secs(seconds.unwrap_or(DEFAULT_PERIOD_SECONDS).into())
     }
 }
@@ -239,7 +261,11 @@ pub struct CacheCounts {
 pub fn api_resource(group: &str) -> ApiResource {
     let own = ClusterCache::api_resource();
     let api_version = format!("{group}/{}", own.version);
-    ApiResource { group: group.to_owned(), api_version, ..own }
+    ApiResource {
+        group: group.to_owned(),
+        api_version,
+        ..own
+    }
 }
 
 /// Its CRD in one of its [`GROUPS`].
@@ -254,8 +280,10 @@ const API_VERSION_RULES: &[(&str, &str)] = &[(
     "self == '' || self.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",
     "apiVersion is <version> for the core group or <group>/<version>, such as v1 or apps/v1",
 )];
-const KIND_RULES: &[(&str, &str)] =
-    &[("self.matches('^[A-Za-z][A-Za-z0-9-]*$')", "kind is one kind such as Deployment; a ResourceRegistry takes \"*\"")];
+const KIND_RULES: &[(&str, &str)] = &[(
+    "self.matches('^[A-Za-z][A-Za-z0-9-]*$')",
+    "kind is one kind such as Deployment; a ResourceRegistry takes \"*\"",
+)];
 /// Gt and Lt compare with one number.
 const BOUND_NEEDED: &str = "!(self.operator in ['Gt', 'Lt']) || (has(self.values) && size(self.values) == 1 && self.values[0].matches('^-?[0-9]{1,18}$'))";
 
@@ -276,11 +304,26 @@ fn field_selector(generator: &mut SchemaGenerator) -> Schema {
     let requirement = requirements(
         generator,
         &[
-            ("self.key in ['provider', 'region', 'zone']", "key must be provider, region or zone"),
-            (known, "operator must be In, NotIn, Exists, DoesNotExist, Gt or Lt"),
-            (schema::VALUES_NEEDED, "In and NotIn need at least one value"),
-            (schema::VALUES_REFUSED, "Exists and DoesNotExist take no values"),
-            (BOUND_NEEDED, "Gt and Lt need exactly one value, a whole number"),
+            (
+                "self.key in ['provider', 'region', 'zone']",
+                "key must be provider, region or zone",
+            ),
+            (
+                known,
+                "operator must be In, NotIn, Exists, DoesNotExist, Gt or Lt",
+            ),
+            (
+                schema::VALUES_NEEDED,
+                "In and NotIn need at least one value",
+            ),
+            (
+                schema::VALUES_REFUSED,
+                "Exists and DoesNotExist take no values",
+            ),
+            (
+                BOUND_NEEDED,
+                "Gt and Lt need exactly one value, a whole number",
+            ),
         ],
     );
     schemars::json_schema!({
@@ -302,11 +345,15 @@ mod tests {
 
     #[test]
     fn the_period_is_ten_seconds_unless_it_is_said() {
-        for (said, seconds) in
-            [(json!({}), 10), (json!({"statusUpdatePeriodSeconds": 0}), 10), (json!({"statusUpdatePeriodSeconds": 3}), 3)]
-        {
+        for (said, seconds) in [
+            (json!({}), 10),
+            (json!({"statusUpdatePeriodSeconds": 0}), 10),
+            (json!({"statusUpdatePeriodSeconds": 3}), 3),
+        ] {
             let mut spec = json!({"clusterSelectors": [], "resourceSelectors": []});
-            spec.as_object_mut().unwrap().extend(said.as_object().unwrap().clone());
+            spec.as_object_mut()
+                .unwrap()
+                .extend(said.as_object().unwrap().clone());
             let spec: ClusterCacheSpec = serde_json::from_value(spec).unwrap();
             assert_eq!(spec.period(), Duration::from_secs(seconds));
         }
@@ -315,9 +362,18 @@ mod tests {
     #[test]
     fn both_groups_have_the_same_type() {
         let [own, other] = GROUPS.map(crd);
-        assert_eq!(own.metadata.name.as_deref(), Some("clustercaches.cluster.karmada.io"));
-        assert_eq!(other.metadata.name.as_deref(), Some("clustercaches.clustercaches.karmada.io"));
+        assert_eq!(
+            own.metadata.name.as_deref(),
+            Some("clustercaches.cluster.karmada.io")
+        );
+        assert_eq!(
+            other.metadata.name.as_deref(),
+            Some("clustercaches.clustercaches.karmada.io")
+        );
         assert_eq!(own.spec.versions, other.spec.versions);
-        assert_eq!(api_resource(GROUPS[1]).api_version, "clustercaches.karmada.io/v1alpha1");
+        assert_eq!(
+            api_resource(GROUPS[1]).api_version,
+            "clustercaches.karmada.io/v1alpha1"
+        );
     }
 }

@@ -54,25 +54,48 @@ pub struct Finding {
 impl Finding {
     /// A condition that holds.
     pub fn holds(kind: &'static str, reason: &'static str, message: impl Into<String>) -> Self {
-        Self { kind, truth: Truth::True, reason, message: message.into() }
+        Self {
+            kind,
+            truth: Truth::True,
+            reason,
+            message: message.into(),
+        }
     }
 
     /// A condition that does not.
     pub fn fails(kind: &'static str, reason: &'static str, message: impl Into<String>) -> Self {
-        Self { kind, truth: Truth::False, reason, message: message.into() }
+        Self {
+            kind,
+            truth: Truth::False,
+            reason,
+            message: message.into(),
+        }
     }
 
     /// A condition of which nothing is known yet.
     pub fn unknown(kind: &'static str, reason: &'static str, message: impl Into<String>) -> Self {
-        Self { kind, truth: Truth::Unknown, reason, message: message.into() }
+        Self {
+            kind,
+            truth: Truth::Unknown,
+            reason,
+            message: message.into(),
+        }
     }
 }
 
 /// The conditions that follow from `findings` at `now`, in their order.
 ///
 /// `lastTransitionTime` is kept from `before` where the status is unchanged. Types that have no finding any more are left out.
-pub fn merge(before: &[Condition], findings: Vec<Finding>, generation: Option<i64>, now: Timestamp) -> Vec<Condition> {
-    findings.into_iter().map(|finding| condition(before, finding, generation, now)).collect()
+pub fn merge(
+    before: &[Condition],
+    findings: Vec<Finding>,
+    generation: Option<i64>,
+    now: Timestamp,
+) -> Vec<Condition> {
+    findings
+        .into_iter()
+        .map(|finding| condition(before, finding, generation, now))
+        .collect()
 }
 
 /// The condition of a type.
@@ -80,10 +103,17 @@ pub fn find<'a>(conditions: &'a [Condition], kind: &str) -> Option<&'a Condition
     conditions.iter().find(|condition| condition.type_ == kind)
 }
 
-fn condition(before: &[Condition], finding: Finding, generation: Option<i64>, now: Timestamp) -> Condition {
+fn condition(
+    before: &[Condition],
+    finding: Finding,
+    generation: Option<i64>,
+    now: Timestamp,
+) -> Condition {
     let status = finding.truth.as_str();
     let unchanged = find(before, finding.kind).filter(|condition| condition.status == status);
-    let since = unchanged.map_or(Time(now), |condition| condition.last_transition_time.clone());
+    let since = unchanged.map_or(Time(now), |condition| {
+        condition.last_transition_time.clone()
+    });
     Condition {
         type_: finding.kind.to_owned(),
         status: status.to_owned(),
@@ -110,24 +140,65 @@ mod tests {
 
     #[test]
     fn the_transition_time_moves_only_with_the_status() {
-        let first = merge(&[], vec![Finding::fails("Ready", "Connecting", "a")], Some(1), at(10));
-        let same = merge(&first, vec![Finding::fails("Ready", "Refused", "b")], Some(2), at(20));
+        let first = merge(
+            &[],
+            vec![Finding::fails("Ready", "Connecting", "a")],
+            Some(1),
+            at(10),
+        );
+        let same = merge(
+            &first,
+            vec![Finding::fails("Ready", "Refused", "b")],
+            Some(2),
+            at(20),
+        );
         assert_eq!(same[0].last_transition_time, Time(at(10)));
-        assert_eq!((same[0].reason.as_str(), same[0].message.as_str(), same[0].observed_generation), ("Refused", "b", Some(2)));
-        let other = merge(&same, vec![Finding::holds("Ready", "Synced", "")], Some(2), at(30));
+        assert_eq!(
+            (
+                same[0].reason.as_str(),
+                same[0].message.as_str(),
+                same[0].observed_generation
+            ),
+            ("Refused", "b", Some(2))
+        );
+        let other = merge(
+            &same,
+            vec![Finding::holds("Ready", "Synced", "")],
+            Some(2),
+            at(30),
+        );
         assert_eq!(other[0].last_transition_time, Time(at(30)));
     }
 
     #[test]
     fn a_condition_without_a_finding_goes_away() {
-        let first = merge(&[], vec![Finding::holds("Conflict", "OlderRegistry", "")], None, at(1));
-        assert!(merge(&first, vec![Finding::holds("Ready", "Synced", "")], None, at(2)).iter().all(|one| one.type_ == "Ready"));
+        let first = merge(
+            &[],
+            vec![Finding::holds("Conflict", "OlderRegistry", "")],
+            None,
+            at(1),
+        );
+        assert!(
+            merge(
+                &first,
+                vec![Finding::holds("Ready", "Synced", "")],
+                None,
+                at(2)
+            )
+            .iter()
+            .all(|one| one.type_ == "Ready")
+        );
     }
 
     #[test]
     fn a_long_message_is_cut_between_characters() {
         let long = "é".repeat(MESSAGE_LIMIT);
-        let merged = merge(&[], vec![Finding::unknown("Ready", "Long", format!("x{long}"))], None, at(1));
+        let merged = merge(
+            &[],
+            vec![Finding::unknown("Ready", "Long", format!("x{long}"))],
+            None,
+            at(1),
+        );
         assert_eq!(merged[0].message.len(), MESSAGE_LIMIT - 1);
     }
 }

@@ -31,10 +31,26 @@ pub const FINALIZER: &str = "search.fleetdex.io/documents";
     status = "ResourceRegistryStatus",
     derive = "PartialEq",
     doc = "ResourceRegistry says which resources of which member clusters are indexed, and in which store.",
-    printcolumn(name = "Ready", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].status"#),
-    printcolumn(name = "Clusters", type_ = "integer", json_path = ".status.summary.clusters"),
-    printcolumn(name = "Objects", type_ = "integer", json_path = ".status.summary.objects"),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+    printcolumn(
+        name = "Ready",
+        type_ = "string",
+        json_path = r#".status.conditions[?(@.type=="Ready")].status"#
+    ),
+    printcolumn(
+        name = "Clusters",
+        type_ = "integer",
+        json_path = ".status.summary.clusters"
+    ),
+    printcolumn(
+        name = "Objects",
+        type_ = "integer",
+        json_path = ".status.summary.objects"
+    ),
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp"
+    )
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceRegistrySpec {
@@ -144,7 +160,11 @@ pub struct OpenSearch {
     #[schemars(extend("x-kubernetes-validations" = rules(CLIENT_CERTIFICATE_RULES)))]
     pub client_cert_secret_ref: Option<SecretReference>,
     /// Accept any certificate of the nodes. For tests only.
-    #[serde(default, rename = "insecureSkipTLSVerify", skip_serializing_if = "std::ops::Not::not")]
+    #[serde(
+        default,
+        rename = "insecureSkipTLSVerify",
+        skip_serializing_if = "std::ops::Not::not"
+    )]
     pub insecure_skip_tls_verify: bool,
     /// What the names of all indices and aliases start with; `fleetdex` by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -173,7 +193,9 @@ pub struct OpenSearch {
 }
 
 /// What of an object can be selected.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 pub enum Indexing {
     /// Labels and the selectable fields.
     #[default]
@@ -185,7 +207,9 @@ pub enum Indexing {
 /// A Secret by name.
 ///
 /// Karmada accepts a reference with either part empty and then sends no credentials; here [`SecretReference::complete`] tells.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "camelCase")]
 pub struct SecretReference {
     /// Its namespace.
@@ -200,7 +224,9 @@ pub struct SecretReference {
 
 /// A reference to a Secret has a namespace or a name, but not both.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("secretRef needs both a namespace and a name (namespace {namespace:?}, name {name:?}); remove it to send no credentials")]
+#[error(
+    "secretRef needs both a namespace and a name (namespace {namespace:?}, name {name:?}); remove it to send no credentials"
+)]
 pub struct IncompleteReference {
     namespace: String,
     name: String,
@@ -212,7 +238,10 @@ impl SecretReference {
         match (self.namespace.is_empty(), self.name.is_empty()) {
             (false, false) => Ok(Some(self)),
             (true, true) => Ok(None),
-            _ => Err(IncompleteReference { namespace: self.namespace.clone(), name: self.name.clone() }),
+            _ => Err(IncompleteReference {
+                namespace: self.namespace.clone(),
+                name: self.name.clone(),
+            }),
         }
     }
 }
@@ -259,7 +288,11 @@ pub struct StoreStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_cert_secret_ref: Option<SecretReference>,
     /// Accept any certificate of the nodes.
-    #[serde(default, rename = "insecureSkipTLSVerify", skip_serializing_if = "std::ops::Not::not")]
+    #[serde(
+        default,
+        rename = "insecureSkipTLSVerify",
+        skip_serializing_if = "std::ops::Not::not"
+    )]
     pub insecure_skip_tls_verify: bool,
 }
 
@@ -367,8 +400,10 @@ const API_VERSION_RULES: &[(&str, &str)] = &[(
     "self == '' || self == '*' || self.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",
     "apiVersion is <version> for the core group or <group>/<version>, such as v1 or apps/v1",
 )];
-const KIND_RULES: &[(&str, &str)] =
-    &[("self == '*' || self.matches('^[A-Za-z][A-Za-z0-9-]*$')", "kind is a kind such as Deployment, or \"*\" for every kind")];
+const KIND_RULES: &[(&str, &str)] = &[(
+    "self == '*' || self.matches('^[A-Za-z][A-Za-z0-9-]*$')",
+    "kind is a kind such as Deployment, or \"*\" for every kind",
+)];
 const SELECTOR_RULES: &[(&str, &str)] = &[
     (
         "!has(self.apiVersion) || self.apiVersion != '*' || self.kind == '*'",
@@ -409,7 +444,9 @@ fn nullable(mut schema: Schema) -> Schema {
     schema
 }
 
-fn null_is_empty<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
+fn null_is_empty<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Vec<T>, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
@@ -429,10 +466,22 @@ fn object_requirements(generator: &mut SchemaGenerator) -> Schema {
     requirements(
         generator,
         &[
-            ("self.operator in ['In', 'NotIn', 'Exists', 'DoesNotExist']", "operator must be In, NotIn, Exists or DoesNotExist"),
-            (schema::VALUES_NEEDED, "In and NotIn need at least one value"),
-            (schema::VALUES_REFUSED, "Exists and DoesNotExist take no values"),
-            (r"self.key.matches('^[A-Za-z_][A-Za-z0-9_-]*(\\.[A-Za-z0-9_-]+)*$')", "key is a dotted path such as status.phase"),
+            (
+                "self.operator in ['In', 'NotIn', 'Exists', 'DoesNotExist']",
+                "operator must be In, NotIn, Exists or DoesNotExist",
+            ),
+            (
+                schema::VALUES_NEEDED,
+                "In and NotIn need at least one value",
+            ),
+            (
+                schema::VALUES_REFUSED,
+                "Exists and DoesNotExist take no values",
+            ),
+            (
+                r"self.key.matches('^[A-Za-z_][A-Za-z0-9_-]*(\\.[A-Za-z0-9_-]+)*$')",
+                "key is a dotted path such as status.phase",
+            ),
         ],
     )
 }

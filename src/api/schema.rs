@@ -9,13 +9,17 @@ use serde_json::{Value, json};
 pub const VALIDATIONS: &str = "x-kubernetes-validations";
 
 const NAMESPACE: &str = "self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')";
-const NAMESPACE_HELP: &str = "a namespace is a DNS label: lower-case letters, digits and '-', at most 63";
+const NAMESPACE_HELP: &str =
+    "a namespace is a DNS label: lower-case letters, digits and '-', at most 63";
 /// Most entries of any list of names.
 const NAMES: usize = 256;
 
 /// CEL rules for [`VALIDATIONS`], from pairs of expression and message.
 pub fn rules(pairs: &[(&str, &str)]) -> Value {
-    pairs.iter().map(|(rule, message)| json!({"rule": rule, "message": message})).collect()
+    pairs
+        .iter()
+        .map(|(rule, message)| json!({"rule": rule, "message": message}))
+        .collect()
 }
 
 /// A namespace, or empty text for all of them.
@@ -37,7 +41,8 @@ pub fn cluster_names(_: &mut SchemaGenerator) -> Schema {
 /// A list of addresses.
 pub fn addresses(_: &mut SchemaGenerator) -> Schema {
     let address = "isURL(self) && url(self).getScheme() in ['http', 'https'] && url(self).getHostname() != ''";
-    let help = "an address is a URL with a scheme and a host, such as https://opensearch.example.com:9200";
+    let help =
+        "an address is a URL with a scheme and a host, such as https://opensearch.example.com:9200";
     let plain = "!self.contains('@') && !self.contains('?') && !self.contains('#')";
     let plain_help = "an address must not hold a user, a password, a query or a fragment: remove '@', '?' and '#', and put credentials into the \
                       Secret that secretRef names";
@@ -69,7 +74,10 @@ pub fn redactions(_: &mut SchemaGenerator) -> Schema {
 /// A `metav1.LabelSelector` whose operators are known and whose values fit them.
 pub fn label_selector(_: &mut SchemaGenerator) -> Schema {
     let requirement = rules(&[
-        ("self.operator in ['In', 'NotIn', 'Exists', 'DoesNotExist']", "operator must be In, NotIn, Exists or DoesNotExist"),
+        (
+            "self.operator in ['In', 'NotIn', 'Exists', 'DoesNotExist']",
+            "operator must be In, NotIn, Exists or DoesNotExist",
+        ),
         (VALUES_NEEDED, "In and NotIn need at least one value"),
         (VALUES_REFUSED, "Exists and DoesNotExist take no values"),
     ]);
@@ -110,9 +118,11 @@ pub fn label_selector(_: &mut SchemaGenerator) -> Schema {
 }
 
 /// `In` and `NotIn` compare with values.
-pub const VALUES_NEEDED: &str = "!(self.operator in ['In', 'NotIn']) || (has(self.values) && size(self.values) > 0)";
+pub const VALUES_NEEDED: &str =
+    "!(self.operator in ['In', 'NotIn']) || (has(self.values) && size(self.values) > 0)";
 /// `Exists` and `DoesNotExist` do not.
-pub const VALUES_REFUSED: &str = "!(self.operator in ['Exists', 'DoesNotExist']) || !has(self.values) || size(self.values) == 0";
+pub const VALUES_REFUSED: &str =
+    "!(self.operator in ['Exists', 'DoesNotExist']) || !has(self.values) || size(self.values) == 0";
 
 /// The schema of `T` as the items of a list with at most `most` of them.
 pub fn list_of<T: JsonSchema>(generator: &mut SchemaGenerator, most: usize) -> Schema {
@@ -128,7 +138,8 @@ pub fn some_of<T: JsonSchema>(generator: &mut SchemaGenerator, most: usize, empt
 }
 
 /// What to do about a list of resources without any.
-pub const RESOURCES_NEEDED: &str = "name at least one resource, such as {apiVersion: v1, kind: Pod}";
+pub const RESOURCES_NEEDED: &str =
+    "name at least one resource, such as {apiVersion: v1, kind: Pod}";
 
 /// A list of texts, each of which keeps the rules.
 fn texts(most: usize, longest: usize, item_rules: &[(&str, &str)]) -> Schema {

@@ -15,7 +15,10 @@ const ACTION_BYTES: usize = 120;
 
 /// About how many bytes a write takes in a bulk request.
 pub fn encoded_len(write: &Write) -> usize {
-    write.body.as_ref().map_or(0, |body| body.len()) + write.id.len() + write.index.as_str().len() + ACTION_BYTES
+    write.body.as_ref().map_or(0, |body| body.len())
+        + write.id.len()
+        + write.index.as_str().len()
+        + ACTION_BYTES
 }
 
 /// A `_bulk` request.
@@ -35,7 +38,11 @@ pub struct Encoded {
 pub fn encode(writes: &[Write]) -> Encoded {
     let mut body = Vec::with_capacity(writes.iter().map(encoded_len).sum());
     for write in writes {
-        let action = if write.body.is_some() { "index" } else { "delete" };
+        let action = if write.body.is_some() {
+            "index"
+        } else {
+            "delete"
+        };
         body.extend_from_slice(b"{\"");
         body.extend_from_slice(action.as_bytes());
         body.extend_from_slice(b"\":{\"_index\":\"");
@@ -59,7 +66,10 @@ pub fn encode(writes: &[Write]) -> Encoded {
         body.extend_from_slice(alias.as_str().as_bytes());
         body.extend_from_slice(GUARD);
     }
-    Encoded { body: body.into(), items: writes.len() + unguarded.len() }
+    Encoded {
+        body: body.into(),
+        items: writes.len() + unguarded.len(),
+    }
 }
 
 /// A write that no document can satisfy, so that it is always refused with 409, and that requires its alias.
@@ -71,13 +81,22 @@ const GUARD: &[u8] = b"\",\"_id\":\"guard\",\"if_seq_no\":9007199254740991,\"if_
 
 /// The aliases that only deletes name.
 fn only_deleted(writes: &[Write]) -> BTreeSet<&IndexName> {
-    let indexed: BTreeSet<&IndexName> = writes.iter().filter(|write| write.body.is_some()).map(|write| &write.index).collect();
-    writes.iter().map(|write| &write.index).filter(|alias| !indexed.contains(alias)).collect()
+    let indexed: BTreeSet<&IndexName> = writes
+        .iter()
+        .filter(|write| write.body.is_some())
+        .map(|write| &write.index)
+        .collect();
+    writes
+        .iter()
+        .map(|write| &write.index)
+        .filter(|alias| !indexed.contains(alias))
+        .collect()
 }
 
 /// Two planted bugs.
 fn loses_version(write: &Write) -> bool {
-    (planted(Bug::UnorderedDeletes) && write.body.is_none()) || (planted(Bug::RetryWithoutVersion) && was_retried(&write.id))
+    (planted(Bug::UnorderedDeletes) && write.body.is_none())
+        || (planted(Bug::RetryWithoutVersion) && was_retried(&write.id))
 }
 
 /// The body of a bulk request that has these lines.
@@ -107,7 +126,10 @@ mod tests {
             version: version.parse().unwrap(),
             body: body.map(JsonLine::new),
         };
-        let writes = [write("v1/Pod/a", "7", Some(r#"{"kind":"Pod"}"#)), write("v1/Pod/\"b", "9", None)];
+        let writes = [
+            write("v1/Pod/a", "7", Some(r#"{"kind":"Pod"}"#)),
+            write("v1/Pod/\"b", "9", None),
+        ];
         let text = |writes: &[Write]| String::from_utf8(encode(writes).body.to_vec()).unwrap();
         insta::assert_snapshot!(text(&writes), @r#"
         {"index":{"_index":"fleetdex-member1","_id":"v1/Pod/a","version":7,"version_type":"external_gte","require_alias":true}}

@@ -12,8 +12,7 @@ pub use outcome::{Garbled, Verdict, read_response};
 
 /// Where bulk requests go, with what is read of their answers: no more than an [outcome](read_response) needs. The rest of an error is a chain of
 /// causes, which quote the document.
-pub const PATH: &str =
-    "/_bulk?filter_path=errors,items.*.status,items.*.error.type,items.*.error.reason,items.*.error.caused_by.reason";
+pub const PATH: &str = "/_bulk?filter_path=errors,items.*.status,items.*.error.type,items.*.error.reason,items.*.error.caused_by.reason";
 
 /// One change of one document.
 #[derive(Clone, Debug)]

@@ -95,7 +95,11 @@ struct Cause {
 
 impl Refusal<'_> {
     fn text(&self) -> String {
-        match self.caused_by.as_ref().and_then(|cause| cause.reason.as_deref()) {
+        match self
+            .caused_by
+            .as_ref()
+            .and_then(|cause| cause.reason.as_deref())
+        {
             Some(cause) => format!("{}: {} ({cause})", self.kind, self.reason),
             None => format!("{}: {}", self.kind, self.reason),
         }
@@ -104,9 +108,13 @@ impl Refusal<'_> {
 
 /// Reads a bulk response: one verdict per write, in the order sent.
 pub fn read_response(body: &[u8], sent: usize) -> Result<Vec<Verdict>, Garbled> {
-    let response: Response<'_> = serde_json::from_slice(body).map_err(|error| Garbled::Json(error.to_string()))?;
+    let response: Response<'_> =
+        serde_json::from_slice(body).map_err(|error| Garbled::Json(error.to_string()))?;
     if response.items.len() != sent {
-        return Err(Garbled::Count { sent, found: response.items.len() });
+        return Err(Garbled::Count {
+            sent,
+            found: response.items.len(),
+        });
     }
     response
         .items
@@ -114,7 +122,9 @@ pub fn read_response(body: &[u8], sent: usize) -> Result<Vec<Verdict>, Garbled> 
         .map(|item| match (item.index, item.delete) {
             (Some(answer), None) => Ok(verdict(&answer, Verdict::Indexed)),
             (None, Some(answer)) => Ok(verdict(&answer, Verdict::Deleted)),
-            _ => Err(Garbled::Json("an item that is neither index nor delete".to_owned())),
+            _ => Err(Garbled::Json(
+                "an item that is neither index nor delete".to_owned(),
+            )),
         })
         .collect()
 }
@@ -129,7 +139,9 @@ fn verdict(answer: &Answer<'_>, done: Verdict) -> Verdict {
         404 => Verdict::IndexMissing(refusal.text()),
         403 => Verdict::Blocked(refusal.text()),
         // The limit of shards per node comes as a validation error, but is no fault of the document.
-        400 if refusal.kind == "validation_exception" || refusal.reason.contains("maximum shards open") => {
+        400 if refusal.kind == "validation_exception"
+            || refusal.reason.contains("maximum shards open") =>
+        {
             Verdict::Blocked(refusal.text())
         }
         // `require_alias` on an alias that is gone.
@@ -146,8 +158,14 @@ mod tests {
     use super::*;
 
     fn one(action: &str, status: u16, error: &str) -> Verdict {
-        let error = if error.is_empty() { String::new() } else { format!(r#","error":{error}"#) };
-        let body = format!(r#"{{"took":1,"errors":true,"items":[{{"{action}":{{"_id":"a","status":{status}{error}}}}}]}}"#);
+        let error = if error.is_empty() {
+            String::new()
+        } else {
+            format!(r#","error":{error}"#)
+        };
+        let body = format!(
+            r#"{{"took":1,"errors":true,"items":[{{"{action}":{{"_id":"a","status":{status}{error}}}}}]}}"#
+        );
         read_response(body.as_bytes(), 1).unwrap().remove(0)
     }
 
@@ -157,45 +175,93 @@ mod tests {
         assert_eq!(one("index", 200, ""), Verdict::Indexed);
         assert_eq!(one("delete", 200, ""), Verdict::Deleted);
         assert_eq!(one("delete", 404, ""), Verdict::Absent);
-        assert_eq!(one("index", 409, r#"{"type":"version_conflict_engine_exception","reason":"x"}"#), Verdict::Superseded);
+        assert_eq!(
+            one(
+                "index",
+                409,
+                r#"{"type":"version_conflict_engine_exception","reason":"x"}"#
+            ),
+            Verdict::Superseded
+        );
         for (action, status, error, label) in [
-            ("index", 404, r#"{"type":"index_not_found_exception","reason":"no such index"}"#, "index_missing"),
+            (
+                "index",
+                404,
+                r#"{"type":"index_not_found_exception","reason":"no such index"}"#,
+                "index_missing",
+            ),
             (
                 "delete",
                 404,
                 r#"{"type":"index_not_found_exception","reason":"[require_alias] request flag is [true]"}"#,
                 "index_missing",
             ),
-            ("index", 429, r#"{"type":"rejected_execution_exception","reason":"queue"}"#, "retried"),
-            ("index", 429, r#"{"type":"cluster_block_exception","reason":"flood stage"}"#, "retried"),
-            ("index", 403, r#"{"type":"cluster_block_exception","reason":"index write (api)"}"#, "blocked"),
+            (
+                "index",
+                429,
+                r#"{"type":"rejected_execution_exception","reason":"queue"}"#,
+                "retried",
+            ),
+            (
+                "index",
+                429,
+                r#"{"type":"cluster_block_exception","reason":"flood stage"}"#,
+                "retried",
+            ),
+            (
+                "index",
+                403,
+                r#"{"type":"cluster_block_exception","reason":"index write (api)"}"#,
+                "blocked",
+            ),
             (
                 "index",
                 400,
                 r#"{"type":"mapper_parsing_exception","reason":"x","caused_by":{"type":"y","reason":"z"}}"#,
                 "rejected",
             ),
-            ("index", 400, r#"{"type":"illegal_argument_exception","reason":"immense term"}"#, "rejected"),
+            (
+                "index",
+                400,
+                r#"{"type":"illegal_argument_exception","reason":"immense term"}"#,
+                "rejected",
+            ),
             (
                 "index",
                 400,
                 r#"{"type":"validation_exception","reason":"this cluster currently has [1000]/[1000] maximum shards open"}"#,
                 "blocked",
             ),
-            ("index", 503, r#"{"type":"unavailable_shards_exception","reason":"x"}"#, "retried"),
+            (
+                "index",
+                503,
+                r#"{"type":"unavailable_shards_exception","reason":"x"}"#,
+                "retried",
+            ),
             ("index", 500, "", "retried"),
         ] {
-            assert_eq!(one(action, status, error).label(), label, "{status} {error}");
+            assert_eq!(
+                one(action, status, error).label(),
+                label,
+                "{status} {error}"
+            );
         }
     }
 
     #[test]
     fn a_response_that_does_not_fit_the_request_is_an_unknown_outcome() {
         let good = br#"{"items":[{"index":{"status":201}}]}"#;
-        assert_eq!(read_response(good, 2), Err(Garbled::Count { sent: 2, found: 1 }));
-        for bad in
-            ["", "{}", r#"{"items":[{"index":{}}]}"#, r#"{"items":[{"create":{"status":201}}]}"#, r#"{"items":[{"index":{"sta"#]
-        {
+        assert_eq!(
+            read_response(good, 2),
+            Err(Garbled::Count { sent: 2, found: 1 })
+        );
+        for bad in [
+            "",
+            "{}",
+            r#"{"items":[{"index":{}}]}"#,
+            r#"{"items":[{"create":{"status":201}}]}"#,
+            r#"{"items":[{"index":{"sta"#,
+        ] {
             assert!(read_response(bad.as_bytes(), 1).is_err(), "{bad}");
         }
     }

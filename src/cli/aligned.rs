@@ -25,9 +25,20 @@ pub(super) struct Columns {
 
 impl Columns {
     /// Writes further lines.
-    pub(super) fn write<L: AsRef<[String]>>(&mut self, out: &mut dyn Write, lines: &[L]) -> io::Result<()> {
-        let lines: Vec<Vec<Cow<'_, str>>> =
-            lines.iter().map(|line| line.as_ref().iter().map(|cell| escaped_line(cell)).collect()).collect();
+    pub(super) fn write<L: AsRef<[String]>>(
+        &mut self,
+        out: &mut dyn Write,
+        lines: &[L],
+    ) -> io::Result<()> {
+        let lines: Vec<Vec<Cow<'_, str>>> = lines
+            .iter()
+            .map(|line| {
+                line.as_ref()
+                    .iter()
+                    .map(|cell| escaped_line(cell))
+                    .collect()
+            })
+            .collect();
         for line in &lines {
             self.widths.resize(self.widths.len().max(line.len()), 0);
             for (width, cell) in self.widths.iter_mut().zip(line) {
@@ -38,7 +49,10 @@ impl Columns {
             let mut text = String::new();
             for (width, cell) in self.widths.iter().zip(line) {
                 text.push_str(cell);
-                text.extend(std::iter::repeat_n(' ', (width + GAP).max(MIN_WIDTH) - cell.chars().count()));
+                text.extend(std::iter::repeat_n(
+                    ' ',
+                    (width + GAP).max(MIN_WIDTH) - cell.chars().count(),
+                ));
             }
             writeln!(out, "{}", text.trim_end())?;
         }

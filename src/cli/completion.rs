@@ -78,11 +78,19 @@ impl Shell {
 
 /// Prints the script.
 pub fn run(args: &Args, out: &mut dyn Write) -> io::Result<()> {
-    let Some(script) = Shells::builtins().completer(args.shell.name()).map(|shell| {
-        let mut script = Vec::new();
-        shell.write_registration(VARIABLE, "fleetdex", "fleetdex", "fleetdex", &mut script).map(|()| script)
-    }) else {
-        return Err(io::Error::other(format!("there is no completion for {}", args.shell.name())));
+    let Some(script) = Shells::builtins()
+        .completer(args.shell.name())
+        .map(|shell| {
+            let mut script = Vec::new();
+            shell
+                .write_registration(VARIABLE, "fleetdex", "fleetdex", "fleetdex", &mut script)
+                .map(|()| script)
+        })
+    else {
+        return Err(io::Error::other(format!(
+            "there is no completion for {}",
+            args.shell.name()
+        )));
     };
     out.write_all(&script?)
 }
@@ -90,14 +98,20 @@ pub fn run(args: &Args, out: &mut dyn Write) -> io::Result<()> {
 /// Answers if a shell, or kubectl, asks for words. Whether it did.
 pub fn answered(command: impl Fn() -> Command) -> bool {
     let words: Vec<OsString> = std::env::args_os().collect();
-    let is_kubectl = words.first().and_then(|program| Path::new(program).file_stem()).is_some_and(|name| name == KUBECTL_NAME);
+    let is_kubectl = words
+        .first()
+        .and_then(|program| Path::new(program).file_stem())
+        .is_some_and(|name| name == KUBECTL_NAME);
     if is_kubectl {
         // What cannot be completed, or not be told, is not completed.
         let _told = tell_kubectl(command(), &words[1..], &mut io::stdout());
         return true;
     }
     let folder = std::env::current_dir().ok();
-    match CompleteEnv::with_factory(command).var(VARIABLE).try_complete(words, folder.as_deref()) {
+    match CompleteEnv::with_factory(command)
+        .var(VARIABLE)
+        .try_complete(words, folder.as_deref())
+    {
         Ok(has_answered) => has_answered,
         Err(error) => error.exit(),
     }
@@ -105,11 +119,23 @@ pub fn answered(command: impl Fn() -> Command) -> bool {
 
 /// The last word is the one to complete.
 fn tell_kubectl(mut command: Command, words: &[OsString], out: &mut dyn Write) -> io::Result<()> {
-    let line: Vec<OsString> = std::iter::once(OsString::from("fleetdex")).chain(words.iter().cloned()).collect();
+    let line: Vec<OsString> = std::iter::once(OsString::from("fleetdex"))
+        .chain(words.iter().cloned())
+        .collect();
     let last = line.len() - 1;
-    for candidate in complete(&mut command, line, last, None)?.iter().filter(|candidate| !candidate.is_hide_set()) {
-        let help = candidate.get_help().map(|help| format!("\t{}", help.to_string().lines().next().unwrap_or_default()));
-        writeln!(out, "{}{}", candidate.get_value().display(), help.unwrap_or_default())?;
+    for candidate in complete(&mut command, line, last, None)?
+        .iter()
+        .filter(|candidate| !candidate.is_hide_set())
+    {
+        let help = candidate
+            .get_help()
+            .map(|help| format!("\t{}", help.to_string().lines().next().unwrap_or_default()));
+        writeln!(
+            out,
+            "{}{}",
+            candidate.get_value().display(),
+            help.unwrap_or_default()
+        )?;
     }
     writeln!(out, "{NO_FILES}")
 }
@@ -118,41 +144,77 @@ fn tell_kubectl(mut command: Command, words: &[OsString], out: &mut dyn Write) -
 pub(super) fn resources() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| {
         let current = current.to_string_lossy();
-        let (before, _) = current.rsplit_once(',').map_or(("", ""), |(before, last)| (before, last));
-        let prefix = if before.is_empty() { String::new() } else { format!("{before},") };
-        offered(&current, asked(async |api| Ok(api.held().await?.iter().map(Held::qualified_plural).collect())), &prefix)
+        let (before, _) = current
+            .rsplit_once(',')
+            .map_or(("", ""), |(before, last)| (before, last));
+        let prefix = if before.is_empty() {
+            String::new()
+        } else {
+            format!("{before},")
+        };
+        offered(
+            &current,
+            asked(async |api| {
+                Ok(api
+                    .held()
+                    .await?
+                    .iter()
+                    .map(Held::qualified_plural)
+                    .collect())
+            }),
+            &prefix,
+        )
     })
 }
 
 /// Completes the value of `--namespace`.
 pub(super) fn namespaces() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| {
-        offered(&current.to_string_lossy(), asked(async |api| values(api, "namespace").await), "")
+        offered(
+            &current.to_string_lossy(),
+            asked(async |api| values(api, "namespace").await),
+            "",
+        )
     })
 }
 
 /// Completes the value of `--cluster`.
 pub(super) fn clusters() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| {
-        offered(&current.to_string_lossy(), asked(async |api| values(api, "cluster").await), "")
+        offered(
+            &current.to_string_lossy(),
+            asked(async |api| values(api, "cluster").await),
+            "",
+        )
     })
 }
 
 fn offered(current: &str, words: Vec<String>, prefix: &str) -> Vec<CompletionCandidate> {
     let whole = words.into_iter().map(|word| format!("{prefix}{word}"));
-    whole.filter(|word| word.starts_with(current) && is_plain(word)).map(CompletionCandidate::new).collect()
+    whole
+        .filter(|word| word.starts_with(current) && is_plain(word))
+        .map(CompletionCandidate::new)
+        .collect()
 }
 
 /// Whether a shell takes a word for nothing but text. Names come from members, which may have made them up.
 fn is_plain(word: &str) -> bool {
-    word.chars().all(|letter| letter.is_alphanumeric() || "-_./:,@%+=".contains(letter))
+    word.chars()
+        .all(|letter| letter.is_alphanumeric() || "-_./:,@%+=".contains(letter))
 }
 
 /// Asks the server that the environment leads to. Whatever goes wrong, there are just no words.
 fn asked(question: impl AsyncFnOnce(&Api) -> Result<Vec<String>, ApiError>) -> Vec<String> {
-    let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return Vec::new() };
+    let Ok(runtime) = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+    else {
+        return Vec::new();
+    };
     runtime.block_on(async {
-        let Some(place) = Place::of_environment() else { return Vec::new() };
+        let Some(place) = Place::of_environment() else {
+            return Vec::new();
+        };
         let answer = timeout(PATIENCE, async { question(&Api::new(&place).await?).await }).await;
         answer.ok().and_then(Result::ok).unwrap_or_default()
     })
@@ -161,13 +223,29 @@ fn asked(question: impl AsyncFnOnce(&Api) -> Result<Vec<String>, ApiError>) -> V
 /// The clusters or namespaces that hold anything of a resource.
 async fn values(api: &Api, by: &str) -> Result<Vec<String>, ApiError> {
     let held = api.held().await?;
-    let usable = |entry: &&Held| by == "cluster" || entry.resource.namespaced || entry.resource.name == "namespaces";
-    let small = SMALL_RESOURCES.iter().find_map(|name| held.iter().filter(usable).find(|entry| entry.resource.name == *name));
-    let Some(resource) = small.or_else(|| held.iter().find(usable)) else { return Ok(Vec::new()) };
-    let key = if by == "namespace" && resource.resource.name == "namespaces" { "metadata.name" } else { by };
+    let usable = |entry: &&Held| {
+        by == "cluster" || entry.resource.namespaced || entry.resource.name == "namespaces"
+    };
+    let small = SMALL_RESOURCES.iter().find_map(|name| {
+        held.iter()
+            .filter(usable)
+            .find(|entry| entry.resource.name == *name)
+    });
+    let Some(resource) = small.or_else(|| held.iter().find(usable)) else {
+        return Ok(Vec::new());
+    };
+    let key = if by == "namespace" && resource.resource.name == "namespaces" {
+        "metadata.name"
+    } else {
+        by
+    };
     let parameters = [("by", key.to_owned()), ("top", MAX_NAMES.to_string())];
     let counts = api.count(&pages::path(resource, None), &parameters).await?;
-    let mut names: Vec<String> = counts.items.into_iter().filter_map(|group| group.values.into_iter().next()?).collect();
+    let mut names: Vec<String> = counts
+        .items
+        .into_iter()
+        .filter_map(|group| group.values.into_iter().next()?)
+        .collect();
     names.sort_unstable();
     Ok(names)
 }
@@ -184,7 +262,11 @@ mod tests {
             Command::new("get")
                 .about("Gets")
                 .arg(Arg::new("resource"))
-                .arg(Arg::new("output").long("output").value_parser(["json", "yaml"])),
+                .arg(
+                    Arg::new("output")
+                        .long("output")
+                        .value_parser(["json", "yaml"]),
+                ),
         )
     }
 
@@ -208,13 +290,26 @@ mod tests {
             let mut script = Vec::new();
             run(&Args { shell: *shell }, &mut script).unwrap();
             let script = String::from_utf8(script).unwrap();
-            assert!(script.contains(VARIABLE) && script.contains("fleetdex"), "{shell:?}: {script}");
+            assert!(
+                script.contains(VARIABLE) && script.contains("fleetdex"),
+                "{shell:?}: {script}"
+            );
         }
     }
 
     #[test]
     fn a_list_is_completed_at_its_end() {
-        let offered = offered("pods,s", vec!["pods".to_owned(), "services".to_owned()], "pods,");
-        assert_eq!(offered.iter().map(CompletionCandidate::get_value).collect::<Vec<_>>(), ["pods,services"]);
+        let offered = offered(
+            "pods,s",
+            vec!["pods".to_owned(), "services".to_owned()],
+            "pods,",
+        );
+        assert_eq!(
+            offered
+                .iter()
+                .map(CompletionCandidate::get_value)
+                .collect::<Vec<_>>(),
+            ["pods,services"]
+        );
     }
 }

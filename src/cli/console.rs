@@ -51,7 +51,9 @@ impl From<JsonPathError> for CommandError {
 impl CommandError {
     /// Whoever reads our output has seen enough, as `head` does.
     fn is_broken_pipe(&self) -> bool {
-        let (Self::Write(error) | Self::Output(OutputError::Write(error))) = self else { return false };
+        let (Self::Write(error) | Self::Output(OutputError::Write(error))) = self else {
+            return false;
+        };
         error.kind() == io::ErrorKind::BrokenPipe
     }
 }
@@ -80,8 +82,12 @@ impl Console<'_> {
     /// Tells an error: a refusal as kubectl prints it, anything else with its causes.
     pub fn tell(&mut self, error: &CommandError) {
         let told = match error {
-            CommandError::Api(refused) if refused.is_refusal() => writeln!(self.err, "{}", escaped(&refused.to_string())),
-            other if self.has_colours => writeln!(self.err, "{ERROR}error:{PLAIN} {}", escaped(&causes(other))),
+            CommandError::Api(refused) if refused.is_refusal() => {
+                writeln!(self.err, "{}", escaped(&refused.to_string()))
+            }
+            other if self.has_colours => {
+                writeln!(self.err, "{ERROR}error:{PLAIN} {}", escaped(&causes(other)))
+            }
             other => writeln!(self.err, "error: {}", escaped(&causes(other))),
         };
         // Nothing more can be done where standard error is closed, too.
@@ -90,7 +96,12 @@ impl Console<'_> {
 
     /// Whether a command did all that it was asked for; what prevented it is told.
     pub fn end(&mut self, result: Result<bool, CommandError>) -> bool {
-        match result.and_then(|is_complete| self.out.flush().map(|()| is_complete).map_err(CommandError::from)) {
+        match result.and_then(|is_complete| {
+            self.out
+                .flush()
+                .map(|()| is_complete)
+                .map_err(CommandError::from)
+        }) {
             Ok(is_complete) => is_complete,
             Err(error) if error.is_broken_pipe() => true,
             Err(error) => {
@@ -107,9 +118,17 @@ where
     C: AsyncFnOnce(&mut Console<'_>) -> Result<bool, CommandError>,
 {
     let (mut out, mut err) = (io::BufWriter::new(io::stdout()), io::stderr());
-    let mut console = Console { out: &mut out, err: &mut err, has_colours: wants_colours() };
+    let mut console = Console {
+        out: &mut out,
+        err: &mut err,
+        has_colours: wants_colours(),
+    };
     let result = command(&mut console).await;
-    if console.end(result) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if console.end(result) {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
 }
 
 /// On a terminal that can, unless `NO_COLOR` is set: <https://no-color.org>
@@ -125,7 +144,12 @@ mod tests {
 
     fn ended(result: Result<bool, CommandError>, has_colours: bool) -> (bool, String) {
         let (mut out, mut err) = (Vec::new(), Vec::new());
-        let is_complete = Console { out: &mut out, err: &mut err, has_colours }.end(result);
+        let is_complete = Console {
+            out: &mut out,
+            err: &mut err,
+            has_colours,
+        }
+        .end(result);
         (is_complete, String::from_utf8(err).unwrap())
     }
 
@@ -133,17 +157,29 @@ mod tests {
     fn a_pipe_that_was_closed_is_no_error() {
         let closed = || io::Error::from(io::ErrorKind::BrokenPipe);
         assert_eq!(ended(Err(closed().into()), false), (true, String::new()));
-        assert_eq!(ended(Err(OutputError::Write(closed()).into()), false), (true, String::new()));
+        assert_eq!(
+            ended(Err(OutputError::Write(closed()).into()), false),
+            (true, String::new())
+        );
         let full = || CommandError::from(io::Error::from(io::ErrorKind::StorageFull));
         assert!(!ended(Err(full()), false).0);
     }
 
     #[test]
     fn what_a_server_says_does_not_control_the_terminal() {
-        let (_, told) = ended(Err(CommandError::Usage("\u{1b}]0;title\u{7}\rno".to_owned())), false);
+        let (_, told) = ended(
+            Err(CommandError::Usage("\u{1b}]0;title\u{7}\rno".to_owned())),
+            false,
+        );
         assert_eq!(told, "error: ^[]0;title^G\\rno\n");
         let (mut out, mut err) = (Vec::new(), Vec::new());
-        Console { out: &mut out, err: &mut err, has_colours: false }.warn("\u{1b}[2J").unwrap();
+        Console {
+            out: &mut out,
+            err: &mut err,
+            has_colours: false,
+        }
+        .warn("\u{1b}[2J")
+        .unwrap();
         assert_eq!(err, b"Warning: ^[[2J\n");
     }
 
@@ -151,8 +187,14 @@ mod tests {
     fn colours_are_for_terminals() {
         let unknown = || Err(CommandError::UnknownResource("widgets".to_owned()));
         let (_, plain) = ended(unknown(), false);
-        assert_eq!(plain, "error: the server doesn't have a resource type \"widgets\": no ResourceRegistry selects it\n");
+        assert_eq!(
+            plain,
+            "error: the server doesn't have a resource type \"widgets\": no ResourceRegistry selects it\n"
+        );
         let (_, coloured) = ended(unknown(), true);
-        assert!(coloured.starts_with("\u{1b}[31;1merror:\u{1b}[0m the server"), "{coloured}");
+        assert!(
+            coloured.starts_with("\u{1b}[31;1merror:\u{1b}[0m the server"),
+            "{coloured}"
+        );
     }
 }

@@ -34,7 +34,13 @@ pub struct Args {
     pub top: Option<usize>,
 
     /// How to show it
-    #[arg(short, long, value_enum, default_value_t, env = "FLEETDEX_COUNT_OUTPUT")]
+    #[arg(
+        short,
+        long,
+        value_enum,
+        default_value_t,
+        env = "FLEETDEX_COUNT_OUTPUT"
+    )]
     pub output: Format,
 
     /// Leave the line of titles out
@@ -73,13 +79,22 @@ async fn count(args: &Args, console: &mut Console<'_>) -> Result<bool, CommandEr
         let mut parameters = pages::parameters(&args.query, &target.names);
         parameters.push(("by", args.by.join(",")));
         parameters.extend(args.top.map(|top| ("top", top.to_string())));
-        let mut counts = api.count(&pages::path(&target.held, namespace.as_deref()), &parameters).await?;
+        let mut counts = api
+            .count(
+                &pages::path(&target.held, namespace.as_deref()),
+                &parameters,
+            )
+            .await?;
         warnings.tell(std::mem::take(&mut counts.warnings), console)?;
         counted.push((target.held.qualified_plural(), counts));
     }
     match args.output {
         Format::Table => table(args, &counted, console)?,
-        Format::Json => writeln!(console.out, "{}", escaped_json(&format!("{:#}", document(counted))))?,
+        Format::Json => writeln!(
+            console.out,
+            "{}",
+            escaped_json(&format!("{:#}", document(counted)))
+        )?,
         Format::Yaml => {
             let text = serde_saphyr::to_string(&document(counted));
             let text = text.map_err(|error| OutputError::Yaml(error.to_string()))?;
@@ -90,20 +105,41 @@ async fn count(args: &Args, console: &mut Console<'_>) -> Result<bool, CommandEr
 }
 
 /// Several resources have a column that tells them apart.
-fn table(args: &Args, counted: &[(String, Counts)], console: &mut Console<'_>) -> Result<(), CommandError> {
+fn table(
+    args: &Args,
+    counted: &[(String, Counts)],
+    console: &mut Console<'_>,
+) -> Result<(), CommandError> {
     let with_resource = counted.len() > 1;
     let mut lines = Vec::new();
     if !args.no_headers {
-        let mut titles: Vec<String> = with_resource.then(|| "RESOURCE".to_owned()).into_iter().collect();
-        titles.extend(counted.first().into_iter().flat_map(|(_, counts)| counts.by.iter().map(|key| title(key))));
+        let mut titles: Vec<String> = with_resource
+            .then(|| "RESOURCE".to_owned())
+            .into_iter()
+            .collect();
+        titles.extend(
+            counted
+                .first()
+                .into_iter()
+                .flat_map(|(_, counts)| counts.by.iter().map(|key| title(key))),
+        );
         titles.push("COUNT".to_owned());
         lines.push(titles);
     }
     for (resource, counts) in counted {
         let first = || with_resource.then(|| resource.clone());
         for group in &counts.items {
-            let values = group.values.iter().map(|value| value.clone().unwrap_or_else(|| NONE.to_owned()));
-            lines.push(first().into_iter().chain(values).chain([group.count.to_string()]).collect());
+            let values = group
+                .values
+                .iter()
+                .map(|value| value.clone().unwrap_or_else(|| NONE.to_owned()));
+            lines.push(
+                first()
+                    .into_iter()
+                    .chain(values)
+                    .chain([group.count.to_string()])
+                    .collect(),
+            );
         }
         // Nothing grouped by nothing is no group, but a count all the same.
         if counts.items.is_empty() && counts.by.is_empty() {
@@ -118,7 +154,10 @@ fn table(args: &Args, counted: &[(String, Counts)], console: &mut Console<'_>) -
     aligned::write(console.out, &lines)?;
     for (resource, counts) in counted.iter().filter(|(_, counts)| counts.others > 0) {
         let Counts { others, total, .. } = counts;
-        writeln!(console.err, "{others} of {total} {resource} are in further groups; --top shows more of them.")?;
+        writeln!(
+            console.err,
+            "{others} of {total} {resource} are in further groups; --top shows more of them."
+        )?;
     }
     Ok(())
 }
@@ -136,7 +175,11 @@ fn title(key: &str) -> String {
 fn document(counted: Vec<(String, Counts)>) -> Value {
     let one = |(resource, counts): (String, Counts)| json!({ "resource": resource, "by": counts.by, "total": counts.total, "others": counts.others, "groups": counts.items });
     let mut all: Vec<Value> = counted.into_iter().map(one).collect();
-    if all.len() == 1 { all.remove(0) } else { Value::Array(all) }
+    if all.len() == 1 {
+        all.remove(0)
+    } else {
+        Value::Array(all)
+    }
 }
 
 #[cfg(test)]
@@ -164,35 +207,70 @@ mod tests {
     impl Running {
         async fn count(&self, line: &[&str]) -> (bool, String, String) {
             let args = Command::parse_from(self.words("count", line)).args;
-            self.run(async |console: &mut Console<'_>| count(&args, console).await).await
+            self.run(async |console: &mut Console<'_>| count(&args, console).await)
+                .await
         }
     }
 
     fn group(values: &[Option<&str>], count: u64) -> Group {
-        Group { values: values.iter().map(|value| value.map(str::to_owned)).collect(), count }
+        Group {
+            values: values
+                .iter()
+                .map(|value| value.map(str::to_owned))
+                .collect(),
+            count,
+        }
     }
 
     #[tokio::test]
     async fn groups_are_lines_and_what_is_left_out_is_told() {
-        let groups = vec![group(&[Some("member1"), Some("web")], 12), group(&[Some("member2"), None], 3)];
-        let running = counting(Groups { groups, total: 20, others: 5 }).await;
-        let (_, table, err) =
-            running.count(&["po", "--by", "cluster,label:app.kubernetes.io/name", "--top", "2", "-l", "a=b"]).await;
+        let groups = vec![
+            group(&[Some("member1"), Some("web")], 12),
+            group(&[Some("member2"), None], 3),
+        ];
+        let running = counting(Groups {
+            groups,
+            total: 20,
+            others: 5,
+        })
+        .await;
+        let (_, table, err) = running
+            .count(&[
+                "po",
+                "--by",
+                "cluster,label:app.kubernetes.io/name",
+                "--top",
+                "2",
+                "-l",
+                "a=b",
+            ])
+            .await;
         insta::assert_snapshot!(table, @r"
         CLUSTER   NAME     COUNT
         member1   web      12
         member2   <none>   3
         ");
-        assert_eq!(err, "5 of 20 pods are in further groups; --top shows more of them.\n");
+        assert_eq!(
+            err,
+            "5 of 20 pods are in further groups; --top shows more of them.\n"
+        );
         let (query, _) = running.store.asked().pop().unwrap();
         assert!(query.namespaces.is_empty() && query.labels.to_string() == "a=b");
-        let by = vec![GroupKey::Cluster, GroupKey::Label("app.kubernetes.io/name".to_owned())];
+        let by = vec![
+            GroupKey::Cluster,
+            GroupKey::Label("app.kubernetes.io/name".to_owned()),
+        ];
         assert_eq!(running.store.counted.lock().unwrap().pop(), Some((by, 2)));
     }
 
     #[tokio::test]
     async fn without_a_key_there_is_one_number() {
-        let running = counting(Groups { groups: vec![group(&[], 7)], total: 7, others: 0 }).await;
+        let running = counting(Groups {
+            groups: vec![group(&[], 7)],
+            total: 7,
+            others: 0,
+        })
+        .await;
         assert_eq!(running.count(&["pods", "--no-headers"]).await.1, "7\n");
         let (_, several, _) = running.count(&["pods,deploy"]).await;
         insta::assert_snapshot!(several, @r"
@@ -208,13 +286,19 @@ mod tests {
         );
         let none = counting(Groups::default()).await;
         assert_eq!(none.count(&["pods"]).await.1, "COUNT\n0\n");
-        assert_eq!(none.count(&["pods", "--by", "cluster"]).await, (true, String::new(), "No resources found.\n".to_owned()));
+        assert_eq!(
+            none.count(&["pods", "--by", "cluster"]).await,
+            (true, String::new(), "No resources found.\n".to_owned())
+        );
     }
 
     #[tokio::test]
     async fn a_key_that_is_none_is_refused() {
         let running = counting(Groups::default()).await;
         let (is_complete, _, err) = running.count(&["pods", "--by", "spec.color"]).await;
-        assert!(!is_complete && err.starts_with("Error from server (BadRequest): parameter by: "), "{err}");
+        assert!(
+            !is_complete && err.starts_with("Error from server (BadRequest): parameter by: "),
+            "{err}"
+        );
     }
 }

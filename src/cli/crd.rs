@@ -35,13 +35,18 @@ pub struct CrdFile {
 impl CrdFile {
     fn new(crd: CustomResourceDefinition) -> Self {
         let names = &crd.spec.names;
-        Self { file: format!("{}_{}.yaml", crd.spec.group, names.plural), crd }
+        Self {
+            file: format!("{}_{}.yaml", crd.spec.group, names.plural),
+            crd,
+        }
     }
 
     /// What the file holds.
     pub fn yaml(&self) -> Result<String, CrdError> {
-        let text = serde_saphyr::to_string(&self.crd)
-            .map_err(|source| CrdError::Serialize { name: self.file.clone(), source: Box::new(source) })?;
+        let text = serde_saphyr::to_string(&self.crd).map_err(|source| CrdError::Serialize {
+            name: self.file.clone(),
+            source: Box::new(source),
+        })?;
         Ok(format!("---\n{text}"))
     }
 }
@@ -49,7 +54,11 @@ impl CrdFile {
 /// Every CRD of Fleetdex.
 pub fn all() -> Vec<CrdFile> {
     let caches = cluster_cache::GROUPS.map(cluster_cache::crd);
-    [ResourceRegistry::crd(), Cluster::crd()].into_iter().chain(caches).map(CrdFile::new).collect()
+    [ResourceRegistry::crd(), Cluster::crd()]
+        .into_iter()
+        .chain(caches)
+        .map(CrdFile::new)
+        .collect()
 }
 
 /// Prints every CRD as YAML documents.

@@ -56,7 +56,14 @@ async fn describe(args: &Args, console: &mut Console<'_>) -> Result<bool, Comman
     let (mut is_complete, mut is_first) = (true, true);
     for target in targets(&args.query.resource, &args.query.names, &held)? {
         let mut found = BTreeSet::new();
-        let mut pages = Pages::new(&api, &args.query, &target, namespace.as_deref(), Shape::Objects).in_chunks(PAGE);
+        let mut pages = Pages::new(
+            &api,
+            &args.query,
+            &target,
+            namespace.as_deref(),
+            Shape::Objects,
+        )
+        .in_chunks(PAGE);
         while let Some(page) = pages.next(&mut warnings, console).await? {
             for item in page.items {
                 if !std::mem::take(&mut is_first) {
@@ -65,7 +72,9 @@ async fn describe(args: &Args, console: &mut Console<'_>) -> Result<bool, Comman
                 found.insert(Identity::of(&item.object)?.name);
                 console.out.write_all(description(&item)?.as_bytes())?;
                 if let Some(events) = &events {
-                    events.write(&api, &args.query, &item, &mut warnings, console).await?;
+                    events
+                        .write(&api, &args.query, &item, &mut warnings, console)
+                        .await?;
                 }
             }
             console.out.flush()?;
@@ -73,7 +82,9 @@ async fn describe(args: &Args, console: &mut Console<'_>) -> Result<bool, Comman
         is_complete &= tell_missing(&target, &found, console)?;
     }
     if is_first && is_complete {
-        let place = namespace.map(|name| format!(" in {name} namespace")).unwrap_or_default();
+        let place = namespace
+            .map(|name| format!(" in {name} namespace"))
+            .unwrap_or_default();
         writeln!(console.err, "No resources found{place}.")?;
     }
     Ok(is_complete)
@@ -81,16 +92,32 @@ async fn describe(args: &Args, console: &mut Console<'_>) -> Result<bool, Comman
 
 /// Who it is, and an outline of the rest, with what a terminal would act on escaped.
 fn description(item: &Item) -> Result<String, OutputError> {
-    let mut object: Map<String, Value> = serde_json::from_str(item.object.get()).map_err(OutputError::NoObject)?;
-    let Identity { cluster, namespace, name, .. } = Identity::of(&item.object)?;
-    let at = |pointer: &[&str]| pointer.iter().try_fold(&object, |map, key| map.get(*key)?.as_object());
+    let mut object: Map<String, Value> =
+        serde_json::from_str(item.object.get()).map_err(OutputError::NoObject)?;
+    let Identity {
+        cluster,
+        namespace,
+        name,
+        ..
+    } = Identity::of(&item.object)?;
+    let at = |pointer: &[&str]| {
+        pointer
+            .iter()
+            .try_fold(&object, |map, key| map.get(*key)?.as_object())
+    };
     let annotations: Map<String, Value> = at(&["metadata", "annotations"])
         .cloned()
         .unwrap_or_default()
         .into_iter()
         .filter(|(key, _)| key != CLUSTER_ANNOTATION)
         .collect();
-    let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let text = |key: &str| {
+        object
+            .get(key)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned()
+    };
     let mut out = String::new();
     first_line(&mut out, "Name", &[name]);
     if !namespace.is_empty() {
@@ -114,7 +141,11 @@ fn description(item: &Item) -> Result<String, OutputError> {
 
 fn first_line(out: &mut String, title: &str, values: &[String]) {
     let title = format!("{title}:");
-    let values = if values.is_empty() { NONE.to_owned() } else { values.join(&format!("\n{}", " ".repeat(FIRST_WIDTH))) };
+    let values = if values.is_empty() {
+        NONE.to_owned()
+    } else {
+        values.join(&format!("\n{}", " ".repeat(FIRST_WIDTH)))
+    };
     let written = writeln!(out, "{title:FIRST_WIDTH$}{values}");
     debug_assert!(written.is_ok(), "writing to a String cannot fail");
 }
@@ -123,7 +154,10 @@ fn first_line(out: &mut String, title: &str, values: &[String]) {
 fn pairs(entries: Option<&Map<String, Value>>, separator: char) -> Vec<String> {
     let blank = if separator == ':' { " " } else { "" };
     let one = |(key, value): (&String, &Value)| {
-        let text = value.as_str().unwrap_or_default().replace('\n', &format!("\n{}", " ".repeat(FIRST_WIDTH + 2)));
+        let text = value
+            .as_str()
+            .unwrap_or_default()
+            .replace('\n', &format!("\n{}", " ".repeat(FIRST_WIDTH + 2)));
         format!("{key}{separator}{blank}{text}")
     };
     let mut pairs: Vec<String> = entries.into_iter().flatten().map(one).collect();
@@ -133,13 +167,21 @@ fn pairs(entries: Option<&Map<String, Value>>, separator: char) -> Vec<String> {
 
 /// `ReplicaSet/web-5d`, the controller first. Owners live in the object's own cluster.
 fn owners(object: &Map<String, Value>) -> Vec<String> {
-    let references = object.get("metadata").and_then(|metadata| metadata["ownerReferences"].as_array());
+    let references = object
+        .get("metadata")
+        .and_then(|metadata| metadata["ownerReferences"].as_array());
     let mut references: Vec<&Value> = references.into_iter().flatten().collect();
     references.sort_by_key(|owner| owner["controller"] != true);
-    let cluster = object.get("metadata").and_then(|metadata| metadata["annotations"][CLUSTER_ANNOTATION].as_str());
+    let cluster = object
+        .get("metadata")
+        .and_then(|metadata| metadata["annotations"][CLUSTER_ANNOTATION].as_str());
     let name = |owner: &Value| {
         let [kind, name] = ["kind", "name"].map(|key| owner[key].as_str().unwrap_or_default());
-        let role = if owner["controller"] == true { ", its controller" } else { "" };
+        let role = if owner["controller"] == true {
+            ", its controller"
+        } else {
+            ""
+        };
         format!("{kind}/{name} ({}{role})", cluster.unwrap_or_default())
     };
     references.into_iter().map(name).collect()
@@ -155,8 +197,16 @@ mod tests {
     fn nothing_of_an_object_controls_the_terminal() {
         let text = "\u{1b}[2J\r\u{9b}";
         let object = json!({ "kind": text, "metadata": { "name": text, "labels": { "a": text }, "annotations": { "b": text } }, "spec": { text: [text] } });
-        let shown = description(&Item { object: to_raw_value(&object).unwrap(), cells: Vec::new() }).unwrap();
-        assert!(shown.contains("^[[2J\\r") && !shown.contains(|letter: char| letter.is_control() && letter != '\n'), "{shown:?}");
+        let shown = description(&Item {
+            object: to_raw_value(&object).unwrap(),
+            cells: Vec::new(),
+        })
+        .unwrap();
+        assert!(
+            shown.contains("^[[2J\\r")
+                && !shown.contains(|letter: char| letter.is_control() && letter != '\n'),
+            "{shown:?}"
+        );
     }
 
     #[test]
@@ -175,7 +225,10 @@ mod tests {
             "spec": { "nodeName": "n1", "containers": [{ "name": "main", "image": "example.com/web", "args": ["-v"] }] },
             "status": { "phase": "Running" },
         });
-        let item = Item { object: to_raw_value(&object).unwrap(), cells: Vec::new() };
+        let item = Item {
+            object: to_raw_value(&object).unwrap(),
+            cells: Vec::new(),
+        };
         insta::assert_snapshot!(description(&item).unwrap(), @r"
         Name:         web-0
         Namespace:    web

@@ -68,8 +68,13 @@ async fn ask(args: &Args, console: &mut Console<'_>) -> Result<bool, CommandErro
     let mut warnings = Warnings::default();
     for target in targets(&args.query.resource, &args.query.names, &held)? {
         let mut asked = parameters(&args.query, &target.names);
-        asked.extend([("limit", args.query.limit.to_string()), ("explain", "true".to_owned())]);
-        let (explanation, warned) = api.explanation(&path(&target.held, namespace.as_deref()), &asked).await?;
+        asked.extend([
+            ("limit", args.query.limit.to_string()),
+            ("explain", "true".to_owned()),
+        ]);
+        let (explanation, warned) = api
+            .explanation(&path(&target.held, namespace.as_deref()), &asked)
+            .await?;
         warnings.tell(warned, console)?;
         let of = |key: &str| &explanation[key];
         let estimate = |key: &str| &of("estimate")[key];
@@ -93,7 +98,10 @@ async fn ask(args: &Args, console: &mut Console<'_>) -> Result<bool, CommandErro
 /// The body of the `_search` request, over all clusters and namespaces unless the arguments name some.
 pub fn body(args: &Args) -> Result<Value, ExplainError> {
     let query = args.query.offline_query()?;
-    let paging = Paging { count_total: true, ..Paging::default() };
+    let paging = Paging {
+        count_total: true,
+        ..Paging::default()
+    };
     Ok(dsl::request_body(&query, &paging)?)
 }
 
@@ -112,7 +120,9 @@ mod tests {
     fn explain(line: &[&str]) -> Result<String, String> {
         let words = ["explain"].iter().chain(line);
         let command = Command::try_parse_from(words).map_err(|error| error.to_string())?;
-        body(&command.args).map(|body| body.to_string()).map_err(|error| error.to_string())
+        body(&command.args)
+            .map(|body| body.to_string())
+            .map_err(|error| error.to_string())
     }
 
     #[test]
@@ -227,35 +237,78 @@ mod tests {
     #[test]
     fn all_namespaces_win_over_one() {
         assert_eq!(explain(&["po", "-n", "web", "-A"]), explain(&["pods"]));
-        assert!(!explain(&["pods"]).unwrap().contains("metadata.namespace\":\""));
+        assert!(
+            !explain(&["pods"])
+                .unwrap()
+                .contains("metadata.namespace\":\"")
+        );
     }
 
     #[test]
     fn a_resource_that_is_not_built_in_is_named_fully_and_has_any_field() {
-        let body = explain(&["widgets.v1.example.com", "--field-selector", "spec.color in (red,blue)"]).unwrap();
-        assert!(body.contains(r#"{"term":{"search.group":"example.com"}},{"term":{"search.resource":"widgets"}}"#), "{body}");
-        assert!(body.contains(r#"["spec.color=blue","spec.color=red"]"#), "{body}");
+        let body = explain(&[
+            "widgets.v1.example.com",
+            "--field-selector",
+            "spec.color in (red,blue)",
+        ])
+        .unwrap();
+        assert!(
+            body.contains(
+                r#"{"term":{"search.group":"example.com"}},{"term":{"search.resource":"widgets"}}"#
+            ),
+            "{body}"
+        );
+        assert!(
+            body.contains(r#"["spec.color=blue","spec.color=red"]"#),
+            "{body}"
+        );
         assert_eq!(
             explain(&["widgets"]).unwrap_err(),
             "there is no built-in resource \"widgets\"; name a resource that is not built in fully, as plural.version.group, \
              such as widgets.v1.example.com"
         );
-        assert!(explain(&["podz"]).unwrap_err().contains("did you mean pods?"));
+        assert!(
+            explain(&["podz"])
+                .unwrap_err()
+                .contains("did you mean pods?")
+        );
     }
 
     #[test]
     fn a_version_that_is_off_by_default_has_the_fields_of_its_kind() {
-        let error = explain(&["resourceslices.v1beta1.resource.k8s.io", "--field-selector", "spec.color=red"]).unwrap_err();
-        assert_eq!(error, "field label not supported: spec.color; these are: metadata.name, spec.driver, spec.nodeName");
+        let error = explain(&[
+            "resourceslices.v1beta1.resource.k8s.io",
+            "--field-selector",
+            "spec.color=red",
+        ])
+        .unwrap_err();
+        assert_eq!(
+            error,
+            "field label not supported: spec.color; these are: metadata.name, spec.driver, spec.nodeName"
+        );
     }
 
     #[test]
     fn bad_arguments_are_named() {
         let error = explain(&["pods", "-l", "a in b"]).unwrap_err();
-        assert_eq!(error, r#"label selector "a in b": at character 6: found 'b', expected '('"#);
+        assert_eq!(
+            error,
+            r#"label selector "a in b": at character 6: found 'b', expected '('"#
+        );
         let error = explain(&["pods", "--field-selector", "a=b=c"]).unwrap_err();
-        assert_eq!(error, r#"field selector "a=b=c": at character 4: found '=', expected a backslash before it, or ','"#);
-        assert!(explain(&["pods", "--limit", "0"]).unwrap_err().contains("from 1 to 9999"));
-        assert!(explain(&["pods", "--cluster", ""]).unwrap_err().contains("cluster name must not be empty"));
+        assert_eq!(
+            error,
+            r#"field selector "a=b=c": at character 4: found '=', expected a backslash before it, or ','"#
+        );
+        assert!(
+            explain(&["pods", "--limit", "0"])
+                .unwrap_err()
+                .contains("from 1 to 9999")
+        );
+        assert!(
+            explain(&["pods", "--cluster", ""])
+                .unwrap_err()
+                .contains("cluster name must not be empty")
+        );
     }
 }

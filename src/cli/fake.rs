@@ -47,10 +47,26 @@ impl Running {
         let server = Server::bind(&args, false).await.unwrap();
         let address = format!("http://{}", server.address());
         let (_sender, reader) = watch::channel(Arc::new(catalog));
-        let telemetry = Telemetry { metrics: Arc::new(Metrics::new()), readiness: Readiness::new() };
+        let telemetry = Telemetry {
+            metrics: Arc::new(Metrics::new()),
+            readiness: Readiness::new(),
+        };
         let cancel = CancellationToken::new();
-        let task = tokio::spawn(server.run(reader, no_clusters(), telemetry, None, Peers::default(), cancel.clone()));
-        Self { store, folder, server: address, cancel, task }
+        let task = tokio::spawn(server.run(
+            reader,
+            no_clusters(),
+            telemetry,
+            None,
+            Peers::default(),
+            cancel.clone(),
+        ));
+        Self {
+            store,
+            folder,
+            server: address,
+            cancel,
+            task,
+        }
     }
 
     pub(super) fn token_file(&self) -> PathBuf {
@@ -64,7 +80,15 @@ impl Running {
     /// A command line that leads to this server.
     pub(super) fn words(&self, command: &str, line: &[&str]) -> Vec<String> {
         let token_file = self.token_file().display().to_string();
-        let mut words = [command, "--server", &self.server, "--token-file", &token_file].map(str::to_owned).to_vec();
+        let mut words = [
+            command,
+            "--server",
+            &self.server,
+            "--token-file",
+            &token_file,
+        ]
+        .map(str::to_owned)
+        .to_vec();
         words.extend(line.iter().map(|word| (*word).to_owned()));
         words
     }
@@ -75,10 +99,18 @@ impl Running {
         C: AsyncFnOnce(&mut Console<'_>) -> Result<bool, CommandError>,
     {
         let (mut out, mut err) = (Vec::new(), Vec::new());
-        let mut console = Console { out: &mut out, err: &mut err, has_colours: false };
+        let mut console = Console {
+            out: &mut out,
+            err: &mut err,
+            has_colours: false,
+        };
         let result = command(&mut console).await;
         let is_complete = console.end(result);
-        (is_complete, String::from_utf8(out).unwrap(), String::from_utf8(err).unwrap())
+        (
+            is_complete,
+            String::from_utf8(out).unwrap(),
+            String::from_utf8(err).unwrap(),
+        )
     }
 }
 
@@ -95,10 +127,20 @@ pub(super) fn hit(cluster_name: &str, namespace: &str, name: &str) -> Hit {
         "spec": { "nodeName": "n1", "containers": [{ "name": "a" }] },
         "status": { "phase": "Pending" },
     });
-    Hit { cluster: cluster(cluster_name), object: to_raw_value(&object).unwrap().into() }
+    Hit {
+        cluster: cluster(cluster_name),
+        object: to_raw_value(&object).unwrap().into(),
+    }
 }
 
 pub(super) fn two_pods() -> Page {
-    let items = vec![hit("member1", "default", "web-1"), hit("member2", "kube-system", "dns")];
-    Page { items, next: None, remaining: None }
+    let items = vec![
+        hit("member1", "default", "web-1"),
+        hit("member2", "kube-system", "dns"),
+    ];
+    Page {
+        items,
+        next: None,
+        remaining: None,
+    }
 }

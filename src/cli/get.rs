@@ -67,18 +67,31 @@ pub struct BeyondArgs {
     pub owner: Option<String>,
 
     /// Let the index order by these fields, such as 'spec.nodeName,metadata.creationTimestamp desc'
-    #[arg(long, value_name = "FIELDS", env = "FLEETDEX_ORDER_BY", conflicts_with = "sort_by")]
+    #[arg(
+        long,
+        value_name = "FIELDS",
+        env = "FLEETDEX_ORDER_BY",
+        conflicts_with = "sort_by"
+    )]
     pub order_by: Option<String>,
 }
 
 impl BeyondArgs {
     /// The parameters of a list.
     fn parameters(&self, held: &[Held]) -> Result<Vec<(&'static str, String)>, CommandError> {
-        let mut parameters: Vec<(&str, String)> = self.order_by.iter().map(|order| ("orderBy", order.clone())).collect();
+        let mut parameters: Vec<(&str, String)> = self
+            .order_by
+            .iter()
+            .map(|order| ("orderBy", order.clone()))
+            .collect();
         if let Some(owner) = &self.owner {
             let owners = targets(owner, &[], held)?;
-            let [Target { held, names }] = owners.as_slice() else { return Err(not_one_owner(owner)) };
-            let [name] = names.as_slice() else { return Err(not_one_owner(owner)) };
+            let [Target { held, names }] = owners.as_slice() else {
+                return Err(not_one_owner(owner));
+            };
+            let [name] = names.as_slice() else {
+                return Err(not_one_owner(owner));
+            };
             parameters.push(("ownerName", name.clone()));
             parameters.push(("ownerGR", held.qualified_plural()));
             parameters.push(("ownerSeniority", "any".to_owned()));
@@ -88,7 +101,9 @@ impl BeyondArgs {
 }
 
 fn not_one_owner(owner: &str) -> CommandError {
-    CommandError::Usage(format!("--owner {owner:?}: expected TYPE/NAME, such as deployment/web"))
+    CommandError::Usage(format!(
+        "--owner {owner:?}: expected TYPE/NAME, such as deployment/web"
+    ))
 }
 
 /// How objects are shown.
@@ -96,7 +111,13 @@ fn not_one_owner(owner: &str) -> CommandError {
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of kubectl")]
 pub struct ShownArgs {
     /// table, wide, json, yaml, name, jsonpath=TEMPLATE, jsonpath-file=FILE, custom-columns=HEADER:PATH,… or custom-columns-file=FILE
-    #[arg(short, long, value_name = "FORMAT", default_value = "table", env = "FLEETDEX_OUTPUT")]
+    #[arg(
+        short,
+        long,
+        value_name = "FORMAT",
+        default_value = "table",
+        env = "FLEETDEX_OUTPUT"
+    )]
     pub output: Format,
 
     /// Sort by the field at this `JSONPath`, such as .metadata.creationTimestamp
@@ -108,7 +129,13 @@ pub struct ShownArgs {
     pub show_labels: bool,
 
     /// Show these labels as columns (repeatable, or separated by commas)
-    #[arg(short = 'L', long, value_name = "LABEL", value_delimiter = ',', env = "FLEETDEX_LABEL_COLUMNS")]
+    #[arg(
+        short = 'L',
+        long,
+        value_name = "LABEL",
+        value_delimiter = ',',
+        env = "FLEETDEX_LABEL_COLUMNS"
+    )]
     pub label_columns: Vec<String>,
 
     /// Leave the line of titles out
@@ -157,16 +184,30 @@ async fn get(args: &Args, console: &mut Console<'_>) -> Result<bool, CommandErro
     let mut printer = Printer::new(layout(args, &targets, namespace.as_deref()));
     if args.shown.follows() {
         if !beyond.is_empty() {
-            return Err(CommandError::Usage("--owner and --order-by cannot be watched".to_owned()));
+            return Err(CommandError::Usage(
+                "--owner and --order-by cannot be watched".to_owned(),
+            ));
         }
         let [target] = targets.as_slice() else {
-            return Err(CommandError::Usage("one resource can be watched at a time".to_owned()));
+            return Err(CommandError::Usage(
+                "one resource can be watched at a time".to_owned(),
+            ));
         };
         if args.shown.sort_by.is_some() {
-            console.warn("changes are shown as they come: --sort-by is about what there is at the beginning")?;
+            console.warn(
+                "changes are shown as they come: --sort-by is about what there is at the beginning",
+            )?;
         }
         printer.begin(&target.held);
-        return follow::follow(&api, args, target, namespace.as_deref(), &mut printer, console).await;
+        return follow::follow(
+            &api,
+            args,
+            target,
+            namespace.as_deref(),
+            &mut printer,
+            console,
+        )
+        .await;
     }
     let mut is_complete = true;
     let mut warnings = Warnings::default();
@@ -179,14 +220,20 @@ async fn get(args: &Args, console: &mut Console<'_>) -> Result<bool, CommandErro
         is_complete &= args.shown.ignore_not_found || tell_missing(target, &shown.found, console)?;
     }
     let nothing = printer.is_empty();
-    if nothing && args.shown.ignore_not_found && targets.iter().any(|target| !target.names.is_empty()) {
+    if nothing
+        && args.shown.ignore_not_found
+        && targets.iter().any(|target| !target.names.is_empty())
+    {
         return Ok(true);
     }
     printer.finish(console.out)?;
     console.out.flush()?;
     if nothing && is_complete && args.shown.output.is_for_people() && !args.shown.ignore_not_found {
         let is_namespaced = targets.iter().any(|target| target.held.resource.namespaced);
-        let place = namespace.filter(|_| is_namespaced).map(|name| format!(" in {name} namespace")).unwrap_or_default();
+        let place = namespace
+            .filter(|_| is_namespaced)
+            .map(|name| format!(" in {name} namespace"))
+            .unwrap_or_default();
         writeln!(console.err, "No resources found{place}.")?;
     }
     Ok(is_complete)
@@ -217,8 +264,12 @@ fn layout(args: &Args, targets: &[Target], namespace: Option<&str>) -> Layout {
 
 /// One name in one cluster, and in one namespace if it has any, is one object at most.
 fn is_single(args: &Args, targets: &[Target], namespace: Option<&str>) -> bool {
-    let [Target { held, names }] = targets else { return false };
-    names.len() == 1 && args.query.clusters.len() == 1 && (namespace.is_some() || !held.resource.namespaced)
+    let [Target { held, names }] = targets else {
+        return false;
+    };
+    names.len() == 1
+        && args.query.clusters.len() == 1
+        && (namespace.is_some() || !held.resource.namespaced)
 }
 
 /// What a list told beside its objects.

@@ -22,15 +22,34 @@ pub(super) struct Pages<'p> {
 
 impl<'p> Pages<'p> {
     /// All that the arguments ask for of one resource; nothing is asked yet.
-    pub(super) fn new(api: &'p Api, query: &QueryArgs, target: &Target, namespace: Option<&str>, shape: Shape) -> Self {
+    pub(super) fn new(
+        api: &'p Api,
+        query: &QueryArgs,
+        target: &Target,
+        namespace: Option<&str>,
+        shape: Shape,
+    ) -> Self {
         let parameters = parameters(query, &target.names).into_iter().collect();
-        let left = Some(query.limit).filter(|limit| *limit > 0).unwrap_or(usize::MAX);
-        Self { api, path: path(&target.held, namespace), parameters, shape, left, chunk: usize::MAX, is_over: false }
+        let left = Some(query.limit)
+            .filter(|limit| *limit > 0)
+            .unwrap_or(usize::MAX);
+        Self {
+            api,
+            path: path(&target.held, namespace),
+            parameters,
+            shape,
+            left,
+            chunk: usize::MAX,
+            is_over: false,
+        }
     }
 
     /// The same, so many objects at a time; with 0 as many as the server gives.
     pub(super) fn in_chunks(self, size: usize) -> Self {
-        Self { chunk: Some(size).filter(|size| *size > 0).unwrap_or(usize::MAX), ..self }
+        Self {
+            chunk: Some(size).filter(|size| *size > 0).unwrap_or(usize::MAX),
+            ..self
+        }
     }
 
     /// The same with further parameters.
@@ -52,7 +71,10 @@ impl<'p> Pages<'p> {
         if limit < usize::MAX {
             self.parameters.insert("limit", limit.to_string());
         }
-        let mut page = self.api.list(&self.path, &self.parameters, self.shape).await?;
+        let mut page = self
+            .api
+            .list(&self.path, &self.parameters, self.shape)
+            .await?;
         warnings.tell(std::mem::take(&mut page.warnings), console)?;
         self.left = self.left.saturating_sub(page.items.len());
         match page.next.take().filter(|_| self.left > 0) {
@@ -65,7 +87,11 @@ impl<'p> Pages<'p> {
     }
 
     /// Everything that is left.
-    pub(super) async fn all(mut self, warnings: &mut Warnings, console: &mut Console<'_>) -> Result<Vec<Item>, CommandError> {
+    pub(super) async fn all(
+        mut self,
+        warnings: &mut Warnings,
+        console: &mut Console<'_>,
+    ) -> Result<Vec<Item>, CommandError> {
         let mut items = Vec::new();
         while let Some(page) = self.next(warnings, console).await? {
             items.extend(page.items);
@@ -80,7 +106,11 @@ pub(super) struct Warnings(BTreeSet<String>);
 
 impl Warnings {
     /// Tells what is new of it.
-    pub(super) fn tell(&mut self, texts: Vec<String>, console: &mut Console<'_>) -> Result<(), CommandError> {
+    pub(super) fn tell(
+        &mut self,
+        texts: Vec<String>,
+        console: &mut Console<'_>,
+    ) -> Result<(), CommandError> {
         for text in texts {
             if self.0.insert(text.clone()) {
                 console.warn(&text)?;
@@ -98,7 +128,9 @@ pub(super) fn parameters(query: &QueryArgs, names: &[String]) -> Vec<(&'static s
         ("clusters", query.clusters.join(",")),
         ("names", names.join(",")),
     ];
-    all.into_iter().filter(|(_, value)| !value.is_empty()).collect()
+    all.into_iter()
+        .filter(|(_, value)| !value.is_empty())
+        .collect()
 }
 
 /// The collection's path; without the namespace where the resource has none.
@@ -112,14 +144,28 @@ pub(super) fn namespace(query: &QueryArgs, api: &Api) -> Result<Option<String>, 
         return Ok(None);
     }
     let given = query.namespace()?.map(String::from);
-    Ok(Some(given.unwrap_or_else(|| api.default_namespace().to_owned())))
+    Ok(Some(
+        given.unwrap_or_else(|| api.default_namespace().to_owned()),
+    ))
 }
 
 /// Tells which names were not found, as kubectl does. Whether none is missing.
-pub(super) fn tell_missing(target: &Target, found: &BTreeSet<String>, console: &mut Console<'_>) -> Result<bool, CommandError> {
-    let absent: Vec<&String> = target.names.iter().filter(|name| !found.contains(*name)).collect();
+pub(super) fn tell_missing(
+    target: &Target,
+    found: &BTreeSet<String>,
+    console: &mut Console<'_>,
+) -> Result<bool, CommandError> {
+    let absent: Vec<&String> = target
+        .names
+        .iter()
+        .filter(|name| !found.contains(*name))
+        .collect();
     for name in &absent {
-        writeln!(console.err, "Error from server (NotFound): {} {name:?} not found", target.held.qualified_plural())?;
+        writeln!(
+            console.err,
+            "Error from server (NotFound): {} {name:?} not found",
+            target.held.qualified_plural()
+        )?;
     }
     Ok(absent.is_empty())
 }

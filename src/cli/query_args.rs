@@ -28,11 +28,24 @@ pub struct QueryArgs {
     pub all_namespaces: bool,
 
     /// Label selector, such as 'app in (web,api),tier!=db,!canary'
-    #[arg(short = 'l', long, value_name = "SELECTOR", default_value = "", hide_default_value = true, env = "FLEETDEX_SELECTOR")]
+    #[arg(
+        short = 'l',
+        long,
+        value_name = "SELECTOR",
+        default_value = "",
+        hide_default_value = true,
+        env = "FLEETDEX_SELECTOR"
+    )]
     pub selector: String,
 
     /// Field selector, such as 'status.phase=Running' or 'spec.nodeName in (n1,n2)'
-    #[arg(long, value_name = "SELECTOR", default_value = "", hide_default_value = true, env = "FLEETDEX_FIELD_SELECTOR")]
+    #[arg(
+        long,
+        value_name = "SELECTOR",
+        default_value = "",
+        hide_default_value = true,
+        env = "FLEETDEX_FIELD_SELECTOR"
+    )]
     pub field_selector: String,
 
     /// Only objects of these clusters (repeatable, or separated by commas)
@@ -48,7 +61,9 @@ pub struct QueryArgs {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ArgsError {
     /// Without a cluster to ask, only built-in resources have short names.
-    #[error("{0}; name a resource that is not built in fully, as plural.version.group, such as widgets.v1.example.com")]
+    #[error(
+        "{0}; name a resource that is not built in fully, as plural.version.group, such as widgets.v1.example.com"
+    )]
     UnknownResource(UnknownKind),
     /// The value of `-l`.
     #[error("label selector {text:?}: {source}")]
@@ -98,11 +113,21 @@ impl QueryArgs {
     }
 
     fn label_selector(&self) -> Result<LabelSelector, ArgsError> {
-        self.selector.parse().map_err(|source| ArgsError::LabelSelector { text: self.selector.clone(), source })
+        self.selector
+            .parse()
+            .map_err(|source| ArgsError::LabelSelector {
+                text: self.selector.clone(),
+                source,
+            })
     }
 
     fn parsed_field_selector(&self) -> Result<FieldSelector, ArgsError> {
-        self.field_selector.parse().map_err(|source| ArgsError::FieldSelector { text: self.field_selector.clone(), source })
+        self.field_selector
+            .parse()
+            .map_err(|source| ArgsError::FieldSelector {
+                text: self.field_selector.clone(),
+                source,
+            })
     }
 }
 
@@ -130,14 +155,19 @@ fn known_resource(name: &str) -> Result<(ResourceName, Selectable), ArgsError> {
 }
 
 fn built_in_resource(built_in: &kinds::BuiltIn) -> (ResourceName, Selectable) {
-    (ResourceName::new(built_in.group, built_in.plural), Selectable::of(&built_in.gvk(), &[]))
+    (
+        ResourceName::new(built_in.group, built_in.plural),
+        Selectable::of(&built_in.gvk(), &[]),
+    )
 }
 
 /// Plural, version and group of a full name.
 fn full_name(name: &str) -> Option<(&str, &str, &str)> {
     let (plural, qualifier) = name.split_once('.')?;
     let (version, group) = qualifier.split_once('.')?;
-    let is_version = version.strip_prefix('v').is_some_and(|number| number.starts_with(|digit: char| digit.is_ascii_digit()));
+    let is_version = version
+        .strip_prefix('v')
+        .is_some_and(|number| number.starts_with(|digit: char| digit.is_ascii_digit()));
     let is_complete = is_version && !plural.is_empty() && !group.is_empty();
     is_complete.then_some((plural, version, group))
 }

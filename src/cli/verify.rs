@@ -62,12 +62,22 @@ enum Verdict {
 
 impl Verdict {
     fn of(rows: &[Row]) -> Self {
-        if rows.iter().any(|row| matches!(row.outcome, Outcome::Drift(_))) {
+        if rows
+            .iter()
+            .any(|row| matches!(row.outcome, Outcome::Drift(_)))
+        {
             return Self::Drift;
         }
         // Where nothing is followed, nothing has been verified.
-        let is_clean = !rows.is_empty() && rows.iter().all(|row| matches!(row.outcome, Outcome::Clean(_)));
-        if is_clean { Self::Clean } else { Self::NotVerified }
+        let is_clean = !rows.is_empty()
+            && rows
+                .iter()
+                .all(|row| matches!(row.outcome, Outcome::Clean(_)));
+        if is_clean {
+            Self::Clean
+        } else {
+            Self::NotVerified
+        }
     }
 
     fn exit_code(self) -> u8 {
@@ -144,7 +154,10 @@ async fn ask(args: &Args, err: &mut dyn Write) -> Result<Vec<Row>, VerifyError> 
     .await?;
     told?;
     if rows.is_empty() {
-        writeln!(err, "nothing is followed: no ResourceRegistry selects anything")?;
+        writeln!(
+            err,
+            "nothing is followed: no ResourceRegistry selects anything"
+        )?;
     }
     rows.sort_unstable();
     Ok(rows)
@@ -155,7 +168,8 @@ fn show(rows: &[Row], format: Format, out: &mut dyn Write) -> io::Result<()> {
         Format::Table if rows.is_empty() => Ok(()),
         Format::Table => aligned::write(out, &table(rows)),
         Format::Json => {
-            let report = json!({ "kind": "Verification", "result": Verdict::of(rows).word(), "rows": rows });
+            let report =
+                json!({ "kind": "Verification", "result": Verdict::of(rows).word(), "rows": rows });
             writeln!(out, "{}", escaped_json(&format!("{report:#}")))
         }
     }
@@ -164,7 +178,12 @@ fn show(rows: &[Row], format: Format, out: &mut dyn Write) -> io::Result<()> {
 /// Namespaces and stores have a column where they make a difference.
 fn table(rows: &[Row]) -> Vec<Vec<String>> {
     let with_namespace = rows.iter().any(|row| !row.namespace.is_empty());
-    let with_store = rows.iter().map(|row| &row.store).collect::<BTreeSet<_>>().len() > 1;
+    let with_store = rows
+        .iter()
+        .map(|row| &row.store)
+        .collect::<BTreeSet<_>>()
+        .len()
+        > 1;
     let line = |[cluster, kind, namespace, store]: [String; 4], rest: [String; 6]| {
         let mut cells = vec![cluster, kind];
         cells.extend(with_namespace.then_some(namespace));
@@ -172,32 +191,72 @@ fn table(rows: &[Row]) -> Vec<Vec<String>> {
         cells.extend(rest);
         cells
     };
-    let titles = ["OBJECTS", "DOCUMENTS", "MISSING", "DIFFERING", "SURPLUS", "RESULT"];
-    let mut lines = vec![line(["CLUSTER", "KIND", "NAMESPACE", "STORE"].map(str::to_owned), titles.map(str::to_owned))];
+    let titles = [
+        "OBJECTS",
+        "DOCUMENTS",
+        "MISSING",
+        "DIFFERING",
+        "SURPLUS",
+        "RESULT",
+    ];
+    let mut lines = vec![line(
+        ["CLUSTER", "KIND", "NAMESPACE", "STORE"].map(str::to_owned),
+        titles.map(str::to_owned),
+    )];
     for row in rows {
-        let names = [row.cluster.clone(), kind(row), row.namespace.clone(), row.store.clone()];
+        let names = [
+            row.cluster.clone(),
+            kind(row),
+            row.namespace.clone(),
+            row.store.clone(),
+        ];
         lines.push(line(names, outcome(&row.outcome)));
     }
     lines
 }
 
 fn kind(row: &Row) -> String {
-    if row.kind.is_empty() { "*".to_owned() } else { format!("{}/{}", row.api_version, row.kind) }
+    if row.kind.is_empty() {
+        "*".to_owned()
+    } else {
+        format!("{}/{}", row.api_version, row.kind)
+    }
 }
 
 fn outcome(outcome: &Outcome) -> [String; 6] {
     let numbers = |counts: &Counts, result: &str| {
-        let Counts { objects, documents, missing, differing, surplus, .. } = counts;
+        let Counts {
+            objects,
+            documents,
+            missing,
+            differing,
+            surplus,
+            ..
+        } = counts;
         let [objects, documents, missing, differing, surplus] =
             [objects, documents, missing, differing, surplus].map(ToString::to_string);
-        [objects, documents, missing, differing, surplus, result.to_owned()]
+        [
+            objects,
+            documents,
+            missing,
+            differing,
+            surplus,
+            result.to_owned(),
+        ]
     };
     match outcome {
         Outcome::Clean(counts) => numbers(counts, "ok"),
         Outcome::Drift(counts) => numbers(counts, "drift, being repaired"),
         Outcome::NotVerified { reason } => {
             let [first, second, third, fourth, fifth] = [UNKNOWN; 5].map(str::to_owned);
-            [first, second, third, fourth, fifth, format!("not verified: {reason}")]
+            [
+                first,
+                second,
+                third,
+                fourth,
+                fifth,
+                format!("not verified: {reason}"),
+            ]
         }
     }
 }

@@ -18,7 +18,11 @@ pub(super) fn fault(error: &RequestError, server: &str, access: &Access) -> Faul
 
 impl From<ConnectError> for Happened {
     fn from(error: ConnectError) -> Self {
-        let fault = Fault { reason: error.reason(), message: causes(&error), unauthorized: false };
+        let fault = Fault {
+            reason: error.reason(),
+            message: causes(&error),
+            unauthorized: false,
+        };
         match error {
             ConnectError::Awaited { .. } => Self::OutOfReach(fault),
             _ => Self::ConnectFailed(fault),
@@ -32,13 +36,21 @@ fn is_pulled_without_proxy(access: &Access) -> bool {
 
 fn advice(error: &RequestError, access: &Access) -> String {
     match error.reason() {
-        "Unreachable" if is_pulled_without_proxy(access) => format!(". The cluster is in Pull mode, and {PULL_ADVICE}"),
+        "Unreachable" if is_pulled_without_proxy(access) => {
+            format!(". The cluster is in Pull mode, and {PULL_ADVICE}")
+        }
         "Unauthorized" => format!(". Put valid credentials into {}", access.place()),
         "Forbidden" => ". Allow it to the account that the credentials belong to".to_owned(),
         "CertificateInvalid" => match access {
-            Access::Endpoint(_) => format!(". Put the PEM certificates of its CA into key \"caBundle\" of {}", access.place()),
+            Access::Endpoint(_) => format!(
+                ". Put the PEM certificates of its CA into key \"caBundle\" of {}",
+                access.place()
+            ),
             _ => {
-                format!(". Put the PEM certificates of its CA, in base64, as certificate-authority-data into {}", access.place())
+                format!(
+                    ". Put the PEM certificates of its CA, in base64, as certificate-authority-data into {}",
+                    access.place()
+                )
             }
         },
         _ => String::new(),

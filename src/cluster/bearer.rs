@@ -27,11 +27,18 @@ impl Bearer {
     /// The token itself.
     pub fn token(&self) -> Option<String> {
         let value = self.header()?;
-        value.to_str().ok()?.strip_prefix("Bearer ").map(str::to_owned)
+        value
+            .to_str()
+            .ok()?
+            .strip_prefix("Bearer ")
+            .map(str::to_owned)
     }
 
     fn header(&self) -> Option<HeaderValue> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 }
 

@@ -53,14 +53,21 @@ const KEEPALIVE: Duration = Duration::from_secs(30);
 pub trait Connect: Send + Sync + 'static {
     /// A client for `member`, whose requests bear the token that `bearer` holds at the time. Nothing needs to be sent yet: the
     /// caller probes the member next.
-    async fn connect(&self, member: &Member, credentials: &Credentials, bearer: &Bearer) -> Result<Client, ConnectError>;
+    async fn connect(
+        &self,
+        member: &Member,
+        credentials: &Credentials,
+        bearer: &Bearer,
+    ) -> Result<Client, ConnectError>;
 }
 
 /// No client could be made for a member. No message holds anything of a Secret or of a proxy's URL.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// No address.
-    #[error("spec.apiEndpoint is empty: set it to the URL of the member's API server, such as https://10.0.0.1:6443")]
+    #[error(
+        "spec.apiEndpoint is empty: set it to the URL of the member's API server, such as https://10.0.0.1:6443"
+    )]
     EndpointMissing,
     /// An address that is none.
     #[error(
@@ -71,10 +78,14 @@ pub enum ConnectError {
         url: String,
     },
     /// No Secret is named.
-    #[error("spec.secretRef is missing: name the Secret that holds the member's token and caBundle")]
+    #[error(
+        "spec.secretRef is missing: name the Secret that holds the member's token and caBundle"
+    )]
     SecretRefMissing,
     /// The Secret does not exist.
-    #[error("Secret {secret} does not exist: create it with the keys token and caBundle; it is looked for again soon")]
+    #[error(
+        "Secret {secret} does not exist: create it with the keys token and caBundle; it is looked for again soon"
+    )]
     SecretNotFound {
         /// Its name.
         secret: SecretName,
@@ -128,7 +139,9 @@ pub enum ConnectError {
     )]
     ProxyInvalid,
     /// A header that cannot be sent.
-    #[error("spec.proxyHeader {name:?} cannot be sent: check the letters of its name and of its value")]
+    #[error(
+        "spec.proxyHeader {name:?} cannot be sent: check the letters of its name and of its value"
+    )]
     ProxyHeaderInvalid {
         /// Its name.
         name: String,
@@ -169,22 +182,37 @@ pub struct Network {
 
 #[async_trait]
 impl Connect for Network {
-    async fn connect(&self, member: &Member, credentials: &Credentials, bearer: &Bearer) -> Result<Client, ConnectError> {
+    async fn connect(
+        &self,
+        member: &Member,
+        credentials: &Credentials,
+        bearer: &Bearer,
+    ) -> Result<Client, ConnectError> {
         // kube and the store's client must agree on one TLS provider; a second installation is refused and harmless.
         let _installed_before = aws_lc_rs::default_provider().install_default();
         let config = config(credentials)?;
         let proxy = Proxy::of(credentials.proxy_url.as_deref(), &credentials.proxy_header)?;
         let intake = IntakeLayer(self.budget.share(member.name.as_str()));
-        let layers = Layers { intake, throttle: ThrottleLayer::new(self.rate), bearer: bearer.clone() };
+        let layers = Layers {
+            intake,
+            throttle: ThrottleLayer::new(self.rate),
+            bearer: bearer.clone(),
+        };
         build(&config, layers, proxy).map_err(|error| ConnectError::Tls(Box::new(error)))
     }
 }
 
 /// How a member is reached, for other clients than ours: with the token of this moment.
-pub(super) fn rest_config(credentials: &Credentials, bearer: &Bearer) -> Result<Config, ConnectError> {
+pub(super) fn rest_config(
+    credentials: &Credentials,
+    bearer: &Bearer,
+) -> Result<Config, ConnectError> {
     let mut config = config(credentials)?;
     config.auth_info.token = bearer.token().map(Into::into);
-    config.proxy_url = credentials.proxy_url.as_deref().and_then(|url| url.parse().ok());
+    config.proxy_url = credentials
+        .proxy_url
+        .as_deref()
+        .and_then(|url| url.parse().ok());
     Ok(config)
 }
 
@@ -200,7 +228,9 @@ fn config(credentials: &Credentials) -> Result<Config, ConnectError> {
     config.tls_server_name.clone_from(&credentials.server_name);
     config.auth_info = auth_info(credentials);
     config.connect_timeout = Some(CONNECT_TIMEOUT);
-    config.headers.push((USER_AGENT, HeaderValue::from_static(AGENT)));
+    config
+        .headers
+        .push((USER_AGENT, HeaderValue::from_static(AGENT)));
     Ok(config)
 }
 
@@ -215,7 +245,12 @@ fn auth_info(credentials: &Credentials) -> AuthInfo {
         info.client_certificate_data = Some(STANDARD.encode(&identity.certificate));
         info.client_key_data = Some(STANDARD.encode(&identity.key).into());
     }
-    let Impersonation { user, uid, groups, extra } = credentials.impersonation.clone();
+    let Impersonation {
+        user,
+        uid,
+        groups,
+        extra,
+    } = credentials.impersonation.clone();
     info.impersonate = user;
     info.impersonate_uid = uid;
     info.impersonate_groups = Some(groups).filter(|groups| !groups.is_empty());
@@ -269,11 +304,19 @@ fn build(config: &Config, layers: Layers, proxy: Option<Proxy>) -> Result<Client
             }
             client(config, layers, socks)
         }
-        Scheme::Http => client(config, layers, Tunnel::new(proxy.uri, tcp).with_headers(proxy.headers)),
+        Scheme::Http => client(
+            config,
+            layers,
+            Tunnel::new(proxy.uri, tcp).with_headers(proxy.headers),
+        ),
         // As in client-go, the proxy's certificate is checked like the member's.
         Scheme::Https => {
             let tls = config.rustls_https_connector_with_connector(tcp)?;
-            client(config, layers, Tunnel::new(proxy.uri, tls).with_headers(proxy.headers))
+            client(
+                config,
+                layers,
+                Tunnel::new(proxy.uri, tls).with_headers(proxy.headers),
+            )
         }
     }
 }
@@ -295,7 +338,13 @@ where
         .layer(layers.intake)
         .layer(layers.throttle)
         .layer(config.base_uri_layer())
-        .layer(DecompressionLayer::new().no_br().no_deflate().no_zstd().gzip(true))
+        .layer(
+            DecompressionLayer::new()
+                .no_br()
+                .no_deflate()
+                .no_zstd()
+                .gzip(true),
+        )
         .option_layer(config.auth_layer()?)
         .map_err(BoxError::from)
         .layer(FilterLayer::new(layers.bearer))

@@ -49,7 +49,9 @@ fn credentials(endpoint: Endpoint) -> Credentials {
 
 async fn connect(credentials: &Credentials) -> Result<Client, ConnectError> {
     let bearer = Bearer::new(credentials.token.as_deref());
-    Network::default().connect(&member(), credentials, &bearer).await
+    Network::default()
+        .connect(&member(), credentials, &bearer)
+        .await
 }
 
 async fn listener() -> (TcpListener, String) {
@@ -70,7 +72,11 @@ async fn head(stream: &mut TcpStream) -> String {
 /// Connects to `endpoint`, asks for `/readyz`, and gives back the text of the answer.
 async fn ask(endpoint: Endpoint) -> Result<String, kube::Error> {
     let client = connect(&credentials(endpoint)).await.unwrap();
-    let request = Request::builder().method(Method::GET).uri("/readyz").body(Body::empty()).unwrap();
+    let request = Request::builder()
+        .method(Method::GET)
+        .uri("/readyz")
+        .body(Body::empty())
+        .unwrap();
     let response = client.send(request).await?;
     let body = response.into_body().collect().await.unwrap().to_bytes();
     Ok(String::from_utf8(body.to_vec()).unwrap())
@@ -85,11 +91,23 @@ async fn a_request_bears_the_token_and_the_name_of_this_program() {
         stream.write_all(ANSWER).await.unwrap();
         request
     };
-    let endpoint = Endpoint { url: format!("http://{address}/clusters/a/"), ..Endpoint::default() };
+    let endpoint = Endpoint {
+        url: format!("http://{address}/clusters/a/"),
+        ..Endpoint::default()
+    };
     let (request, answer) = tokio::join!(server, ask(endpoint));
-    assert!(request.starts_with("get /clusters/a/readyz http/1.1\r\n"), "{request}");
-    assert!(request.contains("authorization: bearer hunter2\r\n"), "{request}");
-    assert!(request.contains(&format!("user-agent: {AGENT}\r\n")), "{request}");
+    assert!(
+        request.starts_with("get /clusters/a/readyz http/1.1\r\n"),
+        "{request}"
+    );
+    assert!(
+        request.contains("authorization: bearer hunter2\r\n"),
+        "{request}"
+    );
+    assert!(
+        request.contains(&format!("user-agent: {AGENT}\r\n")),
+        "{request}"
+    );
     assert!(request.contains("accept-encoding: gzip\r\n"), "{request}");
     assert_eq!(answer.unwrap(), "ok");
 }
@@ -109,7 +127,10 @@ async fn a_kubeconfig_can_ask_as_somebody_else_and_with_a_password() {
         groups: vec!["dev".into(), "ops".into()],
         extra: [("scopes".to_owned(), vec!["view".to_owned()])].into(),
     };
-    let password = Some(Password { user: "root".into(), password: "hunter2".into() });
+    let password = Some(Password {
+        user: "root".into(),
+        password: "hunter2".into(),
+    });
     let credentials = Credentials {
         server: format!("http://{address}"),
         trust: Trust::System,
@@ -118,21 +139,39 @@ async fn a_kubeconfig_can_ask_as_somebody_else_and_with_a_password() {
         ..Credentials::default()
     };
     let client = connect(&credentials).await.unwrap();
-    let request = Request::builder().uri("/readyz").body(Body::empty()).unwrap();
+    let request = Request::builder()
+        .uri("/readyz")
+        .body(Body::empty())
+        .unwrap();
     let (request, answer) = tokio::join!(server, client.send(request));
     assert!(answer.unwrap().status().is_success());
     assert!(request.contains("authorization: basic "), "{request}");
-    for header in ["user: alice", "uid: 7", "group: dev", "group: ops", "extra-scopes: view"] {
-        assert!(request.contains(&format!("impersonate-{header}\r\n")), "{header} in {request}");
+    for header in [
+        "user: alice",
+        "uid: 7",
+        "group: dev",
+        "group: ops",
+        "extra-scopes: view",
+    ] {
+        assert!(
+            request.contains(&format!("impersonate-{header}\r\n")),
+            "{header} in {request}"
+        );
     }
 }
 
 #[tokio::test]
 async fn checklist_49_an_exchanged_token_goes_out_with_the_next_request_of_the_same_client() {
     let (listener, address) = listener().await;
-    let credentials = credentials(Endpoint { url: format!("http://{address}"), ..Endpoint::default() });
+    let credentials = credentials(Endpoint {
+        url: format!("http://{address}"),
+        ..Endpoint::default()
+    });
     let bearer = Bearer::new(credentials.token.as_deref());
-    let client = Network::default().connect(&member(), &credentials, &bearer).await.unwrap();
+    let client = Network::default()
+        .connect(&member(), &credentials, &bearer)
+        .await
+        .unwrap();
     let server = async {
         // One connection: what is open stays open.
         let (mut stream, _) = listener.accept().await.unwrap();
@@ -147,15 +186,33 @@ async fn checklist_49_an_exchanged_token_goes_out_with_the_next_request_of_the_s
         for token in ["hunter2", "correct-horse"] {
             bearer.exchange(Some(token));
             let request = Request::get("/readyz").body(Body::empty()).unwrap();
-            client.send(request).await.unwrap().into_body().collect().await.unwrap();
+            client
+                .send(request)
+                .await
+                .unwrap()
+                .into_body()
+                .collect()
+                .await
+                .unwrap();
         }
     };
     let (requests, ()) = tokio::join!(server, asker);
-    assert!(requests[0].contains("authorization: bearer hunter2\r\n"), "{}", requests[0]);
-    assert!(requests[1].contains("authorization: bearer correct-horse\r\n"), "{}", requests[1]);
+    assert!(
+        requests[0].contains("authorization: bearer hunter2\r\n"),
+        "{}",
+        requests[0]
+    );
+    assert!(
+        requests[1].contains("authorization: bearer correct-horse\r\n"),
+        "{}",
+        requests[1]
+    );
     let config = rest_config(&credentials, &bearer).unwrap();
     let token = config.auth_info.token.unwrap();
-    assert_eq!(secrecy::ExposeSecret::expose_secret(&token), "correct-horse");
+    assert_eq!(
+        secrecy::ExposeSecret::expose_secret(&token),
+        "correct-horse"
+    );
 }
 
 #[tokio::test]
@@ -176,11 +233,23 @@ async fn proxy_headers_go_with_connect_and_only_there() {
         ..Endpoint::default()
     };
     let ((tunnel, request), answer) = tokio::join!(server, ask(endpoint));
-    assert!(tunnel.starts_with("connect member.example:6443 http/1.1\r\n"), "{tunnel}");
-    assert!(tunnel.contains("x-tenant: red\r\nx-tenant: blue\r\n"), "{tunnel}");
-    assert!(tunnel.contains("proxy-authorization: basic dxnlcjp3b3jk\r\n"), "{tunnel}");
+    assert!(
+        tunnel.starts_with("connect member.example:6443 http/1.1\r\n"),
+        "{tunnel}"
+    );
+    assert!(
+        tunnel.contains("x-tenant: red\r\nx-tenant: blue\r\n"),
+        "{tunnel}"
+    );
+    assert!(
+        tunnel.contains("proxy-authorization: basic dxnlcjp3b3jk\r\n"),
+        "{tunnel}"
+    );
     assert!(!tunnel.contains("hunter2"), "{tunnel}");
-    assert!(request.contains("bearer hunter2") && !request.contains("x-tenant"), "{request}");
+    assert!(
+        request.contains("bearer hunter2") && !request.contains("x-tenant"),
+        "{request}"
+    );
     assert!(!request.contains("proxy-authorization"), "{request}");
     assert_eq!(answer.unwrap(), "ok");
 }
@@ -195,7 +264,10 @@ async fn a_socks_proxy_resolves_the_members_name() {
         stream.write_all(&[5, 0]).await.unwrap();
         let mut target = vec![0; 5 + "member.example".len() + 2];
         stream.read_exact(&mut target).await.unwrap();
-        stream.write_all(&[5, 0, 0, 1, 127, 0, 0, 1, 0, 80]).await.unwrap();
+        stream
+            .write_all(&[5, 0, 0, 1, 127, 0, 0, 1, 0, 80])
+            .await
+            .unwrap();
         let request = head(&mut stream).await;
         stream.write_all(ANSWER).await.unwrap();
         (target, request)
@@ -217,10 +289,14 @@ async fn a_busy_member_is_not_asked_again_behind_the_callers_back() {
     let server = async {
         let (mut stream, _) = listener.accept().await.unwrap();
         head(&mut stream).await;
-        let busy = b"HTTP/1.1 429 Too Many Requests\r\nretry-after: 0\r\ncontent-length: 4\r\n\r\nbusy";
+        let busy =
+            b"HTTP/1.1 429 Too Many Requests\r\nretry-after: 0\r\ncontent-length: 4\r\n\r\nbusy";
         stream.write_all(busy).await.unwrap();
     };
-    let endpoint = Endpoint { url: format!("http://{address}"), ..Endpoint::default() };
+    let endpoint = Endpoint {
+        url: format!("http://{address}"),
+        ..Endpoint::default()
+    };
     let ((), answer) = tokio::join!(server, ask(endpoint));
     assert_eq!(answer.unwrap(), "busy");
 }
@@ -231,7 +307,10 @@ async fn a_proxy_that_refuses_is_told_from_a_member_that_does() {
     let server = async {
         let (mut stream, _) = listener.accept().await.unwrap();
         head(&mut stream).await;
-        stream.write_all(b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n").await.unwrap();
+        stream
+            .write_all(b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n")
+            .await
+            .unwrap();
     };
     let endpoint = Endpoint {
         url: "http://member.example:6443".into(),
@@ -253,11 +332,17 @@ async fn a_member_without_a_usable_address_is_refused_with_advice() {
         ("https://a?x=y", "EndpointInvalid"),
         ("https://a b", "EndpointInvalid"),
     ] {
-        let endpoint = Endpoint { url: url.into(), ..Endpoint::default() };
+        let endpoint = Endpoint {
+            url: url.into(),
+            ..Endpoint::default()
+        };
         let error = connect(&credentials(endpoint)).await.err().unwrap();
         assert_eq!(error.reason(), reason, "{url}");
         assert!(error.to_string().contains("https://"), "{error}");
-        assert!(!format!("{error} {error:?}").contains("hunter2"), "{error:?}");
+        assert!(
+            !format!("{error} {error:?}").contains("hunter2"),
+            "{error:?}"
+        );
     }
 }
 
@@ -286,7 +371,14 @@ async fn answering(head_lines: &'static str, text: Vec<u8>, times: usize) -> Str
 #[tokio::test]
 async fn a_bomb_and_answers_without_end_are_given_up_within_the_budget() {
     const MIB: usize = 1 << 20;
-    let limits = Limits { page: MIB, line: MIB, answer: MIB, refusal: 1_000, share: 4 * MIB, shared: 4 * MIB };
+    let limits = Limits {
+        page: MIB,
+        line: MIB,
+        answer: MIB,
+        refusal: 1_000,
+        share: 4 * MIB,
+        shared: 4 * MIB,
+    };
     let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
     std::io::Write::write_all(&mut packer, &vec![b' '; 64 * MIB]).unwrap();
     let bomb = packer.finish().unwrap();
@@ -296,19 +388,62 @@ async fn a_bomb_and_answers_without_end_are_given_up_within_the_budget() {
     let endless = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
     let refusal = "HTTP/1.1 503 Unavailable\r\ntransfer-encoding: chunked\r\n\r\n";
     let timeout = Duration::from_mins(1);
-    for (head_lines, text, times) in [(packed, bomb, 1), (endless, chunk.clone(), usize::MAX), (refusal, chunk, usize::MAX)] {
+    for (head_lines, text, times) in [
+        (packed, bomb, 1),
+        (endless, chunk.clone(), usize::MAX),
+        (refusal, chunk, usize::MAX),
+    ] {
         let address = answering(head_lines, text, times).await;
         let budget = Budget::new(limits);
-        let credentials = credentials(Endpoint { url: format!("http://{address}"), ..Endpoint::default() });
-        let network = Network { budget: budget.clone(), ..Network::default() };
-        let client = network.connect(&member(), &credentials, &Bearer::new(None)).await.unwrap();
-        let resource = Resource { gvk: Gvk::new("", "v1", "Pod"), plural: "pods".into(), namespaced: true };
-        let collection = Collection { resource, scope: Scope::All, label_selector: None, field_selector: None };
+        let credentials = credentials(Endpoint {
+            url: format!("http://{address}"),
+            ..Endpoint::default()
+        });
+        let network = Network {
+            budget: budget.clone(),
+            ..Network::default()
+        };
+        let client = network
+            .connect(&member(), &credentials, &Bearer::new(None))
+            .await
+            .unwrap();
+        let resource = Resource {
+            gvk: Gvk::new("", "v1", "Pod"),
+            plural: "pods".into(),
+            namespaced: true,
+        };
+        let collection = Collection {
+            resource,
+            scope: Scope::All,
+            label_selector: None,
+            field_selector: None,
+        };
         let is_refusal = head_lines.contains("503");
-        let listed = Source::new(client.clone(), collection).list(None, Some(500)).await.unwrap_err();
-        assert_eq!(listed.kind, if is_refusal { FaultKind::Server } else { FaultKind::TooLarge }, "{listed}");
-        let asked = request::get(&client, "/version", http::HeaderMap::new(), timeout).await.unwrap_err();
-        assert_eq!(asked.reason(), if is_refusal { "NotReady" } else { "AnswerTooLarge" }, "{asked}");
+        let listed = Source::new(client.clone(), collection)
+            .list(None, Some(500))
+            .await
+            .unwrap_err();
+        assert_eq!(
+            listed.kind,
+            if is_refusal {
+                FaultKind::Server
+            } else {
+                FaultKind::TooLarge
+            },
+            "{listed}"
+        );
+        let asked = request::get(&client, "/version", http::HeaderMap::new(), timeout)
+            .await
+            .unwrap_err();
+        assert_eq!(
+            asked.reason(),
+            if is_refusal {
+                "NotReady"
+            } else {
+                "AnswerTooLarge"
+            },
+            "{asked}"
+        );
         assert_eq!(budget.held(), 0);
         assert!(budget.peak() <= 2 * MIB, "{}", budget.peak());
     }

@@ -83,10 +83,14 @@ pub struct Impersonation {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CredentialsError {
     /// No token.
-    #[error("Secret {0} has no key \"token\", or it is empty: put a bearer token of the member cluster there")]
+    #[error(
+        "Secret {0} has no key \"token\", or it is empty: put a bearer token of the member cluster there"
+    )]
     TokenMissing(SecretName),
     /// The token cannot stand in a header.
-    #[error("key \"token\" of Secret {0} holds characters that no bearer token has: store the bare token, once base64-encoded")]
+    #[error(
+        "key \"token\" of Secret {0} holds characters that no bearer token has: store the bare token, once base64-encoded"
+    )]
     TokenInvalid(SecretName),
     /// No certificates.
     #[error(
@@ -112,7 +116,11 @@ impl fmt::Display for SecretName {
 
 impl Credentials {
     /// Reads the keys `token` and, unless the endpoint is insecure, `caBundle`.
-    pub fn from_secret(endpoint: &Endpoint, reference: &SecretReference, secret: &Secret) -> Result<Self, CredentialsError> {
+    pub fn from_secret(
+        endpoint: &Endpoint,
+        reference: &SecretReference,
+        secret: &Secret,
+    ) -> Result<Self, CredentialsError> {
         let name = || SecretName(reference.clone());
         let token = key(secret, "token").ok_or_else(|| CredentialsError::TokenMissing(name()))?;
         let token = bearer(token).ok_or_else(|| CredentialsError::TokenInvalid(name()))?;
@@ -144,7 +152,12 @@ impl Credentials {
     /// Whether a connection made with `other` can go on with another token: nothing else is different.
     pub fn differs_in_token_only(&self, other: &Self) -> bool {
         let both_have_one = self.token.is_some() && other.token.is_some();
-        both_have_one && self.token != other.token && Self { token: other.token.clone(), ..self.clone() } == *other
+        both_have_one
+            && self.token != other.token
+            && Self {
+                token: other.token.clone(),
+                ..self.clone()
+            } == *other
     }
 }
 
@@ -167,7 +180,11 @@ impl fmt::Debug for Credentials {
     }
 }
 
-fn trust(endpoint: &Endpoint, name: SecretName, secret: &Secret) -> Result<Trust, CredentialsError> {
+fn trust(
+    endpoint: &Endpoint,
+    name: SecretName,
+    secret: &Secret,
+) -> Result<Trust, CredentialsError> {
     if endpoint.insecure {
         return Ok(Trust::Anyone);
     }
@@ -211,14 +228,30 @@ mod tests {
     const CERTIFICATE: &str = include_str!("testdata/ca.pem");
 
     fn reference() -> SecretReference {
-        SecretReference { namespace: "fleet".into(), name: "member1".into() }
+        SecretReference {
+            namespace: "fleet".into(),
+            name: "member1".into(),
+        }
     }
 
     fn read(data: &[(&str, &str)], insecure: bool) -> Result<Credentials, CredentialsError> {
-        let data: BTreeMap<_, _> =
-            data.iter().map(|(key, text)| ((*key).to_owned(), ByteString(text.as_bytes().to_vec()))).collect();
-        let endpoint = Endpoint { url: "https://a".to_owned(), insecure, ..Endpoint::default() };
-        Credentials::from_secret(&endpoint, &reference(), &Secret { data: Some(data), ..Secret::default() })
+        let data: BTreeMap<_, _> = data
+            .iter()
+            .map(|(key, text)| ((*key).to_owned(), ByteString(text.as_bytes().to_vec())))
+            .collect();
+        let endpoint = Endpoint {
+            url: "https://a".to_owned(),
+            insecure,
+            ..Endpoint::default()
+        };
+        Credentials::from_secret(
+            &endpoint,
+            &reference(),
+            &Secret {
+                data: Some(data),
+                ..Secret::default()
+            },
+        )
     }
 
     fn roots(credentials: &Credentials) -> usize {
@@ -241,17 +274,37 @@ mod tests {
 
     #[test]
     fn an_insecure_member_needs_no_bundle_and_ignores_a_broken_one() {
-        assert_eq!(read(&[("token", "abc"), ("caBundle", "?")], true).unwrap().trust, Trust::Anyone);
-        assert_eq!(read(&[("token", "abc")], true).unwrap().trust, Trust::Anyone);
+        assert_eq!(
+            read(&[("token", "abc"), ("caBundle", "?")], true)
+                .unwrap()
+                .trust,
+            Trust::Anyone
+        );
+        assert_eq!(
+            read(&[("token", "abc")], true).unwrap().trust,
+            Trust::Anyone
+        );
     }
 
     #[test]
     fn every_lack_is_told_apart() {
         let ca = ("caBundle", CERTIFICATE);
-        assert_eq!(read(&[ca], false).unwrap_err(), CredentialsError::TokenMissing(name()));
-        assert_eq!(read(&[("token", " \n"), ca], false).unwrap_err(), CredentialsError::TokenMissing(name()));
-        assert_eq!(read(&[("token", "a\nb"), ca], false).unwrap_err(), CredentialsError::TokenInvalid(name()));
-        assert_eq!(read(&[("token", "a")], false).unwrap_err(), CredentialsError::CaBundleMissing(name()));
+        assert_eq!(
+            read(&[ca], false).unwrap_err(),
+            CredentialsError::TokenMissing(name())
+        );
+        assert_eq!(
+            read(&[("token", " \n"), ca], false).unwrap_err(),
+            CredentialsError::TokenMissing(name())
+        );
+        assert_eq!(
+            read(&[("token", "a\nb"), ca], false).unwrap_err(),
+            CredentialsError::TokenInvalid(name())
+        );
+        assert_eq!(
+            read(&[("token", "a")], false).unwrap_err(),
+            CredentialsError::CaBundleMissing(name())
+        );
         let broken = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
         for text in ["not PEM", broken] {
             let error = read(&[("token", "a"), ("caBundle", text)], false).unwrap_err();
@@ -261,7 +314,8 @@ mod tests {
 
     #[test]
     fn a_broken_certificate_beside_a_good_one_is_left_out() {
-        let bundle = format!("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n{CERTIFICATE}");
+        let bundle =
+            format!("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n{CERTIFICATE}");
         let credentials = read(&[("token", "a"), ("caBundle", &bundle)], false).unwrap();
         assert_eq!(roots(&credentials), 1);
     }
@@ -271,8 +325,18 @@ mod tests {
         let before = read(&[("token", "abc"), ("caBundle", CERTIFICATE)], false).unwrap();
         let renewed = read(&[("token", "abd"), ("caBundle", CERTIFICATE)], false).unwrap();
         assert!(renewed.differs_in_token_only(&before) && !before.differs_in_token_only(&before));
-        assert!(!read(&[("token", "abd")], true).unwrap().differs_in_token_only(&before));
-        assert!(!Credentials { token: None, ..before.clone() }.differs_in_token_only(&before));
+        assert!(
+            !read(&[("token", "abd")], true)
+                .unwrap()
+                .differs_in_token_only(&before)
+        );
+        assert!(
+            !Credentials {
+                token: None,
+                ..before.clone()
+            }
+            .differs_in_token_only(&before)
+        );
     }
 
     #[test]

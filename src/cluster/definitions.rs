@@ -79,7 +79,9 @@ pub struct Definition {
 impl Definitions {
     /// All of them: the resource, its version, and what is defined.
     pub fn iter(&self) -> impl Iterator<Item = (&ResourceName, &Arc<str>, &Definition)> {
-        self.known.iter().map(|((name, version), definition)| (name, version, definition))
+        self.known
+            .iter()
+            .map(|((name, version), definition)| (name, version, definition))
     }
 
     /// How many versions, columns, fields and pages are left out because they are too many or too long.
@@ -89,8 +91,13 @@ impl Definitions {
 
     /// The fields of a resource that selectors may name.
     pub fn fields(&self, resource: &Resource) -> &[FieldPath] {
-        let key = (ResourceName::from(resource), Arc::clone(&resource.gvk.version));
-        self.known.get(&key).map_or(&[], |definition| &definition.fields)
+        let key = (
+            ResourceName::from(resource),
+            Arc::clone(&resource.gvk.version),
+        );
+        self.known
+            .get(&key)
+            .map_or(&[], |definition| &definition.fields)
     }
 
     /// Those of some `CustomResourceDefinition`s.
@@ -107,17 +114,32 @@ impl Definitions {
     fn add(&mut self, Custom { spec }: Custom) {
         let plural = &spec.names.plural;
         self.left_out += spec.versions.more;
-        for Version { name, additional_printer_columns: columns, selectable_fields: fields } in spec.versions.first {
+        for Version {
+            name,
+            additional_printer_columns: columns,
+            selectable_fields: fields,
+        } in spec.versions.first
+        {
             let is_named = is_group(&spec.group) && is_name(plural) && is_name(&name);
             if !is_named || !self.has_room_for(spec.group.len() + plural.len() + name.len()) {
                 self.left_out += 1;
                 continue;
             }
             self.left_out += columns.more + fields.more;
-            let columns = columns.first.into_iter().filter(|column| self.has_room_for(length(column))).collect();
-            let fields = fields.first.iter().filter(|field| self.has_room_for(field.json_path.len()));
+            let columns = columns
+                .first
+                .into_iter()
+                .filter(|column| self.has_room_for(length(column)))
+                .collect();
+            let fields = fields
+                .first
+                .iter()
+                .filter(|field| self.has_room_for(field.json_path.len()));
             let fields = fields.filter_map(SelectableField::path).collect();
-            self.known.insert((ResourceName::new(&spec.group, plural), name.into()), Definition { columns, fields });
+            self.known.insert(
+                (ResourceName::new(&spec.group, plural), name.into()),
+                Definition { columns, fields },
+            );
         }
     }
 
@@ -135,8 +157,18 @@ impl Definitions {
 }
 
 fn length(column: &PrinterColumn) -> usize {
-    let PrinterColumn { name, kind, format, description, priority: _, json_path } = column;
-    [name, kind, format, description, json_path].map(|text| text.len()).iter().sum()
+    let PrinterColumn {
+        name,
+        kind,
+        format,
+        description,
+        priority: _,
+        json_path,
+    } = column;
+    [name, kind, format, description, json_path]
+        .map(|text| text.len())
+        .iter()
+        .sum()
 }
 
 /// Keeps `tell` up to date, until dropped: with nothing when they cannot be read for now.
@@ -187,7 +219,10 @@ async fn look(client: &Client, timeout: Duration, tell: &impl Fn(Option<Definiti
         }
         Err(error) => {
             tracing::debug!(%error, "the definitions of custom resources are not known");
-            let is_final = matches!(error.status(), Some(StatusCode::FORBIDDEN | StatusCode::NOT_FOUND));
+            let is_final = matches!(
+                error.status(),
+                Some(StatusCode::FORBIDDEN | StatusCode::NOT_FOUND)
+            );
             tell(is_final.then(Definitions::default));
             if is_final { INTERVAL } else { RETRY }
         }
@@ -196,9 +231,16 @@ async fn look(client: &Client, timeout: Duration, tell: &impl Fn(Option<Definiti
 
 /// Whether there is anything to look for.
 fn has_custom_kinds(discovery: &Discovery) -> bool {
-    let is_definition = |resource: &Resource| &*resource.gvk.group == GROUP && &*resource.plural == PLURAL;
+    let is_definition =
+        |resource: &Resource| &*resource.gvk.group == GROUP && &*resource.plural == PLURAL;
     let is_built_in = |resource: &Resource| kinds::is_built_in(&resource.gvk);
-    let served = || discovery.served.iter().filter(|served| served.list_and_watch).map(|served| &served.resource);
+    let served = || {
+        discovery
+            .served
+            .iter()
+            .filter(|served| served.list_and_watch)
+            .map(|served| &served.resource)
+    };
     served().any(is_definition) && !served().all(is_built_in)
 }
 
@@ -207,7 +249,10 @@ async fn read(client: &Client, timeout: Duration) -> Result<Definitions, Request
     let mut definitions = Definitions::default();
     let mut token = String::new();
     for _ in 0..MAX_PAGES {
-        let path = format!("{PATH}?limit={PAGE}&continue={}", utf8_percent_encode(&token, NON_ALPHANUMERIC));
+        let path = format!(
+            "{PATH}?limit={PAGE}&continue={}",
+            utf8_percent_encode(&token, NON_ALPHANUMERIC)
+        );
         // It is never closed.
         let place = READING.acquire().await;
         let answer = request::get(client, &path, HeaderMap::new(), timeout).await?;
@@ -224,8 +269,14 @@ async fn read(client: &Client, timeout: Duration) -> Result<Definitions, Request
             return Ok(definitions);
         }
         if token.len() > MAX_TOKEN {
-            let fault = format!("its continue token has {} bytes, more than {MAX_TOKEN}", token.len());
-            return Err(RequestError::Unreadable { path: PATH.to_owned(), fault });
+            let fault = format!(
+                "its continue token has {} bytes, more than {MAX_TOKEN}",
+                token.len()
+            );
+            return Err(RequestError::Unreadable {
+                path: PATH.to_owned(),
+                fault,
+            });
         }
     }
     definitions.left_out += 1;
@@ -313,11 +364,23 @@ mod tests {
         let notes = Arc::clone(&asked);
         let service = service_fn(move |request: Request<Body>| {
             let query = request.uri().query().unwrap_or_default().to_owned();
-            let number: usize = query.rsplit('=').next().unwrap().parse().unwrap_or_default();
+            let number: usize = query
+                .rsplit('=')
+                .next()
+                .unwrap()
+                .parse()
+                .unwrap_or_default();
             notes.lock().unwrap().push(query);
-            let next = if number + 1 < pages.len() { (number + 1).to_string() } else { String::new() };
+            let next = if number + 1 < pages.len() {
+                (number + 1).to_string()
+            } else {
+                String::new()
+            };
             let list = json!({ "metadata": { "continue": next }, "items": pages[number] });
-            let response = Response::builder().status(code).body(Body::from(list.to_string().into_bytes())).unwrap();
+            let response = Response::builder()
+                .status(code)
+                .body(Body::from(list.to_string().into_bytes()))
+                .unwrap();
             async move { Ok::<_, BoxError>(response) }
         });
         (Client::new(service, "default"), asked)
@@ -325,22 +388,33 @@ mod tests {
 
     fn discovery(kinds: &[(&str, &str, &str)]) -> Discovery {
         let served = kinds.iter().map(|(group, kind, plural)| Served {
-            resource: Resource { gvk: Gvk::new(group, "v1", kind), plural: (*plural).into(), namespaced: true },
+            resource: Resource {
+                gvk: Gvk::new(group, "v1", kind),
+                plural: (*plural).into(),
+                namespaced: true,
+            },
             singular: "".into(),
             short_names: Vec::new(),
             list_and_watch: true,
             preferred: true,
             offers: std::sync::Arc::default(),
         });
-        Discovery { served: served.collect(), ..Discovery::default() }
+        Discovery {
+            served: served.collect(),
+            ..Discovery::default()
+        }
     }
 
     const DEFINITIONS: (&str, &str, &str) = (GROUP, "CustomResourceDefinition", PLURAL);
 
     #[tokio::test]
     async fn the_columns_and_fields_of_every_version_are_read_page_by_page() {
-        let columns = json!([{ "name": "Size", "type": "integer", "jsonPath": ".spec.size", "priority": 1 }]);
-        let pages = vec![json!([definition("widgets", &columns)]), json!([definition("gadgets", &json!([]))])];
+        let columns =
+            json!([{ "name": "Size", "type": "integer", "jsonPath": ".spec.size", "priority": 1 }]);
+        let pages = vec![
+            json!([definition("widgets", &columns)]),
+            json!([definition("gadgets", &json!([]))]),
+        ];
         let (client, asked) = member(200, pages);
         let found = read(&client, Duration::from_secs(1)).await.unwrap();
         let shown: Vec<String> = found
@@ -352,30 +426,66 @@ mod tests {
             })
             .collect();
         let widgets = r#"widgets v1 [".spec.size"] ["spec.color"]"#;
-        assert_eq!(shown, [r#"gadgets v1 [] ["spec.color"]"#, "gadgets v1beta1 [] []", widgets, "widgets v1beta1 [] []"]);
-        assert_eq!(*asked.lock().unwrap(), ["limit=10&continue=", "limit=10&continue=1"]);
+        assert_eq!(
+            shown,
+            [
+                r#"gadgets v1 [] ["spec.color"]"#,
+                "gadgets v1beta1 [] []",
+                widgets,
+                "widgets v1beta1 [] []"
+            ]
+        );
+        assert_eq!(
+            *asked.lock().unwrap(),
+            ["limit=10&continue=", "limit=10&continue=1"]
+        );
     }
 
     #[test]
     fn of_definitions_without_end_little_is_kept() {
         let long = "x".repeat(MAX_TEXT + 1);
         let column = |path: &str| json!({ "name": "Size", "type": "integer", "jsonPath": path });
-        let columns: Vec<Value> = (0..1_000).map(|number| column(&format!(".spec.a{number}"))).collect();
-        let found = Definitions::of([definition("widgets", &json!([column(&long), column(".spec.b")]))]);
-        assert_eq!(found.iter().map(|(_, _, found)| found.columns.len()).collect::<Vec<_>>(), [1, 0]);
+        let columns: Vec<Value> = (0..1_000)
+            .map(|number| column(&format!(".spec.a{number}")))
+            .collect();
+        let found = Definitions::of([definition(
+            "widgets",
+            &json!([column(&long), column(".spec.b")]),
+        )]);
+        assert_eq!(
+            found
+                .iter()
+                .map(|(_, _, found)| found.columns.len())
+                .collect::<Vec<_>>(),
+            [1, 0]
+        );
         assert_eq!(found.left_out, 1);
         let found = Definitions::of([definition("widgets", &json!(columns))]);
         assert_eq!(found.iter().next().unwrap().2.columns.len(), MAX_COLUMNS);
-        assert_eq!(Definitions::of([definition(&long, &json!([]))]).iter().count(), 0);
+        assert_eq!(
+            Definitions::of([definition(&long, &json!([]))])
+                .iter()
+                .count(),
+            0
+        );
         let mut found = Definitions::default();
         for number in 0..10_000 {
-            let columns: Vec<Value> = (0..MAX_COLUMNS).map(|_| column(&"x".repeat(3_000))).collect();
-            found.add(serde_json::from_value(definition(&format!("widgets{number}"), &json!(columns))).unwrap());
+            let columns: Vec<Value> = (0..MAX_COLUMNS)
+                .map(|_| column(&"x".repeat(3_000)))
+                .collect();
+            found.add(
+                serde_json::from_value(definition(&format!("widgets{number}"), &json!(columns)))
+                    .unwrap(),
+            );
             if found.bytes > MAX_BYTES - 3_000 {
                 break;
             }
         }
-        let kept: usize = found.iter().flat_map(|(_, _, found)| found.columns.iter()).map(length).sum();
+        let kept: usize = found
+            .iter()
+            .flat_map(|(_, _, found)| found.columns.iter())
+            .map(length)
+            .sum();
         assert!(kept <= MAX_BYTES && found.left_out > 0, "{kept}");
     }
 
@@ -388,19 +498,31 @@ mod tests {
             let list = json!({ "metadata": { "continue": count.lock().unwrap().to_string() }, "items": [] });
             async move { Ok::<_, BoxError>(Response::new(Body::from(list.to_string().into_bytes()))) }
         });
-        assert_eq!(read(&Client::new(service, "default"), Duration::from_secs(1)).await.unwrap().left_out, 1);
+        assert_eq!(
+            read(&Client::new(service, "default"), Duration::from_secs(1))
+                .await
+                .unwrap()
+                .left_out,
+            1
+        );
         assert_eq!(*asked.lock().unwrap(), MAX_PAGES);
     }
 
     #[tokio::test]
     async fn a_long_token_is_not_kept() {
-        let list = json!({ "metadata": { "continue": "x".repeat(MAX_TOKEN + 1) }, "items": [] }).to_string();
+        let list = json!({ "metadata": { "continue": "x".repeat(MAX_TOKEN + 1) }, "items": [] })
+            .to_string();
         let service = service_fn(move |_: Request<Body>| {
             let body = Body::from(list.clone().into_bytes());
             async move { Ok::<_, BoxError>(Response::new(body)) }
         });
-        let error = read(&Client::new(service, "default"), Duration::from_secs(1)).await.unwrap_err();
-        assert!(error.to_string().len() < 1_000 && error.reason() == "NotKubernetes", "{error}");
+        let error = read(&Client::new(service, "default"), Duration::from_secs(1))
+            .await
+            .unwrap_err();
+        assert!(
+            error.to_string().len() < 1_000 && error.reason() == "NotKubernetes",
+            "{error}"
+        );
     }
 
     #[test]
@@ -409,17 +531,36 @@ mod tests {
         let widgets = ("example.com", "Widget", "widgets");
         assert!(has_custom_kinds(&discovery(&[pods, DEFINITIONS, widgets])));
         assert!(!has_custom_kinds(&discovery(&[pods, DEFINITIONS])));
-        assert!(!has_custom_kinds(&discovery(&[pods, widgets])), "its kinds are an aggregated API's");
+        assert!(
+            !has_custom_kinds(&discovery(&[pods, widgets])),
+            "its kinds are an aggregated API's"
+        );
     }
 
     type Told = Arc<Mutex<Vec<Option<usize>>>>;
 
     /// What is told, as the number of definitions, if they are known.
-    fn follow_and_note(client: Client, receiver: watch::Receiver<Arc<Discovery>>) -> (AbortOnDropHandle<Infallible>, Told) {
+    fn follow_and_note(
+        client: Client,
+        receiver: watch::Receiver<Arc<Discovery>>,
+    ) -> (AbortOnDropHandle<Infallible>, Told) {
         let told = Told::default();
         let notes = Arc::clone(&told);
-        let note = move |found: Option<Definitions>| notes.lock().unwrap().push(found.map(|found| found.iter().count()));
-        (AbortOnDropHandle::new(tokio::spawn(follow(client, Duration::from_secs(1), receiver, note))), told)
+        let note = move |found: Option<Definitions>| {
+            notes
+                .lock()
+                .unwrap()
+                .push(found.map(|found| found.iter().count()))
+        };
+        (
+            AbortOnDropHandle::new(tokio::spawn(follow(
+                client,
+                Duration::from_secs(1),
+                receiver,
+                note,
+            ))),
+            told,
+        )
     }
 
     #[tokio::test(start_paused = true)]
@@ -428,10 +569,19 @@ mod tests {
         let (sender, receiver) = watch::channel(Arc::new(discovery(&[DEFINITIONS])));
         let (_following, told) = follow_and_note(client, receiver);
         sleep(Duration::from_secs(1)).await;
-        assert_eq!((asked.lock().unwrap().len(), &*told.lock().unwrap()), (0, &vec![Some(0)]));
-        sender.send_replace(Arc::new(discovery(&[DEFINITIONS, ("example.com", "Widget", "widgets")])));
+        assert_eq!(
+            (asked.lock().unwrap().len(), &*told.lock().unwrap()),
+            (0, &vec![Some(0)])
+        );
+        sender.send_replace(Arc::new(discovery(&[
+            DEFINITIONS,
+            ("example.com", "Widget", "widgets"),
+        ])));
         sleep(Duration::from_secs(1)).await;
-        assert_eq!((asked.lock().unwrap().len(), &*told.lock().unwrap()), (1, &vec![Some(0), Some(2)]));
+        assert_eq!(
+            (asked.lock().unwrap().len(), &*told.lock().unwrap()),
+            (1, &vec![Some(0), Some(2)])
+        );
         sleep(INTERVAL).await;
         assert_eq!(asked.lock().unwrap().len(), 2);
     }
@@ -439,7 +589,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_member_that_forbids_it_is_asked_rarely_and_has_none() {
         let (client, asked) = member(403, vec![json!([])]);
-        let (_sender, receiver) = watch::channel(Arc::new(discovery(&[DEFINITIONS, ("example.com", "Widget", "widgets")])));
+        let (_sender, receiver) = watch::channel(Arc::new(discovery(&[
+            DEFINITIONS,
+            ("example.com", "Widget", "widgets"),
+        ])));
         let (_following, told) = follow_and_note(client, receiver);
         sleep(PATIENCE / 2).await;
         assert_eq!(*told.lock().unwrap(), [Some(0)]);
@@ -450,7 +603,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn nobody_waits_long_for_definitions_that_are_slow_to_come() {
         let never = service_fn(|_: Request<Body>| pending::<Result<Response<Body>, BoxError>>());
-        let (_sender, receiver) = watch::channel(Arc::new(discovery(&[DEFINITIONS, ("example.com", "Widget", "widgets")])));
+        let (_sender, receiver) = watch::channel(Arc::new(discovery(&[
+            DEFINITIONS,
+            ("example.com", "Widget", "widgets"),
+        ])));
         let (_following, told) = follow_and_note(Client::new(never, "default"), receiver);
         sleep(PATIENCE + Duration::from_millis(1)).await;
         assert_eq!(told.lock().unwrap().last(), Some(&None));

@@ -76,7 +76,9 @@ impl Discovery {
     /// One sentence if anything was left out.
     pub fn note(&self) -> Option<String> {
         let count = Some(self.left_out).filter(|count| *count > 0)?;
-        Some(format!("{count} names in its discovery are left out: Kubernetes allows no such names, or they are too many"))
+        Some(format!(
+            "{count} names in its discovery are left out: Kubernetes allows no such names, or they are too many"
+        ))
     }
 
     /// Adds what `previous` knew of groups that are unknown now, so that a short outage of an aggregated API stops no
@@ -90,7 +92,13 @@ impl Discovery {
         };
         // As many as answers may have: otherwise a member whose groups go silent one after the other would have more and more.
         let room = (2 * MAX_RESOURCES).saturating_sub(self.served.len());
-        let kept: Vec<Served> = previous.served.iter().filter(lost).take(room).cloned().collect();
+        let kept: Vec<Served> = previous
+            .served
+            .iter()
+            .filter(lost)
+            .take(room)
+            .cloned()
+            .collect();
         self.served.extend(kept);
         self
     }
@@ -124,7 +132,11 @@ pub struct GroupVersion {
 impl GroupVersion {
     /// Where its resources are listed.
     pub fn path(&self) -> String {
-        let root = if self.name.contains('/') { "apis" } else { "api" };
+        let root = if self.name.contains('/') {
+            "apis"
+        } else {
+            "api"
+        };
         format!("/{root}/{}", self.name)
     }
 }
@@ -149,7 +161,11 @@ mod tests {
     }
 
     fn names(discovery: &Discovery) -> Vec<String> {
-        discovery.served.iter().map(|served| format!("{} {}", served.group_version(), served.resource.plural)).collect()
+        discovery
+            .served
+            .iter()
+            .map(|served| format!("{} {}", served.group_version(), served.resource.plural))
+            .collect()
     }
 
     #[test]
@@ -169,7 +185,10 @@ mod tests {
                 "cluster.karmada.io/v1alpha1 clusters",
             ]
         );
-        let preferred: Vec<bool> = discovery.served[6..8].iter().map(|served| served.preferred).collect();
+        let preferred: Vec<bool> = discovery.served[6..8]
+            .iter()
+            .map(|served| served.preferred)
+            .collect();
         assert_eq!(preferred, [true, false]);
     }
 
@@ -178,8 +197,17 @@ mod tests {
         let discovery = aggregated(API);
         let pods = &discovery.served[3];
         let words = |words: &[Arc<str>]| words.join(" ");
-        let subresource = |name: &str| pods.offers.subresources.iter().find(|subresource| &*subresource.name == name).unwrap();
-        assert_eq!(words(&pods.offers.verbs), "create delete deletecollection get list patch update watch");
+        let subresource = |name: &str| {
+            pods.offers
+                .subresources
+                .iter()
+                .find(|subresource| &*subresource.name == name)
+                .unwrap()
+        };
+        assert_eq!(
+            words(&pods.offers.verbs),
+            "create delete deletecollection get list patch update watch"
+        );
         assert_eq!(words(&pods.offers.categories), "all");
         assert_eq!(subresource("binding").kind, Gvk::new("", "v1", "Binding"));
         assert_eq!(words(&subresource("attach").verbs), "create get");
@@ -187,28 +215,46 @@ mod tests {
             *pods,
             Served {
                 offers: Arc::clone(&pods.offers),
-                resource: Resource { gvk: Gvk::new("", "v1", "Pod"), plural: "pods".into(), namespaced: true },
+                resource: Resource {
+                    gvk: Gvk::new("", "v1", "Pod"),
+                    plural: "pods".into(),
+                    namespaced: true
+                },
                 singular: "pod".into(),
                 short_names: vec!["po".into()],
                 list_and_watch: true,
                 preferred: true,
             }
         );
-        let watchable: Vec<bool> = discovery.served.iter().map(|served| served.list_and_watch).collect();
+        let watchable: Vec<bool> = discovery
+            .served
+            .iter()
+            .map(|served| served.list_and_watch)
+            .collect();
         assert_eq!(watchable, [false, false, true, true]);
         assert!(!discovery.served[2].resource.namespaced);
     }
 
     #[test]
     fn a_stale_group_is_unknown() {
-        assert_eq!(aggregated(APIS).unknown, BTreeSet::from(["metrics.k8s.io/v1beta1".to_owned()]));
+        assert_eq!(
+            aggregated(APIS).unknown,
+            BTreeSet::from(["metrics.k8s.io/v1beta1".to_owned()])
+        );
     }
 
     #[test]
     fn a_version_without_any_resource_is_unknown() {
-        let body = br#"{"kind":"APIGroupDiscoveryList","items":[{"metadata":{"name":"a"},"versions":[
+        let body =
+            br#"{"kind":"APIGroupDiscoveryList","items":[{"metadata":{"name":"a"},"versions":[
             {"version":"v1","freshness":"Current","resources":[]}]}]}"#;
-        assert_eq!(aggregated(body), Discovery { unknown: ["a/v1".to_owned()].into(), ..Discovery::default() });
+        assert_eq!(
+            aggregated(body),
+            Discovery {
+                unknown: ["a/v1".to_owned()].into(),
+                ..Discovery::default()
+            }
+        );
     }
 
     #[test]
@@ -222,10 +268,17 @@ mod tests {
             ..aggregated(API).served[3].clone()
         };
         let gone = Served {
-            resource: Resource { gvk: Gvk::new("gone.io", "v1", "Gone"), plural: "gones".into(), namespaced: true },
+            resource: Resource {
+                gvk: Gvk::new("gone.io", "v1", "Gone"),
+                plural: "gones".into(),
+                namespaced: true,
+            },
             ..metrics.clone()
         };
-        let previous = Discovery { served: vec![metrics.clone(), gone], ..Discovery::default() };
+        let previous = Discovery {
+            served: vec![metrics.clone(), gone],
+            ..Discovery::default()
+        };
         let now = aggregated(APIS).keeping_unknown_of(&previous);
         assert_eq!(now.served.last(), Some(&metrics));
         assert_eq!(now.served.len(), aggregated(APIS).served.len() + 1);
@@ -238,9 +291,20 @@ mod tests {
         let mut known = Discovery::default();
         for round in 0..5 {
             let gvk = Gvk::new(&format!("g{round}"), "v1", "A");
-            let served = Served { resource: Resource { gvk, ..pods.resource.clone() }, ..pods.clone() };
+            let served = Served {
+                resource: Resource {
+                    gvk,
+                    ..pods.resource.clone()
+                },
+                ..pods.clone()
+            };
             let unknown = (0..round).map(|before| format!("g{before}/v1")).collect();
-            known = Discovery { served: vec![served; MAX_RESOURCES], unknown, left_out: 0 }.keeping_unknown_of(&known);
+            known = Discovery {
+                served: vec![served; MAX_RESOURCES],
+                unknown,
+                left_out: 0,
+            }
+            .keeping_unknown_of(&known);
         }
         assert_eq!(known.served.len(), 2 * MAX_RESOURCES);
     }
@@ -248,19 +312,42 @@ mod tests {
     #[test]
     fn classic_answers_name_versions_with_the_preferred_one_first() {
         let core = parse_answer(include_bytes!("testdata/classic_api.json")).unwrap();
-        assert_eq!(core, Answer::Classic(vec![GroupVersion { name: "v1".into(), preferred: true }]));
+        assert_eq!(
+            core,
+            Answer::Classic(vec![GroupVersion {
+                name: "v1".into(),
+                preferred: true
+            }])
+        );
         let body = br#"{"kind":"APIGroupList","groups":[{"name":"a","versions":[{"groupVersion":"a/v1","version":"v1"},
             {"groupVersion":"a/v2","version":"v2"}],"preferredVersion":{"groupVersion":"a/v2","version":"v2"}}]}"#;
-        let expected = [("a/v2", true), ("a/v1", false)].map(|(name, preferred)| GroupVersion { name: name.into(), preferred });
-        assert_eq!(parse_answer(body).unwrap(), Answer::Classic(expected.to_vec()));
+        let expected = [("a/v2", true), ("a/v1", false)].map(|(name, preferred)| GroupVersion {
+            name: name.into(),
+            preferred,
+        });
+        assert_eq!(
+            parse_answer(body).unwrap(),
+            Answer::Classic(expected.to_vec())
+        );
         assert_eq!(expected[0].path(), "/apis/a/v2");
     }
 
     #[test]
     fn a_classic_resource_list_says_the_same_as_the_aggregated_answer() {
-        let version = GroupVersion { name: "v1".into(), preferred: true };
-        let classic = Reader::default().resources(&version, include_bytes!("testdata/classic_v1.json")).unwrap();
-        assert_eq!(classic, Discovery { served: aggregated(API).served, ..Discovery::default() });
+        let version = GroupVersion {
+            name: "v1".into(),
+            preferred: true,
+        };
+        let classic = Reader::default()
+            .resources(&version, include_bytes!("testdata/classic_v1.json"))
+            .unwrap();
+        assert_eq!(
+            classic,
+            Discovery {
+                served: aggregated(API).served,
+                ..Discovery::default()
+            }
+        );
     }
 
     #[test]

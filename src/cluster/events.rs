@@ -44,7 +44,11 @@ impl Reasons {
     /// What another connection in place of one means.
     pub(super) fn between(before: Option<&Connection>, after: Option<&Connection>) -> Self {
         let other = before != after;
-        Self { connected: other && after.is_some(), disconnected: other && before.is_some(), probe_failure: false }
+        Self {
+            connected: other && after.is_some(),
+            disconnected: other && before.is_some(),
+            probe_failure: false,
+        }
     }
 
     fn any(self) -> bool {
@@ -102,8 +106,14 @@ impl Subscription {
     fn tell(&self, cluster: &ClusterName, happened: Reasons, health: &Health, now: Instant) {
         let mut told = lock(&self.told);
         let last = told.last.get(cluster).copied();
-        let silent = self.silences.iter().any(|silence| health.is_news(*silence, last, now));
-        let reasons = Reasons { probe_failure: silent, ..happened };
+        let silent = self
+            .silences
+            .iter()
+            .any(|silence| health.is_news(*silence, last, now));
+        let reasons = Reasons {
+            probe_failure: silent,
+            ..happened
+        };
         if !reasons.any() {
             return;
         }
@@ -133,7 +143,13 @@ impl Publisher {
         Events { subscription }
     }
 
-    pub(super) fn tell(&self, cluster: &ClusterName, happened: Reasons, health: &Health, now: Instant) {
+    pub(super) fn tell(
+        &self,
+        cluster: &ClusterName,
+        happened: Reasons,
+        health: &Health,
+        now: Instant,
+    ) {
         for subscription in lock(&self.0).iter().filter_map(Weak::upgrade) {
             subscription.tell(cluster, happened, health, now);
         }
@@ -164,8 +180,16 @@ mod tests {
 
     use super::*;
 
-    const CONNECTED: Reasons = Reasons { connected: true, disconnected: false, probe_failure: false };
-    const DISCONNECTED: Reasons = Reasons { connected: false, disconnected: true, probe_failure: false };
+    const CONNECTED: Reasons = Reasons {
+        connected: true,
+        disconnected: false,
+        probe_failure: false,
+    };
+    const DISCONNECTED: Reasons = Reasons {
+        connected: false,
+        disconnected: true,
+        probe_failure: false,
+    };
 
     struct Case {
         publisher: Publisher,
@@ -174,24 +198,42 @@ mod tests {
 
     impl Case {
         fn new() -> Self {
-            Self { publisher: Publisher::default(), start: Instant::now() + Duration::from_hours(1) }
+            Self {
+                publisher: Publisher::default(),
+                start: Instant::now() + Duration::from_hours(1),
+            }
         }
 
         /// Tells of a member that last answered at the start.
         fn tell(&self, seconds: u64, happened: Reasons) {
-            let health = Health { last_success: Some(self.start), ..Health::default() };
-            self.publisher.tell(&"a".parse().unwrap(), happened, &health, self.start + Duration::from_secs(seconds));
+            let health = Health {
+                last_success: Some(self.start),
+                ..Health::default()
+            };
+            self.publisher.tell(
+                &"a".parse().unwrap(),
+                happened,
+                &health,
+                self.start + Duration::from_secs(seconds),
+            );
         }
     }
 
     fn taken(events: &mut Events) -> Option<Reasons> {
-        events.next().now_or_never().flatten().map(|event| event.reasons)
+        events
+            .next()
+            .now_or_never()
+            .flatten()
+            .map(|event| event.reasons)
     }
 
     #[test]
     fn checklist_15_22_and_23_each_listener_hears_once_of_a_connect_and_of_a_disconnect() {
         let case = Case::new();
-        let mut listeners = [case.publisher.subscribe(&[]), case.publisher.subscribe(&[Duration::from_mins(5)])];
+        let mut listeners = [
+            case.publisher.subscribe(&[]),
+            case.publisher.subscribe(&[Duration::from_mins(5)]),
+        ];
         case.tell(0, CONNECTED);
         // The probe right after it.
         case.tell(0, Reasons::default());
@@ -208,19 +250,29 @@ mod tests {
         let mut events = case.publisher.subscribe(&[]);
         case.tell(0, CONNECTED);
         case.tell(1, DISCONNECTED);
-        let both = Reasons { disconnected: true, ..CONNECTED };
+        let both = Reasons {
+            disconnected: true,
+            ..CONNECTED
+        };
         assert_eq!((taken(&mut events), taken(&mut events)), (Some(both), None));
     }
 
     #[test]
     fn checklist_27_each_silence_is_told_once_to_who_asked_for_it() {
         let case = Case::new();
-        let mut both = case.publisher.subscribe(&[Duration::from_secs(50), Duration::from_mins(2)]);
+        let mut both = case
+            .publisher
+            .subscribe(&[Duration::from_secs(50), Duration::from_mins(2)]);
         let mut none = case.publisher.subscribe(&[]);
         let mut heard = Vec::new();
         for seconds in (10..200).step_by(10) {
             case.tell(seconds, Reasons::default());
-            if taken(&mut both) == Some(Reasons { probe_failure: true, ..Reasons::default() }) {
+            if taken(&mut both)
+                == Some(Reasons {
+                    probe_failure: true,
+                    ..Reasons::default()
+                })
+            {
                 heard.push(seconds);
             }
         }

@@ -45,12 +45,22 @@ struct Part {
 impl DiscoveryCache {
     /// For a new connection to a member that served `previous` before: what of it does not answer now is still known.
     pub fn after(previous: Option<Arc<Discovery>>) -> Self {
-        Self { joined: previous, ..Self::default() }
+        Self {
+            joined: previous,
+            ..Self::default()
+        }
     }
 
     /// Asks the member again. The same `Arc` comes back when nothing changed. Each request takes at most `timeout`.
-    pub async fn refresh(&mut self, client: &Client, timeout: Duration) -> Result<Arc<Discovery>, RequestError> {
-        let (core, groups) = tokio::join!(self.core.fetch(client, "/api", timeout), self.groups.fetch(client, "/apis", timeout));
+    pub async fn refresh(
+        &mut self,
+        client: &Client,
+        timeout: Duration,
+    ) -> Result<Arc<Discovery>, RequestError> {
+        let (core, groups) = tokio::join!(
+            self.core.fetch(client, "/api", timeout),
+            self.groups.fetch(client, "/apis", timeout)
+        );
         let (core, groups) = (core?, groups?);
         let changed = core.is_some() || groups.is_some();
         self.core = core.unwrap_or_else(|| std::mem::take(&mut self.core));
@@ -66,7 +76,11 @@ impl DiscoveryCache {
         if let Some(previous) = &self.joined {
             found = found.keeping_unknown_of(previous);
         }
-        let same = self.joined.as_ref().filter(|previous| ***previous == found).cloned();
+        let same = self
+            .joined
+            .as_ref()
+            .filter(|previous| ***previous == found)
+            .cloned();
         let joined = same.unwrap_or_else(|| Arc::new(found));
         self.joined = Some(joined.clone());
         joined
@@ -75,15 +89,24 @@ impl DiscoveryCache {
 
 impl Part {
     /// The part as it is now, or `None` if it did not change.
-    async fn fetch(&self, client: &Client, path: &str, timeout: Duration) -> Result<Option<Self>, RequestError> {
-        let mut headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(ACCEPT_DISCOVERY))]);
+    async fn fetch(
+        &self,
+        client: &Client,
+        path: &str,
+        timeout: Duration,
+    ) -> Result<Option<Self>, RequestError> {
+        let mut headers =
+            HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(ACCEPT_DISCOVERY))]);
         if let Some(tag) = &self.tag {
             headers.insert(IF_NONE_MATCH, tag.clone());
         }
         let answer = match request::get(client, path, headers, timeout).await {
             Ok(answer) => answer,
             // A server without core groups, or without any other, is still a server; but one that had them has them.
-            Err(error) if error.status() == Some(StatusCode::NOT_FOUND) && self.found == Discovery::default() => {
+            Err(error)
+                if error.status() == Some(StatusCode::NOT_FOUND)
+                    && self.found == Discovery::default() =>
+            {
                 return Ok(Some(Self::default()));
             }
             Err(error) => return Err(error),
@@ -94,7 +117,10 @@ impl Part {
         let unreadable = |error: serde_json::Error| RequestError::unreadable(path, &error);
         let mut reader = Reader::default();
         match reader.answer(&answer.body).map_err(unreadable)? {
-            discovery::Answer::Aggregated(found) => Ok(Some(Self { tag: answer.headers.get(ETAG).cloned(), found })),
+            discovery::Answer::Aggregated(found) => Ok(Some(Self {
+                tag: answer.headers.get(ETAG).cloned(),
+                found,
+            })),
             discovery::Answer::Classic(versions) => {
                 drop(answer);
                 let found = fetch_classic(client, versions, reader, timeout).await?;
@@ -145,7 +171,9 @@ async fn fetch_resources(
 ) -> Result<Discovery, RequestError> {
     let path = version.path();
     let answer = request::get(client, &path, HeaderMap::new(), timeout).await?;
-    lock(reader).resources(version, &answer.body).map_err(|error| RequestError::unreadable(&path, &error))
+    lock(reader)
+        .resources(version, &answer.body)
+        .map_err(|error| RequestError::unreadable(&path, &error))
 }
 
 fn lock(reader: &Mutex<Reader>) -> MutexGuard<'_, Reader> {
@@ -153,7 +181,10 @@ fn lock(reader: &Mutex<Reader>) -> MutexGuard<'_, Reader> {
 }
 
 /// The member's Kubernetes version, such as `v1.36.3`.
-pub async fn kubernetes_version(client: &Client, timeout: Duration) -> Result<String, RequestError> {
+pub async fn kubernetes_version(
+    client: &Client,
+    timeout: Duration,
+) -> Result<String, RequestError> {
     #[derive(serde::Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Version {
@@ -161,7 +192,12 @@ pub async fn kubernetes_version(client: &Client, timeout: Duration) -> Result<St
     }
     let version: Version = get_json(client, "/version", timeout).await?;
     // It is shown in a status: no more of it than a version has.
-    Ok(version.git_version.chars().filter(char::is_ascii_graphic).take(MAX_VERSION).collect())
+    Ok(version
+        .git_version
+        .chars()
+        .filter(char::is_ascii_graphic)
+        .take(MAX_VERSION)
+        .collect())
 }
 
 /// The UID of namespace `kube-system`, which tells a cluster from another one under the same name. `None` if the
@@ -171,18 +207,31 @@ pub async fn identity(client: &Client, timeout: Duration) -> Result<Option<Strin
 }
 
 /// Lists that tell a member's history: what every cluster has, and what is written all the time. The limit is [`Sample`]'s page.
-const HISTORY: [&str; 2] =
-    ["/api/v1/namespaces?limit=500", "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases?limit=500"];
-const ACCEPT_METADATA: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
+const HISTORY: [&str; 2] = [
+    "/api/v1/namespaces?limit=500",
+    "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases?limit=500",
+];
+const ACCEPT_METADATA: &str =
+    "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
 
 /// Where a member's history stands now, list by list; `None` in the place of one that may not be read.
-pub async fn history(client: &Client, timeout: Duration) -> Result<Vec<Option<Sample>>, RequestError> {
+pub async fn history(
+    client: &Client,
+    timeout: Duration,
+) -> Result<Vec<Option<Sample>>, RequestError> {
     let mut samples = Vec::with_capacity(HISTORY.len());
     for path in HISTORY {
         let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(ACCEPT_METADATA))]);
         samples.push(match request::get(client, path, headers, timeout).await {
             Ok(answer) => Sample::parse(&answer.body),
-            Err(error) if matches!(error.status(), Some(StatusCode::FORBIDDEN | StatusCode::NOT_FOUND)) => None,
+            Err(error)
+                if matches!(
+                    error.status(),
+                    Some(StatusCode::FORBIDDEN | StatusCode::NOT_FOUND)
+                ) =>
+            {
+                None
+            }
             Err(error) => return Err(error),
         });
     }
@@ -194,11 +243,18 @@ const MAX_UID: usize = 64;
 
 /// Whether a text may be a UID. It stands in the settings of indices, in paths of checkpoints and in statuses.
 fn is_uid(text: &str) -> bool {
-    (1..=MAX_UID).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+    (1..=MAX_UID).contains(&text.len())
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
 }
 
 /// The UID of an object. `None` if the member lets us not read it or has no such object.
-async fn uid_of(client: &Client, path: &str, timeout: Duration) -> Result<Option<String>, RequestError> {
+async fn uid_of(
+    client: &Client,
+    path: &str,
+    timeout: Duration,
+) -> Result<Option<String>, RequestError> {
     #[derive(serde::Deserialize)]
     struct Object {
         metadata: Metadata,
@@ -209,12 +265,24 @@ async fn uid_of(client: &Client, path: &str, timeout: Duration) -> Result<Option
     }
     let answer: Result<Object, _> = get_json(client, path, timeout).await;
     match answer {
-        Ok(Object { metadata: Metadata { uid } }) if is_uid(&uid) => Ok(Some(uid)),
+        Ok(Object {
+            metadata: Metadata { uid },
+        }) if is_uid(&uid) => Ok(Some(uid)),
         Ok(_) => {
             let fault = format!("metadata.uid is not of 1 to {MAX_UID} letters, digits and -");
-            Err(RequestError::Unreadable { path: path.to_owned(), fault })
+            Err(RequestError::Unreadable {
+                path: path.to_owned(),
+                fault,
+            })
         }
-        Err(error) if matches!(error.status(), Some(StatusCode::FORBIDDEN | StatusCode::NOT_FOUND)) => Ok(None),
+        Err(error)
+            if matches!(
+                error.status(),
+                Some(StatusCode::FORBIDDEN | StatusCode::NOT_FOUND)
+            ) =>
+        {
+            Ok(None)
+        }
         Err(error) => Err(error),
     }
 }
@@ -234,28 +302,56 @@ impl OwnPod {
     /// From `POD_NAMESPACE`, `POD_NAME` and `POD_UID`, which the downward API sets; `None` unless all three are there.
     pub fn from_env() -> Option<Self> {
         let read = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-        Some(Self { namespace: read("POD_NAMESPACE")?, name: read("POD_NAME")?, uid: read("POD_UID")? })
+        Some(Self {
+            namespace: read("POD_NAMESPACE")?,
+            name: read("POD_NAME")?,
+            uid: read("POD_UID")?,
+        })
     }
 }
 
 /// Whether a member is the cluster that this program runs in: it has the same Pod. A member that lets us not read the Pod
 /// counts as another one.
-pub async fn is_own(client: &Client, pod: Option<&OwnPod>, timeout: Duration) -> Result<bool, RequestError> {
-    let Some(OwnPod { namespace, name, uid }) = pod else { return Ok(false) };
-    Ok(uid_of(client, &format!("/api/v1/namespaces/{namespace}/pods/{name}"), timeout).await?.as_ref() == Some(uid))
+pub async fn is_own(
+    client: &Client,
+    pod: Option<&OwnPod>,
+    timeout: Duration,
+) -> Result<bool, RequestError> {
+    let Some(OwnPod {
+        namespace,
+        name,
+        uid,
+    }) = pod
+    else {
+        return Ok(false);
+    };
+    Ok(uid_of(
+        client,
+        &format!("/api/v1/namespaces/{namespace}/pods/{name}"),
+        timeout,
+    )
+    .await?
+    .as_ref()
+        == Some(uid))
 }
 
 /// Whether the API server is ready to serve. Servers older than Kubernetes 1.16 only know `/healthz`.
 pub async fn ready(client: &Client, timeout: Duration) -> Result<(), RequestError> {
     match request::get(client, "/readyz", HeaderMap::new(), timeout).await {
         Err(error) if error.status() == Some(StatusCode::NOT_FOUND) => {
-            request::get(client, "/healthz", HeaderMap::new(), timeout).await.map(drop)
+            request::get(client, "/healthz", HeaderMap::new(), timeout)
+                .await
+                .map(drop)
         }
         answer => answer.map(drop),
     }
 }
 
-async fn get_json<T: DeserializeOwned>(client: &Client, path: &str, timeout: Duration) -> Result<T, RequestError> {
+async fn get_json<T: DeserializeOwned>(
+    client: &Client,
+    path: &str,
+    timeout: Duration,
+) -> Result<T, RequestError> {
     let answer = request::get(client, path, HeaderMap::new(), timeout).await?;
     serde_json::from_slice(&answer.body).map_err(|error| RequestError::unreadable(path, &error))
 }
@@ -271,18 +367,34 @@ mod tests {
     const TIMEOUT: Duration = Duration::from_secs(5);
 
     /// A member that answers from a table: path → status, tag, body. Everything else is 404.
-    fn member(table: &[(&'static str, u16, &'static str, &'static str)]) -> (Client, Arc<Mutex<Vec<String>>>) {
+    fn member(
+        table: &[(&'static str, u16, &'static str, &'static str)],
+    ) -> (Client, Arc<Mutex<Vec<String>>>) {
         let asked: Arc<Mutex<Vec<String>>> = Arc::default();
         let (notes, table) = (asked.clone(), table.to_vec());
         let service = service_fn(move |request: Request<Body>| {
             let path = request.uri().path().to_owned();
-            let (_, code, tag, body) = table.iter().find(|row| row.0 == path).copied().unwrap_or(("", 404, "", "not here"));
-            let known = request.headers().get(IF_NONE_MATCH).is_some_and(|known| known == tag);
-            notes.lock().unwrap().push(if known { format!("unchanged {path}") } else { path.clone() });
-            let mut response = Response::new(Body::from(if known { Vec::new() } else { body.into() }));
+            let (_, code, tag, body) = table
+                .iter()
+                .find(|row| row.0 == path)
+                .copied()
+                .unwrap_or(("", 404, "", "not here"));
+            let known = request
+                .headers()
+                .get(IF_NONE_MATCH)
+                .is_some_and(|known| known == tag);
+            notes.lock().unwrap().push(if known {
+                format!("unchanged {path}")
+            } else {
+                path.clone()
+            });
+            let mut response =
+                Response::new(Body::from(if known { Vec::new() } else { body.into() }));
             *response.status_mut() = StatusCode::from_u16(if known { 304 } else { code }).unwrap();
             if !tag.is_empty() {
-                response.headers_mut().insert(ETAG, HeaderValue::from_static(tag));
+                response
+                    .headers_mut()
+                    .insert(ETAG, HeaderValue::from_static(tag));
             }
             async move { Ok::<_, BoxError>(response) }
         });
@@ -295,7 +407,11 @@ mod tests {
     #[tokio::test]
     async fn checklist_46_a_member_is_our_own_cluster_if_it_has_our_pod() {
         const PATH: &str = "/api/v1/namespaces/fleet/pods/fleetdex-0";
-        let pod = OwnPod { namespace: "fleet".into(), name: "fleetdex-0".into(), uid: "u1".into() };
+        let pod = OwnPod {
+            namespace: "fleet".into(),
+            name: "fleetdex-0".into(),
+            uid: "u1".into(),
+        };
         for (code, body, expected) in [
             (200, r#"{ "metadata": { "uid": "u1" } }"#, Some(true)),
             (200, r#"{ "metadata": { "uid": "u2" } }"#, Some(false)),
@@ -305,7 +421,11 @@ mod tests {
             (500, "", None),
         ] {
             let (client, asked) = member(&[(PATH, code, "", body)]);
-            assert_eq!(is_own(&client, Some(&pod), TIMEOUT).await.ok(), expected, "{code} {body}");
+            assert_eq!(
+                is_own(&client, Some(&pod), TIMEOUT).await.ok(),
+                expected,
+                "{code} {body}"
+            );
             assert!(!is_own(&client, None, TIMEOUT).await.unwrap());
             assert_eq!(asked.lock().unwrap().len(), 1);
         }
@@ -322,9 +442,20 @@ mod tests {
         for good in ["2e8bbd4b-0000-4000-8000-0123456789ab", "A", &"a".repeat(64)] {
             assert_eq!(asked(good).await.unwrap().as_deref(), Some(good));
         }
-        for bad in ["", "a b", "a/b", "a\n", "é", &"a".repeat(65), &"a".repeat(1 << 20)] {
+        for bad in [
+            "",
+            "a b",
+            "a/b",
+            "a\n",
+            "é",
+            &"a".repeat(65),
+            &"a".repeat(1 << 20),
+        ] {
             let error = asked(bad).await.unwrap_err();
-            assert!(error.reason() == "NotKubernetes" && error.to_string().len() < 300, "{error}");
+            assert!(
+                error.reason() == "NotKubernetes" && error.to_string().len() < 300,
+                "{error}"
+            );
         }
     }
 
@@ -338,7 +469,10 @@ mod tests {
         assert_eq!(first.served.len(), 9);
         let mut asked = asked.lock().unwrap().clone();
         asked.sort();
-        assert_eq!(asked, ["/api", "/apis", "unchanged /api", "unchanged /apis"]);
+        assert_eq!(
+            asked,
+            ["/api", "/apis", "unchanged /api", "unchanged /apis"]
+        );
     }
 
     #[tokio::test]
@@ -358,15 +492,36 @@ mod tests {
     #[tokio::test]
     async fn all_groups_at_once_do_not_vanish() {
         let mut cache = DiscoveryCache::default();
-        cache.refresh(&member(&[("/api", 200, "", API), ("/apis", 200, "", APIS)]).0, TIMEOUT).await.unwrap();
-        assert!(cache.refresh(&member(&[("/api", 200, "", API)]).0, TIMEOUT).await.is_err());
-        assert!(DiscoveryCache::default().refresh(&member(&[("/api", 200, "", API)]).0, TIMEOUT).await.is_ok());
+        cache
+            .refresh(
+                &member(&[("/api", 200, "", API), ("/apis", 200, "", APIS)]).0,
+                TIMEOUT,
+            )
+            .await
+            .unwrap();
+        assert!(
+            cache
+                .refresh(&member(&[("/api", 200, "", API)]).0, TIMEOUT)
+                .await
+                .is_err()
+        );
+        assert!(
+            DiscoveryCache::default()
+                .refresh(&member(&[("/api", 200, "", API)]).0, TIMEOUT)
+                .await
+                .is_ok()
+        );
     }
 
     #[tokio::test]
     async fn a_group_that_is_silent_after_a_reconnect_keeps_its_kinds() {
         let client = member(&[("/api", 200, "", API), ("/apis", 200, "", APIS)]).0;
-        let mut silent = DiscoveryCache::default().refresh(&client, TIMEOUT).await.unwrap().as_ref().clone();
+        let mut silent = DiscoveryCache::default()
+            .refresh(&client, TIMEOUT)
+            .await
+            .unwrap()
+            .as_ref()
+            .clone();
         silent.served.push(discovery::Served {
             resource: crate::model::Resource {
                 gvk: crate::model::Gvk::new("metrics.k8s.io", "v1beta1", "NodeMetrics"),
@@ -376,7 +531,10 @@ mod tests {
             ..silent.served[0].clone()
         });
         let before = Arc::new(silent);
-        let after = DiscoveryCache::after(Some(Arc::clone(&before))).refresh(&client, TIMEOUT).await.unwrap();
+        let after = DiscoveryCache::after(Some(Arc::clone(&before)))
+            .refresh(&client, TIMEOUT)
+            .await
+            .unwrap();
         assert!(Arc::ptr_eq(&before, &after));
     }
 
@@ -385,7 +543,10 @@ mod tests {
         let (client, _) = member(&[("/api", 200, "", API), ("/apis", 200, "", APIS)]);
         let mut cache = DiscoveryCache::default();
         let first = cache.refresh(&client, TIMEOUT).await.unwrap();
-        assert!(Arc::ptr_eq(&first, &cache.refresh(&client, TIMEOUT).await.unwrap()));
+        assert!(Arc::ptr_eq(
+            &first,
+            &cache.refresh(&client, TIMEOUT).await.unwrap()
+        ));
     }
 
     #[tokio::test]
@@ -394,14 +555,45 @@ mod tests {
             ("/api", 200, "", include_str!("testdata/classic_api.json")),
             ("/apis", 200, "", include_str!("testdata/classic_apis.json")),
             ("/api/v1", 200, "", include_str!("testdata/classic_v1.json")),
-            ("/apis/autoscaling/v2", 200, "", include_str!("testdata/classic_autoscaling_v2.json")),
+            (
+                "/apis/autoscaling/v2",
+                200,
+                "",
+                include_str!("testdata/classic_autoscaling_v2.json"),
+            ),
             ("/apis/autoscaling/v1", 503, "", "service unavailable"),
         ]);
-        let found = DiscoveryCache::default().refresh(&client, TIMEOUT).await.unwrap();
-        let plurals: Vec<&str> = found.served.iter().map(|served| &*served.resource.plural).collect();
-        assert_eq!(plurals, ["bindings", "componentstatuses", "namespaces", "pods", "horizontalpodautoscalers"]);
-        assert!(found.unknown.iter().eq(["autoscaling/v1", "metrics.k8s.io/v1beta1"]));
-        assert!(!asked.lock().unwrap().contains(&"/api/v1/pods/status".to_owned()));
+        let found = DiscoveryCache::default()
+            .refresh(&client, TIMEOUT)
+            .await
+            .unwrap();
+        let plurals: Vec<&str> = found
+            .served
+            .iter()
+            .map(|served| &*served.resource.plural)
+            .collect();
+        assert_eq!(
+            plurals,
+            [
+                "bindings",
+                "componentstatuses",
+                "namespaces",
+                "pods",
+                "horizontalpodautoscalers"
+            ]
+        );
+        assert!(
+            found
+                .unknown
+                .iter()
+                .eq(["autoscaling/v1", "metrics.k8s.io/v1beta1"])
+        );
+        assert!(
+            !asked
+                .lock()
+                .unwrap()
+                .contains(&"/api/v1/pods/status".to_owned())
+        );
     }
 
     #[tokio::test]
@@ -410,27 +602,51 @@ mod tests {
             ("/api", 200, "", include_str!("testdata/classic_api.json")),
             ("/apis", 200, "", include_str!("testdata/classic_apis.json")),
         ]);
-        assert!(DiscoveryCache::default().refresh(&client, TIMEOUT).await.is_err());
+        assert!(
+            DiscoveryCache::default()
+                .refresh(&client, TIMEOUT)
+                .await
+                .is_err()
+        );
     }
 
     #[tokio::test]
     async fn something_that_is_no_api_server_is_told() {
         let (client, _) = member(&[("/api", 200, "", "<html>"), ("/apis", 200, "", "<html>")]);
-        let error = DiscoveryCache::default().refresh(&client, TIMEOUT).await.unwrap_err();
+        let error = DiscoveryCache::default()
+            .refresh(&client, TIMEOUT)
+            .await
+            .unwrap_err();
         assert_eq!(error.reason(), "NotKubernetes");
     }
 
     #[tokio::test]
     async fn an_old_server_is_ready_by_healthz() {
-        assert!(ready(&member(&[("/healthz", 200, "", "ok")]).0, TIMEOUT).await.is_ok());
-        assert!(ready(&member(&[("/readyz", 500, "", "no"), ("/healthz", 200, "", "ok")]).0, TIMEOUT).await.is_err());
+        assert!(
+            ready(&member(&[("/healthz", 200, "", "ok")]).0, TIMEOUT)
+                .await
+                .is_ok()
+        );
+        assert!(
+            ready(
+                &member(&[("/readyz", 500, "", "no"), ("/healthz", 200, "", "ok")]).0,
+                TIMEOUT
+            )
+            .await
+            .is_err()
+        );
     }
 
     #[tokio::test]
     async fn a_refusal_is_quoted_in_the_members_words() {
         let status = r#"{"kind":"Status","message":"pods is forbidden","code":403}"#;
-        let error = ready(&member(&[("/readyz", 403, "", status)]).0, TIMEOUT).await.unwrap_err();
-        assert_eq!(error.to_string(), "GET /readyz was answered 403 Forbidden: pods is forbidden");
+        let error = ready(&member(&[("/readyz", 403, "", status)]).0, TIMEOUT)
+            .await
+            .unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "GET /readyz was answered 403 Forbidden: pods is forbidden"
+        );
         assert_eq!(error.reason(), "Forbidden");
     }
 }

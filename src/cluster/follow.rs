@@ -62,7 +62,11 @@ impl Follow {
         self.unwatched.store(secrets.len(), Ordering::Relaxed);
         let mut watches = FuturesUnordered::new();
         if let Some(hub) = hub {
-            watches.extend(secrets.into_iter().map(|secret| self.secret(hub.clone(), secret)));
+            watches.extend(
+                secrets
+                    .into_iter()
+                    .map(|secret| self.secret(hub.clone(), secret)),
+            );
         }
         match watches.next().await {
             Some(never) => never,
@@ -95,7 +99,11 @@ impl Follow {
                 self.unwatched.fetch_add(1, Ordering::Relaxed);
             }
             tracing::debug!(namespace = secret.namespace, name = secret.name, %fault, "a Secret is not watched");
-            let wait = if fault.kind.is_refusal() { RETRY_REFUSED } else { RETRY };
+            let wait = if fault.kind.is_refusal() {
+                RETRY_REFUSED
+            } else {
+                RETRY
+            };
             sleep(wait.mul_f64(1.0 + fastrand::f64())).await;
         }
     }
@@ -120,11 +128,16 @@ impl Follow {
     /// Takes in one event. Its version is where the next watch goes on.
     fn event(&self, line: &[u8]) -> Result<Option<Version>, Fault> {
         // What cannot be read is not quoted: it may be a Secret.
-        let garbled = || Fault { kind: FaultKind::Garbled, message: "the watch sent what is no event".to_owned() };
+        let garbled = || Fault {
+            kind: FaultKind::Garbled,
+            message: "the watch sent what is no event".to_owned(),
+        };
         match WatchEvent::parse(line).map_err(|_| garbled())? {
             WatchEvent::Bookmark(version) => Ok(Some(version)),
             WatchEvent::Error(fault) => Err(fault),
-            WatchEvent::Added(object) | WatchEvent::Modified(object) | WatchEvent::Deleted(object) => {
+            WatchEvent::Added(object)
+            | WatchEvent::Modified(object)
+            | WatchEvent::Deleted(object) => {
                 self.changed.notify_one();
                 Ok(version_of(object))
             }
@@ -139,7 +152,10 @@ fn paths(file: &KubeconfigFile) -> Vec<PathBuf> {
     }
     match std::env::var_os("KUBECONFIG").filter(|list| !list.is_empty()) {
         Some(list) => std::env::split_paths(&list).collect(),
-        None => std::env::home_dir().map(|home| home.join(".kube/config")).into_iter().collect(),
+        None => std::env::home_dir()
+            .map(|home| home.join(".kube/config"))
+            .into_iter()
+            .collect(),
     }
 }
 
@@ -155,7 +171,11 @@ async fn stamps(paths: &[PathBuf]) -> Vec<Option<(SystemTime, u64)>> {
 
 fn one_secret(namespace: Namespace, name: &str) -> Collection {
     Collection {
-        resource: Resource { gvk: Gvk::new("", "v1", "Secret"), plural: "secrets".into(), namespaced: true },
+        resource: Resource {
+            gvk: Gvk::new("", "v1", "Secret"),
+            plural: "secrets".into(),
+            namespaced: true,
+        },
         scope: Scope::Namespace(namespace),
         label_selector: None,
         field_selector: Some(format!("metadata.name={name}")),
@@ -187,11 +207,19 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("config");
         std::fs::write(&path, "before").unwrap();
-        let access = Access::KubeconfigFile(KubeconfigFile { path: Some(path.clone()), context: "a".to_owned() });
+        let access = Access::KubeconfigFile(KubeconfigFile {
+            path: Some(path.clone()),
+            context: "a".to_owned(),
+        });
         let follow = Follow::default();
         let scenario = async {
             let soon = Duration::from_secs(3);
-            assert!(timeout(Duration::from_mins(1), follow.changed()).await.is_err(), "nothing has changed");
+            assert!(
+                timeout(Duration::from_mins(1), follow.changed())
+                    .await
+                    .is_err(),
+                "nothing has changed"
+            );
             // What it names may change unseen.
             assert!(!follow.is_watching());
             std::fs::write(&path, "afterwards").unwrap();
@@ -208,19 +236,37 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn where_there_is_nothing_to_follow_nothing_is_missed() {
         let follow = Follow::default();
-        let access = Access::Awaited { reason: "WaitingForInfrastructure", message: String::new() };
-        assert!(timeout(Duration::from_mins(1), follow.run(None, &access)).await.is_err());
+        let access = Access::Awaited {
+            reason: "WaitingForInfrastructure",
+            message: String::new(),
+        };
+        assert!(
+            timeout(Duration::from_mins(1), follow.run(None, &access))
+                .await
+                .is_err()
+        );
         assert!(follow.is_watching());
     }
 
     #[test]
     fn events_say_where_the_next_watch_goes_on() {
         let follow = Follow::default();
-        let event = |kind: &str| format!(r#"{{"type":"{kind}","object":{{"metadata":{{"resourceVersion":"12"}}}}}}"#);
+        let event = |kind: &str| {
+            format!(r#"{{"type":"{kind}","object":{{"metadata":{{"resourceVersion":"12"}}}}}}"#)
+        };
         for kind in ["ADDED", "MODIFIED", "DELETED", "BOOKMARK"] {
-            assert_eq!(follow.event(event(kind).as_bytes()).unwrap().map(Version::get), Some(12), "{kind}");
+            assert_eq!(
+                follow
+                    .event(event(kind).as_bytes())
+                    .unwrap()
+                    .map(Version::get),
+                Some(12),
+                "{kind}"
+            );
         }
-        let garbled = follow.event(br#"{"type":"hunter2","object":{"data":{"token":"hunter2"}}}"#).unwrap_err();
+        let garbled = follow
+            .event(br#"{"type":"hunter2","object":{"data":{"token":"hunter2"}}}"#)
+            .unwrap_err();
         assert!(!garbled.to_string().contains("hunter2"), "{garbled}");
     }
 }

@@ -52,32 +52,64 @@ impl Clusters {
     ///
     /// Each client has connections and a limit on requests of its own, and the credentials of the time at which it was made: make one for
     /// a request or a session, and no others for each.
-    pub async fn client_as(&self, cluster: &ClusterName, who: Impersonation) -> Result<Client, ImpersonateError> {
-        let member = self.state(cluster).ok_or_else(|| ImpersonateError::NotAMember { cluster: cluster.clone() })?.member;
-        if who.user.as_deref().is_some_and(|user| user.trim().is_empty()) {
-            return Err(ImpersonateError::BlankUser { cluster: cluster.clone() });
+    pub async fn client_as(
+        &self,
+        cluster: &ClusterName,
+        who: Impersonation,
+    ) -> Result<Client, ImpersonateError> {
+        let member = self
+            .state(cluster)
+            .ok_or_else(|| ImpersonateError::NotAMember {
+                cluster: cluster.clone(),
+            })?
+            .member;
+        if who
+            .user
+            .as_deref()
+            .is_some_and(|user| user.trim().is_empty())
+        {
+            return Err(ImpersonateError::BlankUser {
+                cluster: cluster.clone(),
+            });
         }
         let access = impersonating(&member)?;
-        let failed = |source| ImpersonateError::Connect { cluster: cluster.clone(), source };
+        let failed = |source| ImpersonateError::Connect {
+            cluster: cluster.clone(),
+            source,
+        };
         let mut credentials = self.load(&access, Asking::Again).await.map_err(failed)?;
         credentials.impersonation = as_whom(credentials.impersonation, who);
         let bearer = Bearer::new(credentials.token());
-        self.connector().connect(&member, &credentials, &bearer).await.map_err(failed)
+        self.connector()
+            .connect(&member, &credentials, &bearer)
+            .await
+            .map_err(failed)
     }
 }
 
 /// How the member is reached to ask as somebody else.
 fn impersonating(member: &Member) -> Result<Access, ImpersonateError> {
-    let Access::Endpoint(endpoint) = &member.access else { return Ok(member.access.clone()) };
+    let Access::Endpoint(endpoint) = &member.access else {
+        return Ok(member.access.clone());
+    };
     match &endpoint.impersonator {
-        Some(secret) => Ok(Access::Endpoint(Endpoint { secret: Some(secret.clone()), ..endpoint.clone() })),
-        None => Err(ImpersonateError::NoImpersonator { cluster: member.name.clone() }),
+        Some(secret) => Ok(Access::Endpoint(Endpoint {
+            secret: Some(secret.clone()),
+            ..endpoint.clone()
+        })),
+        None => Err(ImpersonateError::NoImpersonator {
+            cluster: member.name.clone(),
+        }),
     }
 }
 
 /// A kubeconfig may impersonate by itself; who asks as nobody else keeps to that.
 fn as_whom(configured: Impersonation, who: Impersonation) -> Impersonation {
-    if who == Impersonation::default() { configured } else { who }
+    if who == Impersonation::default() {
+        configured
+    } else {
+        who
+    }
 }
 
 #[cfg(test)]
@@ -86,8 +118,14 @@ mod tests {
 
     #[test]
     fn the_impersonation_of_a_kubeconfig_stays_unless_somebody_else_is_named() {
-        let user = |name: &str| Impersonation { user: Some(name.to_owned()), ..Impersonation::default() };
-        assert_eq!(as_whom(user("viewer"), Impersonation::default()), user("viewer"));
+        let user = |name: &str| Impersonation {
+            user: Some(name.to_owned()),
+            ..Impersonation::default()
+        };
+        assert_eq!(
+            as_whom(user("viewer"), Impersonation::default()),
+            user("viewer")
+        );
         assert_eq!(as_whom(user("viewer"), user("alice")), user("alice"));
     }
 }

@@ -118,7 +118,10 @@ impl Access {
         match self {
             Self::Endpoint(_) => "the Secret that spec.secretRef names".to_owned(),
             Self::KubeconfigSecret(KubeconfigSecret { secret, .. }) => {
-                format!("the kubeconfig in Secret {}/{}", secret.namespace, secret.name)
+                format!(
+                    "the kubeconfig in Secret {}/{}",
+                    secret.namespace, secret.name
+                )
             }
             Self::KubeconfigFile(file) => file.to_string(),
             Self::Awaited { .. } => "the object that describes the cluster".to_owned(),
@@ -129,7 +132,12 @@ impl Access {
 impl fmt::Display for KubeconfigFile {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.path {
-            Some(path) => write!(out, "context {} of kubeconfig {}", self.context, path.display()),
+            Some(path) => write!(
+                out,
+                "context {} of kubeconfig {}",
+                self.context,
+                path.display()
+            ),
             None => write!(out, "context {} of your kubeconfig", self.context),
         }
     }
@@ -149,7 +157,11 @@ impl TryFrom<&Cluster> for Member {
             region: not_empty(spec.region.as_ref()),
             zones: zones(cluster),
             origin: format!("Cluster {}", cluster.name_any()),
-            created: cluster.metadata.creation_timestamp.as_ref().map(|time| time.0),
+            created: cluster
+                .metadata
+                .creation_timestamp
+                .as_ref()
+                .map(|time| time.0),
             access: access(Endpoint {
                 url: spec.api_endpoint.clone().unwrap_or_default(),
                 secret: spec.secret_ref.clone(),
@@ -180,13 +192,16 @@ impl fmt::Debug for Endpoint {
 
 /// Many members in Pull mode have neither an address nor a token that are good for us. That is no fault that trying again would mend.
 fn access(endpoint: Endpoint) -> Access {
-    let is_unreachable = endpoint.proxy_url.is_none() && (endpoint.url.is_empty() || endpoint.secret.is_none());
+    let is_unreachable =
+        endpoint.proxy_url.is_none() && (endpoint.url.is_empty() || endpoint.secret.is_none());
     if !(endpoint.is_pulled && is_unreachable) {
         return Access::Endpoint(endpoint);
     }
     Access::Awaited {
         reason: "PullModeWithoutProxy",
-        message: format!("the cluster is in Pull mode, in which nobody outside of it needs to reach it, and {PULL_ADVICE}"),
+        message: format!(
+            "the cluster is in Pull mode, in which nobody outside of it needs to reach it, and {PULL_ADVICE}"
+        ),
     }
 }
 
@@ -221,14 +236,18 @@ mod tests {
     fn the_single_zone_counts_only_without_zones() {
         assert_eq!(member(&json!({ "zone": "a" })).zones, ["a"]);
         assert_eq!(member(&json!({ "zone": "a", "zones": [] })).zones, ["a"]);
-        assert_eq!(member(&json!({ "zone": "a", "zones": ["b", "c"] })).zones, ["b", "c"]);
+        assert_eq!(
+            member(&json!({ "zone": "a", "zones": ["b", "c"] })).zones,
+            ["b", "c"]
+        );
         assert_eq!(member(&json!({ "zone": "" })).zones, Vec::<String>::new());
     }
 
     #[test]
     fn labels_and_places_do_not_ask_for_a_new_connection() {
         let before = member(&json!({ "apiEndpoint": "https://a" }));
-        let mut after = member(&json!({ "apiEndpoint": "https://a", "region": "eu", "zones": ["x"] }));
+        let mut after =
+            member(&json!({ "apiEndpoint": "https://a", "region": "eu", "zones": ["x"] }));
         after.labels.clear();
         assert_ne!(before, after);
         assert!(before.connects_like(&after));
@@ -249,12 +268,16 @@ mod tests {
             changed[field] = value;
             assert!(!before.connects_like(&member(&changed)), "{field}");
         }
-        assert!(!before.connects_like(&Member { uid: "u2".into(), ..before.clone() }));
+        assert!(!before.connects_like(&Member {
+            uid: "u2".into(),
+            ..before.clone()
+        }));
     }
 
     #[test]
     fn a_member_in_pull_mode_that_cannot_be_reached_says_so_and_is_left_alone() {
-        let way = json!({ "apiEndpoint": "https://a", "secretRef": { "namespace": "n", "name": "s" } });
+        let way =
+            json!({ "apiEndpoint": "https://a", "secretRef": { "namespace": "n", "name": "s" } });
         let with = |changes: &[(&str, Value)]| {
             let mut spec = way.clone();
             for (field, value) in changes {
@@ -264,10 +287,15 @@ mod tests {
         };
         let pull = ("syncMode", json!("Pull"));
         for lacking in [("apiEndpoint", json!("")), ("secretRef", Value::Null)] {
-            let Access::Awaited { reason, message } = with(&[pull.clone(), lacking.clone()]) else { panic!("{lacking:?}") };
+            let Access::Awaited { reason, message } = with(&[pull.clone(), lacking.clone()]) else {
+                panic!("{lacking:?}")
+            };
             assert_eq!(reason, "PullModeWithoutProxy");
             assert!(message.contains("spec.proxyURL"), "{message}");
-            assert!(matches!(with(std::slice::from_ref(&lacking)), Access::Endpoint(_)), "only in Pull mode");
+            assert!(
+                matches!(with(std::slice::from_ref(&lacking)), Access::Endpoint(_)),
+                "only in Pull mode"
+            );
             let proxied = with(&[pull.clone(), lacking, ("proxyURL", json!("http://proxy"))]);
             assert!(matches!(proxied, Access::Endpoint(_)));
         }
@@ -278,14 +306,20 @@ mod tests {
     fn debug_output_hides_what_a_proxy_is_told() {
         let shown = format!(
             "{:?}",
-            member(&json!({ "proxyURL": "http://user:hunter2@p", "proxyHeader": { "Proxy-Authorization": "hunter2" } }))
+            member(
+                &json!({ "proxyURL": "http://user:hunter2@p", "proxyHeader": { "Proxy-Authorization": "hunter2" } })
+            )
         );
-        assert!(shown.contains("Proxy-Authorization") && !shown.contains("hunter2"), "{shown}");
+        assert!(
+            shown.contains("Proxy-Authorization") && !shown.contains("hunter2"),
+            "{shown}"
+        );
     }
 
     #[test]
     fn a_cluster_without_a_name_is_refused() {
-        let cluster: Cluster = serde_json::from_value(json!({ "metadata": {}, "spec": {} })).unwrap();
+        let cluster: Cluster =
+            serde_json::from_value(json!({ "metadata": {}, "spec": {} })).unwrap();
         assert!(Member::try_from(&cluster).is_err());
     }
 }

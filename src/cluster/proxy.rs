@@ -36,7 +36,10 @@ pub(super) struct Login {
 
 impl Proxy {
     /// Reads a proxy. The URL is never repeated in an error, as it may hold a password.
-    pub(super) fn of(url: Option<&str>, header: &BTreeMap<String, String>) -> Result<Option<Self>, ConnectError> {
+    pub(super) fn of(
+        url: Option<&str>,
+        header: &BTreeMap<String, String>,
+    ) -> Result<Option<Self>, ConnectError> {
         let Some(url) = url else {
             return Ok(None);
         };
@@ -52,7 +55,12 @@ impl Proxy {
         if let Some(login) = &login {
             headers.entry(PROXY_AUTHORIZATION).or_insert(login.basic()?);
         }
-        Ok(Some(Self { scheme, uri, login, headers }))
+        Ok(Some(Self {
+            scheme,
+            uri,
+            login,
+            headers,
+        }))
     }
 }
 
@@ -61,7 +69,10 @@ impl Login {
         let (userinfo, _) = uri.authority()?.as_str().rsplit_once('@')?;
         let (user, password) = userinfo.split_once(':').unwrap_or((userinfo, ""));
         let decode = |text| percent_decode_str(text).decode_utf8_lossy().into_owned();
-        Some(Self { user: decode(user), password: decode(password) })
+        Some(Self {
+            user: decode(user),
+            password: decode(password),
+        })
     }
 
     fn basic(&self) -> Result<HeaderValue, ConnectError> {
@@ -90,39 +101,73 @@ mod tests {
     use super::*;
 
     fn proxy(url: &str, header: &[(&str, &str)]) -> Result<Option<Proxy>, ConnectError> {
-        let header = header.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let header = header
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect();
         Proxy::of(Some(url), &header)
     }
 
     #[test]
     fn a_login_is_decoded_from_the_url() {
-        let read = proxy("http://us%40er:p%3Aw@proxy:3128", &[]).unwrap().unwrap();
+        let read = proxy("http://us%40er:p%3Aw@proxy:3128", &[])
+            .unwrap()
+            .unwrap();
         let login = read.login.unwrap();
-        assert_eq!((login.user.as_str(), login.password.as_str()), ("us@er", "p:w"));
-        assert_eq!(read.headers[PROXY_AUTHORIZATION], format!("Basic {}", STANDARD.encode("us@er:p:w")));
+        assert_eq!(
+            (login.user.as_str(), login.password.as_str()),
+            ("us@er", "p:w")
+        );
+        assert_eq!(
+            read.headers[PROXY_AUTHORIZATION],
+            format!("Basic {}", STANDARD.encode("us@er:p:w"))
+        );
     }
 
     #[test]
     fn a_header_given_by_name_beats_the_login_of_the_url() {
-        let read = proxy("http://user:word@proxy", &[("Proxy-Authorization", "Bearer abc")]).unwrap().unwrap();
+        let read = proxy(
+            "http://user:word@proxy",
+            &[("Proxy-Authorization", "Bearer abc")],
+        )
+        .unwrap()
+        .unwrap();
         assert_eq!(read.headers[PROXY_AUTHORIZATION], "Bearer abc");
     }
 
     #[test]
     fn values_are_split_on_commas() {
-        let read = proxy("socks5://proxy", &[("X-Tenant", "a, b")]).unwrap().unwrap();
-        let values: Vec<&[u8]> = read.headers.get_all("x-tenant").iter().map(HeaderValue::as_bytes).collect();
-        assert_eq!((read.scheme, values), (Scheme::Socks5, vec![&b"a"[..], b"b"]));
+        let read = proxy("socks5://proxy", &[("X-Tenant", "a, b")])
+            .unwrap()
+            .unwrap();
+        let values: Vec<&[u8]> = read
+            .headers
+            .get_all("x-tenant")
+            .iter()
+            .map(HeaderValue::as_bytes)
+            .collect();
+        assert_eq!(
+            (read.scheme, values),
+            (Scheme::Socks5, vec![&b"a"[..], b"b"])
+        );
     }
 
     #[test]
     fn a_bad_proxy_is_refused_without_showing_its_password() {
-        for url in ["ftp://u:hunter2@p", "proxy:3128", "http://", "http://u:hunter2@p q"] {
+        for url in [
+            "ftp://u:hunter2@p",
+            "proxy:3128",
+            "http://",
+            "http://u:hunter2@p q",
+        ] {
             let error = proxy(url, &[]).err().unwrap();
             assert!(matches!(error, ConnectError::ProxyInvalid), "{url}");
             assert!(!format!("{error:?} {error}").contains("hunter2"));
         }
         let error = proxy("http://p", &[("bad name", "hunter2")]).err().unwrap();
-        assert!(error.to_string().contains("bad name") && !error.to_string().contains("hunter2"), "{error}");
+        assert!(
+            error.to_string().contains("bad name") && !error.to_string().contains("hunter2"),
+            "{error}"
+        );
     }
 }

@@ -79,12 +79,14 @@ impl Default for Timing {
 impl Timing {
     /// The wait before the next connect; `random` is from 0 to 1.
     pub fn connect_wait(&self, random: f64) -> Duration {
-        self.connect_retry.mul_f64(1.0 + self.connect_jitter * (2.0 * random - 1.0))
+        self.connect_retry
+            .mul_f64(1.0 + self.connect_jitter * (2.0 * random - 1.0))
     }
 
     /// The wait before the first probe of a connection; `random` is from 0 to 1.
     pub fn first_probe_wait(&self, random: f64) -> Duration {
-        self.probe_interval.mul_f64(1.0 - self.probe_jitter * random)
+        self.probe_interval
+            .mul_f64(1.0 - self.probe_jitter * random)
     }
 }
 
@@ -175,7 +177,12 @@ pub struct Accessor {
 
 impl Default for Accessor {
     fn default() -> Self {
-        Self { phase: Phase::Connecting, fault: None, health: Health::default(), next: Next::ConnectNow }
+        Self {
+            phase: Phase::Connecting,
+            fault: None,
+            health: Health::default(),
+            next: Next::ConnectNow,
+        }
     }
 }
 
@@ -213,7 +220,10 @@ impl Accessor {
     pub fn message(&self, timing: &Timing) -> String {
         match (&self.fault, self.phase) {
             (Some(fault), Phase::Unhealthy) => {
-                format!("{} (failed probe {} of {})", fault.message, self.health.failures, timing.probe_failures)
+                format!(
+                    "{} (failed probe {} of {})",
+                    fault.message, self.health.failures, timing.probe_failures
+                )
             }
             (Some(fault), _) => fault.message.clone(),
             (None, Phase::Ready) => "the member answers".to_owned(),
@@ -248,9 +258,18 @@ impl Accessor {
         if self.is_connected() {
             return;
         }
-        let health = Health { last_probe: Some(at.now), last_success: Some(at.now), ..Health::default() };
+        let health = Health {
+            last_probe: Some(at.now),
+            last_success: Some(at.now),
+            ..Health::default()
+        };
         let next = Next::Probe(at.now + timing.first_probe_wait(at.random));
-        *self = Self { phase: Phase::Ready, fault: None, health, next };
+        *self = Self {
+            phase: Phase::Ready,
+            fault: None,
+            health,
+            next,
+        };
     }
 
     fn connect_failed(&mut self, fault: Fault, at: Moment, timing: &Timing) {
@@ -259,16 +278,29 @@ impl Accessor {
         }
         self.health.last_connect_failure = Some(at.now);
         self.failed(at);
-        self.give_up(fault, Next::Connect(at.now + timing.connect_wait(at.random)));
+        self.give_up(
+            fault,
+            Next::Connect(at.now + timing.connect_wait(at.random)),
+        );
     }
 
     fn probe_succeeded(&mut self, at: Moment, timing: &Timing) {
         if !self.is_connected() {
             return;
         }
-        let health = Health { failures: 0, last_probe: Some(at.now), last_success: Some(at.now), ..self.health };
+        let health = Health {
+            failures: 0,
+            last_probe: Some(at.now),
+            last_success: Some(at.now),
+            ..self.health
+        };
         let next = Next::Probe(at.now + timing.probe_interval);
-        *self = Self { phase: Phase::Ready, fault: None, health, next };
+        *self = Self {
+            phase: Phase::Ready,
+            fault: None,
+            health,
+            next,
+        };
     }
 
     fn probe_failed(&mut self, fault: Fault, at: Moment, timing: &Timing) {
@@ -281,7 +313,10 @@ impl Accessor {
             self.fault = Some(fault);
             self.next = Next::ConnectNow;
         } else if self.health.failures >= timing.probe_failures {
-            self.give_up(fault, Next::Connect(at.now + timing.connect_wait(at.random)));
+            self.give_up(
+                fault,
+                Next::Connect(at.now + timing.connect_wait(at.random)),
+            );
         } else {
             self.phase = Phase::Unhealthy;
             self.fault = Some(fault);

@@ -22,7 +22,9 @@ const MAX_MESSAGE: usize = 32_768;
 /// The status that `state` calls for. `shown` is what the object says now: a condition that stays keeps its time.
 /// Fields that Fleetdex does not know stay empty, and so they stay whoever's they are.
 pub fn status(state: &MemberState, shown: Option<&ClusterStatus>) -> ClusterStatus {
-    let conditions = shown.and_then(|status| status.conditions.as_deref()).unwrap_or_default();
+    let conditions = shown
+        .and_then(|status| status.conditions.as_deref())
+        .unwrap_or_default();
     let before = conditions.iter().find(|condition| condition.type_ == READY);
     ClusterStatus {
         kubernetes_version: state.kubernetes_version.clone(),
@@ -33,14 +35,24 @@ pub fn status(state: &MemberState, shown: Option<&ClusterStatus>) -> ClusterStat
 }
 
 /// Writes the status of `cluster` by server-side apply, unless it says the same already. Tells whether it wrote.
-pub async fn write(api: &Api<Cluster>, cluster: &Cluster, state: &MemberState) -> Result<bool, kube::Error> {
+pub async fn write(
+    api: &Api<Cluster>,
+    cluster: &Cluster,
+    state: &MemberState,
+) -> Result<bool, kube::Error> {
     let wanted = status(state, cluster.status.as_ref());
-    if cluster.status.as_ref().is_some_and(|shown| says(shown, &wanted)) {
+    if cluster
+        .status
+        .as_ref()
+        .is_some_and(|shown| says(shown, &wanted))
+    {
         return Ok(false);
     }
-    let patch = json!({ "apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "status": wanted });
+    let patch =
+        json!({ "apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "status": wanted });
     let parameters = PatchParams::apply(FIELD_MANAGER).force();
-    api.patch_status(&cluster.name_any(), &parameters, &Patch::Apply(&patch)).await?;
+    api.patch_status(&cluster.name_any(), &parameters, &Patch::Apply(&patch))
+        .await?;
     Ok(true)
 }
 
@@ -59,9 +71,14 @@ fn ready(state: &MemberState, before: Option<&Condition>) -> Condition {
         Phase::Connecting | Phase::Unhealthy => "Unknown",
         Phase::Disconnected => "False",
     };
-    let left_out = state.discovery.as_ref().and_then(|discovery| discovery.note());
+    let left_out = state
+        .discovery
+        .as_ref()
+        .and_then(|discovery| discovery.note());
     let notes = state.note.as_deref().into_iter().chain(left_out.as_deref());
-    let message = notes.fold(state.message.clone(), |message, note| format!("{message}; {note}"));
+    let message = notes.fold(state.message.clone(), |message, note| {
+        format!("{message}; {note}")
+    });
     // The API server keeps whole seconds; a finer time would differ from what is read back, for ever.
     let since = jiff::Timestamp::from_second(state.since.as_second()).unwrap_or(state.since);
     let unchanged = before.filter(|condition| condition.status == status);
@@ -71,7 +88,9 @@ fn ready(state: &MemberState, before: Option<&Condition>) -> Condition {
         reason: state.reason.to_owned(),
         message: message.chars().take(MAX_MESSAGE).collect(),
         observed_generation: state.member.generation,
-        last_transition_time: unchanged.map_or(Time(since), |condition| condition.last_transition_time.clone()),
+        last_transition_time: unchanged.map_or(Time(since), |condition| {
+            condition.last_transition_time.clone()
+        }),
     }
 }
 
@@ -80,15 +99,23 @@ fn enablements(discovery: &Discovery) -> Vec<ApiEnablement> {
     let mut enablements: Vec<ApiEnablement> = Vec::new();
     let mut positions: BTreeMap<String, usize> = BTreeMap::new();
     for served in &discovery.served {
-        let resource = ApiResource { name: served.resource.plural.to_string(), kind: served.resource.gvk.kind.to_string() };
+        let resource = ApiResource {
+            name: served.resource.plural.to_string(),
+            kind: served.resource.gvk.kind.to_string(),
+        };
         let group_version = served.group_version();
-        let known = positions.get(&group_version).and_then(|position| enablements.get_mut(*position));
+        let known = positions
+            .get(&group_version)
+            .and_then(|position| enablements.get_mut(*position));
         if let Some(enablement) = known {
             enablement.resources.get_or_insert_default().push(resource);
             continue;
         }
         positions.insert(group_version.clone(), enablements.len());
-        enablements.push(ApiEnablement { group_version, resources: Some(vec![resource]) });
+        enablements.push(ApiEnablement {
+            group_version,
+            resources: Some(vec![resource]),
+        });
     }
     enablements
 }
@@ -111,7 +138,11 @@ mod tests {
 
     fn served(group: &str, version: &str, kind: &str, plural: &str) -> Served {
         Served {
-            resource: Resource { gvk: Gvk::new(group, version, kind), plural: plural.into(), namespaced: true },
+            resource: Resource {
+                gvk: Gvk::new(group, version, kind),
+                plural: plural.into(),
+                namespaced: true,
+            },
             singular: kind.to_lowercase().into(),
             short_names: vec![],
             list_and_watch: true,
@@ -121,7 +152,10 @@ mod tests {
     }
 
     fn cluster() -> Cluster {
-        serde_json::from_value(json!({ "metadata": { "name": "a", "uid": "u", "generation": 3 }, "spec": {} })).unwrap()
+        serde_json::from_value(
+            json!({ "metadata": { "name": "a", "uid": "u", "generation": 3 }, "spec": {} }),
+        )
+        .unwrap()
     }
 
     fn state() -> MemberState {
@@ -137,7 +171,10 @@ mod tests {
             message: "the member answers".into(),
             since: "2026-01-02T03:04:05.678Z".parse().unwrap(),
             connection: None,
-            discovery: Some(Arc::new(Discovery { served, ..Discovery::default() })),
+            discovery: Some(Arc::new(Discovery {
+                served,
+                ..Discovery::default()
+            })),
             definitions: None,
             kubernetes_version: Some("v1.36.3".into()),
             note: None,
@@ -167,7 +204,12 @@ mod tests {
         let shown = status(&now, None);
         now.since = "2026-05-05T05:05:05Z".parse().unwrap();
         now.message = "still".into();
-        let time = |of: &ClusterStatus| of.conditions.as_ref().unwrap()[0].last_transition_time.0.to_string();
+        let time = |of: &ClusterStatus| {
+            of.conditions.as_ref().unwrap()[0]
+                .last_transition_time
+                .0
+                .to_string()
+        };
         assert_eq!(time(&status(&now, Some(&shown))), "2026-01-02T03:04:05Z");
         now.phase = Phase::Disconnected;
         assert_eq!(time(&status(&now, Some(&shown))), "2026-05-05T05:05:05Z");
@@ -199,7 +241,10 @@ mod tests {
             async move {
                 let uri = request.uri().to_string();
                 let body = request.into_body().collect().await?.to_bytes();
-                notes.lock().unwrap().push((uri, serde_json::from_slice(&body)?));
+                notes
+                    .lock()
+                    .unwrap()
+                    .push((uri, serde_json::from_slice(&body)?));
                 Ok::<_, BoxError>(Response::new(Body::from(serde_json::to_vec(&cluster())?)))
             }
         });
@@ -211,15 +256,35 @@ mod tests {
         let (api, written) = hub();
         assert!(write(&api, &cluster(), &state()).await.unwrap());
         let (uri, body) = written.lock().unwrap().pop().unwrap();
-        assert!(uri.starts_with("/apis/cluster.karmada.io/v1alpha1/clusters/a/status?"), "{uri}");
-        assert!(uri.contains("fieldManager=fleetdex") && uri.contains("force=true"), "{uri}");
+        assert!(
+            uri.starts_with("/apis/cluster.karmada.io/v1alpha1/clusters/a/status?"),
+            "{uri}"
+        );
+        assert!(
+            uri.contains("fieldManager=fleetdex") && uri.contains("force=true"),
+            "{uri}"
+        );
         assert_eq!(body["status"]["conditions"][0]["status"], "True");
 
         let shown: ClusterStatus = serde_json::from_value(body["status"].clone()).unwrap();
         let mut others = shown.clone();
         others.remedy_actions = Some(vec!["TrafficControl".into()]);
-        let current = Cluster { status: Some(others), ..cluster() };
+        let current = Cluster {
+            status: Some(others),
+            ..cluster()
+        };
         assert!(!write(&api, &current, &state()).await.unwrap());
-        assert!(write(&api, &current, &MemberState { message: "other".into(), ..state() }).await.unwrap());
+        assert!(
+            write(
+                &api,
+                &current,
+                &MemberState {
+                    message: "other".into(),
+                    ..state()
+                }
+            )
+            .await
+            .unwrap()
+        );
     }
 }

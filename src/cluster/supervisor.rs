@@ -63,11 +63,21 @@ pub(super) struct Way {
 impl Connection {
     /// A connection over a client that somebody else made.
     pub fn new(id: u64, client: Client, uid: Option<String>) -> Self {
-        Self { id, client, uid, is_own: false, way: None }
+        Self {
+            id,
+            client,
+            uid,
+            is_own: false,
+            way: None,
+        }
     }
 
     pub(super) fn made(self, way: Way, is_own: bool) -> Self {
-        Self { way: Some(way), is_own, ..self }
+        Self {
+            way: Some(way),
+            is_own,
+            ..self
+        }
     }
 
     /// The address of the API server, if that is known.
@@ -82,7 +92,10 @@ impl Connection {
 
     /// How the member is reached, with the token of this moment.
     pub(super) fn rest_config(&self) -> Option<kube::Config> {
-        let Way { credentials, bearer } = self.way.as_ref()?;
+        let Way {
+            credentials,
+            bearer,
+        } = self.way.as_ref()?;
         connect::rest_config(credentials, bearer).ok()
     }
 }
@@ -154,7 +167,12 @@ struct Running {
 
 impl Clusters {
     /// No members yet. Credentials are read by `loader`, which a client of the control plane becomes; `shutdown` stops all tasks.
-    pub fn new(loader: impl Into<Loader>, connect: Arc<dyn Connect>, timing: Timing, shutdown: CancellationToken) -> Self {
+    pub fn new(
+        loader: impl Into<Loader>,
+        connect: Arc<dyn Connect>,
+        timing: Timing,
+        shutdown: CancellationToken,
+    ) -> Self {
         let shared = Shared {
             loader: loader.into(),
             connect,
@@ -165,7 +183,11 @@ impl Clusters {
             changed: watch::Sender::new(0),
             last_connection: AtomicU64::new(0),
         };
-        Self { shared: Arc::new(shared), tasks: Mutex::default(), shutdown }
+        Self {
+            shared: Arc::new(shared),
+            tasks: Mutex::default(),
+            shutdown,
+        }
     }
 
     /// Tells members that are this program's own cluster by its Pod, which is looked for at each connect from now on:
@@ -179,8 +201,11 @@ impl Clusters {
     pub fn set_members(&self, members: Vec<Member>) {
         let mut tasks = lock(&self.tasks);
         while tasks.set.try_join_next().is_some() {}
-        let kept: BTreeSet<ClusterName> =
-            members.iter().filter(|member| tasks.runs(member)).map(|member| member.name.clone()).collect();
+        let kept: BTreeSet<ClusterName> = members
+            .iter()
+            .filter(|member| tasks.runs(member))
+            .map(|member| member.name.clone())
+            .collect();
         tasks.running.retain(|name, running| {
             let keep = kept.contains(name);
             if !keep {
@@ -197,12 +222,17 @@ impl Clusters {
     /// Where every member stands: a snapshot.
     pub fn states(&self) -> BTreeMap<ClusterName, MemberState> {
         let entries = lock(&self.shared.entries);
-        entries.iter().map(|(name, entry)| (name.clone(), entry.state.clone())).collect()
+        entries
+            .iter()
+            .map(|(name, entry)| (name.clone(), entry.state.clone()))
+            .collect()
     }
 
     /// Where one member stands.
     pub fn state(&self, cluster: &ClusterName) -> Option<MemberState> {
-        lock(&self.shared.entries).get(cluster).map(|entry| entry.state.clone())
+        lock(&self.shared.entries)
+            .get(cluster)
+            .map(|entry| entry.state.clone())
     }
 
     /// All members, connected or not.
@@ -212,12 +242,19 @@ impl Clusters {
 
     /// The connection of a member, while there is one.
     pub fn connection(&self, cluster: &ClusterName) -> Option<Connection> {
-        lock(&self.shared.entries).get(cluster)?.state.connection.clone()
+        lock(&self.shared.entries)
+            .get(cluster)?
+            .state
+            .connection
+            .clone()
     }
 
     /// What connects and probes of a member have shown; nothing of one that is none.
     pub fn health(&self, cluster: &ClusterName) -> Health {
-        lock(&self.shared.entries).get(cluster).map(|entry| entry.health).unwrap_or_default()
+        lock(&self.shared.entries)
+            .get(cluster)
+            .map(|entry| entry.health)
+            .unwrap_or_default()
     }
 
     /// Tells of each connect and disconnect of a member from now on, and once of each of these times that pass without a
@@ -244,8 +281,15 @@ impl Clusters {
         while set.join_next().await.is_some() {}
     }
 
-    pub(super) async fn load(&self, access: &Access, asking: Asking) -> Result<Credentials, ConnectError> {
-        self.shared.loader.load(access, asking, self.shared.timing.request_timeout).await
+    pub(super) async fn load(
+        &self,
+        access: &Access,
+        asking: Asking,
+    ) -> Result<Credentials, ConnectError> {
+        self.shared
+            .loader
+            .load(access, asking, self.shared.timing.request_timeout)
+            .await
     }
 
     pub(super) fn connector(&self) -> &dyn Connect {
@@ -258,7 +302,10 @@ impl Clusters {
             Some(running) if *running.member.borrow() == member => {}
             Some(running) => {
                 let health = self.health(&member.name);
-                self.shared.publish(&member.name, running.id, health, |state| state.member = member.clone());
+                self.shared
+                    .publish(&member.name, running.id, health, |state| {
+                        state.member = member.clone()
+                    });
                 running.member.send_replace(member);
             }
         }
@@ -274,14 +321,24 @@ impl Clusters {
         shared.insert(id, member);
         let task = MemberTask::new(id, shared, sender.subscribe(), wake.clone());
         tasks.set.spawn(supervise(task, stop.clone()));
-        tasks.running.insert(member.name.clone(), Running { id, member: sender, wake, stop });
+        tasks.running.insert(
+            member.name.clone(),
+            Running {
+                id,
+                member: sender,
+                wake,
+                stop,
+            },
+        );
     }
 }
 
 impl Tasks {
     /// Whether a task runs for this member: the same object, not only the same name.
     fn runs(&self, member: &Member) -> bool {
-        self.running.get(&member.name).is_some_and(|running| running.member.borrow().uid == member.uid)
+        self.running
+            .get(&member.name)
+            .is_some_and(|running| running.member.borrow().uid == member.uid)
     }
 }
 
@@ -311,11 +368,19 @@ impl Shared {
 
     /// What a member was last seen to serve.
     pub(super) fn discovery(&self, name: &ClusterName) -> Option<Arc<Discovery>> {
-        lock(&self.entries).get(name).and_then(|entry| entry.state.discovery.clone())
+        lock(&self.entries)
+            .get(name)
+            .and_then(|entry| entry.state.discovery.clone())
     }
 
     /// Changes the state of a member, if task `task` still runs it, and tells those who wait if anything is different.
-    pub(super) fn publish(&self, name: &ClusterName, task: u64, health: Health, change: impl FnOnce(&mut MemberState)) {
+    pub(super) fn publish(
+        &self,
+        name: &ClusterName,
+        task: u64,
+        health: Health,
+        change: impl FnOnce(&mut MemberState),
+    ) {
         let mut entries = lock(&self.entries);
         let Some(entry) = entries.get_mut(name).filter(|entry| entry.task == task) else {
             return;
@@ -338,17 +403,36 @@ impl Shared {
 
     /// Says what a member's custom resources are defined as, if task `task` still runs it; nothing: as before, or nothing at all. Members that
     /// define them alike share what is known.
-    pub(super) fn set_definitions(&self, name: &ClusterName, task: u64, found: Option<Definitions>) {
+    pub(super) fn set_definitions(
+        &self,
+        name: &ClusterName,
+        task: u64,
+        found: Option<Definitions>,
+    ) {
         let mut entries = lock(&self.entries);
-        let is_known = entries.get(name).is_some_and(|entry| entry.state.definitions.is_some());
+        let is_known = entries
+            .get(name)
+            .is_some_and(|entry| entry.state.definitions.is_some());
         let found = match found {
             None if is_known => return,
             found => found.unwrap_or_default(),
         };
-        let mut known = entries.values().filter_map(|entry| entry.state.definitions.as_ref());
-        let found = known.find(|known| ***known == found).cloned().unwrap_or_else(|| Arc::new(found));
-        let Some(entry) = entries.get_mut(name).filter(|entry| entry.task == task) else { return };
-        if entry.state.definitions.replace(Arc::clone(&found)).is_some_and(|before| before == found) {
+        let mut known = entries
+            .values()
+            .filter_map(|entry| entry.state.definitions.as_ref());
+        let found = known
+            .find(|known| ***known == found)
+            .cloned()
+            .unwrap_or_else(|| Arc::new(found));
+        let Some(entry) = entries.get_mut(name).filter(|entry| entry.task == task) else {
+            return;
+        };
+        if entry
+            .state
+            .definitions
+            .replace(Arc::clone(&found))
+            .is_some_and(|before| before == found)
+        {
             return;
         }
         drop(entries);
@@ -369,7 +453,14 @@ impl Shared {
             kubernetes_version: None,
             note: None,
         };
-        lock(&self.entries).insert(member.name.clone(), Entry { task, state, health: Health::default() });
+        lock(&self.entries).insert(
+            member.name.clone(),
+            Entry {
+                task,
+                state,
+                health: Health::default(),
+            },
+        );
         self.bump();
     }
 
@@ -388,7 +479,9 @@ impl MemberTask {
     fn panicked(&self) {
         let fault = Fault {
             reason: "InternalError",
-            message: "this program failed while it watched over the member: see its log and report it".to_owned(),
+            message:
+                "this program failed while it watched over the member: see its log and report it"
+                    .to_owned(),
             unauthorized: false,
         };
         let mut accessor = Accessor::default();
@@ -405,7 +498,10 @@ impl PartialEq for Connection {
 
 impl std::fmt::Debug for Connection {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("Connection").field("id", &self.id).field("uid", &self.uid).finish_non_exhaustive()
+        out.debug_struct("Connection")
+            .field("id", &self.id)
+            .field("uid", &self.uid)
+            .finish_non_exhaustive()
     }
 }
 

@@ -18,7 +18,8 @@ use super::*;
 use crate::{
     api::cluster::SecretReference,
     cluster::{
-        bearer::Bearer, credentials::Impersonation, events::ClusterEvent, impersonate::ImpersonateError, member::Endpoint,
+        bearer::Bearer, credentials::Impersonation, events::ClusterEvent,
+        impersonate::ImpersonateError, member::Endpoint,
     },
     secret_hosts::ALLOWED_HOSTS_ANNOTATION,
 };
@@ -70,7 +71,11 @@ impl Fleet {
     fn new(members: &[&str]) -> Self {
         let fleet = Self(Arc::default());
         for name in members {
-            fleet.answers(|answers| answers.secrets.insert((*name).to_owned(), "token".to_owned()));
+            fleet.answers(|answers| {
+                answers
+                    .secrets
+                    .insert((*name).to_owned(), "token".to_owned())
+            });
             fleet.member(name, |_| {});
         }
         fleet
@@ -86,7 +91,13 @@ impl Fleet {
 
     fn requests(&self, of: &str, path: &str) -> usize {
         let asked = format!("{of} {path}");
-        self.answers(|answers| answers.requests.iter().filter(|request| **request == asked).count())
+        self.answers(|answers| {
+            answers
+                .requests
+                .iter()
+                .filter(|request| **request == asked)
+                .count()
+        })
     }
 
     fn hub(&self) -> Client {
@@ -95,7 +106,11 @@ impl Fleet {
             let fleet = fleet.clone();
             async move {
                 let name = request.uri().path().rsplit('/').next().unwrap().to_owned();
-                fleet.answers(|answers| answers.requests.push(format!("hub {}", request.uri().path())));
+                fleet.answers(|answers| {
+                    answers
+                        .requests
+                        .push(format!("hub {}", request.uri().path()))
+                });
                 if fleet.answers(|answers| answers.silent) {
                     std::future::pending::<()>().await;
                 }
@@ -106,11 +121,20 @@ impl Fleet {
                 let Some(token) = token else {
                     return Ok::<_, BoxError>(boxed(answer(404, &failure(404))));
                 };
-                let bundle = fleet.answers(|answers| answers.bundle.clone()).unwrap_or_else(|| CERTIFICATE.to_owned());
-                let data = json!({ "token": STANDARD.encode(token), "caBundle": STANDARD.encode(bundle) });
-                let hosts = fleet.answers(|answers| answers.hosts.clone()).unwrap_or_else(|| "*".to_owned());
-                let metadata = json!({ "name": name, "annotations": { ALLOWED_HOSTS_ANNOTATION: hosts } });
-                Ok(boxed(answer(200, &json!({ "metadata": metadata, "data": data }))))
+                let bundle = fleet
+                    .answers(|answers| answers.bundle.clone())
+                    .unwrap_or_else(|| CERTIFICATE.to_owned());
+                let data =
+                    json!({ "token": STANDARD.encode(token), "caBundle": STANDARD.encode(bundle) });
+                let hosts = fleet
+                    .answers(|answers| answers.hosts.clone())
+                    .unwrap_or_else(|| "*".to_owned());
+                let metadata =
+                    json!({ "name": name, "annotations": { ALLOWED_HOSTS_ANNOTATION: hosts } });
+                Ok(boxed(answer(
+                    200,
+                    &json!({ "metadata": metadata, "data": data }),
+                )))
             }
         });
         Client::new(service, "default")
@@ -122,12 +146,17 @@ impl Fleet {
             return boxed(answer(403, &failure(403)));
         }
         if !query.contains("watch=true") {
-            return boxed(answer(200, &json!({ "metadata": { "resourceVersion": "1" }, "items": [] })));
+            return boxed(answer(
+                200,
+                &json!({ "metadata": { "resourceVersion": "1" }, "items": [] }),
+            ));
         }
         let name = query.split("metadata.name%3D").nth(1).unwrap().to_owned();
         let (sender, lines) = mpsc::unbounded();
         self.answers(|answers| answers.watches.push((name, sender)));
-        Response::new(StreamBody::new(lines.map(|line| Ok::<_, BoxError>(Frame::data(line)))).boxed_unsync())
+        Response::new(
+            StreamBody::new(lines.map(|line| Ok::<_, BoxError>(Frame::data(line)))).boxed_unsync(),
+        )
     }
 
     /// Changes a Secret, or deletes it, and tells those who watch it.
@@ -172,7 +201,12 @@ impl Fleet {
     }
 
     fn start(&self, members: Vec<Member>) -> Clusters {
-        let clusters = Clusters::new(self.hub(), Arc::new(self.clone()), Timing::default(), CancellationToken::new());
+        let clusters = Clusters::new(
+            self.hub(),
+            Arc::new(self.clone()),
+            Timing::default(),
+            CancellationToken::new(),
+        );
         clusters.set_members(members);
         clusters
     }
@@ -195,7 +229,9 @@ impl Fake {
         match path {
             "/readyz" => Response::new(Body::from(b"ok".to_vec())),
             "/version" => answer(200, &json!({ "gitVersion": "v1.36.3" })),
-            "/api/v1/namespaces/kube-system" => answer(200, &json!({ "metadata": { "uid": "system-uid" } })),
+            "/api/v1/namespaces/kube-system" => {
+                answer(200, &json!({ "metadata": { "uid": "system-uid" } }))
+            }
             "/api" => Self::groups("", &["Pod"], tag),
             "/apis" => Self::groups("example.io", &self.kinds, tag),
             _ => answer(404, &failure(404)),
@@ -218,14 +254,21 @@ impl Fake {
                 { "metadata": { "name": group }, "versions": [{ "version": "v1", "resources": resources }] }
             ] }),
         );
-        answer.headers_mut().insert("etag", current.parse().unwrap());
+        answer
+            .headers_mut()
+            .insert("etag", current.parse().unwrap());
         answer
     }
 }
 
 #[async_trait]
 impl Connect for Fleet {
-    async fn connect(&self, member: &Member, credentials: &Credentials, bearer: &Bearer) -> Result<Client, ConnectError> {
+    async fn connect(
+        &self,
+        member: &Member,
+        credentials: &Credentials,
+        bearer: &Bearer,
+    ) -> Result<Client, ConnectError> {
         if credentials.impersonation != Impersonation::default() {
             let asked = (credentials.impersonation.clone(), bearer.token());
             self.member(member.name.as_str(), |fake| fake.impersonated = Some(asked));
@@ -269,7 +312,10 @@ fn member(name: &str) -> Member {
 fn endpoint(name: &str) -> Endpoint {
     Endpoint {
         url: format!("https://{name}:6443"),
-        secret: Some(SecretReference { namespace: "fleet".into(), name: name.into() }),
+        secret: Some(SecretReference {
+            namespace: "fleet".into(),
+            name: name.into(),
+        }),
         insecure: true,
         ..Endpoint::default()
     }
@@ -284,7 +330,11 @@ fn connection(clusters: &Clusters, name: &str) -> u64 {
 }
 
 /// Waits until a member's state is as wanted; an hour of paused time is as good as for ever.
-async fn until(clusters: &Clusters, name: &str, wanted: impl Fn(&MemberState) -> bool) -> MemberState {
+async fn until(
+    clusters: &Clusters,
+    name: &str,
+    wanted: impl Fn(&MemberState) -> bool,
+) -> MemberState {
     let mut changed = clusters.changed();
     let search = async {
         loop {
@@ -311,8 +361,17 @@ async fn a_member_becomes_ready_with_all_that_is_known_of_it() {
     let ready = until_ready(&clusters, "a").await;
     assert_eq!(ready.connection.unwrap().uid.as_deref(), Some("system-uid"));
     assert_eq!(ready.kubernetes_version.as_deref(), Some("v1.36.3"));
-    let kinds: Vec<_> = ready.discovery.unwrap().served.iter().map(|served| served.resource.gvk.to_string()).collect();
-    assert_eq!((kinds, ready.reason, ready.note), (vec!["v1/Pod".to_owned()], "Ready", None));
+    let kinds: Vec<_> = ready
+        .discovery
+        .unwrap()
+        .served
+        .iter()
+        .map(|served| served.resource.gvk.to_string())
+        .collect();
+    assert_eq!(
+        (kinds, ready.reason, ready.note),
+        (vec!["v1/Pod".to_owned()], "Ready", None)
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -324,8 +383,17 @@ async fn a_hanging_member_delays_no_other_and_is_unreachable() {
     until_ready(&clusters, "b").await;
     assert_eq!(started.elapsed(), Duration::ZERO);
     let hanging = until(&clusters, "a", |state| state.phase == Phase::Disconnected).await;
-    assert_eq!((hanging.reason, started.elapsed().as_secs()), ("Unreachable", 5));
-    assert!(hanging.message.starts_with("https://a:6443: GET /readyz was not answered within 5s"), "{}", hanging.message);
+    assert_eq!(
+        (hanging.reason, started.elapsed().as_secs()),
+        ("Unreachable", 5)
+    );
+    assert!(
+        hanging
+            .message
+            .starts_with("https://a:6443: GET /readyz was not answered within 5s"),
+        "{}",
+        hanging.message
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -335,9 +403,15 @@ async fn a_secret_goes_only_where_its_owner_allows_and_can_be_taken_back() {
     let clusters = fleet.start(vec![member("a")]);
     let refused = until(&clusters, "a", |state| state.phase == Phase::Disconnected).await;
     assert_eq!(refused.reason, "HostNotAllowed");
-    assert!(refused.message.contains("add a:6443 to it"), "{}", refused.message);
+    assert!(
+        refused.message.contains("add a:6443 to it"),
+        "{}",
+        refused.message
+    );
     assert_eq!(fleet.requests("a", "/readyz"), 0);
-    let impersonated = clusters.client_as(&"a".parse().unwrap(), Impersonation::default()).await;
+    let impersonated = clusters
+        .client_as(&"a".parse().unwrap(), Impersonation::default())
+        .await;
     assert!(impersonated.is_err());
     fleet.answers(|answers| answers.hosts = Some("a".to_owned()));
     until_ready(&clusters, "a").await;
@@ -353,7 +427,11 @@ async fn a_missing_secret_is_named_and_heals_soon_after_it_appears() {
     let clusters = fleet.start(vec![member("a")]);
     let missing = until(&clusters, "a", |state| state.phase == Phase::Disconnected).await;
     assert_eq!(missing.reason, "SecretNotFound");
-    assert!(missing.message.contains("Secret fleet/a does not exist"), "{}", missing.message);
+    assert!(
+        missing.message.contains("Secret fleet/a does not exist"),
+        "{}",
+        missing.message
+    );
     fleet.answers(|answers| answers.secrets.insert("a".into(), "token".into()));
     let repaired = Instant::now();
     until_ready(&clusters, "a").await;
@@ -384,7 +462,11 @@ async fn five_failed_probes_disconnect_and_the_discovery_stays() {
     let unhealthy = until(&clusters, "a", |state| state.phase == Phase::Unhealthy).await;
     assert_eq!(unhealthy.connection, first.connection);
     let lost = until(&clusters, "a", |state| state.phase == Phase::Disconnected).await;
-    assert!((48..=50).contains(&failing.elapsed().as_secs()), "{:?}", failing.elapsed());
+    assert!(
+        (48..=50).contains(&failing.elapsed().as_secs()),
+        "{:?}",
+        failing.elapsed()
+    );
     assert_eq!((lost.connection, lost.discovery), (None, first.discovery));
     fleet.member("a", |fake| fake.ready = None);
     let again = until_ready(&clusters, "a").await;
@@ -401,7 +483,10 @@ async fn refused_credentials_are_read_again_at_once() {
     assert_eq!((refused.reason, refused.connection), ("Unauthorized", None));
     assert_eq!(fleet.answers(|answers| answers.clients), 2);
     fleet.member("a", |fake| fake.ready = None);
-    assert_ne!(until_ready(&clusters, "a").await.connection, first.connection);
+    assert_ne!(
+        until_ready(&clusters, "a").await.connection,
+        first.connection
+    );
 }
 
 /// A fleet whose Secrets are watched, all its members ready.
@@ -410,7 +495,10 @@ async fn watched(names: &[&str], insecure: bool) -> (Fleet, Clusters) {
     fleet.answers(|answers| answers.watchable = true);
     let of = |name: &&str| {
         let mut member = member(name);
-        member.access = Access::Endpoint(Endpoint { insecure, ..endpoint(name) });
+        member.access = Access::Endpoint(Endpoint {
+            insecure,
+            ..endpoint(name)
+        });
         member
     };
     let clusters = fleet.start(names.iter().map(of).collect());
@@ -428,7 +516,10 @@ async fn checklist_49_another_token_is_exchanged_at_once_and_the_connection_goes
     // Nobody asks for the Secrets again and again: they are watched.
     let asked = fleet.requests("hub", "/api/v1/namespaces/fleet/secrets/a");
     sleep(Duration::from_mins(1)).await;
-    assert_eq!(fleet.requests("hub", "/api/v1/namespaces/fleet/secrets/a"), asked);
+    assert_eq!(
+        fleet.requests("hub", "/api/v1/namespaces/fleet/secrets/a"),
+        asked
+    );
 
     fleet.member("a", |fake| fake.token = "new".to_owned());
     fleet.secret("a", Some("new"));
@@ -437,8 +528,17 @@ async fn checklist_49_another_token_is_exchanged_at_once_and_the_connection_goes
     let probes = fleet.requests("a", "/readyz");
     sleep(Duration::from_mins(2)).await;
     assert!(fleet.requests("a", "/readyz") > probes);
-    assert_eq!((connection(&clusters, "a"), connection(&clusters, "b")), before);
-    assert_eq!((state(&clusters, "a").phase, fleet.answers(|answers| answers.clients)), (Phase::Ready, clients));
+    assert_eq!(
+        (connection(&clusters, "a"), connection(&clusters, "b")),
+        before
+    );
+    assert_eq!(
+        (
+            state(&clusters, "a").phase,
+            fleet.answers(|answers| answers.clients)
+        ),
+        (Phase::Ready, clients)
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -448,8 +548,17 @@ async fn checklist_49_another_certificate_authority_reconnects_its_member_at_onc
     fleet.answers(|answers| answers.bundle = Some(format!("{CERTIFICATE}\n{CERTIFICATE}")));
     let changed = Instant::now();
     fleet.secret("a", Some("token"));
-    until(&clusters, "a", |state| state.connection.as_ref().is_some_and(|live| live.id != before.0)).await;
-    assert_eq!((changed.elapsed(), connection(&clusters, "b")), (Duration::ZERO, before.1));
+    until(&clusters, "a", |state| {
+        state
+            .connection
+            .as_ref()
+            .is_some_and(|live| live.id != before.0)
+    })
+    .await;
+    assert_eq!(
+        (changed.elapsed(), connection(&clusters, "b")),
+        (Duration::ZERO, before.1)
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -519,23 +628,42 @@ async fn checklist_2_and_13_a_member_that_is_none_any_more_leaves_nothing() {
     for _ in 0..2 {
         clusters.set_members(vec![member("b")]);
         let a = "a".parse().unwrap();
-        assert_eq!((clusters.state(&a), clusters.health(&a)), (None, Health::default()));
+        assert_eq!(
+            (clusters.state(&a), clusters.health(&a)),
+            (None, Health::default())
+        );
     }
     let asked = fleet.requests("a", "/readyz");
     sleep(Duration::from_mins(1)).await;
     assert_eq!(fleet.requests("a", "/readyz"), asked);
-    assert!(timeout(Duration::from_mins(1), events.next()).await.is_err());
+    assert!(
+        timeout(Duration::from_mins(1), events.next())
+            .await
+            .is_err()
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn checklist_22_to_24_connects_disconnects_and_silences_are_told() {
     let fleet = Fleet::new(&["a"]);
-    let clusters = Clusters::new(fleet.hub(), Arc::new(fleet.clone()), Timing::default(), CancellationToken::new());
+    let clusters = Clusters::new(
+        fleet.hub(),
+        Arc::new(fleet.clone()),
+        Timing::default(),
+        CancellationToken::new(),
+    );
     let mut events = clusters.events(&[Duration::from_mins(5)]);
     clusters.set_members(vec![member("a")]);
     let told = |connected, disconnected, probe_failure| {
-        let reasons = Reasons { connected, disconnected, probe_failure };
-        Some(ClusterEvent { cluster: "a".parse().unwrap(), reasons })
+        let reasons = Reasons {
+            connected,
+            disconnected,
+            probe_failure,
+        };
+        Some(ClusterEvent {
+            cluster: "a".parse().unwrap(),
+            reasons,
+        })
     };
     until_ready(&clusters, "a").await;
     assert_eq!(events.next().await, told(true, false, false));
@@ -545,7 +673,11 @@ async fn checklist_22_to_24_connects_disconnects_and_silences_are_told() {
     assert_eq!(events.next().await, told(false, false, true));
     let silent = answered.elapsed().as_secs();
     assert!((300..=340).contains(&silent), "{silent} s");
-    assert!(timeout(Duration::from_hours(1), events.next()).await.is_err());
+    assert!(
+        timeout(Duration::from_hours(1), events.next())
+            .await
+            .is_err()
+    );
     fleet.member("a", |fake| fake.ready = None);
     assert_eq!(events.next().await, told(true, false, false));
 }
@@ -564,13 +696,20 @@ async fn checklist_47_and_48_eighty_members_are_served_whatever_twenty_others_do
     }
     let clusters = fleet.start(names.iter().map(|name| member(name)).collect());
     sleep(Duration::from_secs(1)).await;
-    let connections: Vec<u64> = names[20..].iter().map(|name| connection(&clusters, name)).collect();
+    let connections: Vec<u64> = names[20..]
+        .iter()
+        .map(|name| connection(&clusters, name))
+        .collect();
     let probes = |name: &str| fleet.requests(name, "/readyz");
     let before: Vec<usize> = names.iter().map(|name| probes(name)).collect();
     for _ in 0..60 {
         sleep(Duration::from_secs(1)).await;
         for name in &names {
-            assert_eq!(state(&clusters, name).connection.is_some(), !names[..20].contains(name), "{name}");
+            assert_eq!(
+                state(&clusters, name).connection.is_some(),
+                !names[..20].contains(name),
+                "{name}"
+            );
         }
     }
     for (number, name) in names.iter().enumerate() {
@@ -578,7 +717,13 @@ async fn checklist_47_and_48_eighty_members_are_served_whatever_twenty_others_do
         let expected = if number < 20 { 1..=3 } else { 5..=8 };
         assert!(expected.contains(&asked), "{name}: {asked} in a minute");
     }
-    assert_eq!(names[20..].iter().map(|name| connection(&clusters, name)).collect::<Vec<_>>(), connections);
+    assert_eq!(
+        names[20..]
+            .iter()
+            .map(|name| connection(&clusters, name))
+            .collect::<Vec<_>>(),
+        connections
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -593,12 +738,24 @@ async fn only_a_change_of_the_way_to_a_member_reconnects_it() {
     labelled.labels.insert("tier".into(), "gold".into());
     clusters.set_members(vec![labelled.clone(), member("b")]);
     sleep(Duration::from_mins(1)).await;
-    assert_eq!((connection(&clusters, "a"), connection(&clusters, "b")), before);
+    assert_eq!(
+        (connection(&clusters, "a"), connection(&clusters, "b")),
+        before
+    );
     assert_eq!(*state(&clusters, "a").member, labelled);
 
-    labelled.access = Access::Endpoint(Endpoint { url: "https://elsewhere:6443".into(), ..endpoint("a") });
+    labelled.access = Access::Endpoint(Endpoint {
+        url: "https://elsewhere:6443".into(),
+        ..endpoint("a")
+    });
     clusters.set_members(vec![labelled, member("b")]);
-    until(&clusters, "a", |state| state.connection.as_ref().is_some_and(|live| live.id != before.0)).await;
+    until(&clusters, "a", |state| {
+        state
+            .connection
+            .as_ref()
+            .is_some_and(|live| live.id != before.0)
+    })
+    .await;
     assert_eq!(connection(&clusters, "b"), before.1);
 }
 
@@ -608,10 +765,23 @@ async fn a_removed_member_is_gone_and_a_recreated_one_starts_anew() {
     let clusters = fleet.start(vec![member("a"), member("b")]);
     until_ready(&clusters, "a").await;
     clusters.set_members(vec![member("a")]);
-    assert_eq!(clusters.states().into_keys().map(String::from).collect::<Vec<_>>(), ["a"]);
-    clusters.set_members(vec![Member { uid: "another".into(), ..member("a") }]);
+    assert_eq!(
+        clusters
+            .states()
+            .into_keys()
+            .map(String::from)
+            .collect::<Vec<_>>(),
+        ["a"]
+    );
+    clusters.set_members(vec![Member {
+        uid: "another".into(),
+        ..member("a")
+    }]);
     let fresh = state(&clusters, "a");
-    assert_eq!((fresh.phase, fresh.connection, fresh.discovery), (Phase::Connecting, None, None));
+    assert_eq!(
+        (fresh.phase, fresh.connection, fresh.discovery),
+        (Phase::Connecting, None, None)
+    );
     until_ready(&clusters, "a").await;
     let asked = fleet.requests("b", "/readyz");
     sleep(Duration::from_mins(1)).await;
@@ -695,7 +865,11 @@ async fn a_silent_control_plane_keeps_connections_and_is_named_where_there_are_n
     clusters.set_members(vec![member("a"), member("b")]);
     let waiting = until(&clusters, "b", |state| state.phase == Phase::Disconnected).await;
     assert_eq!(waiting.reason, "SecretUnreadable");
-    assert!(waiting.message.contains("fleet/b") && waiting.message.contains("no answer within 5s"), "{}", waiting.message);
+    assert!(
+        waiting.message.contains("fleet/b") && waiting.message.contains("no answer within 5s"),
+        "{}",
+        waiting.message
+    );
     sleep(Duration::from_mins(2)).await;
     assert_eq!(state(&clusters, "a"), first);
     fleet.answers(|answers| answers.silent = false);
@@ -706,7 +880,11 @@ async fn a_silent_control_plane_keeps_connections_and_is_named_where_there_are_n
 async fn a_task_that_was_replaced_can_publish_nothing() {
     let clusters = Fleet::new(&["a"]).start(vec![member("a")]);
     let before = until_ready(&clusters, "a").await;
-    clusters.shared.publish(&"a".parse().unwrap(), 4711, Health::default(), |state| state.reason = "Stale");
+    clusters
+        .shared
+        .publish(&"a".parse().unwrap(), 4711, Health::default(), |state| {
+            state.reason = "Stale"
+        });
     assert_eq!(state(&clusters, "a"), before);
 }
 
@@ -714,29 +892,76 @@ async fn a_task_that_was_replaced_can_publish_nothing() {
 async fn a_member_is_asked_as_somebody_else_with_the_token_that_is_meant_for_it() {
     let fleet = Fleet::new(&["a", "b"]);
     fleet.secret("a-impersonator", Some("may-impersonate"));
-    let impersonator = Some(SecretReference { namespace: "fleet".into(), name: "a-impersonator".into() });
-    let a = Member { access: Access::Endpoint(Endpoint { impersonator, ..endpoint("a") }), ..member("a") };
+    let impersonator = Some(SecretReference {
+        namespace: "fleet".into(),
+        name: "a-impersonator".into(),
+    });
+    let a = Member {
+        access: Access::Endpoint(Endpoint {
+            impersonator,
+            ..endpoint("a")
+        }),
+        ..member("a")
+    };
     let clusters = fleet.start(vec![a, member("b")]);
     until_ready(&clusters, "a").await;
-    let alice = Impersonation { user: Some("alice".into()), groups: vec!["dev".into()], ..Impersonation::default() };
-    clusters.client_as(&"a".parse().unwrap(), alice.clone()).await.unwrap();
-    let asked = fleet.answers(|answers| answers.members[&"a".parse().unwrap()].impersonated.clone());
-    assert_eq!(asked, Some((alice.clone(), Some("may-impersonate".to_owned()))));
-    let refused = clusters.client_as(&"b".parse().unwrap(), alice.clone()).await.err().unwrap();
-    assert!(matches!(refused, ImpersonateError::NoImpersonator { .. }), "{refused}");
-    let stranger = clusters.client_as(&"c".parse().unwrap(), alice).await.err().unwrap();
-    assert!(matches!(stranger, ImpersonateError::NotAMember { .. }), "{stranger}");
+    let alice = Impersonation {
+        user: Some("alice".into()),
+        groups: vec!["dev".into()],
+        ..Impersonation::default()
+    };
+    clusters
+        .client_as(&"a".parse().unwrap(), alice.clone())
+        .await
+        .unwrap();
+    let asked =
+        fleet.answers(|answers| answers.members[&"a".parse().unwrap()].impersonated.clone());
+    assert_eq!(
+        asked,
+        Some((alice.clone(), Some("may-impersonate".to_owned())))
+    );
+    let refused = clusters
+        .client_as(&"b".parse().unwrap(), alice.clone())
+        .await
+        .err()
+        .unwrap();
+    assert!(
+        matches!(refused, ImpersonateError::NoImpersonator { .. }),
+        "{refused}"
+    );
+    let stranger = clusters
+        .client_as(&"c".parse().unwrap(), alice)
+        .await
+        .err()
+        .unwrap();
+    assert!(
+        matches!(stranger, ImpersonateError::NotAMember { .. }),
+        "{stranger}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn checklist_1_a_member_that_is_awaited_is_left_alone_until_it_changes() {
     let fleet = Fleet::new(&["a"]);
-    let awaited = Access::Awaited { reason: "WaitingForInfrastructure", message: "it is being made".into() };
-    let clusters = fleet.start(vec![Member { access: awaited, ..member("a") }]);
+    let awaited = Access::Awaited {
+        reason: "WaitingForInfrastructure",
+        message: "it is being made".into(),
+    };
+    let clusters = fleet.start(vec![Member {
+        access: awaited,
+        ..member("a")
+    }]);
     let mut events = clusters.events(&[]);
     let waiting = until(&clusters, "a", |state| state.phase == Phase::Disconnected).await;
-    assert_eq!((waiting.reason, waiting.connection), ("WaitingForInfrastructure", None));
-    assert!(timeout(Duration::from_hours(1), events.next()).await.is_err());
+    assert_eq!(
+        (waiting.reason, waiting.connection),
+        ("WaitingForInfrastructure", None)
+    );
+    assert!(
+        timeout(Duration::from_hours(1), events.next())
+            .await
+            .is_err()
+    );
     assert_eq!(fleet.answers(|answers| answers.clients), 0);
     let made = Instant::now();
     clusters.set_members(vec![member("a")]);
@@ -749,9 +974,16 @@ async fn shutdown_ends_every_task() {
     let fleet = Fleet::new(&["a", "b"]);
     fleet.member("a", |fake| fake.hangs = true);
     let shutdown = CancellationToken::new();
-    let clusters = Clusters::new(fleet.hub(), Arc::new(fleet.clone()), Timing::default(), shutdown.clone());
+    let clusters = Clusters::new(
+        fleet.hub(),
+        Arc::new(fleet.clone()),
+        Timing::default(),
+        shutdown.clone(),
+    );
     clusters.set_members(vec![member("a"), member("b")]);
     until_ready(&clusters, "b").await;
     shutdown.cancel();
-    timeout(Duration::from_secs(1), clusters.stopped()).await.unwrap();
+    timeout(Duration::from_secs(1), clusters.stopped())
+        .await
+        .unwrap();
 }

@@ -85,9 +85,23 @@ struct Live {
 }
 
 impl MemberTask {
-    pub(super) fn new(id: u64, shared: Arc<Shared>, member: watch::Receiver<Arc<Member>>, wake: Arc<Notify>) -> Self {
+    pub(super) fn new(
+        id: u64,
+        shared: Arc<Shared>,
+        member: watch::Receiver<Arc<Member>>,
+        wake: Arc<Notify>,
+    ) -> Self {
         let name = member.borrow().name.clone();
-        Self { id, name, shared, member, wake, accessor: Accessor::default(), follow: Follow::default(), used: None }
+        Self {
+            id,
+            name,
+            shared,
+            member,
+            wake,
+            accessor: Accessor::default(),
+            follow: Follow::default(),
+            used: None,
+        }
     }
 
     pub(super) fn name(&self) -> &ClusterName {
@@ -126,7 +140,8 @@ impl MemberTask {
             Ok(live) => self.watch_over(member, live).await,
             Err(failed) => {
                 self.observe(failed);
-                let (reason, message) = (self.accessor.reason(), self.accessor.message(self.timing()));
+                let (reason, message) =
+                    (self.accessor.reason(), self.accessor.message(self.timing()));
                 tracing::warn!(cluster = %self.name, reason, "cluster not connected: {message}");
                 self.wait_before_connect(member).await;
             }
@@ -137,10 +152,19 @@ impl MemberTask {
         self.used = None;
         let credentials = self.read_credentials(member, Asking::Anew).await?;
         let bearer = Bearer::new(credentials.token());
-        self.used = Some(Way { credentials: credentials.clone(), bearer: bearer.clone() });
-        let client = self.shared.connect.connect(member, &credentials, &bearer).await?;
+        self.used = Some(Way {
+            credentials: credentials.clone(),
+            bearer: bearer.clone(),
+        });
+        let client = self
+            .shared
+            .connect
+            .connect(member, &credentials, &bearer)
+            .await?;
         let failed = |error| Happened::ConnectFailed(self.fault(member, &error));
-        fetch::ready(&client, self.timing().request_timeout).await.map_err(failed)?;
+        fetch::ready(&client, self.timing().request_timeout)
+            .await
+            .map_err(failed)?;
         self.look_around(client).await.map_err(failed)
     }
 
@@ -154,19 +178,35 @@ impl MemberTask {
             cache.refresh(&client, timing.discovery_timeout),
         );
         let (uid, is_own, discovery) = (uid?, is_own?, discovery?);
-        Ok(Live { uid, is_own, discovery, kubernetes_version: kubernetes_version.ok(), client, cache })
+        Ok(Live {
+            uid,
+            is_own,
+            discovery,
+            kubernetes_version: kubernetes_version.ok(),
+            client,
+            cache,
+        })
     }
 
     /// Publishes the connection, and probes it until it is given up.
     async fn watch_over(&mut self, member: &Member, live: Live) {
-        let Live { client, uid, is_own, kubernetes_version, discovery, cache } = live;
+        let Live {
+            client,
+            uid,
+            is_own,
+            kubernetes_version,
+            discovery,
+            cache,
+        } = live;
         let note = uid.is_none().then_some(Cow::Borrowed(NO_IDENTITY));
-        let mut connection = Connection::new(self.shared.connection_id(), client.clone(), uid.clone());
+        let mut connection =
+            Connection::new(self.shared.connection_id(), client.clone(), uid.clone());
         if let Some(way) = self.used.clone() {
             connection = connection.made(way, is_own);
         }
         tracing::info!(cluster = %self.name, connection = connection.id, "cluster connected");
-        self.accessor.observe(Happened::Connected, moment(), &self.shared.timing);
+        self.accessor
+            .observe(Happened::Connected, moment(), &self.shared.timing);
         self.warn_of_left_out(&discovery);
         let (told, tells) = watch::channel(Arc::clone(&discovery));
         self.show_with(&self.accessor, |state| {
@@ -183,7 +223,8 @@ impl MemberTask {
             }
             shared.set_definitions(&name, id, found);
         };
-        let definitions = definitions::follow(client.clone(), self.timing().discovery_timeout, tells, show);
+        let definitions =
+            definitions::follow(client.clone(), self.timing().discovery_timeout, tells, show);
         let lost = tokio::select! {
             never = definitions => match never {},
             lost = self.probe_until_lost(member, &client, uid.as_deref(), cache, &told) => lost,
@@ -234,7 +275,11 @@ impl MemberTask {
     }
 
     /// Waits for what is next, and looks at it: at the credentials, at the member, or at both.
-    async fn look_at(&self, member: &Member, client: &Client) -> (Renewal, Option<Result<(), RequestError>>) {
+    async fn look_at(
+        &self,
+        member: &Member,
+        client: &Client,
+    ) -> (Renewal, Option<Result<(), RequestError>>) {
         let probe = fetch::ready(client, self.timing().request_timeout);
         match self.pause().await {
             Woken::Credentials | Woken::Look => (self.renewal(member).await, None),
@@ -274,7 +319,12 @@ impl MemberTask {
     }
 
     /// A member that cannot say what it serves now keeps what it said before.
-    async fn rediscover(&self, client: &Client, cache: &mut DiscoveryCache, told: &watch::Sender<Arc<Discovery>>) {
+    async fn rediscover(
+        &self,
+        client: &Client,
+        cache: &mut DiscoveryCache,
+        told: &watch::Sender<Arc<Discovery>>,
+    ) {
         match cache.refresh(client, self.timing().discovery_timeout).await {
             Ok(found) => {
                 let differs = told.send_if_modified(|known| {
@@ -287,7 +337,9 @@ impl MemberTask {
                 }
                 self.show_with(&self.accessor, |state| state.discovery = Some(found));
             }
-            Err(error) => tracing::debug!(cluster = %self.name, %error, "discovery failed; the last one stays"),
+            Err(error) => {
+                tracing::debug!(cluster = %self.name, %error, "discovery failed; the last one stays")
+            }
         }
     }
 
@@ -329,7 +381,9 @@ impl MemberTask {
     }
 
     fn observe(&mut self, happened: Happened) -> Next {
-        let next = self.accessor.observe(happened, moment(), &self.shared.timing);
+        let next = self
+            .accessor
+            .observe(happened, moment(), &self.shared.timing);
         self.show(&self.accessor);
         next
     }
@@ -341,16 +395,17 @@ impl MemberTask {
 
     /// Publishes where the member stands together with what else changed. Without a live phase there is no connection.
     fn show_with(&self, accessor: &Accessor, change: impl FnOnce(&mut MemberState)) {
-        self.shared.publish(&self.name, self.id, accessor.health(), |state| {
-            state.phase = accessor.phase();
-            state.reason = accessor.reason();
-            state.message = accessor.message(&self.shared.timing);
-            change(state);
-            if !accessor.is_connected() {
-                state.connection = None;
-                state.note = None;
-            }
-        });
+        self.shared
+            .publish(&self.name, self.id, accessor.health(), |state| {
+                state.phase = accessor.phase();
+                state.reason = accessor.reason();
+                state.message = accessor.message(&self.shared.timing);
+                change(state);
+                if !accessor.is_connected() {
+                    state.connection = None;
+                    state.note = None;
+                }
+            });
     }
 
     /// What has become of the credentials. Those that are gone or unreadable are no reason to cut a connection that works; those that may not be sent to the
@@ -372,19 +427,32 @@ impl MemberTask {
         }
     }
 
-    async fn read_credentials(&self, member: &Member, asking: Asking) -> Result<Credentials, ConnectError> {
-        self.shared.loader.load(&member.access, asking, self.timing().request_timeout).await
+    async fn read_credentials(
+        &self,
+        member: &Member,
+        asking: Asking,
+    ) -> Result<Credentials, ConnectError> {
+        self.shared
+            .loader
+            .load(&member.access, asking, self.timing().request_timeout)
+            .await
     }
 
     fn fault(&self, member: &Member, error: &RequestError) -> Fault {
-        let server = self.used.as_ref().map_or("", |used| used.credentials.server());
+        let server = self
+            .used
+            .as_ref()
+            .map_or("", |used| used.credentials.server());
         advice::fault(error, server, &member.access)
     }
 }
 
 /// Now, and a chance.
 pub(super) fn moment() -> Moment {
-    Moment { now: Instant::now().into_std(), random: fastrand::f64() }
+    Moment {
+        now: Instant::now().into_std(),
+        random: fastrand::f64(),
+    }
 }
 
 /// Without a time there is nothing to wait for.

@@ -27,7 +27,10 @@ pub struct Rate {
 /// That of Cluster API's cluster cache.
 impl Default for Rate {
     fn default() -> Self {
-        Self { per_second: 20.0, burst: 30 }
+        Self {
+            per_second: 20.0,
+            burst: 30,
+        }
     }
 }
 
@@ -41,7 +44,11 @@ struct Bucket {
 
 impl Bucket {
     fn new(rate: Rate, now: Instant) -> Self {
-        Self { rate, tokens: f64::from(rate.burst), filled: now }
+        Self {
+            rate,
+            tokens: f64::from(rate.burst),
+            filled: now,
+        }
     }
 
     /// Takes a token, and says how long to wait until it is there.
@@ -68,7 +75,9 @@ pub struct ThrottleLayer {
 impl ThrottleLayer {
     /// A full bucket.
     pub fn new(rate: Rate) -> Self {
-        Self { bucket: Arc::new(Mutex::new(Bucket::new(rate, now()))) }
+        Self {
+            bucket: Arc::new(Mutex::new(Bucket::new(rate, now()))),
+        }
     }
 }
 
@@ -76,7 +85,10 @@ impl<S> Layer<S> for ThrottleLayer {
     type Service = Throttle<S>;
 
     fn layer(&self, inner: S) -> Throttle<S> {
-        Throttle { inner, bucket: self.bucket.clone() }
+        Throttle {
+            inner,
+            bucket: self.bucket.clone(),
+        }
     }
 }
 
@@ -128,7 +140,10 @@ struct Turn {
 impl Turn {
     fn take(bucket: &Arc<Mutex<Bucket>>) -> Self {
         let wait = lock(bucket).take(now());
-        Self { bucket: Some(bucket.clone()), wait }
+        Self {
+            bucket: Some(bucket.clone()),
+            wait,
+        }
     }
 
     async fn come(mut self) {
@@ -167,7 +182,10 @@ mod tests {
 
     use super::*;
 
-    const RATE: Rate = Rate { per_second: 20.0, burst: 30 };
+    const RATE: Rate = Rate {
+        per_second: 20.0,
+        burst: 30,
+    };
 
     #[test]
     fn a_burst_goes_out_at_once_and_the_rest_at_the_rate() {
@@ -201,8 +219,10 @@ mod tests {
         }
     }
 
-    fn throttled()
-    -> Throttle<impl Service<Request<()>, Response = tokio::time::Instant, Error = Infallible, Future: Send> + Clone> {
+    fn throttled() -> Throttle<
+        impl Service<Request<()>, Response = tokio::time::Instant, Error = Infallible, Future: Send>
+        + Clone,
+    > {
         ThrottleLayer::new(RATE).layer(service_fn(|_| async { Ok(tokio::time::Instant::now()) }))
     }
 
@@ -213,7 +233,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn probes_pass_by_the_queue() {
         let service = throttled();
-        let queue: FuturesUnordered<_> = (0..90).map(|_| service.clone().oneshot(request("/api/v1/pods?watch=true"))).collect();
+        let queue: FuturesUnordered<_> = (0..90)
+            .map(|_| service.clone().oneshot(request("/api/v1/pods?watch=true")))
+            .collect();
         let queue = tokio::spawn(queue.collect::<Vec<_>>());
         sleep(Duration::from_millis(1)).await;
         let asked = tokio::time::Instant::now();
@@ -228,11 +250,17 @@ mod tests {
         for _ in 0..30 {
             service.clone().oneshot(request("/api")).await.unwrap();
         }
-        let impatient: FuturesUnordered<_> = (0..100).map(|_| service.clone().oneshot(request("/api"))).collect();
+        let impatient: FuturesUnordered<_> = (0..100)
+            .map(|_| service.clone().oneshot(request("/api")))
+            .collect();
         let given_up = timeout(Duration::from_millis(10), impatient.collect::<Vec<_>>()).await;
         assert!(given_up.is_err());
         let asked = tokio::time::Instant::now();
         service.oneshot(request("/api")).await.unwrap();
-        assert!(asked.elapsed() <= Duration::from_millis(50), "{:?}", asked.elapsed());
+        assert!(
+            asked.elapsed() <= Duration::from_millis(50),
+            "{:?}",
+            asked.elapsed()
+        );
     }
 }

@@ -18,10 +18,17 @@ pub(super) struct Walk<'l> {
 
 impl Walk<'_> {
     /// Without any bound.
-    pub const UNBOUNDED: Walk<'static> = Walk { most: usize::MAX, looks: None };
+    pub const UNBOUNDED: Walk<'static> = Walk {
+        most: usize::MAX,
+        looks: None,
+    };
 
     /// Where the steps lead.
-    pub fn steps<'v, T: Json>(self, steps: &[Step], from: Vec<&'v T>) -> Result<Vec<&'v T>, JsonPathError> {
+    pub fn steps<'v, T: Json>(
+        self,
+        steps: &[Step],
+        from: Vec<&'v T>,
+    ) -> Result<Vec<&'v T>, JsonPathError> {
         let mut values = from;
         for step in steps {
             values = self.step(step, values)?;
@@ -29,7 +36,11 @@ impl Walk<'_> {
         Ok(values)
     }
 
-    fn step<'v, T: Json>(self, step: &Step, values: Vec<&'v T>) -> Result<Vec<&'v T>, JsonPathError> {
+    fn step<'v, T: Json>(
+        self,
+        step: &Step,
+        values: Vec<&'v T>,
+    ) -> Result<Vec<&'v T>, JsonPathError> {
         let mut found = Vec::new();
         match step {
             Step::Field(key) => {
@@ -67,14 +78,23 @@ impl Walk<'_> {
 
     /// Looks at so many values.
     fn look(self, count: usize) -> Result<(), JsonPathError> {
-        let Some(left) = self.looks else { return Ok(()) };
-        let less = left.get().checked_sub(count).ok_or(JsonPathError::TooMany(self.most))?;
+        let Some(left) = self.looks else {
+            return Ok(());
+        };
+        let less = left
+            .get()
+            .checked_sub(count)
+            .ok_or(JsonPathError::TooMany(self.most))?;
         left.set(less);
         Ok(())
     }
 
     /// Adds to what a step has found, which never becomes more than may be found: one value may be reached on several ways.
-    fn add<'v, T>(self, found: &mut Vec<&'v T>, more: impl IntoIterator<Item = &'v T>) -> Result<(), JsonPathError> {
+    fn add<'v, T>(
+        self,
+        found: &mut Vec<&'v T>,
+        more: impl IntoIterator<Item = &'v T>,
+    ) -> Result<(), JsonPathError> {
         for value in more {
             self.look(1)?;
             if found.len() >= self.most {
@@ -86,7 +106,11 @@ impl Walk<'_> {
     }
 
     /// Every collection with something in it, itself included. Parsed JSON is at most 128 levels deep.
-    fn descend<'v, T: Json>(self, value: &'v T, found: &mut Vec<&'v T>) -> Result<(), JsonPathError> {
+    fn descend<'v, T: Json>(
+        self,
+        value: &'v T,
+        found: &mut Vec<&'v T>,
+    ) -> Result<(), JsonPathError> {
         self.look(1)?;
         let mut inside = children(value).peekable();
         if inside.peek().is_none() {
@@ -96,7 +120,12 @@ impl Walk<'_> {
         inside.try_for_each(|child| self.descend(child, found))
     }
 
-    fn filter<'v, T: Json>(self, filter: &Filter, value: &'v T, found: &mut Vec<&'v T>) -> Result<(), JsonPathError> {
+    fn filter<'v, T: Json>(
+        self,
+        filter: &Filter,
+        value: &'v T,
+        found: &mut Vec<&'v T>,
+    ) -> Result<(), JsonPathError> {
         for item in list(value)? {
             self.look(1)?;
             if self.passes(filter, item)? {
@@ -116,7 +145,9 @@ impl Walk<'_> {
                 Err(_) => Ok(true),
             },
             Filter::Compare(left, comparison, right) => {
-                let (Some(left), Some(right)) = (self.operand(left, item)?, self.operand(right, item)?) else {
+                let (Some(left), Some(right)) =
+                    (self.operand(left, item)?, self.operand(right, item)?)
+                else {
                     return Ok(false);
                 };
                 comparison.holds(&left, &right)
@@ -125,14 +156,21 @@ impl Walk<'_> {
     }
 
     /// What a side of a comparison is for one item, if it is there.
-    fn operand<'v, T: Json>(self, side: &'v Expression, item: &'v T) -> Result<Option<Operand<'v, T>>, JsonPathError> {
+    fn operand<'v, T: Json>(
+        self,
+        side: &'v Expression,
+        item: &'v T,
+    ) -> Result<Option<Operand<'v, T>>, JsonPathError> {
         let steps = match side {
             Expression::Literal(literal) => return Ok(Some(Operand::Scalar(literal.scalar()))),
             Expression::Path(steps) => steps,
         };
         match *self.steps(steps, vec![item])?.as_slice() {
             [] => Ok(None),
-            [one] => Ok(Some(one.scalar().map_or(Operand::Collection(one), Operand::Scalar))),
+            [one] => Ok(Some(
+                one.scalar()
+                    .map_or(Operand::Collection(one), Operand::Scalar),
+            )),
             _ => Err(JsonPathError::SeveralValues),
         }
     }
@@ -154,12 +192,22 @@ impl<T: Json> Operand<'_, T> {
 }
 
 impl Comparison {
-    fn holds<T: Json>(self, left: &Operand<'_, T>, right: &Operand<'_, T>) -> Result<bool, JsonPathError> {
+    fn holds<T: Json>(
+        self,
+        left: &Operand<'_, T>,
+        right: &Operand<'_, T>,
+    ) -> Result<bool, JsonPathError> {
         let incompatible = || JsonPathError::Incompatible(left.text(), right.text());
-        let (Operand::Scalar(first), Operand::Scalar(second)) = (left, right) else { return Err(incompatible()) };
+        let (Operand::Scalar(first), Operand::Scalar(second)) = (left, right) else {
+            return Err(incompatible());
+        };
         let order = match (first, second) {
             // Booleans are alike or not, but have no order.
-            (Scalar::Flag(first), Scalar::Flag(second)) if matches!(self, Self::Equal | Self::NotEqual) => first.cmp(second),
+            (Scalar::Flag(first), Scalar::Flag(second))
+                if matches!(self, Self::Equal | Self::NotEqual) =>
+            {
+                first.cmp(second)
+            }
             _ => first.order(*second).ok_or_else(incompatible)?,
         };
         Ok(match self {
@@ -186,7 +234,10 @@ impl Literal {
 
 impl Slice {
     /// As Kubernetes has it: an index or a slice beyond the list is an error, an empty slice is not.
-    fn of<'v, T: Json>(&self, value: &'v T) -> Result<impl Iterator<Item = &'v T> + use<'v, T>, JsonPathError> {
+    fn of<'v, T: Json>(
+        &self,
+        value: &'v T,
+    ) -> Result<impl Iterator<Item = &'v T> + use<'v, T>, JsonPathError> {
         let step = self.step.unwrap_or(1);
         let nothing: &'v [T] = &[];
         if value.scalar() == Some(Scalar::Null) {
@@ -194,7 +245,13 @@ impl Slice {
         }
         let items = list(value)?;
         let count = i64::try_from(items.len()).unwrap_or(i64::MAX);
-        let from_end = |index: i64| if index < 0 { index.saturating_add(count) } else { index };
+        let from_end = |index: i64| {
+            if index < 0 {
+                index.saturating_add(count)
+            } else {
+                index
+            }
+        };
         let start = from_end(self.start.unwrap_or(0));
         let end = match self.end {
             _ if self.is_index => start.saturating_add(1),
@@ -204,18 +261,32 @@ impl Slice {
         if start == end {
             return Ok(nothing.iter().step_by(step));
         }
-        let beyond = |index: i64| JsonPathError::OutOfBounds { index, length: items.len() };
-        let Some(start) = usize::try_from(start).ok().filter(|start| *start < items.len()) else { return Err(beyond(start)) };
+        let beyond = |index: i64| JsonPathError::OutOfBounds {
+            index,
+            length: items.len(),
+        };
+        let Some(start) = usize::try_from(start)
+            .ok()
+            .filter(|start| *start < items.len())
+        else {
+            return Err(beyond(start));
+        };
         let Some(end) = usize::try_from(end).ok().filter(|end| *end <= items.len()) else {
             return Err(beyond(end.saturating_sub(1)));
         };
-        let taken = items.get(start..end).ok_or(JsonPathError::Backwards { start, end })?;
+        let taken = items
+            .get(start..end)
+            .ok_or(JsonPathError::Backwards { start, end })?;
         Ok(taken.iter().step_by(step))
     }
 }
 
 fn children<T: Json>(value: &T) -> impl Iterator<Item = &T> {
-    value.items().unwrap_or_default().iter().chain(value.members())
+    value
+        .items()
+        .unwrap_or_default()
+        .iter()
+        .chain(value.members())
 }
 
 /// The items of a list; none of what is null.

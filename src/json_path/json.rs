@@ -70,6 +70,8 @@ impl Json for Value {
     }
 
     fn members(&self) -> impl Iterator<Item = &Self> {
-        self.as_object().into_iter().flat_map(|members| members.values())
+        self.as_object()
+            .into_iter()
+            .flat_map(|members| members.values())
     }
 }

@@ -135,7 +135,10 @@ impl std::str::FromStr for Path {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let parsed = parse::relaxed_path(text);
-        parsed.map(Self).map_err(|problem| JsonPathError::Parse { template: text.to_owned(), problem })
+        parsed.map(Self).map_err(|problem| JsonPathError::Parse {
+            template: text.to_owned(),
+            problem,
+        })
     }
 }
 
@@ -146,9 +149,17 @@ impl Path {
     }
 
     /// What is there, as long as that is no more than so many values after any step, and a hundred times as many are looked at by all of them.
-    pub fn find_within<'v, T: Json>(&self, value: &'v T, most: usize) -> Result<Vec<&'v T>, JsonPathError> {
+    pub fn find_within<'v, T: Json>(
+        &self,
+        value: &'v T,
+        most: usize,
+    ) -> Result<Vec<&'v T>, JsonPathError> {
         let looks = Cell::new(most.saturating_mul(LOOKS));
-        Walk { most, looks: Some(&looks) }.steps(&self.0, vec![value])
+        Walk {
+            most,
+            looks: Some(&looks),
+        }
+        .steps(&self.0, vec![value])
     }
 
     /// The fields that it begins with, up to the first step that is none.

@@ -31,7 +31,11 @@ pub(super) fn relaxed_path(text: &str) -> Result<Vec<Step>, String> {
         return Err("expected a path, such as .metadata.name".to_owned());
     }
     let begins_as_path = bare.starts_with(['.', '[', '@', '$']);
-    path(&if begins_as_path { bare.to_owned() } else { format!(".{bare}") })
+    path(&if begins_as_path {
+        bare.to_owned()
+    } else {
+        format!(".{bare}")
+    })
 }
 
 /// A path that begins as paths do.
@@ -45,7 +49,10 @@ pub(super) fn expression(text: &str) -> Result<Expression, String> {
 }
 
 /// Where something stands that is in no quotes and has no backslash before it.
-pub(super) fn position_outside_quotes(text: &str, is_there: impl Fn(&str) -> bool) -> Option<usize> {
+pub(super) fn position_outside_quotes(
+    text: &str,
+    is_there: impl Fn(&str) -> bool,
+) -> Option<usize> {
     let mut quote = None;
     let mut escaped = false;
     for (position, letter) in text.char_indices() {
@@ -71,7 +78,9 @@ impl Parser {
     fn path(&mut self, text: &str) -> Result<Vec<Step>, String> {
         match self.expression(text)? {
             Expression::Path(steps) => Ok(steps),
-            Expression::Literal(_) => Err(format!("{text:?} is no path; paths begin with a dot, such as .metadata.name")),
+            Expression::Literal(_) => Err(format!(
+                "{text:?} is no path; paths begin with a dot, such as .metadata.name"
+            )),
         }
     }
 
@@ -87,7 +96,11 @@ impl Parser {
                 '[' => self.bracket(rest, &mut steps)?,
                 _ => {
                     // As in kubectl, what stands for itself takes the place of all before it.
-                    let (length, value) = if matches!(letter, '"' | '\'') { quoted(rest)? } else { word(rest)? };
+                    let (length, value) = if matches!(letter, '"' | '\'') {
+                        quoted(rest)?
+                    } else {
+                        word(rest)?
+                    };
                     literal = Some(value);
                     length
                 }
@@ -116,24 +129,41 @@ impl Parser {
 
     /// `.field`, `.*`, `..`; how much of the text that is.
     fn dotted(&mut self, text: &str, steps: &mut Vec<Step>) -> Result<usize, String> {
-        let Some(rest) = text.strip_prefix("..") else { return Ok(1 + self.key(&text[1..], steps)?) };
+        let Some(rest) = text.strip_prefix("..") else {
+            return Ok(1 + self.key(&text[1..], steps)?);
+        };
         if steps.last() == Some(&Step::Recursive) {
             return Err("two descents in a row".to_owned());
         }
         self.push(steps, Step::Recursive)?;
-        let begins_key = rest.starts_with(|letter: char| letter.is_alphanumeric() || matches!(letter, '_' | '*'));
-        Ok(2 + if begins_key { self.key(rest, steps)? } else { 0 })
+        let begins_key = rest
+            .starts_with(|letter: char| letter.is_alphanumeric() || matches!(letter, '_' | '*'));
+        Ok(2 + if begins_key {
+            self.key(rest, steps)?
+        } else {
+            0
+        })
     }
 
     /// A name up to the next mark; a backslash takes the mark's meaning away.
     fn key(&mut self, text: &str, steps: &mut Vec<Step>) -> Result<usize, String> {
-        let ends = |letter: &char| matches!(letter, ' ' | '\t' | '\r' | '\n' | '.' | ',' | '[' | ']' | '$' | '@' | '{' | '}');
+        let ends = |letter: &char| {
+            matches!(
+                letter,
+                ' ' | '\t' | '\r' | '\n' | '.' | ',' | '[' | ']' | '$' | '@' | '{' | '}'
+            )
+        };
         let mut name = String::new();
         let mut letters = text.char_indices();
         let mut end = text.len();
         while let Some((position, letter)) = letters.next() {
             match letter {
-                '\\' => name.extend(letters.next().map(|(_, escaped)| escaped).filter(|escaped| *escaped != '\\')),
+                '\\' => name.extend(
+                    letters
+                        .next()
+                        .map(|(_, escaped)| escaped)
+                        .filter(|escaped| *escaped != '\\'),
+                ),
                 letter if ends(&letter) => {
                     end = position;
                     break;
@@ -154,12 +184,14 @@ impl Parser {
     fn bracket(&mut self, text: &str, steps: &mut Vec<Step>) -> Result<usize, String> {
         let unclosed = || "a bracket [ is not closed".to_owned();
         if let Some(rest) = text.strip_prefix("[?(") {
-            let length = position_outside_quotes(rest, |rest| rest.starts_with(")]")).ok_or_else(unclosed)?;
+            let length = position_outside_quotes(rest, |rest| rest.starts_with(")]"))
+                .ok_or_else(unclosed)?;
             let filter = self.filter(&rest[..length])?;
             self.push(steps, Step::Filter(filter))?;
             return Ok("[?(".len() + length + ")]".len());
         }
-        let length = position_outside_quotes(&text[1..], |rest| rest.starts_with(']')).ok_or_else(unclosed)?;
+        let length = position_outside_quotes(&text[1..], |rest| rest.starts_with(']'))
+            .ok_or_else(unclosed)?;
         let mut branches: Vec<Vec<Step>> = Vec::new();
         let mut rest = &text[1..=length];
         while let Some(comma) = position_outside_quotes(rest, |rest| rest.starts_with(',')) {
@@ -180,7 +212,10 @@ impl Parser {
 
     /// `'key'`, `*`, `2`, `0:3`, `-1:`, `::2`
     fn subscript(&mut self, text: &str) -> Result<Vec<Step>, String> {
-        let quote = text.chars().next().filter(|letter| matches!(letter, '\'' | '"'));
+        let quote = text
+            .chars()
+            .next()
+            .filter(|letter| matches!(letter, '\'' | '"'));
         if let Some(inner) = quote.and_then(|quote| text[1..].strip_suffix(quote)) {
             // As in kubectl, a dot in the quotes still parts keys unless it has a backslash.
             return self.path(&format!(".{inner}"));
@@ -191,19 +226,32 @@ impl Parser {
     }
 
     fn filter(&mut self, text: &str) -> Result<Filter, String> {
-        let Some(position) = position_outside_quotes(text, |rest| rest.starts_with(['=', '!', '<', '>'])) else {
+        let Some(position) =
+            position_outside_quotes(text, |rest| rest.starts_with(['=', '!', '<', '>']))
+        else {
             return self.expression(text).map(Filter::Exists);
         };
         let (left, rest) = text.split_at(position);
-        let operator = rest.find(|letter| !matches!(letter, '=' | '!' | '<' | '>')).unwrap_or(rest.len());
+        let operator = rest
+            .find(|letter| !matches!(letter, '=' | '!' | '<' | '>'))
+            .unwrap_or(rest.len());
         let (operator, right) = rest.split_at(operator);
-        let Some((_, comparison)) = COMPARISONS.into_iter().find(|(written, _)| *written == operator) else {
-            return Err(format!("{operator} compares nothing; these do: ==, !=, <, <=, >, >="));
+        let Some((_, comparison)) = COMPARISONS
+            .into_iter()
+            .find(|(written, _)| *written == operator)
+        else {
+            return Err(format!(
+                "{operator} compares nothing; these do: ==, !=, <, <=, >, >="
+            ));
         };
         if left.trim().is_empty() || right.trim().is_empty() {
             return Err(format!("the filter {text:?} compares nothing"));
         }
-        Ok(Filter::Compare(self.expression(left)?, comparison, self.expression(right)?))
+        Ok(Filter::Compare(
+            self.expression(left)?,
+            comparison,
+            self.expression(right)?,
+        ))
     }
 }
 
@@ -221,7 +269,9 @@ fn quoted(text: &str) -> Result<(usize, Literal), String> {
                 Some('r') => said.push('\r'),
                 Some(escaped @ ('\\' | '"' | '\'')) => said.push(escaped),
                 Some(other) => {
-                    return Err(format!("\\{other} in quotes is nothing that is known; \\n, \\t, \\r, \\\\ and quotes are"));
+                    return Err(format!(
+                        "\\{other} in quotes is nothing that is known; \\n, \\t, \\r, \\\\ and quotes are"
+                    ));
                 }
                 None => break,
             },
@@ -233,20 +283,38 @@ fn quoted(text: &str) -> Result<(usize, Literal), String> {
 
 /// A number, `true` or `false`, and its length.
 fn word(text: &str) -> Result<(usize, Literal), String> {
-    let is_part = |letter: char| letter.is_alphanumeric() || matches!(letter, '_' | '-' | '+' | '.');
+    let is_part =
+        |letter: char| letter.is_alphanumeric() || matches!(letter, '_' | '-' | '+' | '.');
     let end = text.find(|letter| !is_part(letter)).unwrap_or(text.len());
     let word = &text[..end];
     let literal = match word {
         "true" => Literal::Flag(true),
         "false" => Literal::Flag(false),
-        "" => return Err(format!("unexpected {:?}", text.chars().next().unwrap_or_default())),
-        "range" | "end" => return Err(format!("{word} stands alone in its braces, or before a path")),
+        "" => {
+            return Err(format!(
+                "unexpected {:?}",
+                text.chars().next().unwrap_or_default()
+            ));
+        }
+        "range" | "end" => {
+            return Err(format!(
+                "{word} stands alone in its braces, or before a path"
+            ));
+        }
         _ => match (word.parse::<i64>(), word.parse::<f64>()) {
             (Ok(number), _) => Literal::Integer(number),
-            (_, Ok(number)) if word.starts_with(|letter: char| letter.is_ascii_digit() || matches!(letter, '-' | '+')) => {
+            (_, Ok(number))
+                if word.starts_with(|letter: char| {
+                    letter.is_ascii_digit() || matches!(letter, '-' | '+')
+                }) =>
+            {
                 Literal::Float(number)
             }
-            _ => return Err(format!("{word:?} is no path; paths begin with a dot, such as .{word}")),
+            _ => {
+                return Err(format!(
+                    "{word:?} is no path; paths begin with a dot, such as .{word}"
+                ));
+            }
         },
     };
     Ok((end, literal))
@@ -264,12 +332,21 @@ fn slice(text: &str) -> Result<Slice, String> {
         return Err(invalid());
     }
     for (number, part) in numbers.iter_mut().zip(&parts) {
-        *number = if part.is_empty() { None } else { Some(part.parse::<i64>().map_err(|_| invalid())?) };
+        *number = if part.is_empty() {
+            None
+        } else {
+            Some(part.parse::<i64>().map_err(|_| invalid())?)
+        };
     }
     let [start, end, step] = numbers;
     let step = step.map(|step| usize::try_from(step).ok().filter(|step| *step > 0));
     if step == Some(None) {
         return Err(format!("[{text}]: the step must be above 0"));
     }
-    Ok(Slice { start, end, step: step.flatten(), is_index: parts.len() == 1 })
+    Ok(Slice {
+        start,
+        end,
+        step: step.flatten(),
+        is_index: parts.len() == 1,
+    })
 }

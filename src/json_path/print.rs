@@ -14,7 +14,11 @@ pub fn text<T: Json>(value: &T) -> String {
     let mut sorted = json!(value);
     sorted.sort_all_objects();
     // These letters are written so in JSON that may stand in a web page, which is what Go's encoder assumes.
-    sorted.to_string().replace('&', "\\u0026").replace('<', "\\u003c").replace('>', "\\u003e")
+    sorted
+        .to_string()
+        .replace('&', "\\u0026")
+        .replace('<', "\\u003c")
+        .replace('>', "\\u003e")
 }
 
 pub(super) fn scalar_text(scalar: Scalar<'_>) -> String {
@@ -47,11 +51,17 @@ fn float_text(number: f64) -> String {
 pub fn go_text(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".to_owned(),
-        Value::Array(elements) => format!("[{}]", elements.iter().map(go_text).collect::<Vec<_>>().join(" ")),
+        Value::Array(elements) => format!(
+            "[{}]",
+            elements.iter().map(go_text).collect::<Vec<_>>().join(" ")
+        ),
         Value::Object(entries) => {
             // By the key alone: in `key:value` the colon would count, too.
             let sorted: BTreeMap<&String, &Value> = entries.iter().collect();
-            let pairs: Vec<String> = sorted.into_iter().map(|(key, value)| format!("{key}:{}", go_text(value))).collect();
+            let pairs: Vec<String> = sorted
+                .into_iter()
+                .map(|(key, value)| format!("{key}:{}", go_text(value)))
+                .collect();
             format!("map[{}]", pairs.join(" "))
         }
         other => text(other),

@@ -32,7 +32,12 @@ impl std::str::FromStr for Template {
     type Err = JsonPathError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        parse(text).map(Self).map_err(|problem| JsonPathError::Parse { template: text.to_owned(), problem })
+        parse(text)
+            .map(Self)
+            .map_err(|problem| JsonPathError::Parse {
+                template: text.to_owned(),
+                problem,
+            })
     }
 }
 
@@ -54,11 +59,14 @@ fn parse(text: &str) -> Result<Vec<Part>, String> {
             parts.push(Part::Text(rest[..start].to_owned()));
         }
         let inside = &rest[start + 1..];
-        let length = position_outside_quotes(inside, |rest| rest.starts_with('}')).ok_or("a brace { is not closed")?;
+        let length = position_outside_quotes(inside, |rest| rest.starts_with('}'))
+            .ok_or("a brace { is not closed")?;
         rest = &inside[length + 1..];
         match action(&inside[..length])? {
             Action::Expression(expression) => parts.push(Part::Expression(expression)),
-            Action::Range(steps) if open.len() < MAX_DEPTH => open.push((steps, std::mem::take(&mut parts))),
+            Action::Range(steps) if open.len() < MAX_DEPTH => {
+                open.push((steps, std::mem::take(&mut parts)))
+            }
             Action::Range(_) => return Err(format!("more than {MAX_DEPTH} ranges in one another")),
             Action::End => {
                 let (steps, outer) = open.pop().ok_or("{end} without {range}")?;
@@ -82,7 +90,9 @@ fn action(text: &str) -> Result<Action, String> {
         return Ok(Action::End);
     }
     match trimmed.strip_prefix("range") {
-        Some(rest) if rest.starts_with(|letter: char| !letter.is_alphanumeric()) => Ok(Action::Range(path(rest)?)),
+        Some(rest) if rest.starts_with(|letter: char| !letter.is_alphanumeric()) => {
+            Ok(Action::Range(path(rest)?))
+        }
         _ => Ok(Action::Expression(expression(trimmed)?)),
     }
 }
@@ -91,9 +101,15 @@ fn render<T: Json>(parts: &[Part], value: &T, out: &mut String) -> Result<(), Js
     for part in parts {
         match part {
             Part::Text(text) => out.push_str(text),
-            Part::Expression(Expression::Literal(literal)) => out.push_str(&scalar_text(literal.scalar())),
+            Part::Expression(Expression::Literal(literal)) => {
+                out.push_str(&scalar_text(literal.scalar()))
+            }
             Part::Expression(Expression::Path(steps)) => {
-                let texts: Vec<String> = Walk::UNBOUNDED.steps(steps, vec![value])?.into_iter().map(text).collect();
+                let texts: Vec<String> = Walk::UNBOUNDED
+                    .steps(steps, vec![value])?
+                    .into_iter()
+                    .map(text)
+                    .collect();
                 out.push_str(&texts.join(" "));
             }
             Part::Range(steps, body) => {

@@ -13,7 +13,11 @@ fn pods() -> Value {
 }
 
 fn render(template: &str) -> String {
-    template.parse::<Template>().unwrap().render(&pods()).unwrap()
+    template
+        .parse::<Template>()
+        .unwrap()
+        .render(&pods())
+        .unwrap()
 }
 
 #[test]
@@ -29,27 +33,57 @@ fn templates_print_what_kubectl_prints() {
         ("{.items[0:1].metadata.name}", "web-1"),
         ("{.items[::2].metadata.name}", "web-1"),
         ("{.items[0,1].metadata.name}", "web-1 web-2"),
-        ("{.items[*]['metadata.name','status.phase']}", "web-1 web-2 Running Pending"),
-        (r"{.items[0].metadata.labels.app\.kubernetes\.io/name}", "web"),
-        (r"{.items[0].metadata.labels['app\.kubernetes\.io/name']}", "web"),
-        ("{.items[0].metadata.labels}", r#"{"a":"2","app.kubernetes.io/name":"web","b":"1"}"#),
+        (
+            "{.items[*]['metadata.name','status.phase']}",
+            "web-1 web-2 Running Pending",
+        ),
+        (
+            r"{.items[0].metadata.labels.app\.kubernetes\.io/name}",
+            "web",
+        ),
+        (
+            r"{.items[0].metadata.labels['app\.kubernetes\.io/name']}",
+            "web",
+        ),
+        (
+            "{.items[0].metadata.labels}",
+            r#"{"a":"2","app.kubernetes.io/name":"web","b":"1"}"#,
+        ),
         ("{.items[0].spec.containers[0].ports}", "[80,443]"),
         ("{.items[0].spec.containers[0].ports[1]}", "443"),
         ("{..name}", "web-1 main side web-2 main"),
         ("{.items[*].metadata.labels.*}", "web 1 2"),
-        ("{.items[0].status.none}|{.items[0].status.ready}|{.items[0].status.load}", "null|true|0.5"),
+        (
+            "{.items[0].status.none}|{.items[0].status.ready}|{.items[0].status.load}",
+            "null|true|0.5",
+        ),
         ("{.items[*].nowhere.at.all}", ""),
-        ("{range .items[*]}{.metadata.name}{\"\\t\"}{.status.phase}{\"\\n\"}{end}", "web-1\tRunning\nweb-2\tPending\n"),
-        ("{range .items[*]}{.metadata.name}:{range .spec.containers[*]} {.name}{end};{end}", "web-1: main side;web-2: main;"),
+        (
+            "{range .items[*]}{.metadata.name}{\"\\t\"}{.status.phase}{\"\\n\"}{end}",
+            "web-1\tRunning\nweb-2\tPending\n",
+        ),
+        (
+            "{range .items[*]}{.metadata.name}:{range .spec.containers[*]} {.name}{end};{end}",
+            "web-1: main side;web-2: main;",
+        ),
         ("{range .none[*]}x{end}", ""),
-        ("{.items[?(@.status.phase==\"Running\")].metadata.name}", "web-1"),
-        ("{.items[?(@.status.phase!='Running')].metadata.name}", "web-2"),
+        (
+            "{.items[?(@.status.phase==\"Running\")].metadata.name}",
+            "web-1",
+        ),
+        (
+            "{.items[?(@.status.phase!='Running')].metadata.name}",
+            "web-2",
+        ),
         ("{.items[?(@.status.restarts>0)].metadata.name}", "web-1"),
         ("{.items[?(@.status.restarts<=0)].metadata.name}", "web-2"),
         ("{.items[?(@.status.load>=1.5)].metadata.name}", "web-2"),
         ("{.items[?(@.status.ready==true)].metadata.name}", "web-1"),
         ("{.items[?(@.metadata.labels)].metadata.name}", "web-1"),
-        ("{.items[?(@.metadata.labels.b=='1')].metadata.name}", "web-1"),
+        (
+            "{.items[?(@.metadata.labels.b=='1')].metadata.name}",
+            "web-1",
+        ),
         ("{.items[?(@.status.phase=='a)]}')].metadata.name}", ""),
         ("{.items[0:0].metadata.name}", ""),
         (r#"{.items[*].metadata.name "x"}"#, "x"),
@@ -61,12 +95,21 @@ fn templates_print_what_kubectl_prints() {
 
 #[test]
 fn paths_may_leave_braces_and_the_first_dot_out() {
-    for path in
-        ["metadata.name", ".metadata.name", "{metadata.name}", "{.metadata.name}", " {.metadata.name} ", "$.metadata.name"]
-    {
+    for path in [
+        "metadata.name",
+        ".metadata.name",
+        "{metadata.name}",
+        "{.metadata.name}",
+        " {.metadata.name} ",
+        "$.metadata.name",
+    ] {
         let parsed: Path = path.parse().unwrap();
         let pods = pods();
-        assert_eq!(parsed.find(&pods["items"][0]).unwrap(), [&json!("web-1")], "{path}");
+        assert_eq!(
+            parsed.find(&pods["items"][0]).unwrap(),
+            [&json!("web-1")],
+            "{path}"
+        );
     }
     for path in ["", "{}", "{.a", "{.a}{.b}", "a}"] {
         assert!(path.parse::<Path>().is_err(), "{path}");
@@ -83,22 +126,39 @@ fn mistakes_are_named() {
     insta::assert_snapshot!(problem("{.a[b]}"), @r#"JSONPath "{.a[b]}": [b] is neither an index, a slice, a filter nor a key in quotes"#);
     insta::assert_snapshot!(problem("{.a[?(@.b=~'x')]}"), @r#"JSONPath "{.a[?(@.b=~'x')]}": = compares nothing; these do: ==, !=, <, <=, >, >="#);
     insta::assert_snapshot!(problem(r#"{"\q"}"#), @r#"JSONPath "{\"\\q\"}": \q in quotes is nothing that is known; \n, \t, \r, \\ and quotes are"#);
-    let failure = |text: &str| text.parse::<Template>().unwrap().render(&pods()).unwrap_err().to_string();
-    assert_eq!(failure("{.items[5]}"), "array index out of bounds: index 5, length 2");
+    let failure = |text: &str| {
+        text.parse::<Template>()
+            .unwrap()
+            .render(&pods())
+            .unwrap_err()
+            .to_string()
+    };
+    assert_eq!(
+        failure("{.items[5]}"),
+        "array index out of bounds: index 5, length 2"
+    );
     assert_eq!(failure("{.kind[0]}"), "List is not a list");
-    assert_eq!(failure("{.items[?(@.status.restarts=='3')]}"), "incompatible types for comparison: 3 and 3");
+    assert_eq!(
+        failure("{.items[?(@.status.restarts=='3')]}"),
+        "incompatible types for comparison: 3 and 3"
+    );
 }
 
 #[test]
 fn custom_columns_show_lists_and_maps_as_go_does() {
-    assert_eq!(go_text(&json!({ "b": [1, "x"], "a": { "c": null } })), "map[a:map[c:<nil>] b:[1 x]]");
+    assert_eq!(
+        go_text(&json!({ "b": [1, "x"], "a": { "c": null } })),
+        "map[a:map[c:<nil>] b:[1 x]]"
+    );
 }
 
 #[test]
 fn paths_find_what_kubectl_finds() {
     let object = json!({ "a": { "b.c/d": 1, "list": [{ "n": "x", "v": 1 }, { "n": "y", "v": 2 }, { "n": "z", "v": 3, "w": { "v": 4 } }], "q": "a'b" } });
     let found = |path: &str| {
-        let parsed = path.parse::<Path>().and_then(|path| Ok(json!(path.find(&object)?)));
+        let parsed = path
+            .parse::<Path>()
+            .and_then(|path| Ok(json!(path.find(&object)?)));
         parsed.map_or_else(|error| error.to_string(), |found| found.to_string())
     };
     let paths = [
@@ -139,7 +199,10 @@ fn paths_find_what_kubectl_finds() {
         ".a[?(@.n=1)]",
         ".a[?(@.n",
     ];
-    let lines: Vec<String> = paths.iter().map(|path| format!("{path} → {}", found(path))).collect();
+    let lines: Vec<String> = paths
+        .iter()
+        .map(|path| format!("{path} → {}", found(path)))
+        .collect();
     insta::assert_snapshot!(lines.join("\n"), @r#"
     .a.list[0].n → ["x"]
     .a.list[-1].n → ["z"]
@@ -183,30 +246,69 @@ fn paths_find_what_kubectl_finds() {
 #[test]
 fn a_path_has_a_bound_of_steps_and_of_what_it_may_find() {
     let long = ".a".repeat(65);
-    assert!(long.parse::<Path>().unwrap_err().to_string().ends_with("more than 64 steps"));
+    assert!(
+        long.parse::<Path>()
+            .unwrap_err()
+            .to_string()
+            .ends_with("more than 64 steps")
+    );
     let wide = format!(".a[{}0]", "0,".repeat(64));
-    assert!(wide.parse::<Path>().unwrap_err().to_string().ends_with("more than 64 steps"));
+    assert!(
+        wide.parse::<Path>()
+            .unwrap_err()
+            .to_string()
+            .ends_with("more than 64 steps")
+    );
     let empty = format!("..[{}'']", "'',".repeat(63));
-    assert!(empty.parse::<Path>().unwrap_err().to_string().ends_with("more than 64 steps"));
+    assert!(
+        empty
+            .parse::<Path>()
+            .unwrap_err()
+            .to_string()
+            .ends_with("more than 64 steps")
+    );
     let value = json!([[[1, 2], [3, 4]], [[5, 6], [7, 8]]]);
     // What is reached on several ways is found as often, and counts while it is found.
-    for (path, count) in
-        [("['','','']", 3), ("['','','']..", 21), ("['','','',''].*", 8), ("[0,0,0][0:2]", 6), ("[0,0,0][?(@)]", 6)]
-    {
+    for (path, count) in [
+        ("['','','']", 3),
+        ("['','','']..", 21),
+        ("['','','',''].*", 8),
+        ("[0,0,0][0:2]", 6),
+        ("[0,0,0][?(@)]", 6),
+    ] {
         let path: Path = path.parse().unwrap();
-        assert_eq!(path.find_within(&value, count - 1), Err(JsonPathError::TooMany(count - 1)));
-        assert_eq!(path.find_within(&value, count).map(|found| found.len()), Ok(count));
+        assert_eq!(
+            path.find_within(&value, count - 1),
+            Err(JsonPathError::TooMany(count - 1))
+        );
+        assert_eq!(
+            path.find_within(&value, count).map(|found| found.len()),
+            Ok(count)
+        );
     }
     // As is what is looked at: neither a filter nor a descent finds anything here.
     let wide = json!({ "a": vec![0; 2_000] });
-    for (path, most) in [("['a','a'][?(@.x)]", 79), ("['a','a']..x", 39), (".a[?(@.x)]", 39)] {
+    for (path, most) in [
+        ("['a','a'][?(@.x)]", 79),
+        ("['a','a']..x", 39),
+        (".a[?(@.x)]", 39),
+    ] {
         let path: Path = path.parse().unwrap();
-        assert_eq!(path.find_within(&wide, most), Err(JsonPathError::TooMany(most)));
-        assert_eq!(path.find_within(&wide, most + 3).map(|found| found.len()), Ok(0));
+        assert_eq!(
+            path.find_within(&wide, most),
+            Err(JsonPathError::TooMany(most))
+        );
+        assert_eq!(
+            path.find_within(&wide, most + 3).map(|found| found.len()),
+            Ok(0)
+        );
     }
     let path: Path = "..[*]".parse().unwrap();
     assert_eq!(path.find_within(&value, 7), Err(JsonPathError::TooMany(7)));
-    assert_eq!(path.find_within(&value, 14).map(|found| found.len()), Ok(14));
+    assert_eq!(
+        path.find_within(&value, 14).map(|found| found.len()),
+        Ok(14)
+    );
 }
 
 #[test]

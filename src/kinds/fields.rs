@@ -10,7 +10,8 @@ use crate::model::{FieldPath, FieldType, Gvk, SelectableField};
 
 /// The fields of a built-in kind that its documents hold for field selectors, besides name and namespace; nothing for any other kind.
 pub fn selectable_fields(gvk: &Gvk) -> Option<&'static [SelectableField]> {
-    static STORED: LazyLock<Vec<Vec<SelectableField>>> = LazyLock::new(|| TABLE.iter().map(Selectables::stored).collect());
+    static STORED: LazyLock<Vec<Vec<SelectableField>>> =
+        LazyLock::new(|| TABLE.iter().map(Selectables::stored).collect());
     if let Some(index) = TABLE.iter().position(|entry| entry.is_of(gvk)) {
         return STORED.get(index).map(Vec::as_slice);
     }
@@ -22,10 +23,17 @@ pub fn selectable_fields(gvk: &Gvk) -> Option<&'static [SelectableField]> {
 /// always reads empty.
 ///
 /// A kind that the apiserver knows no list for has `metadata.name` and `metadata.namespace`, the latter always empty if it has none.
-pub fn field_labels(gvk: &Gvk) -> impl Iterator<Item = (&'static str, Option<&'static str>)> + use<> {
+pub fn field_labels(
+    gvk: &Gvk,
+) -> impl Iterator<Item = (&'static str, Option<&'static str>)> + use<> {
     let entry = TABLE.iter().find(|entry| entry.is_of(gvk));
-    let (metadata, fields) = entry.map_or((NAMESPACED, &[][..]), |entry| (entry.metadata, entry.fields));
-    metadata.iter().map(|path| (*path, Some(*path))).chain(fields.iter().map(Field::label))
+    let (metadata, fields) = entry.map_or((NAMESPACED, &[][..]), |entry| {
+        (entry.metadata, entry.fields)
+    });
+    metadata
+        .iter()
+        .map(|path| (*path, Some(*path)))
+        .chain(fields.iter().map(Field::label))
 }
 
 struct Selectables {
@@ -63,8 +71,15 @@ impl Field {
             Self::From(path, kind, sources) => (path, kind, sources),
             Self::Alias(..) | Self::AlwaysEmpty(_) => return None,
         };
-        let sources = sources.iter().map(|source| FieldPath::new(source)).collect();
-        Some(SelectableField { path: FieldPath::new(path), sources, kind })
+        let sources = sources
+            .iter()
+            .map(|source| FieldPath::new(source))
+            .collect();
+        Some(SelectableField {
+            path: FieldPath::new(path),
+            sources,
+            kind,
+        })
     }
 
     fn label(&self) -> (&'static str, Option<&'static str>) {
@@ -89,7 +104,12 @@ const fn kind(
     metadata: &'static [&'static str],
     fields: &'static [Field],
 ) -> Selectables {
-    Selectables { group, kind, metadata, fields }
+    Selectables {
+        group,
+        kind,
+        metadata,
+        fields,
+    }
 }
 
 #[rustfmt::skip]

@@ -13,7 +13,11 @@ pub struct UnknownKind {
 }
 
 fn suggestion(similar: &[String]) -> String {
-    if similar.is_empty() { String::new() } else { format!("; did you mean {}?", similar.join(" or ")) }
+    if similar.is_empty() {
+        String::new()
+    } else {
+        format!("; did you mean {}?", similar.join(" or "))
+    }
 }
 
 /// The resource that a name stands for: plural, singular, kind or short name, alone or followed by `.group` or `.version.group`.
@@ -21,25 +25,45 @@ fn suggestion(similar: &[String]) -> String {
 /// Like kubectl it takes the start of a group's name for the group where no version is named, ignores case except in short names, and
 /// prefers the core group.
 pub fn resolve(name: &str) -> Result<&'static BuiltIn, UnknownKind> {
-    let unknown = |word: &str| UnknownKind { name: name.to_owned(), similar: similar_names(word) };
-    let Some((word, qualifier)) = name.split_once('.') else {
-        return all().iter().find(|entry| is_called(entry, name)).ok_or_else(|| unknown(name));
+    let unknown = |word: &str| UnknownKind {
+        name: name.to_owned(),
+        similar: similar_names(word),
     };
-    let called: Vec<&BuiltIn> = all().iter().filter(|entry| is_called(entry, word)).collect();
-    let with_version = qualifier
-        .split_once('.')
-        .and_then(|(version, group)| called.iter().find(|entry| entry.version == version && entry.group == group).copied());
-    with_version.or_else(|| first_of_group(&called, qualifier)).ok_or_else(|| unknown(word))
+    let Some((word, qualifier)) = name.split_once('.') else {
+        return all()
+            .iter()
+            .find(|entry| is_called(entry, name))
+            .ok_or_else(|| unknown(name));
+    };
+    let called: Vec<&BuiltIn> = all()
+        .iter()
+        .filter(|entry| is_called(entry, word))
+        .collect();
+    let with_version = qualifier.split_once('.').and_then(|(version, group)| {
+        called
+            .iter()
+            .find(|entry| entry.version == version && entry.group == group)
+            .copied()
+    });
+    with_version
+        .or_else(|| first_of_group(&called, qualifier))
+        .ok_or_else(|| unknown(word))
 }
 
 fn is_called(entry: &BuiltIn, word: &str) -> bool {
-    word.eq_ignore_ascii_case(entry.plural) || word.eq_ignore_ascii_case(entry.kind) || entry.short_names.contains(&word)
+    word.eq_ignore_ascii_case(entry.plural)
+        || word.eq_ignore_ascii_case(entry.kind)
+        || entry.short_names.contains(&word)
 }
 
 /// The first candidate of the group, or else of a group that starts like it.
 fn first_of_group(candidates: &[&'static BuiltIn], group: &str) -> Option<&'static BuiltIn> {
     let exact = candidates.iter().find(|entry| entry.group == group);
-    let starts_alike = || candidates.iter().find(|entry| !group.is_empty() && entry.group.starts_with(group));
+    let starts_alike = || {
+        candidates
+            .iter()
+            .find(|entry| !group.is_empty() && entry.group.starts_with(group))
+    };
     exact.or_else(starts_alike).copied()
 }
 
@@ -49,7 +73,10 @@ fn similar_names(word: &str) -> Vec<String> {
     let tolerance = (lower.len() / 3).min(2);
     let mut near: Vec<(usize, String)> = Vec::new();
     for entry in all().iter().filter(|entry| entry.preferred) {
-        let distances = [distance(&lower, entry.plural), distance(&lower, &entry.singular())];
+        let distances = [
+            distance(&lower, entry.plural),
+            distance(&lower, &entry.singular()),
+        ];
         let closest = distances.into_iter().min().unwrap_or(usize::MAX);
         if closest <= tolerance || (lower.len() >= 3 && entry.plural.starts_with(&lower)) {
             near.push((closest, entry.qualified_name()));
@@ -83,11 +110,20 @@ mod tests {
     #[test]
     fn names_resolve_as_kubectl_resolves_them() {
         let resolved = |name: &str| resolve(name).map(|entry| entry.gvk().to_string());
-        let same = |name: &str, expected: &str| assert_eq!(resolved(name).as_deref(), Ok(expected), "{name}");
+        let same = |name: &str, expected: &str| {
+            assert_eq!(resolved(name).as_deref(), Ok(expected), "{name}")
+        };
         for name in ["po", "pod", "pods", "Pod", "PODS", "pods.v1."] {
             same(name, "v1/Pod");
         }
-        for name in ["deploy", "deployment", "Deployment.apps", "deployments.apps", "deployments.v1.apps", "deploy.app"] {
+        for name in [
+            "deploy",
+            "deployment",
+            "Deployment.apps",
+            "deployments.apps",
+            "deployments.v1.apps",
+            "deploy.app",
+        ] {
             same(name, "apps/v1/Deployment");
         }
         same("ev", "v1/Event");
@@ -95,7 +131,10 @@ mod tests {
         same("events.v1.events.k8s.io", "events.k8s.io/v1/Event");
         same("hpa", "autoscaling/v2/HorizontalPodAutoscaler");
         same("csinode.storage", "storage.k8s.io/v1/CSINode");
-        same("horizontalpodautoscalers.v1.autoscaling", "autoscaling/v1/HorizontalPodAutoscaler");
+        same(
+            "horizontalpodautoscalers.v1.autoscaling",
+            "autoscaling/v1/HorizontalPodAutoscaler",
+        );
         same("crds", "apiextensions.k8s.io/v1/CustomResourceDefinition");
     }
 
@@ -103,10 +142,27 @@ mod tests {
     fn an_unknown_name_is_refused_with_those_that_are_near() {
         let refused = |name: &str| resolve(name).unwrap_err().to_string();
         assert_eq!(refused("pdos"), r#"there is no built-in resource "pdos""#);
-        assert_eq!(refused("podss"), r#"there is no built-in resource "podss"; did you mean pods?"#);
-        assert_eq!(refused("deploymnets"), r#"there is no built-in resource "deploymnets"; did you mean deployments.apps?"#);
-        assert_eq!(refused("widgets.example.com"), r#"there is no built-in resource "widgets.example.com""#);
-        for name in ["", "PO", "pods.apps", "deployments.v1beta1.apps", "deployments.v1", "deployments.v1.app", "Deploy"] {
+        assert_eq!(
+            refused("podss"),
+            r#"there is no built-in resource "podss"; did you mean pods?"#
+        );
+        assert_eq!(
+            refused("deploymnets"),
+            r#"there is no built-in resource "deploymnets"; did you mean deployments.apps?"#
+        );
+        assert_eq!(
+            refused("widgets.example.com"),
+            r#"there is no built-in resource "widgets.example.com""#
+        );
+        for name in [
+            "",
+            "PO",
+            "pods.apps",
+            "deployments.v1beta1.apps",
+            "deployments.v1",
+            "deployments.v1.app",
+            "Deploy",
+        ] {
             assert!(resolve(name).is_err(), "{name:?}");
         }
     }

@@ -31,7 +31,11 @@ impl BuiltIn {
 
     /// The resource, in the words of the model.
     pub fn resource(&self) -> Resource {
-        Resource { gvk: self.gvk(), plural: self.plural.into(), namespaced: self.namespaced }
+        Resource {
+            gvk: self.gvk(),
+            plural: self.plural.into(),
+            namespaced: self.namespaced,
+        }
     }
 
     /// The singular name: of every built-in kind it is the kind in lower case.
@@ -41,30 +45,41 @@ impl BuiltIn {
 
     /// The name that tells it from a resource of another group, such as `deployments.apps`.
     pub fn qualified_name(&self) -> String {
-        if self.group.is_empty() { self.plural.to_owned() } else { format!("{}.{}", self.plural, self.group) }
+        if self.group.is_empty() {
+            self.plural.to_owned()
+        } else {
+            format!("{}.{}", self.plural, self.group)
+        }
     }
 }
 
 /// Every built-in resource: the core group first, then the groups in the apiserver's order, the preferred version of each first.
 pub fn all() -> &'static [BuiltIn] {
-    static ALL: LazyLock<Vec<BuiltIn>> = LazyLock::new(|| TABLE.iter().flat_map(Served::resources).collect());
+    static ALL: LazyLock<Vec<BuiltIn>> =
+        LazyLock::new(|| TABLE.iter().flat_map(Served::resources).collect());
     &ALL
 }
 
 /// The built-in resource of a kind.
 pub fn find(gvk: &Gvk) -> Option<&'static BuiltIn> {
-    let same = |entry: &&BuiltIn| entry.group == &*gvk.group && entry.version == &*gvk.version && entry.kind == &*gvk.kind;
+    let same = |entry: &&BuiltIn| {
+        entry.group == &*gvk.group && entry.version == &*gvk.version && entry.kind == &*gvk.kind
+    };
     all().iter().find(same)
 }
 
 /// Whether a kind is built in, in whatever version.
 pub fn is_built_in(gvk: &Gvk) -> bool {
-    all().iter().any(|entry| entry.group == &*gvk.group && entry.kind == &*gvk.kind)
+    all()
+        .iter()
+        .any(|entry| entry.group == &*gvk.group && entry.kind == &*gvk.kind)
 }
 
 /// The built-in resource behind a URL, in the group's preferred version.
 pub fn find_plural(group: &str, plural: &str) -> Option<&'static BuiltIn> {
-    all().iter().find(|entry| entry.group == group && entry.plural == plural)
+    all()
+        .iter()
+        .find(|entry| entry.group == group && entry.plural == plural)
 }
 
 /// One version of a group.
@@ -102,11 +117,28 @@ const fn preferred(
     namespaced: &'static [Row],
     cluster_wide: &'static [Row],
 ) -> Served {
-    Served { group, version, preferred: true, namespaced, cluster_wide }
+    Served {
+        group,
+        version,
+        preferred: true,
+        namespaced,
+        cluster_wide,
+    }
 }
 
-const fn older(group: &'static str, version: &'static str, namespaced: &'static [Row], cluster_wide: &'static [Row]) -> Served {
-    Served { group, version, preferred: false, namespaced, cluster_wide }
+const fn older(
+    group: &'static str,
+    version: &'static str,
+    namespaced: &'static [Row],
+    cluster_wide: &'static [Row],
+) -> Served {
+    Served {
+        group,
+        version,
+        preferred: false,
+        namespaced,
+        cluster_wide,
+    }
 }
 
 // Not here: what cannot be watched (componentstatuses), what can only be created (reviews, bindings), and the alpha and beta

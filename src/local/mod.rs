@@ -57,11 +57,21 @@ pub struct LocalArgs {
     pub kubeconfig: Option<PathBuf>,
 
     /// Only these contexts (repeatable, or separated by commas); without it all of them.
-    #[arg(long = "context", value_name = "CONTEXT", value_delimiter = ',', env = "FLEETDEX_CONTEXT")]
+    #[arg(
+        long = "context",
+        value_name = "CONTEXT",
+        value_delimiter = ',',
+        env = "FLEETDEX_CONTEXT"
+    )]
     pub contexts: Vec<String>,
 
     /// Only these resources, as kubectl calls them (repeatable, or separated by commas); without it the common ones.
-    #[arg(long = "resource", value_name = "RESOURCE", value_delimiter = ',', env = "FLEETDEX_RESOURCE")]
+    #[arg(
+        long = "resource",
+        value_name = "RESOURCE",
+        value_delimiter = ',',
+        env = "FLEETDEX_RESOURCE"
+    )]
     pub resources: Vec<String>,
 
     /// Keep the objects in this OpenSearch instead of in memory.
@@ -69,7 +79,13 @@ pub struct LocalArgs {
     pub opensearch: Option<String>,
 
     /// What its indices begin with.
-    #[arg(long, value_name = "PREFIX", default_value = "fleetdex_local", requires = "opensearch", env = "FLEETDEX_INDEX_PREFIX")]
+    #[arg(
+        long,
+        value_name = "PREFIX",
+        default_value = "fleetdex_local",
+        requires = "opensearch",
+        env = "FLEETDEX_INDEX_PREFIX"
+    )]
     pub index_prefix: String,
 
     /// The query API.
@@ -84,19 +100,51 @@ pub async fn run(args: LocalArgs) -> anyhow::Result<()> {
     let server = Server::bind(&args.server, false).await?;
     let address = server.address();
     let metrics = Arc::new(Metrics::new());
-    let (loader, network) = (Loader::without_control_plane(), Arc::new(Network::default()));
-    let clusters = Arc::new(Clusters::new(loader, network, Timing::default(), cancel.child_token()));
+    let (loader, network) = (
+        Loader::without_control_plane(),
+        Arc::new(Network::default()),
+    );
+    let clusters = Arc::new(Clusters::new(
+        loader,
+        network,
+        Timing::default(),
+        cancel.child_token(),
+    ));
     clusters.set_members(members);
     let changed = Arc::new(Notify::new());
-    let opener = stores::opener(None, SecretHosts::default(), OWNER.to_owned(), Memory::new(), LIST_CONTEXTS);
-    let fleet = Fleet::new(opener, Arc::clone(&metrics), Arc::clone(&changed)).audit_every(AUDIT_INTERVAL);
+    let opener = stores::opener(
+        None,
+        SecretHosts::default(),
+        OWNER.to_owned(),
+        Memory::new(),
+        LIST_CONTEXTS,
+    );
+    let fleet =
+        Fleet::new(opener, Arc::clone(&metrics), Arc::clone(&changed)).audit_every(AUDIT_INTERVAL);
     let (publish, catalog_reader) = watch::channel(Arc::new(Catalog::default()));
 
     let mut tasks = JoinSet::new();
     let ports = CancellationToken::new();
-    let telemetry = Telemetry { metrics, readiness: Readiness::new() };
-    tasks.spawn(server.run(catalog_reader, Arc::clone(&clusters), telemetry, None, Peers::default(), ports.clone()));
-    let local = Local { names: names(&args), backend: backend(&args), fleet, clusters, changed, publish };
+    let telemetry = Telemetry {
+        metrics,
+        readiness: Readiness::new(),
+    };
+    tasks.spawn(server.run(
+        catalog_reader,
+        Arc::clone(&clusters),
+        telemetry,
+        None,
+        Peers::default(),
+        ports.clone(),
+    ));
+    let local = Local {
+        names: names(&args),
+        backend: backend(&args),
+        fleet,
+        clusters,
+        changed,
+        publish,
+    };
     let (clusters, mut fleet) = tokio::select! {
         stopped = local.run(&args, address.to_string(), cancel.clone()) => stopped,
         Some(ended) = tasks.join_next() => {
@@ -115,22 +163,45 @@ pub async fn run(args: LocalArgs) -> anyhow::Result<()> {
 
 async fn members(args: &LocalArgs) -> anyhow::Result<Vec<Member>> {
     let path = args.kubeconfig.as_deref();
-    let place = || path.map_or_else(|| "your kubeconfig".to_owned(), |path| path.display().to_string());
-    let kubeconfig = read_kubeconfig(path).await.with_context(|| format!("cannot read {}", place()))?;
+    let place = || {
+        path.map_or_else(
+            || "your kubeconfig".to_owned(),
+            |path| path.display().to_string(),
+        )
+    };
+    let kubeconfig = read_kubeconfig(path)
+        .await
+        .with_context(|| format!("cannot read {}", place()))?;
     let found = contexts(&kubeconfig, path, &args.contexts);
     if !found.absent.is_empty() {
-        let there: Vec<&str> = kubeconfig.contexts.iter().map(|context| context.name.as_str()).collect();
-        bail!("{} has no context {}; it has {}", place(), found.absent.join(", "), there.join(", "));
+        let there: Vec<&str> = kubeconfig
+            .contexts
+            .iter()
+            .map(|context| context.name.as_str())
+            .collect();
+        bail!(
+            "{} has no context {}; it has {}",
+            place(),
+            found.absent.join(", "),
+            there.join(", ")
+        );
     }
     if found.members.is_empty() {
-        bail!("{} has no contexts; name another file with --kubeconfig", place());
+        bail!(
+            "{} has no contexts; name another file with --kubeconfig",
+            place()
+        );
     }
     Ok(found.members)
 }
 
 fn names(args: &LocalArgs) -> Vec<String> {
     let defaults = || resources::DEFAULT.map(str::to_owned).to_vec();
-    if args.resources.is_empty() { defaults() } else { args.resources.clone() }
+    if args.resources.is_empty() {
+        defaults()
+    } else {
+        args.resources.clone()
+    }
 }
 
 fn backend(args: &LocalArgs) -> Option<BackendStore> {
@@ -141,7 +212,9 @@ fn backend(args: &LocalArgs) -> Option<BackendStore> {
         number_of_replicas: Some(0),
         ..OpenSearch::default()
     };
-    Some(BackendStore { open_search: Some(open_search) })
+    Some(BackendStore {
+        open_search: Some(open_search),
+    })
 }
 
 /// The fleet of the contexts.
@@ -156,9 +229,15 @@ struct Local {
 
 impl Local {
     /// Follows the contexts until cancelled.
-    async fn run(mut self, args: &LocalArgs, address: String, cancel: CancellationToken) -> (Arc<Clusters>, Fleet) {
+    async fn run(
+        mut self,
+        args: &LocalArgs,
+        address: String,
+        cancel: CancellationToken,
+    ) -> (Arc<Clusters>, Fleet) {
         let mut connections = self.clusters.changed();
-        let (mut twins, mut progress) = (Twins::new(Arc::clone(&self.changed)), Progress::default());
+        let (mut twins, mut progress) =
+            (Twins::new(Arc::clone(&self.changed)), Progress::default());
         let mut display = Display::new();
         while !cancel.is_cancelled() {
             let mut members = self.clusters.states();
@@ -166,8 +245,10 @@ impl Local {
             let planned = self.fleet.planned_clusters();
             let _notes = twins.mark(&mut members, Some(&Established::new()), &planned);
             let unknown = self.follow(&members).await;
-            let contexts: BTreeMap<ClusterName, Context> =
-                members.iter().map(|(name, member)| (name.clone(), self.context(name, member))).collect();
+            let contexts: BTreeMap<ClusterName, Context> = members
+                .iter()
+                .map(|(name, member)| (name.clone(), self.context(name, member)))
+                .collect();
             let news = progress.news(&contexts, &unknown);
             display.show(&contexts);
             news.lines.iter().for_each(|line| display.say(line));
@@ -190,15 +271,24 @@ impl Local {
 
     /// Makes what runs follow the contexts. Gives the resources that none of them serves.
     async fn follow(&mut self, members: &BTreeMap<ClusterName, MemberState>) -> Vec<String> {
-        let discoveries = members.values().filter_map(|member| member.discovery.as_deref());
+        let discoveries = members
+            .values()
+            .filter_map(|member| member.discovery.as_deref());
         let selected = resources::select(&self.names, discoveries);
         let spec = ResourceRegistrySpec {
             resource_selectors: selected.selectors,
             backend_store: self.backend.clone(),
             ..ResourceRegistrySpec::default()
         };
-        let registry = RegistryView { name: REGISTRY.to_owned(), uid: REGISTRY.to_owned(), created: None, spec };
-        self.fleet.follow(&[registry], &[], members, &Share::Whole).await;
+        let registry = RegistryView {
+            name: REGISTRY.to_owned(),
+            uid: REGISTRY.to_owned(),
+            created: None,
+            spec,
+        };
+        self.fleet
+            .follow(&[registry], &[], members, &Share::Whole)
+            .await;
         if let Some(plan) = self.fleet.plan() {
             let mut catalog = catalog(plan, &self.fleet, members);
             catalog.set_local();
@@ -208,8 +298,13 @@ impl Local {
     }
 
     fn context(&self, name: &ClusterName, member: &MemberState) -> Context {
-        let plan = self.fleet.plan().and_then(|plan| plan.registries.get(REGISTRY));
-        let Some((store, plan)) = plan.and_then(|plan| Some((plan.store.as_ref()?, plan.clusters.get(name)?))) else {
+        let plan = self
+            .fleet
+            .plan()
+            .and_then(|plan| plan.registries.get(REGISTRY));
+        let Some((store, plan)) =
+            plan.and_then(|plan| Some((plan.store.as_ref()?, plan.clusters.get(name)?)))
+        else {
             return Context::default();
         };
         let mut context = self.kinds(store, plan);
@@ -219,14 +314,25 @@ impl Local {
     }
 
     fn kinds(&self, store: &StoreName, plan: &ClusterPlan) -> Context {
-        let mut context = Context { discovered: plan.discovered, kinds: plan.units.len(), ..Context::default() };
+        let mut context = Context {
+            discovered: plan.discovered,
+            kinds: plan.units.len(),
+            ..Context::default()
+        };
         for unit in &plan.units {
-            let Some(progress) = self.fleet.progress(&Stream { unit: unit.clone(), store: store.clone() }) else { continue };
+            let Some(progress) = self.fleet.progress(&Stream {
+                unit: unit.clone(),
+                store: store.clone(),
+            }) else {
+                continue;
+            };
             context.objects += progress.objects();
             match progress.state() {
                 UnitState::Starting | UnitState::Listing => {}
                 UnitState::Synced => context.synced += 1,
-                UnitState::Failing { reason, .. } => context.failing.push(format!("{} ({reason})", kind(unit))),
+                UnitState::Failing { reason, .. } => {
+                    context.failing.push(format!("{} ({reason})", kind(unit)))
+                }
             }
         }
         context
@@ -242,7 +348,9 @@ impl Local {
             return Some(format!("not reachable: {}", member.message));
         }
         let availability = self.fleet.pipeline(store)?.availability()?;
-        availability.err().map(|unavailable| format!("cannot be stored: {}", unavailable.message))
+        availability
+            .err()
+            .map(|unavailable| format!("cannot be stored: {}", unavailable.message))
     }
 }
 
@@ -255,9 +363,17 @@ fn kind(unit: &Unit) -> String {
 
 /// What to do now. The flags are only named where they are needed.
 fn ready(args: &LocalArgs, address: &str) -> String {
-    let server = if address == crate::server::DEFAULT_ADDRESS { String::new() } else { format!(" --server http://{address}") };
+    let server = if address == crate::server::DEFAULT_ADDRESS {
+        String::new()
+    } else {
+        format!(" --server http://{address}")
+    };
     let default = crate::server::auth::default_token_file();
     let token = &args.server.token_file;
-    let token = if *token == default { String::new() } else { format!(" --token-file {}", token.display()) };
+    let token = if *token == default {
+        String::new()
+    } else {
+        format!(" --token-file {}", token.display())
+    };
     format!("ready: fleetdex get pods -A{server}{token} (Ctrl-C stops)")
 }

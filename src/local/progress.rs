@@ -52,7 +52,9 @@ impl Context {
         let is_answered = self.live || self.kinds == 0;
         match self.discovered {
             false => Stage::Connecting,
-            true if is_answered && self.synced + self.failing.len() >= self.kinds => Stage::InSync(self.failing.clone()),
+            true if is_answered && self.synced + self.failing.len() >= self.kinds => {
+                Stage::InSync(self.failing.clone())
+            }
             true => Stage::Reading,
         }
     }
@@ -61,13 +63,29 @@ impl Context {
         match self.stage() {
             Stage::Connecting | Stage::Reading => None,
             Stage::Unread(trouble) => Some(format!("{name}: {trouble}")),
-            Stage::InSync(failing) if failing.is_empty() => {
-                Some(format!("{name}: in sync, {} kinds, {} objects", self.synced, self.objects))
-            }
+            Stage::InSync(failing) if failing.is_empty() => Some(format!(
+                "{name}: in sync, {} kinds, {} objects",
+                self.synced, self.objects
+            )),
             Stage::InSync(failing) => {
-                let (count, shown) = (failing.len(), failing.iter().take(NAMES).cloned().collect::<Vec<_>>().join("; "));
-                let more = if count > NAMES { format!(" and {} more", count - NAMES) } else { String::new() };
-                Some(format!("{name}: in sync, {} kinds, {} objects, but without {shown}{more}", self.synced, self.objects))
+                let (count, shown) = (
+                    failing.len(),
+                    failing
+                        .iter()
+                        .take(NAMES)
+                        .cloned()
+                        .collect::<Vec<_>>()
+                        .join("; "),
+                );
+                let more = if count > NAMES {
+                    format!(" and {} more", count - NAMES)
+                } else {
+                    String::new()
+                };
+                Some(format!(
+                    "{name}: in sync, {} kinds, {} objects, but without {shown}{more}",
+                    self.synced, self.objects
+                ))
             }
         }
     }
@@ -101,10 +119,15 @@ impl Progress {
                 self.told.insert(name.clone(), stage);
             }
         }
-        let has_settled = |context: &Context| matches!(context.stage(), Stage::Unread(_) | Stage::InSync(_));
+        let has_settled =
+            |context: &Context| matches!(context.stage(), Stage::Unread(_) | Stage::InSync(_));
         let are_settled = contexts.values().all(has_settled);
         if are_settled && self.unknown != unknown {
-            news.lines.extend(unknown.iter().map(|name| format!("no context serves a resource {name:?}")));
+            news.lines.extend(
+                unknown
+                    .iter()
+                    .map(|name| format!("no context serves a resource {name:?}")),
+            );
             self.unknown = unknown.to_vec();
         }
         news.completed = are_settled && !self.is_complete;
@@ -173,20 +196,62 @@ mod tests {
     fn each_context_is_told_of_once_and_the_end_of_the_first_sync_too() {
         let mut progress = Progress::default();
         let names: [ClusterName; 2] = ["prod", "test"].map(|name| name.parse().unwrap());
-        let reading = Context { discovered: true, kinds: 3, synced: 1, objects: 7, ..Context::default() };
-        let synced = Context { synced: 3, live: true, objects: 9, ..reading.clone() };
-        let broken = Context { trouble: Some("not reachable: connection refused".to_owned()), ..Context::default() };
-        let of = |first: &Context, second: &Context| names.iter().cloned().zip([first.clone(), second.clone()]).collect();
-        assert_eq!(progress.news(&of(&Context::default(), &reading), &[]), News::default());
+        let reading = Context {
+            discovered: true,
+            kinds: 3,
+            synced: 1,
+            objects: 7,
+            ..Context::default()
+        };
+        let synced = Context {
+            synced: 3,
+            live: true,
+            objects: 9,
+            ..reading.clone()
+        };
+        let broken = Context {
+            trouble: Some("not reachable: connection refused".to_owned()),
+            ..Context::default()
+        };
+        let of = |first: &Context, second: &Context| {
+            names
+                .iter()
+                .cloned()
+                .zip([first.clone(), second.clone()])
+                .collect()
+        };
+        assert_eq!(
+            progress.news(&of(&Context::default(), &reading), &[]),
+            News::default()
+        );
         let unknown = ["widgets".to_owned()];
-        assert_eq!(progress.news(&of(&synced, &reading), &unknown).lines, ["prod: in sync, 3 kinds, 9 objects"]);
+        assert_eq!(
+            progress.news(&of(&synced, &reading), &unknown).lines,
+            ["prod: in sync, 3 kinds, 9 objects"]
+        );
         let last = progress.news(&of(&synced, &broken), &unknown);
-        assert_eq!(last.lines, ["test: not reachable: connection refused", "no context serves a resource \"widgets\""]);
+        assert_eq!(
+            last.lines,
+            [
+                "test: not reachable: connection refused",
+                "no context serves a resource \"widgets\""
+            ]
+        );
         assert!(last.completed);
-        assert_eq!(progress.news(&of(&synced, &broken), &unknown), News::default());
-        let some = Context { synced: 2, failing: vec!["Node (Forbidden)".to_owned()], ..synced.clone() };
+        assert_eq!(
+            progress.news(&of(&synced, &broken), &unknown),
+            News::default()
+        );
+        let some = Context {
+            synced: 2,
+            failing: vec!["Node (Forbidden)".to_owned()],
+            ..synced.clone()
+        };
         let news = progress.news(&of(&synced, &some), &unknown);
-        assert_eq!(news.lines, ["test: in sync, 2 kinds, 9 objects, but without Node (Forbidden)"]);
+        assert_eq!(
+            news.lines,
+            ["test: in sync, 2 kinds, 9 objects, but without Node (Forbidden)"]
+        );
         assert!(!news.completed);
     }
 }

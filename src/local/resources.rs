@@ -52,12 +52,22 @@ pub fn select<'d>(names: &[String], discoveries: impl Iterator<Item = &'d Discov
     let mut known = BTreeSet::new();
     for name in names {
         let built_in = kinds::resolve(name).ok().map(kinds::BuiltIn::gvk);
-        let kind = built_in.map(|gvk| (gvk.api_version(), gvk.kind.to_string())).or_else(|| {
-            let held = resolve(name, &held)?;
-            let Held { group, version, resource } = held;
-            let api_version = if group.is_empty() { version.clone() } else { format!("{group}/{version}") };
-            Some((api_version, resource.kind.clone()))
-        });
+        let kind = built_in
+            .map(|gvk| (gvk.api_version(), gvk.kind.to_string()))
+            .or_else(|| {
+                let held = resolve(name, &held)?;
+                let Held {
+                    group,
+                    version,
+                    resource,
+                } = held;
+                let api_version = if group.is_empty() {
+                    version.clone()
+                } else {
+                    format!("{group}/{version}")
+                };
+                Some((api_version, resource.kind.clone()))
+            });
         match kind {
             Some(kind) => {
                 known.insert(kind);
@@ -67,15 +77,22 @@ pub fn select<'d>(names: &[String], discoveries: impl Iterator<Item = &'d Discov
             }
         }
     }
-    let selector = |(api_version, kind)| ResourceSelector { api_version, kind, ..ResourceSelector::default() };
+    let selector = |(api_version, kind)| ResourceSelector {
+        api_version,
+        kind,
+        ..ResourceSelector::default()
+    };
     selected.selectors = known.into_iter().map(selector).collect();
     selected
 }
 
 /// What any context serves, the preferred version of a group first.
 fn held<'d>(discoveries: impl Iterator<Item = &'d Discovery>) -> Vec<Held> {
-    let served = discoveries.flat_map(|discovery| &discovery.served).filter(|served| served.list_and_watch);
-    let (preferred, others): (Vec<&Served>, Vec<&Served>) = served.partition(|served| served.preferred);
+    let served = discoveries
+        .flat_map(|discovery| &discovery.served)
+        .filter(|served| served.list_and_watch);
+    let (preferred, others): (Vec<&Served>, Vec<&Served>) =
+        served.partition(|served| served.preferred);
     preferred.into_iter().chain(others).map(as_held).collect()
 }
 
@@ -113,24 +130,39 @@ mod tests {
             preferred,
             offers: std::sync::Arc::default(),
         };
-        Discovery { served: vec![served("v1alpha2", false), served("v1", true)], ..Discovery::default() }
+        Discovery {
+            served: vec![served("v1alpha2", false), served("v1", true)],
+            ..Discovery::default()
+        }
     }
 
     fn selected(names: &[&str], discoveries: &[Discovery]) -> Vec<String> {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         let selected = select(&names, discoveries.iter());
-        let selectors = selected.selectors.iter().map(|selector| format!("{}/{}", selector.api_version, selector.kind));
-        selectors.chain(selected.unknown.iter().map(|name| format!("{name}?"))).collect()
+        let selectors = selected
+            .selectors
+            .iter()
+            .map(|selector| format!("{}/{}", selector.api_version, selector.kind));
+        selectors
+            .chain(selected.unknown.iter().map(|name| format!("{name}?")))
+            .collect()
     }
 
     #[test]
     fn resources_are_called_as_kubectl_calls_them() {
         assert_eq!(
             selected(&["po", "deploy", "ingress", "pods"], &[]),
-            ["apps/v1/Deployment", "networking.k8s.io/v1/Ingress", "v1/Pod"]
+            [
+                "apps/v1/Deployment",
+                "networking.k8s.io/v1/Ingress",
+                "v1/Pod"
+            ]
         );
         assert_eq!(selected(&["cert", "pods"], &[]), ["v1/Pod", "cert?"]);
-        assert_eq!(selected(&["cert", "certificates.cert-manager.io"], &[discovery()]), ["cert-manager.io/v1/Certificate"]);
+        assert_eq!(
+            selected(&["cert", "certificates.cert-manager.io"], &[discovery()]),
+            ["cert-manager.io/v1/Certificate"]
+        );
         assert_eq!(
             selected(&["certificates.v1alpha2.cert-manager.io"], &[discovery()]),
             ["cert-manager.io/v1alpha2/Certificate"]
@@ -141,6 +173,9 @@ mod tests {
     fn every_default_is_a_resource_of_kubernetes() {
         let selected = selected(&DEFAULT, &[]);
         assert_eq!(selected.len(), DEFAULT.len());
-        assert!(selected.iter().all(|name| !name.ends_with('?')), "{selected:?}");
+        assert!(
+            selected.iter().all(|name| !name.ends_with('?')),
+            "{selected:?}"
+        );
     }
 }

@@ -77,10 +77,21 @@ const SHOWN_OF_SECRETS: &[&str] = &[
 
 /// The object with no value at the annotations whose values are not stored, and their paths, where there are any such annotations. An annotation that
 /// had no value before is not among them.
-pub(super) fn without_hidden_values<'a>(object: &Object<'a>, is_secret: bool) -> Option<(Object<'a>, Vec<String>)> {
+pub(super) fn without_hidden_values<'a>(
+    object: &Object<'a>,
+    is_secret: bool,
+) -> Option<(Object<'a>, Vec<String>)> {
     let has_value = |value: &RawValue| !matches!(value.get(), "null" | "\"\"");
-    let is_hidden = |key: &str, value: &RawValue| key != LAST_APPLIED && hides_value(key, is_secret) && has_value(value);
-    if !object.metadata.annotations.0.iter().any(|(key, value)| is_hidden(&key.0, value)) {
+    let is_hidden = |key: &str, value: &RawValue| {
+        key != LAST_APPLIED && hides_value(key, is_secret) && has_value(value)
+    };
+    if !object
+        .metadata
+        .annotations
+        .0
+        .iter()
+        .any(|(key, value)| is_hidden(&key.0, value))
+    {
         return None;
     }
     let mut stripped = object.clone();
@@ -88,14 +99,21 @@ pub(super) fn without_hidden_values<'a>(object: &Object<'a>, is_secret: bool) ->
     for (key, value) in &mut stripped.metadata.annotations.0 {
         if is_hidden(&key.0, value) {
             *value = RawValue::NULL;
-            paths.push(format!("$.metadata.annotations['{}']", key.0.replace('\\', "\\\\").replace('\'', "\\'")));
+            paths.push(format!(
+                "$.metadata.annotations['{}']",
+                key.0.replace('\\', "\\\\").replace('\'', "\\'")
+            ));
         }
     }
     Some((stripped, paths))
 }
 
 fn hides_value(key: &str, is_secret: bool) -> bool {
-    if is_secret { !SHOWN_OF_SECRETS.contains(&key) } else { COPIES.contains(&key) }
+    if is_secret {
+        !SHOWN_OF_SECRETS.contains(&key)
+    } else {
+        COPIES.contains(&key)
+    }
 }
 
 #[cfg(test)]
@@ -104,7 +122,9 @@ mod tests {
 
     #[test]
     fn no_copy_of_an_object_is_shown_of_a_secret() {
-        assert!(COPIES.iter().all(|key| !SHOWN_OF_SECRETS.contains(key) && hides_value(key, true) && hides_value(key, false)));
+        assert!(COPIES.iter().all(|key| !SHOWN_OF_SECRETS.contains(key)
+            && hides_value(key, true)
+            && hides_value(key, false)));
         assert!(SHOWN_OF_SECRETS.is_sorted() && COPIES.is_sorted());
     }
 }

@@ -6,8 +6,8 @@ use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
 use super::{
-    ClusterName, FieldPath, FieldType, Leaves, NameHash, Object, ObjectError, Projection, Quantity, Resource, SelectableField,
-    Version,
+    ClusterName, FieldPath, FieldType, Leaves, NameHash, Object, ObjectError, Projection, Quantity,
+    Resource, SelectableField, Version,
     annotations::without_hidden_values,
     flat, hex,
     json::{PathTree, RawMembers, write_key, write_text},
@@ -83,14 +83,23 @@ pub struct Projector {
 impl Projector {
     /// A projector for one resource of one cluster. `fields` are the kind's selectable fields; `metadata.name` and
     /// `metadata.namespace` have fields of their own in every document and need not be among them.
-    pub fn new(cluster: &ClusterName, resource: &Resource, projection: &Projection, fields: &[SelectableField]) -> Self {
+    pub fn new(
+        cluster: &ClusterName,
+        resource: &Resource,
+        projection: &Projection,
+        fields: &[SelectableField],
+    ) -> Self {
         let extra = projection
             .field_paths()
             .iter()
             .filter(|path| fields.iter().all(|field| field.path != **path))
             .map(SelectableField::optional);
-        let fields: Arc<[SelectableField]> =
-            fields.iter().filter(|field| !field.path.as_str().starts_with("metadata.name")).cloned().chain(extra).collect();
+        let fields: Arc<[SelectableField]> = fields
+            .iter()
+            .filter(|field| !field.path.as_str().starts_with("metadata.name"))
+            .cloned()
+            .chain(extra)
+            .collect();
         let mut tree = PathTree::default();
         let mut paths: Vec<&FieldPath> = Vec::new();
         let mut sources: Vec<Vec<(usize, usize)>> = Vec::new();
@@ -109,7 +118,11 @@ impl Projector {
         let gvk = &resource.gvk;
         let api_version = gvk.api_version();
         let mut head = b"{".to_vec();
-        for (key, value) in [("apiVersion", api_version.as_str()), ("kind", &*gvk.kind), ("cluster", cluster.as_str())] {
+        for (key, value) in [
+            ("apiVersion", api_version.as_str()),
+            ("kind", &*gvk.kind),
+            ("cluster", cluster.as_str()),
+        ] {
             write_key(&mut head, key);
             write_text(&mut head, value);
         }
@@ -175,7 +188,12 @@ impl Projector {
     }
 
     /// Appends the values of one field: those of its first source that has any, else what an absent value reads.
-    fn values_of<'a>(&self, field: usize, raw: &[(usize, Cow<'a, str>)], values: &mut Vec<(usize, Cow<'a, str>)>) {
+    fn values_of<'a>(
+        &self,
+        field: usize,
+        raw: &[(usize, Cow<'a, str>)],
+        values: &mut Vec<(usize, Cow<'a, str>)>,
+    ) {
         let ranks = self.fields[field].sources.len();
         for rank in 0..ranks {
             let before = values.len();
@@ -197,11 +215,19 @@ impl Projector {
     }
 
     /// The document of an object. `indexed_at` is an RFC 3339 time; `json` is what `object` was parsed from.
-    pub fn document(&self, object: &Object<'_>, json: &str, indexed_at: &str) -> Result<Document, ObjectError> {
+    pub fn document(
+        &self,
+        object: &Object<'_>,
+        json: &str,
+        indexed_at: &str,
+    ) -> Result<Document, ObjectError> {
         if self.projection.redacts_nothing() {
             return Ok(self.without_hidden_values(object, Vec::new(), indexed_at));
         }
-        let (redacted, removed) = self.projection.redacted(json).map_err(ObjectError::Unredactable)?;
+        let (redacted, removed) = self
+            .projection
+            .redacted(json)
+            .map_err(ObjectError::Unredactable)?;
         let removed = removed.into_iter().map(str::to_owned).collect();
         Ok(self.without_hidden_values(&Object::parse(redacted.get())?, removed, indexed_at))
     }
@@ -217,12 +243,25 @@ impl Projector {
         write_key(&mut out, "metadata");
         write_metadata(&mut out, &object.identity(), "$");
         out.push(b'}');
-        Document { id: self.id(object.uid()), version: object.version(), body: JsonLine::new(out), is_partial: true }
+        Document {
+            id: self.id(object.uid()),
+            version: object.version(),
+            body: JsonLine::new(out),
+            is_partial: true,
+        }
     }
 
     /// `removed`: the paths of what is not stored already.
-    fn without_hidden_values(&self, object: &Object<'_>, mut removed: Vec<String>, indexed_at: &str) -> Document {
-        let hidden = object.rest.iter().filter(|(key, value)| self.hides(&key.0) && value.get() != "null");
+    fn without_hidden_values(
+        &self,
+        object: &Object<'_>,
+        mut removed: Vec<String>,
+        indexed_at: &str,
+    ) -> Document {
+        let hidden = object
+            .rest
+            .iter()
+            .filter(|(key, value)| self.hides(&key.0) && value.get() != "null");
         removed.extend(hidden.map(|(key, _)| format!("$.{}", key.0)));
         match without_hidden_values(object, self.hides_data) {
             Some((stripped, paths)) => {
@@ -235,7 +274,11 @@ impl Projector {
 
     fn encode(&self, object: &Object<'_>, removed: &[String], indexed_at: &str) -> Document {
         let values = &self.field_values(object);
-        let raw: usize = object.rest.iter().map(|(key, value)| key.0.len() + value.get().len()).sum();
+        let raw: usize = object
+            .rest
+            .iter()
+            .map(|(key, value)| key.0.len() + value.get().len())
+            .sum();
         let mut out = Vec::with_capacity(raw + METADATA_BYTES);
         out.extend_from_slice(&self.head);
         write_label_terms(&mut out, object);
@@ -247,10 +290,22 @@ impl Projector {
         }
         self.write_field_terms(&mut out, object, values, &leaves);
         self.write_sort_values(&mut out, values);
-        write_list(&mut out, "owners", object.metadata.owners.iter().map(|uid| Cow::Borrowed(&**uid)));
+        write_list(
+            &mut out,
+            "owners",
+            object
+                .metadata
+                .owners
+                .iter()
+                .map(|uid| Cow::Borrowed(&**uid)),
+        );
         write_key(&mut out, "indexedAt");
         write_text(&mut out, indexed_at);
-        let flat = if self.projection.is_full() { flat::unfit(object) } else { Vec::new() };
+        let flat = if self.projection.is_full() {
+            flat::unfit(object)
+        } else {
+            Vec::new()
+        };
         write_native(&mut out, object, &flat);
         out.push(b'}');
         write_key(&mut out, "metadata");
@@ -272,7 +327,12 @@ impl Projector {
             }
         }
         out.push(b'}');
-        Document { id: self.id(object.uid()), version: object.version(), body: JsonLine::new(out), is_partial }
+        Document {
+            id: self.id(object.uid()),
+            version: object.version(),
+            body: JsonLine::new(out),
+            is_partial,
+        }
     }
 
     /// Whether a top-level member is there with its keys only.
@@ -282,7 +342,12 @@ impl Projector {
 
     /// What the leaves of an object are found by, where every path is selectable.
     fn leaf_terms(&self, object: &Object<'_>) -> LeafTerms<'_> {
-        let mut found = LeafTerms { projector: self, terms: Vec::new(), numbers: Vec::new(), room: MAX_LEAF_TERMS_BYTES };
+        let mut found = LeafTerms {
+            projector: self,
+            terms: Vec::new(),
+            numbers: Vec::new(),
+            room: MAX_LEAF_TERMS_BYTES,
+        };
         if self.projection.is_full() {
             object.leaves(&self.api_version, &self.kind, &mut found);
             // Elements of an array are often alike.
@@ -294,20 +359,45 @@ impl Projector {
         found
     }
 
-    fn write_field_terms(&self, out: &mut Vec<u8>, object: &Object<'_>, values: &FieldValues<'_>, leaves: &LeafTerms<'_>) {
-        let terms =
-            values.0.iter().map(|(field, value)| Cow::Owned(format!("{}={}", self.fields[*field].path, stored_value(value))));
+    fn write_field_terms(
+        &self,
+        out: &mut Vec<u8>,
+        object: &Object<'_>,
+        values: &FieldValues<'_>,
+        leaves: &LeafTerms<'_>,
+    ) {
+        let terms = values.0.iter().map(|(field, value)| {
+            Cow::Owned(format!(
+                "{}={}",
+                self.fields[*field].path,
+                stored_value(value)
+            ))
+        });
         write_list(out, "fields", terms);
-        write_list(out, "leaves", leaves.terms.iter().map(|term| Cow::Borrowed(term.as_str())));
-        let labels = object
-            .labels()
-            .filter_map(|(key, value)| number::parse_integer(value).map(|number| Cow::Owned(number::label_term(key, number))));
+        write_list(
+            out,
+            "leaves",
+            leaves.terms.iter().map(|term| Cow::Borrowed(term.as_str())),
+        );
+        let labels = object.labels().filter_map(|(key, value)| {
+            number::parse_integer(value).map(|number| Cow::Owned(number::label_term(key, number)))
+        });
         let fields = values.0.iter().filter_map(|(field, value)| {
             let field = &self.fields[*field];
-            let quantity = field.kind.holds_numbers().then(|| Quantity::parse(value)).flatten()?;
-            Some(Cow::Owned(number::field_term(field.path.as_str(), quantity)))
+            let quantity = field
+                .kind
+                .holds_numbers()
+                .then(|| Quantity::parse(value))
+                .flatten()?;
+            Some(Cow::Owned(number::field_term(
+                field.path.as_str(),
+                quantity,
+            )))
         });
-        let numbers = leaves.numbers.iter().map(|term| Cow::Borrowed(term.as_str()));
+        let numbers = leaves
+            .numbers
+            .iter()
+            .map(|term| Cow::Borrowed(term.as_str()));
         write_list(out, "numbers", labels.chain(fields).chain(numbers));
     }
 
@@ -316,7 +406,9 @@ impl Projector {
         let mut any = false;
         for (position, field) in self.fields.iter().enumerate() {
             let own = values.0.iter().filter(|(of, _)| *of == position);
-            let Some(least) = own.map(|(_, value)| sort_value(field.kind, value)).min() else { continue };
+            let Some(least) = own.map(|(_, value)| sort_value(field.kind, value)).min() else {
+                continue;
+            };
             if field.kind.reads_without_sort_value() == Some(sorted_value(&least)) {
                 continue;
             }
@@ -342,7 +434,10 @@ impl FieldValues<'_> {
 
     /// Every value of a field, by its position in [`Projector::fields`].
     pub fn all(&self, field: usize) -> impl Iterator<Item = &str> {
-        self.0.iter().filter(move |(position, _)| *position == field).map(|(_, value)| &**value)
+        self.0
+            .iter()
+            .filter(move |(position, _)| *position == field)
+            .map(|(_, value)| &**value)
     }
 }
 
@@ -361,35 +456,68 @@ impl Leaves for LeafTerms<'_> {
     }
 
     fn leaf(&mut self, path: &str, value: Cow<'_, str>) {
-        if self.projector.fields.iter().any(|field| field.path.as_str() == path) {
+        if self
+            .projector
+            .fields
+            .iter()
+            .any(|field| field.path.as_str() == path)
+        {
             return;
         }
-        self.room = self.room.saturating_sub(path.len() + value.len().min(MAX_FIELD_VALUE_BYTES));
+        self.room = self
+            .room
+            .saturating_sub(path.len() + value.len().min(MAX_FIELD_VALUE_BYTES));
         if self.room == 0 {
             return;
         }
         self.terms.push(format!("{path}={}", stored_value(&value)));
-        self.numbers.extend(Quantity::parse(&value).map(|quantity| number::field_term(path, quantity)));
+        self.numbers
+            .extend(Quantity::parse(&value).map(|quantity| number::field_term(path, quantity)));
     }
 }
 
 /// The values below `metadata`, most of which is parsed already.
-fn collect_metadata<'a>(tree: &PathTree, object: &Object<'a>, found: &mut Vec<(usize, Cow<'a, str>)>) {
+fn collect_metadata<'a>(
+    tree: &PathTree,
+    object: &Object<'a>,
+    found: &mut Vec<(usize, Cow<'a, str>)>,
+) {
     let metadata = &object.metadata;
     if let Some(annotations) = tree.child("annotations") {
-        for (key, value) in metadata.annotations.0.iter().filter(|(key, _)| key.0 != LAST_APPLIED) {
-            annotations.child(&key.0).into_iter().for_each(|tree| tree.collect(value, found));
+        for (key, value) in metadata
+            .annotations
+            .0
+            .iter()
+            .filter(|(key, _)| key.0 != LAST_APPLIED)
+        {
+            annotations
+                .child(&key.0)
+                .into_iter()
+                .for_each(|tree| tree.collect(value, found));
         }
     }
     let labels = tree.child("labels").into_iter().flat_map(|labels| {
-        metadata.labels.0.iter().filter_map(|(key, value)| Some((labels.child(&key.0)?.leaf()?, value.0.clone())))
+        metadata
+            .labels
+            .0
+            .iter()
+            .filter_map(|(key, value)| Some((labels.child(&key.0)?.leaf()?, value.0.clone())))
     });
     found.extend(labels);
-    for (name, text) in [("uid", &metadata.uid), ("resourceVersion", &metadata.resource_version)] {
-        found.extend(tree.child(name).and_then(PathTree::leaf).map(|leaf| (leaf, text.0.clone())));
+    for (name, text) in [
+        ("uid", &metadata.uid),
+        ("resourceVersion", &metadata.resource_version),
+    ] {
+        found.extend(
+            tree.child(name)
+                .and_then(PathTree::leaf)
+                .map(|leaf| (leaf, text.0.clone())),
+        );
     }
     for (key, value) in &metadata.rest {
-        tree.child(&key.0).into_iter().for_each(|tree| tree.collect(value, found));
+        tree.child(&key.0)
+            .into_iter()
+            .for_each(|tree| tree.collect(value, found));
     }
 }
 
@@ -398,12 +526,25 @@ fn stored_value(value: &str) -> Cow<'_, str> {
     if value.len() <= MAX_FIELD_VALUE_BYTES {
         return Cow::Borrowed(value);
     }
-    Cow::Owned(format!("{}{CUT_MARK}", number::cut(value, MAX_FIELD_VALUE_BYTES)))
+    Cow::Owned(format!(
+        "{}{CUT_MARK}",
+        number::cut(value, MAX_FIELD_VALUE_BYTES)
+    ))
 }
 
 fn write_label_terms(out: &mut Vec<u8>, object: &Object<'_>) {
-    write_list(out, "labels", object.labels().map(|(key, value)| Cow::Owned(format!("{key}={value}"))));
-    write_list(out, "labelKeys", object.labels().map(|(key, _)| Cow::Borrowed(key)));
+    write_list(
+        out,
+        "labels",
+        object
+            .labels()
+            .map(|(key, value)| Cow::Owned(format!("{key}={value}"))),
+    );
+    write_list(
+        out,
+        "labelKeys",
+        object.labels().map(|(key, _)| Cow::Borrowed(key)),
+    );
 }
 
 /// Writes `"key":[…]`, or nothing when there is no item.
@@ -427,7 +568,11 @@ fn write_list<'i>(out: &mut Vec<u8>, key: &str, items: impl Iterator<Item = Cow<
 /// Members of the object that [are kept aside](is_kept_aside), and those that the document holds only in part.
 fn write_native(out: &mut Vec<u8>, object: &Object<'_>, partial: &[(&str, Vec<u8>)]) {
     let is_native = |key: &str| is_kept_aside(key) || partial.iter().any(|(name, _)| *name == key);
-    let mut taken = object.rest.iter().filter(|(key, _)| is_native(&key.0)).peekable();
+    let mut taken = object
+        .rest
+        .iter()
+        .filter(|(key, _)| is_native(&key.0))
+        .peekable();
     if taken.peek().is_none() {
         return;
     }
@@ -450,7 +595,10 @@ fn write_metadata(out: &mut Vec<u8>, object: &Object<'_>, redacted: &str) {
         write_key(out, "namespace");
         write_text(out, namespace);
     }
-    for (key, text) in [("uid", &metadata.uid), ("resourceVersion", &metadata.resource_version)] {
+    for (key, text) in [
+        ("uid", &metadata.uid),
+        ("resourceVersion", &metadata.resource_version),
+    ] {
         write_key(out, key);
         write_text(out, &text.0);
     }
@@ -463,15 +611,25 @@ fn write_metadata(out: &mut Vec<u8>, object: &Object<'_>, redacted: &str) {
         }
         out.push(b'}');
     }
-    let stored = |key: &str| key != LAST_APPLIED && (key != REDACTED_ANNOTATION || redacted.is_empty());
-    let mut annotations = metadata.annotations.0.iter().filter(|(key, _)| stored(&key.0)).peekable();
+    let stored =
+        |key: &str| key != LAST_APPLIED && (key != REDACTED_ANNOTATION || redacted.is_empty());
+    let mut annotations = metadata
+        .annotations
+        .0
+        .iter()
+        .filter(|(key, _)| stored(&key.0))
+        .peekable();
     if annotations.peek().is_some() || !redacted.is_empty() {
         write_key(out, "annotations");
         out.push(b'{');
         for (key, value) in annotations {
             write_key(out, &key.0);
             // No text is empty text, as Kubernetes reads it.
-            let written = if value.get() == "null" { "\"\"" } else { value.get() };
+            let written = if value.get() == "null" {
+                "\"\""
+            } else {
+                value.get()
+            };
             out.extend_from_slice(written.as_bytes());
         }
         if !redacted.is_empty() {

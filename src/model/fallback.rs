@@ -51,7 +51,11 @@ pub fn fallback(body: &[u8], shape: Shape, reason: &str) -> Result<JsonLine, ser
     out.push(b'{');
     write_members(&mut out, &search, |key| kept.contains(&key));
     // A reason may quote what was refused.
-    let reason = if shape == Shape::Identity { reason.split(':').next().unwrap_or(reason) } else { reason };
+    let reason = if shape == Shape::Identity {
+        reason.split(':').next().unwrap_or(reason)
+    } else {
+        reason
+    };
     write_key(&mut out, "rejected");
     write(&mut out, &number::cut(reason, MAX_FIELD_VALUE_BYTES));
     if shape != Shape::Identity {
@@ -60,14 +64,18 @@ pub fn fallback(body: &[u8], shape: Shape, reason: &str) -> Result<JsonLine, ser
         let native = members(&search, "native")?;
         write_members(&mut out, &native, |_| true);
         let kept: AHashSet<&str> = native.0.iter().map(|(name, _)| &*name.0).collect();
-        write_members(&mut out, &document, |key| key != "search" && !IDENTITY.contains(&key) && !kept.contains(key));
+        write_members(&mut out, &document, |key| {
+            key != "search" && !IDENTITY.contains(&key) && !kept.contains(key)
+        });
         out.push(b'}');
     }
     out.push(b'}');
     write_key(&mut out, "metadata");
     out.push(b'{');
     let metadata = members(&document, "metadata")?;
-    write_members(&mut out, &metadata, |key| ["name", "namespace", "uid", "resourceVersion"].contains(&key));
+    write_members(&mut out, &metadata, |key| {
+        ["name", "namespace", "uid", "resourceVersion"].contains(&key)
+    });
     if shape == Shape::Identity {
         write_key(&mut out, "annotations");
         out.push(b'{');
@@ -81,8 +89,13 @@ pub fn fallback(body: &[u8], shape: Shape, reason: &str) -> Result<JsonLine, ser
 
 /// The members of a member, which may be absent.
 fn members<'d>(of: &RawMembers<'d>, name: &str) -> Result<RawMembers<'d>, serde_json::Error> {
-    let member: Option<&'d RawValue> = of.0.iter().find(|(key, _)| key.0 == name).map(|(_, value)| *value);
-    member.map_or(Ok(RawMembers::default()), |raw| serde_json::from_str(raw.get()))
+    let member: Option<&'d RawValue> =
+        of.0.iter()
+            .find(|(key, _)| key.0 == name)
+            .map(|(_, value)| *value);
+    member.map_or(Ok(RawMembers::default()), |raw| {
+        serde_json::from_str(raw.get())
+    })
 }
 
 fn write_members(out: &mut Vec<u8>, members: &RawMembers<'_>, wanted: impl Fn(&str) -> bool) {
@@ -99,12 +112,25 @@ mod tests {
     #[test]
     fn each_shape_holds_less_than_the_one_before() {
         let body = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","labels":{"x":"y"}},"spec":{"z":1},"cluster":"m","search":{"resource":"pods","labels":["x=y"],"fields":["f"]}}"#;
-        let text = |shape| String::from_utf8(fallback(body.as_bytes(), shape, "odd: 'x'").unwrap().to_vec()).unwrap();
+        let text = |shape| {
+            String::from_utf8(
+                fallback(body.as_bytes(), shape, "odd: 'x'")
+                    .unwrap()
+                    .to_vec(),
+            )
+            .unwrap()
+        };
         insta::assert_snapshot!(text(Shape::Unindexed), @r#"{"apiVersion":"v1","kind":"Pod","cluster":"m","search":{"resource":"pods","labels":["x=y"],"rejected":"odd: 'x'","native":{"metadata":{"name":"a","labels":{"x":"y"}},"spec":{"z":1}}},"metadata":{"name":"a"}}"#);
         insta::assert_snapshot!(text(Shape::Identity), @r#"{"apiVersion":"v1","kind":"Pod","cluster":"m","search":{"resource":"pods","rejected":"odd"},"metadata":{"name":"a","annotations":{"fleetdex.io/redacted":"$"}}}"#);
         // The second is made from the first, too.
         assert_eq!(
-            fallback(text(Shape::Unindexed).as_bytes(), Shape::Identity, "odd: other").unwrap().as_ref(),
+            fallback(
+                text(Shape::Unindexed).as_bytes(),
+                Shape::Identity,
+                "odd: other"
+            )
+            .unwrap()
+            .as_ref(),
             text(Shape::Identity).as_bytes()
         );
     }

@@ -25,7 +25,8 @@ impl FieldPath {
     /// The same path as documents spell it that hold every leaf: brackets only where they are needed. Nothing if they hold no such path.
     pub fn canonical(&self) -> Option<Self> {
         let mut path = String::with_capacity(self.0.len());
-        let is_held = self.segments().all(|name| push_name(&mut path, name)) && self.segments().count() <= MAX_DEPTH;
+        let is_held = self.segments().all(|name| push_name(&mut path, name))
+            && self.segments().count() <= MAX_DEPTH;
         (is_held && path.len() <= MAX_PATH_BYTES).then(|| Self(path.into()))
     }
 
@@ -34,11 +35,18 @@ impl FieldPath {
         let mut rest = Some(&*self.0);
         std::iter::from_fn(move || {
             let text = rest?;
-            if let Some((key, after)) = text.strip_prefix("['").and_then(|inner| inner.split_once("']")) {
+            if let Some((key, after)) = text
+                .strip_prefix("['")
+                .and_then(|inner| inner.split_once("']"))
+            {
                 rest = (!after.is_empty()).then(|| after.strip_prefix('.').unwrap_or(after));
                 return Some(key);
             }
-            let end = text.find('.').into_iter().chain(text.find("['").filter(|start| *start > 0)).min();
+            let end = text
+                .find('.')
+                .into_iter()
+                .chain(text.find("['").filter(|start| *start > 0))
+                .min();
             let (name, after) = end.map_or((text, None), |end| (&text[..end], Some(&text[end..])));
             rest = after.map(|after| after.strip_prefix('.').unwrap_or(after));
             Some(name)
@@ -106,7 +114,11 @@ pub struct SelectableField {
 impl SelectableField {
     /// A field of a custom resource or a registry's `fieldPaths`.
     pub fn optional(path: &FieldPath) -> Self {
-        Self { path: path.clone(), sources: vec![path.clone()], kind: FieldType::Optional }
+        Self {
+            path: path.clone(),
+            sources: vec![path.clone()],
+            kind: FieldType::Optional,
+        }
     }
 }
 
@@ -116,9 +128,17 @@ mod tests {
 
     #[test]
     fn a_name_in_brackets_may_have_dots() {
-        let segments = |path: &str| FieldPath::new(path).segments().map(str::to_owned).collect::<Vec<_>>();
+        let segments = |path: &str| {
+            FieldPath::new(path)
+                .segments()
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        };
         assert_eq!(segments("status.phase"), ["status", "phase"]);
-        assert_eq!(segments("metadata.annotations['a.b/c']"), ["metadata", "annotations", "a.b/c"]);
+        assert_eq!(
+            segments("metadata.annotations['a.b/c']"),
+            ["metadata", "annotations", "a.b/c"]
+        );
         assert_eq!(segments("spec['x.y'].z['q']"), ["spec", "x.y", "z", "q"]);
         assert_eq!(segments("['a.b']c"), ["a.b", "c"]);
         for odd in ["spec['x", "a..b", "", ".", "[']", "a.['b"] {
@@ -128,11 +148,18 @@ mod tests {
 
     #[test]
     fn the_canonical_spelling_has_brackets_only_where_they_are_needed() {
-        let canonical = |path: &str| FieldPath::new(path).canonical().map(|path| path.to_string());
+        let canonical = |path: &str| {
+            FieldPath::new(path)
+                .canonical()
+                .map(|path| path.to_string())
+        };
         for (path, expected) in [
             ("spec['nodeName']", Some("spec.nodeName")),
             ("['spec'].x['y']z", Some("spec.x.y.z")),
-            ("metadata.annotations['a.b/c']", Some("metadata.annotations['a.b/c']")),
+            (
+                "metadata.annotations['a.b/c']",
+                Some("metadata.annotations['a.b/c']"),
+            ),
             ("spec['a['b']", Some("spec['a['b']")),
             ("a..b", Some("a[''].b")),
             ("spec['a=b']", None),

@@ -18,7 +18,10 @@ pub struct First<T, const N: usize> {
 
 impl<T, const N: usize> Default for First<T, N> {
     fn default() -> Self {
-        Self { first: Vec::new(), more: 0 }
+        Self {
+            first: Vec::new(),
+            more: 0,
+        }
     }
 }
 

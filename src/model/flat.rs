@@ -19,8 +19,12 @@ const MAX_LEAF_BYTES: usize = 32_000;
 
 /// The flat members of an object that cannot be indexed as they are, and what of them can.
 pub(super) fn unfit(object: &Object<'_>) -> Vec<(&'static str, Vec<u8>)> {
-    let members = FLAT_KEYS.iter().filter_map(|key| Some((*key, object.member(key)?)));
-    members.filter_map(|(key, value)| Some((key, substitute(value)?))).collect()
+    let members = FLAT_KEYS
+        .iter()
+        .filter_map(|key| Some((*key, object.member(key)?)));
+    members
+        .filter_map(|(key, value)| Some((key, substitute(value)?)))
+        .collect()
 }
 
 /// What can be indexed of a value; nothing if that is all of it.
@@ -34,7 +38,10 @@ fn substitute(value: &RawValue) -> Option<Vec<u8>> {
     if value.get().len() <= MAX_LEAF_BYTES && depth(value.get()) <= MAX_DEPTH {
         return None;
     }
-    let mut fitting = Fitting { out: Vec::with_capacity(value.get().len()), is_cut: false };
+    let mut fitting = Fitting {
+        out: Vec::with_capacity(value.get().len()),
+        is_cut: false,
+    };
     fitting.write(value, 0, 0);
     fitting.is_cut.then_some(fitting.out)
 }
@@ -89,7 +96,9 @@ impl Fitting {
                 }
                 self.out.push(b']');
             }
-            _ if path_bytes + json.len() <= MAX_LEAF_BYTES => self.out.extend_from_slice(json.as_bytes()),
+            _ if path_bytes + json.len() <= MAX_LEAF_BYTES => {
+                self.out.extend_from_slice(json.as_bytes())
+            }
             Some(b'"') if path_bytes + MAX_FIELD_VALUE_BYTES <= MAX_LEAF_BYTES => {
                 let text: Text<'_> = serde_json::from_str(json).unwrap_or_default();
                 write_text(&mut self.out, &number::cut(&text.0, MAX_FIELD_VALUE_BYTES));
@@ -119,7 +128,10 @@ mod tests {
         for json in [r#"{"a":{"b":[1,"{[",null]},"c":"\"}"}"#, "{}", "null"] {
             assert_eq!(indexed(json), None);
         }
-        let many = format!(r#"{{"a":["{}"]}}"#, vec!["x".repeat(1_000); 40].join("\",\""));
+        let many = format!(
+            r#"{{"a":["{}"]}}"#,
+            vec!["x".repeat(1_000); 40].join("\",\"")
+        );
         assert_eq!(indexed(&many), None, "no leaf of it is long");
     }
 
@@ -134,17 +146,31 @@ mod tests {
     fn long_values_are_cut_and_long_paths_left_out() {
         let long = "ä".repeat(16_000);
         let cut = "ä".repeat(512);
-        assert_eq!(indexed(&format!(r#"{{"a":["{long}","b"],"c":1}}"#)), Some(format!(r#"{{"a":["{cut}","b"],"c":1}}"#)));
+        assert_eq!(
+            indexed(&format!(r#"{{"a":["{long}","b"],"c":1}}"#)),
+            Some(format!(r#"{{"a":["{cut}","b"],"c":1}}"#))
+        );
         let name = "n".repeat(32_000);
-        assert_eq!(indexed(&format!(r#"{{"{name}":"a","b":2}}"#)), Some(format!(r#"{{"{name}":null,"b":2}}"#)));
+        assert_eq!(
+            indexed(&format!(r#"{{"{name}":"a","b":2}}"#)),
+            Some(format!(r#"{{"{name}":null,"b":2}}"#))
+        );
     }
 
     #[test]
     fn what_is_nested_too_deep_is_left_out() {
-        let nested = |levels: usize| format!("{}1{}", r#"{"a":"#.repeat(levels), "}".repeat(levels));
+        let nested =
+            |levels: usize| format!("{}1{}", r#"{"a":"#.repeat(levels), "}".repeat(levels));
         assert_eq!(indexed(&nested(MAX_DEPTH)), None);
         let cut = indexed(&nested(MAX_DEPTH + 1)).unwrap();
-        assert_eq!(cut, format!("{}null{}", r#"{"a":"#.repeat(MAX_DEPTH), "}".repeat(MAX_DEPTH)));
+        assert_eq!(
+            cut,
+            format!(
+                "{}null{}",
+                r#"{"a":"#.repeat(MAX_DEPTH),
+                "}".repeat(MAX_DEPTH)
+            )
+        );
         assert!(indexed(&nested(5_000)).is_some());
     }
 }

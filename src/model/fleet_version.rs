@@ -32,9 +32,14 @@ impl FromStr for FleetVersion {
     type Err = InvalidFleetVersion;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let invalid = || InvalidFleetVersion { text: text.to_owned() };
+        let invalid = || InvalidFleetVersion {
+            text: text.to_owned(),
+        };
         let is_canonical = text.bytes().all(|byte| byte.is_ascii_digit()) && !text.starts_with('0');
-        let number: u64 = Some(text).filter(|_| is_canonical).and_then(|text| text.parse().ok()).ok_or_else(invalid)?;
+        let number: u64 = Some(text)
+            .filter(|_| is_canonical)
+            .and_then(|text| text.parse().ok())
+            .ok_or_else(invalid)?;
         NonZeroU64::new(number).map(Self).ok_or_else(invalid)
     }
 }
@@ -56,15 +61,22 @@ pub struct Run {
 impl Run {
     /// A run that began at a time, in milliseconds since 1970. `tag` is that of the replica.
     pub fn new(began_millis: u64, tag: u8) -> Self {
-        let first = began_millis.saturating_sub(EPOCH_MILLIS).saturating_mul(1 << SEQUENCE_BITS);
-        Self { first: first.min(MAX_POSITION / 2), tag }
+        let first = began_millis
+            .saturating_sub(EPOCH_MILLIS)
+            .saturating_mul(1 << SEQUENCE_BITS);
+        Self {
+            first: first.min(MAX_POSITION / 2),
+            tag,
+        }
     }
 
     /// The tag of a replica with an ordinal, such as a Pod of a `StatefulSet`: `fleetdex-3`. Nothing if its name does not end in one.
     pub fn tag_of(replica: &str) -> Option<u8> {
         let (_, ordinal) = replica.rsplit_once('-')?;
         let is_plain = ordinal == "0" || !ordinal.starts_with('0');
-        Some(ordinal).filter(|_| is_plain).and_then(|ordinal| ordinal.parse().ok())
+        Some(ordinal)
+            .filter(|_| is_plain)
+            .and_then(|ordinal| ordinal.parse().ok())
     }
 
     /// The version of the fleet after a numbered change.
@@ -96,20 +108,47 @@ mod tests {
 
     #[test]
     fn only_positive_decimal_integers_are_versions() {
-        for text in ["", "0", "00", "-1", "+1", "1.0", "0x1", " 1", "１", "18446744073709551616", "abc"] {
+        for text in [
+            "",
+            "0",
+            "00",
+            "-1",
+            "+1",
+            "1.0",
+            "0x1",
+            " 1",
+            "１",
+            "18446744073709551616",
+            "abc",
+        ] {
             assert!(text.parse::<FleetVersion>().is_err(), "{text:?}");
         }
         assert_eq!(
-            "18446744073709551615".parse::<FleetVersion>().map(|version| version.to_string()).as_deref(),
+            "18446744073709551615"
+                .parse::<FleetVersion>()
+                .map(|version| version.to_string())
+                .as_deref(),
             Ok("18446744073709551615")
         );
     }
 
     #[test]
     fn the_tag_of_a_replica_is_its_ordinal() {
-        let tags =
-            ["fleetdex-0", "fleetdex-3", "fleetdex-255", "fleetdex-256", "fleetdex-03", "fleetdex", "a-b", "7"].map(Run::tag_of);
-        assert_eq!(tags, [Some(0), Some(3), Some(255), None, None, None, None, None]);
+        let tags = [
+            "fleetdex-0",
+            "fleetdex-3",
+            "fleetdex-255",
+            "fleetdex-256",
+            "fleetdex-03",
+            "fleetdex",
+            "a-b",
+            "7",
+        ]
+        .map(Run::tag_of);
+        assert_eq!(
+            tags,
+            [Some(0), Some(3), Some(255), None, None, None, None, None]
+        );
     }
 
     #[test]

@@ -76,7 +76,10 @@ impl FromStr for IndexPrefix {
 
     fn from_str(text: &str) -> Result<Self, InvalidPrefix> {
         let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
-        let starts_well = text.bytes().next().is_some_and(|first| first.is_ascii_lowercase());
+        let starts_well = text
+            .bytes()
+            .next()
+            .is_some_and(|first| first.is_ascii_lowercase());
         if starts_well && text.len() <= 64 && text.bytes().all(allowed) {
             Ok(Self(text.into()))
         } else {
@@ -145,7 +148,10 @@ fn escape_bytes(name: impl Iterator<Item = u8>) -> String {
         if byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-' {
             escaped.push(char::from(byte));
         } else {
-            #[expect(clippy::let_underscore_must_use, reason = "writing to a String cannot fail")]
+            #[expect(
+                clippy::let_underscore_must_use,
+                reason = "writing to a String cannot fail"
+            )]
             let _ = write!(escaped, "_{byte:02x}");
         }
     }
@@ -186,15 +192,22 @@ mod tests {
     #[test]
     fn names_of_every_source_are_names_of_indices() {
         let long = format!("{}/{}", "n".repeat(63), "x.".repeat(126));
-        for name in
-            ["team/prod", "arn:aws:eks:eu-west-1:1:cluster/Prod", "kubernetes-admin@Kubernetes", "a b\"*<>|,#?\\", "é", &long]
-        {
+        for name in [
+            "team/prod",
+            "arn:aws:eks:eu-west-1:1:cluster/Prod",
+            "kubernetes-admin@Kubernetes",
+            "a b\"*<>|,#?\\",
+            "é",
+            &long,
+        ] {
             let name: ClusterName = name.parse().unwrap();
             let prefix: IndexPrefix = "p".repeat(64).parse().unwrap();
             let index = prefix.generation(&name, u64::MAX).to_string();
             assert!(index.len() <= 255, "{index}");
             assert!(
-                index.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_.".contains(&byte)),
+                index.bytes().all(|byte| byte.is_ascii_lowercase()
+                    || byte.is_ascii_digit()
+                    || b"-_.".contains(&byte)),
                 "{index}"
             );
         }
@@ -204,10 +217,17 @@ mod tests {
     fn long_names_stay_apart_from_each_other_and_from_short_ones() {
         let long = |end: &str| escape(&format!("{}{end}", "x".repeat(300)));
         assert_ne!(long("a"), long("b"));
-        assert_eq!((long("a").len() <= MAX_ESCAPED, unescape(&long("a"))), (true, None));
+        assert_eq!(
+            (long("a").len() <= MAX_ESCAPED, unescape(&long("a"))),
+            (true, None)
+        );
         let edge = "x".repeat(MAX_ESCAPED);
         assert_eq!(escape(&edge), edge);
-        assert_ne!(escape(&long("a")), long("a"), "a cluster that is named like an escaped name is another one");
+        assert_ne!(
+            escape(&long("a")),
+            long("a"),
+            "a cluster that is named like an escaped name is another one"
+        );
     }
 
     proptest::proptest! {
@@ -229,22 +249,34 @@ mod tests {
 
     /// Whether an index name matches a pattern of OpenSearch.
     fn matches(pattern: &str, name: &str) -> bool {
-        let Some((before, after)) = pattern.split_once('*') else { return pattern == name };
-        let Some(rest) = name.strip_prefix(before) else { return false };
+        let Some((before, after)) = pattern.split_once('*') else {
+            return pattern == name;
+        };
+        let Some(rest) = name.strip_prefix(before) else {
+            return false;
+        };
         (0..=rest.len()).any(|start| rest.get(start..).is_some_and(|rest| matches(after, rest)))
     }
 
     /// Every name of a cluster, and every name of its prefix.
-    fn names(prefix: &IndexPrefix, cluster: &ClusterName, generation: u64) -> (BTreeSet<IndexName>, BTreeSet<IndexName>) {
-        let of_cluster =
-            [prefix.cluster_alias(cluster), prefix.generation(cluster, generation), prefix.write_alias(cluster, generation)];
+    fn names(
+        prefix: &IndexPrefix,
+        cluster: &ClusterName,
+        generation: u64,
+    ) -> (BTreeSet<IndexName>, BTreeSet<IndexName>) {
+        let of_cluster = [
+            prefix.cluster_alias(cluster),
+            prefix.generation(cluster, generation),
+            prefix.write_alias(cluster, generation),
+        ];
         (of_cluster.into(), [prefix.all(), prefix.state()].into())
     }
 
     /// Names of clusters as sources give them, and such as are made to collide.
     fn cluster_names() -> impl proptest::strategy::Strategy<Value = ClusterName> {
         use proptest::strategy::Strategy as _;
-        "[-ab_.gw1/*E]{1,8}|[a-z0-9]([-a-z0-9]{0,20}[a-z0-9])?|(ab-){60,90}[a-c]".prop_map(|name| name.parse().unwrap())
+        "[-ab_.gw1/*E]{1,8}|[a-z0-9]([-a-z0-9]{0,20}[a-z0-9])?|(ab-){60,90}[a-c]"
+            .prop_map(|name| name.parse().unwrap())
     }
 
     proptest::proptest! {
@@ -282,7 +314,17 @@ mod tests {
     #[test]
     fn a_prefix_is_a_plain_lower_case_word() {
         assert!("fleet_1_x".parse::<IndexPrefix>().is_ok());
-        for refused in ["", "1a", "Fleet", "a.b", "a*", "_a", "a,b", "fleetdex-eu", "a-"] {
+        for refused in [
+            "",
+            "1a",
+            "Fleet",
+            "a.b",
+            "a*",
+            "_a",
+            "a,b",
+            "fleetdex-eu",
+            "a-",
+        ] {
             assert!(refused.parse::<IndexPrefix>().is_err(), "{refused:?}");
         }
     }

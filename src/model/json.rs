@@ -118,13 +118,18 @@ impl<'de: 'a, 'a, V: Deserialize<'de>> Deserialize<'de> for Members<'a, V> {
 
 /// Appends `value` as JSON.
 pub(crate) fn write<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
-    #[expect(clippy::expect_used, reason = "text, numbers and raw values always serialise into a Vec")]
+    #[expect(
+        clippy::expect_used,
+        reason = "text, numbers and raw values always serialise into a Vec"
+    )]
     serde_json::to_writer(out, value).expect("serialising into memory");
 }
 
 /// Appends a string in quotes, escaped. Most text of Kubernetes needs no escape, so that is looked for first.
 pub(crate) fn write_text(out: &mut Vec<u8>, text: &str) {
-    let plain = text.bytes().all(|byte| byte >= 0x20 && byte != b'"' && byte != b'\\');
+    let plain = text
+        .bytes()
+        .all(|byte| byte >= 0x20 && byte != b'"' && byte != b'\\');
     if plain {
         out.push(b'"');
         out.extend_from_slice(text.as_bytes());
@@ -155,10 +160,14 @@ impl PathTree {
     pub fn insert<'p>(&mut self, segments: impl IntoIterator<Item = &'p str>, leaf: usize) {
         let mut node = self;
         for segment in segments {
-            let position = node.children.iter().position(|(name, _)| &**name == segment).unwrap_or_else(|| {
-                node.children.push((segment.into(), PathTree::default()));
-                node.children.len() - 1
-            });
+            let position = node
+                .children
+                .iter()
+                .position(|(name, _)| &**name == segment)
+                .unwrap_or_else(|| {
+                    node.children.push((segment.into(), PathTree::default()));
+                    node.children.len() - 1
+                });
             node = &mut node.children[position].1;
         }
         node.leaf = Some(leaf);
@@ -166,7 +175,10 @@ impl PathTree {
 
     /// The subtree below one name.
     pub fn child(&self, name: &str) -> Option<&PathTree> {
-        self.children.iter().find(|(child, _)| &**child == name).map(|(_, tree)| tree)
+        self.children
+            .iter()
+            .find(|(child, _)| &**child == name)
+            .map(|(_, tree)| tree)
     }
 
     /// The position of the path that ends here.
@@ -255,14 +267,23 @@ impl<'de> Visitor<'de> for Collect<'_, '_, 'de> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<(), A::Error> {
-        while sequence.next_element_seed(Collect { tree: self.tree, found: &mut *self.found })?.is_some() {}
+        while sequence
+            .next_element_seed(Collect {
+                tree: self.tree,
+                found: &mut *self.found,
+            })?
+            .is_some()
+        {}
         Ok(())
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         while let Some(key) = map.next_key::<Text<'de>>()? {
             match self.tree.child(&key.0) {
-                Some(tree) => map.next_value_seed(Collect { tree, found: &mut *self.found })?,
+                Some(tree) => map.next_value_seed(Collect {
+                    tree,
+                    found: &mut *self.found,
+                })?,
                 None => map.next_value::<IgnoredAny>().map(drop)?,
             }
         }

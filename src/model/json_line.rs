@@ -80,7 +80,10 @@ mod tests {
 
     #[test]
     fn whitespace_between_tokens_goes_and_text_stays() {
-        assert_eq!(line("{\"a b\" :\r\n [ 1,\t2 ],\n\"c\": \" \\\" \\n\\\\\" }\n"), r#"{"a b":[1,2],"c":" \" \n\\"}"#);
+        assert_eq!(
+            line("{\"a b\" :\r\n [ 1,\t2 ],\n\"c\": \" \\\" \\n\\\\\" }\n"),
+            r#"{"a b":[1,2],"c":" \" \n\\"}"#
+        );
         assert_eq!(line(r#"{ "a": 1 }"#), r#"{ "a": 1 }"#);
     }
 
@@ -94,7 +97,8 @@ mod tests {
         leaf.prop_recursive(4, 32, 4, |inner| {
             prop_oneof![
                 prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
-                prop::collection::btree_map("[a-z \n\"]{0,4}", inner, 0..4).prop_map(|members| members.into_iter().collect()),
+                prop::collection::btree_map("[a-z \n\"]{0,4}", inner, 0..4)
+                    .prop_map(|members| members.into_iter().collect()),
             ]
         })
     }

@@ -38,21 +38,36 @@ pub(crate) trait Leaves {
 impl Object<'_> {
     /// Shows all leaves, but for `metadata.name` and `metadata.namespace`, which every document has anyhow.
     pub(crate) fn leaves(&self, api_version: &str, kind: &str, leaves: &mut impl Leaves) {
-        let mut walk = Walk { path: String::new(), depth: 0, leaves };
+        let mut walk = Walk {
+            path: String::new(),
+            depth: 0,
+            leaves,
+        };
         walk.text("apiVersion", api_version);
         walk.text("kind", kind);
         walk.below("metadata", |walk| {
             let metadata = &self.metadata;
             walk.text("uid", &metadata.uid.0);
             walk.text("resourceVersion", &metadata.resource_version.0);
-            walk.below("labels", |walk| self.labels().for_each(|(key, value)| walk.text(key, value)));
+            walk.below("labels", |walk| {
+                self.labels().for_each(|(key, value)| walk.text(key, value))
+            });
             walk.below("annotations", |walk| {
-                let annotations = metadata.annotations.0.iter().filter(|(key, _)| !OWN_ANNOTATIONS.contains(&&*key.0));
+                let annotations = metadata
+                    .annotations
+                    .0
+                    .iter()
+                    .filter(|(key, _)| !OWN_ANNOTATIONS.contains(&&*key.0));
                 annotations.for_each(|(key, value)| walk.raw(&key.0, value));
             });
-            metadata.rest.iter().for_each(|(key, value)| walk.raw(&key.0, value));
+            metadata
+                .rest
+                .iter()
+                .for_each(|(key, value)| walk.raw(&key.0, value));
         });
-        self.rest.iter().for_each(|(key, value)| walk.raw(&key.0, value));
+        self.rest
+            .iter()
+            .for_each(|(key, value)| walk.raw(&key.0, value));
     }
 }
 
@@ -66,7 +81,10 @@ impl<L: Leaves> Walk<'_, L> {
     /// Goes down to a name, if a path can have it and it is of interest.
     fn below(&mut self, name: &str, visit: impl FnOnce(&mut Self)) {
         let length = self.path.len();
-        if push_name(&mut self.path, name) && self.path.len() <= MAX_PATH_BYTES && self.leaves.enters(&self.path) {
+        if push_name(&mut self.path, name)
+            && self.path.len() <= MAX_PATH_BYTES
+            && self.leaves.enters(&self.path)
+        {
             visit(self);
         }
         self.path.truncate(length);
@@ -173,23 +191,45 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::model::{FieldPath, Gvk, Projection, Projector, Quantity, Resource, Restored, number};
+    use crate::model::{
+        FieldPath, Gvk, Projection, Projector, Quantity, Resource, Restored, number,
+    };
 
     fn document(kind: &str, object: &Value, redact: &[String]) -> (Value, Value) {
-        let resource = Resource { gvk: Gvk::new("", "v1", kind), plural: "objects".into(), namespaced: true };
+        let resource = Resource {
+            gvk: Gvk::new("", "v1", kind),
+            plural: "objects".into(),
+            namespaced: true,
+        };
         let known = FieldPath::new("spec.known");
         let projection = Projection::new(redact, &[known]).unwrap().and_every_path();
         let projector = Projector::new(&"member1".parse().unwrap(), &resource, &projection, &[]);
         let json = object.to_string();
-        let document = projector.document(&Object::parse(&json).unwrap(), &json, "2026-01-01T00:00:00Z").unwrap();
-        let Restored { object: restored, .. } = serde_json::from_slice(&document.body).unwrap();
+        let document = projector
+            .document(
+                &Object::parse(&json).unwrap(),
+                &json,
+                "2026-01-01T00:00:00Z",
+            )
+            .unwrap();
+        let Restored {
+            object: restored, ..
+        } = serde_json::from_slice(&document.body).unwrap();
         let mut restored: Value = serde_json::from_str(restored.get()).unwrap();
-        restored["metadata"].as_object_mut().unwrap().remove("annotations");
+        restored["metadata"]
+            .as_object_mut()
+            .unwrap()
+            .remove("annotations");
         (serde_json::from_slice(&document.body).unwrap(), restored)
     }
 
     fn leaves(document: &Value) -> Vec<&str> {
-        document["search"]["leaves"].as_array().unwrap().iter().filter_map(Value::as_str).collect()
+        document["search"]["leaves"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter_map(Value::as_str)
+            .collect()
     }
 
     fn metadata() -> Value {
@@ -211,8 +251,15 @@ mod tests {
         ];
         assert_eq!(leaves(&document), expected);
         assert_eq!(document["search"]["fields"], json!(["spec.known=5"]));
-        let terms = [("spec.known", 5), ("metadata.resourceVersion", 7), ("spec['x.y']", 1)];
-        let numbers: Vec<String> = terms.iter().map(|(path, value)| number::field_term(path, Quantity::from(*value))).collect();
+        let terms = [
+            ("spec.known", 5),
+            ("metadata.resourceVersion", 7),
+            ("spec['x.y']", 1),
+        ];
+        let numbers: Vec<String> = terms
+            .iter()
+            .map(|(path, value)| number::field_term(path, Quantity::from(*value)))
+            .collect();
         assert_eq!(document["search"]["numbers"], json!(numbers));
     }
 
@@ -224,7 +271,8 @@ mod tests {
         let (document, _) = document("Secret", &object, &["spec.t".to_owned()]);
         assert!(!document.to_string().contains("moonlight"), "{document}");
         assert!(
-            leaves(&document).contains(&"metadata.annotations['helm.sh/hook']=yes") && leaves(&document).contains(&"spec.a=b")
+            leaves(&document).contains(&"metadata.annotations['helm.sh/hook']=yes")
+                && leaves(&document).contains(&"spec.a=b")
         );
     }
 
@@ -241,7 +289,12 @@ mod tests {
             restored.as_object().unwrap().keys().collect::<Vec<_>>(),
             ["apiVersion", "kind", "metadata", "spec", "status", "search"]
         );
-        let body = crate::model::fallback(document.to_string().as_bytes(), crate::model::Shape::Unindexed, "odd").unwrap();
+        let body = crate::model::fallback(
+            document.to_string().as_bytes(),
+            crate::model::Shape::Unindexed,
+            "odd",
+        )
+        .unwrap();
         assert_eq!(String::from_utf8_lossy(&body).matches(&long).count(), 1);
     }
 
@@ -251,8 +304,16 @@ mod tests {
         let object = json!({ "metadata": metadata(), "spec": nested(MAX_DEPTH - 1), "status": nested(100), "data": { ("n".repeat(1_020)): "a", "b": "c" } });
         let (document, _) = document("Pod", &object, &[]);
         let found = leaves(&document);
-        assert_eq!(found.iter().filter(|leaf| leaf.starts_with("spec.a")).count(), 1);
-        assert!(found.iter().all(|leaf| !leaf.starts_with("status")) && found.contains(&"data.b=c"));
+        assert_eq!(
+            found
+                .iter()
+                .filter(|leaf| leaf.starts_with("spec.a"))
+                .count(),
+            1
+        );
+        assert!(
+            found.iter().all(|leaf| !leaf.starts_with("status")) && found.contains(&"data.b=c")
+        );
         assert!(found.iter().all(|leaf| !leaf.starts_with("data.n")));
     }
 
@@ -261,7 +322,12 @@ mod tests {
         let many: Vec<usize> = (0..20_000).collect();
         let object = json!({ "metadata": metadata(), "spec": { ("n".repeat(1_000)): many } });
         let (document, restored) = document("Pod", &object, &[]);
-        assert!(document["search"]["rejected"].as_str().unwrap().contains("too many fields"));
+        assert!(
+            document["search"]["rejected"]
+                .as_str()
+                .unwrap()
+                .contains("too many fields")
+        );
         assert!(document.to_string().len() < 64 << 20);
         assert_eq!(restored["spec"], object["spec"]);
         let few = json!({ "metadata": metadata(), "spec": { "a": 1 } });

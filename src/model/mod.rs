@@ -27,7 +27,9 @@ pub mod told;
 pub(crate) mod uuid;
 mod version;
 
-pub use document::{CLUSTER_ANNOTATION, Document, FieldValues, MAX_FIELD_VALUE_BYTES, Projector, Restored, Source};
+pub use document::{
+    CLUSTER_ANNOTATION, Document, FieldValues, MAX_FIELD_VALUE_BYTES, Projector, Restored, Source,
+};
 pub use fallback::{Shape, fallback};
 pub use fields::{FieldPath, FieldType, SelectableField};
 pub(crate) use first::First;
@@ -67,7 +69,10 @@ pub fn causes(error: &dyn std::error::Error) -> String {
 pub(crate) fn hex(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let digit = |nibble: u8| char::from(DIGITS[usize::from(nibble & 15)]);
-    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(*byte)]).collect()
+    bytes
+        .iter()
+        .flat_map(|byte| [digit(byte >> 4), digit(*byte)])
+        .collect()
 }
 
 /// Appends a JSON string in quotes, escaped.

@@ -5,7 +5,8 @@ use std::sync::LazyLock;
 use ahash::RandomState;
 
 /// Fixed seeds would let objects be named so that their hashes are equal.
-static SEEDS: LazyLock<[RandomState; 2]> = LazyLock::new(|| [RandomState::new(), RandomState::new()]);
+static SEEDS: LazyLock<[RandomState; 2]> =
+    LazyLock::new(|| [RandomState::new(), RandomState::new()]);
 
 /// What no two objects of a cluster have in common that are there at the same time: kind, namespace and name, as a hash of 128 bits.
 ///

@@ -30,7 +30,10 @@ pub fn cut(text: &str, limit: usize) -> Cow<'_, str> {
     if text.len() <= limit {
         return Cow::Borrowed(text);
     }
-    let end = (0..=limit).rev().find(|position| text.is_char_boundary(*position)).unwrap_or(0);
+    let end = (0..=limit)
+        .rev()
+        .find(|position| text.is_char_boundary(*position))
+        .unwrap_or(0);
     Cow::Borrowed(&text[..end])
 }
 

@@ -24,7 +24,10 @@ const MAX_DEPTH: usize = 500;
 /// Whether JSON is nested deeper than [`MAX_DEPTH`].
 fn is_deep(json: &[u8]) -> bool {
     // Few objects have as many brackets; counting them takes a fraction of the time of finding strings.
-    let brackets = json.iter().filter(|byte| matches!(byte, b'{' | b'[')).count();
+    let brackets = json
+        .iter()
+        .filter(|byte| matches!(byte, b'{' | b'['))
+        .count();
     if brackets <= MAX_DEPTH {
         return false;
     }
@@ -102,7 +105,10 @@ impl<'a> Object<'a> {
                 if metadata.len() > MAX_OBJECT_BYTES {
                     return Err(unfit);
                 }
-                TopLevel { metadata: Some(serde_json::from_str(metadata)?), rest: Vec::new() }
+                TopLevel {
+                    metadata: Some(serde_json::from_str(metadata)?),
+                    rest: Vec::new(),
+                }
             }
             _ => return Err(unfit),
         };
@@ -129,12 +135,22 @@ impl<'a> Object<'a> {
             return Err(ObjectError::Missing("uid"));
         }
         let version = metadata.resource_version.0.parse()?;
-        Ok(Self { metadata, rest: top.rest, version })
+        Ok(Self {
+            metadata,
+            rest: top.rest,
+            version,
+        })
     }
 
     /// The object with nothing but what names it.
     pub(crate) fn identity(&self) -> Self {
-        let Metadata { name, namespace, uid, resource_version, .. } = &self.metadata;
+        let Metadata {
+            name,
+            namespace,
+            uid,
+            resource_version,
+            ..
+        } = &self.metadata;
         let metadata = Metadata {
             name: name.clone(),
             namespace: namespace.clone(),
@@ -142,7 +158,11 @@ impl<'a> Object<'a> {
             resource_version: resource_version.clone(),
             ..Metadata::default()
         };
-        Self { metadata, rest: Vec::new(), version: self.version }
+        Self {
+            metadata,
+            rest: Vec::new(),
+            version: self.version,
+        }
     }
 
     /// `metadata.name`
@@ -152,7 +172,11 @@ impl<'a> Object<'a> {
 
     /// `metadata.namespace`; absent for cluster-scoped objects.
     pub fn namespace(&self) -> Option<&str> {
-        self.metadata.namespace.as_ref().map(|text| &*text.0).filter(|namespace| !namespace.is_empty())
+        self.metadata
+            .namespace
+            .as_ref()
+            .map(|text| &*text.0)
+            .filter(|namespace| !namespace.is_empty())
     }
 
     /// `metadata.uid`
@@ -167,17 +191,29 @@ impl<'a> Object<'a> {
 
     /// The value of one label.
     pub fn label(&self, key: &str) -> Option<&str> {
-        self.metadata.labels.0.iter().find(|(name, _)| name.0 == key).map(|(_, value)| &*value.0)
+        self.metadata
+            .labels
+            .0
+            .iter()
+            .find(|(name, _)| name.0 == key)
+            .map(|(_, value)| &*value.0)
     }
 
     /// All labels.
     pub fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.metadata.labels.0.iter().map(|(key, value)| (&*key.0, &*value.0))
+        self.metadata
+            .labels
+            .0
+            .iter()
+            .map(|(key, value)| (&*key.0, &*value.0))
     }
 
     /// A top-level member.
     pub(crate) fn member(&self, name: &str) -> Option<&'a RawValue> {
-        self.rest.iter().find(|(key, _)| key.0 == name).map(|(_, value)| *value)
+        self.rest
+            .iter()
+            .find(|(key, _)| key.0 == name)
+            .map(|(_, value)| *value)
     }
 }
 
@@ -205,7 +241,10 @@ impl<'de: 'a, 'a> Deserialize<'de> for TopLevel<'a> {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<TopLevel<'de>, A::Error> {
-                let mut top = TopLevel { metadata: None, rest: Vec::with_capacity(4) };
+                let mut top = TopLevel {
+                    metadata: None,
+                    rest: Vec::with_capacity(4),
+                };
                 while let Some(key) = map.next_key::<Text<'de>>()? {
                     match &*key.0 {
                         "metadata" => top.metadata = Some(map.next_value()?),
@@ -246,7 +285,10 @@ impl<'de: 'a, 'a> Deserialize<'de> for Metadata<'a> {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Metadata<'de>, A::Error> {
-                let mut metadata = Metadata { rest: Vec::with_capacity(6), ..Metadata::default() };
+                let mut metadata = Metadata {
+                    rest: Vec::with_capacity(6),
+                    ..Metadata::default()
+                };
                 while let Some(key) = map.next_key::<Text<'de>>()? {
                     match &*key.0 {
                         "name" => metadata.name = map.next_value()?,
@@ -287,7 +329,9 @@ mod tests {
     use super::*;
 
     fn parsed(spec: &str) -> Result<(), ObjectError> {
-        let json = format!(r#"{{"metadata":{{"name":"a","uid":"u","resourceVersion":"1"}},"spec":{spec}}}"#);
+        let json = format!(
+            r#"{{"metadata":{{"name":"a","uid":"u","resourceVersion":"1"}},"spec":{spec}}}"#
+        );
         Object::parse(&json).map(drop)
     }
 
@@ -296,29 +340,60 @@ mod tests {
         let nested = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
         assert!(parsed(&nested(499)).is_ok());
         assert!(matches!(parsed(&nested(500)), Err(ObjectError::TooDeep)));
-        assert!(matches!(parsed(&nested(1_000_000)), Err(ObjectError::TooDeep)));
+        assert!(matches!(
+            parsed(&nested(1_000_000)),
+            Err(ObjectError::TooDeep)
+        ));
         // Many are not deep, and those in a string are none.
         assert!(parsed(&format!("[{}1]", "[],".repeat(2_000))).is_ok());
-        assert!(parsed(&format!(r#""{}\"{}""#, "[{".repeat(2_000), "[{".repeat(2_000))).is_ok());
-        assert!(matches!(parsed(&format!("\"{}\"", "x".repeat(MAX_OBJECT_BYTES))), Err(ObjectError::TooLarge(_))));
+        assert!(
+            parsed(&format!(
+                r#""{}\"{}""#,
+                "[{".repeat(2_000),
+                "[{".repeat(2_000)
+            ))
+            .is_ok()
+        );
+        assert!(matches!(
+            parsed(&format!("\"{}\"", "x".repeat(MAX_OBJECT_BYTES))),
+            Err(ObjectError::TooLarge(_))
+        ));
     }
 
     #[test]
     fn an_object_that_cannot_be_indexed_still_says_which_one_it_is() {
         let object = |metadata: &str, spec: &str| {
-            format!(r#"{{"spec":{spec},"metadata":{{"name":"a","uid":"u",{metadata}"resourceVersion":"7"}}}}"#)
+            format!(
+                r#"{{"spec":{spec},"metadata":{{"name":"a","uid":"u",{metadata}"resourceVersion":"7"}}}}"#
+            )
         };
         let deep = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
         let long = format!("\"{}\"", "x".repeat(MAX_OBJECT_BYTES));
         for spec in [&deep, &long] {
             let json = object(r#""labels":{"a":"b"},"#, spec);
             let (parsed, unfit) = Object::parse_any(&json).unwrap();
-            assert!(matches!(unfit, Some(ObjectError::TooDeep | ObjectError::TooLarge(_))), "{unfit:?}");
-            assert_eq!((parsed.uid(), parsed.label("a"), parsed.version().get()), ("u", Some("b"), 7));
-            assert!(Object::parse_any(&json[..json.len() - 1]).unwrap_err().is_cut_off());
+            assert!(
+                matches!(unfit, Some(ObjectError::TooDeep | ObjectError::TooLarge(_))),
+                "{unfit:?}"
+            );
+            assert_eq!(
+                (parsed.uid(), parsed.label("a"), parsed.version().get()),
+                ("u", Some("b"), 7)
+            );
+            assert!(
+                Object::parse_any(&json[..json.len() - 1])
+                    .unwrap_err()
+                    .is_cut_off()
+            );
         }
         assert!(Object::parse_any(&object("", "1")).unwrap().1.is_none());
-        assert!(matches!(Object::parse_any(&object(&format!("\"x\":{long},"), "1")), Err(ObjectError::TooLarge(_))));
-        assert!(matches!(Object::parse_any(r#"{"metadata":{"name":7}}"#), Err(ObjectError::Malformed(_))));
+        assert!(matches!(
+            Object::parse_any(&object(&format!("\"x\":{long},"), "1")),
+            Err(ObjectError::TooLarge(_))
+        ));
+        assert!(matches!(
+            Object::parse_any(r#"{"metadata":{"name":7}}"#),
+            Err(ObjectError::Malformed(_))
+        ));
     }
 }

@@ -11,8 +11,14 @@ pub fn sort_field(path: &FieldPath) -> String {
 /// What a value sorts by: numbers before texts. The value stands behind the first `=`.
 pub fn sort_value(kind: FieldType, value: &str) -> String {
     let value = number::cut(value, MAX_FIELD_VALUE_BYTES);
-    let quantity = kind.holds_numbers().then(|| Quantity::parse(&value)).flatten();
-    quantity.map_or_else(|| format!("={value}"), |quantity| format!("#{}={value}", quantity.ordered()))
+    let quantity = kind
+        .holds_numbers()
+        .then(|| Quantity::parse(&value))
+        .flatten();
+    quantity.map_or_else(
+        || format!("={value}"),
+        |quantity| format!("#{}={value}", quantity.ordered()),
+    )
 }
 
 /// The value of which [`sort_value`] has made a text.
@@ -26,7 +32,8 @@ mod tests {
 
     #[test]
     fn values_sort_as_numbers_where_they_are_some_and_come_back() {
-        let mut values = ["10", "9", "b", "500m", "2Gi", "-1", "a=b", ""].map(|value| sort_value(FieldType::Optional, value));
+        let mut values = ["10", "9", "b", "500m", "2Gi", "-1", "a=b", ""]
+            .map(|value| sort_value(FieldType::Optional, value));
         values.sort();
         let order: Vec<&str> = values.iter().map(|value| sorted_value(value)).collect();
         assert_eq!(order, ["-1", "500m", "9", "10", "2Gi", "", "a=b", "b"]);
@@ -37,6 +44,9 @@ mod tests {
     fn a_field_has_one_name_without_dots() {
         let name = |path: &str| sort_field(&FieldPath::new(path));
         assert_eq!(name("status.phase"), "status/phase");
-        assert_eq!(name("metadata.annotations['a.b/c']"), "metadata/annotations['a/b//c']");
+        assert_eq!(
+            name("metadata.annotations['a.b/c']"),
+            "metadata/annotations['a/b//c']"
+        );
     }
 }

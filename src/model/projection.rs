@@ -11,11 +11,14 @@ use super::{FieldPath, hex};
 /// Names the rules by which every document is made. It is part of every hash, so that documents made by older rules are built again. The rules of
 /// this name: documents list what was removed, Secrets keep the values of well-known annotations only, each redaction removes all that it selects, and
 /// members with a dot in their names are kept aside.
-const RULES: &[u8] = b"marked, secrets' annotations listed, redactions located first, dotted names aside";
+const RULES: &[u8] =
+    b"marked, secrets' annotations listed, redactions located first, dotted names aside";
 
 /// A redaction is no `JSONPath`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("redact: {path:?} is no JSONPath (RFC 9535), such as $.spec.template.spec.containers[*].env: {reason}")]
+#[error(
+    "redact: {path:?} is no JSONPath (RFC 9535), such as $.spec.template.spec.containers[*].env: {reason}"
+)]
 pub struct InvalidPath {
     /// The path as written.
     pub path: String,
@@ -41,16 +44,26 @@ impl Projection {
                 Some(_) => path.clone(),
                 None => format!("$.{}", path.trim_start_matches('.')),
             };
-            let query = JsonPath::parse(&full).map_err(|error| InvalidPath { path: path.clone(), reason: error.to_string() })?;
+            let query = JsonPath::parse(&full).map_err(|error| InvalidPath {
+                path: path.clone(),
+                reason: error.to_string(),
+            })?;
             parsed.push((full, query));
         }
-        Ok(Self { redact: parsed.into(), field_paths: field_paths.into(), is_full: false })
+        Ok(Self {
+            redact: parsed.into(),
+            field_paths: field_paths.into(),
+            is_full: false,
+        })
     }
 
     /// The same, with every path selectable.
     #[must_use]
     pub fn and_every_path(self) -> Self {
-        Self { is_full: true, ..self }
+        Self {
+            is_full: true,
+            ..self
+        }
     }
 
     /// Whether every path is selectable: `indexing: Full`.
@@ -91,13 +104,20 @@ impl Projection {
     /// The object without what must not be stored, and the paths at which there was any of that.
     ///
     /// All paths are looked up in the object as it came, so that none depends on what another one removes.
-    pub(crate) fn redacted(&self, json: &str) -> Result<(Box<RawValue>, Vec<&str>), serde_json::Error> {
+    pub(crate) fn redacted(
+        &self,
+        json: &str,
+    ) -> Result<(Box<RawValue>, Vec<&str>), serde_json::Error> {
         let mut object: Value = serde_json::from_str(json)?;
         let mut removed = Vec::new();
         let mut places: BTreeSet<Place> = BTreeSet::new();
         for (path, query) in self.redact.iter() {
             let located = query.query_located(&object);
-            let mut selected = located.locations().map(place).filter(|place| !is_kept(place)).peekable();
+            let mut selected = located
+                .locations()
+                .map(place)
+                .filter(|place| !is_kept(place))
+                .peekable();
             if selected.peek().is_some() {
                 removed.push(path.as_str());
             }
@@ -137,14 +157,18 @@ fn is_kept(place: &Place) -> bool {
     match place.as_slice() {
         [] => true,
         [Step::Member(top)] => top == "metadata",
-        [Step::Member(top), Step::Member(name)] => top == "metadata" && IDENTITY.contains(&name.as_str()),
+        [Step::Member(top), Step::Member(name)] => {
+            top == "metadata" && IDENTITY.contains(&name.as_str())
+        }
         _ => false,
     }
 }
 
 /// Removes the value at a place.
 fn remove(object: &mut Value, place: &Place) {
-    let Some((last, parents)) = place.split_last() else { return };
+    let Some((last, parents)) = place.split_last() else {
+        return;
+    };
     let parent = parents.iter().try_fold(object, |value, step| match step {
         Step::Element(index) => value.get_mut(*index),
         Step::Member(name) => value.get_mut(name),
@@ -162,15 +186,26 @@ fn remove(object: &mut Value, place: &Place) {
 
 impl PartialEq for Projection {
     fn eq(&self, other: &Self) -> bool {
-        let paths = |projection: &Self| projection.redact.iter().map(|(path, _)| path.clone()).collect::<Vec<_>>();
-        paths(self) == paths(other) && self.field_paths == other.field_paths && self.is_full == other.is_full
+        let paths = |projection: &Self| {
+            projection
+                .redact
+                .iter()
+                .map(|(path, _)| path.clone())
+                .collect::<Vec<_>>()
+        };
+        paths(self) == paths(other)
+            && self.field_paths == other.field_paths
+            && self.is_full == other.is_full
     }
 }
 
 impl fmt::Debug for Projection {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.debug_struct("Projection")
-            .field("redact", &self.redact.iter().map(|(path, _)| path).collect::<Vec<_>>())
+            .field(
+                "redact",
+                &self.redact.iter().map(|(path, _)| path).collect::<Vec<_>>(),
+            )
             .field("field_paths", &self.field_paths)
             .field("is_full", &self.is_full)
             .finish()
@@ -186,7 +221,13 @@ mod tests {
 
     fn redacted(paths: &[&str], json: &str) -> String {
         let paths: Vec<String> = paths.iter().map(|path| (*path).to_owned()).collect();
-        Projection::new(&paths, &[]).unwrap().redacted(json).unwrap().0.get().to_owned()
+        Projection::new(&paths, &[])
+            .unwrap()
+            .redacted(json)
+            .unwrap()
+            .0
+            .get()
+            .to_owned()
     }
 
     #[test]
@@ -196,7 +237,10 @@ mod tests {
             redacted(&["spec.containers[*].env"], json),
             r#"{"spec":{"containers":[{"name":"a"},{"name":"b"}],"z":1,"a":2}}"#
         );
-        assert_eq!(redacted(&["$.spec.containers[*]"], json), r#"{"spec":{"containers":[],"z":1,"a":2}}"#);
+        assert_eq!(
+            redacted(&["$.spec.containers[*]"], json),
+            r#"{"spec":{"containers":[],"z":1,"a":2}}"#
+        );
     }
 
     #[test]
@@ -211,8 +255,18 @@ mod tests {
 
     #[test]
     fn the_paths_that_selected_anything_are_listed() {
-        let projection = Projection::new(&["spec.a".to_owned(), "$.spec.b".to_owned(), "metadata".to_owned()], &[]).unwrap();
-        let (_, removed) = projection.redacted(r#"{"metadata":{"name":"x"},"spec":{"b":1}}"#).unwrap();
+        let projection = Projection::new(
+            &[
+                "spec.a".to_owned(),
+                "$.spec.b".to_owned(),
+                "metadata".to_owned(),
+            ],
+            &[],
+        )
+        .unwrap();
+        let (_, removed) = projection
+            .redacted(r#"{"metadata":{"name":"x"},"spec":{"b":1}}"#)
+            .unwrap();
         assert_eq!(removed, ["$.spec.b"]);
     }
 
@@ -220,13 +274,28 @@ mod tests {
     fn several_elements_of_one_array_are_all_removed() {
         let json = r#"{"metadata":{"name":"a"},"spec":{"args":["a","b","c"]}}"#;
         let kept = |left: &str| json.replace(r#"["a","b","c"]"#, left);
-        assert_eq!(redacted(&["spec.args[0]", "spec.args[1]"], json), kept(r#"["c"]"#));
-        assert_eq!(redacted(&["spec.args[1]", "spec.args[0]"], json), kept(r#"["c"]"#));
-        assert_eq!(redacted(&["spec.args[-1]", "spec.args[0]", "spec.args[0]"], json), kept(r#"["b"]"#));
+        assert_eq!(
+            redacted(&["spec.args[0]", "spec.args[1]"], json),
+            kept(r#"["c"]"#)
+        );
+        assert_eq!(
+            redacted(&["spec.args[1]", "spec.args[0]"], json),
+            kept(r#"["c"]"#)
+        );
+        assert_eq!(
+            redacted(&["spec.args[-1]", "spec.args[0]", "spec.args[0]"], json),
+            kept(r#"["b"]"#)
+        );
         let nested = r#"{"spec":{"args":[{"a":1,"b":2},{"a":3,"b":4}]}}"#;
-        assert_eq!(redacted(&["spec.args[0]", "spec.args[*].a"], nested), r#"{"spec":{"args":[{"b":4}]}}"#);
+        assert_eq!(
+            redacted(&["spec.args[0]", "spec.args[*].a"], nested),
+            r#"{"spec":{"args":[{"b":4}]}}"#
+        );
         // A selection by what another path removes.
-        assert_eq!(redacted(&["spec.args[*].a", "spec.args[?@.a == 3]"], nested), r#"{"spec":{"args":[{"b":2}]}}"#);
+        assert_eq!(
+            redacted(&["spec.args[*].a", "spec.args[?@.a == 3]"], nested),
+            r#"{"spec":{"args":[{"b":2}]}}"#
+        );
     }
 
     #[test]
@@ -237,11 +306,16 @@ mod tests {
     }
 
     fn json_value() -> impl Strategy<Value = Value> {
-        let leaf = prop_oneof![Just(json!(null)), (0..3_u8).prop_map(|number| json!(number)), "[ab]".prop_map(Value::from)];
+        let leaf = prop_oneof![
+            Just(json!(null)),
+            (0..3_u8).prop_map(|number| json!(number)),
+            "[ab]".prop_map(Value::from)
+        ];
         leaf.prop_recursive(4, 24, 4, |inner| {
             prop_oneof![
                 prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
-                prop::collection::btree_map("[abc/~]", inner, 0..4).prop_map(|members| members.into_iter().collect()),
+                prop::collection::btree_map("[abc/~]", inner, 0..4)
+                    .prop_map(|members| members.into_iter().collect()),
             ]
         })
     }
@@ -267,12 +341,18 @@ mod tests {
         Some(match value {
             Value::Array(elements) => {
                 let left = elements.iter().enumerate();
-                left.filter_map(|(index, element)| without(element, &below(Step::Element(index)), places)).collect()
+                left.filter_map(|(index, element)| {
+                    without(element, &below(Step::Element(index)), places)
+                })
+                .collect()
             }
             Value::Object(members) => {
                 let left = members.iter();
                 let left = left.filter_map(|(name, member)| {
-                    Some((name.clone(), without(member, &below(Step::Member(name.clone())), places)?))
+                    Some((
+                        name.clone(),
+                        without(member, &below(Step::Member(name.clone())), places)?,
+                    ))
                 });
                 Value::Object(left.collect())
             }

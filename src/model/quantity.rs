@@ -25,7 +25,10 @@ impl Quantity {
             b'+' => (false, &text[1..]),
             _ => (false, text),
         };
-        let end = unsigned.bytes().position(|byte| !byte.is_ascii_digit() && byte != b'.').unwrap_or(unsigned.len());
+        let end = unsigned
+            .bytes()
+            .position(|byte| !byte.is_ascii_digit() && byte != b'.')
+            .unwrap_or(unsigned.len());
         let (digits, suffix) = unsigned.split_at(end);
         let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
         if whole.len() + fraction.len() == 0 || fraction.contains('.') {
@@ -33,13 +36,17 @@ impl Quantity {
         }
         let mut mantissa: i128 = 0;
         for digit in whole.bytes().chain(fraction.bytes()) {
-            mantissa = mantissa.checked_mul(10)?.checked_add(i128::from(digit - b'0'))?;
+            mantissa = mantissa
+                .checked_mul(10)?
+                .checked_add(i128::from(digit - b'0'))?;
         }
         let (factor, power) = scale(suffix)?;
         let power = power + 9 - i32::try_from(fraction.len()).ok()?;
         let nanos = shift(mantissa.checked_mul(factor)?, power)?;
         let signed = if negative { -nanos } else { nanos };
-        i64::try_from(signed.div_euclid(NANOS)).ok().map(|_| Self(signed))
+        i64::try_from(signed.div_euclid(NANOS))
+            .ok()
+            .map(|_| Self(signed))
     }
 
     /// A text whose order is the order of the quantities; that of an integer is [`number::ordered`](super::number::ordered).
@@ -136,14 +143,19 @@ mod tests {
             ("0.1n", "1n"),
             ("7Ei", "8070450532247928832"),
         ] {
-            assert!(nanos(left).is_some() && nanos(left) == nanos(right), "{left} {right}");
+            assert!(
+                nanos(left).is_some() && nanos(left) == nanos(right),
+                "{left} {right}"
+            );
         }
     }
 
     #[test]
     fn what_is_no_quantity_or_too_large_is_none() {
-        for text in ["", "-", ".", "1..2", "1.2.3", "1 Gi", "Gi", "1gi", "1e", "1e1.5", "1e99", "8Ei", "10.0.0.1", "1_000", "0x1"]
-        {
+        for text in [
+            "", "-", ".", "1..2", "1.2.3", "1 Gi", "Gi", "1gi", "1e", "1e1.5", "1e99", "8Ei",
+            "10.0.0.1", "1_000", "0x1",
+        ] {
             assert_eq!(nanos(text), None, "{text:?}");
         }
         assert_eq!(nanos(&"9".repeat(41)), None);

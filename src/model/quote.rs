@@ -39,7 +39,11 @@ pub fn json_fault(error: &serde_json::Error) -> String {
         serde_json::error::Category::Syntax => "it is no JSON",
         serde_json::error::Category::Data => "it has another shape",
     };
-    format!("{problem} at line {} column {}", error.line(), error.column())
+    format!(
+        "{problem} at line {} column {}",
+        error.line(),
+        error.column()
+    )
 }
 
 #[cfg(test)]
@@ -48,10 +52,23 @@ mod tests {
 
     #[test]
     fn only_a_status_is_repeated_shortly_and_on_one_line() {
-        let status = format!(r#"{{"kind":"Status","message":"a\n\u001b{}"}}"#, "x".repeat(400));
+        let status = format!(
+            r#"{{"kind":"Status","message":"a\n\u001b{}"}}"#,
+            "x".repeat(400)
+        );
         let message = status_message(status.as_bytes()).unwrap();
-        assert!(message.starts_with("a\\n^[xxx") && message.ends_with("x…") && message.chars().count() < 310, "{message}");
-        for other in [&b"secret"[..], br#"{"message":"secret"}"#, br#"{"kind":"Secret","message":"secret"}"#, b""] {
+        assert!(
+            message.starts_with("a\\n^[xxx")
+                && message.ends_with("x…")
+                && message.chars().count() < 310,
+            "{message}"
+        );
+        for other in [
+            &b"secret"[..],
+            br#"{"message":"secret"}"#,
+            br#"{"kind":"Secret","message":"secret"}"#,
+            b"",
+        ] {
             assert_eq!(status_message(other), None);
         }
     }
@@ -60,6 +77,9 @@ mod tests {
     fn json_that_cannot_be_read_is_not_repeated() {
         let error = serde_json::from_str::<u8>(r#""hunter2""#).unwrap_err();
         assert!(error.to_string().contains("hunter2"));
-        assert_eq!(json_fault(&error), "it has another shape at line 1 column 9");
+        assert_eq!(
+            json_fault(&error),
+            "it has another shape at line 1 column 9"
+        );
     }
 }

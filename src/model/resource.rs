@@ -18,7 +18,11 @@ pub struct Gvk {
 impl Gvk {
     /// A kind from its parts.
     pub fn new(group: &str, version: &str, kind: &str) -> Self {
-        Self { group: group.into(), version: version.into(), kind: kind.into() }
+        Self {
+            group: group.into(),
+            version: version.into(),
+            kind: kind.into(),
+        }
     }
 
     /// A kind from an `apiVersion` (`v1`, `apps/v1`) and a kind.
@@ -29,7 +33,11 @@ impl Gvk {
 
     /// The `apiVersion` of objects of this kind.
     pub fn api_version(&self) -> String {
-        if self.group.is_empty() { self.version.to_string() } else { format!("{}/{}", self.group, self.version) }
+        if self.group.is_empty() {
+            self.version.to_string()
+        } else {
+            format!("{}/{}", self.group, self.version)
+        }
     }
 }
 
@@ -59,11 +67,18 @@ pub struct Resource {
 impl Resource {
     /// The collection's path on an apiserver, such as `/apis/apps/v1/namespaces/web/deployments`.
     pub fn path(&self, scope: &Scope) -> String {
-        let root = if self.gvk.group.is_empty() { "api" } else { "apis" };
+        let root = if self.gvk.group.is_empty() {
+            "api"
+        } else {
+            "apis"
+        };
         let api_version = self.gvk.api_version();
         match scope {
             Scope::Namespace(namespace) if self.namespaced => {
-                format!("/{root}/{api_version}/namespaces/{namespace}/{}", self.plural)
+                format!(
+                    "/{root}/{api_version}/namespaces/{namespace}/{}",
+                    self.plural
+                )
             }
             _ => format!("/{root}/{api_version}/{}", self.plural),
         }
@@ -106,7 +121,11 @@ mod tests {
 
     #[test]
     fn paths_follow_group_scope_and_namespacing() {
-        let pods = Resource { gvk: Gvk::new("", "v1", "Pod"), plural: "pods".into(), namespaced: true };
+        let pods = Resource {
+            gvk: Gvk::new("", "v1", "Pod"),
+            plural: "pods".into(),
+            namespaced: true,
+        };
         let roles = Resource {
             gvk: Gvk::from_api_version("rbac.authorization.k8s.io/v1", "ClusterRole"),
             plural: "clusterroles".into(),
@@ -115,6 +134,9 @@ mod tests {
         let web = Scope::Namespace("web".parse().unwrap());
         assert_eq!(pods.path(&Scope::All), "/api/v1/pods");
         assert_eq!(pods.path(&web), "/api/v1/namespaces/web/pods");
-        assert_eq!(roles.path(&web), "/apis/rbac.authorization.k8s.io/v1/clusterroles");
+        assert_eq!(
+            roles.path(&web),
+            "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+        );
     }
 }

@@ -19,7 +19,12 @@ pub const REDACTED_ANNOTATION: &str = "fleetdex.io/redacted";
 pub const INDEXED_ANNOTATION: &str = "fleetdex.io/answered-from-index";
 
 /// What is added on the way out, and taken out on the way back.
-const OURS: [&str; 4] = [CLUSTER_ANNOTATION, OWN_VERSION_ANNOTATION, REDACTED_ANNOTATION, INDEXED_ANNOTATION];
+const OURS: [&str; 4] = [
+    CLUSTER_ANNOTATION,
+    OWN_VERSION_ANNOTATION,
+    REDACTED_ANNOTATION,
+    INDEXED_ANNOTATION,
+];
 
 /// Whether an annotation is one of those that are never a member's own.
 pub fn is_our_annotation(key: &str) -> bool {
@@ -31,7 +36,10 @@ pub fn is_our_annotation(key: &str) -> bool {
 pub fn with_fleet_version(object: &Json, version: FleetVersion) -> Json {
     let told = with_metadata(object.get(), |metadata| {
         if let Some(own) = metadata.text("resourceVersion") {
-            metadata.annotate(|key| key == OWN_VERSION_ANNOTATION, &[(OWN_VERSION_ANNOTATION, &own)]);
+            metadata.annotate(
+                |key| key == OWN_VERSION_ANNOTATION,
+                &[(OWN_VERSION_ANNOTATION, &own)],
+            );
         }
         metadata.set("resourceVersion", quoted(&version.to_string()));
         true
@@ -53,10 +61,19 @@ pub struct Told<'t> {
 /// The object as a client is told it. What has no resource version (a `Status`, a review) stays as it is.
 pub fn tell(object: &str, told: &Told<'_>) -> Result<Json, serde_json::Error> {
     let json = with_metadata(object, |metadata| {
-        let (Some(own), Some(_name)) = (metadata.text("resourceVersion"), metadata.text("name")) else { return false };
-        let mut ours = vec![(CLUSTER_ANNOTATION, told.cluster.as_str()), (OWN_VERSION_ANNOTATION, &own)];
+        let (Some(own), Some(_name)) = (metadata.text("resourceVersion"), metadata.text("name"))
+        else {
+            return false;
+        };
+        let mut ours = vec![
+            (CLUSTER_ANNOTATION, told.cluster.as_str()),
+            (OWN_VERSION_ANNOTATION, &own),
+        ];
         ours.extend(told.from_index.map(|reason| (INDEXED_ANNOTATION, reason)));
-        metadata.annotate(|key| key != REDACTED_ANNOTATION && is_our_annotation(key), &ours);
+        metadata.annotate(
+            |key| key != REDACTED_ANNOTATION && is_our_annotation(key),
+            &ours,
+        );
         metadata.set("resourceVersion", quoted(told.version.unwrap_or(&own)));
         true
     })?;
@@ -81,9 +98,17 @@ pub struct Returned {
 /// Takes out of an object, or of a merge patch, what [`tell`] had put in. A patch that carries the member's version as an annotation
 /// only (because the fleet's is the same) gets it as its version: what the client wants is that nothing has changed since.
 pub fn take_back(object: &str, is_patch: bool) -> Result<Returned, serde_json::Error> {
-    let mut returned = Returned { json: String::new(), version: None, own_version: None, redacted: None, from_index: None };
+    let mut returned = Returned {
+        json: String::new(),
+        version: None,
+        own_version: None,
+        redacted: None,
+        from_index: None,
+    };
     returned.json = with_metadata(object, |metadata| {
-        returned.version = metadata.text("resourceVersion").filter(|version| !version.is_empty());
+        returned.version = metadata
+            .text("resourceVersion")
+            .filter(|version| !version.is_empty());
         let annotations = metadata.annotations();
         if !annotations.0.iter().any(|(key, _)| is_our_annotation(key)) {
             return false;
@@ -93,7 +118,11 @@ pub fn take_back(object: &str, is_patch: bool) -> Result<Returned, serde_json::E
         returned.from_index = annotations.text(INDEXED_ANNOTATION);
         metadata.annotate(is_our_annotation, &[]);
         let is_unsaid = metadata.get("resourceVersion").is_none();
-        if let Some(own) = returned.own_version.as_ref().filter(|_| returned.version.is_some() || (is_patch && is_unsaid)) {
+        if let Some(own) = returned
+            .own_version
+            .as_ref()
+            .filter(|_| returned.version.is_some() || (is_patch && is_unsaid))
+        {
             metadata.set("resourceVersion", quoted(own));
         }
         true
@@ -114,10 +143,17 @@ pub fn with_version(object: &str, version: &str) -> Result<String, serde_json::E
 
 /// The object with its metadata as `change` leaves them, if that says so; it is not asked about one that has none. Where an object has several,
 /// they all become what the first one becomes.
-fn with_metadata(object: &str, change: impl FnOnce(&mut Members<'_>) -> bool) -> Result<String, serde_json::Error> {
+fn with_metadata(
+    object: &str,
+    change: impl FnOnce(&mut Members<'_>) -> bool,
+) -> Result<String, serde_json::Error> {
     let mut members = Members::of(object)?;
     let unchanged = || Ok(object.to_owned());
-    let Some(metadata) = members.get("metadata").filter(|value| value.starts_with('{')).cloned() else {
+    let Some(metadata) = members
+        .get("metadata")
+        .filter(|value| value.starts_with('{'))
+        .cloned()
+    else {
         return unchanged();
     };
     let mut metadata = Members::of(&metadata)?;
@@ -135,11 +171,21 @@ struct Members<'j>(Vec<(Cow<'j, str>, Cow<'j, str>)>);
 impl<'j> Members<'j> {
     fn of(object: &'j str) -> Result<Self, serde_json::Error> {
         let members: RawMembers<'j> = serde_json::from_str(object)?;
-        Ok(Self(members.0.into_iter().map(|(key, value)| (key.0, Cow::Borrowed(value.get()))).collect()))
+        Ok(Self(
+            members
+                .0
+                .into_iter()
+                .map(|(key, value)| (key.0, Cow::Borrowed(value.get())))
+                .collect(),
+        ))
     }
 
     fn json(&self) -> String {
-        let size: usize = self.0.iter().map(|(key, value)| key.len() + value.len() + "\"\":,".len()).sum();
+        let size: usize = self
+            .0
+            .iter()
+            .map(|(key, value)| key.len() + value.len() + "\"\":,".len())
+            .sum();
         let mut json = Vec::with_capacity(size + "{}".len());
         json.push(b'{');
         for (key, value) in &self.0 {
@@ -151,7 +197,10 @@ impl<'j> Members<'j> {
     }
 
     fn get(&self, key: &str) -> Option<&Cow<'j, str>> {
-        self.0.iter().find(|(name, _)| name == key).map(|(_, value)| value)
+        self.0
+            .iter()
+            .find(|(name, _)| name == key)
+            .map(|(_, value)| value)
     }
 
     /// What a text says.
@@ -173,14 +222,20 @@ impl<'j> Members<'j> {
     }
 
     fn annotations(&self) -> Members<'_> {
-        self.get("annotations").and_then(|annotations| Members::of(annotations).ok()).unwrap_or_default()
+        self.get("annotations")
+            .and_then(|annotations| Members::of(annotations).ok())
+            .unwrap_or_default()
     }
 
     /// Leaves annotations out and puts others behind the rest. Where none are left, there are no annotations.
     fn annotate(&mut self, is_left_out: impl Fn(&str) -> bool, added: &[(&'static str, &str)]) {
         let mut annotations = self.annotations();
         annotations.0.retain(|(key, _)| !is_left_out(key));
-        annotations.0.extend(added.iter().map(|(key, value)| (Cow::Borrowed(*key), Cow::Owned(quoted(value)))));
+        annotations.0.extend(
+            added
+                .iter()
+                .map(|(key, value)| (Cow::Borrowed(*key), Cow::Owned(quoted(value)))),
+        );
         if annotations.0.is_empty() {
             self.0.retain(|(key, _)| key != "annotations");
             return;

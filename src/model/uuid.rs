@@ -29,7 +29,14 @@ pub(crate) fn parse(text: &str) -> Option<[u8; 16]> {
 /// A UUID as API servers write it.
 pub(crate) fn text(bytes: [u8; 16]) -> String {
     let hex = super::hex(&bytes);
-    format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+    format!(
+        "{}-{}-{}-{}-{}",
+        &hex[..8],
+        &hex[8..12],
+        &hex[12..16],
+        &hex[16..20],
+        &hex[20..]
+    )
 }
 
 #[cfg(test)]
@@ -40,7 +47,12 @@ mod tests {
     fn only_one_spelling_is_read() {
         let uuid = "6f1c2e4a-0b3d-4c5e-8f70-123456789abc";
         assert_eq!(parse(uuid).map(text).as_deref(), Some(uuid));
-        for other in ["6F1c2e4a-0b3d-4c5e-8f70-123456789abc", "6f1c2e4a00b3d-4c5e-8f70-123456789abc", "u1", ""] {
+        for other in [
+            "6F1c2e4a-0b3d-4c5e-8f70-123456789abc",
+            "6f1c2e4a00b3d-4c5e-8f70-123456789abc",
+            "u1",
+            "",
+        ] {
             assert_eq!(parse(other), None, "{other}");
         }
     }

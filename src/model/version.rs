@@ -67,7 +67,10 @@ mod tests {
     fn what_is_no_version_is_repeated_shortly_and_on_one_line() {
         let long = format!("1\n\u{1b}{}", "A".repeat(1 << 20));
         let error = long.parse::<Version>().unwrap_err().to_string();
-        assert!(error.starts_with("resourceVersion \"1\\n^[AAA") && error.len() < 1_000, "{error}");
+        assert!(
+            error.starts_with("resourceVersion \"1\\n^[AAA") && error.len() < 1_000,
+            "{error}"
+        );
     }
 
     #[test]

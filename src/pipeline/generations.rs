@@ -42,7 +42,9 @@ impl Renewals {
         if !self.is_recent() {
             return Duration::ZERO;
         }
-        MIN_RENEWAL_DELAY.saturating_mul(2_u32.saturating_pow(self.in_a_row - 1)).min(MAX_RENEWAL_DELAY)
+        MIN_RENEWAL_DELAY
+            .saturating_mul(2_u32.saturating_pow(self.in_a_row - 1))
+            .min(MAX_RENEWAL_DELAY)
     }
 }
 
@@ -65,7 +67,9 @@ pub struct Generations {
 impl Generations {
     /// Whether a cluster was another one before.
     fn is_another(&self, cluster: &ClusterName, uid: &str) -> bool {
-        self.identities.get(cluster).is_some_and(|known| known != uid)
+        self.identities
+            .get(cluster)
+            .is_some_and(|known| known != uid)
     }
 
     /// A generation is opened for the cluster of this UID.
@@ -77,13 +81,26 @@ impl Generations {
     }
 
     fn note_renewal(&mut self, cluster: &ClusterName) {
-        let before = self.renewals.get(cluster).filter(|renewals| renewals.is_recent());
-        let in_a_row = before.map_or(0, |renewals| renewals.in_a_row).saturating_add(1);
-        self.renewals.insert(cluster.clone(), Renewals { in_a_row, last: Instant::now() });
+        let before = self
+            .renewals
+            .get(cluster)
+            .filter(|renewals| renewals.is_recent());
+        let in_a_row = before
+            .map_or(0, |renewals| renewals.in_a_row)
+            .saturating_add(1);
+        self.renewals.insert(
+            cluster.clone(),
+            Renewals {
+                in_a_row,
+                last: Instant::now(),
+            },
+        );
     }
 
     fn renewal_delay(&self, cluster: &ClusterName) -> Duration {
-        self.renewals.get(cluster).map_or(Duration::ZERO, |renewals| renewals.delay())
+        self.renewals
+            .get(cluster)
+            .map_or(Duration::ZERO, |renewals| renewals.delay())
     }
 }
 
@@ -98,21 +115,35 @@ struct Slot {
 impl Slot {
     fn generation(&self) -> Option<Generation> {
         let generation = self.generation.get()?.clone();
-        Some(Generation { live: self.is_live.load(Ordering::Acquire), shown: lock(&self.shown).clone(), ..generation })
+        Some(Generation {
+            live: self.is_live.load(Ordering::Acquire),
+            shown: lock(&self.shown).clone(),
+            ..generation
+        })
     }
 }
 
 impl Pipeline {
     /// The generation that a cluster's documents are written to. `uid` is that of its namespace kube-system, if that is known.
-    pub async fn generation(&self, cluster: &ClusterName, uid: Option<&str>) -> Result<Generation, StoreError> {
+    pub async fn generation(
+        &self,
+        cluster: &ClusterName,
+        uid: Option<&str>,
+    ) -> Result<Generation, StoreError> {
         let slot = self.slot(cluster, uid);
-        let opened = slot.generation.get_or_try_init(|| self.open_generation(cluster, uid, &slot)).await?;
+        let opened = slot
+            .generation
+            .get_or_try_init(|| self.open_generation(cluster, uid, &slot))
+            .await?;
         Ok(opened.clone())
     }
 
     fn slot(&self, cluster: &ClusterName, uid: Option<&str>) -> Arc<Slot> {
         let mut generations = lock(&self.0.generations);
-        let slot = generations.open.get(cluster).filter(|slot| slot.uid.as_deref() == uid);
+        let slot = generations
+            .open
+            .get(cluster)
+            .filter(|slot| slot.uid.as_deref() == uid);
         if let Some(slot) = slot {
             return Arc::clone(slot);
         }
@@ -120,13 +151,27 @@ impl Pipeline {
             generations.identify(cluster, uid);
         }
         let uid = uid.map(str::to_owned);
-        let slot = Arc::new(Slot { uid, generation: OnceCell::new(), is_live: AtomicBool::new(false), shown: Mutex::default() });
+        let slot = Arc::new(Slot {
+            uid,
+            generation: OnceCell::new(),
+            is_live: AtomicBool::new(false),
+            shown: Mutex::default(),
+        });
         generations.open.insert(cluster.clone(), Arc::clone(&slot));
         slot
     }
 
-    async fn open_generation(&self, cluster: &ClusterName, uid: Option<&str>, slot: &Slot) -> Result<Generation, StoreError> {
-        let above = lock(&self.0.generations).above.get(cluster).copied().unwrap_or_default();
+    async fn open_generation(
+        &self,
+        cluster: &ClusterName,
+        uid: Option<&str>,
+        slot: &Slot,
+    ) -> Result<Generation, StoreError> {
+        let above = lock(&self.0.generations)
+            .above
+            .get(cluster)
+            .copied()
+            .unwrap_or_default();
         let store = self.opened().await;
         let generation = store.open(cluster, uid, above).await?;
         let checkpoints = store.checkpoints(cluster).await?;
@@ -139,7 +184,11 @@ impl Pipeline {
 
     /// Every generation that is open.
     pub fn generations(&self) -> Vec<Generation> {
-        lock(&self.0.generations).open.values().filter_map(|slot| slot.generation()).collect()
+        lock(&self.0.generations)
+            .open
+            .values()
+            .filter_map(|slot| slot.generation())
+            .collect()
     }
 
     /// Every cluster that has a generation, or is about to open one.
@@ -163,7 +212,11 @@ impl Pipeline {
     }
 
     /// Lets queries about resources that are complete be answered from a first generation.
-    pub async fn show(&self, generation: &Generation, resources: &BTreeSet<ResourceName>) -> Result<(), StoreError> {
+    pub async fn show(
+        &self,
+        generation: &Generation,
+        resources: &BTreeSet<ResourceName>,
+    ) -> Result<(), StoreError> {
         self.opened().await.show(generation, resources).await?;
         if let Some(slot) = self.slot_of(&generation.target) {
             lock(&slot.shown).extend(resources.iter().cloned());
@@ -174,7 +227,11 @@ impl Pipeline {
 
     fn slot_of(&self, target: &IndexName) -> Option<Arc<Slot>> {
         let generations = lock(&self.0.generations);
-        let is_target = |slot: &&Arc<Slot>| slot.generation.get().is_some_and(|generation| generation.target == *target);
+        let is_target = |slot: &&Arc<Slot>| {
+            slot.generation
+                .get()
+                .is_some_and(|generation| generation.target == *target)
+        };
         generations.open.values().find(is_target).cloned()
     }
 
@@ -194,12 +251,16 @@ impl Pipeline {
 
     /// Whether a generation has been asked about like that before.
     pub fn was_stray(&self, generation: &Generation) -> bool {
-        !lock(&self.0.generations).strays.insert(Arc::clone(&generation.id))
+        !lock(&self.0.generations)
+            .strays
+            .insert(Arc::clone(&generation.id))
     }
 
     /// The index behind a write alias is gone: it is made and filled again. One that is not in use any more is no loss.
     pub(super) fn note_lost(&self, target: &IndexName, message: &str) {
-        let Some(generation) = self.slot_of(target).and_then(|slot| slot.generation()) else { return };
+        let Some(generation) = self.slot_of(target).and_then(|slot| slot.generation()) else {
+            return;
+        };
         tracing::warn!(cluster = %generation.cluster, index = %generation.index, message, "an index is lost; its cluster is read anew");
         self.begin_anew(generation.cluster);
     }
@@ -213,7 +274,11 @@ impl Pipeline {
     /// index made at every look.
     pub fn identity_delay(&self, cluster: &ClusterName, uid: &str) -> Duration {
         let generations = lock(&self.0.generations);
-        if generations.is_another(cluster, uid) { generations.renewal_delay(cluster) } else { Duration::ZERO }
+        if generations.is_another(cluster, uid) {
+            generations.renewal_delay(cluster)
+        } else {
+            Duration::ZERO
+        }
     }
 
     /// A generation holds what cannot be brought up to date: the next one takes its place.
@@ -223,7 +288,9 @@ impl Pipeline {
         }
         tracing::warn!(cluster = %generation.cluster, index = %generation.index, reason, "the cluster's history went back; a new generation is made");
         let mut generations = lock(&self.0.generations);
-        generations.above.insert(generation.cluster.clone(), generation.number);
+        generations
+            .above
+            .insert(generation.cluster.clone(), generation.number);
         generations.note_renewal(&generation.cluster);
         drop(generations);
         self.0.metrics.renewed.inc();
@@ -276,10 +343,15 @@ mod tests {
         let mut generations = Generations::default();
         let cluster: ClusterName = "member1".parse().unwrap();
         for uid in ["a", "a", "b"] {
-            assert!(!generations.is_another(&cluster, uid) || generations.renewal_delay(&cluster).is_zero());
+            assert!(
+                !generations.is_another(&cluster, uid)
+                    || generations.renewal_delay(&cluster).is_zero()
+            );
             generations.identify(&cluster, uid);
         }
-        assert!(generations.is_another(&cluster, "c") && !generations.renewal_delay(&cluster).is_zero());
+        assert!(
+            generations.is_another(&cluster, "c") && !generations.renewal_delay(&cluster).is_zero()
+        );
         tokio::time::advance(CALM).await;
         assert!(generations.renewal_delay(&cluster).is_zero());
     }

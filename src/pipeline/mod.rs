@@ -52,7 +52,14 @@ impl Default for Limits {
     /// A batch of 2 MiB, two in flight: where raw `_bulk` throughput levels off. More make OpenSearch write more and smaller segments, which
     /// it has to merge. Four batches may wait, those in flight among them: a member's next page is there before they are written.
     fn default() -> Self {
-        Self { pending_bytes: 8 << 20, batch: BatchLimits { count: 2_000, bytes: 2 << 20 }, in_flight: 2 }
+        Self {
+            pending_bytes: 8 << 20,
+            batch: BatchLimits {
+                count: 2_000,
+                bytes: 2 << 20,
+            },
+            in_flight: 2,
+        }
     }
 }
 
@@ -108,7 +115,10 @@ pub struct Unavailable {
 
 impl From<StoreError> for Unavailable {
     fn from(error: StoreError) -> Self {
-        Self { reason: error.reason(), message: error.to_string() }
+        Self {
+            reason: error.reason(),
+            message: error.to_string(),
+        }
     }
 }
 
@@ -151,7 +161,13 @@ struct Shared {
 
 impl Pipeline {
     /// A pipeline that does nothing until [`Pipeline::run`]; `changed` is notified when its availability changes or an index is lost.
-    pub fn new(name: StoreName, limits: Limits, fence: Fence, metrics: StoreMetrics, changed: Arc<Notify>) -> Self {
+    pub fn new(
+        name: StoreName,
+        limits: Limits,
+        fence: Fence,
+        metrics: StoreMetrics,
+        changed: Arc<Notify>,
+    ) -> Self {
         Self(Arc::new(Shared {
             name,
             limits,
@@ -211,8 +227,12 @@ impl Pipeline {
 
     /// Writes the checkpoints that the store does not have yet.
     pub async fn save_checkpoints(&self) -> Result<(), StoreError> {
-        let Some(store) = self.store() else { return Ok(()) };
-        let Ok(_permit) = self.0.saving.acquire().await else { return Ok(()) };
+        let Some(store) = self.store() else {
+            return Ok(());
+        };
+        let Ok(_permit) = self.0.saving.acquire().await else {
+            return Ok(());
+        };
         let unsaved = self.0.book.unsaved();
         if !unsaved.is_empty() {
             store.save_checkpoints(&unsaved).await?;
@@ -228,12 +248,18 @@ impl Pipeline {
             return;
         }
         let known = lock(&self.0.remembered);
-        let wanted: Vec<ClusterName> = clusters.iter().filter(|cluster| !known.contains_key(*cluster)).cloned().collect();
+        let wanted: Vec<ClusterName> = clusters
+            .iter()
+            .filter(|cluster| !known.contains_key(*cluster))
+            .cloned()
+            .collect();
         drop(known);
         if !wanted.is_empty() {
             // Not a clone of the pipeline, which would own itself by its task.
             let shared = Arc::downgrade(&self.0);
-            *remembering = Some(AbortOnDropHandle::new(tokio::spawn(remember(shared, wanted))));
+            *remembering = Some(AbortOnDropHandle::new(tokio::spawn(remember(
+                shared, wanted,
+            ))));
         }
     }
 
@@ -272,14 +298,23 @@ impl Pipeline {
         if length <= LARGE_BYTES {
             return None;
         }
-        let wanted = u32::try_from(length >> 10).unwrap_or(LARGE_KIB).min(LARGE_KIB);
-        Arc::clone(&self.0.large).acquire_many_owned(wanted).await.ok()
+        let wanted = u32::try_from(length >> 10)
+            .unwrap_or(LARGE_KIB)
+            .min(LARGE_KIB);
+        Arc::clone(&self.0.large)
+            .acquire_many_owned(wanted)
+            .await
+            .ok()
     }
 
     /// Hands over a write, whether or not there is room for it; who can wait asks for that before. The ticket is settled when
     /// the write is.
     pub fn submit(&self, write: Write, name: Option<NameHash>, ticket: Ticket) {
-        let not_sent = lock(&self.0.pending).push(Operation { write, name, ticket });
+        let not_sent = lock(&self.0.pending).push(Operation {
+            write,
+            name,
+            ticket,
+        });
         settle_superseded(not_sent);
         self.0.work.notify_one();
     }
@@ -302,7 +337,12 @@ impl Pipeline {
         drop(given_up);
     }
 
-    async fn write_until_cancelled(&self, opener: Arc<dyn OpenStore>, cancel: CancellationToken, drain: Duration) {
+    async fn write_until_cancelled(
+        &self,
+        opener: Arc<dyn OpenStore>,
+        cancel: CancellationToken,
+        drain: Duration,
+    ) {
         let mut backoff = Backoff::default();
         while !cancel.is_cancelled() {
             let opened = tokio::select! {
@@ -389,7 +429,9 @@ async fn remember(shared: Weak<Shared>, clusters: Vec<ClusterName>) {
     });
     let mut reads = futures::stream::iter(reads).buffer_unordered(REMEMBERING);
     while let Some((read, cluster)) = reads.next().await {
-        let Some(shared) = shared.upgrade() else { return };
+        let Some(shared) = shared.upgrade() else {
+            return;
+        };
         match read {
             Ok(checkpoints) => {
                 lock(&shared.remembered).insert(cluster, checkpoints);
@@ -425,7 +467,10 @@ impl Backoff {
             .with_max_delay(max)
             .with_jitter()
             .without_max_times();
-        Self { delays: schedule.build(), max }
+        Self {
+            delays: schedule.build(),
+            max,
+        }
     }
 
     fn next(&mut self, max: Duration) -> Duration {
@@ -490,7 +535,8 @@ impl<'p> Writer<'p> {
         self.saves.shutdown().await;
         // What is still under way is given up, and the store knows that when this returns.
         self.in_flight.shutdown().await;
-        let last = tokio::time::timeout(LAST_CHECKPOINT_TIMEOUT, self.pipeline.save_checkpoints()).await;
+        let last =
+            tokio::time::timeout(LAST_CHECKPOINT_TIMEOUT, self.pipeline.save_checkpoints()).await;
         if !matches!(last, Ok(Ok(()))) {
             tracing::warn!(store = %self.pipeline.name(), "the last checkpoints were not written; the next start replays more");
         }
@@ -510,7 +556,9 @@ impl<'p> Writer<'p> {
             if reopen && self.in_flight.is_empty() {
                 return;
             }
-            let may_send = !reopen && self.resume_at.is_none() && self.in_flight.len() < self.pipeline.0.limits.in_flight;
+            let may_send = !reopen
+                && self.resume_at.is_none()
+                && self.in_flight.len() < self.pipeline.0.limits.in_flight;
             let idle = self.in_flight.is_empty();
             let limits = self.limits;
             tokio::select! {
@@ -550,8 +598,14 @@ impl<'p> Writer<'p> {
         let store = Arc::clone(&self.store);
         let asked = self.pipeline.generations();
         self.checks.spawn(async move {
-            let changed = tokio::time::timeout(CHECK_TIMEOUT, opener.changed()).await.unwrap_or(false);
-            Check { changed, lost: store.lost(&asked).await, asked }
+            let changed = tokio::time::timeout(CHECK_TIMEOUT, opener.changed())
+                .await
+                .unwrap_or(false);
+            Check {
+                changed,
+                lost: store.lost(&asked).await,
+                asked,
+            }
         });
     }
 
@@ -568,8 +622,13 @@ impl<'p> Writer<'p> {
     fn take_check(&self, check: Check) -> bool {
         match check.lost {
             Ok(lost) => {
-                for generation in check.asked.iter().filter(|generation| lost.contains(&generation.cluster)) {
-                    self.pipeline.note_lost(&generation.target, "it is gone, or its aliases are");
+                for generation in check
+                    .asked
+                    .iter()
+                    .filter(|generation| lost.contains(&generation.cluster))
+                {
+                    self.pipeline
+                        .note_lost(&generation.target, "it is gone, or its aliases are");
                 }
                 if self.in_flight.is_empty() && self.resume_at.is_none() {
                     self.pipeline.set_available(Ok(()));
@@ -595,10 +654,16 @@ impl<'p> Writer<'p> {
         }
         let metrics = &self.pipeline.0.metrics;
         metrics.bulk_in_flight.inc();
-        metrics.bulk_bytes.inc_by(jobs.iter().map(|job| encoded_len(&job.write) as u64).sum());
+        metrics
+            .bulk_bytes
+            .inc_by(jobs.iter().map(|job| encoded_len(&job.write) as u64).sum());
         let store = Arc::clone(&self.store);
         let writes: Vec<Write> = jobs.iter().map(|job| job.write.clone()).collect();
-        let jobs = if planted(Bug::AcknowledgeBeforeResponse) { self.acknowledge(jobs) } else { jobs };
+        let jobs = if planted(Bug::AcknowledgeBeforeResponse) {
+            self.acknowledge(jobs)
+        } else {
+            jobs
+        };
         self.in_flight.spawn(async move {
             let result = store.write(&writes).await;
             Sent { jobs, result }
@@ -639,16 +704,26 @@ impl<'p> Writer<'p> {
                 Verdict::Deleted => self.done(job, BulkVerdict::Deleted),
                 Verdict::Absent => self.done(job, BulkVerdict::Absent),
                 Verdict::Superseded => self.done(job, BulkVerdict::Superseded),
-                Verdict::Rejected(_) if planted(Bug::DropRefusedDocument) => self.done(job, BulkVerdict::Superseded),
+                Verdict::Rejected(_) if planted(Bug::DropRefusedDocument) => {
+                    self.done(job, BulkVerdict::Superseded)
+                }
                 Verdict::Rejected(reason) => self.reject(job, &reason),
-                Verdict::Retry(_) if planted(Bug::DropThrottledItem) => self.done(job, BulkVerdict::Superseded),
+                Verdict::Retry(_) if planted(Bug::DropThrottledItem) => {
+                    self.done(job, BulkVerdict::Superseded)
+                }
                 Verdict::Retry(message) => {
-                    trouble = Some(Unavailable { reason: "Overloaded", message });
+                    trouble = Some(Unavailable {
+                        reason: "Overloaded",
+                        message,
+                    });
                     self.retry(job);
                 }
                 Verdict::Blocked(message) => {
                     blocked = true;
-                    trouble = Some(Unavailable { reason: "Blocked", message });
+                    trouble = Some(Unavailable {
+                        reason: "Blocked",
+                        message,
+                    });
                     self.retry(job);
                 }
                 Verdict::IndexMissing(message) => {
@@ -668,14 +743,22 @@ impl<'p> Writer<'p> {
             }
             Some(trouble) => {
                 self.pipeline.set_available(Err(trouble));
-                Next::Pause(if blocked { BLOCKED_PAUSE } else { self.backoff.next(MAX_DELAY) })
+                Next::Pause(if blocked {
+                    BLOCKED_PAUSE
+                } else {
+                    self.backoff.next(MAX_DELAY)
+                })
             }
         }
     }
 
     fn settle_failure(&mut self, jobs: Vec<Job>, error: StoreError) -> Next {
-        let refused =
-            matches!(error, StoreError::TooLarge { .. } | StoreError::AnswerTooLarge { .. } | StoreError::Refused { .. });
+        let refused = matches!(
+            error,
+            StoreError::TooLarge { .. }
+                | StoreError::AnswerTooLarge { .. }
+                | StoreError::Refused { .. }
+        );
         let alone = jobs.len() == 1;
         // What is refused although nothing smaller can be made of it is tried again until the limit is lifted.
         let has_lesser = |job: &Job| job.write.body.is_some() && job.ticket.shape.next().is_some();
@@ -688,7 +771,10 @@ impl<'p> Writer<'p> {
         if refused && !alone {
             // One of them is the reason; smaller batches find it.
             let bytes: usize = jobs.iter().map(|job| encoded_len(&job.write)).sum();
-            self.limits = BatchLimits { count: jobs.len() / 2, bytes: bytes / 2 };
+            self.limits = BatchLimits {
+                count: jobs.len() / 2,
+                bytes: bytes / 2,
+            };
         }
         tracing::debug!(%error, writes = jobs.len(), "a bulk request failed");
         for job in jobs {
@@ -708,11 +794,19 @@ impl<'p> Writer<'p> {
     fn done(&self, job: Job, verdict: BulkVerdict) {
         let metrics = &self.pipeline.0.metrics;
         let is_fallback = job.ticket.is_partial || job.ticket.shape != Shape::Whole;
-        let verdict = if is_fallback && verdict == BulkVerdict::Indexed { BulkVerdict::Fallback } else { verdict };
+        let verdict = if is_fallback && verdict == BulkVerdict::Indexed {
+            BulkVerdict::Fallback
+        } else {
+            verdict
+        };
         metrics.items(verdict).inc();
-        metrics.event_to_ack.observe(job.ticket.seen.elapsed().as_secs_f64());
+        metrics
+            .event_to_ack
+            .observe(job.ticket.seen.elapsed().as_secs_f64());
         match verdict {
-            BulkVerdict::Indexed | BulkVerdict::Deleted | BulkVerdict::Absent => job.ticket.progress().accept(&job.write.id),
+            BulkVerdict::Indexed | BulkVerdict::Deleted | BulkVerdict::Absent => {
+                job.ticket.progress().accept(&job.write.id)
+            }
             BulkVerdict::Fallback => job.ticket.progress().reject(&job.write.id),
             _ => {}
         }

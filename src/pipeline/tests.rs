@@ -5,7 +5,9 @@ use rand::{RngExt, SeedableRng, rngs::StdRng};
 use super::*;
 use crate::{
     model::{ClusterName, IndexPrefix, JsonLine, Version},
-    query::{Cursor, GroupKey, Groups, Page, Query, Relative, Relatives, ResourceName, merge::PlacedPage},
+    query::{
+        Cursor, GroupKey, Groups, Page, Query, Relative, Relatives, ResourceName, merge::PlacedPage,
+    },
     store::{Extent, Visit, changes::Log},
     sync::progress::Progress,
     telemetry::Metrics,
@@ -28,11 +30,17 @@ struct Flaky {
 
 impl Flaky {
     fn new(seed: u64, failures: u32) -> Arc<Self> {
-        Arc::new(Self { failures, random: Mutex::new(Some(StdRng::seed_from_u64(seed))), ..Self::default() })
+        Arc::new(Self {
+            failures,
+            random: Mutex::new(Some(StdRng::seed_from_u64(seed))),
+            ..Self::default()
+        })
     }
 
     fn roll(&self, sides: u32) -> u32 {
-        lock(&self.random).as_mut().map_or(0, |random| random.random_range(0..sides))
+        lock(&self.random)
+            .as_mut()
+            .map_or(0, |random| random.random_range(0..sides))
     }
 
     fn fails(&self) -> bool {
@@ -41,11 +49,18 @@ impl Flaky {
 
     fn apply(&self, write: &Write) -> Verdict {
         let mut documents = lock(&self.documents);
-        if documents.get(&write.id).is_some_and(|(version, _)| *version > write.version) {
+        if documents
+            .get(&write.id)
+            .is_some_and(|(version, _)| *version > write.version)
+        {
             return Verdict::Superseded;
         }
         documents.insert(Arc::clone(&write.id), (write.version, write.body.clone()));
-        if write.body.is_some() { Verdict::Indexed } else { Verdict::Deleted }
+        if write.body.is_some() {
+            Verdict::Indexed
+        } else {
+            Verdict::Deleted
+        }
     }
 }
 
@@ -59,7 +74,12 @@ impl Store for Flaky {
         Ok(BTreeSet::new())
     }
 
-    async fn open(&self, cluster: &ClusterName, _: Option<&str>, _: u64) -> Result<Generation, StoreError> {
+    async fn open(
+        &self,
+        cluster: &ClusterName,
+        _: Option<&str>,
+        _: u64,
+    ) -> Result<Generation, StoreError> {
         Ok(Generation::first(&IndexPrefix::default(), cluster))
     }
 
@@ -78,19 +98,37 @@ impl Store for Flaky {
     async fn write(&self, writes: &[Write]) -> Result<Vec<Verdict>, StoreError> {
         *lock(&self.requests) += 1;
         for write in writes {
-            assert!(lock(&self.in_flight).insert(Arc::clone(&write.id)), "{} is in flight twice", write.id);
+            assert!(
+                lock(&self.in_flight).insert(Arc::clone(&write.id)),
+                "{} is in flight twice",
+                write.id
+            );
         }
         tokio::time::sleep(Duration::from_millis(u64::from(self.roll(50)))).await;
         for write in writes {
             lock(&self.in_flight).remove(&write.id);
         }
-        let too_large =
-            writes.len() > 1 && writes.iter().any(|write| write.body.as_ref().is_some_and(|body| body.starts_with(b"{\"huge\"")));
-        if too_large || lock(&self.takes_nothing_until).is_some_and(|until| Instant::now() < until) {
+        let too_large = writes.len() > 1
+            && writes.iter().any(|write| {
+                write
+                    .body
+                    .as_ref()
+                    .is_some_and(|body| body.starts_with(b"{\"huge\""))
+            });
+        if too_large || lock(&self.takes_nothing_until).is_some_and(|until| Instant::now() < until)
+        {
             return Err(StoreError::TooLarge { bytes: 0 });
         }
-        if writes.iter().any(|write| write.body.as_ref().is_some_and(|body| body.starts_with(b"{\"verbose\""))) {
-            return Err(StoreError::AnswerTooLarge { operation: "a bulk request".to_owned(), limit: 1 });
+        if writes.iter().any(|write| {
+            write
+                .body
+                .as_ref()
+                .is_some_and(|body| body.starts_with(b"{\"verbose\""))
+        }) {
+            return Err(StoreError::AnswerTooLarge {
+                operation: "a bulk request".to_owned(),
+                limit: 1,
+            });
         }
         if self.fails() {
             // Whether it was applied before the connection broke is not known.
@@ -99,11 +137,15 @@ impl Store for Flaky {
                     self.apply(write);
                 }
             }
-            return Err(StoreError::Unreachable { address: "here".to_owned(), reason: "cut".to_owned() });
+            return Err(StoreError::Unreachable {
+                address: "here".to_owned(),
+                reason: "cut".to_owned(),
+            });
         }
         let verdict = |write: &Write| {
-            let refused =
-                write.body.as_ref().is_some_and(|body| body.starts_with(b"{\"refused\"") || body.starts_with(b"{\"huge\""));
+            let refused = write.body.as_ref().is_some_and(|body| {
+                body.starts_with(b"{\"refused\"") || body.starts_with(b"{\"huge\"")
+            });
             match () {
                 () if self.fails() => Verdict::Retry("429".to_owned()),
                 () if self.fails() => Verdict::Blocked("403".to_owned()),
@@ -114,7 +156,12 @@ impl Store for Flaky {
         Ok(writes.iter().map(verdict).collect())
     }
 
-    async fn visit_versions(&self, _: &Generation, _: &Extent, _: Visit<'_>) -> Result<(), StoreError> {
+    async fn visit_versions(
+        &self,
+        _: &Generation,
+        _: &Extent,
+        _: Visit<'_>,
+    ) -> Result<(), StoreError> {
         Ok(())
     }
 
@@ -198,16 +245,36 @@ struct Running {
 fn run(store: &Arc<Flaky>) -> Running {
     let name: StoreName = "test".parse().unwrap();
     let changed = Arc::new(Notify::new());
-    let pipeline = Pipeline::new(name.clone(), Limits::default(), Fence::OPEN, Metrics::new().store(&name), Arc::clone(&changed));
+    let pipeline = Pipeline::new(
+        name.clone(),
+        Limits::default(),
+        Fence::OPEN,
+        Metrics::new().store(&name),
+        Arc::clone(&changed),
+    );
     let cancel = CancellationToken::new();
-    let task = tokio::spawn(pipeline.clone().run(Arc::new(Open(Arc::clone(store))), cancel.clone(), Duration::from_mins(1)));
-    Running { pipeline, progress: Progress::new("member1".parse().unwrap(), changed), cancel, task }
+    let task = tokio::spawn(pipeline.clone().run(
+        Arc::new(Open(Arc::clone(store))),
+        cancel.clone(),
+        Duration::from_mins(1),
+    ));
+    Running {
+        pipeline,
+        progress: Progress::new("member1".parse().unwrap(), changed),
+        cancel,
+        task,
+    }
 }
 
 impl Running {
     async fn submit(&self, id: &str, version: u64, body: Option<String>) {
         let index = IndexPrefix::default().cluster_alias(self.progress.cluster());
-        let write = Write { index, id: id.into(), version: version.to_string().parse().unwrap(), body: body.map(JsonLine::new) };
+        let write = Write {
+            index,
+            id: id.into(),
+            version: version.to_string().parse().unwrap(),
+            body: body.map(JsonLine::new),
+        };
         self.pipeline.room().await;
         self.pipeline.submit(write, None, self.progress.ticket());
     }
@@ -223,7 +290,9 @@ async fn a_store_that_fails_ends_up_as_one_that_does_not() {
             let mut random = StdRng::seed_from_u64(seed);
             for version in 1..=400_u64 {
                 let body = (random.random_range(0..4) > 0).then(|| format!("{{\"v\":{version}}}"));
-                running.submit(&format!("id{}", random.random_range(0..60)), version, body).await;
+                running
+                    .submit(&format!("id{}", random.random_range(0..60)), version, body)
+                    .await;
             }
             running.progress.drained().await;
             stored.push(lock(&store.documents).clone());
@@ -236,9 +305,21 @@ async fn a_store_that_fails_ends_up_as_one_that_does_not() {
 async fn a_document_that_is_refused_gets_a_fallback_and_its_mates_are_stored() {
     let store = Flaky::new(1, 0);
     let running = run(&store);
-    running.submit("good1", 1, Some("{\"kind\":\"Pod\"}".to_owned())).await;
-    running.submit("bad", 2, Some("{\"refused\":1,\"cluster\":\"member1\",\"metadata\":{\"name\":\"x\"}}".to_owned())).await;
-    running.submit("good2", 3, Some("{\"kind\":\"Pod\"}".to_owned())).await;
+    running
+        .submit("good1", 1, Some("{\"kind\":\"Pod\"}".to_owned()))
+        .await;
+    running
+        .submit(
+            "bad",
+            2,
+            Some(
+                "{\"refused\":1,\"cluster\":\"member1\",\"metadata\":{\"name\":\"x\"}}".to_owned(),
+            ),
+        )
+        .await;
+    running
+        .submit("good2", 3, Some("{\"kind\":\"Pod\"}".to_owned()))
+        .await;
     running.progress.drained().await;
     let documents = lock(&store.documents).clone();
     assert_eq!(documents.len(), 3);
@@ -252,8 +333,14 @@ async fn a_request_that_is_too_large_is_split_until_the_one_document_is_found() 
     let store = Flaky::new(1, 0);
     let running = run(&store);
     for id in 0..100 {
-        let body = if id == 37 { "{\"huge\":1,\"cluster\":\"member1\"}" } else { "{\"kind\":\"Pod\"}" };
-        running.submit(&format!("id{id}"), 1, Some(body.to_owned())).await;
+        let body = if id == 37 {
+            "{\"huge\":1,\"cluster\":\"member1\"}"
+        } else {
+            "{\"kind\":\"Pod\"}"
+        };
+        running
+            .submit(&format!("id{id}"), 1, Some(body.to_owned()))
+            .await;
     }
     running.progress.drained().await;
     assert_eq!(lock(&store.documents).len(), 100);
@@ -265,8 +352,14 @@ async fn a_document_of_which_the_store_says_too_much_holds_up_no_other() {
     let store = Flaky::new(1, 0);
     let running = run(&store);
     for id in 0..100 {
-        let body = if id == 37 { "{\"verbose\":1,\"cluster\":\"member1\"}" } else { "{\"kind\":\"Pod\"}" };
-        running.submit(&format!("id{id}"), 1, Some(body.to_owned())).await;
+        let body = if id == 37 {
+            "{\"verbose\":1,\"cluster\":\"member1\"}"
+        } else {
+            "{\"kind\":\"Pod\"}"
+        };
+        running
+            .submit(&format!("id{id}"), 1, Some(body.to_owned()))
+            .await;
     }
     running.progress.drained().await;
     assert_eq!(lock(&store.documents).len(), 100);
@@ -280,11 +373,24 @@ async fn what_cannot_be_made_smaller_is_kept_until_the_limit_is_lifted() {
     *lock(&store.takes_nothing_until) = Some(Instant::now() + Duration::from_mins(1));
     running.submit("deleted", 1, None).await;
     running
-        .submit("written", 1, Some("{\"kind\":\"Pod\",\"cluster\":\"member1\",\"metadata\":{\"uid\":\"u\"}}".to_owned()))
+        .submit(
+            "written",
+            1,
+            Some(
+                "{\"kind\":\"Pod\",\"cluster\":\"member1\",\"metadata\":{\"uid\":\"u\"}}"
+                    .to_owned(),
+            ),
+        )
         .await;
     tokio::time::sleep(Duration::from_secs(30)).await;
     assert_eq!(running.progress.outstanding(), 2);
-    assert!(matches!(running.pipeline.availability(), Some(Err(Unavailable { reason: "Refused", .. }))));
+    assert!(matches!(
+        running.pipeline.availability(),
+        Some(Err(Unavailable {
+            reason: "Refused",
+            ..
+        }))
+    ));
     running.progress.drained().await;
     assert_eq!(lock(&store.documents).len(), 2);
     assert!(!running.progress.is_broken());
@@ -295,7 +401,9 @@ async fn what_is_submitted_before_the_stop_is_written_before_the_end() {
     let store = Flaky::new(3, 10);
     let running = run(&store);
     for id in 0..500 {
-        running.submit(&format!("id{id}"), 1, Some("{}".to_owned())).await;
+        running
+            .submit(&format!("id{id}"), 1, Some("{}".to_owned()))
+            .await;
     }
     running.pipeline.opened().await;
     tokio::time::sleep(Duration::from_millis(1)).await;
@@ -324,7 +432,13 @@ async fn there_is_no_room_while_too_much_is_pending() {
     // Not opened: nothing is taken out.
     let name: StoreName = "test".parse().unwrap();
     let changed = Arc::new(Notify::new());
-    let pipeline = Pipeline::new(name.clone(), Limits::default(), Fence::OPEN, Metrics::new().store(&name), Arc::clone(&changed));
+    let pipeline = Pipeline::new(
+        name.clone(),
+        Limits::default(),
+        Fence::OPEN,
+        Metrics::new().store(&name),
+        Arc::clone(&changed),
+    );
     let progress = Progress::new("member1".parse().unwrap(), changed);
     let index = IndexPrefix::default().cluster_alias(progress.cluster());
     let mebibyte = JsonLine::new(vec![b' '; 1 << 20]);

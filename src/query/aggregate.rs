@@ -64,7 +64,11 @@ impl Tally {
     pub fn add(&mut self, values: Vec<Option<String>>, count: u64) -> Result<(), QueryError> {
         *self.0.entry(values).or_default() += count;
         if self.0.len() > MAX_GROUPS {
-            return Err(QueryError::TooLarge { what: "groups", found: self.0.len(), limit: MAX_GROUPS });
+            return Err(QueryError::TooLarge {
+                what: "groups",
+                found: self.0.len(),
+                limit: MAX_GROUPS,
+            });
         }
         Ok(())
     }
@@ -72,18 +76,35 @@ impl Tally {
     /// The answer with the `top` largest groups.
     pub fn largest(self, top: usize) -> Groups {
         let total = self.0.values().sum();
-        let mut groups: Vec<Group> = self.0.into_iter().map(|(values, count)| Group { values, count }).collect();
-        groups.sort_unstable_by(|left, right| right.count.cmp(&left.count).then_with(|| left.values.cmp(&right.values)));
+        let mut groups: Vec<Group> = self
+            .0
+            .into_iter()
+            .map(|(values, count)| Group { values, count })
+            .collect();
+        groups.sort_unstable_by(|left, right| {
+            right
+                .count
+                .cmp(&left.count)
+                .then_with(|| left.values.cmp(&right.values))
+        });
         groups.truncate(top);
         let shown: u64 = groups.iter().map(|group| group.count).sum();
-        Groups { groups, total, others: total - shown }
+        Groups {
+            groups,
+            total,
+            others: total - shown,
+        }
     }
 }
 
 /// The keys, as stores read them; refused where a field is not selectable, or where there are too many.
 pub fn grouped(query: &Query, by: &[GroupKey]) -> Result<Vec<Grouped>, QueryError> {
     if by.len() > MAX_KEYS {
-        return Err(QueryError::TooLarge { what: "keys to group by", found: by.len(), limit: MAX_KEYS });
+        return Err(QueryError::TooLarge {
+            what: "keys to group by",
+            found: by.len(),
+            limit: MAX_KEYS,
+        });
     }
     let read = |key: &GroupKey| match key {
         GroupKey::Cluster => Ok(Grouped::Cluster),
@@ -118,9 +139,13 @@ impl Grouped {
             Self::Label(key) => object.label(key).map(str::to_owned),
             Self::Ordered(Ordered::Always(value)) => text(value),
             Self::Ordered(Ordered::Name) => text(object.name()),
-            Self::Ordered(Ordered::Namespace) => text(object.namespace()).filter(|namespace| !namespace.is_empty()),
+            Self::Ordered(Ordered::Namespace) => {
+                text(object.namespace()).filter(|namespace| !namespace.is_empty())
+            }
             Self::Ordered(Ordered::Field(path, kind)) => {
-                let read = object.field(path.as_str()).filter(|value| *kind != FieldType::Optional || !value.is_empty());
+                let read = object
+                    .field(path.as_str())
+                    .filter(|value| *kind != FieldType::Optional || !value.is_empty());
                 let value = read.map(|value| sorted_value(&sort_value(*kind, &value)).to_owned());
                 value.or_else(|| (*kind != FieldType::Optional).then(|| kind.absent().to_owned()))
             }
@@ -140,8 +165,11 @@ mod tests {
         }
         tally.add(vec![None], 2).unwrap();
         let answer = tally.largest(3);
-        let shown: Vec<(Option<&str>, u64)> =
-            answer.groups.iter().map(|group| (group.values[0].as_deref(), group.count)).collect();
+        let shown: Vec<(Option<&str>, u64)> = answer
+            .groups
+            .iter()
+            .map(|group| (group.values[0].as_deref(), group.count))
+            .collect();
         assert_eq!(shown, [(Some("b"), 5), (None, 2), (Some("a"), 2)]);
         assert_eq!((answer.total, answer.others), (12, 3));
     }
@@ -149,7 +177,13 @@ mod tests {
     #[test]
     fn more_groups_than_one_answer_holds_are_refused() {
         let mut tally = Tally::default();
-        let filled = (0..=MAX_GROUPS).try_for_each(|number| tally.add(vec![Some(number.to_string())], 1));
-        assert!(filled.unwrap_err().to_string().contains("100001 groups, and at most 100000"));
+        let filled =
+            (0..=MAX_GROUPS).try_for_each(|number| tally.add(vec![Some(number.to_string())], 1));
+        assert!(
+            filled
+                .unwrap_err()
+                .to_string()
+                .contains("100001 groups, and at most 100000")
+        );
     }
 }

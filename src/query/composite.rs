@@ -55,14 +55,30 @@ pub fn composites(query: &Query, by: &[GroupKey]) -> Result<Vec<Composite>, Quer
     }
     let mut requests = Vec::with_capacity(1 << labels.len());
     for present in 0..1_usize << labels.len() {
-        let has = |label: &str| labels.iter().position(|known| *known == label).is_some_and(|bit| present >> bit & 1 == 1);
-        let mut requirements: Vec<LabelRequirement> = query.labels.requirements().cloned().collect();
+        let has = |label: &str| {
+            labels
+                .iter()
+                .position(|known| *known == label)
+                .is_some_and(|bit| present >> bit & 1 == 1)
+        };
+        let mut requirements: Vec<LabelRequirement> =
+            query.labels.requirements().cloned().collect();
         for label in &labels {
-            let test = if has(label) { LabelTest::Exists } else { LabelTest::DoesNotExist };
+            let test = if has(label) {
+                LabelTest::Exists
+            } else {
+                LabelTest::DoesNotExist
+            };
             requirements.push(LabelRequirement::new(label, test).map_err(QueryError::Label)?);
         }
-        let restricted = Query { labels: requirements.into_iter().collect(), ..query.clone() };
-        requests.push(Composite { query: restricted, keys: keys.iter().map(|key| Key::of(key, &has)).collect() });
+        let restricted = Query {
+            labels: requirements.into_iter().collect(),
+            ..query.clone()
+        };
+        requests.push(Composite {
+            query: restricted,
+            keys: keys.iter().map(|key| Key::of(key, &has)).collect(),
+        });
     }
     Ok(requests)
 }
@@ -76,9 +92,10 @@ impl Key {
             Grouped::Ordered(Ordered::Always(value)) => Self::Always(Some((*value).to_owned())),
             Grouped::Ordered(Ordered::Name) => Self::Plain("metadata.name"),
             Grouped::Ordered(Ordered::Namespace) => Self::Plain("metadata.namespace"),
-            Grouped::Ordered(Ordered::Field(path, kind)) => {
-                Self::Sorted(format!("search.sort.{}", sort_field(path)), kind.reads_without_sort_value())
-            }
+            Grouped::Ordered(Ordered::Field(path, kind)) => Self::Sorted(
+                format!("search.sort.{}", sort_field(path)),
+                kind.reads_without_sort_value(),
+            ),
         }
     }
 
@@ -92,7 +109,10 @@ impl Key {
     }
 
     /// What a bucket's value says of this key; nothing if the bucket is about another label.
-    #[expect(clippy::option_option, reason = "a bucket that tells nothing is not one that tells of no value")]
+    #[expect(
+        clippy::option_option,
+        reason = "a bucket that tells nothing is not one that tells of no value"
+    )]
     fn read(&self, found: &Value) -> Option<Option<String>> {
         let text = found.as_str();
         match self {
@@ -102,7 +122,9 @@ impl Key {
                 Some(Some(value.to_owned()))
             }
             Self::Plain(_) => Some(text.map(str::to_owned)),
-            Self::Sorted(_, without) => Some(text.map(sorted_value).or(*without).map(str::to_owned)),
+            Self::Sorted(_, without) => {
+                Some(text.map(sorted_value).or(*without).map(str::to_owned))
+            }
         }
     }
 }
@@ -110,7 +132,8 @@ impl Key {
 impl Composite {
     /// The body of the `_search` for so many buckets after another one, [`PAGE`] at most.
     pub fn body(&self, after: Option<&Value>, size: usize) -> Result<Value, QueryError> {
-        let mut body = json!({ "size": 0, "track_total_hits": false, "query": query_clause(&self.query)? });
+        let mut body =
+            json!({ "size": 0, "track_total_hits": false, "query": query_clause(&self.query)? });
         let sources = self.sources();
         if sources.is_empty() {
             body["track_total_hits"] = true.into();
@@ -136,42 +159,60 @@ impl Composite {
     /// What a bucket counts; nothing if it is about labels that were not asked for.
     pub fn read(&self, key: &Map<String, Value>, count: u64) -> Option<Bucket> {
         let found = |number: usize| key.get(&name(number)).unwrap_or(&Value::Null);
-        let values: Option<Vec<_>> = self.keys.iter().enumerate().map(|(number, key)| key.read(found(number))).collect();
+        let values: Option<Vec<_>> = self
+            .keys
+            .iter()
+            .enumerate()
+            .map(|(number, key)| key.read(found(number)))
+            .collect();
         Some((values?, count))
     }
 
     /// Whether no bucket after this one can be about the labels that were asked for.
     pub fn is_over(&self, key: &Map<String, Value>) -> bool {
-        let Some((number, label)) = self.first_label() else { return false };
-        let last = key.get(&name(number)).and_then(Value::as_str).unwrap_or_default();
+        let Some((number, label)) = self.first_label() else {
+            return false;
+        };
+        let last = key
+            .get(&name(number))
+            .and_then(Value::as_str)
+            .unwrap_or_default();
         // '=' is followed by '>': beyond it no term begins with "key=".
         last >= format!("{label}>").as_str()
     }
 
     fn first_label(&self) -> Option<(usize, &str)> {
-        self.keys.iter().enumerate().find_map(|(number, key)| match key {
-            Key::Label(label) => Some((number, label.as_str())),
-            _ => None,
-        })
+        self.keys
+            .iter()
+            .enumerate()
+            .find_map(|(number, key)| match key {
+                Key::Label(label) => Some((number, label.as_str())),
+                _ => None,
+            })
     }
 
     /// The positions of the keys that have a source, the first label before all others: buckets come in that order.
     fn in_order(&self) -> impl Iterator<Item = (usize, &str)> {
         let first = self.first_label().map(|(number, _)| number);
         let rest = (0..self.keys.len()).filter(move |number| Some(*number) != first);
-        first.into_iter().chain(rest).filter_map(|number| Some((number, self.keys[number].field()?)))
+        first
+            .into_iter()
+            .chain(rest)
+            .filter_map(|number| Some((number, self.keys[number].field()?)))
     }
 
     fn sources(&self) -> Vec<Value> {
-        let source =
-            |(number, field): (usize, &str)| json!({ name(number): { "terms": { "field": field, "missing_bucket": true } } });
+        let source = |(number, field): (usize, &str)| json!({ name(number): { "terms": { "field": field, "missing_bucket": true } } });
         self.in_order().map(source).collect()
     }
 
     /// A place right before the first label's terms.
     fn start(&self) -> Option<Value> {
         let (first, label) = self.first_label()?;
-        let mut after: Map<String, Value> = self.in_order().map(|(number, _)| (name(number), Value::Null)).collect();
+        let mut after: Map<String, Value> = self
+            .in_order()
+            .map(|(number, _)| (name(number), Value::Null))
+            .collect();
         // '<' comes right before '='.
         after.insert(name(first), format!("{label}<").into());
         Some(after.into())
@@ -197,13 +238,20 @@ mod tests {
 
     fn requests(by: &[GroupKey]) -> String {
         let bodies = composites(&pods(), by).unwrap();
-        let lines: Vec<String> = bodies.iter().map(|request| request.body(None, PAGE).unwrap().to_string()).collect();
+        let lines: Vec<String> = bodies
+            .iter()
+            .map(|request| request.body(None, PAGE).unwrap().to_string())
+            .collect();
         lines.join("\n")
     }
 
     #[test]
     fn fields_are_sources_with_a_bucket_for_those_that_have_none() {
-        let by = [GroupKey::Cluster, GroupKey::Namespace, GroupKey::Field(FieldPath::new("spec.host"))];
+        let by = [
+            GroupKey::Cluster,
+            GroupKey::Namespace,
+            GroupKey::Field(FieldPath::new("spec.host")),
+        ];
         insta::assert_snapshot!(requests(&by), @r#"{"size":0,"track_total_hits":false,"query":{"bool":{"filter":[{"term":{"search.group":""}},{"term":{"search.resource":"pods"}}]}},"aggs":{"groups":{"composite":{"size":10000,"sources":[{"by0":{"terms":{"field":"cluster","missing_bucket":true}}},{"by1":{"terms":{"field":"metadata.namespace","missing_bucket":true}}},{"by2":{"terms":{"field":"search.sort.spec/nodeName","missing_bucket":true}}}]}}}}"#);
     }
 
@@ -223,22 +271,51 @@ mod tests {
 
     #[test]
     fn buckets_of_other_labels_are_passed_over_and_end_the_search_behind_the_label() {
-        let request = &composites(&pods(), &[GroupKey::Label("app".to_owned()), GroupKey::Cluster]).unwrap()[1];
-        let key = |label: &str| json!({ "by0": label, "by1": "a" }).as_object().unwrap().clone();
-        assert_eq!(request.read(&key("app=web"), 3), Some((vec![Some("web".to_owned()), Some("a".to_owned())], 3)));
-        assert_eq!(request.read(&key("app="), 3), Some((vec![Some(String::new()), Some("a".to_owned())], 3)));
+        let request = &composites(
+            &pods(),
+            &[GroupKey::Label("app".to_owned()), GroupKey::Cluster],
+        )
+        .unwrap()[1];
+        let key = |label: &str| {
+            json!({ "by0": label, "by1": "a" })
+                .as_object()
+                .unwrap()
+                .clone()
+        };
+        assert_eq!(
+            request.read(&key("app=web"), 3),
+            Some((vec![Some("web".to_owned()), Some("a".to_owned())], 3))
+        );
+        assert_eq!(
+            request.read(&key("app="), 3),
+            Some((vec![Some(String::new()), Some("a".to_owned())], 3))
+        );
         for other in ["app-x=web", "application=web", "b=c"] {
             assert_eq!(request.read(&key(other), 3), None, "{other}");
         }
-        assert!(!request.is_over(&key("app=web")) && !request.is_over(&key("app-x=web")) && request.is_over(&key("b=c")));
+        assert!(
+            !request.is_over(&key("app=web"))
+                && !request.is_over(&key("app-x=web"))
+                && request.is_over(&key("b=c"))
+        );
     }
 
     #[test]
     fn what_cannot_be_grouped_by_is_refused_with_what_can() {
-        let refused = composites(&pods(), &[GroupKey::Field(FieldPath::new("spec.color"))]).unwrap_err().to_string();
-        assert!(refused.starts_with("field label not supported: spec.color; these are: metadata.name"), "{refused}");
-        let refused = composites(&pods(), &[const { GroupKey::Cluster }; 5]).unwrap_err().to_string();
-        assert_eq!(refused, "the query asks for 5 keys to group by, and at most 4 are possible; ask in several queries");
+        let refused = composites(&pods(), &[GroupKey::Field(FieldPath::new("spec.color"))])
+            .unwrap_err()
+            .to_string();
+        assert!(
+            refused.starts_with("field label not supported: spec.color; these are: metadata.name"),
+            "{refused}"
+        );
+        let refused = composites(&pods(), &[const { GroupKey::Cluster }; 5])
+            .unwrap_err()
+            .to_string();
+        assert_eq!(
+            refused,
+            "the query asks for 5 keys to group by, and at most 4 are possible; ask in several queries"
+        );
         assert!(composites(&pods(), &[GroupKey::Label("-x".to_owned())]).is_err());
     }
 }

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 
 use super::{
-    Grant, Owners, Permitted, Query, QueryError, Relation, Relatives, Sort, SortKey, field_term, label_number_term, label_term,
-    owners::MAX_OWNERS,
+    Grant, Owners, Permitted, Query, QueryError, Relation, Relatives, Sort, SortKey, field_term,
+    label_number_term, label_term, owners::MAX_OWNERS,
 };
 use crate::{
     model::{Quantity, number, sort_field},
@@ -48,7 +48,11 @@ pub struct Snapshot {
 /// The body of the `_search` request that answers one page of a query.
 pub fn request_body(query: &Query, paging: &Paging) -> Result<Value, QueryError> {
     if query.limit > MAX_LIMIT {
-        return Err(QueryError::TooLarge { what: "objects in one page", found: query.limit, limit: MAX_LIMIT });
+        return Err(QueryError::TooLarge {
+            what: "objects in one page",
+            found: query.limit,
+            limit: MAX_LIMIT,
+        });
     }
     let size = query.limit + usize::from(paging.look_ahead);
     let mut body = json!({
@@ -70,10 +74,20 @@ pub fn request_body(query: &Query, paging: &Paging) -> Result<Value, QueryError>
 pub fn query_clause(query: &Query) -> Result<Value, QueryError> {
     query.check()?;
     let mut clauses = Clauses::default();
-    clauses.filter.push(term("search.group", &query.resource.group));
-    clauses.filter.push(term("search.resource", &query.resource.plural));
-    clauses.one_of("cluster", query.clusters.iter().map(ToString::to_string).collect())?;
-    clauses.one_of("metadata.namespace", query.namespaces.iter().map(ToString::to_string).collect())?;
+    clauses
+        .filter
+        .push(term("search.group", &query.resource.group));
+    clauses
+        .filter
+        .push(term("search.resource", &query.resource.plural));
+    clauses.one_of(
+        "cluster",
+        query.clusters.iter().map(ToString::to_string).collect(),
+    )?;
+    clauses.one_of(
+        "metadata.namespace",
+        query.namespaces.iter().map(ToString::to_string).collect(),
+    )?;
     clauses.one_of("metadata.name", query.names.clone())?;
     clauses.permission(&query.permitted)?;
     clauses.created(query);
@@ -93,18 +107,29 @@ pub fn query_clause(query: &Query) -> Result<Value, QueryError> {
 /// too many.
 pub fn relatives_body(asked: &Relatives) -> Result<Value, QueryError> {
     let mut clauses = Clauses::default();
-    clauses.one_of("cluster", asked.clusters.iter().map(ToString::to_string).collect())?;
+    clauses.one_of(
+        "cluster",
+        asked.clusters.iter().map(ToString::to_string).collect(),
+    )?;
     if !asked.namespaces.is_empty() {
-        let inside = any_of("metadata.namespace", asked.namespaces.iter().map(ToString::to_string).collect())?;
-        let outside = json!({ "bool": { "must_not": [{ "exists": { "field": "metadata.namespace" } }] } });
-        clauses.filter.push(json!({ "bool": { "should": [inside, outside], "minimum_should_match": 1 } }));
+        let inside = any_of(
+            "metadata.namespace",
+            asked.namespaces.iter().map(ToString::to_string).collect(),
+        )?;
+        let outside =
+            json!({ "bool": { "must_not": [{ "exists": { "field": "metadata.namespace" } }] } });
+        clauses
+            .filter
+            .push(json!({ "bool": { "should": [inside, outside], "minimum_should_match": 1 } }));
     }
     clauses.permission(&asked.permitted)?;
     match &asked.relation {
         Relation::Named { resource, names } => {
             if let Some(resource) = resource {
                 clauses.filter.push(term("search.group", &resource.group));
-                clauses.filter.push(term("search.resource", &resource.plural));
+                clauses
+                    .filter
+                    .push(term("search.resource", &resource.plural));
             }
             clauses.filter.push(any_of("metadata.name", names.clone())?);
         }
@@ -120,7 +145,13 @@ pub fn relatives_body(asked: &Relatives) -> Result<Value, QueryError> {
 }
 
 /// What is told of a relative: its cluster, UID, group, plural, and namespace if it has one.
-pub const RELATIVE_KEYS: [&str; 5] = ["cluster", "metadata.uid", "search.group", "search.resource", "metadata.namespace"];
+pub const RELATIVE_KEYS: [&str; 5] = [
+    "cluster",
+    "metadata.uid",
+    "search.group",
+    "search.resource",
+    "metadata.namespace",
+];
 
 /// What must and what must not match.
 #[derive(Default)]
@@ -139,13 +170,31 @@ impl Clauses {
     }
 
     fn permission(&mut self, permitted: &Permitted) -> Result<(), QueryError> {
-        let Permitted::Only(grants) = permitted else { return Ok(()) };
+        let Permitted::Only(grants) = permitted else {
+            return Ok(());
+        };
         let covering: Vec<&Grant> = grants.iter().filter(|grant| !grant.is_empty()).collect();
         let mut alternatives = Vec::new();
         for grant in covering {
             let mut parts = Self::default();
-            parts.one_of("cluster", grant.clusters.iter().flatten().map(ToString::to_string).collect())?;
-            parts.one_of("metadata.namespace", grant.namespaces.iter().flatten().map(ToString::to_string).collect())?;
+            parts.one_of(
+                "cluster",
+                grant
+                    .clusters
+                    .iter()
+                    .flatten()
+                    .map(ToString::to_string)
+                    .collect(),
+            )?;
+            parts.one_of(
+                "metadata.namespace",
+                grant
+                    .namespaces
+                    .iter()
+                    .flatten()
+                    .map(ToString::to_string)
+                    .collect(),
+            )?;
             if parts.filter.is_empty() {
                 return Ok(());
             }
@@ -154,15 +203,23 @@ impl Clauses {
         // OpenSearch counts the clauses of alternatives, too.
         let found = alternatives.iter().map(Vec::len).sum();
         if found > MAX_CLAUSES {
-            return Err(QueryError::TooLarge { what: "permissions", found, limit: MAX_CLAUSES });
+            return Err(QueryError::TooLarge {
+                what: "permissions",
+                found,
+                limit: MAX_CLAUSES,
+            });
         }
         match alternatives.pop() {
             None => self.filter.push(json!({ "match_none": {} })),
             Some(only) if alternatives.is_empty() => self.filter.extend(only),
             Some(last) => {
                 alternatives.push(last);
-                let should: Vec<Value> = alternatives.into_iter().map(|parts| json!({ "bool": { "filter": parts } })).collect();
-                self.filter.push(json!({ "bool": { "should": should, "minimum_should_match": 1 } }));
+                let should: Vec<Value> = alternatives
+                    .into_iter()
+                    .map(|parts| json!({ "bool": { "filter": parts } }))
+                    .collect();
+                self.filter
+                    .push(json!({ "bool": { "should": should, "minimum_should_match": 1 } }));
             }
         }
         Ok(())
@@ -173,7 +230,8 @@ impl Clauses {
         bounds.extend(query.since.map(|since| ("gte".to_owned(), since.into())));
         bounds.extend(query.before.map(|before| ("lt".to_owned(), before.into())));
         if !bounds.is_empty() {
-            self.filter.push(range("metadata.creationTimestamp", &bounds.into()));
+            self.filter
+                .push(range("metadata.creationTimestamp", &bounds.into()));
         }
     }
 
@@ -182,13 +240,19 @@ impl Clauses {
         for (cluster, uids) in owners.by_cluster() {
             let mut parts = Self::default();
             parts.one_of("cluster", cluster.iter().map(ToString::to_string).collect())?;
-            parts.filter.push(any_of("search.owners", uids.iter().cloned().collect())?);
+            parts
+                .filter
+                .push(any_of("search.owners", uids.iter().cloned().collect())?);
             alternatives.push(json!({ "bool": { "filter": parts.filter } }));
         }
         // Each has a clause for its cluster and one for its owners.
         if alternatives.len() > MAX_CLAUSES / 2 {
             let (found, limit) = (alternatives.len(), MAX_CLAUSES / 2);
-            return Err(QueryError::TooLarge { what: "clusters with owners", found, limit });
+            return Err(QueryError::TooLarge {
+                what: "clusters with owners",
+                found,
+                limit,
+            });
         }
         self.filter.push(if alternatives.is_empty() {
             json!({ "match_none": {} })
@@ -200,8 +264,12 @@ impl Clauses {
 
     fn label(&mut self, requirement: &LabelRequirement) -> Result<(), QueryError> {
         let key = requirement.key();
-        let terms =
-            |values: &BTreeSet<String>| any_of("search.labels", values.iter().map(|value| label_term(key, value)).collect());
+        let terms = |values: &BTreeSet<String>| {
+            any_of(
+                "search.labels",
+                values.iter().map(|value| label_term(key, value)).collect(),
+            )
+        };
         match requirement.test() {
             LabelTest::In(values) => self.filter.push(terms(values)?),
             LabelTest::NotIn(values) => self.must_not.push(terms(values)?),
@@ -222,17 +290,28 @@ impl Clauses {
     fn field(&mut self, query: &Query, requirement: &FieldRequirement) -> Result<(), QueryError> {
         let test = &requirement.test;
         let Some(path) = query.selectable.stored_path(requirement.path.as_str())? else {
-            let everything_or_nothing = if test.accepts("") { "match_all" } else { "match_none" };
+            let everything_or_nothing = if test.accepts("") {
+                "match_all"
+            } else {
+                "match_none"
+            };
             self.filter.push(json!({ everything_or_nothing: {} }));
             return Ok(());
         };
-        let field = StoredField { path: path.as_str(), always_stored: query.selectable.is_always_stored(&path) };
+        let field = StoredField {
+            path: path.as_str(),
+            always_stored: query.selectable.is_always_stored(&path),
+        };
         if let FieldTest::Compares(comparison, bound) = test {
             self.filter.push(field.compares(*comparison, *bound));
             return Ok(());
         }
         let asks_for_empty = !field.has_term_for_empty() && test.values().contains("");
-        let named: Vec<&String> = test.values().iter().filter(|value| !(asks_for_empty && value.is_empty())).collect();
+        let named: Vec<&String> = test
+            .values()
+            .iter()
+            .filter(|value| !(asks_for_empty && value.is_empty()))
+            .collect();
         match (test, asks_for_empty, named.is_empty()) {
             (FieldTest::In(_), false, _) => self.filter.push(field.reads_one_of(&named)?),
             (FieldTest::NotIn(_), false, _) => self.must_not.push(field.reads_one_of(&named)?),
@@ -255,7 +334,11 @@ impl Clauses {
     fn into_bool(self) -> Result<Value, QueryError> {
         let found = self.filter.len() + self.must_not.len();
         if found > MAX_CLAUSES {
-            return Err(QueryError::TooLarge { what: "requirements", found, limit: MAX_CLAUSES });
+            return Err(QueryError::TooLarge {
+                what: "requirements",
+                found,
+                limit: MAX_CLAUSES,
+            });
         }
         let mut clauses = Map::new();
         clauses.insert("filter".to_owned(), self.filter.into());
@@ -288,7 +371,13 @@ impl StoredField<'_> {
         if self.has_own_field() {
             return any_of(self.path, values.iter().map(ToString::to_string).collect());
         }
-        any_of("search.fields", values.iter().map(|value| field_term(self.path, value)).collect())
+        any_of(
+            "search.fields",
+            values
+                .iter()
+                .map(|value| field_term(self.path, value))
+                .collect(),
+        )
     }
 
     fn compares(&self, comparison: Comparison, bound: Quantity) -> Value {
@@ -309,7 +398,10 @@ impl StoredField<'_> {
             return json!({ "exists": { "field": self.path } });
         }
         // '>' follows '=' in ASCII: what lies between these starts with "path=" and goes on.
-        range("search.fields", &json!({ "gt": format!("{}=", self.path), "lt": format!("{}>", self.path) }))
+        range(
+            "search.fields",
+            &json!({ "gt": format!("{}=", self.path), "lt": format!("{}>", self.path) }),
+        )
     }
 }
 
@@ -323,7 +415,11 @@ fn range(field: &str, bounds: &Value) -> Value {
 
 fn any_of(field: &str, mut values: Vec<String>) -> Result<Value, QueryError> {
     if values.len() > MAX_VALUES {
-        return Err(QueryError::TooLarge { what: "values in one set", found: values.len(), limit: MAX_VALUES });
+        return Err(QueryError::TooLarge {
+            what: "values in one set",
+            found: values.len(),
+            limit: MAX_VALUES,
+        });
     }
     match (values.pop(), values.is_empty()) {
         (Some(only), true) => Ok(term(field, &only)),

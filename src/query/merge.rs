@@ -72,9 +72,16 @@ pub struct Taken {
 
 /// Takes the first `limit` objects of several pages, each with whether more objects come after it. Gives them, and how much of each page they are. They
 /// are fewer where a page of fewer ends: what comes after it may be next.
-pub fn merge(pages: Vec<(Vec<Placed>, bool)>, sorts: &[Sort], limit: usize) -> (Vec<Hit>, Vec<Taken>) {
+pub fn merge(
+    pages: Vec<(Vec<Placed>, bool)>,
+    sorts: &[Sort],
+    limit: usize,
+) -> (Vec<Hit>, Vec<Taken>) {
     let mut taken = vec![Taken::default(); pages.len()];
-    let mut pages: Vec<_> = pages.into_iter().map(|(page, more)| (page.into_iter().peekable(), more)).collect();
+    let mut pages: Vec<_> = pages
+        .into_iter()
+        .map(|(page, more)| (page.into_iter().peekable(), more))
+        .collect();
     let mut merged = Vec::new();
     'objects: while merged.len() < limit {
         let mut first: Option<(usize, &Placed)> = None;
@@ -85,13 +92,22 @@ pub fn merge(pages: Vec<(Vec<Placed>, bool)>, sorts: &[Sort], limit: usize) -> (
                 }
                 continue;
             };
-            if first.is_none_or(|(_, known)| compare(&head.order, &known.order, sorts) == Ordering::Less) {
+            if first.is_none_or(|(_, known)| {
+                compare(&head.order, &known.order, sorts) == Ordering::Less
+            }) {
                 first = Some((number, head));
             }
         }
-        let Some(number) = first.map(|(number, _)| number) else { break };
-        let Some(Placed { hit, after, .. }) = pages[number].0.next() else { break };
-        taken[number] = Taken { count: taken[number].count + 1, after: Some(after) };
+        let Some(number) = first.map(|(number, _)| number) else {
+            break;
+        };
+        let Some(Placed { hit, after, .. }) = pages[number].0.next() else {
+            break;
+        };
+        taken[number] = Taken {
+            count: taken[number].count + 1,
+            after: Some(after),
+        };
         merged.push(hit);
     }
     (merged, taken)
@@ -102,7 +118,11 @@ pub fn compare(left: &[Option<OrderKey>], right: &[Option<OrderKey>], sorts: &[S
     let pairs = left.iter().zip(right).enumerate();
     let orders = pairs.map(|(position, (left, right))| {
         let is_descending = sorts.get(position).is_some_and(|sort| sort.descending);
-        if is_descending { right.cmp(left) } else { left.cmp(right) }
+        if is_descending {
+            right.cmp(left)
+        } else {
+            left.cmp(right)
+        }
     });
     orders.fold(Ordering::Equal, Ordering::then)
 }
@@ -116,9 +136,13 @@ mod tests {
     use crate::query::SortKey;
 
     fn placed(text: &str, number: i64) -> Placed {
-        let object = serde_json::value::to_raw_value(&json!({ "metadata": { "name": text } })).unwrap();
+        let object =
+            serde_json::value::to_raw_value(&json!({ "metadata": { "name": text } })).unwrap();
         Placed {
-            hit: Hit { cluster: "member1".parse().unwrap(), object: object.into() },
+            hit: Hit {
+                cluster: "member1".parse().unwrap(),
+                object: object.into(),
+            },
             order: vec![OrderKey::of_text(text), Some(OrderKey::Time(number))],
             after: Vec::new(),
         }

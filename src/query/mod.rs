@@ -31,13 +31,17 @@ pub enum QueryError {
     #[error(transparent)]
     UnsupportedField(#[from] UnsupportedField),
     /// The field holds text, or is a flag.
-    #[error("field {0:?} holds no numbers, and '>', '>=', '<' and '<=' compare numbers and quantities")]
+    #[error(
+        "field {0:?} holds no numbers, and '>', '>=', '<' and '<=' compare numbers and quantities"
+    )]
     NotNumeric(String),
     /// No label can have this key.
     #[error(transparent)]
     Label(InvalidRequirement),
     /// Documents hold only the first bytes of a longer value.
-    #[error("the value of field {path:?} is {bytes} bytes long, and a field selector compares at most {MAX_FIELD_VALUE_BYTES}")]
+    #[error(
+        "the value of field {path:?} is {bytes} bytes long, and a field selector compares at most {MAX_FIELD_VALUE_BYTES}"
+    )]
     ValueTooLong {
         /// The field, as the selector names it.
         path: String,
@@ -45,7 +49,9 @@ pub enum QueryError {
         bytes: usize,
     },
     /// OpenSearch refuses larger queries.
-    #[error("the query asks for {found} {what}, and at most {limit} are possible; ask in several queries")]
+    #[error(
+        "the query asks for {found} {what}, and at most {limit} are possible; ask in several queries"
+    )]
     TooLarge {
         /// What there is too much of.
         what: &'static str,
@@ -68,13 +74,19 @@ pub struct ResourceName {
 impl ResourceName {
     /// A resource from its group and plural.
     pub fn new(group: &str, plural: &str) -> Self {
-        Self { group: group.into(), plural: plural.into() }
+        Self {
+            group: group.into(),
+            plural: plural.into(),
+        }
     }
 }
 
 impl From<&Resource> for ResourceName {
     fn from(resource: &Resource) -> Self {
-        Self { group: Arc::clone(&resource.gvk.group), plural: Arc::clone(&resource.plural) }
+        Self {
+            group: Arc::clone(&resource.gvk.group),
+            plural: Arc::clone(&resource.plural),
+        }
     }
 }
 
@@ -175,8 +187,16 @@ impl Query {
             if matches!(requirement.test, FieldTest::Compares(..)) && !holds_numbers {
                 return Err(QueryError::NotNumeric(requirement.path.to_string()));
             }
-            if let Some(value) = requirement.test.values().iter().find(|value| value.len() > MAX_FIELD_VALUE_BYTES) {
-                return Err(QueryError::ValueTooLong { path: requirement.path.to_string(), bytes: value.len() });
+            if let Some(value) = requirement
+                .test
+                .values()
+                .iter()
+                .find(|value| value.len() > MAX_FIELD_VALUE_BYTES)
+            {
+                return Err(QueryError::ValueTooLong {
+                    path: requirement.path.to_string(),
+                    bytes: value.len(),
+                });
             }
         }
         Ok(())
@@ -185,13 +205,24 @@ impl Query {
     /// Whether an object is part of the answer: the meaning that every store has to keep. A field that is not selectable reads empty.
     pub fn matches(&self, object: &impl Searchable) -> bool {
         *object.resource() == self.resource
-            && allows(&self.clusters, |cluster| cluster.as_str() == object.cluster())
-            && allows(&self.namespaces, |namespace| namespace.as_str() == object.namespace())
+            && allows(&self.clusters, |cluster| {
+                cluster.as_str() == object.cluster()
+            })
+            && allows(&self.namespaces, |namespace| {
+                namespace.as_str() == object.namespace()
+            })
             && allows(&self.names, |name| name == object.name())
             && self.permitted.allows(object.cluster(), object.namespace())
-            && self.since.is_none_or(|since| object.created().is_some_and(|created| created >= since))
-            && self.before.is_none_or(|before| object.created().is_some_and(|created| created < before))
-            && self.owners.as_ref().is_none_or(|owners| owners.own(object.cluster(), object.owners()))
+            && self
+                .since
+                .is_none_or(|since| object.created().is_some_and(|created| created >= since))
+            && self
+                .before
+                .is_none_or(|before| object.created().is_some_and(|created| created < before))
+            && self
+                .owners
+                .as_ref()
+                .is_none_or(|owners| owners.own(object.cluster(), object.owners()))
             && self.labels.matches(|key| object.label(key))
             && self.fields.matches(|label| self.reads(object, label))
     }
@@ -199,31 +230,70 @@ impl Query {
     /// Bytes of memory that its lists and selectors take, about: what a client can make large.
     pub fn bytes(&self) -> usize {
         let of = |text: &str| text.len() + VALUE_BYTES;
-        let clusters = self.clusters.iter().map(|name| of(name.as_str())).sum::<usize>();
-        let namespaces = self.namespaces.iter().map(|name| of(name.as_str())).sum::<usize>();
+        let clusters = self
+            .clusters
+            .iter()
+            .map(|name| of(name.as_str()))
+            .sum::<usize>();
+        let namespaces = self
+            .namespaces
+            .iter()
+            .map(|name| of(name.as_str()))
+            .sum::<usize>();
         let names = self.names.iter().map(|name| of(name)).sum::<usize>();
         let labels = self.labels.requirements().map(|requirement| {
             let values = match requirement.test() {
-                LabelTest::In(values) | LabelTest::NotIn(values) => values.iter().map(|value| of(value)).sum(),
+                LabelTest::In(values) | LabelTest::NotIn(values) => {
+                    values.iter().map(|value| of(value)).sum()
+                }
                 _ => 0,
             };
             of(requirement.key()) + values
         });
         let fields = self.fields.requirements().map(|requirement| {
-            of(requirement.path.as_str()) + requirement.test.values().iter().map(|value| of(value)).sum::<usize>()
+            of(requirement.path.as_str())
+                + requirement
+                    .test
+                    .values()
+                    .iter()
+                    .map(|value| of(value))
+                    .sum::<usize>()
         });
-        let owners = self.owners.iter().flat_map(Owners::by_cluster).flat_map(|(_, uids)| uids).map(|uid| of(uid)).sum::<usize>();
+        let owners = self
+            .owners
+            .iter()
+            .flat_map(Owners::by_cluster)
+            .flat_map(|(_, uids)| uids)
+            .map(|uid| of(uid))
+            .sum::<usize>();
         let permitted = match &self.permitted {
             Permitted::Everything => 0,
             Permitted::Only(grants) => grants
                 .iter()
                 .map(|grant| {
-                    let clusters = grant.clusters.iter().flatten().map(|name| of(name.as_str())).sum::<usize>();
-                    clusters + grant.namespaces.iter().flatten().map(|name| of(name.as_str())).sum::<usize>()
+                    let clusters = grant
+                        .clusters
+                        .iter()
+                        .flatten()
+                        .map(|name| of(name.as_str()))
+                        .sum::<usize>();
+                    clusters
+                        + grant
+                            .namespaces
+                            .iter()
+                            .flatten()
+                            .map(|name| of(name.as_str()))
+                            .sum::<usize>()
                 })
                 .sum(),
         };
-        clusters + namespaces + names + labels.sum::<usize>() + fields.sum::<usize>() + owners + permitted
+        clusters
+            + namespaces
+            + names
+            + labels.sum::<usize>()
+            + fields.sum::<usize>()
+            + owners
+            + permitted
     }
 
     fn reads<'a>(&self, object: &'a impl Searchable, label: &str) -> Option<Cow<'a, str>> {
@@ -231,7 +301,9 @@ impl Query {
         match path.as_str() {
             "metadata.name" => Some(object.name().into()),
             "metadata.namespace" => Some(object.namespace().into()),
-            path => object.field(path).or_else(|| Some(self.selectable.absent(path).into())),
+            path => object
+                .field(path)
+                .or_else(|| Some(self.selectable.absent(path).into())),
         }
     }
 }
@@ -267,7 +339,13 @@ pub enum SortKey {
 impl Sort {
     /// Namespace, name, cluster: the stable default.
     pub fn standard() -> Vec<Self> {
-        [SortKey::Namespace, SortKey::Name, SortKey::Cluster].into_iter().map(|key| Self { key, descending: false }).collect()
+        [SortKey::Namespace, SortKey::Name, SortKey::Cluster]
+            .into_iter()
+            .map(|key| Self {
+                key,
+                descending: false,
+            })
+            .collect()
     }
 }
 

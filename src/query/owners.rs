@@ -29,7 +29,9 @@ impl Owners {
 
     /// The UIDs, by cluster.
     pub fn by_cluster(&self) -> impl Iterator<Item = (Option<&ClusterName>, &BTreeSet<String>)> {
-        self.uids.iter().map(|(cluster, uids)| (cluster.as_ref(), uids))
+        self.uids
+            .iter()
+            .map(|(cluster, uids)| (cluster.as_ref(), uids))
     }
 
     /// How many objects they are.
@@ -45,13 +47,23 @@ impl Owners {
     /// The UIDs of owners that may be in a cluster.
     pub fn of_cluster(&self, cluster: &ClusterName) -> BTreeSet<String> {
         let may_be = |of: &Option<ClusterName>| of.as_ref().is_none_or(|of| of == cluster);
-        self.uids.iter().filter(|(of, _)| may_be(of)).flat_map(|(_, uids)| uids.iter().cloned()).collect()
+        self.uids
+            .iter()
+            .filter(|(of, _)| may_be(of))
+            .flat_map(|(_, uids)| uids.iter().cloned())
+            .collect()
     }
 
     /// Whether one of some owner references of an object of a cluster is among them.
-    pub fn own<U: AsRef<str>>(&self, cluster: &str, references: impl IntoIterator<Item = U>) -> bool {
+    pub fn own<U: AsRef<str>>(
+        &self,
+        cluster: &str,
+        references: impl IntoIterator<Item = U>,
+    ) -> bool {
         references.into_iter().any(|uid| {
-            self.uids.iter().any(|(of, uids)| of.as_ref().is_none_or(|of| of.as_str() == cluster) && uids.contains(uid.as_ref()))
+            self.uids.iter().any(|(of, uids)| {
+                of.as_ref().is_none_or(|of| of.as_str() == cluster) && uids.contains(uid.as_ref())
+            })
         })
     }
 }
@@ -96,11 +108,16 @@ pub struct Relatives {
 
 impl Relatives {
     /// Those among some objects: the meaning that every store has to keep.
-    pub fn among<'o, S: Searchable + 'o>(&self, objects: impl IntoIterator<Item = &'o S>) -> BTreeSet<Relative> {
+    pub fn among<'o, S: Searchable + 'o>(
+        &self,
+        objects: impl IntoIterator<Item = &'o S>,
+    ) -> BTreeSet<Relative> {
         let mut found = BTreeSet::new();
         for object in objects.into_iter().filter(|object| self.selects(*object)) {
             // A name that a cluster cannot have is none of its objects.
-            let Ok(cluster) = object.cluster().parse() else { continue };
+            let Ok(cluster) = object.cluster().parse() else {
+                continue;
+            };
             found.insert(Relative {
                 cluster,
                 namespace: object.namespace().to_owned(),
@@ -113,17 +130,30 @@ impl Relatives {
 
     fn selects(&self, object: &impl Searchable) -> bool {
         let namespace = object.namespace();
-        let in_cluster = self.clusters.is_empty() || self.clusters.iter().any(|name| name.as_str() == object.cluster());
-        let in_namespace =
-            self.namespaces.is_empty() || namespace.is_empty() || self.namespaces.iter().any(|name| name.as_str() == namespace);
+        let in_cluster = self.clusters.is_empty()
+            || self
+                .clusters
+                .iter()
+                .any(|name| name.as_str() == object.cluster());
+        let in_namespace = self.namespaces.is_empty()
+            || namespace.is_empty()
+            || self
+                .namespaces
+                .iter()
+                .any(|name| name.as_str() == namespace);
         let is_related = match &self.relation {
             Relation::Named { resource, names } => {
-                let is_of = resource.as_ref().is_none_or(|resource| resource == object.resource());
+                let is_of = resource
+                    .as_ref()
+                    .is_none_or(|resource| resource == object.resource());
                 is_of && names.iter().any(|name| name == object.name())
             }
             Relation::OwnedBy(owners) => owners.own(object.cluster(), object.owners()),
         };
-        in_cluster && in_namespace && is_related && self.permitted.allows(object.cluster(), namespace)
+        in_cluster
+            && in_namespace
+            && is_related
+            && self.permitted.allows(object.cluster(), namespace)
     }
 }
 

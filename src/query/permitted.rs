@@ -45,25 +45,43 @@ impl Permitted {
 
     /// What of a cluster may be seen.
     pub fn in_cluster(&self, cluster: &ClusterName) -> InCluster<'_> {
-        let Self::Only(grants) = self else { return InCluster::Everything };
+        let Self::Only(grants) = self else {
+            return InCluster::Everything;
+        };
         let mut together = BTreeSet::new();
-        for grant in grants.iter().filter(|grant| grant.covers_cluster(cluster.as_str())) {
+        for grant in grants
+            .iter()
+            .filter(|grant| grant.covers_cluster(cluster.as_str()))
+        {
             match &grant.namespaces {
                 None => return InCluster::Everything,
                 Some(namespaces) => together.extend(namespaces.iter().map(Namespace::as_str)),
             }
         }
-        if together.is_empty() { InCluster::Nothing } else { InCluster::Namespaces(together) }
+        if together.is_empty() {
+            InCluster::Nothing
+        } else {
+            InCluster::Namespaces(together)
+        }
     }
 
     /// The clusters, of those asked for (empty: all), of which anything may be seen; `None`: all there are.
     pub fn clusters(&self, asked: &[ClusterName]) -> Option<Vec<ClusterName>> {
         let of_asked = || Some(asked.to_vec()).filter(|names| !names.is_empty());
-        let Self::Only(grants) = self else { return of_asked() };
+        let Self::Only(grants) = self else {
+            return of_asked();
+        };
         let mut named = BTreeSet::new();
         for grant in grants.iter().filter(|grant| !grant.is_empty()) {
-            let Some(clusters) = &grant.clusters else { return of_asked() };
-            named.extend(clusters.iter().filter(|name| asked.is_empty() || asked.contains(name)).cloned());
+            let Some(clusters) = &grant.clusters else {
+                return of_asked();
+            };
+            named.extend(
+                clusters
+                    .iter()
+                    .filter(|name| asked.is_empty() || asked.contains(name))
+                    .cloned(),
+            );
         }
         Some(named.into_iter().collect())
     }
@@ -74,7 +92,9 @@ impl Permitted {
         match self {
             Self::Everything => Self::Only(area.to_vec()),
             Self::Only(grants) => {
-                let both = grants.iter().flat_map(|grant| area.iter().map(|other| grant.and(other)));
+                let both = grants
+                    .iter()
+                    .flat_map(|grant| area.iter().map(|other| grant.and(other)));
                 Self::Only(both.filter(|grant| !grant.is_empty()).collect())
             }
         }
@@ -82,7 +102,9 @@ impl Permitted {
 
     /// The same text for permissions that are written alike but for their order.
     pub fn canonical(&self) -> String {
-        let Self::Only(grants) = self else { return "everything".to_owned() };
+        let Self::Only(grants) = self else {
+            return "everything".to_owned();
+        };
         let mut texts: Vec<String> = grants.iter().map(Grant::canonical).collect();
         texts.sort_unstable();
         texts.join(";")
@@ -92,19 +114,31 @@ impl Permitted {
 impl Grant {
     /// Some namespaces in all clusters.
     pub fn of_namespaces(namespaces: Vec<Namespace>) -> Self {
-        Self { clusters: None, namespaces: Some(namespaces) }
+        Self {
+            clusters: None,
+            namespaces: Some(namespaces),
+        }
     }
 
     /// Whether it covers nothing, because a list of it is empty.
     pub fn is_empty(&self) -> bool {
-        self.clusters.as_ref().is_some_and(Vec::is_empty) || self.namespaces.as_ref().is_some_and(Vec::is_empty)
+        self.clusters.as_ref().is_some_and(Vec::is_empty)
+            || self.namespaces.as_ref().is_some_and(Vec::is_empty)
     }
 
     /// What both cover.
     fn and(&self, other: &Self) -> Self {
-        fn common<T: Clone + PartialEq>(left: Option<&Vec<T>>, right: Option<&Vec<T>>) -> Option<Vec<T>> {
+        fn common<T: Clone + PartialEq>(
+            left: Option<&Vec<T>>,
+            right: Option<&Vec<T>>,
+        ) -> Option<Vec<T>> {
             match (left, right) {
-                (Some(left), Some(right)) => Some(left.iter().filter(|name| right.contains(name)).cloned().collect()),
+                (Some(left), Some(right)) => Some(
+                    left.iter()
+                        .filter(|name| right.contains(name))
+                        .cloned()
+                        .collect(),
+                ),
                 (some, other) => some.or(other).cloned(),
             }
         }
@@ -115,12 +149,15 @@ impl Grant {
     }
 
     fn covers(&self, cluster: &str, namespace: &str) -> bool {
-        let covers_namespace = |names: &Vec<Namespace>| names.iter().any(|name| name.as_str() == namespace);
+        let covers_namespace =
+            |names: &Vec<Namespace>| names.iter().any(|name| name.as_str() == namespace);
         self.covers_cluster(cluster) && self.namespaces.as_ref().is_none_or(covers_namespace)
     }
 
     fn covers_cluster(&self, cluster: &str) -> bool {
-        self.clusters.as_ref().is_none_or(|names| names.iter().any(|name| name.as_str() == cluster))
+        self.clusters
+            .as_ref()
+            .is_none_or(|names| names.iter().any(|name| name.as_str() == cluster))
     }
 
     fn canonical(&self) -> String {
@@ -129,10 +166,20 @@ impl Grant {
             names.dedup();
             names.join(",")
         };
-        let clusters = self.clusters.as_ref().map(|names| sorted(names.iter().map(ClusterName::as_str).collect()));
-        let namespaces = self.namespaces.as_ref().map(|names| sorted(names.iter().map(Namespace::as_str).collect()));
+        let clusters = self
+            .clusters
+            .as_ref()
+            .map(|names| sorted(names.iter().map(ClusterName::as_str).collect()));
+        let namespaces = self
+            .namespaces
+            .as_ref()
+            .map(|names| sorted(names.iter().map(Namespace::as_str).collect()));
         // No name holds an asterisk.
-        format!("{} {}", clusters.as_deref().unwrap_or("*"), namespaces.as_deref().unwrap_or("*"))
+        format!(
+            "{} {}",
+            clusters.as_deref().unwrap_or("*"),
+            namespaces.as_deref().unwrap_or("*")
+        )
     }
 }
 
@@ -146,8 +193,10 @@ mod tests {
 
     fn grant(clusters: Option<&[&str]>, namespaces: Option<&[&str]>) -> Grant {
         Grant {
-            clusters: clusters.map(|names| names.iter().map(|name| name.parse().unwrap()).collect()),
-            namespaces: namespaces.map(|names| names.iter().map(|name| name.parse().unwrap()).collect()),
+            clusters: clusters
+                .map(|names| names.iter().map(|name| name.parse().unwrap()).collect()),
+            namespaces: namespaces
+                .map(|names| names.iter().map(|name| name.parse().unwrap()).collect()),
         }
     }
 
@@ -167,8 +216,14 @@ mod tests {
             grant(Some(&["c"]), None),
             grant(Some(&["d"]), Some(&[])),
         ]);
-        assert_eq!(permitted.in_cluster(&cluster("a")), InCluster::Namespaces(["web"].into()));
-        assert_eq!(permitted.in_cluster(&cluster("b")), InCluster::Namespaces(["db", "web"].into()));
+        assert_eq!(
+            permitted.in_cluster(&cluster("a")),
+            InCluster::Namespaces(["web"].into())
+        );
+        assert_eq!(
+            permitted.in_cluster(&cluster("b")),
+            InCluster::Namespaces(["db", "web"].into())
+        );
         assert_eq!(permitted.in_cluster(&cluster("c")), InCluster::Everything);
         assert_eq!(permitted.in_cluster(&cluster("d")), InCluster::Nothing);
         assert_eq!(permitted.in_cluster(&cluster("e")), InCluster::Nothing);
@@ -177,7 +232,13 @@ mod tests {
     #[test]
     fn clusters_of_which_nothing_may_be_seen_are_not_asked() {
         let names = |clusters: Option<Vec<ClusterName>>| {
-            clusters.map(|names| names.iter().map(ClusterName::as_str).collect::<Vec<_>>().join(" "))
+            clusters.map(|names| {
+                names
+                    .iter()
+                    .map(ClusterName::as_str)
+                    .collect::<Vec<_>>()
+                    .join(" ")
+            })
         };
         let some = Permitted::Only(vec![
             grant(Some(&["c", "a"]), Some(&["web"])),
@@ -186,10 +247,19 @@ mod tests {
             grant(Some(&[]), None),
         ]);
         assert_eq!(names(some.clusters(&[])).as_deref(), Some("a b c"));
-        assert_eq!(names(some.clusters(&[cluster("d"), cluster("b")])).as_deref(), Some("b"));
+        assert_eq!(
+            names(some.clusters(&[cluster("d"), cluster("b")])).as_deref(),
+            Some("b")
+        );
         assert_eq!(names(some.clusters(&[cluster("d")])).as_deref(), Some(""));
-        assert_eq!(names(Permitted::Only(Vec::new()).clusters(&[])).as_deref(), Some(""));
-        for all in [Permitted::Everything, Permitted::Only(vec![Grant::of_namespaces(vec!["web".parse().unwrap()])])] {
+        assert_eq!(
+            names(Permitted::Only(Vec::new()).clusters(&[])).as_deref(),
+            Some("")
+        );
+        for all in [
+            Permitted::Everything,
+            Permitted::Only(vec![Grant::of_namespaces(vec!["web".parse().unwrap()])]),
+        ] {
             assert_eq!(all.clusters(&[]), None);
             assert_eq!(names(all.clusters(&[cluster("d")])).as_deref(), Some("d"));
         }
@@ -199,18 +269,35 @@ mod tests {
     fn a_part_of_a_permission_covers_what_both_cover() {
         let permissions = [
             Permitted::Everything,
-            Permitted::Only(vec![grant(Some(&["a", "b"]), Some(&["web"])), grant(Some(&["c"]), None)]),
+            Permitted::Only(vec![
+                grant(Some(&["a", "b"]), Some(&["web"])),
+                grant(Some(&["c"]), None),
+            ]),
             Permitted::Only(Vec::new()),
         ];
-        let areas =
-            [vec![grant(Some(&["a", "c"]), None)], vec![grant(Some(&["a"]), Some(&["web", "db"])), grant(None, Some(&["x"]))]];
-        for (permitted, area) in permissions.iter().flat_map(|permitted| areas.iter().map(move |area| (permitted, area))) {
+        let areas = [
+            vec![grant(Some(&["a", "c"]), None)],
+            vec![
+                grant(Some(&["a"]), Some(&["web", "db"])),
+                grant(None, Some(&["x"])),
+            ],
+        ];
+        for (permitted, area) in permissions
+            .iter()
+            .flat_map(|permitted| areas.iter().map(move |area| (permitted, area)))
+        {
             let part = permitted.within(area);
-            for (cluster, namespace) in
-                ["a", "b", "c"].into_iter().flat_map(|name| ["web", "db", "x", ""].map(|namespace| (name, namespace)))
+            for (cluster, namespace) in ["a", "b", "c"]
+                .into_iter()
+                .flat_map(|name| ["web", "db", "x", ""].map(|namespace| (name, namespace)))
             {
-                let both = permitted.allows(cluster, namespace) && Permitted::Only(area.clone()).allows(cluster, namespace);
-                assert_eq!(part.allows(cluster, namespace), both, "{permitted:?} within {area:?}: {cluster} {namespace:?}");
+                let both = permitted.allows(cluster, namespace)
+                    && Permitted::Only(area.clone()).allows(cluster, namespace);
+                assert_eq!(
+                    part.allows(cluster, namespace),
+                    both,
+                    "{permitted:?} within {area:?}: {cluster} {namespace:?}"
+                );
             }
         }
     }
@@ -218,8 +305,14 @@ mod tests {
     #[test]
     fn order_makes_no_other_permission_but_anything_else_does() {
         let text = |grants: Vec<Grant>| Permitted::Only(grants).canonical();
-        let (one, two) = (grant(Some(&["a", "b"]), None), grant(None, Some(&["web", "db"])));
-        assert_eq!(text(vec![one.clone(), two.clone()]), text(vec![two.clone(), grant(Some(&["b", "a"]), None)]));
+        let (one, two) = (
+            grant(Some(&["a", "b"]), None),
+            grant(None, Some(&["web", "db"])),
+        );
+        assert_eq!(
+            text(vec![one.clone(), two.clone()]),
+            text(vec![two.clone(), grant(Some(&["b", "a"]), None)])
+        );
         let others = [
             Permitted::Everything.canonical(),
             text(Vec::new()),

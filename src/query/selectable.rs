@@ -53,11 +53,27 @@ impl Selectable {
     /// What the apiserver supports for a built-in kind, or `metadata.name` and `metadata.namespace` for another one, and the given fields:
     /// `selectableFields` of a custom resource definition, `fieldPaths` of a registry.
     pub fn of(gvk: &Gvk, registered: &[SelectableField]) -> Self {
-        let labels = kinds::field_labels(gvk).map(|(label, reads)| (label.to_owned(), reads.map(FieldPath::new))).collect();
-        let mut selectable = Self { labels, types: BTreeMap::new(), open: false };
-        for field in kinds::selectable_fields(gvk).into_iter().flatten().chain(registered) {
-            selectable.labels.entry(field.path.to_string()).or_insert_with(|| Some(field.path.clone()));
-            selectable.types.entry(field.path.clone()).or_insert(field.kind);
+        let labels = kinds::field_labels(gvk)
+            .map(|(label, reads)| (label.to_owned(), reads.map(FieldPath::new)))
+            .collect();
+        let mut selectable = Self {
+            labels,
+            types: BTreeMap::new(),
+            open: false,
+        };
+        for field in kinds::selectable_fields(gvk)
+            .into_iter()
+            .flatten()
+            .chain(registered)
+        {
+            selectable
+                .labels
+                .entry(field.path.to_string())
+                .or_insert_with(|| Some(field.path.clone()));
+            selectable
+                .types
+                .entry(field.path.clone())
+                .or_insert(field.kind);
         }
         selectable
     }
@@ -74,24 +90,34 @@ impl Selectable {
         match self.labels.get(label) {
             Some(path) => Ok(path.clone()),
             None => {
-                let open = if self.open { FieldPath::new(label).canonical() } else { None };
+                let open = if self.open {
+                    FieldPath::new(label).canonical()
+                } else {
+                    None
+                };
                 open.map(Some).ok_or_else(|| self.unsupported(label))
             }
         }
     }
 
     fn unsupported(&self, label: &str) -> UnsupportedField {
-        UnsupportedField { label: label.to_owned(), supported: self.labels.keys().cloned().collect() }
+        UnsupportedField {
+            label: label.to_owned(),
+            supported: self.labels.keys().cloned().collect(),
+        }
     }
 
     /// Whether it is one of the fields that are known for the kind, and not only some path.
     pub fn is_known(&self, path: &FieldPath) -> bool {
-        matches!(path.as_str(), "metadata.name" | "metadata.namespace") || self.types.contains_key(path)
+        matches!(path.as_str(), "metadata.name" | "metadata.namespace")
+            || self.types.contains_key(path)
     }
 
     /// What objects are ordered and grouped by when a client names this field; refused where documents hold no single value of it.
     pub fn ordered(&self, label: &str) -> Result<Ordered, UnsupportedField> {
-        let Some(path) = self.stored_path(label)? else { return Ok(Ordered::Always("")) };
+        let Some(path) = self.stored_path(label)? else {
+            return Ok(Ordered::Always(""));
+        };
         match path.as_str() {
             "metadata.name" => Ok(Ordered::Name),
             "metadata.namespace" => Ok(Ordered::Namespace),
@@ -104,7 +130,9 @@ impl Selectable {
 
     /// Whether every document of the kind has a term for this field, absent or not.
     pub fn is_always_stored(&self, path: &FieldPath) -> bool {
-        self.types.get(path).is_some_and(|kind| *kind != FieldType::Optional)
+        self.types
+            .get(path)
+            .is_some_and(|kind| *kind != FieldType::Optional)
     }
 
     /// Whether its values can be compared as numbers. Of a field that is not known, that may be.
@@ -115,6 +143,8 @@ impl Selectable {
 
     /// What a field reads where it is absent.
     pub fn absent(&self, path: &str) -> &'static str {
-        self.types.get(&FieldPath::new(path)).map_or("", |kind| kind.absent())
+        self.types
+            .get(&FieldPath::new(path))
+            .map_or("", |kind| kind.absent())
     }
 }

@@ -46,7 +46,10 @@ struct Waiting {
 
 impl Activations {
     pub(super) fn new(changed: Arc<Notify>) -> Self {
-        Self { waiting: BTreeMap::new(), changed }
+        Self {
+            waiting: BTreeMap::new(),
+            changed,
+        }
     }
 
     /// Looks what of a generation can be seen now. `units` are the streams that fill it, as far as they run, with their resources; `is_certain`:
@@ -67,11 +70,16 @@ impl Activations {
             self.waiting.remove(&key);
             return;
         }
-        let waiting = self.waiting.entry(key).or_insert_with(|| Waiting::new(generation.clone()));
+        let waiting = self
+            .waiting
+            .entry(key)
+            .or_insert_with(|| Waiting::new(generation.clone()));
         if waiting.generation.id != generation.id {
             *waiting = Waiting::new(generation.clone());
         }
-        let is_busy = |task: &Option<AbortOnDropHandle<()>>| task.as_ref().is_some_and(|task| !task.is_finished());
+        let is_busy = |task: &Option<AbortOnDropHandle<()>>| {
+            task.as_ref().is_some_and(|task| !task.is_finished())
+        };
         if is_busy(&waiting.task) || is_busy(&waiting.showing) {
             return;
         }
@@ -81,9 +89,12 @@ impl Activations {
             return;
         }
         let is_settled = |unit: &(ResourceName, Option<&Progress>)| {
-            unit.1.is_some_and(|progress| progress.is_synced_in(&generation) || is_hopeless(progress, &generation))
+            unit.1.is_some_and(|progress| {
+                progress.is_synced_in(&generation) || is_hopeless(progress, &generation)
+            })
         };
-        let is_complete = planted(Bug::ShowHalfFilled) || !units.is_empty() && units.iter().all(is_settled);
+        let is_complete =
+            planted(Bug::ShowHalfFilled) || !units.is_empty() && units.iter().all(is_settled);
         if is_complete && (is_certain || waiting.since.elapsed() >= REPLACING_PATIENCE) {
             waiting.activate(pipeline, &self.changed);
         }
@@ -91,7 +102,10 @@ impl Activations {
 
     /// Ends everything that is under way, and waits for the end.
     pub(super) async fn stop(&mut self) {
-        for task in std::mem::take(&mut self.waiting).into_values().filter_map(|waiting| waiting.task) {
+        for task in std::mem::take(&mut self.waiting)
+            .into_values()
+            .filter_map(|waiting| waiting.task)
+        {
             task.abort();
             // Cancelled, or done.
             let _ended = task.await;
@@ -102,7 +116,13 @@ impl Activations {
 impl Waiting {
     fn new(generation: Generation) -> Self {
         let now = Instant::now();
-        Self { generation, since: now, part_shown: now, showing: None, task: None }
+        Self {
+            generation,
+            since: now,
+            part_shown: now,
+            showing: None,
+            task: None,
+        }
     }
 
     fn consider_first(
@@ -113,27 +133,46 @@ impl Waiting {
         changed: &Arc<Notify>,
     ) {
         let is_synced = |unit: &&(ResourceName, Option<&Progress>)| {
-            planted(Bug::ShowHalfFilled) || unit.1.is_some_and(|progress| progress.is_synced_in(&self.generation))
+            planted(Bug::ShowHalfFilled)
+                || unit
+                    .1
+                    .is_some_and(|progress| progress.is_synced_in(&self.generation))
         };
         let is_whole = !units.is_empty() && units.iter().all(|unit| is_synced(&unit));
         if is_whole && is_certain {
             self.activate(pipeline, changed);
             return;
         }
-        let incomplete: BTreeSet<&ResourceName> =
-            units.iter().filter(|unit| !is_synced(unit)).map(|(resource, _)| resource).collect();
-        let complete = units.iter().map(|(resource, _)| resource).filter(|resource| !incomplete.contains(resource));
+        let incomplete: BTreeSet<&ResourceName> = units
+            .iter()
+            .filter(|unit| !is_synced(unit))
+            .map(|(resource, _)| resource)
+            .collect();
+        let complete = units
+            .iter()
+            .map(|(resource, _)| resource)
+            .filter(|resource| !incomplete.contains(resource));
         let resources: BTreeSet<ResourceName> = complete.cloned().collect();
-        if resources.is_subset(&self.generation.shown) || self.part_shown.elapsed() < PART_INTERVAL {
+        if resources.is_subset(&self.generation.shown) || self.part_shown.elapsed() < PART_INTERVAL
+        {
             return;
         }
         self.part_shown = Instant::now();
-        let showing = show(pipeline.clone(), self.generation.clone(), resources, Arc::clone(changed));
+        let showing = show(
+            pipeline.clone(),
+            self.generation.clone(),
+            resources,
+            Arc::clone(changed),
+        );
         self.showing = Some(AbortOnDropHandle::new(tokio::spawn(showing)));
     }
 
     fn activate(&mut self, pipeline: &Pipeline, changed: &Arc<Notify>) {
-        let activation = activate(pipeline.clone(), self.generation.clone(), Arc::clone(changed));
+        let activation = activate(
+            pipeline.clone(),
+            self.generation.clone(),
+            Arc::clone(changed),
+        );
         self.task = Some(AbortOnDropHandle::new(tokio::spawn(activation)));
     }
 }
@@ -144,7 +183,12 @@ pub(super) fn is_hopeless(progress: &Progress, generation: &Generation) -> bool 
 }
 
 /// Once: what is complete by the next time may be more.
-async fn show(pipeline: Pipeline, generation: Generation, resources: BTreeSet<ResourceName>, changed: Arc<Notify>) {
+async fn show(
+    pipeline: Pipeline,
+    generation: Generation,
+    resources: BTreeSet<ResourceName>,
+    changed: Arc<Notify>,
+) {
     if let Err(error) = pipeline.show(&generation, &resources).await {
         tracing::debug!(index = %generation.index, %error, "what is complete of a generation cannot be shown yet");
     }

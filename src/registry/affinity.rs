@@ -16,24 +16,32 @@ pub fn matches(affinity: &ClusterAffinity, cluster: &MemberView) -> bool {
     if affinity.exclude.iter().any(|excluded| excluded == name) {
         return false;
     }
-    let named = affinity.cluster_names.is_empty() || affinity.cluster_names.iter().any(|wanted| wanted == name);
+    let named = affinity.cluster_names.is_empty()
+        || affinity.cluster_names.iter().any(|wanted| wanted == name);
     named
         && labels_match(affinity, cluster)
-        && affinity.field_selector.as_ref().is_none_or(|fields| fields_match(fields, cluster))
+        && affinity
+            .field_selector
+            .as_ref()
+            .is_none_or(|fields| fields_match(fields, cluster))
 }
 
 fn labels_match(affinity: &ClusterAffinity, cluster: &MemberView) -> bool {
     let Some(selector) = &affinity.label_selector else {
         return true;
     };
-    LabelSelector::from_api(selector).is_ok_and(|labels| labels.matches(|key| cluster.labels.get(key).map(String::as_str)))
+    LabelSelector::from_api(selector)
+        .is_ok_and(|labels| labels.matches(|key| cluster.labels.get(key).map(String::as_str)))
 }
 
 fn fields_match(selector: &ClusterFieldSelector, cluster: &MemberView) -> bool {
-    selector.match_expressions.iter().all(|requirement| match requirement.key.as_str() {
-        "zone" => zones_match(requirement, &cluster.zones),
-        _ => field_matches(requirement, cluster),
-    })
+    selector
+        .match_expressions
+        .iter()
+        .all(|requirement| match requirement.key.as_str() {
+            "zone" => zones_match(requirement, &cluster.zones),
+            _ => field_matches(requirement, cluster),
+        })
 }
 
 /// A cluster can span several zones: `In`, `Gt` and `Lt` want any of them, `NotIn` none.
@@ -113,14 +121,20 @@ mod tests {
     #[test]
     fn an_empty_affinity_selects_every_cluster() {
         assert!(selects(json!({})));
-        assert!(selects(json!({"labelSelector": {}, "fieldSelector": {}, "clusterNames": [], "exclude": []})));
+        assert!(selects(
+            json!({"labelSelector": {}, "fieldSelector": {}, "clusterNames": [], "exclude": []})
+        ));
         assert!(selects(json!({"fieldSelector": {"matchExpressions": []}})));
     }
 
     #[test]
     fn exclude_wins_over_everything() {
-        assert!(!selects(json!({"exclude": ["member1"], "clusterNames": ["member1"]})));
-        assert!(selects(json!({"exclude": ["member2"], "clusterNames": ["member1"]})));
+        assert!(!selects(
+            json!({"exclude": ["member1"], "clusterNames": ["member1"]})
+        ));
+        assert!(selects(
+            json!({"exclude": ["member2"], "clusterNames": ["member1"]})
+        ));
     }
 
     #[test]
@@ -134,12 +148,28 @@ mod tests {
         for (selector, selected) in [
             (json!({"matchLabels": {"env": "prod"}}), true),
             (json!({"matchLabels": {"env": "dev"}}), false),
-            (json!({"matchExpressions": [{"key": "team", "operator": "NotIn", "values": ["a"]}]}), true),
-            (json!({"matchExpressions": [{"key": "team", "operator": "Exists"}]}), false),
-            (json!({"matchExpressions": [{"key": "env", "operator": "Is", "values": ["prod"]}]}), false),
-            (json!({"matchExpressions": [{"key": "env", "operator": "In", "values": []}]}), false),
+            (
+                json!({"matchExpressions": [{"key": "team", "operator": "NotIn", "values": ["a"]}]}),
+                true,
+            ),
+            (
+                json!({"matchExpressions": [{"key": "team", "operator": "Exists"}]}),
+                false,
+            ),
+            (
+                json!({"matchExpressions": [{"key": "env", "operator": "Is", "values": ["prod"]}]}),
+                false,
+            ),
+            (
+                json!({"matchExpressions": [{"key": "env", "operator": "In", "values": []}]}),
+                false,
+            ),
         ] {
-            assert_eq!(selects(json!({"labelSelector": selector})), selected, "{selector}");
+            assert_eq!(
+                selects(json!({"labelSelector": selector})),
+                selected,
+                "{selector}"
+            );
         }
     }
 
@@ -154,19 +184,54 @@ mod tests {
             ("DoesNotExist", &[], false),
             ("Gt", &["1"], false),
         ] {
-            assert_eq!(selects_by_field("zone", operator, values), selected, "zone {operator} {values:?}");
+            assert_eq!(
+                selects_by_field("zone", operator, values),
+                selected,
+                "zone {operator} {values:?}"
+            );
         }
-        let numbered = MemberView { zones: vec!["z1".to_owned(), "7".to_owned()], ..cluster() };
-        for (operator, bound, selected) in
-            [("Gt", "6", true), ("Gt", "7", false), ("Lt", "8", true), ("Lt", "7", false), ("Lt", "x", false)]
-        {
-            let requirement = FieldRequirement { key: "zone".into(), operator: operator.into(), values: vec![bound.into()] };
-            assert_eq!(zones_match(&requirement, &numbered.zones), selected, "zone {operator} {bound}");
+        let numbered = MemberView {
+            zones: vec!["z1".to_owned(), "7".to_owned()],
+            ..cluster()
+        };
+        for (operator, bound, selected) in [
+            ("Gt", "6", true),
+            ("Gt", "7", false),
+            ("Lt", "8", true),
+            ("Lt", "7", false),
+            ("Lt", "x", false),
+        ] {
+            let requirement = FieldRequirement {
+                key: "zone".into(),
+                operator: operator.into(),
+                values: vec![bound.into()],
+            };
+            assert_eq!(
+                zones_match(&requirement, &numbered.zones),
+                selected,
+                "zone {operator} {bound}"
+            );
         }
-        let nowhere = MemberView { zones: Vec::new(), ..cluster() };
-        for (operator, selected) in [("In", false), ("NotIn", true), ("Exists", false), ("DoesNotExist", true)] {
-            let requirement = FieldRequirement { key: "zone".into(), operator: operator.into(), values: vec!["z1".into()] };
-            assert_eq!(zones_match(&requirement, &nowhere.zones), selected, "zone {operator}");
+        let nowhere = MemberView {
+            zones: Vec::new(),
+            ..cluster()
+        };
+        for (operator, selected) in [
+            ("In", false),
+            ("NotIn", true),
+            ("Exists", false),
+            ("DoesNotExist", true),
+        ] {
+            let requirement = FieldRequirement {
+                key: "zone".into(),
+                operator: operator.into(),
+                values: vec!["z1".into()],
+            };
+            assert_eq!(
+                zones_match(&requirement, &nowhere.zones),
+                selected,
+                "zone {operator}"
+            );
         }
     }
 
@@ -188,13 +253,19 @@ mod tests {
             ("country", "In", &["x"], false),
             ("country", "NotIn", &["x"], true),
         ] {
-            assert_eq!(selects_by_field(key, operator, values), selected, "{key} {operator} {values:?}");
+            assert_eq!(
+                selects_by_field(key, operator, values),
+                selected,
+                "{key} {operator} {values:?}"
+            );
         }
     }
 
     #[test]
     fn all_parts_must_hold() {
-        assert!(!selects(json!({"clusterNames": ["member1"], "labelSelector": {"matchLabels": {"env": "dev"}}})));
+        assert!(!selects(
+            json!({"clusterNames": ["member1"], "labelSelector": {"matchLabels": {"env": "dev"}}})
+        ));
         let fields = json!({"matchExpressions": [
             {"key": "provider", "operator": "In", "values": ["acme"]},
             {"key": "zone", "operator": "In", "values": ["z9"]},

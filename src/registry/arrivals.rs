@@ -50,7 +50,12 @@ fn lock(seen: &Seen) -> MutexGuard<'_, State> {
 
 impl Arrivals {
     pub(super) fn new(changed: Arc<Notify>) -> Self {
-        Self { seen: Seen::default(), stores: BTreeSet::new(), task: None, changed }
+        Self {
+            seen: Seen::default(),
+            stores: BTreeSet::new(),
+            task: None,
+            changed,
+        }
     }
 
     /// Looks at these stores from now on, and at no others.
@@ -72,29 +77,43 @@ impl Arrivals {
 
     /// Whether queries of a cluster are answered from a store.
     pub(super) fn have(&self, store: &StoreName, cluster: &ClusterName) -> bool {
-        lock(&self.seen).live.contains_key(&(store.clone(), cluster.clone()))
+        lock(&self.seen)
+            .live
+            .contains_key(&(store.clone(), cluster.clone()))
     }
 
     /// Whether that has been so for a while.
     pub(super) fn have_lasted(&self, store: &StoreName, cluster: &ClusterName) -> bool {
-        lock(&self.seen).live.get(&(store.clone(), cluster.clone())).is_some_and(|since| since.elapsed() >= LINGER)
+        lock(&self.seen)
+            .live
+            .get(&(store.clone(), cluster.clone()))
+            .is_some_and(|since| since.elapsed() >= LINGER)
     }
 
     /// Everything that has been seen; nothing until every store has been asked.
     pub(super) fn all(&self) -> Option<BTreeSet<(StoreName, ClusterName)>> {
         let state = lock(&self.seen);
-        state.has_looked.then(|| state.live.keys().cloned().collect())
+        state
+            .has_looked
+            .then(|| state.live.keys().cloned().collect())
     }
 }
 
 async fn look(pipelines: BTreeMap<StoreName, Pipeline>, seen: Seen, changed: Arc<Notify>) {
     loop {
         for (name, pipeline) in &pipelines {
-            let Some(store) = pipeline.store() else { continue };
+            let Some(store) = pipeline.store() else {
+                continue;
+            };
             // What cannot be read now is read the next time.
-            let Ok(Ok(generations)) = timeout(TIMEOUT, store.generations()).await else { continue };
-            let live =
-                generations.into_iter().filter(|generation| generation.live).map(|generation| generation.cluster).collect();
+            let Ok(Ok(generations)) = timeout(TIMEOUT, store.generations()).await else {
+                continue;
+            };
+            let live = generations
+                .into_iter()
+                .filter(|generation| generation.live)
+                .map(|generation| generation.cluster)
+                .collect();
             if note(&seen, name, live) {
                 changed.notify_one();
             }
@@ -109,12 +128,21 @@ async fn look(pipelines: BTreeMap<StoreName, Pipeline>, seen: Seen, changed: Arc
 /// Takes down what queries are answered from in a store. Whether that has changed.
 fn note(seen: &Seen, name: &StoreName, live: BTreeSet<ClusterName>) -> bool {
     let mut state = lock(seen);
-    let before: BTreeSet<ClusterName> =
-        state.live.keys().filter(|(store, _)| store == name).map(|(_, cluster)| cluster.clone()).collect();
-    state.live.retain(|(store, cluster), _| store != name || live.contains(cluster));
+    let before: BTreeSet<ClusterName> = state
+        .live
+        .keys()
+        .filter(|(store, _)| store == name)
+        .map(|(_, cluster)| cluster.clone())
+        .collect();
+    state
+        .live
+        .retain(|(store, cluster), _| store != name || live.contains(cluster));
     let is_other = before != live;
     for cluster in live {
-        state.live.entry((name.clone(), cluster)).or_insert_with(Instant::now);
+        state
+            .live
+            .entry((name.clone(), cluster))
+            .or_insert_with(Instant::now);
     }
     is_other
 }

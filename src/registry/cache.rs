@@ -26,12 +26,21 @@ pub const MISSED_PERIODS: u32 = 3;
 
 /// The registries without a store that a cache stands for: one for each selection of clusters, because any of them is enough.
 pub fn views(group: &str, cache: &Cache) -> Vec<RegistryView> {
-    let resource_selectors: Vec<ResourceSelector> = cache.spec.resource_selectors.iter().map(resource_selector).collect();
+    let resource_selectors: Vec<ResourceSelector> = cache
+        .spec
+        .resource_selectors
+        .iter()
+        .map(resource_selector)
+        .collect();
     let selections = cache.spec.cluster_selectors.iter().enumerate();
     let view = |(index, selection): (usize, &ClusterSelector)| RegistryView {
         name: view_name(group, &cache.name_any(), index),
         uid: cache.uid().unwrap_or_default(),
-        created: cache.metadata.creation_timestamp.as_ref().map(|time| time.0),
+        created: cache
+            .metadata
+            .creation_timestamp
+            .as_ref()
+            .map(|time| time.0),
         spec: ResourceRegistrySpec {
             target_cluster: selection.affinity(),
             resource_selectors: resource_selectors.clone(),
@@ -44,7 +53,11 @@ pub fn views(group: &str, cache: &Cache) -> Vec<RegistryView> {
 /// What a plan calls one selection of clusters of a cache. No registry has such a name.
 pub fn view_name(group: &str, cache: &str, index: usize) -> String {
     let name = format!("clustercaches.{group}/{cache}");
-    if index == 0 { name } else { format!("{name}#{}", index + 1) }
+    if index == 0 {
+        name
+    } else {
+        format!("{name}#{}", index + 1)
+    }
 }
 
 fn resource_selector(resource: &CachedResource) -> ResourceSelector {
@@ -82,7 +95,10 @@ pub fn rows(inputs: &Inputs<'_>) -> Vec<Observed> {
         }
         for name in &plan.not_found {
             let (phase, reason) = absent(name, inputs.unread);
-            let absent = inputs.resources.iter().map(|resource| Observed::without(key(name, resource), phase, &reason));
+            let absent = inputs
+                .resources
+                .iter()
+                .map(|resource| Observed::without(key(name, resource), phase, &reason));
             rows.extend(absent.map(|row| (row.key.clone(), row)));
         }
     }
@@ -91,9 +107,15 @@ pub fn rows(inputs: &Inputs<'_>) -> Vec<Observed> {
 
 fn absent(name: &str, unread: &[String]) -> (CachePhase, String) {
     if unread.is_empty() {
-        return (CachePhase::Failed, format!("no Cluster is named {name}; join it, or remove it from clusterNames"));
+        return (
+            CachePhase::Failed,
+            format!("no Cluster is named {name}; join it, or remove it from clusterNames"),
+        );
     }
-    let reason = format!("no cluster is named {name} so far; not read yet: {}", unread.join(", "));
+    let reason = format!(
+        "no cluster is named {name} so far; not read yet: {}",
+        unread.join(", ")
+    );
     (CachePhase::Unknown, reason)
 }
 
@@ -101,11 +123,17 @@ fn cluster_rows(cluster: &ClusterName, plan: &ClusterPlan, inputs: &Inputs<'_>) 
     let lost = (inputs.lost)(cluster);
     if !plan.discovered {
         let reason = lost.as_deref().unwrap_or("not asked yet what it serves");
-        let of = |resource| Observed::without(key(cluster.as_str(), resource), CachePhase::Unknown, reason);
+        let of = |resource| {
+            Observed::without(key(cluster.as_str(), resource), CachePhase::Unknown, reason)
+        };
         return inputs.resources.iter().map(of).collect();
     }
     let problems = plan.problems.iter().map(|problem| {
-        let key = Key { api_version: problem.api_version.clone(), kind: problem.kind.clone(), ..Key::of(cluster.as_str()) };
+        let key = Key {
+            api_version: problem.api_version.clone(),
+            kind: problem.kind.clone(),
+            ..Key::of(cluster.as_str())
+        };
         match &lost {
             Some(reason) => Observed::without(key, CachePhase::Unknown, reason),
             None => Observed::without(key, CachePhase::Failed, &problem.problem.to_string()),
@@ -115,9 +143,16 @@ fn cluster_rows(cluster: &ClusterName, plan: &ClusterPlan, inputs: &Inputs<'_>) 
         let progress = (inputs.progress)(unit);
         let (phase, reason) = match &lost {
             Some(reason) => (CachePhase::Unknown, reason.clone()),
-            None => progress.map_or_else(not_begun, |progress| judge(&Seen::of(progress), inputs.period)),
+            None => progress.map_or_else(not_begun, |progress| {
+                judge(&Seen::of(progress), inputs.period)
+            }),
         };
-        Observed { key: unit_key(unit), phase, reason, objects: progress.map_or(0, Progress::objects) }
+        Observed {
+            key: unit_key(unit),
+            phase,
+            reason,
+            objects: progress.map_or(0, Progress::objects),
+        }
     });
     problems.chain(units).collect()
 }
@@ -137,7 +172,12 @@ fn unit_key(unit: &Unit) -> Key {
         Scope::All => String::new(),
         Scope::Namespace(namespace) => namespace.to_string(),
     };
-    Key { cluster: unit.cluster.to_string(), api_version: gvk.api_version(), kind: gvk.kind.to_string(), namespace }
+    Key {
+        cluster: unit.cluster.to_string(),
+        api_version: gvk.api_version(),
+        kind: gvk.kind.to_string(),
+        namespace,
+    }
 }
 
 /// What of a stream's progress decides its phase.
@@ -159,7 +199,10 @@ impl Seen {
 }
 
 fn not_begun() -> (CachePhase, String) {
-    (CachePhase::Unknown, "the first list has not been read yet".to_owned())
+    (
+        CachePhase::Unknown,
+        "the first list has not been read yet".to_owned(),
+    )
 }
 
 /// A stream that was complete once counts as Running over a relist, and over a connection that breaks off for less than the missed periods:
@@ -167,17 +210,23 @@ fn not_begun() -> (CachePhase, String) {
 fn judge(seen: &Seen, period: Duration) -> (CachePhase, String) {
     match &seen.state {
         UnitState::Synced => (CachePhase::Running, String::new()),
-        UnitState::Starting | UnitState::Listing if seen.was_synced => (CachePhase::Running, String::new()),
+        UnitState::Starting | UnitState::Listing if seen.was_synced => {
+            (CachePhase::Running, String::new())
+        }
         UnitState::Starting | UnitState::Listing => not_begun(),
         UnitState::Failing { reason, .. }
-            if reason == "Unreachable" && seen.was_synced && seen.failing_for <= period * MISSED_PERIODS =>
+            if reason == "Unreachable"
+                && seen.was_synced
+                && seen.failing_for <= period * MISSED_PERIODS =>
         {
             (CachePhase::Running, String::new())
         }
         UnitState::Failing { reason, message } if reason == "Unreachable" => {
             (CachePhase::Unknown, format!("{reason}: {message}"))
         }
-        UnitState::Failing { reason, message } => (CachePhase::Failed, format!("{reason}: {message}")),
+        UnitState::Failing { reason, message } => {
+            (CachePhase::Failed, format!("{reason}: {message}"))
+        }
     }
 }
 
@@ -197,7 +246,10 @@ mod tests {
     const PERIOD: Duration = Duration::from_secs(10);
 
     fn cache(spec: &serde_json::Value) -> Cache {
-        serde_json::from_value(json!({ "metadata": { "name": "sample", "uid": "u" }, "spec": spec })).unwrap()
+        serde_json::from_value(
+            json!({ "metadata": { "name": "sample", "uid": "u" }, "spec": spec }),
+        )
+        .unwrap()
     }
 
     #[test]
@@ -208,11 +260,22 @@ mod tests {
         }));
         let views = views("cluster.karmada.io", &cache);
         let names: Vec<&str> = views.iter().map(|view| view.name.as_str()).collect();
-        assert_eq!(names, ["clustercaches.cluster.karmada.io/sample", "clustercaches.cluster.karmada.io/sample#2"]);
-        let [all_but_one, that_one] = &views[..] else { panic!("{views:?}") };
+        assert_eq!(
+            names,
+            [
+                "clustercaches.cluster.karmada.io/sample",
+                "clustercaches.cluster.karmada.io/sample#2"
+            ]
+        );
+        let [all_but_one, that_one] = &views[..] else {
+            panic!("{views:?}")
+        };
         assert_eq!(all_but_one.spec.target_cluster.exclude, ["member1"]);
         assert_eq!(
-            (&that_one.spec.target_cluster.cluster_names[..], &that_one.spec.target_cluster.exclude[..]),
+            (
+                &that_one.spec.target_cluster.cluster_names[..],
+                &that_one.spec.target_cluster.exclude[..]
+            ),
             (&["member1".to_owned()][..], &[][..])
         );
         let selectors = serde_json::to_value(&that_one.spec.resource_selectors).unwrap();
@@ -225,46 +288,105 @@ mod tests {
 
     #[test]
     fn a_phase_says_whether_the_objects_are_there_and_followed() {
-        let failing = |reason: &'static str| UnitState::Failing { reason: reason.into(), message: "why".to_owned() };
+        let failing = |reason: &'static str| UnitState::Failing {
+            reason: reason.into(),
+            message: "why".to_owned(),
+        };
         let short = Duration::from_secs(30);
         let long = Duration::from_secs(31);
         for (state, was_synced, failing_for, expected) in [
-            (UnitState::Starting, false, Duration::ZERO, "Unknown the first list has not been read yet"),
-            (UnitState::Listing, false, Duration::ZERO, "Unknown the first list has not been read yet"),
+            (
+                UnitState::Starting,
+                false,
+                Duration::ZERO,
+                "Unknown the first list has not been read yet",
+            ),
+            (
+                UnitState::Listing,
+                false,
+                Duration::ZERO,
+                "Unknown the first list has not been read yet",
+            ),
             (UnitState::Listing, true, Duration::ZERO, "Running "),
             (UnitState::Synced, true, Duration::ZERO, "Running "),
             (failing("Unreachable"), true, short, "Running "),
-            (failing("Unreachable"), true, long, "Unknown Unreachable: why"),
-            (failing("Unreachable"), false, Duration::ZERO, "Unknown Unreachable: why"),
-            (failing("Forbidden"), true, Duration::ZERO, "Failed Forbidden: why"),
+            (
+                failing("Unreachable"),
+                true,
+                long,
+                "Unknown Unreachable: why",
+            ),
+            (
+                failing("Unreachable"),
+                false,
+                Duration::ZERO,
+                "Unknown Unreachable: why",
+            ),
+            (
+                failing("Forbidden"),
+                true,
+                Duration::ZERO,
+                "Failed Forbidden: why",
+            ),
             (failing("NotServed"), false, long, "Failed NotServed: why"),
         ] {
-            let seen = Seen { state, was_synced, failing_for };
+            let seen = Seen {
+                state,
+                was_synced,
+                failing_for,
+            };
             let (phase, reason) = judge(&seen, PERIOD);
             assert_eq!(format!("{phase:?} {reason}"), expected, "{seen:?}");
         }
     }
 
     fn unit(kind: &str, namespace: Option<&str>) -> Unit {
-        let resource = Resource { gvk: Gvk::new("", "v1", kind), plural: format!("{kind}s").into(), namespaced: true };
+        let resource = Resource {
+            gvk: Gvk::new("", "v1", kind),
+            plural: format!("{kind}s").into(),
+            namespaced: true,
+        };
         let scope = namespace.map_or(Scope::All, |name| Scope::Namespace(name.parse().unwrap()));
-        Unit { cluster: "member1".parse().unwrap(), resource, scope }
+        Unit {
+            cluster: "member1".parse().unwrap(),
+            resource,
+            scope,
+        }
     }
 
-    fn lines(plan: &RegistryPlan, lost: Option<&str>, progress: &[(Unit, Arc<Progress>)]) -> Vec<String> {
-        let resources: Vec<CachedResource> =
-            serde_json::from_value(json!([{ "kind": "Pod" }, { "kind": "Secret", "namespace": "web" }])).unwrap();
+    fn lines(
+        plan: &RegistryPlan,
+        lost: Option<&str>,
+        progress: &[(Unit, Arc<Progress>)],
+    ) -> Vec<String> {
+        let resources: Vec<CachedResource> = serde_json::from_value(
+            json!([{ "kind": "Pod" }, { "kind": "Secret", "namespace": "web" }]),
+        )
+        .unwrap();
         let rows = rows(&Inputs {
             resources: &resources,
             plans: &[plan, plan],
             unread: &[],
             lost: &|_| lost.map(str::to_owned),
-            progress: &|unit| progress.iter().find(|(known, _)| known == unit).map(|(_, progress)| &**progress),
+            progress: &|unit| {
+                progress
+                    .iter()
+                    .find(|(known, _)| known == unit)
+                    .map(|(_, progress)| &**progress)
+            },
             period: PERIOD,
         });
         let line = |row: &Observed| {
-            let Key { cluster, api_version, kind, namespace } = &row.key;
-            format!("{cluster} {api_version} {kind} {namespace} {} {:?} {}", row.objects, row.phase, row.reason)
+            let Key {
+                cluster,
+                api_version,
+                kind,
+                namespace,
+            } = &row.key;
+            format!(
+                "{cluster} {api_version} {kind} {namespace} {} {:?} {}",
+                row.objects, row.phase, row.reason
+            )
         };
         rows.iter().map(line).collect()
     }
@@ -275,17 +397,28 @@ mod tests {
         let (phase, reason) = absent("a", &["Cluster API Clusters".to_owned()]);
         assert_eq!(
             (phase, reason.as_str()),
-            (CachePhase::Unknown, "no cluster is named a so far; not read yet: Cluster API Clusters")
+            (
+                CachePhase::Unknown,
+                "no cluster is named a so far; not read yet: Cluster API Clusters"
+            )
         );
     }
 
     #[test]
-    fn there_is_a_row_for_each_stream_each_problem_and_each_resource_of_a_cluster_that_is_not_there() {
-        let problem = Problem::UnknownKind { kind: "Ingress".to_owned(), api_version: String::new() };
+    fn there_is_a_row_for_each_stream_each_problem_and_each_resource_of_a_cluster_that_is_not_there()
+     {
+        let problem = Problem::UnknownKind {
+            kind: "Ingress".to_owned(),
+            api_version: String::new(),
+        };
         let of_member = ClusterPlan {
             discovered: true,
             units: BTreeSet::from([unit("Pod", None), unit("Secret", Some("web"))]),
-            problems: vec![KindProblem { api_version: String::new(), kind: "Ingress".to_owned(), problem }],
+            problems: vec![KindProblem {
+                api_version: String::new(),
+                kind: "Ingress".to_owned(),
+                problem,
+            }],
             ..ClusterPlan::default()
         };
         let plan = RegistryPlan {
@@ -301,7 +434,10 @@ mod tests {
         pods.reached("5".parse().unwrap());
         let secrets = Progress::new("member1".parse().unwrap(), Arc::default());
         secrets.failing(Obstacle::Refusal, "Forbidden", "no".to_owned());
-        let progress = [(unit("Pod", None), pods), (unit("Secret", Some("web")), secrets)];
+        let progress = [
+            (unit("Pod", None), pods),
+            (unit("Secret", Some("web")), secrets),
+        ];
         insta::assert_snapshot!(lines(&plan, None, &progress).join("\n"), @r#"
         member1  Ingress  0 Failed the server doesn't have a resource type "Ingress"
         member1 v1 Pod  7 Running 

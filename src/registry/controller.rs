@@ -41,7 +41,10 @@ use super::{
     stores,
 };
 use crate::{
-    api::registry::{FINALIZER, ORPHAN_ANNOTATION, OpenSearch, ResourceRegistry, ResourceRegistryStatus, StoreStatus},
+    api::registry::{
+        FINALIZER, ORPHAN_ANNOTATION, OpenSearch, ResourceRegistry, ResourceRegistryStatus,
+        StoreStatus,
+    },
     cluster::{
         Clusters, MemberState, Phase,
         source::{Sources, Twins},
@@ -186,19 +189,44 @@ struct Seen {
 /// Runs until cancelled, then stops every stream and writes what is left.
 pub async fn run(context: Context, owner: String, cancel: CancellationToken) {
     let hub = context.hub.clone();
-    context.readiness.not_ready(CHECK, "ResourceRegistry objects have not been read yet");
+    context
+        .readiness
+        .not_ready(CHECK, "ResourceRegistry objects have not been read yet");
     let mut tasks = JoinSet::new();
     context.sources.start(&mut tasks);
-    let controller = Controller::new(Api::<ResourceRegistry>::all(hub.clone()), watcher::Config::default());
+    let controller = Controller::new(
+        Api::<ResourceRegistry>::all(hub.clone()),
+        watcher::Config::default(),
+    );
     let (hosts, contexts) = (context.secret_hosts.clone(), context.list_contexts);
-    let opener = stores::opener(Some(hub.clone()), hosts, owner, context.memory.clone(), contexts);
-    let mut fleet = Fleet::new(opener, Arc::clone(&context.metrics), Arc::clone(&context.changed));
+    let opener = stores::opener(
+        Some(hub.clone()),
+        hosts,
+        owner,
+        context.memory.clone(),
+        contexts,
+    );
+    let mut fleet = Fleet::new(
+        opener,
+        Arc::clone(&context.metrics),
+        Arc::clone(&context.changed),
+    );
     fleet = fleet.behind(context.replicas.fence());
     if let Some(interval) = context.audit_interval {
         fleet = fleet.audit_every(interval);
     }
-    let recorder = Arc::new(Recorder::new(hub.clone(), Reporter { controller: FIELD_MANAGER.to_owned(), instance: None }));
-    tasks.spawn(karmada::watch_search(hub, context.readiness.clone(), Arc::clone(&recorder)));
+    let recorder = Arc::new(Recorder::new(
+        hub.clone(),
+        Reporter {
+            controller: FIELD_MANAGER.to_owned(),
+            instance: None,
+        },
+    ));
+    tasks.spawn(karmada::watch_search(
+        hub,
+        context.readiness.clone(),
+        Arc::clone(&recorder),
+    ));
     let reconciler = Arc::new(Reconciler {
         registries: controller.store(),
         caches: Caches::watch(&context.hub, &context.changed, &mut tasks),
@@ -229,21 +257,26 @@ pub async fn run(context: Context, owner: String, cancel: CancellationToken) {
     let (followed, triggers_from) = watch::channel(());
     tasks.spawn(follow_changes(Arc::clone(&reconciler), followed));
     tasks.spawn(Arc::clone(&reconciler).write_cache_statuses());
-    let reconciles = controller
-        .with_config(Config::default().concurrency(1).debounce(DEBOUNCE))
-        .reconcile_all_on(triggers(triggers_from))
-        .run(
-            |registry, reconciler: Arc<Reconciler>| async move { reconciler.reconcile(&registry).await },
-            |_, error, _| {
-                tracing::warn!(error = %causes(error), "a reconcile failed");
-                Action::requeue(RETRY)
-            },
-            Arc::clone(&reconciler),
-        )
-        .for_each(|_| std::future::ready(()));
+    let reconciles =
+        controller
+            .with_config(Config::default().concurrency(1).debounce(DEBOUNCE))
+            .reconcile_all_on(triggers(triggers_from))
+            .run(
+                |registry, reconciler: Arc<Reconciler>| async move {
+                    reconciler.reconcile(&registry).await
+                },
+                |_, error, _| {
+                    tracing::warn!(error = %causes(error), "a reconcile failed");
+                    Action::requeue(RETRY)
+                },
+                Arc::clone(&reconciler),
+            )
+            .for_each(|_| std::future::ready(()));
     // Not the controller's graceful shutdown, which waits for the control plane: one that does not answer must not keep the
     // process from ending.
-    cancel.run_until_cancelled(async { tokio::join!(reconciles, all_read) }).await;
+    cancel
+        .run_until_cancelled(async { tokio::join!(reconciles, all_read) })
+        .await;
     tasks.shutdown().await;
     // A reconcile that was under way is a task of the controller's, which ends some time after it has been aborted: it may still hold the state. It
     // gets no further, as long as the lock is held here.
@@ -258,7 +291,10 @@ where
     K: kube::runtime::reflector::Lookup + Clone + 'static,
     K::DynamicType: std::hash::Hash + Eq + Clone + Default,
 {
-    while tokio::time::timeout(DEBOUNCE, store.wait_until_ready()).await.is_err() {}
+    while tokio::time::timeout(DEBOUNCE, store.wait_until_ready())
+        .await
+        .is_err()
+    {}
 }
 
 /// Lets the fleet follow every change of a member or of what runs, and tells `followed` each time.
@@ -291,7 +327,10 @@ async fn follow_changes(reconciler: Arc<Reconciler>, followed: watch::Sender<()>
 
 /// The stores of which some first list is under way.
 fn first_lists(gaps: &BTreeMap<Stream, Gap>) -> BTreeSet<&StoreName> {
-    gaps.iter().filter(|(_, gap)| **gap == Gap::FirstList).map(|(stream, _)| &stream.store).collect()
+    gaps.iter()
+        .filter(|(_, gap)| **gap == Gap::FirstList)
+        .map(|(stream, _)| &stream.store)
+        .collect()
 }
 
 /// Makes what this replica knows of its share known to the others: to the leader what the status needs, to all of them what answers lack.
@@ -314,7 +353,9 @@ async fn exchange_reports(reconciler: Arc<Reconciler>, mut reports: Reports) {
         };
         match read {
             Ok(gaps) => reconciler.take(&reconciler.gaps, gaps),
-            Err(error) => tracing::debug!(error = %causes(&error), "the reports of the other replicas were not read"),
+            Err(error) => {
+                tracing::debug!(error = %causes(&error), "the reports of the other replicas were not read")
+            }
         }
         tokio::time::sleep(REPORT_INTERVAL).await;
     }
@@ -353,7 +394,10 @@ impl Reconciler {
         }
         let established = state.fleet.identities();
         let planned = state.fleet.planned_clusters();
-        let members = state.roster.update(seen.share.leads(), established.as_ref(), &planned).await;
+        let members = state
+            .roster
+            .update(seen.share.leads(), established.as_ref(), &planned)
+            .await;
         self.apply(state, &members, &seen.share).await;
         state.inputs = Some(seen);
         state.members.clone_from(&members);
@@ -364,7 +408,13 @@ impl Reconciler {
     fn seen(&self, state: &State) -> Seen {
         let registries = self.registries.state();
         let registry = |registry: &Arc<ResourceRegistry>| {
-            (registry.name_any(), (registry.metadata.generation, registry.metadata.deletion_timestamp.is_some()))
+            (
+                registry.name_any(),
+                (
+                    registry.metadata.generation,
+                    registry.metadata.deletion_timestamp.is_some(),
+                ),
+            )
         };
         Seen {
             members: *self.context.clusters.changed().borrow(),
@@ -387,12 +437,25 @@ impl Reconciler {
         let mut places = BTreeMap::new();
         for registry in self.registries.state() {
             let uid = registry.uid().unwrap_or_default();
-            let known = state.places.get(&uid).filter(|_| leads && state.led).cloned();
-            let recorded = || registry.status.as_ref().map(|status| status.stores.clone()).unwrap_or_default();
+            let known = state
+                .places
+                .get(&uid)
+                .filter(|_| leads && state.led)
+                .cloned();
+            let recorded = || {
+                registry
+                    .status
+                    .as_ref()
+                    .map(|status| status.stores.clone())
+                    .unwrap_or_default()
+            };
             let mut known = known.unwrap_or_else(recorded);
             let current = place(&registry.spec);
-            let is_current = |name: &str| current.as_ref().is_some_and(|current| current.name == name);
-            known.retain(|place| !is_current(&place.name) && !self.is_done_with(state, &registry, place));
+            let is_current =
+                |name: &str| current.as_ref().is_some_and(|current| current.name == name);
+            known.retain(|place| {
+                !is_current(&place.name) && !self.is_done_with(state, &registry, place)
+            });
             known.extend(current.clone());
             known.sort_by(|left, right| left.name.cmp(&right.name));
             places.insert(uid, known);
@@ -403,9 +466,21 @@ impl Reconciler {
     }
 
     /// Whether a place that a registry names no more holds nothing of it, for all replicas, or is given up because it cannot be reached.
-    fn is_done_with(&self, state: &State, registry: &ResourceRegistry, place: &StoreStatus) -> bool {
-        let Ok(name) = place.name.parse::<StoreName>() else { return true };
-        let is_unreachable = || matches!(state.fleet.pipeline(&name).and_then(Pipeline::availability), Some(Err(_)));
+    fn is_done_with(
+        &self,
+        state: &State,
+        registry: &ResourceRegistry,
+        place: &StoreStatus,
+    ) -> bool {
+        let Ok(name) = place.name.parse::<StoreName>() else {
+            return true;
+        };
+        let is_unreachable = || {
+            matches!(
+                state.fleet.pipeline(&name).and_then(Pipeline::availability),
+                Some(Err(_))
+            )
+        };
         if is_given_up(registry) && is_unreachable() {
             tracing::warn!(registry = %registry.name_any(), store = %name, "documents that cannot be deleted are given up");
             return true;
@@ -418,27 +493,54 @@ impl Reconciler {
 
     /// Whether all other replicas have reported that something is swept.
     fn have_others_swept(&self, state: &State, what: &str) -> bool {
-        let Some(group) = state.inputs.as_ref().and_then(|seen| seen.share.settled_group()) else { return false };
+        let Some(group) = state
+            .inputs
+            .as_ref()
+            .and_then(|seen| seen.share.settled_group())
+        else {
+            return false;
+        };
         let reports = lock(&self.reports);
-        let is_swept_by =
-            |name: &ReplicaName| reports.get(name).is_some_and(|report| report.group == group && report.swept.contains(what));
+        let is_swept_by = |name: &ReplicaName| {
+            reports
+                .get(name)
+                .is_some_and(|report| report.group == group && report.swept.contains(what))
+        };
         self.context.replicas.others().iter().all(is_swept_by)
     }
 
     /// Writes into the status of each registry where its documents may be, unless it is there.
     async fn record_places(&self, state: &mut State) -> Result<(), ReconcileError> {
-        for registry in self.registries.state().iter().filter(|registry| registry.metadata.deletion_timestamp.is_none()) {
+        for registry in self
+            .registries
+            .state()
+            .iter()
+            .filter(|registry| registry.metadata.deletion_timestamp.is_none())
+        {
             let uid = registry.uid().unwrap_or_default();
-            let Some(places) = state.places.get(&uid) else { continue };
+            let Some(places) = state.places.get(&uid) else {
+                continue;
+            };
             let before = registry.status.clone().unwrap_or_default();
             let is_new = |place: &StoreStatus| !before.stores.contains(place);
-            let is_recorded =
-                || state.recorded.get(&uid).is_some_and(|recorded| places.iter().all(|place| recorded.contains(place)));
+            let is_recorded = || {
+                state
+                    .recorded
+                    .get(&uid)
+                    .is_some_and(|recorded| places.iter().all(|place| recorded.contains(place)))
+            };
             if !places.iter().any(is_new) || is_recorded() {
                 continue;
             }
             let places = places.clone();
-            self.patch_status(registry, &ResourceRegistryStatus { stores: places.clone(), ..before }).await?;
+            self.patch_status(
+                registry,
+                &ResourceRegistryStatus {
+                    stores: places.clone(),
+                    ..before
+                },
+            )
+            .await?;
             state.recorded.insert(uid, places);
         }
         Ok(())
@@ -446,13 +548,18 @@ impl Reconciler {
 
     fn count_units(&self, State { fleet, members, .. }: &State) {
         // Also of clusters that have no stream here any more.
-        let none = members.states.keys().flat_map(|cluster| UnitPhase::ALL.map(|phase| ((cluster, phase), 0)));
+        let none = members
+            .states
+            .keys()
+            .flat_map(|cluster| UnitPhase::ALL.map(|phase| ((cluster, phase), 0)));
         let mut counts: BTreeMap<(&ClusterName, UnitPhase), usize> = none.collect();
         for (Stream { unit, .. }, progress) in fleet.streams() {
             let phase = match progress.state() {
                 UnitState::Starting | UnitState::Listing => UnitPhase::Listing,
                 UnitState::Synced => UnitPhase::Watching,
-                UnitState::Failing { reason, .. } if matches!(&*reason, "Forbidden" | "NotServed" | "NotListable") => {
+                UnitState::Failing { reason, .. }
+                    if matches!(&*reason, "Forbidden" | "NotServed" | "NotListable") =>
+                {
                     UnitPhase::Failed
                 }
                 UnitState::Failing { .. } => UnitPhase::Waiting,
@@ -479,7 +586,10 @@ impl Reconciler {
         }
         let name = registry.name_any();
         let deleting = registry.metadata.deletion_timestamp.is_some();
-        let has_finalizer = registry.finalizers().iter().any(|finalizer| finalizer == FINALIZER);
+        let has_finalizer = registry
+            .finalizers()
+            .iter()
+            .any(|finalizer| finalizer == FINALIZER);
         match (deleting, has_finalizer) {
             (true, true) => {
                 if self.may_go(&state, registry) {
@@ -496,21 +606,35 @@ impl Reconciler {
     }
 
     async fn apply(&self, state: &mut State, members: &Members, share: &Share) {
-        let (leaving, live): (Vec<_>, Vec<_>) =
-            self.registries.state().into_iter().partition(|registry| registry.metadata.deletion_timestamp.is_some());
+        let (leaving, live): (Vec<_>, Vec<_>) = self
+            .registries
+            .state()
+            .into_iter()
+            .partition(|registry| registry.metadata.deletion_timestamp.is_some());
         let view = |registries: Vec<Arc<ResourceRegistry>>| -> Vec<RegistryView> {
-            registries.iter().map(|registry| registry_view(registry)).collect()
+            registries
+                .iter()
+                .map(|registry| registry_view(registry))
+                .collect()
         };
         let live: Vec<RegistryView> = view(live).into_iter().chain(self.caches.views()).collect();
         let mut places = Places::default();
         for registry in self.registries.state() {
-            for place in state.places.get(&registry.uid().unwrap_or_default()).into_iter().flatten() {
+            for place in state
+                .places
+                .get(&registry.uid().unwrap_or_default())
+                .into_iter()
+                .flatten()
+            {
                 places.remember(place, &registry.name_any());
             }
         }
         state.fleet.remember(places);
         state.fleet.know_all_members(members.unread.is_empty());
-        state.fleet.follow(&live, &view(leaving), &members.states, share).await;
+        state
+            .fleet
+            .follow(&live, &view(leaving), &members.states, share)
+            .await;
         self.publish(state, &members.states);
     }
 
@@ -526,8 +650,15 @@ impl Reconciler {
     /// no more warnings, and otherwise not for each kind of a first sync by itself.
     fn publish_gaps(&self, state: &mut State) {
         let gaps = state.fleet.gaps();
-        let Some((published, at)) = &state.published else { return };
-        let is_over = || first_lists(published).difference(&first_lists(&gaps)).next().is_some();
+        let Some((published, at)) = &state.published else {
+            return;
+        };
+        let is_over = || {
+            first_lists(published)
+                .difference(&first_lists(&gaps))
+                .next()
+                .is_some()
+        };
         state.gaps_are_due = *published != gaps;
         if state.gaps_are_due && (at.elapsed() >= GAPS_INTERVAL || is_over()) {
             let members = state.members.states.clone();
@@ -537,7 +668,11 @@ impl Reconciler {
 
     /// Tells the other replicas when nothing is under way any more of what goes to them. Whether that is so.
     async fn let_go(&self, state: &mut State) -> bool {
-        if let Some(Seen { share: Share::Whole, .. }) = &state.inputs {
+        if let Some(Seen {
+            share: Share::Whole,
+            ..
+        }) = &state.inputs
+        {
             return true;
         }
         let is_done = state.fleet.let_go().await;
@@ -549,19 +684,32 @@ impl Reconciler {
 
     /// What this replica knows of its share.
     fn report(&self, state: &State) -> Report {
-        let Some(share) = state.inputs.as_ref().map(|seen| &seen.share) else { return Report::default() };
+        let Some(share) = state.inputs.as_ref().map(|seen| &seen.share) else {
+            return Report::default();
+        };
         let fleet = &state.fleet;
-        let units = unit_views(fleet.streams().map(|(stream, progress)| (stream, progress.view())));
+        let units = unit_views(
+            fleet
+                .streams()
+                .map(|(stream, progress)| (stream, progress.view())),
+        );
         let members = &state.members;
         let own = || members.states.keys().filter(|name| share.keeps(name));
         let stores = || fleet.plan().into_iter().flat_map(|plan| plan.stores.keys());
         let live = own().flat_map(|name| stores().map(move |store| (store, name)));
         let registries = self.registries.state();
-        let leaving = registries.iter().filter(|registry| registry.metadata.deletion_timestamp.is_some());
+        let leaving = registries
+            .iter()
+            .filter(|registry| registry.metadata.deletion_timestamp.is_some());
         Report {
             units,
-            live: live.filter(|(store, name)| fleet.is_live(store, name)).map(|(store, name)| cluster_key(store, name)).collect(),
-            health: own().filter_map(|name| Some((name.to_string(), member_health(members, name)?))).collect(),
+            live: live
+                .filter(|(store, name)| fleet.is_live(store, name))
+                .map(|(store, name)| cluster_key(store, name))
+                .collect(),
+            health: own()
+                .filter_map(|name| Some((name.to_string(), member_health(members, name)?)))
+                .collect(),
             group: share.settled_group().unwrap_or_default(),
             swept: leaving
                 .filter(|registry| is_swept(state, registry))
@@ -587,19 +735,35 @@ impl Reconciler {
         is_given_up(registry) || is_swept(state, registry) && self.have_others_swept(state, &uid)
     }
 
-    async fn set_finalizer(&self, registry: &ResourceRegistry, present: bool) -> Result<(), ReconcileError> {
+    async fn set_finalizer(
+        &self,
+        registry: &ResourceRegistry,
+        present: bool,
+    ) -> Result<(), ReconcileError> {
         let name = registry.name_any();
-        let others = registry.finalizers().iter().filter(|finalizer| *finalizer != FINALIZER).cloned();
-        let finalizers: Vec<String> = others.chain(present.then(|| FINALIZER.to_owned())).collect();
+        let others = registry
+            .finalizers()
+            .iter()
+            .filter(|finalizer| *finalizer != FINALIZER)
+            .cloned();
+        let finalizers: Vec<String> = others
+            .chain(present.then(|| FINALIZER.to_owned()))
+            .collect();
         // The resource version keeps a finalizer that somebody else adds meanwhile.
         let patch = json!({ "metadata": { "finalizers": finalizers, "resourceVersion": registry.resource_version() } });
         let api = Api::<ResourceRegistry>::all(self.context.hub.clone());
-        match api.patch(&name, &PatchParams::default(), &Patch::Merge(&patch)).await {
+        match api
+            .patch(&name, &PatchParams::default(), &Patch::Merge(&patch))
+            .await
+        {
             Ok(_) => Ok(()),
             Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
             // A newer version of it is on its way here.
             Err(kube::Error::Api(status)) if status.is_conflict() => Ok(()),
-            Err(source) => Err(ReconcileError::Write { name, source: Box::new(source) }),
+            Err(source) => Err(ReconcileError::Write {
+                name,
+                source: Box::new(source),
+            }),
         }
     }
 
@@ -610,7 +774,9 @@ impl Reconciler {
         members: &Members,
     ) -> Result<Action, ReconcileError> {
         let name = registry.name_any();
-        let Some(applied) = state.fleet.plan() else { return Ok(Action::await_change()) };
+        let Some(applied) = state.fleet.plan() else {
+            return Ok(Action::await_change());
+        };
         let alone;
         let registry_plan = match applied.registries.get(&name) {
             Some(plan) => plan,
@@ -624,25 +790,45 @@ impl Reconciler {
         };
         let before = registry.status.clone().unwrap_or_default();
         let fleet = &state.fleet;
-        let store = registry_plan.store.as_ref().and_then(|store| fleet.pipeline(store)).and_then(Pipeline::availability);
-        let store_plan = registry_plan.store.as_ref().and_then(|store| applied.stores.get(store));
-        let access = store_plan.and_then(|plan| plan.config.as_ref()).map_or(Access::Embedded, access);
+        let store = registry_plan
+            .store
+            .as_ref()
+            .and_then(|store| fleet.pipeline(store))
+            .and_then(Pipeline::availability);
+        let store_plan = registry_plan
+            .store
+            .as_ref()
+            .and_then(|store| applied.stores.get(store));
+        let access = store_plan
+            .and_then(|plan| plan.config.as_ref())
+            .map_or(Access::Embedded, access);
         let now = Timestamp::now();
-        let share = registry_plan.store.as_ref().map_or(Share::Whole, |store| fleet.share_of(store));
+        let share = registry_plan
+            .store
+            .as_ref()
+            .map_or(Share::Whole, |store| fleet.share_of(store));
         let reports = Arc::clone(&lock(&self.reports));
-        let of_other = |cluster: &ClusterName| share.other_reader(cluster).map(|name| reports.get(name));
+        let of_other =
+            |cluster: &ClusterName| share.other_reader(cluster).map(|name| reports.get(name));
         let health = |cluster: &ClusterName| match of_other(cluster) {
             Some(report) => report.and_then(|report| report.health.get(cluster.as_str()).cloned()),
             None => member_health(members, cluster),
         };
         let live = |cluster: &ClusterName| {
-            registry_plan.store.as_ref().is_some_and(|store| match of_other(cluster) {
-                Some(report) => report.is_some_and(|report| report.live.contains(&cluster_key(store, cluster))),
-                None => fleet.is_live(store, cluster),
-            })
+            registry_plan
+                .store
+                .as_ref()
+                .is_some_and(|store| match of_other(cluster) {
+                    Some(report) => report
+                        .is_some_and(|report| report.live.contains(&cluster_key(store, cluster))),
+                    None => fleet.is_live(store, cluster),
+                })
         };
         let progress = |unit: &Unit| {
-            let stream = Stream { unit: unit.clone(), store: registry_plan.store.clone()? };
+            let stream = Stream {
+                unit: unit.clone(),
+                store: registry_plan.store.clone()?,
+            };
             match of_other(&unit.cluster) {
                 Some(report) => report?.units.get(&stream_key(&stream)).cloned(),
                 None => fleet.progress(&stream).map(Progress::view),
@@ -650,10 +836,25 @@ impl Reconciler {
         };
         let sought = |unit: &Unit| {
             let store = registry_plan.store.clone()?;
-            Some(applied.units.get(&Stream { unit: unit.clone(), store })?.sought_by(&name, &unit.resource.gvk))
+            Some(
+                applied
+                    .units
+                    .get(&Stream {
+                        unit: unit.clone(),
+                        store,
+                    })?
+                    .sought_by(&name, &unit.resource.gvk),
+            )
         };
-        let places = state.places.get(&registry.uid().unwrap_or_default()).cloned().unwrap_or_default();
-        let old = places.iter().filter_map(|place| old_place(fleet, registry_plan, &name, place)).collect();
+        let places = state
+            .places
+            .get(&registry.uid().unwrap_or_default())
+            .cloned()
+            .unwrap_or_default();
+        let old = places
+            .iter()
+            .filter_map(|place| old_place(fleet, registry_plan, &name, place))
+            .collect();
         let new = status(&Inputs {
             stores: places.clone(),
             old,
@@ -686,7 +887,11 @@ impl Reconciler {
         Ok(Action::await_change())
     }
 
-    async fn patch_status(&self, registry: &ResourceRegistry, status: &ResourceRegistryStatus) -> Result<(), ReconcileError> {
+    async fn patch_status(
+        &self,
+        registry: &ResourceRegistry,
+        status: &ResourceRegistryStatus,
+    ) -> Result<(), ReconcileError> {
         let name = registry.name_any();
         let patch = json!({
             "apiVersion": ResourceRegistry::api_version(&()),
@@ -696,24 +901,41 @@ impl Reconciler {
         });
         let api = Api::<ResourceRegistry>::all(self.context.hub.clone());
         let parameters = PatchParams::apply(FIELD_MANAGER).force();
-        match api.patch_status(&name, &parameters, &Patch::Apply(&patch)).await {
+        match api
+            .patch_status(&name, &parameters, &Patch::Apply(&patch))
+            .await
+        {
             Ok(_) => Ok(()),
             Err(kube::Error::Api(answer)) if answer.is_not_found() => Ok(()),
-            Err(source) => Err(ReconcileError::Write { name, source: Box::new(source) }),
+            Err(source) => Err(ReconcileError::Write {
+                name,
+                source: Box::new(source),
+            }),
         }
     }
 
     /// An event when a registry becomes ready or ceases to be.
-    async fn announce(&self, registry: &ResourceRegistry, before: &ResourceRegistryStatus, after: &ResourceRegistryStatus) {
+    async fn announce(
+        &self,
+        registry: &ResourceRegistry,
+        before: &ResourceRegistryStatus,
+        after: &ResourceRegistryStatus,
+    ) {
         use crate::api::condition::find;
-        let Some(ready) = find(&after.conditions, "Ready") else { return };
-        let unchanged =
-            find(&before.conditions, "Ready").is_some_and(|old| old.status == ready.status && old.reason == ready.reason);
+        let Some(ready) = find(&after.conditions, "Ready") else {
+            return;
+        };
+        let unchanged = find(&before.conditions, "Ready")
+            .is_some_and(|old| old.status == ready.status && old.reason == ready.reason);
         if unchanged || ready.reason == "Syncing" || ready.reason == "Connecting" {
             return;
         }
         let event = Event {
-            type_: if ready.status == "True" { EventType::Normal } else { EventType::Warning },
+            type_: if ready.status == "True" {
+                EventType::Normal
+            } else {
+                EventType::Warning
+            },
             reason: ready.reason.clone(),
             note: Some(ready.message.chars().take(1_000).collect()),
             action: "Reconcile".to_owned(),
@@ -729,28 +951,55 @@ impl Reconciler {
 /// Whether the store of a registry that is being deleted holds nothing of this replica's share that nobody wants.
 fn is_swept(state: &State, registry: &ResourceRegistry) -> bool {
     let alone = plan(&[registry_view(registry)], &[]);
-    let places = state.places.get(&registry.uid().unwrap_or_default()).into_iter().flatten();
-    let earlier: Vec<StoreName> =
-        places.filter_map(|place| place.name.parse().ok()).filter(|name| !alone.stores.contains_key(name)).collect();
-    alone.stores.keys().all(|store| state.fleet.is_swept(store)) && earlier.iter().all(|place| state.fleet.is_left(place))
+    let places = state
+        .places
+        .get(&registry.uid().unwrap_or_default())
+        .into_iter()
+        .flatten();
+    let earlier: Vec<StoreName> = places
+        .filter_map(|place| place.name.parse().ok())
+        .filter(|name| !alone.stores.contains_key(name))
+        .collect();
+    alone.stores.keys().all(|store| state.fleet.is_swept(store))
+        && earlier.iter().all(|place| state.fleet.is_left(place))
 }
 
 /// Whether documents that cannot be deleted are to be left where they are.
 fn is_given_up(registry: &ResourceRegistry) -> bool {
-    registry.annotations().get(ORPHAN_ANNOTATION).is_some_and(|value| value == "true")
+    registry
+        .annotations()
+        .get(ORPHAN_ANNOTATION)
+        .is_some_and(|value| value == "true")
 }
 
 /// A place that a registry has named before, and why it is not empty yet; nothing if it is the one that it names.
-fn old_place(fleet: &Fleet, plan: &RegistryPlan, registry: &str, place: &StoreStatus) -> Option<OldPlace> {
-    let name: StoreName = place.name.parse().ok().filter(|name| plan.store.as_ref() != Some(name))?;
+fn old_place(
+    fleet: &Fleet,
+    plan: &RegistryPlan,
+    registry: &str,
+    place: &StoreStatus,
+) -> Option<OldPlace> {
+    let name: StoreName = place
+        .name
+        .parse()
+        .ok()
+        .filter(|name| plan.store.as_ref() != Some(name))?;
     let prefix: IndexPrefix = place.index_prefix.parse().ok()?;
     let problem = match fleet.pipeline(&name).and_then(Pipeline::availability) {
         Some(Err(unavailable)) => Some(unavailable.message),
         Some(Ok(())) | None => None,
     };
     Some(OldPlace {
-        indices: plan.clusters.keys().map(|cluster| prefix.generations(cluster).to_string()).collect(),
-        waits_for: fleet.waits_for(&name, registry).into_iter().map(String::from).collect(),
+        indices: plan
+            .clusters
+            .keys()
+            .map(|cluster| prefix.generations(cluster).to_string())
+            .collect(),
+        waits_for: fleet
+            .waits_for(&name, registry)
+            .into_iter()
+            .map(String::from)
+            .collect(),
         name: place.name.clone(),
         problem,
     })
@@ -761,36 +1010,67 @@ fn lock<T>(mutex: &StdMutex<T>) -> MutexGuard<'_, T> {
 }
 
 fn phases(status: &ResourceRegistryStatus) -> BTreeSet<(&str, crate::api::registry::Phase, &str)> {
-    status.clusters.iter().map(|cluster| (cluster.name.as_str(), cluster.phase, cluster.message.as_str())).collect()
+    status
+        .clusters
+        .iter()
+        .map(|cluster| {
+            (
+                cluster.name.as_str(),
+                cluster.phase,
+                cluster.message.as_str(),
+            )
+        })
+        .collect()
 }
 
 fn access(config: &OpenSearch) -> Access {
     let named = |reference: &Option<crate::api::registry::SecretReference>| {
-        reference.as_ref().is_some_and(|reference| !reference.name.is_empty() || !reference.namespace.is_empty())
+        reference
+            .as_ref()
+            .is_some_and(|reference| !reference.name.is_empty() || !reference.namespace.is_empty())
     };
     let is_anonymous = !named(&config.secret_ref) && !named(&config.client_cert_secret_ref);
-    if is_anonymous { Access::Anonymous } else { Access::Authenticated }
+    if is_anonymous {
+        Access::Anonymous
+    } else {
+        Access::Authenticated
+    }
 }
 
 fn registry_view(registry: &ResourceRegistry) -> RegistryView {
     RegistryView {
         name: registry.name_any(),
         uid: registry.uid().unwrap_or_default(),
-        created: registry.metadata.creation_timestamp.as_ref().map(|time| time.0),
+        created: registry
+            .metadata
+            .creation_timestamp
+            .as_ref()
+            .map(|time| time.0),
         spec: registry.spec.clone(),
     }
 }
 
 fn member_health(members: &Members, cluster: &ClusterName) -> Option<MemberHealth> {
     let state = members.states.get(cluster)?;
-    let ready = state.connection.is_some() && matches!(state.phase, Phase::Ready | Phase::Unhealthy);
+    let ready =
+        state.connection.is_some() && matches!(state.phase, Phase::Ready | Phase::Unhealthy);
     let note = members.notes.get(cluster).cloned();
-    Some(MemberHealth { ready, reason: Cow::Borrowed(state.reason), message: state.message.clone(), note })
+    Some(MemberHealth {
+        ready,
+        reason: Cow::Borrowed(state.reason),
+        message: state.message.clone(),
+        note,
+    })
 }
 
 /// The sources that a registry may find more clusters in: none if it names its clusters and all of them have been found.
-fn unread<'m>(members: &'m Members, registry: &ResourceRegistry, plan: &RegistryPlan) -> &'m [String] {
-    let all_found = !registry.spec.target_cluster.cluster_names.is_empty() && plan.not_found.is_empty();
+fn unread<'m>(
+    members: &'m Members,
+    registry: &ResourceRegistry,
+    plan: &RegistryPlan,
+) -> &'m [String] {
+    let all_found =
+        !registry.spec.target_cluster.cluster_names.is_empty() && plan.not_found.is_empty();
     if all_found { &[] } else { &members.unread }
 }
 

@@ -22,7 +22,9 @@ pub enum InvalidSelector {
         reason: InvalidRequirement,
     },
     /// Its field selector.
-    #[error("fieldSelector of {kind}: unknown operator {operator:?} of {key:?}, expected In, NotIn, Exists or DoesNotExist")]
+    #[error(
+        "fieldSelector of {kind}: unknown operator {operator:?} of {key:?}, expected In, NotIn, Exists or DoesNotExist"
+    )]
     Fields {
         /// Kind of the resource selector.
         kind: String,
@@ -67,7 +69,11 @@ impl ObjectFilter {
             allow.excluded.clear();
         }
         let mut deny = Vec::new();
-        for excluded in spec.exclude.iter().filter(|excluded| selection::names(excluded, resource)) {
+        for excluded in spec
+            .exclude
+            .iter()
+            .filter(|excluded| selection::names(excluded, resource))
+        {
             let criteria = Criteria::new(excluded)?;
             if !resource.namespaced && criteria.asks_for_namespaces() {
                 continue;
@@ -113,7 +119,12 @@ impl ObjectFilter {
     /// Every path of an object that it reads, `metadata.name` and `metadata.namespace` aside.
     pub fn paths(&self) -> impl Iterator<Item = &FieldPath> {
         let criteria = std::iter::once(&self.allow).chain(&self.deny);
-        let paths = criteria.flat_map(|criteria| criteria.fields.requirements().map(|requirement| &requirement.path));
+        let paths = criteria.flat_map(|criteria| {
+            criteria
+                .fields
+                .requirements()
+                .map(|requirement| &requirement.path)
+        });
         paths.filter(|path| !matches!(path.as_str(), "metadata.name" | "metadata.namespace"))
     }
 
@@ -139,20 +150,35 @@ impl ObjectFilter {
 }
 
 /// The paths that filters name and that are no selectable fields.
-pub fn other_paths<'f>(filters: impl Iterator<Item = &'f ObjectFilter>, fields: &[SelectableField]) -> BTreeSet<FieldPath> {
+pub fn other_paths<'f>(
+    filters: impl Iterator<Item = &'f ObjectFilter>,
+    fields: &[SelectableField],
+) -> BTreeSet<FieldPath> {
     let is_selectable = |path: &FieldPath| fields.iter().any(|field| field.path == *path);
-    filters.flat_map(ObjectFilter::paths).filter(|path| !is_selectable(path)).cloned().collect()
+    filters
+        .flat_map(ObjectFilter::paths)
+        .filter(|path| !is_selectable(path))
+        .cloned()
+        .collect()
 }
 
 impl Criteria {
     fn new(selector: &ResourceSelector) -> Result<Self, InvalidSelector> {
-        let names = |list: &[String]| list.iter().filter_map(|name| name.parse().ok()).collect::<BTreeSet<Namespace>>();
+        let names = |list: &[String]| {
+            list.iter()
+                .filter_map(|name| name.parse().ok())
+                .collect::<BTreeSet<Namespace>>()
+        };
         let mut namespaces = names(&selector.namespaces);
         namespaces.extend(selector.namespace.parse::<Namespace>());
         let labels = match &selector.label_selector {
             None => LabelSelector::default(),
-            Some(labels) => LabelSelector::from_api(labels)
-                .map_err(|reason| InvalidSelector::Labels { kind: selector.kind.clone(), reason })?,
+            Some(labels) => {
+                LabelSelector::from_api(labels).map_err(|reason| InvalidSelector::Labels {
+                    kind: selector.kind.clone(),
+                    reason,
+                })?
+            }
         };
         Ok(Self {
             namespaces: (!namespaces.is_empty()).then_some(namespaces),
@@ -188,7 +214,9 @@ impl Criteria {
         label: impl Fn(&str) -> Option<&'a str>,
         meets: impl Fn(&FieldRequirement) -> bool,
     ) -> bool {
-        let among = |names: &BTreeSet<Namespace>| namespace.is_some_and(|own| names.iter().any(|name| name.as_str() == own));
+        let among = |names: &BTreeSet<Namespace>| {
+            namespace.is_some_and(|own| names.iter().any(|name| name.as_str() == own))
+        };
         self.namespaces.as_ref().is_none_or(among)
             && !among(&self.excluded)
             && self.labels.matches(label)
@@ -196,8 +224,13 @@ impl Criteria {
     }
 }
 
-fn fields(kind: &str, selector: Option<&ObjectFieldSelector>) -> Result<FieldSelector, InvalidSelector> {
-    let requirements = selector.map(|fields| fields.match_expressions.as_slice()).unwrap_or_default();
+fn fields(
+    kind: &str,
+    selector: Option<&ObjectFieldSelector>,
+) -> Result<FieldSelector, InvalidSelector> {
+    let requirements = selector
+        .map(|fields| fields.match_expressions.as_slice())
+        .unwrap_or_default();
     let mut parsed = Vec::with_capacity(requirements.len());
     for requirement in requirements {
         let values = || requirement.values.iter().cloned().collect();
@@ -209,16 +242,26 @@ fn fields(kind: &str, selector: Option<&ObjectFieldSelector>) -> Result<FieldSel
             "DoesNotExist" => FieldTest::In(empty()),
             _ => {
                 let (key, operator) = (requirement.key.clone(), requirement.operator.clone());
-                return Err(InvalidSelector::Fields { kind: kind.to_owned(), key, operator });
+                return Err(InvalidSelector::Fields {
+                    kind: kind.to_owned(),
+                    key,
+                    operator,
+                });
             }
         };
-        parsed.push(FieldRequirement { path: FieldPath::new(&requirement.key), test });
+        parsed.push(FieldRequirement {
+            path: FieldPath::new(&requirement.key),
+            test,
+        });
     }
     Ok(parsed.into_iter().collect())
 }
 
 #[cfg(test)]
-#[allow(clippy::needless_pass_by_value, reason = "`json!` is written where it is passed")]
+#[allow(
+    clippy::needless_pass_by_value,
+    reason = "`json!` is written where it is passed"
+)]
 mod tests {
     use serde_json::{Value, json};
 
@@ -227,8 +270,13 @@ mod tests {
 
     fn filter(selector: Value, exclude: Value, namespaced: bool) -> Option<ObjectFilter> {
         let spec: ResourceRegistrySpec =
-            serde_json::from_value(json!({"resourceSelectors": [selector], "exclude": exclude})).unwrap();
-        let resource = Resource { gvk: Gvk::new("", "v1", "Pod"), plural: "pods".into(), namespaced };
+            serde_json::from_value(json!({"resourceSelectors": [selector], "exclude": exclude}))
+                .unwrap();
+        let resource = Resource {
+            gvk: Gvk::new("", "v1", "Pod"),
+            plural: "pods".into(),
+            namespaced,
+        };
         ObjectFilter::new(&spec.resource_selectors[0], &spec, &resource).unwrap()
     }
 
@@ -236,7 +284,9 @@ mod tests {
         filter.wants(
             Some(namespace),
             |key| (key == "app").then_some(app),
-            |requirement| requirement.path.as_str() == "status.phase" && requirement.test.accepts(phase),
+            |requirement| {
+                requirement.path.as_str() == "status.phase" && requirement.test.accepts(phase)
+            },
         )
     }
 
@@ -256,7 +306,12 @@ mod tests {
 
     #[test]
     fn excluded_namespaces_are_left_out() {
-        let filter = filter(json!({"kind": "Pod", "excludeNamespaces": ["web"]}), json!([]), true).unwrap();
+        let filter = filter(
+            json!({"kind": "Pod", "excludeNamespaces": ["web"]}),
+            json!([]),
+            true,
+        )
+        .unwrap();
         assert!(!wants(&filter, "web", "a", ""));
         assert!(wants(&filter, "db", "a", ""));
     }
@@ -265,16 +320,46 @@ mod tests {
     fn deny_beats_allow() {
         let pods = || json!({"kind": "Pod", "namespaces": ["web", "db"]});
         assert_eq!(filter(pods(), json!([{"kind": "Pod"}]), true), None);
-        assert_eq!(filter(pods(), json!([{"kind": "*", "apiVersion": "*"}]), true), None);
-        assert_eq!(filter(pods(), json!([{"kind": "Pod", "namespaces": ["web", "db"]}]), true), None);
-        let without_web = filter(pods(), json!([{"kind": "Pod", "namespace": "web"}]), true).unwrap();
-        assert_eq!(without_web.namespaces(), Some(&["db".parse().unwrap()].into()));
+        assert_eq!(
+            filter(pods(), json!([{"kind": "*", "apiVersion": "*"}]), true),
+            None
+        );
+        assert_eq!(
+            filter(
+                pods(),
+                json!([{"kind": "Pod", "namespaces": ["web", "db"]}]),
+                true
+            ),
+            None
+        );
+        let without_web =
+            filter(pods(), json!([{"kind": "Pod", "namespace": "web"}]), true).unwrap();
+        assert_eq!(
+            without_web.namespaces(),
+            Some(&["db".parse().unwrap()].into())
+        );
         let by_label = json!([{"kind": "Pod", "namespace": "web", "labelSelector": {"matchLabels": {"app": "a"}}}]);
         let without_a = filter(pods(), by_label, true).unwrap();
-        assert!(!wants(&without_a, "web", "a", "") && wants(&without_a, "web", "b", "") && wants(&without_a, "db", "a", ""));
-        let only_db = filter(pods(), json!([{"kind": "Pod", "excludeNamespaces": ["db"]}]), true).unwrap();
+        assert!(
+            !wants(&without_a, "web", "a", "")
+                && wants(&without_a, "web", "b", "")
+                && wants(&without_a, "db", "a", "")
+        );
+        let only_db = filter(
+            pods(),
+            json!([{"kind": "Pod", "excludeNamespaces": ["db"]}]),
+            true,
+        )
+        .unwrap();
         assert!(!wants(&only_db, "web", "a", "") && wants(&only_db, "db", "a", ""));
-        assert!(filter(pods(), json!([{"kind": "Secret"}, {"kind": "Pod", "apiVersion": "apps/v1"}]), true).is_some());
+        assert!(
+            filter(
+                pods(),
+                json!([{"kind": "Secret"}, {"kind": "Pod", "apiVersion": "apps/v1"}]),
+                true
+            )
+            .is_some()
+        );
     }
 
     #[test]
@@ -287,7 +372,12 @@ mod tests {
     #[test]
     fn exists_means_not_empty() {
         let exists = json!({"matchExpressions": [{"key": "status.phase", "operator": "Exists"}]});
-        let filter = filter(json!({"kind": "Pod", "fieldSelector": exists}), json!([]), true).unwrap();
+        let filter = filter(
+            json!({"kind": "Pod", "fieldSelector": exists}),
+            json!([]),
+            true,
+        )
+        .unwrap();
         assert!(wants(&filter, "web", "a", "Running") && !wants(&filter, "web", "a", ""));
     }
 }

@@ -108,7 +108,11 @@ impl Sweeping {
         after: Vec<Arc<Progress>>,
         changed: &Arc<Notify>,
     ) -> Self {
-        let (stop, done, deletes) = (CancellationToken::new(), Arc::new(OnceLock::new()), Deletes::default());
+        let (stop, done, deletes) = (
+            CancellationToken::new(),
+            Arc::new(OnceLock::new()),
+            Deletes::default(),
+        );
         let sweep = Sweep {
             pipeline: pipeline.clone(),
             wanted: wanted.clone(),
@@ -119,8 +123,18 @@ impl Sweeping {
             done: Arc::clone(&done),
             deletes: Arc::clone(&deletes),
         };
-        let task = Some(AbortOnDropHandle::new(tokio::spawn(sweep.run(stop.clone()))));
-        Self { wanted, share, after, stop, task, done, deletes }
+        let task = Some(AbortOnDropHandle::new(tokio::spawn(
+            sweep.run(stop.clone()),
+        )));
+        Self {
+            wanted,
+            share,
+            after,
+            stop,
+            task,
+            done,
+            deletes,
+        }
     }
 
     fn done_at(&self) -> Option<Instant> {
@@ -192,13 +206,21 @@ impl Applied {
     /// Which clusters are read here for a store: what is held in this process's memory is of no use to the other replicas.
     fn share_of(&self, store: &StoreName) -> Share {
         let is_own = self.store_plan(store).is_some_and(StorePlan::is_embedded);
-        if is_own { Share::Whole } else { self.share.clone() }
+        if is_own {
+            Share::Whole
+        } else {
+            self.share.clone()
+        }
     }
 }
 
 impl Applied {
     fn store_plan(&self, store: &StoreName) -> Option<&StorePlan> {
-        self.plan.stores.get(store).or_else(|| self.leaving.get(store)).or_else(|| self.old.plan(store))
+        self.plan
+            .stores
+            .get(store)
+            .or_else(|| self.leaving.get(store))
+            .or_else(|| self.old.plan(store))
     }
 }
 
@@ -249,7 +271,10 @@ impl Fleet {
     /// Every unit compares what is stored with what its member has, once in such an interval on the average.
     #[must_use]
     pub fn audit_every(self, interval: Duration) -> Self {
-        Self { audit_interval: Some(interval), ..self }
+        Self {
+            audit_interval: Some(interval),
+            ..self
+        }
     }
 
     /// Says whether the members that are followed next are all that there are. Until then the documents of others stay.
@@ -272,14 +297,18 @@ impl Fleet {
         share: &Share,
     ) {
         let views: Vec<MemberView> = members.values().map(MemberView::from).collect();
-        let connection = |member: &MemberState| member.connection.as_ref().map(|connection| connection.id);
+        let connection =
+            |member: &MemberState| member.connection.as_ref().map(|connection| connection.id);
         let (plan, leaving) = (plan(live, &views), plan(leaving, &[]).stores);
         let old = self.old_places(&plan, &leaving);
         let wanted = Applied {
             plan,
             leaving,
             old,
-            connections: members.iter().map(|(name, member)| (name.clone(), connection(member))).collect(),
+            connections: members
+                .iter()
+                .map(|(name, member)| (name.clone(), connection(member)))
+                .collect(),
             share: share.clone(),
             knows_all_members: self.knows_all_members,
         };
@@ -297,12 +326,21 @@ impl Fleet {
     fn old_places(&mut self, plan: &Plan, leaving: &BTreeMap<StoreName, StorePlan>) -> Places {
         if let Some(before) = self.applied.as_ref().map(|applied| &applied.plan) {
             for (name, store) in &before.stores {
-                self.former.add(name.clone(), store.clone(), store.registries.iter().cloned());
+                self.former.add(
+                    name.clone(),
+                    store.clone(),
+                    store.registries.iter().cloned(),
+                );
             }
         }
-        let is_used = |name: &StoreName| plan.stores.contains_key(name) || leaving.contains_key(name);
-        let swept: Vec<StoreName> =
-            self.former.names().filter(|name| is_used(name) || self.is_swept_place(name)).cloned().collect();
+        let is_used =
+            |name: &StoreName| plan.stores.contains_key(name) || leaving.contains_key(name);
+        let swept: Vec<StoreName> = self
+            .former
+            .names()
+            .filter(|name| is_used(name) || self.is_swept_place(name))
+            .cloned()
+            .collect();
         for name in swept {
             self.former.remove(&name);
         }
@@ -313,17 +351,34 @@ impl Fleet {
         for name in used {
             old.remove(&name);
         }
-        if planted(Bug::ForgetOldPlace) { Places::default() } else { old }
+        if planted(Bug::ForgetOldPlace) {
+            Places::default()
+        } else {
+            old
+        }
     }
 
     /// What is kept in a place that no registry names any more although it is not in use, because nothing else answers in its stead yet: the clusters of
     /// registries that have named it.
     fn held(&self, plan: &Plan, place: &StoreName, old: &Places) -> BTreeSet<ClusterName> {
         let mut held = BTreeSet::new();
-        for registry in old.registries(place).filter_map(|name| plan.registries.get(name)) {
-            let Some(store) = &registry.store else { continue };
-            let clusters = registry.clusters.iter().filter(|(_, cluster)| !cluster.units.is_empty() || !cluster.discovered);
-            held.extend(clusters.map(|(name, _)| name).filter(|name| !self.has_lasted(store, name)).cloned());
+        for registry in old
+            .registries(place)
+            .filter_map(|name| plan.registries.get(name))
+        {
+            let Some(store) = &registry.store else {
+                continue;
+            };
+            let clusters = registry
+                .clusters
+                .iter()
+                .filter(|(_, cluster)| !cluster.units.is_empty() || !cluster.discovered);
+            held.extend(
+                clusters
+                    .map(|(name, _)| name)
+                    .filter(|name| !self.has_lasted(store, name))
+                    .cloned(),
+            );
         }
         held
     }
@@ -331,25 +386,42 @@ impl Fleet {
     /// Whether queries of a cluster have been answered from a store for a while, as far as they ever will.
     fn has_lasted(&self, store: &StoreName, cluster: &ClusterName) -> bool {
         let given_up = self.given_up.get(&(store.clone(), cluster.clone()));
-        self.arrivals.have_lasted(store, cluster) || given_up.is_some_and(|since| since.elapsed() >= LINGER)
+        self.arrivals.have_lasted(store, cluster)
+            || given_up.is_some_and(|since| since.elapsed() >= LINGER)
     }
 
     /// The clusters that a place which no registry names any more still holds for one: nothing else answers in its stead yet.
     pub fn waits_for(&self, place: &StoreName, registry: &str) -> BTreeSet<ClusterName> {
-        let Some(Applied { plan, old, .. }) = &self.applied else { return BTreeSet::new() };
-        if old.registries(place).any(|name| name == registry) { self.held(plan, place, old) } else { BTreeSet::new() }
+        let Some(Applied { plan, old, .. }) = &self.applied else {
+            return BTreeSet::new();
+        };
+        if old.registries(place).any(|name| name == registry) {
+            self.held(plan, place, old)
+        } else {
+            BTreeSet::new()
+        }
     }
 
     /// The place that answers for a cluster of a registry until the one that the registry names by now is complete.
     pub fn stand_in(&self, registry: &str, cluster: &ClusterName) -> Option<&StoreName> {
         let Applied { plan, old, .. } = self.applied.as_ref()?;
         let store = plan.registries.get(registry)?.store.as_ref()?;
-        if self.arrivals.have(store, cluster) || self.given_up.contains_key(&(store.clone(), cluster.clone())) {
+        if self.arrivals.have(store, cluster)
+            || self
+                .given_up
+                .contains_key(&(store.clone(), cluster.clone()))
+        {
             return None;
         }
         let answers = |name: &&StoreName| {
-            let is_open = self.pipeline(name).is_some_and(|pipeline| matches!(pipeline.availability(), Some(Ok(()))));
-            let may_hold = || self.arrivals.have(name, cluster) || self.is_live(name, cluster) || self.arrivals.all().is_none();
+            let is_open = self
+                .pipeline(name)
+                .is_some_and(|pipeline| matches!(pipeline.availability(), Some(Ok(()))));
+            let may_hold = || {
+                self.arrivals.have(name, cluster)
+                    || self.is_live(name, cluster)
+                    || self.arrivals.all().is_none()
+            };
             is_open && may_hold()
         };
         old.of_registry(registry).find(answers)
@@ -370,22 +442,38 @@ impl Fleet {
 
     /// Looks in the stores of registries that were elsewhere before whether queries are answered from there.
     fn await_arrivals(&mut self, applied: &Applied) {
-        let registries = applied.old.names().flat_map(|place| applied.old.registries(place));
+        let registries = applied
+            .old
+            .names()
+            .flat_map(|place| applied.old.registries(place));
         let new = registries.filter_map(|name| applied.plan.registries.get(name)?.store.as_ref());
         let stores: BTreeSet<&StoreName> = new.chain(applied.old.names()).collect();
-        let pipelines = stores.into_iter().filter_map(|name| Some((name.clone(), self.stores.get(name)?.pipeline.clone())));
+        let pipelines = stores
+            .into_iter()
+            .filter_map(|name| Some((name.clone(), self.stores.get(name)?.pipeline.clone())));
         self.arrivals.watch(pipelines.collect());
     }
 
     /// Reads what the stores hold of clusters of which nothing else is known, as after a start while a member is down.
     fn read_unknown(&self, plan: &Plan, members: &BTreeMap<ClusterName, MemberState>) {
-        let is_unknown = |cluster: &ClusterName| members.get(cluster).is_some_and(|member| member.discovery.is_none());
+        let is_unknown = |cluster: &ClusterName| {
+            members
+                .get(cluster)
+                .is_some_and(|member| member.discovery.is_none())
+        };
         let mut unknown: BTreeMap<&StoreName, BTreeSet<ClusterName>> = BTreeMap::new();
-        for (store, cluster) in plan.scopes.keys().filter(|(_, cluster)| is_unknown(cluster)) {
+        for (store, cluster) in plan
+            .scopes
+            .keys()
+            .filter(|(_, cluster)| is_unknown(cluster))
+        {
             unknown.entry(store).or_default().insert(cluster.clone());
         }
         for (store, clusters) in unknown {
-            if let Some(pipeline) = self.pipeline(store).filter(|pipeline| pipeline.store().is_some()) {
+            if let Some(pipeline) = self
+                .pipeline(store)
+                .filter(|pipeline| pipeline.store().is_some())
+            {
                 pipeline.remember(&clusters);
             }
         }
@@ -393,7 +481,10 @@ impl Fleet {
 
     /// How many clusters the stores have been asked about of which nothing else was known.
     pub fn remembered(&self) -> usize {
-        self.stores.values().map(|store| store.pipeline.remembered_count()).sum()
+        self.stores
+            .values()
+            .map(|store| store.pipeline.remembered_count())
+            .sum()
     }
 
     /// What was last applied.
@@ -403,7 +494,9 @@ impl Fleet {
 
     /// Which clusters are read here for a store, as last applied.
     pub fn share_of(&self, store: &StoreName) -> Share {
-        self.applied.as_ref().map_or(Share::Whole, |applied| applied.share_of(store))
+        self.applied
+            .as_ref()
+            .map_or(Share::Whole, |applied| applied.share_of(store))
     }
 
     /// Lets queries be answered from the generations that have become complete. To be called now and then, too: what is not complete
@@ -430,7 +523,9 @@ impl Fleet {
         wanted_stores.extend(leaving.clone());
         wanted_stores.extend(plan.stores.clone());
         // Units first: a unit must not write to a store that is being replaced.
-        let stopped = self.stop_units(wanted, &wanted_stores, members, &lost).await;
+        let stopped = self
+            .stop_units(wanted, &wanted_stores, members, &lost)
+            .await;
         self.replace_stores(wanted_stores);
         self.forget_replaced(plan);
         self.await_arrivals(wanted);
@@ -444,8 +539,14 @@ impl Fleet {
         let before = self.replaced.len();
         let mut replaced = std::mem::take(&mut self.replaced);
         replaced.retain(|stream| {
-            let is_synced = |successor| self.progress(successor).is_some_and(|progress| progress.state() == UnitState::Synced);
-            !plan.units.contains_key(stream) && plan.successors(stream).any(|successor| !is_synced(successor))
+            let is_synced = |successor| {
+                self.progress(successor)
+                    .is_some_and(|progress| progress.state() == UnitState::Synced)
+            };
+            !plan.units.contains_key(stream)
+                && plan
+                    .successors(stream)
+                    .any(|successor| !is_synced(successor))
         });
         self.replaced = replaced;
         self.replaced.len() < before
@@ -454,7 +555,8 @@ impl Fleet {
     /// Whether something that should run cannot go on as it is, so that a plan has to be applied again.
     pub fn has_lost(&self) -> bool {
         let ended = |unit: &RunningUnit| unit.task.is_finished() || unit.progress.is_broken();
-        self.stores.values().any(|store| store.pipeline.has_lost()) || self.units.values().any(ended)
+        self.stores.values().any(|store| store.pipeline.has_lost())
+            || self.units.values().any(ended)
     }
 
     fn activate(&mut self, plan: &Plan) {
@@ -462,14 +564,26 @@ impl Fleet {
         for stream in plan.units.keys() {
             let progress = self.units.get(stream).map(|running| &*running.progress);
             let resource = ResourceName::from(&stream.unit.resource);
-            units.entry((stream.store.clone(), stream.unit.cluster.clone())).or_default().push((resource, progress));
+            units
+                .entry((stream.store.clone(), stream.unit.cluster.clone()))
+                .or_default()
+                .push((resource, progress));
         }
         for (name, store) in &self.stores {
             for generation in store.pipeline.generations() {
                 let of_store = (name.clone(), generation.cluster.clone());
-                let is_certain = plan.scopes.get(&of_store).is_some_and(|coverage| coverage.certain);
+                let is_certain = plan
+                    .scopes
+                    .get(&of_store)
+                    .is_some_and(|coverage| coverage.certain);
                 let of_cluster = units.remove(&of_store).unwrap_or_default();
-                self.activations.consider(name, &store.pipeline, generation, &of_cluster, is_certain);
+                self.activations.consider(
+                    name,
+                    &store.pipeline,
+                    generation,
+                    &of_cluster,
+                    is_certain,
+                );
             }
         }
     }
@@ -478,7 +592,12 @@ impl Fleet {
     fn take_lost(&self) -> BTreeSet<(StoreName, ClusterName)> {
         let lost = |(name, store): (&StoreName, &RunningStore)| {
             let name = name.clone();
-            store.pipeline.take_lost().into_iter().map(move |cluster| (name.clone(), cluster)).collect::<Vec<_>>()
+            store
+                .pipeline
+                .take_lost()
+                .into_iter()
+                .map(move |cluster| (name.clone(), cluster))
+                .collect::<Vec<_>>()
         };
         self.stores.iter().flat_map(lost).collect()
     }
@@ -496,8 +615,11 @@ impl Fleet {
         for (stream, running) in &self.units {
             let same_plan = plan.units.get(stream) == Some(&running.plan);
             let goes_on = !running.task.is_finished() && !running.progress.is_broken();
-            let connection = members.get(&stream.unit.cluster).and_then(|member| member.connection.as_ref());
-            let same_connection = connection.is_some_and(|connection| connection.id == running.connection);
+            let connection = members
+                .get(&stream.unit.cluster)
+                .and_then(|member| member.connection.as_ref());
+            let same_connection =
+                connection.is_some_and(|connection| connection.id == running.connection);
             let same_store = self.keeps_store(stream, running.epoch, stores, lost);
             let same_reader = wanted.share_of(&stream.store).keeps(&stream.unit.cluster);
             if !(same_plan && same_connection && same_store && same_reader && goes_on) {
@@ -506,24 +628,45 @@ impl Fleet {
         }
         let mut progresses = Vec::new();
         for (stream, stays) in ending {
-            let Some(running) = self.units.remove(&stream) else { continue };
+            let Some(running) = self.units.remove(&stream) else {
+                continue;
+            };
             tracing::info!(unit = %stream.unit, store = %stream.store, "stopping a stream");
             running.stop.cancel();
-            let RunningUnit { plan, epoch, progress, task, .. } = running;
+            let RunningUnit {
+                plan,
+                epoch,
+                progress,
+                task,
+                ..
+            } = running;
             if let Err(error) = task.await {
                 tracing::error!(unit = %stream.unit, %error, "a stream ended unexpectedly; it starts again");
             }
             progresses.push(Arc::clone(&progress));
-            self.settling.push((stream.store.clone(), Arc::clone(&progress)));
+            self.settling
+                .push((stream.store.clone(), Arc::clone(&progress)));
             if stays {
-                self.parked.insert(stream, ParkedUnit { plan, epoch, progress });
+                self.parked.insert(
+                    stream,
+                    ParkedUnit {
+                        plan,
+                        epoch,
+                        progress,
+                    },
+                );
             }
         }
         progresses
     }
 
     /// Forgets streams that are no longer wanted like that.
-    fn unpark(&mut self, wanted: &Applied, stores: &BTreeMap<StoreName, StorePlan>, lost: &BTreeSet<(StoreName, ClusterName)>) {
+    fn unpark(
+        &mut self,
+        wanted: &Applied,
+        stores: &BTreeMap<StoreName, StorePlan>,
+        lost: &BTreeSet<(StoreName, ClusterName)>,
+    ) {
         let mut parked = std::mem::take(&mut self.parked);
         parked.retain(|stream, parked| {
             wanted.plan.units.get(stream) == Some(&parked.plan)
@@ -541,7 +684,12 @@ impl Fleet {
         stores: &BTreeMap<StoreName, StorePlan>,
         lost: &BTreeSet<(StoreName, ClusterName)>,
     ) -> bool {
-        let Some((new, old)) = stores.get(&stream.store).zip(self.stores.get(&stream.store)) else { return false };
+        let Some((new, old)) = stores
+            .get(&stream.store)
+            .zip(self.stores.get(&stream.store))
+        else {
+            return false;
+        };
         let unchanged = shapes_like(new, &old.plan) && old.epoch == epoch;
         unchanged && !lost.contains(&(stream.store.clone(), stream.unit.cluster.clone()))
     }
@@ -550,12 +698,18 @@ impl Fleet {
         let gone: Vec<StoreName> = self
             .stores
             .iter()
-            .filter(|(name, running)| !wanted.get(*name).is_some_and(|new| shapes_like(new, &running.plan)))
+            .filter(|(name, running)| {
+                !wanted
+                    .get(*name)
+                    .is_some_and(|new| shapes_like(new, &running.plan))
+            })
             .map(|(name, _)| name.clone())
             .collect();
         for name in &gone {
             let name = name.clone();
-            self.sweeps.remove(&name).inspect(|sweep| sweep.stop.cancel());
+            self.sweeps
+                .remove(&name)
+                .inspect(|sweep| sweep.stop.cancel());
             if let Some(store) = self.stores.remove(&name) {
                 tracing::info!(store = %name, "closing a store");
                 if wanted.contains_key(&name) {
@@ -564,7 +718,10 @@ impl Fleet {
                 }
                 store.stop.cancel();
                 // Its last changes are written in the background: what comes next carries versions, so the order does not matter.
-                self.closing.push(ClosingStore { pipeline: store.pipeline, task: store.task });
+                self.closing.push(ClosingStore {
+                    pipeline: store.pipeline,
+                    task: store.task,
+                });
             }
         }
         self.closing.retain(|store| !store.task.is_finished());
@@ -574,24 +731,56 @@ impl Fleet {
                 continue;
             }
             self.last_epoch += 1;
-            let fence = if plan.is_embedded() { Fence::OPEN } else { self.fence.clone() };
-            let pipeline = Pipeline::new(name.clone(), self.limits, fence, self.metrics.store(&name), Arc::clone(&self.changed));
+            let fence = if plan.is_embedded() {
+                Fence::OPEN
+            } else {
+                self.fence.clone()
+            };
+            let pipeline = Pipeline::new(
+                name.clone(),
+                self.limits,
+                fence,
+                self.metrics.store(&name),
+                Arc::clone(&self.changed),
+            );
             let opener = (self.opener)(&plan);
             let stop = CancellationToken::new();
-            let task = AbortOnDropHandle::new(tokio::spawn(pipeline.clone().run(opener, stop.clone(), DRAIN)));
+            let task = AbortOnDropHandle::new(tokio::spawn(pipeline.clone().run(
+                opener,
+                stop.clone(),
+                DRAIN,
+            )));
             tracing::info!(store = %name, "opening a store");
             let is_reshaped = gone.contains(&name);
-            self.stores.insert(name, RunningStore { pipeline, plan, epoch: self.last_epoch, is_reshaped, stop, task });
+            self.stores.insert(
+                name,
+                RunningStore {
+                    pipeline,
+                    plan,
+                    epoch: self.last_epoch,
+                    is_reshaped,
+                    stop,
+                    task,
+                },
+            );
         }
     }
 
     fn start_units(&mut self, wanted: &Applied, members: &BTreeMap<ClusterName, MemberState>) {
-        self.settling.retain(|(_, progress)| progress.outstanding() > 0);
+        self.settling
+            .retain(|(_, progress)| progress.outstanding() > 0);
         for (stream, unit_plan) in &wanted.plan.units {
-            if self.units.contains_key(stream) || !wanted.share_of(&stream.store).may_begin(&stream.unit.cluster) {
+            if self.units.contains_key(stream)
+                || !wanted
+                    .share_of(&stream.store)
+                    .may_begin(&stream.unit.cluster)
+            {
                 continue;
             }
-            let Some(connection) = members.get(&stream.unit.cluster).and_then(|member| member.connection.as_ref()) else {
+            let Some(connection) = members
+                .get(&stream.unit.cluster)
+                .and_then(|member| member.connection.as_ref())
+            else {
                 continue;
             };
             self.start_unit(stream, unit_plan, connection);
@@ -603,14 +792,23 @@ impl Fleet {
         let of_same = |(store, progress): &&(StoreName, Arc<Progress>)| {
             *store == stream.store && *progress.cluster() == stream.unit.cluster
         };
-        self.settling.iter().filter(of_same).map(|(_, progress)| Arc::clone(progress)).collect()
+        self.settling
+            .iter()
+            .filter(of_same)
+            .map(|(_, progress)| Arc::clone(progress))
+            .collect()
     }
 
     fn start_unit(&mut self, stream: &Stream, plan: &UnitPlan, connection: &Connection) {
         let Stream { unit, store } = stream;
-        let Some(running) = self.stores.get(store) else { return };
+        let Some(running) = self.stores.get(store) else {
+            return;
+        };
         let epoch = running.epoch;
-        let parked = self.parked.remove(stream).filter(|parked| parked.plan == *plan && parked.epoch == epoch);
+        let parked = self
+            .parked
+            .remove(stream)
+            .filter(|parked| parked.plan == *plan && parked.epoch == epoch);
         let progress = match parked {
             Some(parked) => parked.progress,
             None => Progress::new(unit.cluster.clone(), Arc::clone(&self.changed)),
@@ -652,20 +850,39 @@ impl Fleet {
         };
         tracing::debug!(%unit, %store, "starting a stream");
         let task = AbortOnDropHandle::new(tokio::spawn(task.run(stop.clone())));
-        let running = RunningUnit { plan: plan.clone(), connection: connection.id, epoch, progress, audit, stop, task };
+        let running = RunningUnit {
+            plan: plan.clone(),
+            connection: connection.id,
+            epoch,
+            progress,
+            audit,
+            stop,
+            task,
+        };
         self.units.insert(stream.clone(), running);
     }
 
     /// Sweeps again now and then: a write that was long under way may bring back what a sweep has deleted, and audits only look at what
     /// is wanted.
     fn sweep_again(&mut self) {
-        let Some(interval) = self.audit_interval else { return };
+        let Some(interval) = self.audit_interval else {
+            return;
+        };
         for (name, sweeping) in &mut self.sweeps {
-            let is_due = sweeping.done_at().is_some_and(|done| done.elapsed() >= interval);
+            let is_due = sweeping
+                .done_at()
+                .is_some_and(|done| done.elapsed() >= interval);
             if let Some(store) = self.stores.get(name).filter(|_| is_due) {
                 let (wanted, share) = (sweeping.wanted.clone(), sweeping.share.clone());
                 let neighbours = pipelines(&self.stores, wanted.neighbours.as_ref());
-                *sweeping = Sweeping::start(&store.pipeline, wanted, neighbours, share, Vec::new(), &self.changed);
+                *sweeping = Sweeping::start(
+                    &store.pipeline,
+                    wanted,
+                    neighbours,
+                    share,
+                    Vec::new(),
+                    &self.changed,
+                );
             }
         }
     }
@@ -689,23 +906,48 @@ impl Fleet {
                 continue;
             }
             sweeping.stop.cancel();
-            let deletes = std::mem::take(&mut *sweeping.deletes.lock().unwrap_or_else(PoisonError::into_inner));
-            self.settling.extend(deletes.into_iter().map(|progress| (name.clone(), progress)));
+            let deletes = std::mem::take(
+                &mut *sweeping
+                    .deletes
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner),
+            );
+            self.settling
+                .extend(deletes.into_iter().map(|progress| (name.clone(), progress)));
             // A sweep that is given up here has perhaps not waited for all of its streams.
-            let unsettled = sweeping.after.iter().filter(|progress| progress.outstanding() > 0);
+            let unsettled = sweeping
+                .after
+                .iter()
+                .filter(|progress| progress.outstanding() > 0);
             let after: Vec<Arc<Progress>> = unsettled.chain(stopped).cloned().collect();
             let neighbours = pipelines(&self.stores, wanted.neighbours.as_ref());
-            *sweeping = Sweeping::start(&store.pipeline, wanted, neighbours, share, after, &self.changed);
+            *sweeping = Sweeping::start(
+                &store.pipeline,
+                wanted,
+                neighbours,
+                share,
+                after,
+                &self.changed,
+            );
         }
     }
 
     /// What may stay in a place that no registry names any more.
     fn wanted_of_old(&self, applied: &Applied, name: &StoreName, old: &StorePlan) -> Wanted {
         let held = self.held(&applied.plan, name, &applied.old);
-        let stays = applied.old.registries(name).any(|registry| applied.plan.registries.contains_key(registry));
-        let may_be_same =
-            |(_, store): &(&StoreName, &StorePlan)| !store.is_embedded() && !old.is_embedded() && store.prefix == old.prefix;
-        let in_use = applied.plan.stores.iter().chain(&applied.leaving).filter(may_be_same);
+        let stays = applied
+            .old
+            .registries(name)
+            .any(|registry| applied.plan.registries.contains_key(registry));
+        let may_be_same = |(_, store): &(&StoreName, &StorePlan)| {
+            !store.is_embedded() && !old.is_embedded() && store.prefix == old.prefix
+        };
+        let in_use = applied
+            .plan
+            .stores
+            .iter()
+            .chain(&applied.leaving)
+            .filter(may_be_same);
         Wanted {
             clusters: held.into_iter().map(|cluster| (cluster, None)).collect(),
             others_stay: stays && !self.knows_all_members,
@@ -716,20 +958,32 @@ impl Fleet {
     /// Lets go of the clusters that another replica reads from now on: their last writes and checkpoints are stored, and nothing of them is
     /// remembered. Whether that is done.
     pub async fn let_go(&mut self) -> bool {
-        let Some(applied) = &self.applied else { return false };
-        self.settling.retain(|(_, progress)| progress.outstanding() > 0);
-        if self.settling.iter().any(|(store, progress)| !applied.share_of(store).keeps(progress.cluster())) {
+        let Some(applied) = &self.applied else {
+            return false;
+        };
+        self.settling
+            .retain(|(_, progress)| progress.outstanding() > 0);
+        if self
+            .settling
+            .iter()
+            .any(|(store, progress)| !applied.share_of(store).keeps(progress.cluster()))
+        {
             return false;
         }
         for (name, store) in &self.stores {
             let share = applied.share_of(name);
-            let others: Vec<ClusterName> =
-                store.pipeline.open_clusters().into_iter().filter(|cluster| !share.keeps(cluster)).collect();
+            let others: Vec<ClusterName> = store
+                .pipeline
+                .open_clusters()
+                .into_iter()
+                .filter(|cluster| !share.keeps(cluster))
+                .collect();
             if others.is_empty() {
                 continue;
             }
             // Without them the next one only has more to replay.
-            let saved = tokio::time::timeout(HANDOVER_TIMEOUT, store.pipeline.save_checkpoints()).await;
+            let saved =
+                tokio::time::timeout(HANDOVER_TIMEOUT, store.pipeline.save_checkpoints()).await;
             if !matches!(saved, Ok(Ok(()))) {
                 tracing::warn!(store = %name, "the last checkpoints before a handover were not written");
             }
@@ -755,36 +1009,60 @@ impl Fleet {
 
     /// Whether a store is one that some registry names now.
     pub fn is_in_use(&self, store: &StoreName) -> bool {
-        self.applied.as_ref().is_some_and(|applied| applied.plan.stores.contains_key(store))
+        self.applied
+            .as_ref()
+            .is_some_and(|applied| applied.plan.stores.contains_key(store))
     }
 
     /// Whether nothing of this replica's share is left of a registry in a place that it names no more, according to the plan that was applied last.
     pub fn has_left(&self, registry: &str, place: &StoreName) -> bool {
-        let Some(plan) = self.plan() else { return false };
-        let names_another = plan.registries.get(registry).is_some_and(|plan| plan.store.as_ref() != Some(place));
+        let Some(plan) = self.plan() else {
+            return false;
+        };
+        let names_another = plan
+            .registries
+            .get(registry)
+            .is_some_and(|plan| plan.store.as_ref() != Some(place));
         names_another && self.is_left(place)
     }
 
     /// Whether a place holds nothing of this replica's share but what registries want that name it.
     pub fn is_left(&self, place: &StoreName) -> bool {
-        if self.is_in_use(place) { self.is_swept(place) } else { self.is_swept_place(place) }
+        if self.is_in_use(place) {
+            self.is_swept(place)
+        } else {
+            self.is_swept_place(place)
+        }
     }
 
     /// Whether a place that no registry names any more has nothing left.
     fn is_swept_place(&self, name: &StoreName) -> bool {
-        let is_old = self.sweeps.get(name).is_some_and(|sweep| sweep.wanted.neighbours.is_some());
+        let is_old = self
+            .sweeps
+            .get(name)
+            .is_some_and(|sweep| sweep.wanted.neighbours.is_some());
         is_old && self.is_swept(name)
     }
 
     /// The clusters whose queries are answered from documents of another shape than the plan's, until the next generation is complete.
     pub fn rebuilding(&self) -> BTreeSet<(StoreName, ClusterName)> {
-        let pairs = self.units.keys().map(|stream| (&stream.store, &stream.unit.cluster)).collect::<BTreeSet<_>>();
-        let rebuilding = pairs.into_iter().filter(|(store, cluster)| self.is_rebuilding(store, cluster));
-        rebuilding.map(|(store, cluster)| (store.clone(), cluster.clone())).collect()
+        let pairs = self
+            .units
+            .keys()
+            .map(|stream| (&stream.store, &stream.unit.cluster))
+            .collect::<BTreeSet<_>>();
+        let rebuilding = pairs
+            .into_iter()
+            .filter(|(store, cluster)| self.is_rebuilding(store, cluster));
+        rebuilding
+            .map(|(store, cluster)| (store.clone(), cluster.clone()))
+            .collect()
     }
 
     fn is_rebuilding(&self, store: &StoreName, cluster: &ClusterName) -> bool {
-        let Some(running) = self.stores.get(store) else { return false };
+        let Some(running) = self.stores.get(store) else {
+            return false;
+        };
         match running.pipeline.open_generation_of(cluster) {
             Some(generation) => generation.replaces.is_some() && !generation.live,
             // It is about to be opened.
@@ -794,11 +1072,19 @@ impl Fleet {
 
     /// Whether queries of a cluster are answered from the generation that its streams write to, as far as these are in sync.
     pub fn is_live(&self, store: &StoreName, cluster: &ClusterName) -> bool {
-        let generation = self.stores.get(store).and_then(|running| running.pipeline.open_generation_of(cluster));
-        let Some(generation) = generation.filter(Generation::is_read) else { return false };
-        let of_cluster = |(stream, _): &(&Stream, &RunningUnit)| stream.store == *store && stream.unit.cluster == *cluster;
+        let generation = self
+            .stores
+            .get(store)
+            .and_then(|running| running.pipeline.open_generation_of(cluster));
+        let Some(generation) = generation.filter(Generation::is_read) else {
+            return false;
+        };
+        let of_cluster = |(stream, _): &(&Stream, &RunningUnit)| {
+            stream.store == *store && stream.unit.cluster == *cluster
+        };
         let is_seen = |(stream, unit): (&Stream, &RunningUnit)| {
-            unit.progress.state() != UnitState::Synced || generation.shows(&ResourceName::from(&stream.unit.resource))
+            unit.progress.state() != UnitState::Synced
+                || generation.shows(&ResourceName::from(&stream.unit.resource))
         };
         generation.live || self.units.iter().filter(of_cluster).all(is_seen)
     }
@@ -810,9 +1096,15 @@ impl Fleet {
 
     /// What this replica has to say to the others of the streams that it reads.
     pub fn share_gaps(&self) -> ShareGaps {
-        let Some(applied) = &self.applied else { return ShareGaps::default() };
+        let Some(applied) = &self.applied else {
+            return ShareGaps::default();
+        };
         let is_own = |stream: &Stream| {
-            let is_shared = applied.plan.stores.get(&stream.store).is_some_and(|store| !store.is_embedded());
+            let is_shared = applied
+                .plan
+                .stores
+                .get(&stream.store)
+                .is_some_and(|store| !store.is_embedded());
             is_shared && applied.share.keeps(&stream.unit.cluster)
         };
         ShareGaps::of(self.known.iter().filter(|(stream, _)| is_own(stream)))
@@ -822,10 +1114,17 @@ impl Fleet {
     /// not connected to everything is old, which is not said again for each stream.
     pub fn gaps(&self) -> BTreeMap<Stream, Gap> {
         let is_connected = |cluster: &ClusterName| {
-            self.applied.as_ref().is_some_and(|applied| applied.connections.get(cluster).is_some_and(Option::is_some))
+            self.applied.as_ref().is_some_and(|applied| {
+                applied
+                    .connections
+                    .get(cluster)
+                    .is_some_and(Option::is_some)
+            })
         };
         let lacking = |(stream, gap): (&Stream, &Option<Gap>)| Some((stream.clone(), gap.clone()?));
-        let said = |(stream, gap): &(Stream, Gap)| *gap != Gap::Disconnected || is_connected(&stream.unit.cluster);
+        let said = |(stream, gap): &(Stream, Gap)| {
+            *gap != Gap::Disconnected || is_connected(&stream.unit.cluster)
+        };
         self.known.iter().filter_map(lacking).filter(said).collect()
     }
 
@@ -834,23 +1133,45 @@ impl Fleet {
         let mut generations: BTreeMap<(&StoreName, ClusterName), Generation> = BTreeMap::new();
         for (name, store) in &self.stores {
             let of_store = store.pipeline.generations().into_iter();
-            generations.extend(of_store.map(|generation| ((name, generation.cluster.clone()), generation)));
+            generations.extend(
+                of_store.map(|generation| ((name, generation.cluster.clone()), generation)),
+            );
         }
         let mut readers: BTreeMap<&ClusterName, Option<&ReplicaName>> = BTreeMap::new();
         let mut before = std::mem::take(&mut self.known);
         for stream in applied.plan.units.keys() {
             let cluster = &stream.unit.cluster;
-            let is_shared = applied.plan.stores.get(&stream.store).is_some_and(|store| !store.is_embedded());
-            let reader = readers.entry(cluster).or_insert_with(|| applied.share.other_reader(cluster)).filter(|_| is_shared);
+            let is_shared = applied
+                .plan
+                .stores
+                .get(&stream.store)
+                .is_some_and(|store| !store.is_embedded());
+            let reader = readers
+                .entry(cluster)
+                .or_insert_with(|| applied.share.other_reader(cluster))
+                .filter(|_| is_shared);
             let last = before.remove(stream);
             let now = match (reader, self.units.get(stream)) {
-                (Some(reader), _) => self.others.get(reader).and_then(|said| said.get(stream)).cloned().or(last),
-                (None, Some(unit)) => Some(gap(stream, &unit.progress, generations.get(&(&stream.store, cluster.clone())))),
-                (None, None) if applied.connections.get(cluster).is_none_or(Option::is_none) => Some(Some(Gap::Disconnected)),
+                (Some(reader), _) => self
+                    .others
+                    .get(reader)
+                    .and_then(|said| said.get(stream))
+                    .cloned()
+                    .or(last),
+                (None, Some(unit)) => Some(gap(
+                    stream,
+                    &unit.progress,
+                    generations.get(&(&stream.store, cluster.clone())),
+                )),
+                (None, None) if applied.connections.get(cluster).is_none_or(Option::is_none) => {
+                    Some(Some(Gap::Disconnected))
+                }
                 (None, None) => last,
             };
-            let unknown = || Some(reader.map_or(Gap::FirstList, |reader| Gap::Unknown(reader.clone())));
-            self.known.insert(stream.clone(), now.unwrap_or_else(unknown));
+            let unknown =
+                || Some(reader.map_or(Gap::FirstList, |reader| Gap::Unknown(reader.clone())));
+            self.known
+                .insert(stream.clone(), now.unwrap_or_else(unknown));
         }
         self.note_given_up(applied);
     }
@@ -861,15 +1182,29 @@ impl Fleet {
             self.given_up.clear();
             return;
         }
-        self.given_up.retain(|of_store, _| applied.plan.scopes.contains_key(of_store));
+        self.given_up
+            .retain(|of_store, _| applied.plan.scopes.contains_key(of_store));
         let mut settled: BTreeMap<(&StoreName, &ClusterName), bool> = BTreeMap::new();
         for (stream, gap) in &self.known {
-            let is_settled = matches!(gap, None | Some(Gap::Failing { is_given_up: true, .. }));
-            *settled.entry((&stream.store, &stream.unit.cluster)).or_insert(true) &= is_settled;
+            let is_settled = matches!(
+                gap,
+                None | Some(Gap::Failing {
+                    is_given_up: true,
+                    ..
+                })
+            );
+            *settled
+                .entry((&stream.store, &stream.unit.cluster))
+                .or_insert(true) &= is_settled;
         }
         for ((store, cluster), _) in settled.into_iter().filter(|(_, is_settled)| *is_settled) {
             let of_store = (store.clone(), cluster.clone());
-            if applied.plan.scopes.get(&of_store).is_some_and(|coverage| coverage.certain) {
+            if applied
+                .plan
+                .scopes
+                .get(&of_store)
+                .is_some_and(|coverage| coverage.certain)
+            {
                 self.given_up.entry(of_store).or_insert_with(Instant::now);
             }
         }
@@ -883,9 +1218,17 @@ impl Fleet {
 
     /// The streams whose objects have not all been written yet with the fields of their definitions: those fields are nothing to ask for.
     pub fn unfilled(&self) -> BTreeSet<Stream> {
-        let running = self.units.iter().map(|(stream, unit)| (stream, &unit.plan, &unit.progress));
-        let parked = self.parked.iter().map(|(stream, unit)| (stream, &unit.plan, &unit.progress));
-        let unfilled = running.chain(parked).filter(|(_, plan, progress)| !plan.fields.is_empty() && !progress.has_been_synced());
+        let running = self
+            .units
+            .iter()
+            .map(|(stream, unit)| (stream, &unit.plan, &unit.progress));
+        let parked = self
+            .parked
+            .iter()
+            .map(|(stream, unit)| (stream, &unit.plan, &unit.progress));
+        let unfilled = running
+            .chain(parked)
+            .filter(|(_, plan, progress)| !plan.fields.is_empty() && !progress.has_been_synced());
         unfilled.map(|(stream, ..)| stream.clone()).collect()
     }
 
@@ -896,7 +1239,10 @@ impl Fleet {
 
     /// The stores that have been opened and can be read.
     pub fn open_stores(&self) -> BTreeSet<StoreName> {
-        let open = self.stores.iter().filter(|(_, store)| store.pipeline.store().is_some());
+        let open = self
+            .stores
+            .iter()
+            .filter(|(_, store)| store.pipeline.store().is_some());
         open.map(|(name, _)| name.clone()).collect()
     }
 
@@ -921,7 +1267,9 @@ impl Fleet {
 
     /// Every running stream.
     pub fn streams(&self) -> impl Iterator<Item = (&Stream, &Progress)> {
-        self.units.iter().map(|(stream, running)| (stream, &*running.progress))
+        self.units
+            .iter()
+            .map(|(stream, running)| (stream, &*running.progress))
     }
 
     /// The pipeline of a store.
@@ -980,8 +1328,14 @@ impl Fleet {
     }
 }
 
-fn pipelines(stores: &BTreeMap<StoreName, RunningStore>, names: Option<&BTreeSet<StoreName>>) -> Vec<Pipeline> {
-    let running = names.into_iter().flatten().filter_map(|name| stores.get(name));
+fn pipelines(
+    stores: &BTreeMap<StoreName, RunningStore>,
+    names: Option<&BTreeSet<StoreName>>,
+) -> Vec<Pipeline> {
+    let running = names
+        .into_iter()
+        .flatten()
+        .filter_map(|name| stores.get(name));
     running.map(|store| store.pipeline.clone()).collect()
 }
 
@@ -994,8 +1348,13 @@ fn gap(stream: &Stream, progress: &Progress, generation: Option<&Generation>) ->
     let is_seen = generation.is_some_and(|generation| generation.answers(&resource));
     match progress.state() {
         UnitState::Failing { reason, .. } => {
-            let is_given_up = generation.is_some_and(|generation| is_hopeless(progress, generation));
-            Some(Gap::Failing { reason, is_shown: is_seen, is_given_up })
+            let is_given_up =
+                generation.is_some_and(|generation| is_hopeless(progress, generation));
+            Some(Gap::Failing {
+                reason,
+                is_shown: is_seen,
+                is_given_up,
+            })
         }
         _ if !is_seen || !progress.has_been_synced() => Some(Gap::FirstList),
         _ => None,
@@ -1005,10 +1364,19 @@ fn gap(stream: &Stream, progress: &Progress, generation: Option<&Generation>) ->
 /// Where the objects of a unit go, however many registries of the store route them.
 fn outlet(unit: &Unit, plan: &UnitPlan, store: &RunningStore, progress: &Progress) -> Outlet {
     let fields = plan.selectable_fields(&unit.resource.gvk);
-    let filters = plan.routes.iter().map(|route| route.filter.clone()).collect();
+    let filters = plan
+        .routes
+        .iter()
+        .map(|route| route.filter.clone())
+        .collect();
     Outlet {
         pipeline: store.pipeline.clone(),
-        projector: Projector::new(&unit.cluster, &unit.resource, &store.plan.projection, &fields),
+        projector: Projector::new(
+            &unit.cluster,
+            &unit.resource,
+            &store.plan.projection,
+            &fields,
+        ),
         filters: Filters::new(&unit.cluster, &unit.resource, filters, &fields, progress),
     }
 }
@@ -1021,46 +1389,88 @@ fn shapes_like(left: &StorePlan, right: &StorePlan) -> bool {
         && left.indexing == right.indexing
 }
 
-fn wanted(plan: &Plan, store: &StoreName, replaced: &BTreeSet<Stream>, knows_all_members: bool) -> Wanted {
+fn wanted(
+    plan: &Plan,
+    store: &StoreName,
+    replaced: &BTreeSet<Stream>,
+    knows_all_members: bool,
+) -> Wanted {
     let mut units: BTreeMap<&ClusterName, BTreeSet<UnitKey>> = BTreeMap::new();
     for stream in plan.units.keys().filter(|stream| stream.store == *store) {
-        units.entry(&stream.unit.cluster).or_default().insert(UnitKey::from(&stream.unit));
+        units
+            .entry(&stream.unit.cluster)
+            .or_default()
+            .insert(UnitKey::from(&stream.unit));
     }
     let mut leaving: BTreeMap<&ClusterName, Vec<KindExtent>> = BTreeMap::new();
     for Stream { unit, .. } in replaced.iter().filter(|stream| stream.store == *store) {
-        leaving.entry(&unit.cluster).or_default().push(kind_extent(unit));
+        leaving
+            .entry(&unit.cluster)
+            .or_default()
+            .push(kind_extent(unit));
     }
     let of_store = plan.scopes.iter().filter(|((name, _), _)| name == store);
     let kept = of_store.map(|((_, cluster), coverage)| {
         let units = units.remove(cluster).unwrap_or_default();
-        let kinds = extents(coverage).into_iter().chain(leaving.remove(cluster).unwrap_or_default()).collect();
-        (cluster.clone(), coverage.certain.then_some(Kept { kinds, units }))
+        let kinds = extents(coverage)
+            .into_iter()
+            .chain(leaving.remove(cluster).unwrap_or_default())
+            .collect();
+        (
+            cluster.clone(),
+            coverage.certain.then_some(Kept { kinds, units }),
+        )
     });
     // A store that no registry names any more is emptied whoever the members are.
     let others_stay = !knows_all_members && plan.stores.contains_key(store);
-    Wanted { clusters: kept.collect(), others_stay, neighbours: None }
+    Wanted {
+        clusters: kept.collect(),
+        others_stay,
+        neighbours: None,
+    }
 }
 
 /// Changes with the objects that a stream stores, whoever asked for them, and with what they are found by.
 fn plan_hash(unit: &Unit, plan: &UnitPlan) -> String {
-    let filters: BTreeSet<String> = plan.routes.iter().map(|route| format!("{:?}", route.filter)).collect();
+    let filters: BTreeSet<String> = plan
+        .routes
+        .iter()
+        .map(|route| format!("{:?}", route.filter))
+        .collect();
     // Nothing where there are none, as in the checkpoints of before.
-    let fields = if plan.fields.is_empty() { String::new() } else { format!(" {:?}", plan.fields) };
+    let fields = if plan.fields.is_empty() {
+        String::new()
+    } else {
+        format!(" {:?}", plan.fields)
+    };
     // Releases before these paths were read stored other objects by the same filters.
     let fields_of_kind = plan.selectable_fields(&unit.resource.gvk);
-    let reads_paths = !other_paths(plan.routes.iter().map(|route| &route.filter), &fields_of_kind).is_empty();
+    let reads_paths = !other_paths(
+        plan.routes.iter().map(|route| &route.filter),
+        &fields_of_kind,
+    )
+    .is_empty();
     let paths = if reads_paths { " every path" } else { "" };
-    let text = format!("{:?} {:?} {filters:?}{fields}{paths}", plan.label_selector, plan.field_selector);
+    let text = format!(
+        "{:?} {:?} {filters:?}{fields}{paths}",
+        plan.label_selector, plan.field_selector
+    );
     hex(&Sha256::digest(text.as_bytes())[..8])
 }
 
 fn extents(coverage: &Coverage) -> Vec<KindExtent> {
     let mut extents = Vec::new();
     for (gvk, namespaces) in &coverage.kinds {
-        let extent = |namespace| KindExtent { api_version: gvk.api_version(), kind: gvk.kind.to_string(), namespace };
+        let extent = |namespace| KindExtent {
+            api_version: gvk.api_version(),
+            kind: gvk.kind.to_string(),
+            namespace,
+        };
         match namespaces {
             Namespaces::All => extents.push(extent(None)),
-            Namespaces::Namespaces(names) => extents.extend(names.iter().cloned().map(Some).map(extent)),
+            Namespaces::Namespaces(names) => {
+                extents.extend(names.iter().cloned().map(Some).map(extent))
+            }
         }
     }
     extents

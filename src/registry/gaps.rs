@@ -70,10 +70,17 @@ impl ShareGaps {
     pub fn of<'k>(known: impl IntoIterator<Item = (&'k Stream, &'k Option<Gap>)>) -> Self {
         let mut profiles: BTreeMap<&ClusterName, Profile> = BTreeMap::new();
         for (stream, gap) in known {
-            profiles.entry(&stream.unit.cluster).or_default().insert(key(stream), gap.clone());
+            profiles
+                .entry(&stream.unit.cluster)
+                .or_default()
+                .insert(key(stream), gap.clone());
         }
-        let of_cluster = profiles.into_iter().map(|(cluster, profile)| (cluster.clone(), Arc::new(profile)));
-        Self { of_cluster: of_cluster.collect() }
+        let of_cluster = profiles
+            .into_iter()
+            .map(|(cluster, profile)| (cluster.clone(), Arc::new(profile)));
+        Self {
+            of_cluster: of_cluster.collect(),
+        }
     }
 
     /// What is said of a stream; nothing if nothing is.
@@ -87,7 +94,10 @@ impl ShareGaps {
         for (cluster, profile) in &self.of_cluster {
             alike.entry(profile).or_default().insert(cluster.clone());
         }
-        let alike = alike.into_iter().map(|(streams, clusters)| Alike { clusters, streams: streams.clone() });
+        let alike = alike.into_iter().map(|(streams, clusters)| Alike {
+            clusters,
+            streams: streams.clone(),
+        });
         serde_json::to_vec(&alike.collect::<Vec<_>>())
     }
 
@@ -96,7 +106,11 @@ impl ShareGaps {
         let mut of_cluster = BTreeMap::new();
         for Alike { clusters, streams } in serde_json::from_slice::<Vec<Alike>>(json)? {
             let streams = Arc::new(streams);
-            of_cluster.extend(clusters.into_iter().map(|cluster| (cluster, Arc::clone(&streams))));
+            of_cluster.extend(
+                clusters
+                    .into_iter()
+                    .map(|cluster| (cluster, Arc::clone(&streams))),
+            );
         }
         Ok(Self { of_cluster })
     }
@@ -108,13 +122,28 @@ mod tests {
     use crate::model::{Gvk, Resource, Unit};
 
     fn stream(cluster: &str, kind: &str, scope: Scope) -> Stream {
-        let resource = Resource { gvk: Gvk::new("apps", "v1", kind), plural: kind.to_lowercase().into(), namespaced: true };
-        Stream { unit: Unit { cluster: cluster.parse().unwrap(), resource, scope }, store: "main".parse().unwrap() }
+        let resource = Resource {
+            gvk: Gvk::new("apps", "v1", kind),
+            plural: kind.to_lowercase().into(),
+            namespaced: true,
+        };
+        Stream {
+            unit: Unit {
+                cluster: cluster.parse().unwrap(),
+                resource,
+                scope,
+            },
+            store: "main".parse().unwrap(),
+        }
     }
 
     #[test]
     fn what_a_replica_says_is_read_by_the_others_stream_by_stream() {
-        let refused = Gap::Failing { reason: "Forbidden".into(), is_shown: false, is_given_up: true };
+        let refused = Gap::Failing {
+            reason: "Forbidden".into(),
+            is_shown: false,
+            is_given_up: true,
+        };
         let web = Scope::Namespace("web".parse().unwrap());
         let known: Known = [
             (stream("a", "Pod", Scope::All), None),
@@ -137,7 +166,10 @@ mod tests {
     #[test]
     fn clusters_of_which_the_same_is_said_are_written_once() {
         let names: Vec<String> = (0..1_000).map(|number| format!("member{number}")).collect();
-        let known: Known = names.iter().map(|name| (stream(name, "Pod", Scope::All), None)).collect();
+        let known: Known = names
+            .iter()
+            .map(|name| (stream(name, "Pod", Scope::All), None))
+            .collect();
         let json = ShareGaps::of(&known).to_json().unwrap();
         assert_eq!(String::from_utf8(json).unwrap().matches("Pod").count(), 1);
     }

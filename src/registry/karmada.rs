@@ -3,7 +3,9 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use k8s_openapi::{api::core::v1::ObjectReference, kube_aggregator::pkg::apis::apiregistration::v1::APIService};
+use k8s_openapi::{
+    api::core::v1::ObjectReference, kube_aggregator::pkg::apis::apiregistration::v1::APIService,
+};
 use kube::{
     Api, Client, Resource,
     runtime::events::{Event, EventType, Recorder},
@@ -29,7 +31,12 @@ pub async fn serves_clusters(hub: &Client) -> bool {
 async fn aggregated(hub: &Client, name: &str) -> Option<APIService> {
     let services = Api::<APIService>::all(hub.clone());
     match tokio::time::timeout(TIMEOUT, services.get_opt(name)).await {
-        Ok(Ok(found)) => found.filter(|service| service.spec.as_ref().is_some_and(|spec| spec.service.is_some())),
+        Ok(Ok(found)) => found.filter(|service| {
+            service
+                .spec
+                .as_ref()
+                .is_some_and(|spec| spec.service.is_some())
+        }),
         Ok(Err(error)) => {
             tracing::debug!(%name, %error, "cannot read an APIService");
             None

@@ -54,8 +54,18 @@ impl Roster {
     /// Tells the supervisor which members there are, and answers what it knows of them. `leads`: whether this replica writes statuses.
     /// `established`: which clusters there are documents of; nothing while that is not known. `planned`: which members the plan indexes that was
     /// made of the last answer.
-    pub async fn update(&mut self, leads: bool, established: Option<&Established>, planned: &BTreeSet<ClusterName>) -> Members {
-        let Snapshot { members, taken, unread, clusters } = self.sources.snapshot();
+    pub async fn update(
+        &mut self,
+        leads: bool,
+        established: Option<&Established>,
+        planned: &BTreeSet<ClusterName>,
+    ) -> Members {
+        let Snapshot {
+            members,
+            taken,
+            unread,
+            clusters,
+        } = self.sources.snapshot();
         self.clusters.set_members(members);
         let mut states = self.clusters.states();
         self.count(&states);
@@ -63,11 +73,16 @@ impl Roster {
         if !self.sources.allow_same_cluster() {
             notes = self.twins.mark(&mut states, established, planned);
         }
-        let twins = states.values().filter(|state| is_left_to_another(state)).count();
+        let twins = states
+            .values()
+            .filter(|state| is_left_to_another(state))
+            .count();
         self.metrics.set_clusters_left_out(SAME_CLUSTER_AS, twins);
-        self.metrics.set_clusters_left_out(NAME_TAKEN, taken.values().map(Vec::len).sum());
+        self.metrics
+            .set_clusters_left_out(NAME_TAKEN, taken.values().map(Vec::len).sum());
         if self.writes_cluster_status && leads {
-            self.write_cluster_statuses(&clusters, &states, &taken).await;
+            self.write_cluster_statuses(&clusters, &states, &taken)
+                .await;
         }
         for (name, others) in &taken {
             notes
@@ -75,12 +90,17 @@ impl Roster {
                 .and_modify(|known| *known = format!("{known}; {}", note(others)))
                 .or_insert_with(|| note(others));
         }
-        Members { states, unread, notes }
+        Members {
+            states,
+            unread,
+            notes,
+        }
     }
 
     fn count(&mut self, states: &BTreeMap<ClusterName, MemberState>) {
         for (name, member) in states {
-            self.metrics.set_cluster_up(name, member.connection.is_some());
+            self.metrics
+                .set_cluster_up(name, member.connection.is_some());
         }
         for gone in self.known.iter().filter(|name| !states.contains_key(*name)) {
             self.metrics.forget_cluster(gone);
@@ -97,11 +117,19 @@ impl Roster {
         let api = Api::<Cluster>::all(self.hub.clone());
         for cluster in clusters {
             let name = cluster.name_any();
-            let Some((name_of_member, state)) = states.iter().find(|(member, _)| member.as_str() == name) else { continue };
+            let Some((name_of_member, state)) =
+                states.iter().find(|(member, _)| member.as_str() == name)
+            else {
+                continue;
+            };
             let uid = cluster.uid().unwrap_or_default();
-            let other = taken.get(name_of_member).and_then(|others| others.iter().find(|other| other.uid == uid));
+            let other = taken
+                .get(name_of_member)
+                .and_then(|others| others.iter().find(|other| other.uid == uid));
             let left_out = other.map(|other| left_out(other, state));
-            if let Err(error) = cluster_status::write(&api, cluster, left_out.as_ref().unwrap_or(state)).await {
+            if let Err(error) =
+                cluster_status::write(&api, cluster, left_out.as_ref().unwrap_or(state)).await
+            {
                 tracing::warn!(cluster = %name, error = %causes(&error), "cannot write the status of a Cluster");
             }
         }
@@ -110,7 +138,10 @@ impl Roster {
 
 fn note(others: &[Member]) -> String {
     let origins: Vec<&str> = others.iter().map(|other| other.origin.as_str()).collect();
-    format!("{NAME_TAKEN}: left out, because they name their cluster so too and are younger: {}", origins.join(", "))
+    format!(
+        "{NAME_TAKEN}: left out, because they name their cluster so too and are younger: {}",
+        origins.join(", ")
+    )
 }
 
 /// What is shown of a `Cluster` whose name another member has.
@@ -119,7 +150,10 @@ fn left_out(other: &Member, first: &MemberState) -> MemberState {
         member: Arc::new(other.clone()),
         phase: Phase::Disconnected,
         reason: NAME_TAKEN,
-        message: format!("{} was registered under this name first; rename one of the two", first.member.origin),
+        message: format!(
+            "{} was registered under this name first; rename one of the two",
+            first.member.origin
+        ),
         since: first.since,
         connection: None,
         discovery: None,

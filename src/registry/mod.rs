@@ -6,7 +6,9 @@ use k8s_openapi::jiff::Timestamp;
 
 use crate::{
     api::registry::ResourceRegistrySpec,
-    cluster::{MemberState, definitions::Definitions, discovery::Discovery, source::is_left_to_another},
+    cluster::{
+        MemberState, definitions::Definitions, discovery::Discovery, source::is_left_to_another,
+    },
     model::ClusterName,
 };
 

@@ -17,8 +17,16 @@ struct Place {
 
 impl Places {
     /// Adds a place that some registries have named.
-    pub fn add(&mut self, name: StoreName, plan: StorePlan, registries: impl IntoIterator<Item = String>) {
-        let place = self.0.entry(name).or_insert_with(|| Place { plan, registries: BTreeSet::new() });
+    pub fn add(
+        &mut self,
+        name: StoreName,
+        plan: StorePlan,
+        registries: impl IntoIterator<Item = String>,
+    ) {
+        let place = self.0.entry(name).or_insert_with(|| Place {
+            plan,
+            registries: BTreeSet::new(),
+        });
         place.registries.extend(registries);
     }
 
@@ -58,16 +66,25 @@ impl Places {
 
     /// How all of them are reached.
     pub fn plans(&self) -> BTreeMap<StoreName, StorePlan> {
-        self.0.iter().map(|(name, place)| (name.clone(), place.plan.clone())).collect()
+        self.0
+            .iter()
+            .map(|(name, place)| (name.clone(), place.plan.clone()))
+            .collect()
     }
 
     /// The registries that have named a place.
     pub fn registries(&self, name: &StoreName) -> impl Iterator<Item = &str> {
-        self.0.get(name).into_iter().flat_map(|place| place.registries.iter().map(String::as_str))
+        self.0
+            .get(name)
+            .into_iter()
+            .flat_map(|place| place.registries.iter().map(String::as_str))
     }
 
     /// The places that a registry has named.
     pub fn of_registry(&self, registry: &str) -> impl Iterator<Item = &StoreName> {
-        self.0.iter().filter(move |(_, place)| place.registries.contains(registry)).map(|(name, _)| name)
+        self.0
+            .iter()
+            .filter(move |(_, place)| place.registries.contains(registry))
+            .map(|(name, _)| name)
     }
 }

@@ -11,7 +11,10 @@ use std::{
 use crate::{
     api::registry::{Indexing, OpenSearch, ResourceSelector},
     kinds,
-    model::{ClusterName, FieldPath, Gvk, IndexPrefix, Namespace, Projection, Resource, Scope, SelectableField, StoreName, Unit},
+    model::{
+        ClusterName, FieldPath, Gvk, IndexPrefix, Namespace, Projection, Resource, Scope,
+        SelectableField, StoreName, Unit,
+    },
     selector::{FieldSelector, LabelSelector},
 };
 
@@ -90,12 +93,20 @@ impl UnitPlan {
     /// The selectable fields of its kind, those that a definition makes selectable among them.
     pub fn selectable_fields(&self, gvk: &Gvk) -> Vec<SelectableField> {
         let built_in = kinds::selectable_fields(gvk).unwrap_or_default();
-        built_in.iter().cloned().chain(self.fields.iter().map(SelectableField::optional)).collect()
+        built_in
+            .iter()
+            .cloned()
+            .chain(self.fields.iter().map(SelectableField::optional))
+            .collect()
     }
 
     /// The paths that a registry names and that are no selectable fields.
     pub fn sought_by(&self, registry: &str, gvk: &Gvk) -> BTreeSet<FieldPath> {
-        let filters = self.routes.iter().filter(|route| route.registry == registry).map(|route| &route.filter);
+        let filters = self
+            .routes
+            .iter()
+            .filter(|route| route.registry == registry)
+            .map(|route| &route.filter);
         other_paths(filters, &self.selectable_fields(gvk))
     }
 }
@@ -173,7 +184,9 @@ pub enum Extent {
 
 impl Extent {
     fn of(filter: &ObjectFilter) -> Self {
-        filter.namespaces().map_or(Self::All, |namespaces| Self::Namespaces(namespaces.clone()))
+        filter
+            .namespaces()
+            .map_or(Self::All, |namespaces| Self::Namespaces(namespaces.clone()))
     }
 
     fn extend(&mut self, other: &Self) {
@@ -194,29 +207,56 @@ pub fn plan(registries: &[RegistryView], members: &[MemberView]) -> Plan {
     for registry in oldest_first {
         let mut outcome = plan.join_store(registry);
         outcome.not_found = missing_names(registry, members);
-        for member in members.iter().filter(|member| affinity::matches(&registry.spec.target_cluster, member)) {
-            let mut part = Part { registry, member, outcome: ClusterPlan::default() };
+        for member in members
+            .iter()
+            .filter(|member| affinity::matches(&registry.spec.target_cluster, member))
+        {
+            let mut part = Part {
+                registry,
+                member,
+                outcome: ClusterPlan::default(),
+            };
             part.resolve(&outcome, &mut plan.scopes, &mut wanted);
             outcome.clusters.insert(member.name.clone(), part.outcome);
         }
         plan.registries.insert(registry.name.clone(), outcome);
     }
-    let members: BTreeMap<&ClusterName, &MemberView> = members.iter().map(|member| (&member.name, member)).collect();
+    let members: BTreeMap<&ClusterName, &MemberView> = members
+        .iter()
+        .map(|member| (&member.name, member))
+        .collect();
     for (of, routes) in wanted.routes {
-        let definitions = members.get(&of.cluster).and_then(|member| member.definitions.as_deref());
-        plan.add_units(&of, routes, definitions.map_or(&[], |definitions| definitions.fields(&of.resource)));
+        let definitions = members
+            .get(&of.cluster)
+            .and_then(|member| member.definitions.as_deref());
+        plan.add_units(
+            &of,
+            routes,
+            definitions.map_or(&[], |definitions| definitions.fields(&of.resource)),
+        );
     }
     plan
 }
 
 /// A registry that does not say when it was created counts as the youngest.
 fn age_order(registry: &RegistryView) -> impl Ord {
-    (registry.created.is_none(), registry.created, registry.name.clone())
+    (
+        registry.created.is_none(),
+        registry.created,
+        registry.name.clone(),
+    )
 }
 
 fn missing_names(registry: &RegistryView, members: &[MemberView]) -> BTreeSet<String> {
     let exists = |name: &str| members.iter().any(|member| member.name.as_str() == name);
-    registry.spec.target_cluster.cluster_names.iter().filter(|name| !exists(name)).cloned().collect()
+    registry
+        .spec
+        .target_cluster
+        .cluster_names
+        .iter()
+        .filter(|name| !exists(name))
+        .cloned()
+        .collect()
 }
 
 /// The routes of every resource of every cluster into every store.
@@ -257,15 +297,25 @@ impl Part<'_> {
         wanted: &mut Wanted,
     ) {
         self.outcome.discovered = self.member.discovery.is_some();
-        self.outcome.notes.extend(self.member.discovery.as_ref().and_then(|discovery| discovery.note()));
+        self.outcome.notes.extend(
+            self.member
+                .discovery
+                .as_ref()
+                .and_then(|discovery| discovery.note()),
+        );
         if self.member.left_to_another {
             return;
         }
         let Some(store) = &registry.store else {
             return;
         };
-        let complete = Coverage { certain: true, ..Coverage::default() };
-        let coverage = scopes.entry((store.clone(), self.member.name.clone())).or_insert(complete);
+        let complete = Coverage {
+            certain: true,
+            ..Coverage::default()
+        };
+        let coverage = scopes
+            .entry((store.clone(), self.member.name.clone()))
+            .or_insert(complete);
         coverage.certain &= self.outcome.discovered && registry.invalid.is_none();
         if registry.invalid.is_some() {
             return;
@@ -285,7 +335,9 @@ impl Part<'_> {
         let mut selection = selection::resolve(selector, discovery);
         if self.member.definitions.is_none() {
             let selected = selection.resources.len();
-            selection.resources.retain(|resource| kinds::is_built_in(&resource.gvk));
+            selection
+                .resources
+                .retain(|resource| kinds::is_built_in(&resource.gvk));
             let is_complete = selection.resources.len() == selected;
             self.outcome.discovered &= is_complete;
             coverage.certain &= is_complete;
@@ -293,7 +345,11 @@ impl Part<'_> {
         if let Some(problem) = selection.problem {
             coverage.certain &= problem.is_certain();
             let (api_version, kind) = (selector.api_version.clone(), selector.kind.clone());
-            self.outcome.problems.push(KindProblem { api_version, kind, problem });
+            self.outcome.problems.push(KindProblem {
+                api_version,
+                kind,
+                problem,
+            });
         }
         selection.resources
     }
@@ -306,14 +362,25 @@ impl Part<'_> {
         coverage: &mut Coverage,
         wanted: &mut Wanted,
     ) {
-        let key = (self.member.name.clone(), store.clone(), group_kind(&found.gvk));
-        let resource = wanted.versions.get(&key).cloned().unwrap_or_else(|| found.clone());
+        let key = (
+            self.member.name.clone(),
+            store.clone(),
+            group_kind(&found.gvk),
+        );
+        let resource = wanted
+            .versions
+            .get(&key)
+            .cloned()
+            .unwrap_or_else(|| found.clone());
         let names_namespaces = !selector.namespace.is_empty() || !selector.namespaces.is_empty();
         if names_namespaces && !resource.namespaced {
             if selector.every_kind() {
                 return;
             }
-            self.outcome.notes.insert(format!("{} has no namespaces: all of it is indexed", resource.gvk));
+            self.outcome.notes.insert(format!(
+                "{} has no namespaces: all of it is indexed",
+                resource.gvk
+            ));
         }
         // Whether every selector can be read has been asked when the registry joined its store.
         let Ok(Some(filter)) = ObjectFilter::new(selector, &self.registry.spec, &resource) else {
@@ -325,12 +392,29 @@ impl Part<'_> {
                 .notes
                 .insert(format!("{gvk} is stored in version {version}, which was asked for before: an object is stored once"));
         }
-        wanted.versions.entry(key).or_insert_with(|| resource.clone());
+        wanted
+            .versions
+            .entry(key)
+            .or_insert_with(|| resource.clone());
         let extent = Extent::of(&filter);
-        coverage.kinds.entry(resource.gvk.clone()).and_modify(|known| known.extend(&extent)).or_insert(extent);
-        let route = Route { store: store.clone(), registry: self.registry.name.clone(), filter };
-        let routes =
-            wanted.routes.entry(Source { cluster: self.member.name.clone(), resource, store: store.clone() }).or_default();
+        coverage
+            .kinds
+            .entry(resource.gvk.clone())
+            .and_modify(|known| known.extend(&extent))
+            .or_insert(extent);
+        let route = Route {
+            store: store.clone(),
+            registry: self.registry.name.clone(),
+            filter,
+        };
+        let routes = wanted
+            .routes
+            .entry(Source {
+                cluster: self.member.name.clone(),
+                resource,
+                store: store.clone(),
+            })
+            .or_default();
         if !routes.contains(&route) {
             routes.push(route);
         }
@@ -340,19 +424,42 @@ impl Part<'_> {
 impl Plan {
     /// The streams of `before` that go on here in another version of their kind.
     pub fn replaced(&self, before: &Self) -> BTreeSet<Stream> {
-        let gone = before.units.keys().filter(|stream| !self.units.contains_key(*stream));
-        gone.filter(|stream| self.successors(stream).next().is_some()).cloned().collect()
+        let gone = before
+            .units
+            .keys()
+            .filter(|stream| !self.units.contains_key(*stream));
+        gone.filter(|stream| self.successors(stream).next().is_some())
+            .cloned()
+            .collect()
     }
 
     /// The streams that show what this one does, in another version of its kind.
     pub fn successors<'p>(&'p self, stream: &'p Stream) -> impl Iterator<Item = &'p Stream> {
-        let Unit { cluster, resource, .. } = &stream.unit;
+        let Unit {
+            cluster, resource, ..
+        } = &stream.unit;
         let gvk = &resource.gvk;
-        let least = Resource { gvk: Gvk::new(&gvk.group, "", ""), plural: "".into(), namespaced: false };
-        let from =
-            Stream { unit: Unit { cluster: cluster.clone(), resource: least, scope: Scope::All }, store: stream.store.clone() };
-        let of_group = |other: &&Stream| other.unit.cluster == *cluster && other.unit.resource.gvk.group == gvk.group;
-        let of_group = self.units.range(from..).map(|(other, _)| other).take_while(of_group);
+        let least = Resource {
+            gvk: Gvk::new(&gvk.group, "", ""),
+            plural: "".into(),
+            namespaced: false,
+        };
+        let from = Stream {
+            unit: Unit {
+                cluster: cluster.clone(),
+                resource: least,
+                scope: Scope::All,
+            },
+            store: stream.store.clone(),
+        };
+        let of_group = |other: &&Stream| {
+            other.unit.cluster == *cluster && other.unit.resource.gvk.group == gvk.group
+        };
+        let of_group = self
+            .units
+            .range(from..)
+            .map(|(other, _)| other)
+            .take_while(of_group);
         of_group.filter(|other| {
             let others = &other.unit.resource.gvk;
             other.store == stream.store && others.kind == gvk.kind && others.version != gvk.version
@@ -370,16 +477,28 @@ impl Plan {
             namespaces.extend(wanted.iter().cloned());
         }
         for namespace in namespaces {
-            let reaches = |route: &&Route| route.filter.namespaces().is_some_and(|wanted| wanted.contains(&namespace));
+            let reaches = |route: &&Route| {
+                route
+                    .filter
+                    .namespaces()
+                    .is_some_and(|wanted| wanted.contains(&namespace))
+            };
             let of_namespace = routes.iter().filter(reaches).cloned().collect();
             self.add_unit(of, Scope::Namespace(namespace), of_namespace, fields);
         }
     }
 
     fn add_unit(&mut self, of: &Source, scope: Scope, routes: Vec<Route>, defined: &[FieldPath]) {
-        let unit = Unit { cluster: of.cluster.clone(), resource: of.resource.clone(), scope };
+        let unit = Unit {
+            cluster: of.cluster.clone(),
+            resource: of.resource.clone(),
+            scope,
+        };
         for route in &routes {
-            let cluster = self.registries.get_mut(&route.registry).and_then(|registry| registry.clusters.get_mut(&unit.cluster));
+            let cluster = self
+                .registries
+                .get_mut(&route.registry)
+                .and_then(|registry| registry.clusters.get_mut(&unit.cluster));
             if let Some(cluster) = cluster {
                 cluster.units.insert(unit.clone());
             }
@@ -388,15 +507,29 @@ impl Plan {
         let fields = common(&routes, ObjectFilter::fields).filter(|fields| !fields.is_empty());
         let label_selector = labels.map(LabelSelector::to_string);
         let field_selector = fields.and_then(|fields| pushed_down(&unit.resource.gvk, fields));
-        let plan = UnitPlan { routes, label_selector, field_selector, fields: defined.to_vec() };
-        self.units.insert(Stream { unit, store: of.store.clone() }, plan);
+        let plan = UnitPlan {
+            routes,
+            label_selector,
+            field_selector,
+            fields: defined.to_vec(),
+        };
+        self.units.insert(
+            Stream {
+                unit,
+                store: of.store.clone(),
+            },
+            plan,
+        );
     }
 }
 
 /// What all routes have, if it is the same.
 fn common<T: PartialEq>(routes: &[Route], part: impl Fn(&ObjectFilter) -> &T) -> Option<&T> {
     let first = part(&routes.first()?.filter);
-    routes.iter().all(|route| part(&route.filter) == first).then_some(first)
+    routes
+        .iter()
+        .all(|route| part(&route.filter) == first)
+        .then_some(first)
 }
 
 /// Fields that the apiserver of any member can select by, besides name and namespace. Newer ones are left out: an apiserver refuses the
@@ -405,14 +538,28 @@ const LONG_KNOWN: [(&str, &str, &[&str]); 6] = [
     (
         "",
         "Event",
-        &["involvedObject.kind", "involvedObject.name", "involvedObject.namespace", "involvedObject.uid", "reason", "type"],
+        &[
+            "involvedObject.kind",
+            "involvedObject.name",
+            "involvedObject.namespace",
+            "involvedObject.uid",
+            "reason",
+            "type",
+        ],
     ),
     ("", "Namespace", &["status.phase"]),
     ("", "Node", &["spec.unschedulable"]),
     (
         "",
         "Pod",
-        &["spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName", "status.phase", "status.podIP"],
+        &[
+            "spec.nodeName",
+            "spec.restartPolicy",
+            "spec.schedulerName",
+            "spec.serviceAccountName",
+            "status.phase",
+            "status.podIP",
+        ],
     ),
     ("", "Secret", &["type"]),
     ("batch", "Job", &["status.successful"]),
@@ -420,12 +567,23 @@ const LONG_KNOWN: [(&str, &str, &[&str]); 6] = [
 
 /// A field selector as text for the member, if every field is one that any apiserver supports.
 fn pushed_down(gvk: &Gvk, fields: &FieldSelector) -> Option<String> {
-    let of_kind = LONG_KNOWN.iter().find(|(group, kind, _)| *group == &*gvk.group && *kind == &*gvk.kind);
+    let of_kind = LONG_KNOWN
+        .iter()
+        .find(|(group, kind, _)| *group == &*gvk.group && *kind == &*gvk.kind);
     let known = of_kind.map_or(&[][..], |(_, _, paths)| paths);
-    let is_known = |path: &str| matches!(path, "metadata.name" | "metadata.namespace") || known.contains(&path);
-    fields.requirements().all(|requirement| is_known(requirement.path.as_str())).then(|| fields.to_kubernetes()).flatten()
+    let is_known = |path: &str| {
+        matches!(path, "metadata.name" | "metadata.namespace") || known.contains(&path)
+    };
+    fields
+        .requirements()
+        .all(|requirement| is_known(requirement.path.as_str()))
+        .then(|| fields.to_kubernetes())
+        .flatten()
 }
 
 #[cfg(test)]
-#[allow(clippy::needless_pass_by_value, reason = "`json!` is written where it is passed")]
+#[allow(
+    clippy::needless_pass_by_value,
+    reason = "`json!` is written where it is passed"
+)]
 mod tests;

@@ -49,7 +49,11 @@ const SERVED_TWICE: [(&str, &str, &str); 6] = [
 
 /// Groups of metrics, which can never be watched: which of their kinds there are does not matter. A server of metrics that is down is
 /// too common to leave everything else uncertain.
-const METRICS: [&str; 3] = ["metrics.k8s.io", "custom.metrics.k8s.io", "external.metrics.k8s.io"];
+const METRICS: [&str; 3] = [
+    "metrics.k8s.io",
+    "custom.metrics.k8s.io",
+    "external.metrics.k8s.io",
+];
 
 /// Why a selector names no resource of a member, or maybe not all.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -103,11 +107,19 @@ const MAX_GROUPS: usize = 10;
 fn some_of(groups: &[String]) -> String {
     let (named, more) = groups.split_at(groups.len().min(MAX_GROUPS));
     let named = named.join(", ");
-    if more.is_empty() { named } else { format!("{named} and {} more", more.len()) }
+    if more.is_empty() {
+        named
+    } else {
+        format!("{named} and {} more", more.len())
+    }
 }
 
 fn in_version(api_version: &str) -> String {
-    if api_version.is_empty() { String::new() } else { format!(" in {api_version}") }
+    if api_version.is_empty() {
+        String::new()
+    } else {
+        format!(" in {api_version}")
+    }
 }
 
 fn quoted(kind: &str, api_version: &str) -> String {
@@ -125,17 +137,26 @@ pub struct Selection {
 
 impl Selection {
     fn of(served: &Served) -> Self {
-        Self { resources: vec![served.resource.clone()], problem: None }
+        Self {
+            resources: vec![served.resource.clone()],
+            problem: None,
+        }
     }
 
     fn failed(problem: Problem) -> Self {
-        Self { resources: Vec::new(), problem: Some(problem) }
+        Self {
+            resources: Vec::new(),
+            problem: Some(problem),
+        }
     }
 }
 
 /// What a selector names on a member.
 pub fn resolve(selector: &ResourceSelector, discovery: &Discovery) -> Selection {
-    let resolver = Resolver { selector, discovery };
+    let resolver = Resolver {
+        selector,
+        discovery,
+    };
     match (selector.every_kind(), selector.api_version()) {
         (true, Some("*") | None) => resolver.everything(),
         (true, Some(api_version)) => resolver.every_kind_of(api_version),
@@ -164,7 +185,10 @@ impl<'a> Resolver<'a> {
     /// that is: a choice made now could be another one later, and each choice removes the documents of the one before.
     fn kind_of(&self, api_version: &str) -> Selection {
         let (group, version) = split(api_version);
-        let of_group = || self.served_as_kind().filter(|served| served.resource.gvk.group.as_ref() == group);
+        let of_group = || {
+            self.served_as_kind()
+                .filter(|served| served.resource.gvk.group.as_ref() == group)
+        };
         let listable = || of_group().filter(|served| served.list_and_watch);
         if let Some(exact) = listable().find(|served| &*served.resource.gvk.version == version) {
             return Selection::of(exact);
@@ -182,18 +206,30 @@ impl<'a> Resolver<'a> {
 
     fn kind_of_any_group(&self) -> Selection {
         let listable = || self.served_as_kind().filter(|served| served.list_and_watch);
-        let groups: BTreeSet<&str> = listable().map(|served| served.resource.gvk.group.as_ref()).collect();
-        let built_in = BUILT_IN.iter().copied().find(|group| groups.contains(group));
+        let groups: BTreeSet<&str> = listable()
+            .map(|served| served.resource.gvk.group.as_ref())
+            .collect();
+        let built_in = BUILT_IN
+            .iter()
+            .copied()
+            .find(|group| groups.contains(group));
         let unanswered = self.unanswered(|other| could_come_before(split(other).0, built_in));
         let group = match (built_in, groups.len()) {
             (Some(group), _) => group,
-            (None, 0) if !unanswered.is_empty() => return Selection::failed(self.incomplete(unanswered)),
-            (None, 0) if self.served_as_kind().next().is_some() => return Selection::failed(self.not_listable()),
+            (None, 0) if !unanswered.is_empty() => {
+                return Selection::failed(self.incomplete(unanswered));
+            }
+            (None, 0) if self.served_as_kind().next().is_some() => {
+                return Selection::failed(self.not_listable());
+            }
             (None, 0) => return Selection::failed(self.unknown()),
             (None, 1) => groups.first().copied().unwrap_or_default(),
             (None, _) => {
                 let groups = groups.into_iter().map(str::to_owned).collect();
-                return Selection::failed(Problem::Ambiguous { kind: self.selector.kind.clone(), groups });
+                return Selection::failed(Problem::Ambiguous {
+                    kind: self.selector.kind.clone(),
+                    groups,
+                });
             }
         };
         if unanswered.iter().any(|other| split(other).0 == group) {
@@ -201,29 +237,62 @@ impl<'a> Resolver<'a> {
         }
         let best = best_version(listable().filter(|served| &*served.resource.gvk.group == group));
         let problem = (!unanswered.is_empty()).then(|| self.incomplete(unanswered));
-        Selection { resources: best.map(|served| served.resource.clone()).into_iter().collect(), problem }
+        Selection {
+            resources: best
+                .map(|served| served.resource.clone())
+                .into_iter()
+                .collect(),
+            problem,
+        }
     }
 
     /// Of a group of which not every version is known, the preferred one if that is.
     fn in_known_version(&self, group: &str, unanswered: Vec<String>) -> Selection {
-        let of_group = |served: &&Served| served.list_and_watch && &*served.resource.gvk.group == group;
-        let preferred = self.served_as_kind().filter(of_group).find(|served| served.preferred);
-        let resources = preferred.map(|served| served.resource.clone()).into_iter().collect();
-        Selection { resources, problem: Some(self.incomplete(unanswered)) }
+        let of_group =
+            |served: &&Served| served.list_and_watch && &*served.resource.gvk.group == group;
+        let preferred = self
+            .served_as_kind()
+            .filter(of_group)
+            .find(|served| served.preferred);
+        let resources = preferred
+            .map(|served| served.resource.clone())
+            .into_iter()
+            .collect();
+        Selection {
+            resources,
+            problem: Some(self.incomplete(unanswered)),
+        }
     }
 
     /// Every listable kind of a group version; of the group's preferred version when the member does not serve this one.
     fn every_kind_of(&self, api_version: &str) -> Selection {
         let (group, version) = split(api_version);
-        let of_group = || self.discovery.served.iter().filter(|served| &*served.resource.gvk.group == group);
+        let of_group = || {
+            self.discovery
+                .served
+                .iter()
+                .filter(|served| &*served.resource.gvk.group == group)
+        };
         let is_served = of_group().any(|served| &*served.resource.gvk.version == version);
-        let unanswered = self.unanswered(|other| if is_served { other == api_version } else { split(other).0 == group });
+        let unanswered = self.unanswered(|other| {
+            if is_served {
+                other == api_version
+            } else {
+                split(other).0 == group
+            }
+        });
         if !is_served && !unanswered.is_empty() {
             return Selection::failed(self.incomplete(unanswered));
         }
         let wanted = of_group()
             .filter(|served| served.list_and_watch)
-            .filter(|served| if is_served { &*served.resource.gvk.version == version } else { served.preferred });
+            .filter(|served| {
+                if is_served {
+                    &*served.resource.gvk.version == version
+                } else {
+                    served.preferred
+                }
+            });
         let resources = one_per_kind(wanted);
         let problem = match (unanswered.is_empty(), resources.is_empty()) {
             (false, _) => Some(self.incomplete(unanswered)),
@@ -235,43 +304,74 @@ impl<'a> Resolver<'a> {
 
     /// Every listable kind once, in the group's preferred version as far as that has it.
     fn everything(&self) -> Selection {
-        let listable = || self.discovery.served.iter().filter(|served| served.list_and_watch && !self.shown_elsewhere(served));
+        let listable = || {
+            self.discovery
+                .served
+                .iter()
+                .filter(|served| served.list_and_watch && !self.shown_elsewhere(served))
+        };
         let preferred = listable().filter(|served| served.preferred);
         let others = listable().filter(|served| !served.preferred);
         let unanswered = self.unanswered(|other| !METRICS.contains(&split(other).0));
         let problem = (!unanswered.is_empty()).then(|| self.incomplete(unanswered));
-        Selection { resources: one_per_kind(preferred.chain(others)), problem }
+        Selection {
+            resources: one_per_kind(preferred.chain(others)),
+            problem,
+        }
     }
 
     fn shown_elsewhere(&self, served: &Served) -> bool {
         let gvk = &served.resource.gvk;
-        let Some((_, _, home)) = SERVED_TWICE.iter().find(|(group, kind, _)| *group == &*gvk.group && *kind == &*gvk.kind) else {
+        let Some((_, _, home)) = SERVED_TWICE
+            .iter()
+            .find(|(group, kind, _)| *group == &*gvk.group && *kind == &*gvk.kind)
+        else {
             return false;
         };
         self.discovery.served.iter().any(|other| {
-            other.list_and_watch && other.resource.gvk.group.as_ref() == *home && other.resource.gvk.kind == gvk.kind
+            other.list_and_watch
+                && other.resource.gvk.group.as_ref() == *home
+                && other.resource.gvk.kind == gvk.kind
         })
     }
 
     fn served_as_kind(&self) -> impl Iterator<Item = &'a Served> {
         let kind = self.selector.kind.as_str();
-        self.discovery.served.iter().filter(move |served| &*served.resource.gvk.kind == kind)
+        self.discovery
+            .served
+            .iter()
+            .filter(move |served| &*served.resource.gvk.kind == kind)
     }
 
     fn unanswered(&self, is_relevant: impl Fn(&str) -> bool) -> Vec<String> {
-        self.discovery.unknown.iter().filter(|group| is_relevant(group)).cloned().collect()
+        self.discovery
+            .unknown
+            .iter()
+            .filter(|group| is_relevant(group))
+            .cloned()
+            .collect()
     }
 
     fn unknown(&self) -> Problem {
-        Problem::UnknownKind { kind: self.selector.kind.clone(), api_version: self.selector.api_version.clone() }
+        Problem::UnknownKind {
+            kind: self.selector.kind.clone(),
+            api_version: self.selector.api_version.clone(),
+        }
     }
 
     fn not_listable(&self) -> Problem {
-        Problem::NotListable { kind: self.selector.kind.clone(), api_version: self.selector.api_version.clone() }
+        Problem::NotListable {
+            kind: self.selector.kind.clone(),
+            api_version: self.selector.api_version.clone(),
+        }
     }
 
     fn incomplete(&self, groups: Vec<String>) -> Problem {
-        Problem::Incomplete { kind: self.selector.kind.clone(), api_version: self.selector.api_version.clone(), groups }
+        Problem::Incomplete {
+            kind: self.selector.kind.clone(),
+            api_version: self.selector.api_version.clone(),
+            groups,
+        }
     }
 }
 

@@ -24,8 +24,8 @@ use crate::{
         changes::Sequence,
         memory::Memory,
         opensearch::{
-            AllListContexts, Answers, Engine, EngineOptions, Feed, IndexSettings, ListContexts, Settings, SettingsError, connect,
-            url,
+            AllListContexts, Answers, Engine, EngineOptions, Feed, IndexSettings, ListContexts,
+            Settings, SettingsError, connect, url,
         },
     },
 };
@@ -36,9 +36,18 @@ const SECRET_TIMEOUT: Duration = Duration::from_secs(10);
 /// Opens stores as registries describe them: in `memory`, or in OpenSearch with the Secrets that they name, of which there are none without a
 /// control plane, and which go only where `hosts` allows. `owner` names this installation in the indices; `list_contexts` is what users may hold
 /// of each OpenSearch.
-pub fn opener(hub: Option<Client>, hosts: SecretHosts, owner: String, memory: Memory, list_contexts: u64) -> Opener {
+pub fn opener(
+    hub: Option<Client>,
+    hosts: SecretHosts,
+    owner: String,
+    memory: Memory,
+    list_contexts: u64,
+) -> Opener {
     let contexts = AllListContexts::new(list_contexts);
-    let feeds = Feeds { sequence: memory.sequence().clone(), feeds: Mutex::default() };
+    let feeds = Feeds {
+        sequence: memory.sequence().clone(),
+        feeds: Mutex::default(),
+    };
     Arc::new(move |plan| match &plan.config {
         Some(config) => {
             let (feed, answers) = feeds.of(config, &plan.prefix);
@@ -71,10 +80,17 @@ struct Feeds {
 
 impl Feeds {
     fn of(&self, config: &OpenSearch, prefix: &IndexPrefix) -> (Feed, Answers) {
-        let addresses = config.addresses.iter().map(|address| address.trim_end_matches('/').to_owned()).collect();
+        let addresses = config
+            .addresses
+            .iter()
+            .map(|address| address.trim_end_matches('/').to_owned())
+            .collect();
         let mut feeds = self.feeds.lock().unwrap_or_else(PoisonError::into_inner);
         let new = || (Feed::new(self.sequence.clone()), Answers::default());
-        feeds.entry((addresses, prefix.clone())).or_insert_with(new).clone()
+        feeds
+            .entry((addresses, prefix.clone()))
+            .or_insert_with(new)
+            .clone()
     }
 }
 
@@ -115,12 +131,20 @@ impl RegistryStore {
             ca_bundle: config.ca_bundle.as_deref().map(pem),
             insecure: config.insecure_skip_tls_verify,
         };
-        if let Some((reference, secret)) = self.secret("secretRef", config.secret_ref.as_ref()).await? {
+        if let Some((reference, secret)) =
+            self.secret("secretRef", config.secret_ref.as_ref()).await?
+        {
             let user = text(reference, &secret, &["username", "userName"])?;
             let password = text(reference, &secret, &["password"])?;
             settings.basic_auth = Some((user, password));
         }
-        if let Some((reference, secret)) = self.secret("clientCertSecretRef", config.client_cert_secret_ref.as_ref()).await? {
+        if let Some((reference, secret)) = self
+            .secret(
+                "clientCertSecretRef",
+                config.client_cert_secret_ref.as_ref(),
+            )
+            .await?
+        {
             let certificate = text(reference, &secret, &["tls.crt"])?;
             let key = text(reference, &secret, &["tls.key"])?;
             settings.client_certificate = Some(format!("{certificate}\n{key}").into_bytes());
@@ -135,19 +159,32 @@ impl RegistryStore {
         reference: Option<&'r SecretReference>,
     ) -> Result<Option<(&'r SecretReference, Secret)>, Unavailable> {
         let complete = reference.map(SecretReference::complete).transpose();
-        let complete = complete.map_err(|error| Unavailable { reason: "InvalidSecretRef", message: error.to_string() })?;
-        let Some(reference) = complete.flatten() else { return Ok(None) };
+        let complete = complete.map_err(|error| Unavailable {
+            reason: "InvalidSecretRef",
+            message: error.to_string(),
+        })?;
+        let Some(reference) = complete.flatten() else {
+            return Ok(None);
+        };
         let SecretReference { namespace, name } = reference;
         let named = Reference { namespace, name };
         if !named.is_valid() {
-            let message =
-                format!("backendStore.openSearch.{field}: {namespace:?} and {name:?} are no namespace and name of a Secret");
-            return Err(Unavailable { reason: "InvalidSecretRef", message });
+            let message = format!(
+                "backendStore.openSearch.{field}: {namespace:?} and {name:?} are no namespace and name of a Secret"
+            );
+            return Err(Unavailable {
+                reason: "InvalidSecretRef",
+                message,
+            });
         }
         let Some(hub) = self.hub.clone() else {
-            let message =
-                format!("backendStore.openSearch.{field}: there is no control plane to read Secret {namespace}/{name} from");
-            return Err(Unavailable { reason: "SecretUnreadable", message });
+            let message = format!(
+                "backendStore.openSearch.{field}: there is no control plane to read Secret {namespace}/{name} from"
+            );
+            return Err(Unavailable {
+                reason: "SecretUnreadable",
+                message,
+            });
         };
         let secrets = Api::<Secret>::namespaced(hub, namespace);
         let Ok(found) = tokio::time::timeout(SECRET_TIMEOUT, secrets.get_opt(name)).await else {
@@ -176,7 +213,9 @@ impl RegistryStore {
             }),
             Err(error) => Err(Unavailable {
                 reason: "SecretUnreadable",
-                message: format!("backendStore.openSearch.{field}: Secret {namespace}/{name} cannot be read: {error}"),
+                message: format!(
+                    "backendStore.openSearch.{field}: Secret {namespace}/{name} cannot be read: {error}"
+                ),
             }),
         }
     }
@@ -185,23 +224,43 @@ impl RegistryStore {
     fn destinations(&self) -> Result<Vec<Destination>, Unavailable> {
         let destination = |address: &String| {
             let url = url(address)?;
-            Ok(Destination::new(url.host_str().unwrap_or_default(), url.port_or_known_default().unwrap_or_default()))
+            Ok(Destination::new(
+                url.host_str().unwrap_or_default(),
+                url.port_or_known_default().unwrap_or_default(),
+            ))
         };
-        let destinations = self.config.addresses.iter().map(destination).collect::<Result<_, SettingsError>>();
+        let destinations = self
+            .config
+            .addresses
+            .iter()
+            .map(destination)
+            .collect::<Result<_, SettingsError>>();
         destinations.map_err(|error| invalid_settings(&error))
     }
 
     fn options(&self) -> EngineOptions {
-        let OpenSearch { addresses, number_of_shards, number_of_replicas, refresh_interval, .. } = &self.config;
+        let OpenSearch {
+            addresses,
+            number_of_shards,
+            number_of_replicas,
+            refresh_interval,
+            ..
+        } = &self.config;
         let defaults = IndexSettings::default();
-        let count = |wanted: Option<i32>, default: u32| wanted.and_then(|wanted| u32::try_from(wanted).ok()).unwrap_or(default);
+        let count = |wanted: Option<i32>, default: u32| {
+            wanted
+                .and_then(|wanted| u32::try_from(wanted).ok())
+                .unwrap_or(default)
+        };
         let fields = mapped_fields(self.plan.projection.field_paths());
         EngineOptions {
             prefix: self.plan.prefix.clone(),
             settings: IndexSettings {
                 shards: count(*number_of_shards, defaults.shards),
                 replicas: count(*number_of_replicas, defaults.replicas),
-                refresh_interval: refresh_interval.clone().unwrap_or(defaults.refresh_interval),
+                refresh_interval: refresh_interval
+                    .clone()
+                    .unwrap_or(defaults.refresh_interval),
                 is_full: self.plan.projection.is_full(),
             },
             projection: shape(&self.plan, &fields),
@@ -225,8 +284,10 @@ fn mapped_fields(extra: &[FieldPath]) -> Vec<FieldPath> {
         let gvk = Gvk::new(kind.group, kind.version, kind.kind);
         kinds::selectable_fields(&gvk).unwrap_or_default()
     });
-    let mut fields: Vec<FieldPath> =
-        built_in.filter_map(|field| field.sources.first().cloned()).chain(extra.iter().cloned()).collect();
+    let mut fields: Vec<FieldPath> = built_in
+        .filter_map(|field| field.sources.first().cloned())
+        .chain(extra.iter().cloned())
+        .collect();
     fields.sort();
     fields.dedup();
     fields
@@ -237,16 +298,27 @@ impl OpenStore for RegistryStore {
     async fn open(&self) -> Result<Arc<dyn Store>, Unavailable> {
         let settings = self.settings().await?;
         let service = connect(&settings).map_err(|error| invalid_settings(&error))?;
-        let engine = Engine::reading_into(service, self.options(), self.feed.clone(), self.answers.clone());
+        let engine = Engine::reading_into(
+            service,
+            self.options(),
+            self.feed.clone(),
+            self.answers.clone(),
+        );
         let engine = engine.sharing(self.contexts.clone());
         engine.prepare().await?;
-        *self.opened_with.lock().unwrap_or_else(PoisonError::into_inner) = Some(settings);
+        *self
+            .opened_with
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = Some(settings);
         Ok(Arc::new(engine))
     }
 
     async fn changed(&self) -> bool {
         let now = self.settings().await;
-        let opened_with = self.opened_with.lock().unwrap_or_else(PoisonError::into_inner);
+        let opened_with = self
+            .opened_with
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         match now {
             Ok(settings) => opened_with.as_ref() != Some(&settings),
             // A Secret that is gone is told when the credentials are needed again; one whose owner has taken it back is used no longer.
@@ -256,19 +328,30 @@ impl OpenStore for RegistryStore {
 }
 
 fn invalid_settings(error: &SettingsError) -> Unavailable {
-    Unavailable { reason: "InvalidSettings", message: error.to_string() }
+    Unavailable {
+        reason: "InvalidSettings",
+        message: error.to_string(),
+    }
 }
 
 /// The first of the keys that the Secret has, as text.
-fn text(reference: &SecretReference, secret: &Secret, keys: &[&str]) -> Result<String, Unavailable> {
+fn text(
+    reference: &SecretReference,
+    secret: &Secret,
+    keys: &[&str],
+) -> Result<String, Unavailable> {
     let SecretReference { namespace, name } = reference;
     let data = secret.data.as_ref();
-    let value = keys.iter().find_map(|key| data.and_then(|data| data.get(*key)));
+    let value = keys
+        .iter()
+        .find_map(|key| data.and_then(|data| data.get(*key)));
     let invalid = |problem: &str| Unavailable {
         reason: "InvalidSecret",
         message: format!("Secret {namespace}/{name}: {problem} {}", keys.join(" or ")),
     };
-    let Some(ByteString(bytes)) = value else { return Err(invalid("has no key")) };
+    let Some(ByteString(bytes)) = value else {
+        return Err(invalid("has no key"));
+    };
     String::from_utf8(bytes.clone()).map_err(|_| invalid("is not UTF-8 text at key"))
 }
 
@@ -299,7 +382,8 @@ mod tests {
             let secret = json!({ "metadata": { "name": "s", "annotations": { ALLOWED_HOSTS_ANNOTATION: hosts } }, "data": data });
             Ok::<_, BoxError>(Response::new(Body::from(serde_json::to_vec(&secret)?)))
         });
-        let config = json!({ "addresses": addresses, field: { "namespace": "search", "name": "s" } });
+        let config =
+            json!({ "addresses": addresses, field: { "namespace": "search", "name": "s" } });
         RegistryStore {
             hub: Some(Client::new(service, "default")),
             hosts: SecretHosts::default(),
@@ -317,11 +401,26 @@ mod tests {
     async fn credentials_go_to_no_address_that_their_secret_does_not_allow() {
         for field in ["secretRef", "clientCertSecretRef"] {
             let addresses = ["https://a.example.com:9200", "https://b.example.com"];
-            assert!(store("a.example.com, b.example.com:443", &addresses, field).settings().await.is_ok());
-            let refused = store("a.example.com", &addresses, field).settings().await.err().unwrap();
+            assert!(
+                store("a.example.com, b.example.com:443", &addresses, field)
+                    .settings()
+                    .await
+                    .is_ok()
+            );
+            let refused = store("a.example.com", &addresses, field)
+                .settings()
+                .await
+                .err()
+                .unwrap();
             assert_eq!(refused.reason, "HostNotAllowed");
-            let expected = format!("backendStore.openSearch.{field}: Secret search/s may not be sent to b.example.com:443: ");
-            assert!(refused.message.starts_with(&expected), "{}", refused.message);
+            let expected = format!(
+                "backendStore.openSearch.{field}: Secret search/s may not be sent to b.example.com:443: "
+            );
+            assert!(
+                refused.message.starts_with(&expected),
+                "{}",
+                refused.message
+            );
         }
     }
 
@@ -333,7 +432,13 @@ mod tests {
     #[tokio::test]
     async fn a_reference_that_names_no_secret_is_not_made_a_path_of() {
         let mut odd = store("*", &["https://a"], "secretRef");
-        odd.config.secret_ref = Some(SecretReference { namespace: "search".to_owned(), name: "../x".to_owned() });
-        assert_eq!(odd.settings().await.err().unwrap().reason, "InvalidSecretRef");
+        odd.config.secret_ref = Some(SecretReference {
+            namespace: "search".to_owned(),
+            name: "../x".to_owned(),
+        });
+        assert_eq!(
+            odd.settings().await.err().unwrap().reason,
+            "InvalidSecretRef"
+        );
     }
 }

@@ -102,14 +102,23 @@ impl Sweep {
         let store = self.pipeline.opened().await;
         let mut generations: BTreeMap<ClusterName, Vec<Generation>> = BTreeMap::new();
         for generation in store.generations().await? {
-            generations.entry(generation.cluster.clone()).or_default().push(generation);
+            generations
+                .entry(generation.cluster.clone())
+                .or_default()
+                .push(generation);
         }
         let neighbours = self.ids_of_neighbours().await?;
-        let is_shared = |generations: &[Generation]| generations.iter().any(|generation| neighbours.contains(&generation.id));
+        let is_shared = |generations: &[Generation]| {
+            generations
+                .iter()
+                .any(|generation| neighbours.contains(&generation.id))
+        };
         generations.retain(|_, generations| !is_shared(generations));
         // One cluster whose indices are in trouble does not keep the others from being swept.
         let mut outcome = Ok(());
-        let own = generations.into_iter().filter(|(cluster, _)| self.share.may_begin(cluster));
+        let own = generations
+            .into_iter()
+            .filter(|(cluster, _)| self.share.may_begin(cluster));
         for (cluster, generations) in own {
             let swept = match self.wanted.clusters.get(&cluster) {
                 None if self.wanted.others_stay => Ok(()),
@@ -123,7 +132,14 @@ impl Sweep {
             let swept = swept.and(self.drop_left_over(&*store, &generations).await);
             outcome = outcome.and(swept);
         }
-        if self.wanted.neighbours.as_ref().is_some_and(BTreeSet::is_empty) && outcome.is_ok() && !self.wanted.is_waiting() {
+        if self
+            .wanted
+            .neighbours
+            .as_ref()
+            .is_some_and(BTreeSet::is_empty)
+            && outcome.is_ok()
+            && !self.wanted.is_waiting()
+        {
             store.retire().await?;
         }
         outcome
@@ -133,29 +149,53 @@ impl Sweep {
     async fn ids_of_neighbours(&self) -> Result<BTreeSet<Arc<str>>, StoreError> {
         let mut ids = BTreeSet::new();
         for neighbour in &self.neighbours {
-            ids.extend(neighbour.opened().await.generations().await?.into_iter().map(|generation| generation.id));
+            ids.extend(
+                neighbour
+                    .opened()
+                    .await
+                    .generations()
+                    .await?
+                    .into_iter()
+                    .map(|generation| generation.id),
+            );
         }
         Ok(ids)
     }
 
-    async fn drop_left_over(&self, store: &dyn Store, generations: &[Generation]) -> Result<(), StoreError> {
+    async fn drop_left_over(
+        &self,
+        store: &dyn Store,
+        generations: &[Generation],
+    ) -> Result<(), StoreError> {
         for generation in generations {
-            let Some(current) = self.pipeline.open_generation_of(&generation.cluster) else { continue };
-            if is_left_over(generation, &current, generations, || self.pipeline.was_stray(generation)) {
+            let Some(current) = self.pipeline.open_generation_of(&generation.cluster) else {
+                continue;
+            };
+            if is_left_over(generation, &current, generations, || {
+                self.pipeline.was_stray(generation)
+            }) {
                 store.drop_generation(generation).await?;
             }
         }
         Ok(())
     }
 
-    async fn delete_outside(&self, store: &dyn Store, generations: &[Generation], kept: &Kept) -> Result<(), StoreError> {
+    async fn delete_outside(
+        &self,
+        store: &dyn Store,
+        generations: &[Generation],
+        kept: &Kept,
+    ) -> Result<(), StoreError> {
         let extent = Extent::Outside(kept.kinds.clone());
         for generation in generations {
             let cluster = &generation.cluster;
             let mut unwanted: Vec<(Arc<str>, Version)> = Vec::new();
             let mut is_replaced = false;
             let visit = &mut |stored: Stored<'_>| {
-                is_replaced |= kept.kinds.iter().any(|kind| is_other_version(stored.id, kind));
+                is_replaced |= kept
+                    .kinds
+                    .iter()
+                    .any(|kind| is_other_version(stored.id, kind));
                 unwanted.push((Arc::from(stored.id), stored.version));
             };
             store.visit_versions(generation, &extent, visit).await?;
@@ -165,9 +205,17 @@ impl Sweep {
             self.forget_checkpoints(store, cluster, kept).await?;
             tracing::info!(%cluster, documents = unwanted.len(), "deleting documents that no registry wants any more");
             let progress = Progress::new(cluster.clone(), Arc::clone(&self.changed));
-            self.deletes.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&progress));
+            self.deletes
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .push(Arc::clone(&progress));
             for (id, version) in unwanted {
-                let write = Write { index: generation.target.clone(), id, version, body: None };
+                let write = Write {
+                    index: generation.target.clone(),
+                    id,
+                    version,
+                    body: None,
+                };
                 self.pipeline.room().await;
                 self.pipeline.submit(write, None, progress.ticket());
             }
@@ -177,15 +225,25 @@ impl Sweep {
                 store.expire_changes();
             }
             if progress.is_broken() {
-                let reason = format!("deletes of documents of cluster {cluster} were given up: its index or alias is gone");
-                return Err(StoreError::Busy { status: 503, reason });
+                let reason = format!(
+                    "deletes of documents of cluster {cluster} were given up: its index or alias is gone"
+                );
+                return Err(StoreError::Busy {
+                    status: 503,
+                    reason,
+                });
             }
         }
         Ok(())
     }
 
     /// A unit whose documents are deleted must not go on from where it was, should it be wanted again.
-    async fn forget_checkpoints(&self, store: &dyn Store, cluster: &ClusterName, kept: &Kept) -> Result<(), StoreError> {
+    async fn forget_checkpoints(
+        &self,
+        store: &dyn Store,
+        cluster: &ClusterName,
+        kept: &Kept,
+    ) -> Result<(), StoreError> {
         let book = self.pipeline.checkpoints();
         if book.is_open(cluster) {
             book.retain(cluster, &kept.units);
@@ -193,10 +251,20 @@ impl Sweep {
         }
         if !kept.units.is_empty() {
             let reason = format!("the streams of cluster {cluster} have not begun yet");
-            return Err(StoreError::Busy { status: 503, reason });
+            return Err(StoreError::Busy {
+                status: 503,
+                reason,
+            });
         }
         match store.checkpoints(cluster).await? {
-            Some(stored) => store.save_checkpoints(&[Checkpoints { units: BTreeMap::new(), ..stored }]).await,
+            Some(stored) => {
+                store
+                    .save_checkpoints(&[Checkpoints {
+                        units: BTreeMap::new(),
+                        ..stored
+                    }])
+                    .await
+            }
             None => Ok(()),
         }
     }
@@ -204,11 +272,20 @@ impl Sweep {
 
 /// Whether the document of an id is one of a kind, in another version of its group.
 fn is_other_version(id: &str, kind: &KindExtent) -> bool {
-    let group_of = |api_version: &str| api_version.rsplit_once('/').map_or(String::new(), |(group, _)| group.to_owned());
-    let Some((api_version, stored_kind)) = id.rsplit_once('/').and_then(|(rest, _uid)| rest.rsplit_once('/')) else {
+    let group_of = |api_version: &str| {
+        api_version
+            .rsplit_once('/')
+            .map_or(String::new(), |(group, _)| group.to_owned())
+    };
+    let Some((api_version, stored_kind)) = id
+        .rsplit_once('/')
+        .and_then(|(rest, _uid)| rest.rsplit_once('/'))
+    else {
         return false;
     };
-    stored_kind == kind.kind && api_version != kind.api_version && group_of(api_version) == group_of(&kind.api_version)
+    stored_kind == kind.kind
+        && api_version != kind.api_version
+        && group_of(api_version) == group_of(&kind.api_version)
 }
 
 /// Whether a generation will never be the live one, `current` being the one that is filled or was filled last.
@@ -218,7 +295,12 @@ fn is_other_version(id: &str, kind: &KindExtent) -> bool {
 /// if no query was answered from it at this sweep and the one before, as it may be taking its predecessor's place right now. So a member that is another
 /// cluster again and again, and never complete, has no more than the one that answers and three others. Where none of `all` seems to answer, though the present
 /// one replaces one that does, an alias of that one is missing, and it cannot be distinguished from the rest: all stay.
-fn is_left_over(generation: &Generation, current: &Generation, all: &[Generation], was_stray: impl FnOnce() -> bool) -> bool {
+fn is_left_over(
+    generation: &Generation,
+    current: &Generation,
+    all: &[Generation],
+    was_stray: impl FnOnce() -> bool,
+) -> bool {
     if generation.live || generation.id == current.id {
         return false;
     }
@@ -226,7 +308,10 @@ fn is_left_over(generation: &Generation, current: &Generation, all: &[Generation
     if current.live {
         return is_earlier || was_stray();
     }
-    is_earlier && !generation.is_read() && (current.replaces.is_none() || all.iter().any(Generation::is_read)) && was_stray()
+    is_earlier
+        && !generation.is_read()
+        && (current.replaces.is_none() || all.iter().any(Generation::is_read))
+        && was_stray()
 }
 
 #[cfg(test)]
@@ -236,13 +321,26 @@ mod tests {
 
     fn generation(number: u64, live: bool) -> Generation {
         let first = Generation::first(&IndexPrefix::default(), &"member1".parse().unwrap());
-        Generation { number, id: number.to_string().as_str().into(), live, ..first }
+        Generation {
+            number,
+            id: number.to_string().as_str().into(),
+            live,
+            ..first
+        }
     }
 
     #[test]
     fn documents_of_another_version_of_a_kind_that_stays_are_known() {
-        let widgets = KindExtent { api_version: "a.example/v2".to_owned(), kind: "Widget".to_owned(), namespace: None };
-        let pods = KindExtent { api_version: "v1".to_owned(), kind: "Pod".to_owned(), namespace: None };
+        let widgets = KindExtent {
+            api_version: "a.example/v2".to_owned(),
+            kind: "Widget".to_owned(),
+            namespace: None,
+        };
+        let pods = KindExtent {
+            api_version: "v1".to_owned(),
+            kind: "Pod".to_owned(),
+            namespace: None,
+        };
         for (id, kind, expected) in [
             ("a.example/v1/Widget/u", &widgets, true),
             ("a.example/v2/Widget/u", &widgets, false),
@@ -257,7 +355,10 @@ mod tests {
 
     #[test]
     fn earlier_generations_go_although_the_present_one_is_never_complete() {
-        let partly = |number| Generation { shown: [ResourceName::new("", "pods")].into(), ..generation(number, false) };
+        let partly = |number| Generation {
+            shown: [ResourceName::new("", "pods")].into(),
+            ..generation(number, false)
+        };
         for (current_is_live, other, is_stray, expected) in [
             (false, generation(2, false), false, false),
             (false, generation(2, false), true, true),
@@ -273,7 +374,11 @@ mod tests {
         ] {
             let current = generation(3, current_is_live);
             let all = [other.clone(), current.clone()];
-            assert_eq!(is_left_over(&other, &current, &all, || is_stray), expected, "{current_is_live} {other:?} {is_stray}");
+            assert_eq!(
+                is_left_over(&other, &current, &all, || is_stray),
+                expected,
+                "{current_is_live} {other:?} {is_stray}"
+            );
         }
     }
 
@@ -281,13 +386,26 @@ mod tests {
     fn one_that_answers_through_one_of_its_aliases_stays_until_the_next_is_complete() {
         let damaged = generation(1, false);
         let all = [damaged.clone(), generation(2, false)];
-        let filling = Generation { replaces: Some(Box::new(damaged.clone())), ..generation(2, false) };
+        let filling = Generation {
+            replaces: Some(Box::new(damaged.clone())),
+            ..generation(2, false)
+        };
         assert!(!is_left_over(&damaged, &filling, &all, || true));
-        let complete = Generation { live: true, ..filling.clone() };
+        let complete = Generation {
+            live: true,
+            ..filling.clone()
+        };
         assert!(is_left_over(&damaged, &complete, &all, || false));
         // Begun later than the one that answers, and never complete.
-        let all = [generation(1, true), generation(2, false), generation(3, false)];
-        let filling = Generation { replaces: Some(Box::new(all[0].clone())), ..generation(3, false) };
+        let all = [
+            generation(1, true),
+            generation(2, false),
+            generation(3, false),
+        ];
+        let filling = Generation {
+            replaces: Some(Box::new(all[0].clone())),
+            ..generation(3, false)
+        };
         assert!(is_left_over(&all[1], &filling, &all, || true));
     }
 }

@@ -28,14 +28,20 @@ impl Fence {
 
     /// One that is closed until it is held open.
     pub fn closed() -> Self {
-        Self(Some(Arc::new(Limit { since: Instant::now(), until: AtomicU64::new(0) })))
+        Self(Some(Arc::new(Limit {
+            since: Instant::now(),
+            until: AtomicU64::new(0),
+        })))
     }
 
     /// Holds it open for some time from `start` on.
     pub fn hold_open(&self, start: Instant, time: Duration) {
         if let Some(limit) = &self.0 {
             let until = (start + time).saturating_duration_since(limit.since);
-            limit.until.store(u64::try_from(until.as_millis()).unwrap_or(u64::MAX), Ordering::Release);
+            limit.until.store(
+                u64::try_from(until.as_millis()).unwrap_or(u64::MAX),
+                Ordering::Release,
+            );
         }
     }
 

@@ -107,8 +107,14 @@ enum RenewalError {
     #[error("the control plane does not answer within {} s", TIMEOUT.as_secs())]
     Timeout,
     #[error("cannot {doing} in namespace {namespace}")]
-    Refused { doing: &'static str, namespace: String, source: Box<kube::Error> },
-    #[error("another process renews the Lease {0}: give each replica a name of its own (--replica-name)")]
+    Refused {
+        doing: &'static str,
+        namespace: String,
+        source: Box<kube::Error>,
+    },
+    #[error(
+        "another process renews the Lease {0}: give each replica a name of its own (--replica-name)"
+    )]
     Taken(String),
 }
 
@@ -121,11 +127,27 @@ impl Replicas {
     /// One of several. `changed` is notified when its share changes. It reads nothing until [`Replicas::run`] has renewed its Lease.
     pub fn join(hub: Client, settings: Settings, changed: Arc<Notify>) -> Self {
         let leases = Api::namespaced(hub.clone(), &settings.namespace);
-        let assignment =
-            Assignment { own: settings.name.clone(), alive: Group::new(), told: Group::new(), others: BTreeMap::new() };
-        let state = State { telling: Group::new(), assignment, addresses: BTreeMap::new(), lease_uid: None };
-        let inner =
-            Inner { settings, leases, hub, fence: Fence::closed(), state: Mutex::new(state), wake: Notify::new(), changed };
+        let assignment = Assignment {
+            own: settings.name.clone(),
+            alive: Group::new(),
+            told: Group::new(),
+            others: BTreeMap::new(),
+        };
+        let state = State {
+            telling: Group::new(),
+            assignment,
+            addresses: BTreeMap::new(),
+            lease_uid: None,
+        };
+        let inner = Inner {
+            settings,
+            leases,
+            hub,
+            fence: Fence::closed(),
+            state: Mutex::new(state),
+            wake: Notify::new(),
+            changed,
+        };
         Self(Some(Arc::new(inner)))
     }
 
@@ -139,7 +161,9 @@ impl Replicas {
 
     /// Closed when this replica must not write.
     pub fn fence(&self) -> Fence {
-        self.0.as_ref().map_or(Fence::OPEN, |inner| inner.fence.clone())
+        self.0
+            .as_ref()
+            .map_or(Fence::OPEN, |inner| inner.fence.clone())
     }
 
     /// The settings, if there may be others.
@@ -167,23 +191,42 @@ impl Replicas {
 
     /// The other replicas that are alive; none as long as this one is cut off.
     pub fn others(&self) -> Group {
-        self.peers().unwrap_or_default().into_iter().map(|peer| peer.name).collect()
+        self.peers()
+            .unwrap_or_default()
+            .into_iter()
+            .map(|peer| peer.name)
+            .collect()
     }
 
     /// The other replicas that are alive, and where they are; nothing as long as this one is cut off, and cannot know.
     pub fn peers(&self) -> Option<Vec<Peer>> {
-        let Some(inner) = &self.0 else { return Some(Vec::new()) };
+        let Some(inner) = &self.0 else {
+            return Some(Vec::new());
+        };
         let state = inner.lock();
         if !state.assignment.alive.contains(&inner.settings.name) {
             return None;
         }
-        let others = state.assignment.alive.iter().filter(|name| **name != inner.settings.name);
-        Some(others.map(|name| Peer { name: name.clone(), address: state.addresses.get(name).copied() }).collect())
+        let others = state
+            .assignment
+            .alive
+            .iter()
+            .filter(|name| **name != inner.settings.name);
+        Some(
+            others
+                .map(|name| Peer {
+                    name: name.clone(),
+                    address: state.addresses.get(name).copied(),
+                })
+                .collect(),
+        )
     }
 
     /// This replica has let go of everything that a share does not give it: the others may know.
     pub fn has_let_go(&self, share: &Share) {
-        let (Some(inner), Share::Part(assignment)) = (&self.0, share) else { return };
+        let (Some(inner), Share::Part(assignment)) = (&self.0, share) else {
+            return;
+        };
         let mut state = inner.lock();
         if state.telling != assignment.alive {
             state.telling.clone_from(&assignment.alive);
@@ -194,7 +237,9 @@ impl Replicas {
 
     /// Renews the Lease and looks at the others until cancelled.
     pub async fn run(self, cancel: CancellationToken) {
-        let Some(inner) = &self.0 else { return cancel.cancelled().await };
+        let Some(inner) = &self.0 else {
+            return cancel.cancelled().await;
+        };
         cancel.run_until_cancelled(inner.renew_for_ever()).await;
     }
 
@@ -203,12 +248,20 @@ impl Replicas {
         let Some(inner) = &self.0 else { return };
         inner.fence.close();
         let name = object_name(&inner.settings.name);
-        match timeout(TIMEOUT, inner.leases.delete(&name, &DeleteParams::default())).await {
+        match timeout(
+            TIMEOUT,
+            inner.leases.delete(&name, &DeleteParams::default()),
+        )
+        .await
+        {
             Ok(Ok(_)) => {}
             Ok(Err(error)) => {
                 tracing::warn!(lease = name, error = %causes(&error), "cannot delete the Lease; it expires by itself");
             }
-            Err(_) => tracing::warn!(lease = name, "cannot delete the Lease in time; it expires by itself"),
+            Err(_) => tracing::warn!(
+                lease = name,
+                "cannot delete the Lease in time; it expires by itself"
+            ),
         }
     }
 }
@@ -236,18 +289,26 @@ impl Inner {
 
     fn note(&self, renewed: &Result<(), RenewalError>, is_failing: &mut bool) {
         match renewed {
-            Ok(()) if *is_failing => tracing::info!(replica = %self.settings.name, "the Lease is renewed again"),
+            Ok(()) if *is_failing => {
+                tracing::info!(replica = %self.settings.name, "the Lease is renewed again")
+            }
             Ok(()) => {}
             Err(error) if !*is_failing => {
                 let error = causes(error);
                 tracing::warn!(replica = %self.settings.name, %error, "cannot renew the Lease; without it this replica reads nothing");
             }
-            Err(error) => tracing::debug!(replica = %self.settings.name, error = %causes(error), "cannot renew the Lease"),
+            Err(error) => {
+                tracing::debug!(replica = %self.settings.name, error = %causes(error), "cannot renew the Lease")
+            }
         }
         *is_failing = renewed.is_err();
     }
 
-    async fn renew(&self, holder: &str, sightings: &mut BTreeMap<ReplicaName, Sighting>) -> Result<(), RenewalError> {
+    async fn renew(
+        &self,
+        holder: &str,
+        sightings: &mut BTreeMap<ReplicaName, Sighting>,
+    ) -> Result<(), RenewalError> {
         let started = Instant::now();
         let telling = self.lock().telling.clone();
         let outcome = self.exchange(holder, &telling).await;
@@ -270,9 +331,16 @@ impl Inner {
             }
         };
         let others = self.look(&leases, sightings);
-        self.lock().addresses = leases.iter().filter_map(|lease| Some((replica_of(lease)?, address(lease)?))).collect();
+        self.lock().addresses = leases
+            .iter()
+            .filter_map(|lease| Some((replica_of(lease)?, address(lease)?)))
+            .collect();
         self.update(|assignment| {
-            assignment.alive = others.keys().cloned().chain([self.settings.name.clone()]).collect();
+            assignment.alive = others
+                .keys()
+                .cloned()
+                .chain([self.settings.name.clone()])
+                .collect();
             assignment.told = telling;
             assignment.others = others;
         });
@@ -281,14 +349,32 @@ impl Inner {
     }
 
     /// Renews, then reads what all tell: in this order, so that of two replicas at least one sees what the other one told.
-    async fn exchange(&self, holder: &str, telling: &Group) -> Result<(String, Vec<Lease>), RenewalError> {
+    async fn exchange(
+        &self,
+        holder: &str,
+        telling: &Group,
+    ) -> Result<(String, Vec<Lease>), RenewalError> {
         let name = object_name(&self.settings.name);
         let patch = Patch::Apply(self.lease(holder, telling));
         let parameters = PatchParams::apply(FIELD_MANAGER).force();
-        let own = self.ask("renew a Lease", self.leases.patch(&name, &parameters, &patch)).await?;
-        let found = self.ask("list Leases", self.leases.list(&ListParams::default().labels(LABEL))).await?;
+        let own = self
+            .ask(
+                "renew a Lease",
+                self.leases.patch(&name, &parameters, &patch),
+            )
+            .await?;
+        let found = self
+            .ask(
+                "list Leases",
+                self.leases.list(&ListParams::default().labels(LABEL)),
+            )
+            .await?;
         let is_own = |lease: &&Lease| lease.name_any() == name;
-        let holder_found = found.items.iter().find(is_own).and_then(|lease| lease.spec.as_ref()?.holder_identity.clone());
+        let holder_found = found
+            .items
+            .iter()
+            .find(is_own)
+            .and_then(|lease| lease.spec.as_ref()?.holder_identity.clone());
         if holder_found.as_deref() != Some(holder) {
             return Err(RenewalError::Taken(name));
         }
@@ -300,14 +386,26 @@ impl Inner {
         doing: &'static str,
         request: impl Future<Output = Result<T, kube::Error>>,
     ) -> Result<T, RenewalError> {
-        let answer = timeout(TIMEOUT, request).await.map_err(|_| RenewalError::Timeout)?;
+        let answer = timeout(TIMEOUT, request)
+            .await
+            .map_err(|_| RenewalError::Timeout)?;
         let namespace = || self.settings.namespace.clone();
-        answer.map_err(|source| RenewalError::Refused { doing, namespace: namespace(), source: Box::new(source) })
+        answer.map_err(|source| RenewalError::Refused {
+            doing,
+            namespace: namespace(),
+            source: Box::new(source),
+        })
     }
 
     fn lease(&self, holder: &str, telling: &Group) -> Lease {
-        let address = self.settings.address.map(|address| (ADDRESS.to_owned(), address.to_string()));
-        let annotations = [(TOLD.to_owned(), text(telling))].into_iter().chain(address).collect();
+        let address = self
+            .settings
+            .address
+            .map(|address| (ADDRESS.to_owned(), address.to_string()));
+        let annotations = [(TOLD.to_owned(), text(telling))]
+            .into_iter()
+            .chain(address)
+            .collect();
         Lease {
             metadata: ObjectMeta {
                 name: Some(object_name(&self.settings.name)),
@@ -326,11 +424,17 @@ impl Inner {
 
     /// The others that are alive, and what they tell. No clock but this process's own counts: a Lease lives as long as it is seen to
     /// change.
-    fn look(&self, leases: &[Lease], sightings: &mut BTreeMap<ReplicaName, Sighting>) -> BTreeMap<ReplicaName, Group> {
+    fn look(
+        &self,
+        leases: &[Lease],
+        sightings: &mut BTreeMap<ReplicaName, Sighting>,
+    ) -> BTreeMap<ReplicaName, Group> {
         let mut others = BTreeMap::new();
         let mut found = BTreeSet::new();
         for lease in leases {
-            let Some(name) = replica_of(lease).filter(|name| *name != self.settings.name) else { continue };
+            let Some(name) = replica_of(lease).filter(|name| *name != self.settings.name) else {
+                continue;
+            };
             found.insert(name.clone());
             if sighting(sightings, &name, lease).is_alive() {
                 others.insert(name, told(lease));
@@ -358,13 +462,28 @@ impl Inner {
     async fn remove_old(&self, leases: &[Lease], sightings: &BTreeMap<ReplicaName, Sighting>) {
         for lease in leases {
             let is_old = |sighting: &Sighting| sighting.at.elapsed() >= REMOVED_AFTER;
-            if !replica_of(lease).and_then(|name| sightings.get(&name)).is_some_and(is_old) {
+            if !replica_of(lease)
+                .and_then(|name| sightings.get(&name))
+                .is_some_and(is_old)
+            {
                 continue;
             }
             // As it was seen: one that is renewed just now stays.
-            let as_seen = Preconditions { uid: lease.uid(), resource_version: lease.resource_version() };
-            let parameters = DeleteParams { preconditions: Some(as_seen), ..DeleteParams::default() };
-            if let Err(error) = self.ask("delete a Lease", self.leases.delete(&lease.name_any(), &parameters)).await {
+            let as_seen = Preconditions {
+                uid: lease.uid(),
+                resource_version: lease.resource_version(),
+            };
+            let parameters = DeleteParams {
+                preconditions: Some(as_seen),
+                ..DeleteParams::default()
+            };
+            if let Err(error) = self
+                .ask(
+                    "delete a Lease",
+                    self.leases.delete(&lease.name_any(), &parameters),
+                )
+                .await
+            {
                 tracing::debug!(lease = lease.name_any(), error = %causes(&error), "an old Lease stays for now");
             }
         }
@@ -377,12 +496,22 @@ impl Sighting {
     }
 }
 
-fn sighting<'s>(sightings: &'s mut BTreeMap<ReplicaName, Sighting>, name: &ReplicaName, lease: &Lease) -> &'s Sighting {
+fn sighting<'s>(
+    sightings: &'s mut BTreeMap<ReplicaName, Sighting>,
+    name: &ReplicaName,
+    lease: &Lease,
+) -> &'s Sighting {
     let spec = lease.spec.as_ref();
     let renewed = spec.and_then(|spec| spec.renew_time.clone());
-    let seconds = spec.and_then(|spec| spec.lease_duration_seconds).and_then(|seconds| u64::try_from(seconds).ok());
+    let seconds = spec
+        .and_then(|spec| spec.lease_duration_seconds)
+        .and_then(|seconds| u64::try_from(seconds).ok());
     let duration = seconds.map_or(DURATION, Duration::from_secs);
-    let new = || Sighting { renewed: renewed.clone(), at: Instant::now(), duration };
+    let new = || Sighting {
+        renewed: renewed.clone(),
+        at: Instant::now(),
+        duration,
+    };
     let seen = sightings.entry(name.clone()).or_insert_with(new);
     if seen.renewed != renewed || seen.duration != duration {
         *seen = new();
@@ -397,12 +526,25 @@ pub fn object_name(replica: &ReplicaName) -> String {
 
 /// The replica that a Lease or a report is of.
 pub fn replica_of(object: &impl Resource) -> Option<ReplicaName> {
-    object.meta().name.as_deref()?.strip_prefix("fleetdex-replica-")?.parse().ok()
+    object
+        .meta()
+        .name
+        .as_deref()?
+        .strip_prefix("fleetdex-replica-")?
+        .parse()
+        .ok()
 }
 
 fn told(lease: &Lease) -> Group {
-    let names = lease.annotations().get(TOLD).map(String::as_str).unwrap_or_default();
-    names.split(',').filter_map(|name| name.parse().ok()).collect()
+    let names = lease
+        .annotations()
+        .get(TOLD)
+        .map(String::as_str)
+        .unwrap_or_default();
+    names
+        .split(',')
+        .filter_map(|name| name.parse().ok())
+        .collect()
 }
 
 fn address(lease: &Lease) -> Option<SocketAddr> {
@@ -410,5 +552,9 @@ fn address(lease: &Lease) -> Option<SocketAddr> {
 }
 
 fn text(group: &Group) -> String {
-    group.iter().map(ReplicaName::as_str).collect::<Vec<_>>().join(",")
+    group
+        .iter()
+        .map(ReplicaName::as_str)
+        .collect::<Vec<_>>()
+        .join(",")
 }

@@ -8,7 +8,9 @@ use std::{
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use flate2::{Compression, read::GzDecoder, write::GzEncoder};
-use k8s_openapi::{ByteString, api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use k8s_openapi::{
+    ByteString, api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
 use kube::{
     Api, ResourceExt,
     api::{ListParams, PartialObjectMeta, Patch, PatchParams},
@@ -69,13 +71,15 @@ pub fn unit_views<'a>(streams: impl Iterator<Item = (&'a Stream, View)>) -> BTre
     let mut quoted: BTreeMap<&ClusterName, usize> = BTreeMap::new();
     let mut views = BTreeMap::new();
     for (stream, mut view) in streams {
-        let has_words = matches!(view.state, UnitState::Failing { .. }) || view.rejected_example.is_some();
+        let has_words =
+            matches!(view.state, UnitState::Failing { .. }) || view.rejected_example.is_some();
         let count = quoted.entry(&stream.unit.cluster).or_default();
         *count += usize::from(has_words);
         if *count > MAX_QUOTED {
             view.rejected_example = None;
             if let UnitState::Failing { message, .. } = &mut view.state {
-                "many kinds of this cluster fail; the log of its replica says why".clone_into(message);
+                "many kinds of this cluster fail; the log of its replica says why"
+                    .clone_into(message);
             }
         }
         views.insert(stream_key(stream), view);
@@ -132,31 +136,53 @@ impl Reports {
     pub fn of(replicas: &Replicas) -> Option<Self> {
         let settings = replicas.settings()?;
         let config_maps = Api::namespaced(replicas.hub()?.clone(), &settings.namespace);
-        Some(Self { replicas: replicas.clone(), config_maps, name: object_name(&settings.name), written: None })
+        Some(Self {
+            replicas: replicas.clone(),
+            config_maps,
+            name: object_name(&settings.name),
+            written: None,
+        })
     }
 
     /// Writes this replica's report, and what answers lack of its share, if that is not what it was.
     pub async fn write(&mut self, report: Report, gaps: ShareGaps) -> Result<(), ReportError> {
         // Before there is a Lease nobody would remove the report.
-        let Some(owner) = self.replicas.owner() else { return Ok(()) };
-        if self.written.as_ref().is_some_and(|(of_report, of_gaps)| *of_report == report && *of_gaps == gaps) {
+        let Some(owner) = self.replicas.owner() else {
+            return Ok(());
+        };
+        if self
+            .written
+            .as_ref()
+            .is_some_and(|(of_report, of_gaps)| *of_report == report && *of_gaps == gaps)
+        {
             return Ok(());
         }
         let config_map = ConfigMap {
             metadata: ObjectMeta {
                 name: Some(self.name.clone()),
                 labels: Some(BTreeMap::from([(LABEL.to_owned(), "true".to_owned())])),
-                annotations: pack_gaps(&gaps)?.map(|packed| BTreeMap::from([(GAPS.to_owned(), packed)])),
+                annotations: pack_gaps(&gaps)?
+                    .map(|packed| BTreeMap::from([(GAPS.to_owned(), packed)])),
                 owner_references: Some(vec![owner]),
                 ..ObjectMeta::default()
             },
-            binary_data: Some(BTreeMap::from([(KEY.to_owned(), ByteString(pack(&report)?))])),
+            binary_data: Some(BTreeMap::from([(
+                KEY.to_owned(),
+                ByteString(pack(&report)?),
+            )])),
             ..ConfigMap::default()
         };
         let parameters = PatchParams::apply(FIELD_MANAGER).force();
         let patch = Patch::Apply(&config_map);
-        let answer = timeout(TIMEOUT, self.config_maps.patch(&self.name, &parameters, &patch)).await;
-        let refused = |source| ReportError::Refused { doing: "write", source: Box::new(source) };
+        let answer = timeout(
+            TIMEOUT,
+            self.config_maps.patch(&self.name, &parameters, &patch),
+        )
+        .await;
+        let refused = |source| ReportError::Refused {
+            doing: "write",
+            source: Box::new(source),
+        };
         answer.map_err(|_| ReportError::Timeout)?.map_err(refused)?;
         self.written = Some((report, gaps));
         Ok(())
@@ -166,7 +192,10 @@ impl Reports {
     pub async fn read_gaps(&self) -> Result<BTreeMap<ReplicaName, ShareGaps>, ReportError> {
         let parameters = ListParams::default().labels(LABEL);
         let answer = timeout(TIMEOUT, self.config_maps.list_metadata(&parameters)).await;
-        let refused = |source| ReportError::Refused { doing: "list", source: Box::new(source) };
+        let refused = |source| ReportError::Refused {
+            doing: "list",
+            source: Box::new(source),
+        };
         let found = answer.map_err(|_| ReportError::Timeout)?.map_err(refused)?;
         let alive = self.replicas.others();
         let said = |config_map: PartialObjectMeta<ConfigMap>| {
@@ -180,17 +209,31 @@ impl Reports {
     pub async fn read(&self) -> Result<Heard, ReportError> {
         let parameters = ListParams::default().labels(LABEL);
         let answer = timeout(TIMEOUT, self.config_maps.list(&parameters)).await;
-        let refused = |source| ReportError::Refused { doing: "list", source: Box::new(source) };
+        let refused = |source| ReportError::Refused {
+            doing: "list",
+            source: Box::new(source),
+        };
         let found = answer.map_err(|_| ReportError::Timeout)?.map_err(refused)?;
         let alive = self.replicas.others();
-        let named = |config_map: ConfigMap| Some((replica_of(&config_map).filter(|name| alive.contains(name))?, config_map));
+        let named = |config_map: ConfigMap| {
+            Some((
+                replica_of(&config_map).filter(|name| alive.contains(name))?,
+                config_map,
+            ))
+        };
         let named: Vec<(ReplicaName, ConfigMap)> = found.into_iter().filter_map(named).collect();
-        let gaps = named.iter().map(|(name, config_map)| (name.clone(), gaps_of(config_map))).collect();
+        let gaps = named
+            .iter()
+            .map(|(name, config_map)| (name.clone(), gaps_of(config_map)))
+            .collect();
         let packed = named.into_iter().filter_map(|(name, config_map)| {
             let ByteString(packed) = config_map.binary_data?.remove(KEY)?;
             Some((name, packed))
         });
-        Ok(Heard { reports: readable(packed), gaps })
+        Ok(Heard {
+            reports: readable(packed),
+            gaps,
+        })
     }
 }
 
@@ -200,7 +243,9 @@ fn readable(packed: impl Iterator<Item = (ReplicaName, Vec<u8>)>) -> BTreeMap<Re
     for (replica, packed) in packed {
         match unpack(&packed) {
             Ok(report) => drop(reports.insert(replica, report)),
-            Err(error) => tracing::warn!(%replica, error = %causes(&error), "the report of a replica cannot be read"),
+            Err(error) => {
+                tracing::warn!(%replica, error = %causes(&error), "the report of a replica cannot be read")
+            }
         }
     }
     reports
@@ -218,7 +263,10 @@ fn unpack(packed: &[u8]) -> Result<Report, ReportError> {
 fn pack_gaps(gaps: &ShareGaps) -> Result<Option<String>, ReportError> {
     let packed = STANDARD.encode(compress(&gaps.to_json()?)?);
     if packed.len() > MAX_GAPS {
-        tracing::debug!(bytes = packed.len(), "what answers lack is too long to be said to the other replicas");
+        tracing::debug!(
+            bytes = packed.len(),
+            "what answers lack is too long to be said to the other replicas"
+        );
         return Ok(None);
     }
     Ok(Some(packed))
@@ -226,7 +274,9 @@ fn pack_gaps(gaps: &ShareGaps) -> Result<Option<String>, ReportError> {
 
 /// What a replica says that answers lack; nothing of what it does not say, or says in a way that is not understood here.
 fn gaps_of(config_map: &impl ResourceExt) -> ShareGaps {
-    let Some(text) = config_map.annotations().get(GAPS) else { return ShareGaps::default() };
+    let Some(text) = config_map.annotations().get(GAPS) else {
+        return ShareGaps::default();
+    };
     let read = || -> Result<ShareGaps, ReportError> {
         let packed = STANDARD.decode(text).map_err(std::io::Error::other)?;
         Ok(ShareGaps::from_json(&decompress(&packed)?)?)
@@ -245,7 +295,9 @@ fn compress(bytes: &[u8]) -> std::io::Result<Vec<u8>> {
 
 fn decompress(packed: &[u8]) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    GzDecoder::new(packed).take(MAX_REPORT).read_to_end(&mut bytes)?;
+    GzDecoder::new(packed)
+        .take(MAX_REPORT)
+        .read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
@@ -276,41 +328,89 @@ mod tests {
         let units = (0..1_000).flat_map(kinds).map(|(cluster, kind)| {
             (format!("https://opensearch.example.com:9200/fleetdex member{cluster}:apps/v1/Kind{kind}"), view(cluster * kind))
         });
-        let report = Report { units: units.collect(), ..Report::default() };
+        let report = Report {
+            units: units.collect(),
+            ..Report::default()
+        };
         let packed = pack(&report).unwrap();
-        assert!(packed.len() < 700_000, "{} bytes; base64 adds a third", packed.len());
+        assert!(
+            packed.len() < 700_000,
+            "{} bytes; base64 adds a third",
+            packed.len()
+        );
         assert_eq!(unpack(&packed).unwrap(), report);
     }
 
     #[test]
     fn a_member_whose_kinds_all_fail_with_words_of_its_own_does_not_fill_a_report() {
-        let words = || std::iter::repeat_with(fastrand::alphanumeric).take(512).collect::<String>();
+        let words = || {
+            std::iter::repeat_with(fastrand::alphanumeric)
+                .take(512)
+                .collect::<String>()
+        };
         let stream = |kind: usize| {
             let gvk = Gvk::new("apps", "v1", &format!("Kind{kind}"));
-            let resource = Resource { gvk, plural: format!("kinds{kind}").as_str().into(), namespaced: true };
+            let resource = Resource {
+                gvk,
+                plural: format!("kinds{kind}").as_str().into(),
+                namespaced: true,
+            };
             Stream {
-                unit: Unit { cluster: "evil".parse().unwrap(), resource, scope: Scope::All },
+                unit: Unit {
+                    cluster: "evil".parse().unwrap(),
+                    resource,
+                    scope: Scope::All,
+                },
                 store: "main".parse().unwrap(),
             }
         };
         let streams: Vec<Stream> = (0..10_000).map(stream).collect();
-        let failing = || UnitState::Failing { reason: "InvalidAnswer".into(), message: words() };
-        let views = || View { state: failing(), rejected: 1, rejected_example: Some(words().as_str().into()), ..view(0) };
+        let failing = || UnitState::Failing {
+            reason: "InvalidAnswer".into(),
+            message: words(),
+        };
+        let views = || View {
+            state: failing(),
+            rejected: 1,
+            rejected_example: Some(words().as_str().into()),
+            ..view(0)
+        };
         let units = unit_views(streams.iter().map(|stream| (stream, views())));
         assert_eq!(units.len(), 10_000);
-        assert_eq!(units.values().filter(|view| view.rejected_example.is_some()).count(), MAX_QUOTED);
-        let packed = pack(&Report { units, ..Report::default() }).unwrap();
-        assert!(packed.len() < 700_000, "{} bytes; base64 adds a third", packed.len());
+        assert_eq!(
+            units
+                .values()
+                .filter(|view| view.rejected_example.is_some())
+                .count(),
+            MAX_QUOTED
+        );
+        let packed = pack(&Report {
+            units,
+            ..Report::default()
+        })
+        .unwrap();
+        assert!(
+            packed.len() < 700_000,
+            "{} bytes; base64 adds a third",
+            packed.len()
+        );
     }
 
     #[test]
     fn a_report_that_cannot_be_read_does_not_hide_the_others() {
         let replica = |name: &str| name.parse::<ReplicaName>().unwrap();
         let good = pack(&Report::default()).unwrap();
-        let cut =
-            pack(&Report { swept: [String::from_utf8(vec![b'a'; 17 << 20]).unwrap()].into(), ..Report::default() }).unwrap();
-        let packed =
-            [(replica("a"), good.clone()), (replica("b"), cut), (replica("c"), b"no gzip".to_vec()), (replica("d"), good)];
+        let cut = pack(&Report {
+            swept: [String::from_utf8(vec![b'a'; 17 << 20]).unwrap()].into(),
+            ..Report::default()
+        })
+        .unwrap();
+        let packed = [
+            (replica("a"), good.clone()),
+            (replica("b"), cut),
+            (replica("c"), b"no gzip".to_vec()),
+            (replica("d"), good),
+        ];
         let read: Vec<ReplicaName> = readable(packed.into_iter()).into_keys().collect();
         assert_eq!(read, [replica("a"), replica("d")]);
     }
@@ -325,42 +425,92 @@ mod tests {
             let of_cluster = |cluster: u64| {
                 (0..30).map(move |kind| {
                     let gvk = Gvk::new("apps.example.com", "v1", &format!("Kind{kind}"));
-                    let resource = Resource { gvk, plural: format!("kind{kind}s").into(), namespaced: true };
-                    let unit = Unit { cluster: format!("member{cluster}").parse().unwrap(), resource, scope: Scope::All };
-                    (cluster, kind, Stream { unit, store: "fleetdex-0123456789abcdef".parse().unwrap() })
+                    let resource = Resource {
+                        gvk,
+                        plural: format!("kind{kind}s").into(),
+                        namespaced: true,
+                    };
+                    let unit = Unit {
+                        cluster: format!("member{cluster}").parse().unwrap(),
+                        resource,
+                        scope: Scope::All,
+                    };
+                    (
+                        cluster,
+                        kind,
+                        Stream {
+                            unit,
+                            store: "fleetdex-0123456789abcdef".parse().unwrap(),
+                        },
+                    )
                 })
             };
             let streams = (0..clusters).flat_map(of_cluster);
-            streams.map(|(cluster, kind, stream)| (stream, gap(cluster, kind))).collect()
+            streams
+                .map(|(cluster, kind, stream)| (stream, gap(cluster, kind)))
+                .collect()
         };
         let packed = |known: &Known| pack_gaps(&ShareGaps::of(known)).unwrap();
         // Every cluster has got as far as no other.
-        let filling = known(1_000, &|cluster, kind| (((cluster * 7_919) >> (kind % 13)) & 1 == 0).then_some(Gap::FirstList));
+        let filling = known(1_000, &|cluster, kind| {
+            (((cluster * 7_919) >> (kind % 13)) & 1 == 0).then_some(Gap::FirstList)
+        });
         let text = packed(&filling).unwrap();
         assert!(text.len() < MAX_GAPS, "{} bytes", text.len());
         let annotations = Some(BTreeMap::from([(GAPS.to_owned(), text)]));
-        let mut config_map = ConfigMap { metadata: ObjectMeta { annotations, ..ObjectMeta::default() }, ..ConfigMap::default() };
+        let mut config_map = ConfigMap {
+            metadata: ObjectMeta {
+                annotations,
+                ..ObjectMeta::default()
+            },
+            ..ConfigMap::default()
+        };
         assert_eq!(gaps_of(&config_map), ShareGaps::of(&filling));
         // Random names do not pack.
-        let reason = |cluster: u64, kind: u64| format!("{:x}", fastrand::Rng::with_seed(cluster * 30 + kind).u128(..));
-        let failing =
-            |cluster, kind| Some(Gap::Failing { reason: reason(cluster, kind).into(), is_shown: false, is_given_up: false });
+        let reason = |cluster: u64, kind: u64| {
+            format!(
+                "{:x}",
+                fastrand::Rng::with_seed(cluster * 30 + kind).u128(..)
+            )
+        };
+        let failing = |cluster, kind| {
+            Some(Gap::Failing {
+                reason: reason(cluster, kind).into(),
+                is_shown: false,
+                is_given_up: false,
+            })
+        };
         assert_eq!(packed(&known(500, &failing)), None);
         for broken in ["%", "aGVsbG8="] {
-            config_map.metadata.annotations = Some(BTreeMap::from([(GAPS.to_owned(), broken.to_owned())]));
+            config_map.metadata.annotations =
+                Some(BTreeMap::from([(GAPS.to_owned(), broken.to_owned())]));
             assert_eq!(gaps_of(&config_map), ShareGaps::default());
         }
     }
 
     #[test]
     fn what_failed_is_reported_as_it_is() {
-        let failing = UnitState::Failing { reason: "Forbidden".into(), message: "pods is forbidden".to_owned() };
+        let failing = UnitState::Failing {
+            reason: "Forbidden".into(),
+            message: "pods is forbidden".to_owned(),
+        };
         let report = Report {
-            units: BTreeMap::from([("store member1:v1/Pod".to_owned(), View { state: failing, ..view(0) })]),
+            units: BTreeMap::from([(
+                "store member1:v1/Pod".to_owned(),
+                View {
+                    state: failing,
+                    ..view(0)
+                },
+            )]),
             live: BTreeSet::from(["store member1".to_owned()]),
             health: BTreeMap::from([(
                 "member1".to_owned(),
-                MemberHealth { ready: false, reason: "Unreachable".into(), message: "no route".to_owned(), note: None },
+                MemberHealth {
+                    ready: false,
+                    reason: "Unreachable".into(),
+                    message: "no route".to_owned(),
+                    note: None,
+                },
             )]),
             group: Group::from(["fleetdex-0".parse().unwrap()]),
             swept: BTreeSet::from(["uid".to_owned()]),

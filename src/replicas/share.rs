@@ -41,10 +41,17 @@ impl FromStr for ReplicaName {
         let is_alphanumeric = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
         let bytes = text.as_bytes();
         let ends = bytes.first().zip(bytes.last());
-        let is_valid = ends.is_some_and(|(first, last)| is_alphanumeric(*first) && is_alphanumeric(*last))
+        let is_valid = ends
+            .is_some_and(|(first, last)| is_alphanumeric(*first) && is_alphanumeric(*last))
             && bytes.len() <= MAX_NAME
-            && bytes.iter().all(|byte| is_alphanumeric(*byte) || matches!(byte, b'-' | b'.'));
-        if is_valid { Ok(Self(text.into())) } else { Err(InvalidReplicaName(text.to_owned())) }
+            && bytes
+                .iter()
+                .all(|byte| is_alphanumeric(*byte) || matches!(byte, b'-' | b'.'));
+        if is_valid {
+            Ok(Self(text.into()))
+        } else {
+            Err(InvalidReplicaName(text.to_owned()))
+        }
     }
 }
 
@@ -120,7 +127,9 @@ impl Share {
     pub fn other_reader(&self, cluster: &ClusterName) -> Option<&ReplicaName> {
         match self {
             Self::Whole => None,
-            Self::Part(assignment) => assignment.reader(cluster.as_str()).filter(|name| **name != assignment.own),
+            Self::Part(assignment) => assignment
+                .reader(cluster.as_str())
+                .filter(|name| **name != assignment.own),
         }
     }
 }
@@ -151,12 +160,16 @@ impl Assignment {
     }
 
     fn is_settled(&self) -> bool {
-        !self.alive.is_empty() && self.told == self.alive && self.others.values().all(|group| *group == self.alive)
+        !self.alive.is_empty()
+            && self.told == self.alive
+            && self.others.values().all(|group| *group == self.alive)
     }
 
     fn may_begin(&self, what: &str) -> bool {
         let has_let_go = |(name, group): (&ReplicaName, &Group)| chosen(what, group) != Some(name);
-        self.keeps(what) && chosen(what, &self.told) == Some(&self.own) && self.others.iter().all(has_let_go)
+        self.keeps(what)
+            && chosen(what, &self.told) == Some(&self.own)
+            && self.others.iter().all(has_let_go)
     }
 }
 
@@ -209,7 +222,10 @@ mod tests {
                 assert_eq!(chosen(&cluster, &two), Some(before), "{cluster}");
             }
         }
-        assert!(counts.values().all(|count| (250..350).contains(count)), "{counts:?}");
+        assert!(
+            counts.values().all(|count| (250..350).contains(count)),
+            "{counts:?}"
+        );
     }
 
     #[test]
@@ -221,12 +237,26 @@ mod tests {
         let alone = Group::from([loser.clone()]);
         let share = |others: &Group, told: &Group| {
             let others = BTreeMap::from([(loser.clone(), others.clone())]);
-            Share::Part(Arc::new(Assignment { own: winner.clone(), alive: both.clone(), told: told.clone(), others }))
+            Share::Part(Arc::new(Assignment {
+                own: winner.clone(),
+                alive: both.clone(),
+                told: told.clone(),
+                others,
+            }))
         };
-        assert!(!share(&alone, &both).may_begin(&cluster), "the loser still goes by itself alone");
-        assert!(!share(&both, &alone).may_begin(&cluster), "the winner has not told yet");
+        assert!(
+            !share(&alone, &both).may_begin(&cluster),
+            "the loser still goes by itself alone"
+        );
+        assert!(
+            !share(&both, &alone).may_begin(&cluster),
+            "the winner has not told yet"
+        );
         assert!(share(&both, &both).may_begin(&cluster));
-        assert!(share(&Group::new(), &both).may_begin(&cluster), "one that has told nothing reads nothing");
+        assert!(
+            share(&Group::new(), &both).may_begin(&cluster),
+            "one that has told nothing reads nothing"
+        );
         assert_eq!(share(&both, &both).other_reader(&cluster), None);
     }
 
@@ -243,7 +273,12 @@ mod tests {
     impl Model {
         fn assignment(&self, own: usize) -> Share {
             let (alive, told, others) = (self.alive.clone(), self.told.clone(), self.seen.clone());
-            Share::Part(Arc::new(Assignment { own: replica(own), alive, told, others }))
+            Share::Part(Arc::new(Assignment {
+                own: replica(own),
+                alive,
+                told,
+                others,
+            }))
         }
     }
 

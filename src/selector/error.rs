@@ -57,7 +57,9 @@ pub enum InvalidRequirement {
         reason: &'static str,
     },
     /// `>` and `<` compare with 64-bit integers.
-    #[error("value {value:?} of label {key:?} must be a 64-bit integer, because '>' and '<' compare numbers")]
+    #[error(
+        "value {value:?} of label {key:?} must be a 64-bit integer, because '>' and '<' compare numbers"
+    )]
     NotAnInteger {
         /// The label's key.
         key: String,
@@ -81,7 +83,9 @@ pub enum InvalidRequirement {
         operator: String,
     },
     /// An operator that a `LabelSelector` object does not have.
-    #[error("label {key:?}: unknown operator {operator:?}, expected In, NotIn, Exists or DoesNotExist")]
+    #[error(
+        "label {key:?}: unknown operator {operator:?}, expected In, NotIn, Exists or DoesNotExist"
+    )]
     UnknownOperator {
         /// The label's key.
         key: String,

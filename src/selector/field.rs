@@ -115,7 +115,10 @@ impl FieldSelector {
             FieldTest::NotIn(_) => true,
             FieldTest::Compares(..) => false,
         };
-        self.requirements.iter().all(asks_one).then(|| self.to_string())
+        self.requirements
+            .iter()
+            .all(asks_one)
+            .then(|| self.to_string())
     }
 }
 
@@ -128,11 +131,18 @@ impl FromIterator<FieldRequirement> for FieldSelector {
                 FieldTest::In(_) | FieldTest::Compares(..) => {
                     canonical.insert(requirement);
                 }
-                FieldTest::NotIn(values) => excluded.entry(requirement.path).or_default().extend(values),
+                FieldTest::NotIn(values) => {
+                    excluded.entry(requirement.path).or_default().extend(values)
+                }
             }
         }
-        canonical.extend(excluded.into_iter().map(|(path, values)| FieldRequirement { path, test: FieldTest::NotIn(values) }));
-        Self { requirements: canonical }
+        canonical.extend(excluded.into_iter().map(|(path, values)| FieldRequirement {
+            path,
+            test: FieldTest::NotIn(values),
+        }));
+        Self {
+            requirements: canonical,
+        }
     }
 }
 
@@ -142,14 +152,18 @@ impl FieldTest {
         match self {
             Self::In(values) => values.contains(read),
             Self::NotIn(values) => !values.contains(read),
-            Self::Compares(comparison, bound) => Quantity::parse(read).is_some_and(|number| comparison.holds(number, *bound)),
+            Self::Compares(comparison, bound) => {
+                Quantity::parse(read).is_some_and(|number| comparison.holds(number, *bound))
+            }
         }
     }
 
     /// Whether a field that reads these meets the requirement: several where its path leads through an array, none where it is absent, which
     /// reads `""`. One of them is enough, and none may be one that is excluded.
     pub fn accepts_among<'v>(&self, mut read: impl Iterator<Item = &'v str>) -> bool {
-        let Some(first) = read.next() else { return self.accepts("") };
+        let Some(first) = read.next() else {
+            return self.accepts("");
+        };
         let mut all = std::iter::once(first).chain(read);
         match self {
             Self::In(_) | Self::Compares(..) => all.any(|value| self.accepts(value)),
@@ -179,19 +193,33 @@ impl fmt::Display for FieldRequirement {
         match &self.test {
             FieldTest::In(values) if values.len() == 1 => write_terms(out, path, "=", values),
             FieldTest::In(values) => {
-                let escaped: Vec<String> = values.iter().map(|value| escape(value, needs_escape_in_set)).collect();
+                let escaped: Vec<String> = values
+                    .iter()
+                    .map(|value| escape(value, needs_escape_in_set))
+                    .collect();
                 write!(out, "{path} in ({})", escaped.join(","))
             }
             FieldTest::NotIn(values) => write_terms(out, path, "!=", values),
-            FieldTest::Compares(comparison, bound) => write!(out, "{path}{}{bound}", comparison.symbol()),
+            FieldTest::Compares(comparison, bound) => {
+                write!(out, "{path}{}{bound}", comparison.symbol())
+            }
         }
     }
 }
 
-fn write_terms(out: &mut fmt::Formatter<'_>, path: &FieldPath, operator: &str, values: &BTreeSet<String>) -> fmt::Result {
+fn write_terms(
+    out: &mut fmt::Formatter<'_>,
+    path: &FieldPath,
+    operator: &str,
+    values: &BTreeSet<String>,
+) -> fmt::Result {
     for (index, value) in values.iter().enumerate() {
         let comma = if index > 0 { "," } else { "" };
-        write!(out, "{comma}{path}{operator}{}", escape(value, needs_escape))?;
+        write!(
+            out,
+            "{comma}{path}{operator}{}",
+            escape(value, needs_escape)
+        )?;
     }
     Ok(())
 }
@@ -229,12 +257,16 @@ mod tests {
     use super::*;
 
     fn canonical(text: &str) -> Result<String, String> {
-        text.parse::<FieldSelector>().map(|selector| selector.to_string()).map_err(|error| error.to_string())
+        text.parse::<FieldSelector>()
+            .map(|selector| selector.to_string())
+            .map_err(|error| error.to_string())
     }
 
     #[test]
     fn what_kubernetes_accepts_keeps_its_meaning() {
-        let same = |text: &str, expected: &str| assert_eq!(canonical(text).as_deref(), Ok(expected), "{text:?}");
+        let same = |text: &str, expected: &str| {
+            assert_eq!(canonical(text).as_deref(), Ok(expected), "{text:?}")
+        };
         same("", "");
         same(",,", "");
         same("=", "");
@@ -257,9 +289,17 @@ mod tests {
 
     #[test]
     fn our_forms_are_short_for_kubernetes_own() {
-        let same = |text: &str, expected: &str| assert_eq!(canonical(text).as_deref(), Ok(expected), "{text:?}");
-        same("status.phase in (Running,Pending)", "status.phase in (Pending,Running)");
-        same(" status.phase  in( Running ) ,a=b", "a=b,status.phase=Running");
+        let same = |text: &str, expected: &str| {
+            assert_eq!(canonical(text).as_deref(), Ok(expected), "{text:?}")
+        };
+        same(
+            "status.phase in (Running,Pending)",
+            "status.phase in (Pending,Running)",
+        );
+        same(
+            " status.phase  in( Running ) ,a=b",
+            "a=b,status.phase=Running",
+        );
         same("a notin (x,y,x)", "a!=x,a!=y");
         same("a notin (x),a!=y", "a!=x,a!=y");
         same("a in ()", "a=");
@@ -273,17 +313,38 @@ mod tests {
 
     #[test]
     fn numbers_and_quantities_are_compared() {
-        let same = |text: &str, expected: &str| assert_eq!(canonical(text).as_deref(), Ok(expected), "{text:?}");
-        same("spec.replicas>3,spec.replicas<=010", "spec.replicas>3,spec.replicas<=10");
+        let same = |text: &str, expected: &str| {
+            assert_eq!(canonical(text).as_deref(), Ok(expected), "{text:?}")
+        };
+        same(
+            "spec.replicas>3,spec.replicas<=010",
+            "spec.replicas>3,spec.replicas<=10",
+        );
         same(" a >= 2Gi , b<-1.50", "a>=2147483648,b<-1.5");
         same("a<500m", "a<0.5");
-        same("metadata.annotations['a.b/c']>1", "metadata.annotations['a.b/c']>1");
+        same(
+            "metadata.annotations['a.b/c']>1",
+            "metadata.annotations['a.b/c']>1",
+        );
         same("a=b>c", "a=b>c");
         let refused = |text: &str| canonical(text).unwrap_err();
-        assert_eq!(refused("a>"), "at character 3: found nothing, expected a number or a quantity such as 3, 0.5, 500m or 2Gi");
-        assert_eq!(refused("x=y,a>=b"), "at character 8: found 'b', expected a number or a quantity such as 3, 0.5, 500m or 2Gi");
-        assert_eq!(refused(">5"), "at character 1: found '>5', expected a field before the comparison");
-        let matches = |text: &str| text.parse::<FieldSelector>().unwrap().matches(|path| (path == "a").then_some("1500m".into()));
+        assert_eq!(
+            refused("a>"),
+            "at character 3: found nothing, expected a number or a quantity such as 3, 0.5, 500m or 2Gi"
+        );
+        assert_eq!(
+            refused("x=y,a>=b"),
+            "at character 8: found 'b', expected a number or a quantity such as 3, 0.5, 500m or 2Gi"
+        );
+        assert_eq!(
+            refused(">5"),
+            "at character 1: found '>5', expected a field before the comparison"
+        );
+        let matches = |text: &str| {
+            text.parse::<FieldSelector>()
+                .unwrap()
+                .matches(|path| (path == "a").then_some("1500m".into()))
+        };
         assert!(matches("a>1,a>=1.5,a<2,a<=1500m"));
         for refused in ["a>1.5", "a<1", "b>0", "b<=0"] {
             assert!(!matches(refused), "{refused}");
@@ -293,12 +354,30 @@ mod tests {
     #[test]
     fn a_refusal_says_what_stands_where_and_what_should() {
         let refused = |text: &str| canonical(text).unwrap_err();
-        assert_eq!(refused("a=b,c=d=e"), "at character 8: found '=', expected a backslash before it, or ','");
-        assert_eq!(refused(r"a=b\x"), r"at character 4: unknown escape '\x', expected one of '\,', '\=' and '\\'");
-        assert_eq!(refused(r"a=b\"), r"at character 4: unknown escape '\' at the end, expected one of '\,', '\=' and '\\'");
-        assert_eq!(refused("a in (b"), "at character 8: found end of text, expected ',' or ')'");
-        assert_eq!(refused("a in (b) c"), "at character 10: found 'c', expected ',' or end of text");
-        assert_eq!(refused("ä in (b=c)"), "at character 8: found '=', expected a backslash before it, ',' or ')'");
+        assert_eq!(
+            refused("a=b,c=d=e"),
+            "at character 8: found '=', expected a backslash before it, or ','"
+        );
+        assert_eq!(
+            refused(r"a=b\x"),
+            r"at character 4: unknown escape '\x', expected one of '\,', '\=' and '\\'"
+        );
+        assert_eq!(
+            refused(r"a=b\"),
+            r"at character 4: unknown escape '\' at the end, expected one of '\,', '\=' and '\\'"
+        );
+        assert_eq!(
+            refused("a in (b"),
+            "at character 8: found end of text, expected ',' or ')'"
+        );
+        assert_eq!(
+            refused("a in (b) c"),
+            "at character 10: found 'c', expected ',' or end of text"
+        );
+        assert_eq!(
+            refused("ä in (b=c)"),
+            "at character 8: found '=', expected a backslash before it, ',' or ')'"
+        );
         assert_eq!(
             refused("a=b,c d"),
             "at character 5: found 'c d', expected path=value, path!=value, path in (…), path notin (…), path or !path"
@@ -311,13 +390,20 @@ mod tests {
     #[test]
     fn only_a_choice_of_values_needs_several_requests_to_an_apiserver() {
         let text = |text: &str| text.parse::<FieldSelector>().unwrap().to_kubernetes();
-        assert_eq!(text("a notin (x,y),b,!c,d in (z)").as_deref(), Some("a!=x,a!=y,b!=,c=,d=z"));
+        assert_eq!(
+            text("a notin (x,y),b,!c,d in (z)").as_deref(),
+            Some("a!=x,a!=y,b!=,c=,d=z")
+        );
         assert_eq!(text("a in (x,y)"), None);
     }
 
     #[test]
     fn an_absent_field_reads_empty() {
-        let matches = |text: &str| text.parse::<FieldSelector>().unwrap().matches(|path| (path == "a").then_some("1".into()));
+        let matches = |text: &str| {
+            text.parse::<FieldSelector>()
+                .unwrap()
+                .matches(|path| (path == "a").then_some("1".into()))
+        };
         assert!(matches("a=1,b=,b!=2,a,!b"));
         assert!(!matches("a=2"));
         assert!(!matches("b=1"));

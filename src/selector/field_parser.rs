@@ -51,28 +51,66 @@ impl<'a> Parser<'a> {
             return Ok(None);
         }
         let values = BTreeSet::from([value]);
-        let test = if operator == "!=" { FieldTest::NotIn(values) } else { FieldTest::In(values) };
-        Ok(Some(FieldRequirement { path: FieldPath::new(path), test }))
+        let test = if operator == "!=" {
+            FieldTest::NotIn(values)
+        } else {
+            FieldTest::In(values)
+        };
+        Ok(Some(FieldRequirement {
+            path: FieldPath::new(path),
+            test,
+        }))
     }
 
     /// An apiserver knows no field label with `<` or `>`, so nothing that it accepts means something else here.
-    fn comparison(&self, term: &str, start: usize) -> Result<Option<FieldRequirement>, SelectorError> {
-        let Some(at) = term.find(['<', '>', '=', '!', '\\']).filter(|at| term[*at..].starts_with(['<', '>'])) else {
+    fn comparison(
+        &self,
+        term: &str,
+        start: usize,
+    ) -> Result<Option<FieldRequirement>, SelectorError> {
+        let Some(at) = term
+            .find(['<', '>', '=', '!', '\\'])
+            .filter(|at| term[*at..].starts_with(['<', '>']))
+        else {
             return Ok(None);
         };
-        let operators = [(">=", Comparison::From), (">", Comparison::Above), ("<=", Comparison::UpTo), ("<", Comparison::Below)];
+        let operators = [
+            (">=", Comparison::From),
+            (">", Comparison::Above),
+            ("<=", Comparison::UpTo),
+            ("<", Comparison::Below),
+        ];
         let (path, rest) = (term[..at].trim_matches(BLANKS), &term[at..]);
-        let found = operators.into_iter().find(|(symbol, _)| rest.starts_with(symbol));
-        let Some((symbol, comparison)) = found else { return Ok(None) };
+        let found = operators
+            .into_iter()
+            .find(|(symbol, _)| rest.starts_with(symbol));
+        let Some((symbol, comparison)) = found else {
+            return Ok(None);
+        };
         let text = rest[symbol.len()..].trim_matches(BLANKS);
         if path.is_empty() || !path.chars().all(is_path_character) {
-            return Err(self.unexpected(start, format!("'{term}'"), "a field before the comparison"));
+            return Err(self.unexpected(
+                start,
+                format!("'{term}'"),
+                "a field before the comparison",
+            ));
         }
         let number = Quantity::parse(text).ok_or_else(|| {
-            let found = if text.is_empty() { "nothing".to_owned() } else { format!("'{text}'") };
-            self.unexpected(start + at + symbol.len(), found, "a number or a quantity such as 3, 0.5, 500m or 2Gi")
+            let found = if text.is_empty() {
+                "nothing".to_owned()
+            } else {
+                format!("'{text}'")
+            };
+            self.unexpected(
+                start + at + symbol.len(),
+                found,
+                "a number or a quantity such as 3, 0.5, 500m or 2Gi",
+            )
         })?;
-        Ok(Some(FieldRequirement { path: FieldPath::new(path), test: FieldTest::Compares(comparison, number) }))
+        Ok(Some(FieldRequirement {
+            path: FieldPath::new(path),
+            test: FieldTest::Compares(comparison, number),
+        }))
     }
 
     fn existence(&self, term: &str, start: usize) -> Result<FieldRequirement, SelectorError> {
@@ -80,11 +118,22 @@ impl<'a> Parser<'a> {
         let path = trimmed.strip_prefix('!').unwrap_or(trimmed);
         if path.is_empty() || !path.chars().all(is_path_character) {
             let found = format!("'{term}'");
-            return Err(self.unexpected(start, found, "path=value, path!=value, path in (…), path notin (…), path or !path"));
+            return Err(self.unexpected(
+                start,
+                found,
+                "path=value, path!=value, path in (…), path notin (…), path or !path",
+            ));
         }
         let empty = BTreeSet::from([String::new()]);
-        let test = if trimmed.starts_with('!') { FieldTest::In(empty) } else { FieldTest::NotIn(empty) };
-        Ok(FieldRequirement { path: FieldPath::new(path), test })
+        let test = if trimmed.starts_with('!') {
+            FieldTest::In(empty)
+        } else {
+            FieldTest::NotIn(empty)
+        };
+        Ok(FieldRequirement {
+            path: FieldPath::new(path),
+            test,
+        })
     }
 
     fn set(&mut self, head: &SetHead<'_>) -> Result<FieldRequirement, SelectorError> {
@@ -103,8 +152,15 @@ impl<'a> Parser<'a> {
             None | Some(',') => {}
             found => return Err(self.unexpected_next(found, "',' or end of text")),
         }
-        let test = if head.excludes { FieldTest::NotIn(values) } else { FieldTest::In(values) };
-        Ok(FieldRequirement { path: FieldPath::new(head.path), test })
+        let test = if head.excludes {
+            FieldTest::NotIn(values)
+        } else {
+            FieldTest::In(values)
+        };
+        Ok(FieldRequirement {
+            path: FieldPath::new(head.path),
+            test,
+        })
     }
 
     /// Up to the `,` or `)` that ends it, without the blanks around it.
@@ -115,7 +171,11 @@ impl<'a> Parser<'a> {
             match character {
                 ',' | ')' => break,
                 '=' | '(' => {
-                    return Err(self.unexpected(self.next, format!("'{character}'"), "a backslash before it, ',' or ')'"));
+                    return Err(self.unexpected(
+                        self.next,
+                        format!("'{character}'"),
+                        "a backslash before it, ',' or ')'",
+                    ));
                 }
                 '\\' => value.push(self.escaped(needs_escape_in_set, SET_ESCAPES)?),
                 blank if BLANKS.contains(&blank) => {
@@ -139,13 +199,20 @@ impl<'a> Parser<'a> {
     /// The value of a `path=value` term, which starts at `start`.
     fn unescape(&self, escaped: &str, start: usize) -> Result<String, SelectorError> {
         let end = start + escaped.len();
-        let mut inner = Parser { text: &self.text[..end], next: start };
+        let mut inner = Parser {
+            text: &self.text[..end],
+            next: start,
+        };
         let mut value = String::with_capacity(escaped.len());
         while let Some(character) = inner.rest().chars().next() {
             match character {
                 '\\' => value.push(inner.escaped(needs_escape, VALUE_ESCAPES)?),
                 '=' => {
-                    return Err(inner.unexpected(inner.next, "'='".to_owned(), "a backslash before it, or ','"));
+                    return Err(inner.unexpected(
+                        inner.next,
+                        "'='".to_owned(),
+                        "a backslash before it, or ','",
+                    ));
                 }
                 plain => {
                     inner.advance();
@@ -157,14 +224,25 @@ impl<'a> Parser<'a> {
     }
 
     /// A backslash and the character that it protects.
-    fn escaped(&mut self, known: impl Fn(char) -> bool, expected: &'static str) -> Result<char, SelectorError> {
+    fn escaped(
+        &mut self,
+        known: impl Fn(char) -> bool,
+        expected: &'static str,
+    ) -> Result<char, SelectorError> {
         let start = self.next;
         self.advance();
         match self.advance() {
             Some(character) if known(character) => Ok(character),
             other => {
-                let found = other.map_or_else(|| r"'\' at the end".to_owned(), |character| format!(r"'\{character}'"));
-                Err(SelectorError::UnknownEscape { position: self.position(start), found, expected })
+                let found = other.map_or_else(
+                    || r"'\' at the end".to_owned(),
+                    |character| format!(r"'\{character}'"),
+                );
+                Err(SelectorError::UnknownEscape {
+                    position: self.position(start),
+                    found,
+                    expected,
+                })
             }
         }
     }
@@ -186,12 +264,19 @@ impl<'a> Parser<'a> {
     /// The character just read, or the end of the text, is not what the grammar wants.
     fn unexpected_next(&self, found: Option<char>, expected: &'static str) -> SelectorError {
         let start = self.next - found.map_or(0, char::len_utf8);
-        let text = found.map_or_else(|| "end of text".to_owned(), |character| format!("'{character}'"));
+        let text = found.map_or_else(
+            || "end of text".to_owned(),
+            |character| format!("'{character}'"),
+        );
         self.unexpected(start, text, expected)
     }
 
     fn unexpected(&self, byte: usize, found: String, expected: &'static str) -> SelectorError {
-        SelectorError::Unexpected { position: self.position(byte), found, expected }
+        SelectorError::Unexpected {
+            position: self.position(byte),
+            found,
+            expected,
+        }
     }
 }
 
@@ -216,13 +301,20 @@ impl<'a> SetHead<'a> {
             Some(after) => (true, after),
             None => (false, from_operator.strip_prefix("in")?),
         };
-        let values = after_operator.trim_start_matches(BLANKS).strip_prefix('(')?;
-        Some(Self { path, excludes, length: text.len() - values.len() })
+        let values = after_operator
+            .trim_start_matches(BLANKS)
+            .strip_prefix('(')?;
+        Some(Self {
+            path,
+            excludes,
+            length: text.len() - values.len(),
+        })
     }
 }
 
 fn is_path_character(character: char) -> bool {
-    !BLANKS.contains(&character) && !matches!(character, ',' | '=' | '!' | '(' | ')' | '\\' | '<' | '>')
+    !BLANKS.contains(&character)
+        && !matches!(character, ',' | '=' | '!' | '(' | ')' | '\\' | '<' | '>')
 }
 
 /// The text before the first comma that no backslash protects.

@@ -48,7 +48,10 @@ impl LabelSelector {
     pub fn from_api(api: &meta::LabelSelector) -> Result<Self, InvalidRequirement> {
         let mut requirements = BTreeSet::new();
         for (key, value) in api.match_labels.iter().flatten() {
-            requirements.insert(LabelRequirement::new(key, LabelTest::In([value.clone()].into()))?);
+            requirements.insert(LabelRequirement::new(
+                key,
+                LabelTest::In([value.clone()].into()),
+            )?);
         }
         for expression in api.match_expressions.iter().flatten() {
             requirements.insert(LabelRequirement::from_api(expression)?);
@@ -68,13 +71,17 @@ impl LabelSelector {
 
     /// Whether labels meet every requirement; `label` looks a label up by its key.
     pub fn matches<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
-        self.requirements.iter().all(|requirement| requirement.test.accepts(label(&requirement.key)))
+        self.requirements
+            .iter()
+            .all(|requirement| requirement.test.accepts(label(&requirement.key)))
     }
 }
 
 impl FromIterator<LabelRequirement> for LabelSelector {
     fn from_iter<I: IntoIterator<Item = LabelRequirement>>(requirements: I) -> Self {
-        Self { requirements: requirements.into_iter().collect() }
+        Self {
+            requirements: requirements.into_iter().collect(),
+        }
     }
 }
 
@@ -86,14 +93,24 @@ impl LabelRequirement {
         match &test {
             LabelTest::In(values) | LabelTest::NotIn(values) => {
                 if values.is_empty() {
-                    return Err(InvalidRequirement::ValuesMissing { key: key.to_owned(), operator: test.operator().to_owned() });
+                    return Err(InvalidRequirement::ValuesMissing {
+                        key: key.to_owned(),
+                        operator: test.operator().to_owned(),
+                    });
                 }
-                values.iter().try_for_each(|value| check_value(key, value))?;
+                values
+                    .iter()
+                    .try_for_each(|value| check_value(key, value))?;
             }
-            LabelTest::GreaterThan(bound) | LabelTest::LessThan(bound) => check_value(key, &bound.to_string())?,
+            LabelTest::GreaterThan(bound) | LabelTest::LessThan(bound) => {
+                check_value(key, &bound.to_string())?
+            }
             LabelTest::Exists | LabelTest::DoesNotExist => {}
         }
-        Ok(Self { key: key.to_owned(), test })
+        Ok(Self {
+            key: key.to_owned(),
+            test,
+        })
     }
 
     /// The label's key.
@@ -114,10 +131,16 @@ impl LabelRequirement {
             ("Exists", true) => LabelTest::Exists,
             ("DoesNotExist", true) => LabelTest::DoesNotExist,
             ("Exists" | "DoesNotExist", false) => {
-                return Err(InvalidRequirement::ValuesNotAllowed { key: api.key.clone(), operator: api.operator.clone() });
+                return Err(InvalidRequirement::ValuesNotAllowed {
+                    key: api.key.clone(),
+                    operator: api.operator.clone(),
+                });
             }
             _ => {
-                return Err(InvalidRequirement::UnknownOperator { key: api.key.clone(), operator: api.operator.clone() });
+                return Err(InvalidRequirement::UnknownOperator {
+                    key: api.key.clone(),
+                    operator: api.operator.clone(),
+                });
             }
         };
         Self::new(&api.key, test)
@@ -169,7 +192,12 @@ impl fmt::Display for LabelRequirement {
     }
 }
 
-fn write_values(out: &mut fmt::Formatter<'_>, key: &str, [one, many]: [&str; 2], values: &BTreeSet<String>) -> fmt::Result {
+fn write_values(
+    out: &mut fmt::Formatter<'_>,
+    key: &str,
+    [one, many]: [&str; 2],
+    values: &BTreeSet<String>,
+) -> fmt::Result {
     let values: Vec<&str> = values.iter().map(String::as_str).collect();
     match values[..] {
         [value] => write!(out, "{key}{one}{value}"),
@@ -181,7 +209,12 @@ impl FromStr for LabelSelector {
     type Err = SelectorError;
 
     fn from_str(text: &str) -> Result<Self, SelectorError> {
-        Parser { text, lexemes: tokens(text), next: 0 }.selector()
+        Parser {
+            text,
+            lexemes: tokens(text),
+            next: 0,
+        }
+        .selector()
     }
 }
 
@@ -214,7 +247,14 @@ impl<'a> Parser<'a> {
         let negated = first.token == Token::Not;
         let key_lexeme = if negated { self.take() } else { first };
         let Token::Word(key) = key_lexeme.token else {
-            return Err(self.unexpected(key_lexeme, if negated { "a label key" } else { "a label key or '!'" }));
+            return Err(self.unexpected(
+                key_lexeme,
+                if negated {
+                    "a label key"
+                } else {
+                    "a label key or '!'"
+                },
+            ));
         };
         let position = self.position(key_lexeme);
         check_key(key).map_err(|source| SelectorError::Invalid { position, source })?;
@@ -224,7 +264,8 @@ impl<'a> Parser<'a> {
             (false, true) => LabelTest::Exists,
             (false, false) => self.operator_and_values(key)?,
         };
-        LabelRequirement::new(key, test).map_err(|source| SelectorError::Invalid { position, source })
+        LabelRequirement::new(key, test)
+            .map_err(|source| SelectorError::Invalid { position, source })
     }
 
     fn operator_and_values(&mut self, key: &str) -> Result<LabelTest, SelectorError> {
@@ -232,7 +273,9 @@ impl<'a> Parser<'a> {
         match operator.token {
             Token::Word("in") => self.value_set().map(LabelTest::In),
             Token::Word("notin") => self.value_set().map(LabelTest::NotIn),
-            Token::Equal | Token::DoubleEqual => Ok(LabelTest::In([self.value()?.to_owned()].into())),
+            Token::Equal | Token::DoubleEqual => {
+                Ok(LabelTest::In([self.value()?.to_owned()].into()))
+            }
             Token::NotEqual => Ok(LabelTest::NotIn([self.value()?.to_owned()].into())),
             Token::Greater => self.number(key).map(LabelTest::GreaterThan),
             Token::Less => self.number(key).map(LabelTest::LessThan),
@@ -253,11 +296,19 @@ impl<'a> Parser<'a> {
     }
 
     fn number(&mut self, key: &str) -> Result<i64, SelectorError> {
-        let position = self.lexemes.get(self.next).map_or(1, |lexeme| self.position(*lexeme));
+        let position = self
+            .lexemes
+            .get(self.next)
+            .map_or(1, |lexeme| self.position(*lexeme));
         let value = self.value()?;
         let invalid = |source| SelectorError::Invalid { position, source };
         check_value(key, value).map_err(invalid)?;
-        value.parse().map_err(|_| invalid(InvalidRequirement::NotAnInteger { key: key.to_owned(), value: value.to_owned() }))
+        value.parse().map_err(|_| {
+            invalid(InvalidRequirement::NotAnInteger {
+                key: key.to_owned(),
+                value: value.to_owned(),
+            })
+        })
     }
 
     /// Values between parentheses; nothing before, between or after commas is the empty value, as is `()`.
@@ -284,12 +335,17 @@ impl<'a> Parser<'a> {
     }
 
     fn peek(&self) -> Token<'a> {
-        self.lexemes.get(self.next).map_or(Token::End, |lexeme| lexeme.token)
+        self.lexemes
+            .get(self.next)
+            .map_or(Token::End, |lexeme| lexeme.token)
     }
 
     /// The next token; the end of the text can be taken again and again.
     fn take(&mut self) -> Lexeme<'a> {
-        let end = Lexeme { token: Token::End, start: self.text.len() };
+        let end = Lexeme {
+            token: Token::End,
+            start: self.text.len(),
+        };
         let lexeme = self.lexemes.get(self.next).copied().unwrap_or(end);
         self.next += 1;
         lexeme
@@ -308,15 +364,25 @@ impl<'a> Parser<'a> {
             }
             _ => format!("'{}'", &self.text[lexeme.start..=lexeme.start]),
         };
-        SelectorError::Unexpected { position: self.position(lexeme), found, expected }
+        SelectorError::Unexpected {
+            position: self.position(lexeme),
+            found,
+            expected,
+        }
     }
 }
 
-const NAME_RULE: &str = "must consist of letters, digits, '-', '_' or '.', and start and end with a letter or digit";
+const NAME_RULE: &str =
+    "must consist of letters, digits, '-', '_' or '.', and start and end with a letter or digit";
 
 /// `[prefix/]name`: a DNS subdomain of at most 253 bytes, and a name of 1 to 63.
 fn check_key(key: &str) -> Result<(), InvalidRequirement> {
-    let invalid = |reason| Err(InvalidRequirement::Key { key: key.to_owned(), reason });
+    let invalid = |reason| {
+        Err(InvalidRequirement::Key {
+            key: key.to_owned(),
+            reason,
+        })
+    };
     let (prefix, name) = match key.split_once('/') {
         Some((prefix, name)) => (Some(prefix), name),
         None => (None, key),
@@ -325,7 +391,9 @@ fn check_key(key: &str) -> Result<(), InvalidRequirement> {
         return invalid("must be a name with at most one prefix before a '/'");
     }
     if prefix.is_some_and(|prefix| !is_dns_subdomain(prefix)) {
-        return invalid("the prefix before '/' must be a lower-case DNS subdomain of at most 253 characters");
+        return invalid(
+            "the prefix before '/' must be a lower-case DNS subdomain of at most 253 characters",
+        );
     }
     if name.is_empty() {
         return invalid("the name must not be empty");
@@ -341,7 +409,13 @@ fn check_key(key: &str) -> Result<(), InvalidRequirement> {
 
 /// Empty, or a name of at most 63 bytes.
 fn check_value(key: &str, value: &str) -> Result<(), InvalidRequirement> {
-    let invalid = |reason| Err(InvalidRequirement::Value { key: key.to_owned(), value: value.to_owned(), reason });
+    let invalid = |reason| {
+        Err(InvalidRequirement::Value {
+            key: key.to_owned(),
+            value: value.to_owned(),
+            reason,
+        })
+    };
     if value.len() > 63 {
         return invalid("must be no longer than 63 characters");
     }
@@ -359,7 +433,9 @@ fn is_label_name(name: &str) -> bool {
 }
 
 fn is_dns_subdomain(prefix: &str) -> bool {
-    let outer = |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
+    let outer = |byte: Option<&u8>| {
+        byte.is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+    };
     let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     let is_dns_label = |label: &str| {
         let bytes = label.as_bytes();
@@ -373,12 +449,16 @@ mod tests {
     use super::*;
 
     fn canonical(text: &str) -> Result<String, String> {
-        text.parse::<LabelSelector>().map(|selector| selector.to_string()).map_err(|error| error.to_string())
+        text.parse::<LabelSelector>()
+            .map(|selector| selector.to_string())
+            .map_err(|error| error.to_string())
     }
 
     #[test]
     fn what_kubectl_accepts_is_accepted_and_printed_in_one_form() {
-        let same = |text: &str, expected: &str| assert_eq!(canonical(text).as_deref(), Ok(expected), "{text:?}");
+        let same = |text: &str, expected: &str| {
+            assert_eq!(canonical(text).as_deref(), Ok(expected), "{text:?}")
+        };
         same("", "");
         same(" \t\n", "");
         same("a=b", "a=b");
@@ -401,16 +481,43 @@ mod tests {
     #[test]
     fn a_refusal_says_what_stands_where_and_what_should() {
         let refused = |text: &str| canonical(text).unwrap_err();
-        assert_eq!(refused("a=b,"), "at character 5: found end of text, expected a label key or '!'");
-        assert_eq!(refused(",a"), "at character 1: found ',', expected a label key or '!'");
-        assert_eq!(refused("!!a"), "at character 2: found '!', expected a label key");
-        assert_eq!(refused("a b"), "at character 3: found 'b', expected one of in, notin, =, ==, !=, >, <");
-        assert_eq!(refused("a===b"), "at character 4: found '=', expected a value");
+        assert_eq!(
+            refused("a=b,"),
+            "at character 5: found end of text, expected a label key or '!'"
+        );
+        assert_eq!(
+            refused(",a"),
+            "at character 1: found ',', expected a label key or '!'"
+        );
+        assert_eq!(
+            refused("!!a"),
+            "at character 2: found '!', expected a label key"
+        );
+        assert_eq!(
+            refused("a b"),
+            "at character 3: found 'b', expected one of in, notin, =, ==, !=, >, <"
+        );
+        assert_eq!(
+            refused("a===b"),
+            "at character 4: found '=', expected a value"
+        );
         assert_eq!(refused("a in b"), "at character 6: found 'b', expected '('");
-        assert_eq!(refused("a in (b c)"), "at character 9: found 'c', expected a value, ',' or ')'");
-        assert_eq!(refused("a in (b"), "at character 8: found end of text, expected a value, ',' or ')'");
-        assert_eq!(refused("!a in (b)"), "at character 4: found 'in', expected ',' or end of text");
-        assert_eq!(refused("a=b!=c"), "at character 4: found '!=', expected ',' or end of text");
+        assert_eq!(
+            refused("a in (b c)"),
+            "at character 9: found 'c', expected a value, ',' or ')'"
+        );
+        assert_eq!(
+            refused("a in (b"),
+            "at character 8: found end of text, expected a value, ',' or ')'"
+        );
+        assert_eq!(
+            refused("!a in (b)"),
+            "at character 4: found 'in', expected ',' or end of text"
+        );
+        assert_eq!(
+            refused("a=b!=c"),
+            "at character 4: found '!=', expected ',' or end of text"
+        );
     }
 
     #[test]
@@ -428,22 +535,37 @@ mod tests {
         assert!(refused("a/").contains("the name must not be empty"));
         assert!(refused(&long).contains("no longer than 63"));
         assert!(refused(&format!("a={long}")).contains("no longer than 63"));
-        assert!(refused("a=ü").starts_with("at character 1: value \"ü\" of label \"a\" is invalid"));
-        assert!(refused("a>-5").contains("is invalid"), "no label value starts with a sign");
+        assert!(
+            refused("a=ü").starts_with("at character 1: value \"ü\" of label \"a\" is invalid")
+        );
+        assert!(
+            refused("a>-5").contains("is invalid"),
+            "no label value starts with a sign"
+        );
         assert_eq!(
             refused("a>b"),
             "at character 3: value \"b\" of label \"a\" must be a 64-bit integer, because '>' and '<' compare numbers"
         );
         assert!(refused("a<9223372036854775808").contains("64-bit integer"));
         assert!(refused("a>").contains("64-bit integer"));
-        assert!(canonical(&format!("{}/{}={}", "x".repeat(253), "y".repeat(63), "z".repeat(63))).is_ok());
+        assert!(
+            canonical(&format!(
+                "{}/{}={}",
+                "x".repeat(253),
+                "y".repeat(63),
+                "z".repeat(63)
+            ))
+            .is_ok()
+        );
     }
 
     #[test]
     fn a_selector_object_becomes_the_same_as_its_text() {
         let from = |json: serde_json::Value| {
             let api: meta::LabelSelector = serde_json::from_value(json).unwrap();
-            LabelSelector::from_api(&api).map(|selector| selector.to_string()).map_err(|error| error.to_string())
+            LabelSelector::from_api(&api)
+                .map(|selector| selector.to_string())
+                .map_err(|error| error.to_string())
         };
         let all = serde_json::json!({ "matchLabels": { "app": "web" }, "matchExpressions": [
             { "key": "tier", "operator": "In", "values": ["b", "a"] },
@@ -451,9 +573,14 @@ mod tests {
             { "key": "team", "operator": "Exists" },
             { "key": "canary", "operator": "DoesNotExist", "values": [] },
         ] });
-        assert_eq!(from(all).as_deref(), Ok("app=web,!canary,env!=dev,team,tier in (a,b)"));
+        assert_eq!(
+            from(all).as_deref(),
+            Ok("app=web,!canary,env!=dev,team,tier in (a,b)")
+        );
         assert_eq!(from(serde_json::json!({})).as_deref(), Ok(""));
-        let refused = |expression: serde_json::Value| from(serde_json::json!({ "matchExpressions": [expression] })).unwrap_err();
+        let refused = |expression: serde_json::Value| {
+            from(serde_json::json!({ "matchExpressions": [expression] })).unwrap_err()
+        };
         assert_eq!(
             refused(serde_json::json!({ "key": "a", "operator": "In" })),
             "label \"a\": operator In needs at least one value"
@@ -466,14 +593,25 @@ mod tests {
             refused(serde_json::json!({ "key": "a", "operator": "Gt", "values": ["1"] })),
             "label \"a\": unknown operator \"Gt\", expected In, NotIn, Exists or DoesNotExist"
         );
-        assert!(refused(serde_json::json!({ "key": "-", "operator": "Exists" })).contains("label key \"-\" is invalid"));
+        assert!(
+            refused(serde_json::json!({ "key": "-", "operator": "Exists" }))
+                .contains("label key \"-\" is invalid")
+        );
     }
 
     #[test]
     fn an_absent_label_is_different_from_every_value_and_over_or_under_none() {
-        let matches = |text: &str| text.parse::<LabelSelector>().unwrap().matches(|key| (key == "n").then_some("5"));
-        assert!(matches("n>4,n<6,n in (5,6),absent!=x,absent notin (x),!absent"));
-        for refused in ["n>5", "n<5", "absent>0", "absent<9", "absent=", "absent", "!n", "n=05"] {
+        let matches = |text: &str| {
+            text.parse::<LabelSelector>()
+                .unwrap()
+                .matches(|key| (key == "n").then_some("5"))
+        };
+        assert!(matches(
+            "n>4,n<6,n in (5,6),absent!=x,absent notin (x),!absent"
+        ));
+        for refused in [
+            "n>5", "n<5", "absent>0", "absent<9", "absent=", "absent", "!n", "n=05",
+        ] {
             assert!(!matches(refused), "{refused}");
         }
     }

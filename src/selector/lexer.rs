@@ -61,7 +61,12 @@ fn first_token(text: &str) -> (Token<'_>, usize) {
 }
 
 fn word(text: &str) -> (Token<'_>, usize) {
-    let ends_word = |byte: u8| matches!(byte, 0 | b' ' | b'\t' | b'\r' | b'\n' | b'=' | b'!' | b'(' | b')' | b',' | b'>' | b'<');
+    let ends_word = |byte: u8| {
+        matches!(
+            byte,
+            0 | b' ' | b'\t' | b'\r' | b'\n' | b'=' | b'!' | b'(' | b')' | b',' | b'>' | b'<'
+        )
+    };
     let length = text.bytes().position(ends_word).unwrap_or(text.len());
     (Token::Word(&text[..length]), length)
 }

@@ -16,7 +16,10 @@ pub use field::{Comparison, FieldRequirement, FieldSelector, FieldTest};
 pub use label::{LabelRequirement, LabelSelector, LabelTest};
 
 /// The requirements of a selector, with a comma between each two.
-fn write_joined(out: &mut fmt::Formatter<'_>, requirements: &BTreeSet<impl fmt::Display>) -> fmt::Result {
+fn write_joined(
+    out: &mut fmt::Formatter<'_>,
+    requirements: &BTreeSet<impl fmt::Display>,
+) -> fmt::Result {
     for (index, requirement) in requirements.iter().enumerate() {
         if index > 0 {
             out.write_str(",")?;

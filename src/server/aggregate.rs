@@ -19,21 +19,36 @@ const TIMEOUT: Duration = Duration::from_mins(1);
 /// Counts what a list would show.
 pub async fn count(target: Target, request: &AggregateRequest) -> Result<Groups, ApiError> {
     for part in target.stores.parts() {
-        grouped(&part.query(&target.query), &request.by).map_err(|error| refused("by", &error, &part.name))?;
+        grouped(&part.query(&target.query), &request.by)
+            .map_err(|error| refused("by", &error, &part.name))?;
     }
     if target.nothing_to_ask {
         return Ok(Groups::default());
     }
-    let counted = timeout(TIMEOUT, target.stores.aggregate(&target.query, &request.by, request.top)).await;
+    let counted = timeout(
+        TIMEOUT,
+        target
+            .stores
+            .aggregate(&target.query, &request.by, request.top),
+    )
+    .await;
     Ok(counted.map_err(|_| ApiError::Timeout(TIMEOUT.as_secs()))??)
 }
 
 /// The answer as JSON: an `Aggregate`, or the same as a Table.
-pub fn answer(groups: &Groups, request: &AggregateRequest, form: Form) -> Result<Box<RawValue>, ApiError> {
+pub fn answer(
+    groups: &Groups,
+    request: &AggregateRequest,
+    form: Form,
+) -> Result<Box<RawValue>, ApiError> {
     if let Form::Table(version, _) = form {
         return raw(&table(groups, request, version));
     }
-    let items: Vec<Value> = groups.groups.iter().map(|group| json!({ "values": group.values, "count": group.count })).collect();
+    let items: Vec<Value> = groups
+        .groups
+        .iter()
+        .map(|group| json!({ "values": group.values, "count": group.count }))
+        .collect();
     raw(&json!({
         "kind": "Aggregate",
         "apiVersion": format!("{}/{VERSION}", GROUPS[0]),
@@ -54,9 +69,14 @@ fn table(groups: &Groups, request: &AggregateRequest, version: MetaVersion) -> V
         GroupKey::Label(label) => column(label, "string", "The value of this label."),
         GroupKey::Field(path) => column(path.as_str(), "string", "What this field reads."),
     });
-    let columns: Vec<Value> = keys.chain([column("Count", "integer", "How many objects there are.")]).collect();
+    let columns: Vec<Value> = keys
+        .chain([column("Count", "integer", "How many objects there are.")])
+        .collect();
     let row = |group: &Group| {
-        let values = group.values.iter().map(|value| json!(value.as_deref().unwrap_or("<none>")));
+        let values = group
+            .values
+            .iter()
+            .map(|value| json!(value.as_deref().unwrap_or("<none>")));
         json!({ "cells": values.chain([json!(group.count)]).collect::<Vec<Value>>() })
     };
     json!({

@@ -27,7 +27,10 @@ pub const TOKEN_FILE_VARIABLE: &str = "FLEETDEX_TOKEN_FILE";
 /// `$XDG_RUNTIME_DIR/fleetdex/token`, or `/tmp/fleetdex/token` where there is no such folder.
 pub fn default_token_file() -> PathBuf {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").filter(|folder| !folder.is_empty());
-    runtime.map_or_else(|| PathBuf::from("/tmp"), PathBuf::from).join("fleetdex").join("token")
+    runtime
+        .map_or_else(|| PathBuf::from("/tmp"), PathBuf::from)
+        .join("fleetdex")
+        .join("token")
 }
 
 /// The token file could not be made.
@@ -59,10 +62,20 @@ pub struct TokenFile {
 impl TokenFile {
     /// Makes a new token and writes it. An old file is replaced in one step, so readers see the old or the new token.
     pub fn create(path: &Path) -> Result<Self, TokenFileError> {
-        let failed = |source| TokenFileError::Write { path: path.to_owned(), source };
+        let failed = |source| TokenFileError::Write {
+            path: path.to_owned(),
+            source,
+        };
         let token = URL_SAFE_NO_PAD.encode(rand::random::<[u8; TOKEN_BYTES]>());
-        let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
-        fs::DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(folder).map_err(failed)?;
+        let folder = path
+            .parent()
+            .filter(|parent| !parent.as_os_str().is_empty())
+            .unwrap_or_else(|| Path::new("."));
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(FOLDER_MODE)
+            .create(folder)
+            .map_err(failed)?;
         let draft = folder.join(format!(".token-{:016x}", rand::random::<u64>()));
         let placed = place(&draft, path, folder, &token);
         if placed.is_err() {
@@ -70,10 +83,15 @@ impl TokenFile {
             let _removed = fs::remove_file(&draft);
         }
         match placed {
-            Ok(true) => Ok(Self { path: path.to_owned(), token }),
+            Ok(true) => Ok(Self {
+                path: path.to_owned(),
+                token,
+            }),
             Ok(false) => {
                 let _removed = fs::remove_file(&draft);
-                Err(TokenFileError::ForeignFolder { folder: folder.to_owned() })
+                Err(TokenFileError::ForeignFolder {
+                    folder: folder.to_owned(),
+                })
             }
             Err(source) => Err(failed(source)),
         }
@@ -101,7 +119,11 @@ impl Drop for TokenFile {
 
 /// Writes the draft and renames it; `false` if the folder is neither ours nor root's. Whose we are tells the draft.
 fn place(draft: &Path, path: &Path, folder: &Path, token: &str) -> io::Result<bool> {
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(draft)?;
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(FILE_MODE)
+        .open(draft)?;
     let owner = fs::metadata(folder)?.uid();
     if owner != 0 && owner != file.metadata()?.uid() {
         return Ok(false);
@@ -126,7 +148,11 @@ impl TokenVerifier {
     pub fn accepts(&self, authorization: Option<&str>) -> bool {
         let presented = authorization.and_then(presented).unwrap_or_default();
         let digest: [u8; 32] = Sha256::digest(presented).into();
-        let difference = self.0.iter().zip(digest).fold(0, |sum, (ours, theirs)| sum | (ours ^ theirs));
+        let difference = self
+            .0
+            .iter()
+            .zip(digest)
+            .fold(0, |sum, (ours, theirs)| sum | (ours ^ theirs));
         difference == 0
     }
 }
@@ -136,9 +162,12 @@ fn presented(authorization: &str) -> Option<String> {
     if scheme.eq_ignore_ascii_case("bearer") {
         return Some(credentials.trim().to_owned());
     }
-    let decoded = scheme.eq_ignore_ascii_case("basic").then(|| STANDARD.decode(credentials.trim()).ok())??;
+    let decoded = scheme
+        .eq_ignore_ascii_case("basic")
+        .then(|| STANDARD.decode(credentials.trim()).ok())??;
     let text = String::from_utf8(decoded).ok()?;
-    text.split_once(':').map(|(_user, password)| password.to_owned())
+    text.split_once(':')
+        .map(|(_user, password)| password.to_owned())
 }
 
 #[cfg(test)]
@@ -152,9 +181,16 @@ mod tests {
         let token_file = TokenFile::create(&path).unwrap();
         let token = fs::read_to_string(&path).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
-        assert_eq!(fs::metadata(path.parent().unwrap()).unwrap().mode() & 0o777, 0o700);
+        assert_eq!(
+            fs::metadata(path.parent().unwrap()).unwrap().mode() & 0o777,
+            0o700
+        );
         assert_eq!(URL_SAFE_NO_PAD.decode(&token).unwrap().len(), 32);
-        assert!(token_file.verifier().accepts(Some(&format!("Bearer {token}"))));
+        assert!(
+            token_file
+                .verifier()
+                .accepts(Some(&format!("Bearer {token}")))
+        );
         drop(token_file);
         assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 0);
     }
@@ -181,7 +217,11 @@ mod tests {
         assert!(error.to_string().contains("--token-file"), "{error}");
         fs::create_dir(folder.path().join("token")).unwrap();
         assert!(TokenFile::create(&folder.path().join("token")).is_err());
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2, "a draft was left behind");
+        assert_eq!(
+            fs::read_dir(folder.path()).unwrap().count(),
+            2,
+            "a draft was left behind"
+        );
     }
 
     #[test]
@@ -190,12 +230,23 @@ mod tests {
         assert!(verifier.accepts(Some("Bearer secret")));
         let basic = |text: &str| format!("Basic {}", STANDARD.encode(text));
         assert!(verifier.accepts(Some(&basic("anybody:secret"))));
-        for refused in [basic("secret"), basic("secret:"), basic("a:b:secret"), "Basic !".to_owned()] {
+        for refused in [
+            basic("secret"),
+            basic("secret:"),
+            basic("a:b:secret"),
+            "Basic !".to_owned(),
+        ] {
             assert!(!verifier.accepts(Some(&refused)), "{refused:?}");
         }
-        for refused in
-            [None, Some(""), Some("secret"), Some("Bearer"), Some("Bearer "), Some("Basic secret"), Some("Bearer secre")]
-        {
+        for refused in [
+            None,
+            Some(""),
+            Some("secret"),
+            Some("Bearer"),
+            Some("Bearer "),
+            Some("Basic secret"),
+            Some("Bearer secre"),
+        ] {
             assert!(!verifier.accepts(refused), "{refused:?}");
         }
     }

@@ -23,7 +23,12 @@ pub struct Caller {
 impl Caller {
     /// Whoever holds the token of a loopback server, who may everything.
     pub fn local() -> Self {
-        Self { name: LOCAL.to_owned(), uid: None, groups: vec![MASTERS.to_owned()], extra: BTreeMap::new() }
+        Self {
+            name: LOCAL.to_owned(),
+            uid: None,
+            groups: vec![MASTERS.to_owned()],
+            extra: BTreeMap::new(),
+        }
     }
 
     /// Whether this is [`Self::local`]. No other authenticator gives a name that begins with `fleetdex:`.
@@ -44,9 +49,15 @@ mod tests {
     #[test]
     fn the_holder_of_the_token_may_everything_and_others_of_that_group_are_not_taken_for_it() {
         assert!(Caller::local().is_local() && Caller::local().may_everything());
-        let admin = Caller { name: "admin".to_owned(), ..Caller::local() };
+        let admin = Caller {
+            name: "admin".to_owned(),
+            ..Caller::local()
+        };
         assert!(admin.may_everything() && !admin.is_local());
-        let user = Caller { groups: vec!["system:authenticated".to_owned()], ..admin };
+        let user = Caller {
+            groups: vec!["system:authenticated".to_owned()],
+            ..admin
+        };
         assert!(!user.may_everything());
     }
 }

@@ -70,13 +70,23 @@ struct Naming {
 
 impl Naming {
     fn of(served: &Served) -> Self {
-        let Resource { gvk, namespaced, .. } = &served.resource;
-        Self { kind: Arc::clone(&gvk.kind), singular: Arc::clone(&served.singular), namespaced: *namespaced }
+        let Resource {
+            gvk, namespaced, ..
+        } = &served.resource;
+        Self {
+            kind: Arc::clone(&gvk.kind),
+            singular: Arc::clone(&served.singular),
+            namespaced: *namespaced,
+        }
     }
 
     fn of_built_in(name: &ResourceName) -> Option<Self> {
         let built_in = kinds::find_plural(&name.group, &name.plural)?;
-        Some(Self { kind: built_in.kind.into(), singular: built_in.singular().into(), namespaced: built_in.namespaced })
+        Some(Self {
+            kind: built_in.kind.into(),
+            singular: built_in.singular().into(),
+            namespaced: built_in.namespaced,
+        })
     }
 }
 
@@ -175,12 +185,25 @@ impl Catalog {
 
     /// Says what answers about a resource lack, in a whole sentence. The first one of a place counts.
     pub fn add_gap(&mut self, place: Place, resource: ResourceName, sentence: String) {
-        self.gaps.entry(resource).or_default().entry(place).or_insert(sentence);
+        self.gaps
+            .entry(resource)
+            .or_default()
+            .entry(place)
+            .or_insert(sentence);
     }
 
     /// Says what a store holds of a cluster that has not said yet what it serves.
-    pub fn add_remembered(&mut self, cluster: &ClusterName, store: &StoreName, resource: Resource, any_path: bool) {
-        let offers = Offers { verbs: ["get", "list", "watch"].map(Arc::from).to_vec(), ..Offers::default() };
+    pub fn add_remembered(
+        &mut self,
+        cluster: &ClusterName,
+        store: &StoreName,
+        resource: Resource,
+        any_path: bool,
+    ) {
+        let offers = Offers {
+            verbs: ["get", "list", "watch"].map(Arc::from).to_vec(),
+            ..Offers::default()
+        };
         let served = Served {
             singular: resource.gvk.kind.to_ascii_lowercase().into(),
             resource,
@@ -189,7 +212,13 @@ impl Catalog {
             preferred: true,
             offers: Arc::new(offers),
         };
-        self.add(Entry { served: &served, cluster, store, fields: &[], any_path });
+        self.add(Entry {
+            served: &served,
+            cluster,
+            store,
+            fields: &[],
+            any_path,
+        });
     }
 
     /// Says that it is not known what a cluster serves of which something should be held, and why.
@@ -199,13 +228,22 @@ impl Catalog {
     }
 
     /// What answers about a resource lack, and where.
-    pub fn gaps<'c>(&'c self, resource: &ResourceName) -> impl Iterator<Item = (&'c Place, &'c str)> {
-        self.gaps.get(resource).into_iter().flatten().map(|(place, sentence)| (place, sentence.as_str()))
+    pub fn gaps<'c>(
+        &'c self,
+        resource: &ResourceName,
+    ) -> impl Iterator<Item = (&'c Place, &'c str)> {
+        self.gaps
+            .get(resource)
+            .into_iter()
+            .flatten()
+            .map(|(place, sentence)| (place, sentence.as_str()))
     }
 
     /// The clusters of which it is not known what they serve, and why.
     pub fn unread(&self) -> impl Iterator<Item = (&ClusterName, &str)> {
-        self.unread.iter().map(|(cluster, why)| (cluster, why.as_str()))
+        self.unread
+            .iter()
+            .map(|(cluster, why)| (cluster, why.as_str()))
     }
 
     /// Says that another replica, of this name, reads a cluster.
@@ -215,7 +253,9 @@ impl Catalog {
 
     /// The clusters that other replicas read, and their names.
     pub fn read_elsewhere(&self) -> impl Iterator<Item = (&ClusterName, &str)> {
-        self.elsewhere.iter().map(|(cluster, replica)| (cluster, replica.as_str()))
+        self.elsewhere
+            .iter()
+            .map(|(cluster, replica)| (cluster, replica.as_str()))
     }
 
     /// Registers one resource of one cluster. Kind, singular and scope of built-in resources are those of Kubernetes; where clusters disagree about others, what
@@ -227,7 +267,11 @@ impl Catalog {
         let registered = self.resources.entry(name).or_insert_with_key(|name| {
             let built_in = Naming::of_built_in(name);
             let is_built_in = built_in.is_some();
-            let Naming { kind, singular, namespaced } = built_in.unwrap_or_else(|| Naming::of(entry.served));
+            let Naming {
+                kind,
+                singular,
+                namespaced,
+            } = built_in.unwrap_or_else(|| Naming::of(entry.served));
             Registered {
                 name: name.clone(),
                 kind,
@@ -245,10 +289,16 @@ impl Catalog {
         });
         registered.add_source(entry);
         registered.add_naming(entry);
-        registered.short_names.extend(entry.served.short_names.iter().cloned());
+        registered
+            .short_names
+            .extend(entry.served.short_names.iter().cloned());
         registered.add_version(&resource.gvk.version);
         registered.add_offers(&entry.served.offers);
-        registered.holdings.entry(entry.store.clone()).or_default().add(entry);
+        registered
+            .holdings
+            .entry(entry.store.clone())
+            .or_default()
+            .add(entry);
     }
 
     /// Says how a custom resource of a cluster is to be shown, if it is registered. Where clusters disagree, what most of them say counts.
@@ -259,7 +309,9 @@ impl Catalog {
         version: &Arc<str>,
         columns: &Arc<[PrinterColumn]>,
     ) {
-        let Some(registered) = self.resources.get_mut(name) else { return };
+        let Some(registered) = self.resources.get_mut(name) else {
+            return;
+        };
         let known = registered.columns.entry(Arc::clone(version)).or_default();
         match known.iter_mut().find(|(known, _)| known == columns) {
             Some((_, clusters)) => drop(clusters.insert(cluster.clone())),
@@ -269,7 +321,11 @@ impl Catalog {
 
     /// The part of it that is about these clusters, without the streams that run. With `resource`, other resources are left out, too.
     #[must_use]
-    pub fn of_clusters(&self, clusters: &BTreeSet<ClusterName>, resource: Option<&ResourceName>) -> Self {
+    pub fn of_clusters(
+        &self,
+        clusters: &BTreeSet<ClusterName>,
+        resource: Option<&ResourceName>,
+    ) -> Self {
         let of_cluster = |name: &ClusterName| clusters.contains(name);
         let mut part = Self {
             stores: self.stores.clone(),
@@ -279,25 +335,72 @@ impl Catalog {
             is_restricted: self.is_restricted,
             ..Self::default()
         };
-        part.stale
-            .extend(self.stale.iter().filter(|(name, _)| of_cluster(name)).map(|(name, stale)| (name.clone(), stale.clone())));
-        part.elsewhere.extend(
-            self.elsewhere.iter().filter(|(name, _)| of_cluster(name)).map(|(name, replica)| (name.clone(), replica.clone())),
+        part.stale.extend(
+            self.stale
+                .iter()
+                .filter(|(name, _)| of_cluster(name))
+                .map(|(name, stale)| (name.clone(), stale.clone())),
         );
-        part.unread
-            .extend(self.unread.iter().filter(|(name, _)| of_cluster(name)).map(|(name, why)| (name.clone(), why.clone())));
-        for (of, places) in self.gaps.iter().filter(|(of, _)| resource.is_none_or(|only| only == *of)) {
-            for ((name, namespace), sentence) in places.iter().filter(|((name, _), _)| of_cluster(name)) {
-                part.add_gap((name.clone(), namespace.clone()), of.clone(), sentence.clone());
+        part.elsewhere.extend(
+            self.elsewhere
+                .iter()
+                .filter(|(name, _)| of_cluster(name))
+                .map(|(name, replica)| (name.clone(), replica.clone())),
+        );
+        part.unread.extend(
+            self.unread
+                .iter()
+                .filter(|(name, _)| of_cluster(name))
+                .map(|(name, why)| (name.clone(), why.clone())),
+        );
+        for (of, places) in self
+            .gaps
+            .iter()
+            .filter(|(of, _)| resource.is_none_or(|only| only == *of))
+        {
+            for ((name, namespace), sentence) in
+                places.iter().filter(|((name, _), _)| of_cluster(name))
+            {
+                part.add_gap(
+                    (name.clone(), namespace.clone()),
+                    of.clone(),
+                    sentence.clone(),
+                );
             }
         }
-        part.uncertain.extend(self.uncertain.iter().filter(|(name, _)| of_cluster(name)).cloned());
-        let reaches = self.reaches.iter().filter(|((_, _, cluster), _)| of_cluster(cluster));
-        part.reaches.extend(reaches.map(|(key, reach)| (key.clone(), reach.clone())));
-        for registered in self.resources.values().filter(|registered| resource.is_none_or(|only| registered.name == *only)) {
-            for Source { served, store, fields, any_path, clusters: serving } in &registered.sources {
+        part.uncertain.extend(
+            self.uncertain
+                .iter()
+                .filter(|(name, _)| of_cluster(name))
+                .cloned(),
+        );
+        let reaches = self
+            .reaches
+            .iter()
+            .filter(|((_, _, cluster), _)| of_cluster(cluster));
+        part.reaches
+            .extend(reaches.map(|(key, reach)| (key.clone(), reach.clone())));
+        for registered in self
+            .resources
+            .values()
+            .filter(|registered| resource.is_none_or(|only| registered.name == *only))
+        {
+            for Source {
+                served,
+                store,
+                fields,
+                any_path,
+                clusters: serving,
+            } in &registered.sources
+            {
                 for cluster in serving.intersection(clusters) {
-                    part.add(Entry { served, cluster, store, fields, any_path: *any_path });
+                    part.add(Entry {
+                        served,
+                        cluster,
+                        store,
+                        fields,
+                        any_path: *any_path,
+                    });
                 }
             }
             for (version, known) in &registered.columns {
@@ -313,8 +416,16 @@ impl Catalog {
 
     /// The part of it that a caller may know of who may see these clusters and no others. Nothing in it depends on the others.
     #[must_use]
-    pub fn seen_by(&self, visible: &BTreeSet<ClusterName>, resource: Option<&ResourceName>) -> Self {
-        Self { is_restricted: true, registries: BTreeSet::new(), ..self.of_clusters(visible, resource) }
+    pub fn seen_by(
+        &self,
+        visible: &BTreeSet<ClusterName>,
+        resource: Option<&ResourceName>,
+    ) -> Self {
+        Self {
+            is_restricted: true,
+            registries: BTreeSet::new(),
+            ..self.of_clusters(visible, resource)
+        }
     }
 
     /// Whether clusters are left out because the caller may not see them.
@@ -323,13 +434,28 @@ impl Catalog {
     }
 
     /// Says what of a cluster's objects of a resource a store holds; everything, as long as nothing else is said.
-    pub fn add_reach(&mut self, name: &ResourceName, store: &StoreName, cluster: &ClusterName, reach: &Reach) {
-        self.reaches.entry((name.clone(), store.clone(), cluster.clone())).or_default().extend(reach);
+    pub fn add_reach(
+        &mut self,
+        name: &ResourceName,
+        store: &StoreName,
+        cluster: &ClusterName,
+        reach: &Reach,
+    ) {
+        self.reaches
+            .entry((name.clone(), store.clone(), cluster.clone()))
+            .or_default()
+            .extend(reach);
     }
 
     /// What of a cluster's objects of a resource a store holds, if that is said.
-    pub fn reach(&self, name: &ResourceName, store: &StoreName, cluster: &ClusterName) -> Option<&Reach> {
-        self.reaches.get(&(name.clone(), store.clone(), cluster.clone()))
+    pub fn reach(
+        &self,
+        name: &ResourceName,
+        store: &StoreName,
+        cluster: &ClusterName,
+    ) -> Option<&Reach> {
+        self.reaches
+            .get(&(name.clone(), store.clone(), cluster.clone()))
     }
 
     /// Every store, by name.
@@ -379,7 +505,10 @@ impl Catalog {
 
     /// Whether anything of a cluster is followed, or should be.
     pub fn follows_cluster(&self, cluster: &ClusterName) -> bool {
-        let is_followed = self.followed.iter().any(|followed| followed.unit.cluster == *cluster);
+        let is_followed = self
+            .followed
+            .iter()
+            .any(|followed| followed.unit.cluster == *cluster);
         is_followed || self.uncertain.iter().any(|(name, _)| name == cluster)
     }
 
@@ -423,7 +552,9 @@ impl Registered {
 
     /// Whether some store holds it for this cluster.
     pub fn is_held_for(&self, cluster: &ClusterName) -> bool {
-        self.holdings.values().any(|holding| holding.clusters.contains(cluster))
+        self.holdings
+            .values()
+            .any(|holding| holding.clusters.contains(cluster))
     }
 
     /// The clusters whose objects some store holds; one that several stores hold comes several times.
@@ -434,9 +565,17 @@ impl Registered {
     /// The columns of a version, or else of the best version that has any; `None` if nobody knows them.
     pub fn columns(&self, version: &str) -> Option<Arc<[PrinterColumn]>> {
         // The first of those that as many clusters say: the last one is the greatest.
-        let usual = |version: &str| self.columns.get(version)?.iter().rev().max_by_key(|(_, saying)| saying.len());
+        let usual = |version: &str| {
+            self.columns
+                .get(version)?
+                .iter()
+                .rev()
+                .max_by_key(|(_, saying)| saying.len())
+        };
         let best = || self.versions.iter().find_map(|version| usual(version));
-        usual(version).or_else(best).map(|(columns, _)| Arc::clone(columns))
+        usual(version)
+            .or_else(best)
+            .map(|(columns, _)| Arc::clone(columns))
     }
 
     fn add_naming(&mut self, entry: Entry<'_>) {
@@ -449,9 +588,22 @@ impl Registered {
             None => self.namings.push((naming, [entry.cluster.clone()].into())),
         }
         // In a tie it has namespaces, which hides nothing from a caller who may list all of it; then the first one counts.
-        let usual = self.namings.iter().rev().max_by_key(|(naming, saying)| (saying.len(), naming.namespaced));
-        if let Some((Naming { kind, singular, namespaced }, _)) = usual {
-            (self.kind, self.singular, self.namespaced) = (Arc::clone(kind), Arc::clone(singular), *namespaced);
+        let usual = self
+            .namings
+            .iter()
+            .rev()
+            .max_by_key(|(naming, saying)| (saying.len(), naming.namespaced));
+        if let Some((
+            Naming {
+                kind,
+                singular,
+                namespaced,
+            },
+            _,
+        )) = usual
+        {
+            (self.kind, self.singular, self.namespaced) =
+                (Arc::clone(kind), Arc::clone(singular), *namespaced);
         }
     }
 
@@ -478,7 +630,11 @@ impl Registered {
     /// What field selectors may name in one store.
     pub fn selectable(&self, holding: &Holding) -> Selectable {
         let selectable = Selectable::of(&self.gvk(), &holding.fields);
-        if holding.is_closed { selectable } else { selectable.and_any_path() }
+        if holding.is_closed {
+            selectable
+        } else {
+            selectable.and_any_path()
+        }
     }
 
     /// What one cluster offers is offered for the fleet; a member that does not have it says so itself.
@@ -493,7 +649,12 @@ impl Registered {
         add(&mut self.offers.verbs, &offers.verbs);
         add(&mut self.offers.categories, &offers.categories);
         for subresource in &offers.subresources {
-            match self.offers.subresources.iter_mut().find(|known| known.name == subresource.name) {
+            match self
+                .offers
+                .subresources
+                .iter_mut()
+                .find(|known| known.name == subresource.name)
+            {
                 Some(known) => add(&mut known.verbs, &subresource.verbs),
                 None => self.offers.subresources.push(subresource.clone()),
             }
@@ -503,7 +664,8 @@ impl Registered {
     fn add_version(&mut self, version: &Arc<str>) {
         if !self.versions.contains(version) {
             self.versions.push(Arc::clone(version));
-            self.versions.sort_by_cached_key(|known| Reverse(Version::parse(known).priority()));
+            self.versions
+                .sort_by_cached_key(|known| Reverse(Version::parse(known).priority()));
         }
     }
 }
@@ -512,7 +674,10 @@ impl Holding {
     fn add(&mut self, entry: Entry<'_>) {
         self.clusters.insert(entry.cluster.clone());
         let version = &entry.served.resource.gvk.version;
-        self.versions.entry(Arc::clone(version)).or_default().insert(entry.cluster.clone());
+        self.versions
+            .entry(Arc::clone(version))
+            .or_default()
+            .insert(entry.cluster.clone());
         self.is_closed |= !entry.any_path;
         for field in entry.fields {
             if !self.fields.contains(field) {
@@ -524,7 +689,11 @@ impl Holding {
 
 /// The name that people write: `pods`, `deployments.apps`.
 pub fn qualified(name: &ResourceName) -> String {
-    if name.group.is_empty() { name.plural.to_string() } else { format!("{}.{}", name.plural, name.group) }
+    if name.group.is_empty() {
+        name.plural.to_string()
+    } else {
+        format!("{}.{}", name.plural, name.group)
+    }
 }
 
 #[cfg(test)]
@@ -537,7 +706,13 @@ mod tests {
         let mut catalog = Catalog::default();
         for (cluster, served) in served {
             let cluster = cluster.parse().unwrap();
-            catalog.add(Entry { served, cluster: &cluster, store: &store("main"), fields: &[], any_path: false });
+            catalog.add(Entry {
+                served,
+                cluster: &cluster,
+                store: &store("main"),
+                fields: &[],
+                any_path: false,
+            });
         }
         catalog.resources().next().unwrap().clone()
     }
@@ -547,21 +722,50 @@ mod tests {
         let odd = served(Gvk::new("", "v1", "Hod"), "pods", false, &[]);
         for served in [vec![("a", odd.clone()), ("b", pods())], vec![("a", odd)]] {
             let registered = registered(&served);
-            assert_eq!((&*registered.kind, &*registered.singular, registered.namespaced), ("Pod", "pod", true));
+            assert_eq!(
+                (
+                    &*registered.kind,
+                    &*registered.singular,
+                    registered.namespaced
+                ),
+                ("Pod", "pod", true)
+            );
         }
     }
 
     #[test]
     fn of_a_custom_resource_what_most_members_say_counts() {
-        let widgets = |kind: &str, namespaced| served(Gvk::new("example.com", "v1", kind), "widgets", namespaced, &[]);
+        let widgets = |kind: &str, namespaced| {
+            served(
+                Gvk::new("example.com", "v1", kind),
+                "widgets",
+                namespaced,
+                &[],
+            )
+        };
         let shown = |served: &[(&str, Served)]| {
             let registered = registered(served);
-            format!("{} {} {}", registered.kind, registered.singular, registered.namespaced)
+            format!(
+                "{} {} {}",
+                registered.kind, registered.singular, registered.namespaced
+            )
         };
         let (odd, honest) = (widgets("Odd", false), widgets("Widget", true));
-        assert_eq!(shown(&[("a", odd.clone()), ("b", honest.clone()), ("c", honest.clone())]), "Widget widget true");
         assert_eq!(
-            shown(&[("a", odd.clone()), ("a", odd.clone()), ("b", honest.clone()), ("c", honest.clone())]),
+            shown(&[
+                ("a", odd.clone()),
+                ("b", honest.clone()),
+                ("c", honest.clone())
+            ]),
+            "Widget widget true"
+        );
+        assert_eq!(
+            shown(&[
+                ("a", odd.clone()),
+                ("a", odd.clone()),
+                ("b", honest.clone()),
+                ("c", honest.clone())
+            ]),
             "Widget widget true"
         );
         assert_eq!(
@@ -569,7 +773,17 @@ mod tests {
             "Widget widget true",
             "with namespaces nothing is hidden"
         );
-        assert_eq!(shown(&[("a", odd), ("b", widgets("Widget", false)), ("c", widgets("Widget", false))]), "Widget widget false");
-        assert_eq!(shown(&[("a", widgets("A", true)), ("b", widgets("B", true))]), "A a true");
+        assert_eq!(
+            shown(&[
+                ("a", odd),
+                ("b", widgets("Widget", false)),
+                ("c", widgets("Widget", false))
+            ]),
+            "Widget widget false"
+        );
+        assert_eq!(
+            shown(&[("a", widgets("A", true)), ("b", widgets("B", true))]),
+            "A a true"
+        );
     }
 }

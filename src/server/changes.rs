@@ -37,8 +37,15 @@ pub async fn answer(
     wanted: &ChangesRequest,
     registered: watch::Receiver<Arc<Catalog>>,
 ) -> Result<Body, ApiError> {
-    let ChangesRequest { native, store: name, watch, since } = wanted;
-    let store = catalog.store(name).ok_or_else(|| ApiError::Unavailable(format!("store {name} is not connected yet")))?;
+    let ChangesRequest {
+        native,
+        store: name,
+        watch,
+        since,
+    } = wanted;
+    let store = catalog
+        .store(name)
+        .ok_or_else(|| ApiError::Unavailable(format!("store {name} is not connected yet")))?;
     let log = log_of(&**store).await?;
     if !watch {
         let mut line = Vec::new();
@@ -46,11 +53,18 @@ pub async fn answer(
         write_position(&mut line, version)?;
         return Ok(line.into());
     }
-    let after = since.map(|version| number(std::slice::from_ref(&log), version)).transpose()?;
+    let after = since
+        .map(|version| number(std::slice::from_ref(&log), version))
+        .transpose()?;
     let resource = ResourceName::new(&native.group, &native.plural);
-    let unknown = |_| ApiError::VersionExpired("the changes since then are not known any more".to_owned());
+    let unknown =
+        |_| ApiError::VersionExpired("the changes since then are not known any more".to_owned());
     let tail = log.tail(&resource, after).map_err(unknown)?;
-    let telling = Telling { tail, registered, next_heartbeat: Instant::now() };
+    let telling = Telling {
+        tail,
+        registered,
+        next_heartbeat: Instant::now(),
+    };
     Ok(Body::from_stream(telling.chunks()))
 }
 
@@ -120,7 +134,11 @@ impl Telling {
 
 /// Lines, and how far they go.
 fn ended_or_at(told: &Told, mut lines: Vec<u8>) -> Result<Vec<u8>, StoreError> {
-    let write = if told.is_last { write_end } else { write_position };
+    let write = if told.is_last {
+        write_end
+    } else {
+        write_position
+    };
     write(&mut lines, told.position)?;
     Ok(lines)
 }

@@ -6,7 +6,10 @@
 use crate::selector::{LabelRequirement, LabelSelector, LabelTest};
 
 /// What its keys begin with.
-const PREFIXES: [&str; 2] = ["search.clusterpedia.io/", "internalstorage.clusterpedia.io/"];
+const PREFIXES: [&str; 2] = [
+    "search.clusterpedia.io/",
+    "internalstorage.clusterpedia.io/",
+];
 
 /// A key's name, the parameter that it stands for, and whether that takes several values.
 const KEYS: [(&str, &str, bool); 14] = [
@@ -28,9 +31,15 @@ const KEYS: [(&str, &str, bool); 14] = [
 
 /// Parts of Clusterpedia's search that are not there, and what to do instead.
 const ABSENT: [(&str, &str); 4] = [
-    ("offset", "pages are not numbered; use the continue token of the page before"),
+    (
+        "offset",
+        "pages are not numbered; use the continue token of the page before",
+    ),
     ("fuzzy-name", "names are only found whole; use names"),
-    ("inject-events", "ask for the events with a field selector on involvedObject.uid"),
+    (
+        "inject-events",
+        "ask for the events with a field selector on involvedObject.uid",
+    ),
     ("forward", "this server answers from its index alone"),
 ];
 
@@ -45,19 +54,37 @@ pub struct Pseudo {
 
 /// Takes the pseudo-labels out of a selector.
 pub fn take(selector: LabelSelector) -> Result<(LabelSelector, Vec<Pseudo>), String> {
-    let is_pseudo = |requirement: &LabelRequirement| PREFIXES.iter().any(|prefix| requirement.key().starts_with(prefix));
+    let is_pseudo = |requirement: &LabelRequirement| {
+        PREFIXES
+            .iter()
+            .any(|prefix| requirement.key().starts_with(prefix))
+    };
     if !selector.requirements().any(is_pseudo) {
         return Ok((selector, Vec::new()));
     }
     let mut pseudos: Vec<Pseudo> = Vec::new();
-    for requirement in selector.requirements().filter(|requirement| is_pseudo(requirement)) {
+    for requirement in selector
+        .requirements()
+        .filter(|requirement| is_pseudo(requirement))
+    {
         let pseudo = read(requirement)?;
-        if pseudos.iter().any(|known| known.parameter == pseudo.parameter) {
-            return Err(format!("label {} asks for {} a second time", requirement.key(), pseudo.parameter));
+        if pseudos
+            .iter()
+            .any(|known| known.parameter == pseudo.parameter)
+        {
+            return Err(format!(
+                "label {} asks for {} a second time",
+                requirement.key(),
+                pseudo.parameter
+            ));
         }
         pseudos.push(pseudo);
     }
-    let labels = selector.requirements().filter(|requirement| !is_pseudo(requirement)).cloned().collect();
+    let labels = selector
+        .requirements()
+        .filter(|requirement| !is_pseudo(requirement))
+        .cloned()
+        .collect();
     Ok((labels, pseudos))
 }
 
@@ -69,17 +96,29 @@ fn read(requirement: &LabelRequirement) -> Result<Pseudo, String> {
     }
     let Some((_, parameter, many)) = KEYS.iter().find(|(known, ..)| *known == name) else {
         let known: Vec<&str> = KEYS.iter().map(|(known, ..)| *known).collect();
-        return Err(format!("label {key} is no option of Clusterpedia's; below {} these are: {}", PREFIXES[0], known.join(", ")));
+        return Err(format!(
+            "label {key} is no option of Clusterpedia's; below {} these are: {}",
+            PREFIXES[0],
+            known.join(", ")
+        ));
     };
     let LabelTest::In(values) = requirement.test() else {
-        return Err(format!("label {key} stands for the parameter {parameter} and takes only '=' and 'in'"));
+        return Err(format!(
+            "label {key} stands for the parameter {parameter} and takes only '=' and 'in'"
+        ));
     };
     let values: Vec<&str> = values.iter().map(String::as_str).collect();
     if values.len() > 1 && !many {
-        return Err(format!("label {key} takes one value; give several, in their order, with the parameter {parameter}"));
+        return Err(format!(
+            "label {key} takes one value; give several, in their order, with the parameter {parameter}"
+        ));
     }
     let joined = values.join(",");
-    let value = if *parameter == "orderBy" { order(&joined) } else { joined };
+    let value = if *parameter == "orderBy" {
+        order(&joined)
+    } else {
+        joined
+    };
     Ok(Pseudo { parameter, value })
 }
 
@@ -98,7 +137,10 @@ mod tests {
 
     fn taken(selector: &str) -> Result<String, String> {
         let (labels, pseudos) = take(selector.parse().unwrap())?;
-        let shown: Vec<String> = pseudos.iter().map(|pseudo| format!("{}={}", pseudo.parameter, pseudo.value)).collect();
+        let shown: Vec<String> = pseudos
+            .iter()
+            .map(|pseudo| format!("{}={}", pseudo.parameter, pseudo.value))
+            .collect();
         Ok(format!("{labels} | {}", shown.join("&")))
     }
 
@@ -108,9 +150,14 @@ mod tests {
                    internalstorage.clusterpedia.io/owner-seniority=1,search.clusterpedia.io/owner-uid=u1,search.clusterpedia.io/size=5";
         assert_eq!(
             taken(all).as_deref(),
-            Ok("app=web | ownerSeniority=1&clusters=a,b&orderBy=created_at desc&ownerUID=u1&limit=5")
+            Ok(
+                "app=web | ownerSeniority=1&clusters=a,b&orderBy=created_at desc&ownerUID=u1&limit=5"
+            )
         );
-        assert_eq!(taken("shadow.clusterpedia.io/x=y").as_deref(), Ok("shadow.clusterpedia.io/x=y | "));
+        assert_eq!(
+            taken("shadow.clusterpedia.io/x=y").as_deref(),
+            Ok("shadow.clusterpedia.io/x=y | ")
+        );
     }
 
     #[test]
@@ -127,7 +174,10 @@ mod tests {
             "search.clusterpedia.io/offset=10",
             "internalstorage.clusterpedia.io/fuzzy-name=we",
         ];
-        let messages: Vec<String> = refused.iter().map(|selector| taken(selector).unwrap_err()).collect();
+        let messages: Vec<String> = refused
+            .iter()
+            .map(|selector| taken(selector).unwrap_err())
+            .collect();
         insta::assert_snapshot!(messages.join("\n"), @"
         label search.clusterpedia.io/clusters stands for the parameter clusters and takes only '=' and 'in'
         label search.clusterpedia.io/names stands for the parameter names and takes only '=' and 'in'

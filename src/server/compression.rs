@@ -20,7 +20,10 @@ pub struct Compressible;
 /// Compresses what is marked and large, or of unknown size. The fastest level takes a tenth of the time of the usual one, and makes
 /// alike objects almost as small.
 pub fn layer() -> CompressionLayer<IfLarge> {
-    CompressionLayer::new().gzip(true).quality(CompressionLevel::Fastest).compress_when(IfLarge)
+    CompressionLayer::new()
+        .gzip(true)
+        .quality(CompressionLevel::Fastest)
+        .compress_when(IfLarge)
 }
 
 /// Whether an answer is marked and large.
@@ -30,6 +33,11 @@ pub struct IfLarge;
 impl Predicate for IfLarge {
     fn should_compress<B: Body>(&self, response: &Response<B>) -> bool {
         let is_marked = response.extensions().get::<Compressible>().is_some();
-        is_marked && response.body().size_hint().exact().is_none_or(|size| size >= SMALLEST)
+        is_marked
+            && response
+                .body()
+                .size_hint()
+                .exact()
+                .is_none_or(|size| size >= SMALLEST)
     }
 }

@@ -5,7 +5,9 @@
 use std::{cmp::Reverse, collections::BTreeMap, sync::Arc};
 
 use k8s_openapi::apimachinery::pkg::{
-    apis::meta::v1::{APIGroup, APIGroupList, APIResource, APIResourceList, APIVersions, GroupVersionForDiscovery},
+    apis::meta::v1::{
+        APIGroup, APIGroupList, APIResource, APIResourceList, APIVersions, GroupVersionForDiscovery,
+    },
     version::Info,
 };
 use kube::core::Version;
@@ -46,11 +48,15 @@ pub fn version() -> Result<Box<RawValue>, ApiError> {
 pub fn own(request: &OwnDiscovery) -> Result<Box<RawValue>, ApiError> {
     let group = |name: &str| group(name, &[VERSION.to_owned()]);
     match request {
-        OwnDiscovery::Groups => json(&APIGroupList { groups: GROUPS.map(group).to_vec() }),
+        OwnDiscovery::Groups => json(&APIGroupList {
+            groups: GROUPS.map(group).to_vec(),
+        }),
         OwnDiscovery::Group(name) => json(&group(name)),
         OwnDiscovery::Resources(name) => json(&APIResourceList {
             group_version: format!("{name}/{VERSION}"),
-            resources: OWN_RESOURCES.map(|(plural, kind, verbs)| own_resource(plural, kind, verbs)).to_vec(),
+            resources: OWN_RESOURCES
+                .map(|(plural, kind, verbs)| own_resource(plural, kind, verbs))
+                .to_vec(),
         }),
     }
 }
@@ -70,16 +76,24 @@ fn own_resource(plural: &str, kind: &str, verbs: &[&str]) -> APIResource {
 pub fn fleet(catalog: &Catalog, request: &FleetDiscovery) -> Result<Box<RawValue>, ApiError> {
     let mut groups = versions_by_group(catalog);
     match request {
-        FleetDiscovery::CoreVersions => {
-            json(&APIVersions { versions: groups.remove("").unwrap_or_default(), ..APIVersions::default() })
-        }
+        FleetDiscovery::CoreVersions => json(&APIVersions {
+            versions: groups.remove("").unwrap_or_default(),
+            ..APIVersions::default()
+        }),
         FleetDiscovery::Groups => {
             groups.remove("");
-            json(&APIGroupList { groups: groups.iter().map(|(name, versions)| group(name, versions)).collect() })
+            json(&APIGroupList {
+                groups: groups
+                    .iter()
+                    .map(|(name, versions)| group(name, versions))
+                    .collect(),
+            })
         }
         FleetDiscovery::Group(name) => match groups.get(name.as_str()) {
             Some(versions) if !name.is_empty() => json(&group(name, versions)),
-            _ => Err(ApiError::NoSuchPath { path: format!("/apis/{name}") }),
+            _ => Err(ApiError::NoSuchPath {
+                path: format!("/apis/{name}"),
+            }),
         },
         FleetDiscovery::Resources { group, version } => resources(catalog, group, version),
     }
@@ -87,22 +101,37 @@ pub fn fleet(catalog: &Catalog, request: &FleetDiscovery) -> Result<Box<RawValue
 
 fn resources(catalog: &Catalog, group: &str, version: &str) -> Result<Box<RawValue>, ApiError> {
     let in_version = |registered: &&Registered| {
-        &*registered.name.group == group && registered.versions.iter().any(|known| &**known == version)
+        &*registered.name.group == group
+            && registered.versions.iter().any(|known| &**known == version)
     };
-    let resources: Vec<APIResource> = catalog.resources().filter(in_version).flat_map(fleet_resources).collect();
-    let group_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
+    let resources: Vec<APIResource> = catalog
+        .resources()
+        .filter(in_version)
+        .flat_map(fleet_resources)
+        .collect();
+    let group_version = if group.is_empty() {
+        version.to_owned()
+    } else {
+        format!("{group}/{version}")
+    };
     if resources.is_empty() {
         let root = if group.is_empty() { "api" } else { "apis" };
-        return Err(ApiError::NoSuchPath { path: format!("/{root}/{group_version}") });
+        return Err(ApiError::NoSuchPath {
+            path: format!("/{root}/{group_version}"),
+        });
     }
-    json(&APIResourceList { group_version, resources })
+    json(&APIResourceList {
+        group_version,
+        resources,
+    })
 }
 
 /// A resource and its subresources.
 fn fleet_resources(registered: &Registered) -> Vec<APIResource> {
     let own = &registered.name;
     let below = registered.offers.subresources.iter().map(|subresource| {
-        let is_other = subresource.kind.group != own.group || !registered.versions.contains(&subresource.kind.version);
+        let is_other = subresource.kind.group != own.group
+            || !registered.versions.contains(&subresource.kind.version);
         APIResource {
             name: format!("{}/{}", own.plural, subresource.name),
             kind: subresource.kind.kind.to_string(),
@@ -113,7 +142,10 @@ fn fleet_resources(registered: &Registered) -> Vec<APIResource> {
             ..APIResource::default()
         }
     });
-    [fleet_resource(registered)].into_iter().chain(below).collect()
+    [fleet_resource(registered)]
+        .into_iter()
+        .chain(below)
+        .collect()
 }
 
 fn texts(words: &[Arc<str>]) -> Vec<String> {
@@ -122,11 +154,18 @@ fn texts(words: &[Arc<str>]) -> Vec<String> {
 
 /// What of a resource's verbs is served: one request never goes to several members.
 fn served_verbs(registered: &Registered) -> Vec<String> {
-    texts(&registered.offers.verbs).into_iter().filter(|verb| verb != "deletecollection").collect()
+    texts(&registered.offers.verbs)
+        .into_iter()
+        .filter(|verb| verb != "deletecollection")
+        .collect()
 }
 
 fn fleet_resource(registered: &Registered) -> APIResource {
-    let short_names: Vec<String> = registered.short_names.iter().map(ToString::to_string).collect();
+    let short_names: Vec<String> = registered
+        .short_names
+        .iter()
+        .map(ToString::to_string)
+        .collect();
     let categories = texts(&registered.offers.categories);
     APIResource {
         name: registered.name.plural.to_string(),
@@ -142,7 +181,9 @@ fn fleet_resource(registered: &Registered) -> APIResource {
 
 /// Discovery of what is registered in one document: of the core group, or of all others.
 pub fn aggregated(catalog: &Catalog, core: bool) -> Result<Box<RawValue>, ApiError> {
-    let groups = versions_by_group(catalog).into_iter().filter(|(group, _)| group.is_empty() == core);
+    let groups = versions_by_group(catalog)
+        .into_iter()
+        .filter(|(group, _)| group.is_empty() == core);
     let items: Vec<Value> = groups
         .map(|(group, versions)| {
             let versions = versions.iter().map(|version| {
@@ -156,7 +197,9 @@ pub fn aggregated(catalog: &Catalog, core: bool) -> Result<Box<RawValue>, ApiErr
             json!({ "metadata": { "name": group, "creationTimestamp": null }, "versions": versions.collect::<Vec<_>>() })
         })
         .collect();
-    json(&json!({ "kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items }))
+    json(
+        &json!({ "kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items }),
+    )
 }
 
 fn aggregated_resource(registered: &Registered, version: &str) -> Value {
@@ -170,7 +213,8 @@ fn aggregated_resource(registered: &Registered, version: &str) -> Value {
             json!({ "subresource": subresource.name, "responseKind": kind, "verbs": subresource.verbs })
         })
         .collect();
-    let kind = json!({ "group": registered.name.group, "version": version, "kind": registered.kind });
+    let kind =
+        json!({ "group": registered.name.group, "version": version, "kind": registered.kind });
     let mut resource = json!({
         "resource": registered.name.plural,
         "responseKind": kind,
@@ -184,7 +228,12 @@ fn aggregated_resource(registered: &Registered, version: &str) -> Value {
             ("categories", json!(registered.offers.categories)),
             ("subresources", Value::Array(subresources)),
         ];
-        members.extend(lists.into_iter().filter(|(_, list)| *list != json!([])).map(|(key, list)| (key.to_owned(), list)));
+        members.extend(
+            lists
+                .into_iter()
+                .filter(|(_, list)| *list != json!([]))
+                .map(|(key, list)| (key.to_owned(), list)),
+        );
     }
     resource
 }
@@ -207,12 +256,21 @@ fn versions_by_group(catalog: &Catalog) -> BTreeMap<String, Vec<String>> {
 }
 
 fn group(name: &str, versions: &[String]) -> APIGroup {
-    let listed =
-        |version: &String| GroupVersionForDiscovery { group_version: format!("{name}/{version}"), version: version.clone() };
+    let listed = |version: &String| GroupVersionForDiscovery {
+        group_version: format!("{name}/{version}"),
+        version: version.clone(),
+    };
     let all: Vec<GroupVersionForDiscovery> = versions.iter().map(listed).collect();
-    APIGroup { name: name.to_owned(), preferred_version: all.first().cloned(), versions: all, ..APIGroup::default() }
+    APIGroup {
+        name: name.to_owned(),
+        preferred_version: all.first().cloned(),
+        versions: all,
+        ..APIGroup::default()
+    }
 }
 
 fn json(document: &impl Serialize) -> Result<Box<RawValue>, ApiError> {
-    to_raw_value(document).map_err(|error| ApiError::Internal(format!("cannot encode the discovery document: {error}")))
+    to_raw_value(document).map_err(|error| {
+        ApiError::Internal(format!("cannot encode the discovery document: {error}"))
+    })
 }

@@ -24,14 +24,24 @@ pub struct Known(Vec<String>);
 impl Known {
     /// Those that a request names.
     pub fn of(headers: &HeaderMap) -> Self {
-        let lines = headers.get_all(header::IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
-        Self(lines.flat_map(|line| line.split(',')).map(|tag| opaque(tag).to_owned()).collect())
+        let lines = headers
+            .get_all(header::IF_NONE_MATCH)
+            .iter()
+            .filter_map(|value| value.to_str().ok());
+        Self(
+            lines
+                .flat_map(|line| line.split(','))
+                .map(|tag| opaque(tag).to_owned())
+                .collect(),
+        )
     }
 
     /// Whether one of them is the answer with this tag.
     pub fn has(&self, tag: &HeaderValue) -> bool {
         let Ok(tag) = tag.to_str() else { return false };
-        self.0.iter().any(|known| known == "*" || known == opaque(tag))
+        self.0
+            .iter()
+            .any(|known| known == "*" || known == opaque(tag))
     }
 }
 
@@ -52,10 +62,18 @@ mod tests {
         assert_ne!(tag, of(b"another"));
         let text = tag.to_str().unwrap();
         let has = |value: &str| {
-            let headers = HeaderMap::from_iter([(header::IF_NONE_MATCH, HeaderValue::from_str(value).unwrap())]);
+            let headers = HeaderMap::from_iter([(
+                header::IF_NONE_MATCH,
+                HeaderValue::from_str(value).unwrap(),
+            )]);
             Known::of(&headers).has(&tag)
         };
-        assert!(has(text) && has("*") && has(&format!("\"x\" , {text}")) && has(text.strip_prefix("W/").unwrap()));
+        assert!(
+            has(text)
+                && has("*")
+                && has(&format!("\"x\" , {text}"))
+                && has(text.strip_prefix("W/").unwrap())
+        );
         assert!(!has("\"x\"") && !has("") && !Known::default().has(&tag));
     }
 }

@@ -24,25 +24,44 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Explains a list.
 pub async fn list(target: &Target, request: &ListRequest) -> Result<Box<RawValue>, ApiError> {
-    let paging = Paging { look_ahead: true, ..Paging::default() };
+    let paging = Paging {
+        look_ahead: true,
+        ..Paging::default()
+    };
     let mut bodies = Vec::new();
     for part in target.stores.parts() {
-        bodies.push(vec![dsl::request_body(&part.query(&target.query), &paging).map_err(|error| refused(&error))?]);
+        bodies.push(vec![
+            dsl::request_body(&part.query(&target.query), &paging)
+                .map_err(|error| refused(&error))?,
+        ]);
     }
     let objects = count(target).await?;
     let page = target.query.limit as u64;
-    let pages = if request.limit.is_some() { objects.min(1) } else { objects.div_ceil(page) };
-    answer(target, &bodies, json!({ "objects": objects, "pageSize": page, "pages": pages }))
+    let pages = if request.limit.is_some() {
+        objects.min(1)
+    } else {
+        objects.div_ceil(page)
+    };
+    answer(
+        target,
+        &bodies,
+        json!({ "objects": objects, "pageSize": page, "pages": pages }),
+    )
 }
 
 /// Explains counts.
-pub async fn counts(target: &Target, request: &AggregateRequest) -> Result<Box<RawValue>, ApiError> {
+pub async fn counts(
+    target: &Target,
+    request: &AggregateRequest,
+) -> Result<Box<RawValue>, ApiError> {
     let mut bodies = Vec::new();
     for part in target.stores.parts() {
         let requests = composites(&part.query(&target.query), &request.by)
             .map_err(|error| super::target::refused("by", &error, &part.name))?;
-        let of_part: Result<Vec<Value>, QueryError> =
-            requests.iter().map(|request| request.body(None, composite::PAGE)).collect();
+        let of_part: Result<Vec<Value>, QueryError> = requests
+            .iter()
+            .map(|request| request.body(None, composite::PAGE))
+            .collect();
         bodies.push(of_part.map_err(|error| refused(&error))?);
     }
     answer(target, &bodies, json!({ "objects": count(target).await? }))
@@ -58,13 +77,22 @@ async fn count(target: &Target) -> Result<u64, ApiError> {
         return Ok(0);
     }
     let counted = timeout(TIMEOUT, target.stores.aggregate(&target.query, &[], 1)).await;
-    Ok(counted.map_err(|_| ApiError::Timeout(TIMEOUT.as_secs()))??.total)
+    Ok(counted
+        .map_err(|_| ApiError::Timeout(TIMEOUT.as_secs()))??
+        .total)
 }
 
 /// `bodies`: what each store is asked.
-fn answer(target: &Target, bodies: &[Vec<Value>], mut estimate: Value) -> Result<Box<RawValue>, ApiError> {
+fn answer(
+    target: &Target,
+    bodies: &[Vec<Value>],
+    mut estimate: Value,
+) -> Result<Box<RawValue>, ApiError> {
     let requests: Vec<&Value> = bodies.iter().flatten().collect();
-    let size = requests.iter().map(|request| size(&request["query"])).fold(Size::default(), Size::plus);
+    let size = requests
+        .iter()
+        .map(|request| size(&request["query"]))
+        .fold(Size::default(), Size::plus);
     estimate["requests"] = requests.len().into();
     estimate["clauses"] = size.clauses.into();
     estimate["values"] = size.values.into();
@@ -79,18 +107,26 @@ fn answer(target: &Target, bodies: &[Vec<Value>], mut estimate: Value) -> Result
     });
     if bodies.len() > 1 {
         let stores = target.stores.parts().iter().zip(bodies);
-        explanation["stores"] =
-            stores.map(|(part, requests)| json!({ "store": part.name.as_str(), "requests": requests })).collect();
+        explanation["stores"] = stores
+            .map(|(part, requests)| json!({ "store": part.name.as_str(), "requests": requests }))
+            .collect();
     }
     raw(&explanation)
 }
 
 /// `"everything"`, or the clusters and namespaces of which an object has to be in one.
 fn permitted(permitted: &Permitted) -> Value {
-    let list = |names: Option<Vec<String>>| names.map_or_else(|| json!("all"), |names| json!(names));
+    let list =
+        |names: Option<Vec<String>>| names.map_or_else(|| json!("all"), |names| json!(names));
     let shown = |grant: &Grant| {
-        let clusters = grant.clusters.as_ref().map(|names| names.iter().map(ToString::to_string).collect());
-        let namespaces = grant.namespaces.as_ref().map(|names| names.iter().map(ToString::to_string).collect());
+        let clusters = grant
+            .clusters
+            .as_ref()
+            .map(|names| names.iter().map(ToString::to_string).collect());
+        let namespaces = grant
+            .namespaces
+            .as_ref()
+            .map(|names| names.iter().map(ToString::to_string).collect());
         json!({ "clusters": list(clusters), "namespaces": list(namespaces) })
     };
     match permitted {
@@ -108,23 +144,42 @@ struct Size {
 
 impl Size {
     fn plus(self, other: Self) -> Self {
-        Self { clauses: self.clauses + other.clauses, values: self.values + other.values }
+        Self {
+            clauses: self.clauses + other.clauses,
+            values: self.values + other.values,
+        }
     }
 }
 
 /// The clauses that are no combination of others, and the values that they name.
 fn size(clause: &Value) -> Size {
-    let Some((kind, body)) = clause.as_object().and_then(|members| members.iter().next()) else { return Size::default() };
+    let Some((kind, body)) = clause.as_object().and_then(|members| members.iter().next()) else {
+        return Size::default();
+    };
     if kind == "bool" {
-        let parts = body.as_object().into_iter().flat_map(serde_json::Map::values);
-        return parts.filter_map(Value::as_array).flatten().map(size).fold(Size::default(), Size::plus);
+        let parts = body
+            .as_object()
+            .into_iter()
+            .flat_map(serde_json::Map::values);
+        return parts
+            .filter_map(Value::as_array)
+            .flatten()
+            .map(size)
+            .fold(Size::default(), Size::plus);
     }
-    let values = body.as_object().into_iter().flat_map(serde_json::Map::values).map(|value| match value {
-        Value::Array(values) => values.len(),
-        Value::Object(bounds) => bounds.len(),
-        _ => 1,
-    });
-    Size { clauses: 1, values: values.sum() }
+    let values = body
+        .as_object()
+        .into_iter()
+        .flat_map(serde_json::Map::values)
+        .map(|value| match value {
+            Value::Array(values) => values.len(),
+            Value::Object(bounds) => bounds.len(),
+            _ => 1,
+        });
+    Size {
+        clauses: 1,
+        values: values.sum(),
+    }
 }
 
 #[cfg(test)]
@@ -137,6 +192,12 @@ mod tests {
             "filter": [{ "term": { "a": "b" } }, { "terms": { "c": ["d", "e"] } }, { "bool": { "should": [{ "match_all": {} }] } }],
             "must_not": [{ "range": { "f": { "gt": "g", "lt": "h" } } }],
         } });
-        assert_eq!(size(&query), Size { clauses: 4, values: 5 });
+        assert_eq!(
+            size(&query),
+            Size {
+                clauses: 4,
+                values: 5
+            }
+        );
     }
 }

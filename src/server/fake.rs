@@ -73,7 +73,12 @@ impl Store for Prepared {
         Ok(BTreeSet::new())
     }
 
-    async fn open(&self, cluster: &ClusterName, _: Option<&str>, _: u64) -> Result<Generation, StoreError> {
+    async fn open(
+        &self,
+        cluster: &ClusterName,
+        _: Option<&str>,
+        _: u64,
+    ) -> Result<Generation, StoreError> {
         Ok(Generation::first(&IndexPrefix::default(), cluster))
     }
 
@@ -93,9 +98,21 @@ impl Store for Prepared {
         Ok(Vec::new())
     }
 
-    async fn visit_versions(&self, _: &Generation, _: &Extent, visit: Visit<'_>) -> Result<(), StoreError> {
+    async fn visit_versions(
+        &self,
+        _: &Generation,
+        _: &Extent,
+        visit: Visit<'_>,
+    ) -> Result<(), StoreError> {
         let documents = self.documents.lock().unwrap();
-        documents.iter().for_each(|(id, version)| visit(Stored { id, version: *version, namespace: "", name: id }));
+        documents.iter().for_each(|(id, version)| {
+            visit(Stored {
+                id,
+                version: *version,
+                namespace: "",
+                name: id,
+            })
+        });
         Ok(())
     }
 
@@ -127,8 +144,15 @@ impl Store for Prepared {
         if self.hangs {
             std::future::pending::<()>().await;
         }
-        self.asked.lock().unwrap().push((query.clone(), from.cloned()));
-        self.pages.lock().unwrap().pop_front().unwrap_or_else(|| Ok(Page::default()))
+        self.asked
+            .lock()
+            .unwrap()
+            .push((query.clone(), from.cloned()));
+        self.pages
+            .lock()
+            .unwrap()
+            .pop_front()
+            .unwrap_or_else(|| Ok(Page::default()))
     }
 
     fn release(&self, cursor: &Cursor) {
@@ -137,18 +161,40 @@ impl Store for Prepared {
 
     async fn relatives(&self, asked: &Relatives) -> Result<BTreeSet<Relative>, StoreError> {
         self.searched.lock().unwrap().push(asked.clone());
-        Ok(self.relatives.lock().unwrap().pop_front().unwrap_or_default())
+        Ok(self
+            .relatives
+            .lock()
+            .unwrap()
+            .pop_front()
+            .unwrap_or_default())
     }
 
     async fn first_page(&self, query: &Query) -> Result<(Page, u64), StoreError> {
         Ok((self.search(query, None).await?, self.log.newest()))
     }
 
-    async fn placed_page(&self, query: &Query, from: Option<&Cursor>) -> Result<PlacedPage, StoreError> {
-        let Page { items, next, remaining } = self.search(query, from).await?;
-        let placed = |hit| Placed { hit, order: Vec::new(), after: Vec::new() };
+    async fn placed_page(
+        &self,
+        query: &Query,
+        from: Option<&Cursor>,
+    ) -> Result<PlacedPage, StoreError> {
+        let Page {
+            items,
+            next,
+            remaining,
+        } = self.search(query, from).await?;
+        let placed = |hit| Placed {
+            hit,
+            order: Vec::new(),
+            after: Vec::new(),
+        };
         let (items, more) = (items.into_iter().map(placed).collect(), next.is_some());
-        Ok(PlacedPage { items, view: next.map(|next| next.snapshot), more, remaining })
+        Ok(PlacedPage {
+            items,
+            view: next.map(|next| next.snapshot),
+            more,
+            remaining,
+        })
     }
 
     async fn open_view(&self, _: &Query) -> Result<String, StoreError> {
@@ -163,7 +209,12 @@ impl Store for Prepared {
         Ok(Arc::clone(&self.log))
     }
 
-    async fn aggregate(&self, query: &Query, by: &[GroupKey], top: usize) -> Result<Groups, StoreError> {
+    async fn aggregate(
+        &self,
+        query: &Query,
+        by: &[GroupKey],
+        top: usize,
+    ) -> Result<Groups, StoreError> {
         self.asked.lock().unwrap().push((query.clone(), None));
         self.counted.lock().unwrap().push((by.to_vec(), top));
         Ok(self.groups.clone())
@@ -172,7 +223,10 @@ impl Store for Prepared {
 
 impl Prepared {
     pub(crate) fn with(pages: Vec<Result<Page, StoreError>>) -> Arc<Self> {
-        Arc::new(Self { pages: Mutex::new(pages.into()), ..Self::default() })
+        Arc::new(Self {
+            pages: Mutex::new(pages.into()),
+            ..Self::default()
+        })
     }
 
     /// One answer more.
@@ -181,11 +235,17 @@ impl Prepared {
     }
 
     pub(crate) fn counting(groups: Groups) -> Arc<Self> {
-        Arc::new(Self { groups, ..Self::default() })
+        Arc::new(Self {
+            groups,
+            ..Self::default()
+        })
     }
 
     pub(crate) fn hanging() -> Arc<Self> {
-        Arc::new(Self { hangs: true, ..Self::default() })
+        Arc::new(Self {
+            hangs: true,
+            ..Self::default()
+        })
     }
 
     pub(crate) fn asked(&self) -> Vec<(Query, Option<Cursor>)> {
@@ -194,15 +254,25 @@ impl Prepared {
 }
 
 pub(crate) fn cursor(position: u32) -> Cursor {
-    Cursor { snapshot: "view".to_owned(), after: vec![json!(position)], remaining: None }
+    Cursor {
+        snapshot: "view".to_owned(),
+        after: vec![json!(position)],
+        remaining: None,
+    }
 }
 
 pub(crate) fn page(names: &[&str], next: Option<Cursor>, remaining: Option<u64>) -> Page {
     let hit = |name: &&str| Hit {
         cluster: cluster("member1"),
-        object: to_raw_value(&json!({ "metadata": { "name": name } })).unwrap().into(),
+        object: to_raw_value(&json!({ "metadata": { "name": name } }))
+            .unwrap()
+            .into(),
     };
-    Page { items: names.iter().map(hit).collect(), next, remaining }
+    Page {
+        items: names.iter().map(hit).collect(),
+        next,
+        remaining,
+    }
 }
 
 pub(crate) fn cluster(name: &str) -> ClusterName {
@@ -212,7 +282,12 @@ pub(crate) fn cluster(name: &str) -> ClusterName {
 /// A relative of member1, in the namespace `shop`.
 pub(crate) fn relative(group: &str, plural: &str, uid: &str) -> Relative {
     let resource = ResourceName::new(group, plural);
-    Relative { cluster: cluster("member1"), namespace: "shop".to_owned(), resource, uid: uid.to_owned() }
+    Relative {
+        cluster: cluster("member1"),
+        namespace: "shop".to_owned(),
+        resource,
+        uid: uid.to_owned(),
+    }
 }
 
 pub(crate) fn store(name: &str) -> StoreName {
@@ -222,12 +297,27 @@ pub(crate) fn store(name: &str) -> StoreName {
 pub(crate) fn served(gvk: Gvk, plural: &str, namespaced: bool, short_names: &[&str]) -> Served {
     Served {
         singular: gvk.kind.to_ascii_lowercase().into(),
-        resource: Resource { gvk, plural: plural.into(), namespaced },
+        resource: Resource {
+            gvk,
+            plural: plural.into(),
+            namespaced,
+        },
         short_names: short_names.iter().map(|name| (*name).into()).collect(),
         list_and_watch: true,
         preferred: true,
         offers: Arc::new(Offers {
-            verbs: ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"].map(Arc::from).to_vec(),
+            verbs: [
+                "create",
+                "delete",
+                "deletecollection",
+                "get",
+                "list",
+                "patch",
+                "update",
+                "watch",
+            ]
+            .map(Arc::from)
+            .to_vec(),
             categories: Vec::new(),
             subresources: Vec::new(),
         }),
@@ -245,19 +335,58 @@ pub(crate) fn catalog(main: Arc<dyn Store>) -> Catalog {
     catalog.add_registry("workloads");
     add(&mut catalog, "main", "member1", &pods());
     add(&mut catalog, "main", "member2", &pods());
-    add(&mut catalog, "main", "member1", &served(Gvk::new("", "v1", "Node"), "nodes", false, &["no"]));
-    add(&mut catalog, "main", "member1", &served(Gvk::new("apps", "v1beta1", "Deployment"), "deployments", true, &["deploy"]));
-    add(&mut catalog, "main", "member2", &served(Gvk::new("apps", "v1", "Deployment"), "deployments", true, &["deploy"]));
+    add(
+        &mut catalog,
+        "main",
+        "member1",
+        &served(Gvk::new("", "v1", "Node"), "nodes", false, &["no"]),
+    );
+    add(
+        &mut catalog,
+        "main",
+        "member1",
+        &served(
+            Gvk::new("apps", "v1beta1", "Deployment"),
+            "deployments",
+            true,
+            &["deploy"],
+        ),
+    );
+    add(
+        &mut catalog,
+        "main",
+        "member2",
+        &served(
+            Gvk::new("apps", "v1", "Deployment"),
+            "deployments",
+            true,
+            &["deploy"],
+        ),
+    );
     catalog
 }
 
 pub(crate) fn add(catalog: &mut Catalog, store_name: &str, cluster_name: &str, served: &Served) {
     let (in_store, of_cluster) = (store(store_name), cluster(cluster_name));
-    catalog.add(Entry { served, cluster: &of_cluster, store: &in_store, fields: &[], any_path: false });
+    catalog.add(Entry {
+        served,
+        cluster: &of_cluster,
+        store: &in_store,
+        fields: &[],
+        any_path: false,
+    });
 }
 
 /// Members there are none.
 pub(crate) fn no_clusters() -> Arc<Clusters> {
-    let (loader, network) = (Loader::without_control_plane(), Arc::new(Network::default()));
-    Arc::new(Clusters::new(loader, network, Timing::default(), CancellationToken::new()))
+    let (loader, network) = (
+        Loader::without_control_plane(),
+        Arc::new(Network::default()),
+    );
+    Arc::new(Clusters::new(
+        loader,
+        network,
+        Timing::default(),
+        CancellationToken::new(),
+    ))
 }

@@ -13,7 +13,15 @@ mod tests {
 
     #[test]
     fn only_a_zero_and_false_are_no() {
-        assert!(["0", "false", "False", "FALSE"].iter().all(|value| !flag(value)));
-        assert!(["", "1", "true", "True", "yes", "00", "no", " false"].iter().all(|value| flag(value)));
+        assert!(
+            ["0", "false", "False", "FALSE"]
+                .iter()
+                .all(|value| !flag(value))
+        );
+        assert!(
+            ["", "1", "true", "True", "yes", "00", "no", " false"]
+                .iter()
+                .all(|value| flag(value))
+        );
     }
 }

@@ -70,36 +70,46 @@ impl Follow {
         let is_versioned = matches!(self.since, Since::Version(_));
         match (self.watch, self.matching, self.initial_events) {
             (true, _, _) if continues => Some("parameter continue: a watch has no pages"),
-            (true, None, Some(_)) => Some("parameter sendInitialEvents: resourceVersionMatch=NotOlderThan goes with it"),
-            (true, Some(_), None) => Some("parameter resourceVersionMatch: for a watch, sendInitialEvents goes with it"),
-            (true, Some(Match::Exact), Some(_)) => {
-                Some("parameter resourceVersionMatch: only NotOlderThan goes with sendInitialEvents")
+            (true, None, Some(_)) => {
+                Some("parameter sendInitialEvents: resourceVersionMatch=NotOlderThan goes with it")
             }
-            (false, _, Some(_)) => Some("parameter sendInitialEvents means nothing without watch=true"),
-            (false, Some(_), _) if continues => {
-                Some("parameter resourceVersionMatch: further pages show what the first one showed; leave it out with continue")
+            (true, Some(_), None) => {
+                Some("parameter resourceVersionMatch: for a watch, sendInitialEvents goes with it")
             }
+            (true, Some(Match::Exact), Some(_)) => Some(
+                "parameter resourceVersionMatch: only NotOlderThan goes with sendInitialEvents",
+            ),
+            (false, _, Some(_)) => {
+                Some("parameter sendInitialEvents means nothing without watch=true")
+            }
+            (false, Some(_), _) if continues => Some(
+                "parameter resourceVersionMatch: further pages show what the first one showed; leave it out with continue",
+            ),
             (false, Some(_), _) if self.since == Since::Unset => {
                 Some("parameter resourceVersionMatch means nothing without resourceVersion")
             }
             (false, Some(Match::Exact), _) if self.since == Since::Any => {
                 Some("parameter resourceVersionMatch: Exact is not possible with resourceVersion=0")
             }
-            (false, _, _) if continues && is_versioned => {
-                Some("parameter resourceVersion: further pages show what the first one showed; leave it out with continue")
-            }
+            (false, _, _) if continues && is_versioned => Some(
+                "parameter resourceVersion: further pages show what the first one showed; leave it out with continue",
+            ),
             _ => None,
         }
     }
 
     /// Whether anything else than what there is now is asked for.
     pub fn is_versioned(&self) -> bool {
-        self.watch || self.matching.is_some() || self.initial_events.is_some() || matches!(self.since, Since::Version(_))
+        self.watch
+            || self.matching.is_some()
+            || self.initial_events.is_some()
+            || matches!(self.since, Since::Version(_))
     }
 
     /// Whether a watch begins with what there is.
     pub fn begins_with_state(&self) -> bool {
-        self.initial_events.unwrap_or(!matches!(self.since, Since::Version(_)))
+        self.initial_events
+            .unwrap_or(!matches!(self.since, Since::Version(_)))
     }
 }
 
@@ -107,7 +117,10 @@ fn since(value: &str) -> Result<Since, String> {
     match value {
         "" => Ok(Since::Unset),
         "0" => Ok(Since::Any),
-        version => version.parse().map(Since::Version).map_err(|error| format!("{error}")),
+        version => version
+            .parse()
+            .map(Since::Version)
+            .map_err(|error| format!("{error}")),
     }
 }
 
@@ -124,7 +137,10 @@ fn seconds(value: &str) -> Result<Option<u64>, String> {
     if value.is_empty() {
         return Ok(None);
     }
-    value.parse().map(Some).map_err(|_| format!("{value:?} is no whole number of seconds from 0 up"))
+    value
+        .parse()
+        .map(Some)
+        .map_err(|_| format!("{value:?} is no whole number of seconds from 0 up"))
 }
 
 #[cfg(test)]
@@ -144,10 +160,18 @@ mod tests {
     #[test]
     fn a_watch_begins_with_what_there_is_unless_it_goes_on_from_a_version() {
         let begins = |query: &str| follow(query).unwrap().begins_with_state();
-        assert!(begins("watch=true") && begins("watch=1&resourceVersion=0") && begins("watch=true&resourceVersion="));
+        assert!(
+            begins("watch=true")
+                && begins("watch=1&resourceVersion=0")
+                && begins("watch=true&resourceVersion=")
+        );
         assert!(!begins("watch=true&resourceVersion=77"));
-        assert!(begins("watch=true&resourceVersion=77&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"));
-        assert!(!begins("watch=true&sendInitialEvents=false&resourceVersionMatch=NotOlderThan"));
+        assert!(begins(
+            "watch=true&resourceVersion=77&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
+        ));
+        assert!(!begins(
+            "watch=true&sendInitialEvents=false&resourceVersionMatch=NotOlderThan"
+        ));
     }
 
     #[test]
@@ -171,7 +195,10 @@ mod tests {
             "watch=true&sendInitialEvents=true&resourceVersionMatch=Exact",
             "watch=true&timeoutSeconds=-1",
         ];
-        let messages: Vec<String> = refused.iter().map(|query| follow(query).unwrap_err()).collect();
+        let messages: Vec<String> = refused
+            .iter()
+            .map(|query| follow(query).unwrap_err())
+            .collect();
         insta::assert_snapshot!(messages.join("\n"), @r#"
         "abc" is no resourceVersion of the fleet: those are positive decimal integers, as lists and watches over the fleet give them
         "-1" is no resourceVersion of the fleet: those are positive decimal integers, as lists and watches over the fleet give them
@@ -186,7 +213,10 @@ mod tests {
         "#);
         for (query, continues) in [("resourceVersion=7", true), ("watch=true", true)] {
             let mut follow = Follow::default();
-            query.split_once('=').map(|(key, value)| follow.set(key, value).unwrap()).unwrap();
+            query
+                .split_once('=')
+                .map(|(key, value)| follow.set(key, value).unwrap())
+                .unwrap();
             assert_eq!(follow.check(continues).unwrap_err().code(), 400);
         }
     }

@@ -55,8 +55,16 @@ pub async fn answer(
     keys: &Keys,
 ) -> Result<Answer, ApiError> {
     let permitted = target.query.permitted.clone();
-    let bound = Bound { caller, request, permitted: &permitted };
-    let from = request.continue_token.as_deref().map(|text| continued(text, &target.stores, &bound, keys)).transpose()?;
+    let bound = Bound {
+        caller,
+        request,
+        permitted: &permitted,
+    };
+    let from = request
+        .continue_token
+        .as_deref()
+        .map(|text| continued(text, &target.stores, &bound, keys))
+        .transpose()?;
     let layout = target.layout(representation);
     let (stores, query) = (target.stores.clone(), target.query);
     let (first, version) = match &from {
@@ -81,16 +89,33 @@ pub async fn answer(
     let sheet = layout.sheet(&metadata);
     let media_type = sheet.media_type();
     let is_small = reading.is_whole() && reading.bytes() <= TAGGED_BYTES;
-    let list = Unsent { sheet, reading, rewritten_to: request.rewrites_version.then_some(version) };
+    let list = Unsent {
+        sheet,
+        reading,
+        rewritten_to: request.rewrites_version.then_some(version),
+    };
     if is_small {
         let bytes = list.whole().await?;
-        return Ok(Answer { tag: Some(etag::of(&bytes)), body: Body::from(bytes), media_type });
+        return Ok(Answer {
+            tag: Some(etag::of(&bytes)),
+            body: Body::from(bytes),
+            media_type,
+        });
     }
-    Ok(Answer { body: Body::from_stream(list.chunks()), media_type, tag: None })
+    Ok(Answer {
+        body: Body::from_stream(list.chunks()),
+        media_type,
+        tag: None,
+    })
 }
 
 /// Where a token goes on in the stores that answer, and the version that the first page showed.
-fn continued(text: &str, stores: &Merged, bound: &Bound<'_>, keys: &Keys) -> Result<(Cursor, FleetVersion), ApiError> {
+fn continued(
+    text: &str,
+    stores: &Merged,
+    bound: &Bound<'_>,
+    keys: &Keys,
+) -> Result<(Cursor, FleetVersion), ApiError> {
     let opened = continue_token::open(keys, text, bound, Timestamp::now().as_second());
     let Continuation { version, cursors } = opened.map_err(refused_token)?;
     // A registry that has moved to another store meanwhile.
@@ -139,7 +164,9 @@ impl Unsent {
 
     fn chunks(self) -> impl Stream<Item = Result<Bytes, ApiError>> {
         try_unfold(Some((self, 0)), async |state| {
-            let Some((mut list, taken)) = state else { return Ok(None) };
+            let Some((mut list, taken)) = state else {
+                return Ok(None);
+            };
             let chunk = match list.reading.keep_pace(taken) {
                 Ok(()) => list.chunk().await,
                 Err(error) => Err(error),
@@ -172,7 +199,13 @@ impl Unsent {
         };
         match self.rewritten_to {
             None => self.sheet.write(out, &hit)?,
-            Some(version) => self.sheet.write(out, &Hit { object: with_fleet_version(&hit.object, version), ..hit })?,
+            Some(version) => self.sheet.write(
+                out,
+                &Hit {
+                    object: with_fleet_version(&hit.object, version),
+                    ..hit
+                },
+            )?,
         }
         Ok(false)
     }

@@ -124,10 +124,18 @@ impl Counts {
 impl Listener {
     /// Opens a port; port 0 takes a free one. `flag` is named in the error.
     pub async fn bind(address: SocketAddr, flag: &'static str) -> Result<Self, ListenError> {
-        let failed = |source| ListenError { address, flag, source };
+        let failed = |source| ListenError {
+            address,
+            flag,
+            source,
+        };
         let socket = TcpListener::bind(address).await.map_err(failed)?;
         let local = socket.local_addr().map_err(failed)?;
-        Ok(Self { socket, address: local, counts: Counts::default() })
+        Ok(Self {
+            socket,
+            address: local,
+            counts: Counts::default(),
+        })
     }
 
     /// Where it listens.
@@ -138,23 +146,41 @@ impl Listener {
     /// Counts what is refused and ended.
     #[must_use]
     pub fn counting(self, metrics: Arc<Metrics>) -> Self {
-        Self { counts: Counts(Some(metrics)), ..self }
+        Self {
+            counts: Counts(Some(metrics)),
+            ..self
+        }
     }
 
     /// Answers with `router` until cancelled; then lets answers under way end, for at most ten seconds.
     pub async fn serve(self, router: Router, cancel: CancellationToken) {
-        self.serve_all(Way::Plain(router), MAX_CONNECTIONS, cancel).await;
+        self.serve_all(Way::Plain(router), MAX_CONNECTIONS, cancel)
+            .await;
     }
 
     /// As [`Self::serve`], but over TLS: `secured` finds the [`Peer`] among the extensions of each request. Whoever speaks plain HTTP from this
     /// machine is answered by `local`, and nobody else.
-    pub async fn serve_secured(self, secured: Router, local: Router, tls: Arc<ServerConfig>, cancel: CancellationToken) {
-        let way = Way::Secured { secured, local, acceptor: TlsAcceptor::from(tls) };
+    pub async fn serve_secured(
+        self,
+        secured: Router,
+        local: Router,
+        tls: Arc<ServerConfig>,
+        cancel: CancellationToken,
+    ) {
+        let way = Way::Secured {
+            secured,
+            local,
+            acceptor: TlsAcceptor::from(tls),
+        };
         self.serve_all(way, MAX_SECURED_CONNECTIONS, cancel).await;
     }
 
     async fn serve_all(self, way: Way, connections_at_a_time: usize, cancel: CancellationToken) {
-        let Self { socket, address, counts } = self;
+        let Self {
+            socket,
+            address,
+            counts,
+        } = self;
         let mut house = House::new(connections_at_a_time, counts);
         loop {
             let accepted = tokio::select! {
@@ -163,7 +189,9 @@ impl Listener {
                 accepted = socket.accept() => accepted,
             };
             match accepted {
-                Ok((stream, peer)) => house.receive(stream, peer.ip().to_canonical(), &way, &cancel),
+                Ok((stream, peer)) => {
+                    house.receive(stream, peer.ip().to_canonical(), &way, &cancel)
+                }
                 Err(error) => {
                     warn!(%address, %error, "cannot accept a connection");
                     sleep(ACCEPT_PAUSE).await;
@@ -171,7 +199,10 @@ impl Listener {
             }
         }
         drop(socket);
-        let drained = timeout(DRAIN_TIMEOUT, async { while house.tasks.join_next().await.is_some() {} }).await;
+        let drained = timeout(DRAIN_TIMEOUT, async {
+            while house.tasks.join_next().await.is_some() {}
+        })
+        .await;
         if drained.is_err() {
             warn!(%address, connections = house.tasks.len(), "connections were cut at shutdown");
         }
@@ -195,7 +226,12 @@ struct Kept {
 
 impl House {
     fn new(connections_at_a_time: usize, counts: Counts) -> Self {
-        Self { shares: Connections::new(connections_at_a_time), kept: HashMap::new(), tasks: JoinSet::new(), counts }
+        Self {
+            shares: Connections::new(connections_at_a_time),
+            kept: HashMap::new(),
+            tasks: JoinSet::new(),
+            counts,
+        }
     }
 
     /// Waits until a connection has ended; for ever while there is none.
@@ -212,21 +248,44 @@ impl House {
     }
 
     /// Serves a connection, unless there is no room for it.
-    fn receive(&mut self, stream: TcpStream, address: IpAddr, way: &Way, cancel: &CancellationToken) {
-        let idle = self.kept.iter().filter_map(|(id, kept)| Some((*id, kept.address, kept.activity.idle_since()?)));
+    fn receive(
+        &mut self,
+        stream: TcpStream,
+        address: IpAddr,
+        way: &Way,
+        cancel: &CancellationToken,
+    ) {
+        let idle = self
+            .kept
+            .iter()
+            .filter_map(|(id, kept)| Some((*id, kept.address, kept.activity.idle_since()?)));
         match self.shares.arrive(&address, idle) {
             Admission::Free => {}
             Admission::InsteadOf(id) => self.end(id),
             Admission::Refused => return self.counts.ended(ConnectionEnd::Refused),
         }
         let activity = Activity::new();
-        let link = Link { address, activity: Arc::clone(&activity), counts: self.counts.clone(), cancel: cancel.clone() };
+        let link = Link {
+            address,
+            activity: Arc::clone(&activity),
+            counts: self.counts.clone(),
+            cancel: cancel.clone(),
+        };
         let task = self.tasks.spawn(way.clone().serve(stream, link));
-        self.kept.insert(task.id(), Kept { address, activity, task });
+        self.kept.insert(
+            task.id(),
+            Kept {
+                address,
+                activity,
+                task,
+            },
+        );
     }
 
     fn end(&mut self, id: Id) {
-        let Some(kept) = self.kept.remove(&id) else { return };
+        let Some(kept) = self.kept.remove(&id) else {
+            return;
+        };
         kept.task.abort();
         self.shares.leave(&kept.address);
         self.counts.ended(ConnectionEnd::Displaced);
@@ -245,7 +304,11 @@ struct Link {
 #[derive(Clone)]
 enum Way {
     Plain(Router),
-    Secured { secured: Router, local: Router, acceptor: TlsAcceptor },
+    Secured {
+        secured: Router,
+        local: Router,
+        acceptor: TlsAcceptor,
+    },
 }
 
 impl Way {
@@ -256,11 +319,17 @@ impl Way {
         }
         let (secured, local, acceptor) = match self {
             Self::Plain(router) => return serve_http_1(stream, router, None, link).await,
-            Self::Secured { secured, local, acceptor } => (secured, local, acceptor),
+            Self::Secured {
+                secured,
+                local,
+                acceptor,
+            } => (secured, local, acceptor),
         };
         match timeout(HANDSHAKE_TIMEOUT, speaks_tls(&stream)).await {
             Ok(Ok(true)) => {}
-            Ok(Ok(false)) if link.address.is_loopback() => return serve_http_1(stream, local, None, link).await,
+            Ok(Ok(false)) if link.address.is_loopback() => {
+                return serve_http_1(stream, local, None, link).await;
+            }
             Ok(Ok(false)) => return say_that_it_is_tls(stream).await,
             Ok(Err(_)) | Err(_) => return,
         }
@@ -279,7 +348,8 @@ async fn speaks_tls(stream: &TcpStream) -> std::io::Result<bool> {
 }
 
 async fn say_that_it_is_tls(mut stream: TcpStream) {
-    let answer = b"HTTP/1.0 400 Bad Request\r\ncontent-type: text/plain\r\n\r\nthis port speaks HTTPS\n";
+    let answer =
+        b"HTTP/1.0 400 Bad Request\r\ncontent-type: text/plain\r\n\r\nthis port speaks HTTPS\n";
     // Whether it is heard makes no difference.
     let _heard = timeout(HANDSHAKE_TIMEOUT, stream.write_all(answer)).await;
 }
@@ -287,7 +357,10 @@ async fn say_that_it_is_tls(mut stream: TcpStream) {
 async fn serve_tls(stream: TlsStream<TcpStream>, router: Router, link: Link) {
     let (_, session) = stream.get_ref();
     let certificates = session.peer_certificates().unwrap_or_default();
-    let certificates = certificates.iter().map(|certificate| certificate.clone().into_owned()).collect();
+    let certificates = certificates
+        .iter()
+        .map(|certificate| certificate.clone().into_owned())
+        .collect();
     let peer = Peer::at(link.address, certificates);
     if session.alpn_protocol() == Some(HTTP_2) {
         serve_http_2(stream, router, peer, link).await;
@@ -300,7 +373,14 @@ async fn serve_http_1<S>(stream: S, router: Router, peer: Option<Arc<Peer>>, lin
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let service = service_fn(|request| answer(router.clone(), request, peer.clone(), Arc::clone(&link.activity)));
+    let service = service_fn(|request| {
+        answer(
+            router.clone(),
+            request,
+            peer.clone(),
+            Arc::clone(&link.activity),
+        )
+    });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)
@@ -316,7 +396,14 @@ async fn serve_http_2<S>(stream: S, router: Router, peer: Arc<Peer>, link: Link)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let service = service_fn(|request| answer(router.clone(), request, Some(Arc::clone(&peer)), Arc::clone(&link.activity)));
+    let service = service_fn(|request| {
+        answer(
+            router.clone(),
+            request,
+            Some(Arc::clone(&peer)),
+            Arc::clone(&link.activity),
+        )
+    });
     let connection = http2::Builder::new(Streams(link.counts.clone()))
         .timer(TokioTimer::new())
         .max_concurrent_streams(MAX_STREAMS)
@@ -408,7 +495,9 @@ mod tests {
     use crate::server::holding::holding;
 
     async fn listener() -> Listener {
-        Listener::bind("127.0.0.1:0".parse().unwrap(), "--test").await.unwrap()
+        Listener::bind("127.0.0.1:0".parse().unwrap(), "--test")
+            .await
+            .unwrap()
     }
 
     async fn exchange(address: SocketAddr, request: &str) -> String {
@@ -434,8 +523,10 @@ mod tests {
                 "slow answer"
             }
         };
-        let server = tokio::spawn(listener.serve(Router::new().route("/", get(handler)), cancel.clone()));
-        let client = tokio::spawn(exchange(address, "GET / HTTP/1.1\r\nhost: x\r\n\r\n").into_future());
+        let server =
+            tokio::spawn(listener.serve(Router::new().route("/", get(handler)), cancel.clone()));
+        let client =
+            tokio::spawn(exchange(address, "GET / HTTP/1.1\r\nhost: x\r\n\r\n").into_future());
         has_started.recv().await.unwrap();
         cancel.cancel();
         while TcpStream::connect(address).await.is_ok() {
@@ -450,9 +541,17 @@ mod tests {
     async fn a_head_that_is_too_long_or_has_too_many_headers_is_refused() {
         let listener = listener().await;
         let (address, cancel) = (listener.address(), CancellationToken::new());
-        let server = tokio::spawn(listener.serve(Router::new().route("/", get(async || "fine")), cancel.clone()));
+        let server = tokio::spawn(listener.serve(
+            Router::new().route("/", get(async || "fine")),
+            cancel.clone(),
+        ));
         let with = |headers: &str| format!("GET / HTTP/1.1\r\nhost: x\r\n{headers}\r\n");
-        let selector = |length: usize| format!("GET /?labelSelector={} HTTP/1.1\r\nhost: x\r\n\r\n", "x".repeat(length));
+        let selector = |length: usize| {
+            format!(
+                "GET /?labelSelector={} HTTP/1.1\r\nhost: x\r\n\r\n",
+                "x".repeat(length)
+            )
+        };
         // A URI that hyper could read and http not is 414.
         let is_too_long = [
             (selector(65_535), "414"),
@@ -462,8 +561,12 @@ mod tests {
         ];
         for (refused, code) in is_too_long {
             let answer = exchange(address, &refused).await;
-            let is_refused = answer.starts_with("HTTP/1.1 431") || code == "414" && answer.starts_with("HTTP/1.1 414");
-            assert!(is_refused && answer.contains("content-length: 0"), "{answer}");
+            let is_refused = answer.starts_with("HTTP/1.1 431")
+                || code == "414" && answer.starts_with("HTTP/1.1 414");
+            assert!(
+                is_refused && answer.contains("content-length: 0"),
+                "{answer}"
+            );
         }
         let fits = selector(60_000).replace("host: x", "host: x\r\nconnection: close");
         assert!(exchange(address, &fits).await.starts_with("HTTP/1.1 200"));
@@ -479,26 +582,40 @@ mod tests {
 
     impl Seen {
         fn new() -> Self {
-            Self { places: Arc::new(Semaphore::new(PLACES)), metrics: Arc::new(Metrics::new()) }
+            Self {
+                places: Arc::new(Semaphore::new(PLACES)),
+                metrics: Arc::new(Metrics::new()),
+            }
         }
 
         fn link(&self) -> Link {
             let counts = Counts(Some(Arc::clone(&self.metrics)));
-            Link { address: [127, 0, 0, 1].into(), activity: Activity::new(), counts, cancel: CancellationToken::new() }
+            Link {
+                address: [127, 0, 0, 1].into(),
+                activity: Activity::new(),
+                counts,
+                cancel: CancellationToken::new(),
+            }
         }
 
         /// Answers with so many bytes, and takes a place until that is over.
         fn router(&self) -> Router {
             let places = Arc::clone(&self.places);
             let answer = move |Path(length): Path<usize>| async move {
-                holding(Body::from(vec![b'x'; length]), places.try_acquire_owned().unwrap())
+                holding(
+                    Body::from(vec![b'x'; length]),
+                    places.try_acquire_owned().unwrap(),
+                )
             };
             Router::new().route("/{length}", get(answer))
         }
 
         fn assert_counted(&self, series: &str) {
             let text = self.metrics.encode().unwrap();
-            assert!(text.lines().any(|line| line == series), "{series} is not in:\n{text}");
+            assert!(
+                text.lines().any(|line| line == series),
+                "{series} is not in:\n{text}"
+            );
         }
     }
 
@@ -513,14 +630,20 @@ mod tests {
                 let (router, link) = (seen.router(), seen.link());
                 async move { serve_http_2(server, router, Peer::unknown(), link).await }
             });
-            let (mut sender, connection) = hyper::client::conn::http2::Builder::new(TokioExecutor::new())
-                .initial_stream_window_size(window)
-                .handshake::<_, Body>(TokioIo::new(client))
-                .await
-                .unwrap();
+            let (mut sender, connection) =
+                hyper::client::conn::http2::Builder::new(TokioExecutor::new())
+                    .initial_stream_window_size(window)
+                    .handshake::<_, Body>(TokioIo::new(client))
+                    .await
+                    .unwrap();
             tokio::spawn(connection);
-            let mut ask =
-                |length: usize| sender.send_request(Request::get(format!("http://x/{length}")).body(Body::empty()).unwrap());
+            let mut ask = |length: usize| {
+                sender.send_request(
+                    Request::get(format!("http://x/{length}"))
+                        .body(Body::empty())
+                        .unwrap(),
+                )
+            };
             let mut unread = Vec::new();
             for _ in 0..PLACES {
                 unread.push(ask(length).await.unwrap());
@@ -529,9 +652,21 @@ mod tests {
             assert_eq!(seen.places.available_permits(), 0);
             sleep(Duration::from_secs(2)).await;
             assert_eq!(seen.places.available_permits(), PLACES);
-            seen.assert_counted(&format!("fleetdex_answers_cut_total{{reason=\"unread\"}} {PLACES}"));
-            assert!(unread.pop().unwrap().into_body().collect().await.is_err(), "what is missing is not kept quiet");
-            let read = ask(10).await.unwrap().into_body().collect().await.unwrap().to_bytes();
+            seen.assert_counted(&format!(
+                "fleetdex_answers_cut_total{{reason=\"unread\"}} {PLACES}"
+            ));
+            assert!(
+                unread.pop().unwrap().into_body().collect().await.is_err(),
+                "what is missing is not kept quiet"
+            );
+            let read = ask(10)
+                .await
+                .unwrap()
+                .into_body()
+                .collect()
+                .await
+                .unwrap()
+                .to_bytes();
             assert_eq!((read.len(), seen.places.available_permits()), (10, PLACES));
             drop(sender);
             served.await.unwrap();
@@ -546,7 +681,10 @@ mod tests {
             let (router, link) = (seen.router(), seen.link());
             async move { serve_http_1(server, router, None, link).await }
         });
-        client.write_all(b"GET /1000000 HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+        client
+            .write_all(b"GET /1000000 HTTP/1.1\r\nhost: x\r\n\r\n")
+            .await
+            .unwrap();
         sleep(Duration::from_secs(29)).await;
         assert_eq!(seen.places.available_permits(), PLACES - 1);
         // What hyper has buffered may have made room for one piece more.
@@ -567,7 +705,11 @@ mod tests {
             client.write_all(said).await.unwrap();
             let begun = Instant::now();
             serve_http_2(server, seen.router(), Peer::unknown(), seen.link()).await;
-            assert!(begun.elapsed() <= Duration::from_secs(12), "{:?}", begun.elapsed());
+            assert!(
+                begun.elapsed() <= Duration::from_secs(12),
+                "{:?}",
+                begun.elapsed()
+            );
             seen.assert_counted(r#"fleetdex_connections_ended_total{reason="idle"} 1"#);
         }
         let seen = Seen::new();
@@ -575,7 +717,11 @@ mod tests {
         client.write_all(b"GET / HTTP/1.1\r\nhost: ").await.unwrap();
         let begun = Instant::now();
         serve_http_1(server, seen.router(), None, seen.link()).await;
-        assert!(begun.elapsed() <= Duration::from_secs(12), "{:?}", begun.elapsed());
+        assert!(
+            begun.elapsed() <= Duration::from_secs(12),
+            "{:?}",
+            begun.elapsed()
+        );
     }
 
     #[tokio::test]
@@ -584,18 +730,29 @@ mod tests {
         let (address, cancel) = (listener.address(), CancellationToken::new());
         let metrics = Arc::new(Metrics::new());
         let way = Way::Plain(Router::new().route("/healthz", get(async || "ok")));
-        let server = tokio::spawn(listener.counting(Arc::clone(&metrics)).serve_all(way, 8, cancel.clone()));
+        let server = tokio::spawn(listener.counting(Arc::clone(&metrics)).serve_all(
+            way,
+            8,
+            cancel.clone(),
+        ));
         let mut half_sent = Vec::new();
         for number in 0..64 {
             let socket = TcpSocket::new_v4().unwrap();
-            socket.bind(SocketAddr::from(([127, 0, 0, 2 + number % 5], 0))).unwrap();
+            socket
+                .bind(SocketAddr::from(([127, 0, 0, 2 + number % 5], 0)))
+                .unwrap();
             let mut stream = socket.connect(address).await.unwrap();
             // The server may have ended it already.
             let _sent = stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: ").await;
             half_sent.push(stream);
         }
-        let probe = exchange(address, "GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
-        let answer = timeout(Duration::from_secs(30), probe).await.expect("a probe waits for half-sent requests");
+        let probe = exchange(
+            address,
+            "GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n",
+        );
+        let answer = timeout(Duration::from_secs(30), probe)
+            .await
+            .expect("a probe waits for half-sent requests");
         assert!(answer.ends_with("ok"), "{answer}");
         let displaced = r#"fleetdex_connections_ended_total{reason="displaced"}"#;
         assert!(metrics.encode().unwrap().contains(displaced));
@@ -611,19 +768,31 @@ mod tests {
         // More than the buffers of a socket hold.
         let large = bytes::Bytes::from(vec![b'x'; 64 << 20]);
         let known = |request: Request| async move {
-            request.extensions().get::<Arrived>().unwrap().caller_is_known();
+            request
+                .extensions()
+                .get::<Arrived>()
+                .unwrap()
+                .caller_is_known();
             Body::from_stream(futures::stream::pending::<Result<bytes::Bytes, Infallible>>())
         };
         let router = Router::new()
             .route("/healthz", get(async || "ok"))
-            .route("/metrics", get(move || std::future::ready(Body::from(large.clone()))))
+            .route(
+                "/metrics",
+                get(move || std::future::ready(Body::from(large.clone()))),
+            )
             .route("/watch", get(known));
         let server = tokio::spawn(listener.serve_all(Way::Plain(router), 8, cancel.clone()));
         let ask = async |from: u8, path: &str| {
             let socket = TcpSocket::new_v4().unwrap();
-            socket.bind(SocketAddr::from(([127, 0, 0, from], 0))).unwrap();
+            socket
+                .bind(SocketAddr::from(([127, 0, 0, from], 0)))
+                .unwrap();
             let mut stream = socket.connect(address).await.unwrap();
-            stream.write_all(format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n").as_bytes()).await.unwrap();
+            stream
+                .write_all(format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n").as_bytes())
+                .await
+                .unwrap();
             let mut first = [0];
             stream.read_exact(&mut first).await.unwrap();
             stream
@@ -634,17 +803,28 @@ mod tests {
             unread.push(ask(from, "/metrics").await);
         }
         for _ in 0..16 {
-            let probe = exchange(address, "GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
-            let answer = timeout(Duration::from_secs(30), probe).await.expect("a probe waits for answers that are not read");
+            let probe = exchange(
+                address,
+                "GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n",
+            );
+            let answer = timeout(Duration::from_secs(30), probe)
+                .await
+                .expect("a probe waits for answers that are not read");
             assert!(answer.ends_with("ok"), "{answer}");
             // In place of the one that was ended for the probe.
             unread.push(ask(7, "/metrics").await);
         }
         let mut next = [0; 4_096];
-        let head = timeout(Duration::from_secs(30), watch.read(&mut next)).await.unwrap().unwrap();
+        let head = timeout(Duration::from_secs(30), watch.read(&mut next))
+            .await
+            .unwrap()
+            .unwrap();
         assert!(head > 0, "a connection that is busy was ended");
         let more = watch.try_read(&mut next);
-        assert!(more.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock), "a connection that is busy was ended");
+        assert!(
+            more.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock),
+            "a connection that is busy was ended"
+        );
         drop(unread);
         cancel.cancel();
         drop(watch);
@@ -654,7 +834,9 @@ mod tests {
     #[tokio::test]
     async fn a_taken_port_is_an_error_that_names_the_flag() {
         let taken = listener().await;
-        let error = Listener::bind(taken.address(), "--admin-address").await.unwrap_err();
+        let error = Listener::bind(taken.address(), "--admin-address")
+            .await
+            .unwrap_err();
         assert!(error.to_string().contains("--admin-address"), "{error}");
     }
 }

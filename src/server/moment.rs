@@ -41,21 +41,33 @@ pub async fn first_page(
     }
     let (page, shown) = read_first(stores, query, patience).await?;
     // Of several stores the number is not less than that of any change that is shown, unless a change came meanwhile.
-    let is_exact =
-        wanted == Some(shown) || logs.len() > 1 && wanted.is_some_and(|wanted| logs.iter().all(|log| log.newest() <= wanted));
+    let is_exact = wanted == Some(shown)
+        || logs.len() > 1
+            && wanted.is_some_and(|wanted| logs.iter().all(|log| log.newest() <= wanted));
     if follow.matching == Some(Match::Exact) && !is_exact {
         if let Some(cursor) = &page.next {
             stores.release(cursor);
         }
-        return Err(ApiError::VersionExpired("the index shows another version by now, and keeps no old ones".to_owned()));
+        return Err(ApiError::VersionExpired(
+            "the index shows another version by now, and keeps no old ones".to_owned(),
+        ));
     }
-    let version = wanted.filter(|_| follow.matching == Some(Match::Exact)).unwrap_or(shown);
-    let sequence = logs.first().map(|log| log.sequence()).ok_or_else(no_store)?;
+    let version = wanted
+        .filter(|_| follow.matching == Some(Match::Exact))
+        .unwrap_or(shown);
+    let sequence = logs
+        .first()
+        .map(|log| log.sequence())
+        .ok_or_else(no_store)?;
     Ok((page, sequence.version(version)))
 }
 
 /// The first page, and the number of the last change that it is sure to show.
-pub async fn read_first(stores: &Merged, query: &Query, patience: Duration) -> Result<(Page, u64), ApiError> {
+pub async fn read_first(
+    stores: &Merged,
+    query: &Query,
+    patience: Duration,
+) -> Result<(Page, u64), ApiError> {
     let answered = timeout(patience, stores.first_page(query)).await;
     Ok(answered.map_err(|_| ApiError::Timeout(patience.as_secs()))??)
 }
@@ -83,13 +95,22 @@ fn no_store() -> ApiError {
 
 /// The number of a version. The logs of a process share their numbers.
 pub fn number(logs: &[Arc<Log>], version: FleetVersion) -> Result<u64, ApiError> {
-    let not_ours =
-        || ApiError::VersionExpired(format!("resourceVersion {version} was not given by this server since it started"));
-    logs.first().and_then(|log| log.sequence().number(version)).ok_or_else(not_ours)
+    let not_ours = || {
+        ApiError::VersionExpired(format!(
+            "resourceVersion {version} was not given by this server since it started"
+        ))
+    };
+    logs.first()
+        .and_then(|log| log.sequence().number(version))
+        .ok_or_else(not_ours)
 }
 
 /// Waits until answers show a change.
 pub async fn reach(logs: &[Arc<Log>], wanted: u64) -> Result<(), ApiError> {
     let reached = join_all(logs.iter().map(|log| log.reaches(wanted, PATIENCE))).await;
-    if reached.into_iter().all(|is_reached| is_reached) { Ok(()) } else { Err(ApiError::VersionNotReached) }
+    if reached.into_iter().all(|is_reached| is_reached) {
+        Ok(())
+    } else {
+        Err(ApiError::VersionNotReached)
+    }
 }

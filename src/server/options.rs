@@ -10,7 +10,12 @@ use super::flag::flag;
 use crate::query::ResourceName;
 
 /// The parameters that are true or false.
-const FLAGS: [&str; 4] = ["onlyMetadata", "withRemainingCount", "withContinue", "explain"];
+const FLAGS: [&str; 4] = [
+    "onlyMetadata",
+    "withRemainingCount",
+    "withContinue",
+    "explain",
+];
 /// Keys of one order at most.
 const MAX_ORDER: usize = 8;
 /// Generations that an owner search walks at most: each takes requests of its own. A Pod is two from its Deployment.
@@ -113,7 +118,12 @@ impl Options {
             "onlyMetadata" => self.only_metadata = flag(value),
             "withRemainingCount" => self.without_remaining_count = !flag(value),
             "withContinue" if flag(value) => {}
-            "withContinue" => return Err("a page without its continue token cannot be continued; leave it out".to_owned()),
+            "withContinue" => {
+                return Err(
+                    "a page without its continue token cannot be continued; leave it out"
+                        .to_owned(),
+                );
+            }
             "explain" => self.explain = flag(value),
             _ => return Ok(false),
         }
@@ -139,7 +149,10 @@ fn words(value: &str) -> Result<Vec<String>, String> {
         return Err(format!("{value:?} has an empty item"));
     }
     if words.len() > MAX_NAMED {
-        return Err(format!("{} owners, and at most {MAX_NAMED} are possible; ask in several requests", words.len()));
+        return Err(format!(
+            "{} owners, and at most {MAX_NAMED} are possible; ask in several requests",
+            words.len()
+        ));
     }
     Ok(words)
 }
@@ -149,14 +162,21 @@ fn order_by(value: &str) -> Result<Vec<OrderBy>, String> {
     let mut order: Vec<OrderBy> = Vec::new();
     for item in value.split(',') {
         let mut parts = item.split_ascii_whitespace();
-        let (field, direction) = (parts.next().unwrap_or_default(), parts.next().unwrap_or("asc"));
+        let (field, direction) = (
+            parts.next().unwrap_or_default(),
+            parts.next().unwrap_or("asc"),
+        );
         if field.is_empty() {
             return Err(format!("{value:?} has an empty item"));
         }
         let descending = match (direction.to_ascii_lowercase().as_str(), parts.next()) {
             ("asc", None) => false,
             ("desc", None) => true,
-            _ => return Err(format!("{item:?} is neither `field`, `field asc` nor `field desc`")),
+            _ => {
+                return Err(format!(
+                    "{item:?} is neither `field`, `field asc` nor `field desc`"
+                ));
+            }
         };
         if order.iter().any(|known| known.field == field) {
             return Err(format!("{field} is given twice"));
@@ -164,7 +184,10 @@ fn order_by(value: &str) -> Result<Vec<OrderBy>, String> {
         if order.len() == MAX_ORDER {
             return Err(format!("at most {MAX_ORDER} fields are possible"));
         }
-        order.push(OrderBy { field: field.to_owned(), descending });
+        order.push(OrderBy {
+            field: field.to_owned(),
+            descending,
+        });
     }
     Ok(order)
 }
@@ -172,10 +195,14 @@ fn order_by(value: &str) -> Result<Vec<OrderBy>, String> {
 /// `deployments.apps`, or `pods`.
 fn group_resource(value: &str) -> Result<ResourceName, String> {
     let (plural, group) = value.split_once('.').unwrap_or((value, ""));
-    let is_name =
-        |text: &str| text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.".contains(&byte));
+    let is_name = |text: &str| {
+        text.bytes()
+            .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.".contains(&byte))
+    };
     if plural.is_empty() || !is_name(plural) || !is_name(group) {
-        return Err(format!("{value:?} is no resource such as pods or deployments.apps"));
+        return Err(format!(
+            "{value:?} is no resource such as pods or deployments.apps"
+        ));
     }
     Ok(ResourceName::new(group, plural))
 }
@@ -184,7 +211,9 @@ fn seniority(value: &str) -> Result<Seniority, String> {
     match value.parse() {
         _ if value == "any" => Ok(Seniority::Any),
         Ok(number) if number <= MAX_SENIORITY => Ok(Seniority::Exactly(number)),
-        _ => Err(format!("{value:?} is no number of generations from 0 to {MAX_SENIORITY}, nor `any`")),
+        _ => Err(format!(
+            "{value:?} is no number of generations from 0 to {MAX_SENIORITY}, nor `any`"
+        )),
     }
 }
 
@@ -195,7 +224,11 @@ fn time(value: &str) -> Result<i64, String> {
     let moment = match value.len() {
         10 if is_number => number().map(|seconds| seconds * 1_000),
         13 if is_number => number(),
-        _ => value.parse::<Timestamp>().map(Timestamp::as_millisecond).ok().or_else(|| civil(value)),
+        _ => value
+            .parse::<Timestamp>()
+            .map(Timestamp::as_millisecond)
+            .ok()
+            .or_else(|| civil(value)),
     };
     moment.ok_or_else(|| {
         format!(
@@ -207,11 +240,17 @@ fn time(value: &str) -> Result<i64, String> {
 /// Only these two forms: jiff reads more of them.
 fn civil(value: &str) -> Option<i64> {
     let moment = match value.len() {
-        10 => value.parse::<Date>().ok()?.to_datetime(jiff::civil::Time::midnight()),
+        10 => value
+            .parse::<Date>()
+            .ok()?
+            .to_datetime(jiff::civil::Time::midnight()),
         19 if value.as_bytes()[10] == b' ' => value.parse::<DateTime>().ok()?,
         _ => return None,
     };
-    moment.to_zoned(TimeZone::UTC).ok().map(|zoned| zoned.timestamp().as_millisecond())
+    moment
+        .to_zoned(TimeZone::UTC)
+        .ok()
+        .map(|zoned| zoned.timestamp().as_millisecond())
 }
 
 #[cfg(test)]
@@ -227,9 +266,19 @@ mod tests {
     #[test]
     fn an_order_is_a_list_of_fields() {
         let order = set("orderBy", "status.phase desc,name").unwrap().order_by;
-        let by = |field: &str, descending| OrderBy { field: field.to_owned(), descending };
+        let by = |field: &str, descending| OrderBy {
+            field: field.to_owned(),
+            descending,
+        };
         assert_eq!(order, [by("status.phase", true), by("name", false)]);
-        for refused in ["a,,b", "a down", "a asc b", "a,a desc", "a,b,c,d,e,f,g,h,i", " "] {
+        for refused in [
+            "a,,b",
+            "a down",
+            "a asc b",
+            "a,a desc",
+            "a,b,c,d,e,f,g,h,i",
+            " ",
+        ] {
             assert!(set("orderBy", refused).is_err(), "{refused:?}");
         }
     }
@@ -238,13 +287,32 @@ mod tests {
     fn times_are_read_in_all_their_forms() {
         let since = |value: &str| set("since", value).map(|options| options.since.unwrap());
         let noon = since("2026-01-31T12:00:00Z").unwrap();
-        for same in ["2026-01-31T13:00:00+01:00", "2026-01-31 12:00:00", "1769860800", "1769860800000"] {
+        for same in [
+            "2026-01-31T13:00:00+01:00",
+            "2026-01-31 12:00:00",
+            "1769860800",
+            "1769860800000",
+        ] {
             assert_eq!(since(same), Ok(noon), "{same}");
         }
         assert_eq!(since("2026-01-31"), Ok(noon - 12 * 3_600_000));
-        assert_eq!(set("before", "2026-01-31").unwrap().before, Some(noon - 12 * 3_600_000));
-        for refused in ["yesterday", "17698608000", "2026-02-31", "2026-01-31T12:00:00", "12:00", "-1769860800", "2026-W05-6"] {
-            assert!(since(refused).unwrap_err().contains("is no time such as"), "{refused}");
+        assert_eq!(
+            set("before", "2026-01-31").unwrap().before,
+            Some(noon - 12 * 3_600_000)
+        );
+        for refused in [
+            "yesterday",
+            "17698608000",
+            "2026-02-31",
+            "2026-01-31T12:00:00",
+            "12:00",
+            "-1769860800",
+            "2026-W05-6",
+        ] {
+            assert!(
+                since(refused).unwrap_err().contains("is no time such as"),
+                "{refused}"
+            );
         }
     }
 
@@ -254,13 +322,28 @@ mod tests {
         let mut options = set("ownerName", "web").unwrap();
         options.set("ownerGR", "deployments.apps").unwrap();
         options.set("ownerSeniority", "1").unwrap();
-        assert_eq!(options.owner.resource, Some(ResourceName::new("apps", "deployments")));
+        assert_eq!(
+            options.owner.resource,
+            Some(ResourceName::new("apps", "deployments"))
+        );
         assert_eq!(options.owner.seniority, Seniority::Exactly(1));
-        assert!(set("ownerSeniority", "1").unwrap_err().contains("there is no ownerUID or ownerName"));
-        assert!(set("ownerGR", "pods").unwrap_err().contains("there is no ownerName"));
-        for (key, value) in
-            [("ownerSeniority", "9"), ("ownerSeniority", "-1"), ("ownerGR", "Pods"), ("ownerGR", ".apps"), ("ownerUID", "a,")]
-        {
+        assert!(
+            set("ownerSeniority", "1")
+                .unwrap_err()
+                .contains("there is no ownerUID or ownerName")
+        );
+        assert!(
+            set("ownerGR", "pods")
+                .unwrap_err()
+                .contains("there is no ownerName")
+        );
+        for (key, value) in [
+            ("ownerSeniority", "9"),
+            ("ownerSeniority", "-1"),
+            ("ownerGR", "Pods"),
+            ("ownerGR", ".apps"),
+            ("ownerUID", "a,"),
+        ] {
             assert!(set(key, value).is_err(), "{key}={value}");
         }
     }
@@ -268,7 +351,11 @@ mod tests {
     #[test]
     fn flags_are_true_or_false_and_nothing_is_no_parameter() {
         assert!(set("onlyMetadata", "true").unwrap().only_metadata);
-        assert!(set("withRemainingCount", "0").unwrap().without_remaining_count);
+        assert!(
+            set("withRemainingCount", "0")
+                .unwrap()
+                .without_remaining_count
+        );
         assert!(set("explain", "yes").unwrap().explain && set("explain", "").unwrap().explain);
         assert!(set("withContinue", "true").is_ok() && set("withContinue", "false").is_err());
         assert_eq!(set("since", "").unwrap(), Options::default());

@@ -16,14 +16,19 @@ use super::{
 /// How clients ask for discovery in one document.
 const AGGREGATED: [&str; 3] = ["g=apidiscovery.k8s.io", "v=v2", "as=APIGroupDiscoveryList"];
 /// The media type of that document.
-pub const AGGREGATED_TYPE: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+pub const AGGREGATED_TYPE: &str =
+    "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 /// Whether a client asks for discovery in one document before anything else that is served.
 pub fn wants_aggregated(accept: &str) -> bool {
     for range in accept.split(',') {
         let mut parts = range.split(';').map(str::trim);
-        let is_json = parts.next().is_some_and(|media| matches!(media, "application/json" | "application/*" | "*/*"));
-        let parameters: Vec<&str> = parts.filter(|parameter| !parameter.starts_with("q=")).collect();
+        let is_json = parts
+            .next()
+            .is_some_and(|media| matches!(media, "application/json" | "application/*" | "*/*"));
+        let parameters: Vec<&str> = parts
+            .filter(|parameter| !parameter.starts_with("q="))
+            .collect();
         if is_json && parameters.is_empty() {
             return false;
         }
@@ -37,8 +42,10 @@ pub fn wants_aggregated(accept: &str) -> bool {
 /// Discovery of the server's own groups in one document.
 pub fn aggregated() -> Value {
     let groups = GROUPS.map(|group| {
-        let resources: Vec<Value> =
-            OWN_RESOURCES.iter().map(|(plural, kind, verbs)| resource(group, plural, kind, verbs)).collect();
+        let resources: Vec<Value> = OWN_RESOURCES
+            .iter()
+            .map(|(plural, kind, verbs)| resource(group, plural, kind, verbs))
+            .collect();
         let version = json!({ "version": VERSION, "resources": resources, "freshness": "Current" });
         json!({ "metadata": { "name": group }, "versions": [version] })
     });
@@ -62,7 +69,8 @@ pub fn open_api(which: OpenApi) -> Result<Box<RawValue>, ApiError> {
         OpenApi::Index => open_api_index(),
         OpenApi::V3(group) => open_api_v3(group),
     };
-    to_raw_value(&document).map_err(|error| ApiError::Internal(format!("cannot encode the OpenAPI document: {error}")))
+    to_raw_value(&document)
+        .map_err(|error| ApiError::Internal(format!("cannot encode the OpenAPI document: {error}")))
 }
 
 /// Where the `OpenAPI` 3 document of each group version is.
@@ -83,7 +91,10 @@ fn open_api_v3(group: &str) -> Value {
         "operationId": format!("get{}APIResources", identifier(group)),
         "responses": { "200": { "description": "OK" } },
     });
-    paths.insert(format!("/apis/{group}/{VERSION}/"), json!({ "get": discovery }));
+    paths.insert(
+        format!("/apis/{group}/{VERSION}/"),
+        json!({ "get": discovery }),
+    );
     for (plural, kind, verbs) in OWN_RESOURCES {
         let (path, operation) = operation(group, plural, kind, verbs);
         paths.insert(path, operation);
@@ -106,7 +117,10 @@ fn operation(group: &str, plural: &str, kind: &str, verbs: &[&str]) -> (String, 
         return (path, json!({ "post": operation }));
     }
     let name = json!({ "name": "name", "in": "path", "required": true, "schema": { "type": "string", "uniqueItems": true } });
-    (format!("{path}/{{name}}"), json!({ "get": operation, "parameters": [name] }))
+    (
+        format!("{path}/{{name}}"),
+        json!({ "get": operation, "parameters": [name] }),
+    )
 }
 
 /// The Swagger 2 document of all groups.
@@ -144,7 +158,11 @@ fn schema(group: &str, plural: &str, kind: &str) -> Value {
 /// `search.fleetdex.io` as a part of an identifier: `SearchFleetdexIo`.
 fn identifier(group: &str) -> String {
     let capital = |word: &str| format!("{}{}", word[..1].to_ascii_uppercase(), &word[1..]);
-    group.split('.').filter(|word| !word.is_empty()).map(capital).collect()
+    group
+        .split('.')
+        .filter(|word| !word.is_empty())
+        .map(capital)
+        .collect()
 }
 
 #[cfg(test)]
@@ -156,9 +174,16 @@ mod tests {
         let kubectl = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json";
         assert!(wants_aggregated(kubectl));
         assert!(wants_aggregated(AGGREGATED_TYPE));
-        let others = ["", "*/*", "application/json", "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList"];
+        let others = [
+            "",
+            "*/*",
+            "application/json",
+            "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList",
+        ];
         assert_eq!(others.map(wants_aggregated), [false; 4]);
-        assert!(!wants_aggregated(&format!("application/json, {AGGREGATED_TYPE}")));
+        assert!(!wants_aggregated(&format!(
+            "application/json, {AGGREGATED_TYPE}"
+        )));
     }
 
     #[test]
@@ -166,12 +191,28 @@ mod tests {
         let document = open_api_v3(GROUPS[0]);
         let schemas = document["components"]["schemas"].as_object().unwrap();
         assert_eq!(schemas.len(), OWN_RESOURCES.len());
-        let search = &schemas["io.fleetdex.search_fleetdex_io.v1alpha1.Search"]["x-kubernetes-group-version-kind"][0];
-        assert_eq!(search, &json!({ "group": "search.fleetdex.io", "version": "v1alpha1", "kind": "Search" }));
-        assert_eq!(open_api_v2()["definitions"].as_object().unwrap().len(), 2 * OWN_RESOURCES.len());
-        assert_eq!(aggregated()["items"][1]["metadata"]["name"], "search.karmada.io");
-        let place = &open_api_index()["paths"]["apis/search.fleetdex.io/v1alpha1"]["serverRelativeURL"];
-        assert!(place.as_str().unwrap().starts_with("/openapi/v3/apis/search.fleetdex.io/v1alpha1?hash="));
+        let search = &schemas["io.fleetdex.search_fleetdex_io.v1alpha1.Search"]["x-kubernetes-group-version-kind"]
+            [0];
+        assert_eq!(
+            search,
+            &json!({ "group": "search.fleetdex.io", "version": "v1alpha1", "kind": "Search" })
+        );
+        assert_eq!(
+            open_api_v2()["definitions"].as_object().unwrap().len(),
+            2 * OWN_RESOURCES.len()
+        );
+        assert_eq!(
+            aggregated()["items"][1]["metadata"]["name"],
+            "search.karmada.io"
+        );
+        let place =
+            &open_api_index()["paths"]["apis/search.fleetdex.io/v1alpha1"]["serverRelativeURL"];
+        assert!(
+            place
+                .as_str()
+                .unwrap()
+                .starts_with("/openapi/v3/apis/search.fleetdex.io/v1alpha1?hash=")
+        );
         assert_eq!(
             document["paths"]["/apis/search.fleetdex.io/v1alpha1/"]["get"]["operationId"],
             "getSearchFleetdexIoAPIResources"

@@ -19,7 +19,11 @@ use crate::query::{Owners, Relation, Relatives, owners::MAX_OWNERS};
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Finds the direct owners of what is asked for, and makes them part of the query.
-pub async fn resolve(target: &mut Target, search: &OwnerSearch, sight: &Sight<'_>) -> Result<(), ApiError> {
+pub async fn resolve(
+    target: &mut Target,
+    search: &OwnerSearch,
+    sight: &Sight<'_>,
+) -> Result<(), ApiError> {
     if !search.is_asked() || target.nothing_to_ask {
         return Ok(());
     }
@@ -28,7 +32,10 @@ pub async fn resolve(target: &mut Target, search: &OwnerSearch, sight: &Sight<'_
         owners.insert(None, uid);
     }
     if !search.names.is_empty() {
-        let named = Relation::Named { resource: search.resource.clone(), names: search.names.clone() };
+        let named = Relation::Named {
+            resource: search.resource.clone(),
+            names: search.names.clone(),
+        };
         owners.extend(find(target, named, sight).await?);
     }
     let mut all = owners.clone();

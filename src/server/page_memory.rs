@@ -22,7 +22,14 @@ const PAGE_BYTES: usize = 32 << 20;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What the pages of one user may hold, and those of all, beside one more page.
-const LIMITS: Limits = Limits { page: PAGE_BYTES, line: 0, answer: PAGE_BYTES, refusal: 0, share: 64 << 20, shared: 192 << 20 };
+const LIMITS: Limits = Limits {
+    page: PAGE_BYTES,
+    line: 0,
+    answer: PAGE_BYTES,
+    refusal: 0,
+    share: 64 << 20,
+    shared: 192 << 20,
+};
 
 /// Memory for the page of one answer at a time.
 pub(super) struct PageMemory {
@@ -40,15 +47,23 @@ impl PageMemory {
             Requester::User(name) => Some(Arc::clone(name)),
             Requester::Operator => None,
         };
-        Self { budget: OF_THIS_PROCESS.clone(), user, hold: None }
+        Self {
+            budget: OF_THIS_PROCESS.clone(),
+            user,
+            hold: None,
+        }
     }
 
     /// Gives back the memory of the page before, and takes that for a page of so many bytes.
     pub(super) async fn take(&mut self, bytes: usize) -> Result<(), ApiError> {
         self.hold = None;
-        let Some(user) = self.user.as_deref().filter(|_| bytes > SMALL_PAGE_BYTES) else { return Ok(()) };
+        let Some(user) = self.user.as_deref().filter(|_| bytes > SMALL_PAGE_BYTES) else {
+            return Ok(());
+        };
         let mut hold = self.budget.share(user).hold();
-        let taken = timeout(PATIENCE, hold.grow(bytes)).await.map_err(|_| ApiError::Timeout(PATIENCE.as_secs()))?;
+        let taken = timeout(PATIENCE, hold.grow(bytes))
+            .await
+            .map_err(|_| ApiError::Timeout(PATIENCE.as_secs()))?;
         taken.map_err(|error| refused(&error))?;
         self.hold = Some(hold);
         Ok(())
@@ -56,7 +71,10 @@ impl PageMemory {
 
     /// The client has taken so many bytes of the page since the last call. An error if that is slow, and others wait.
     pub(super) fn keep_pace(&mut self, bytes: usize) -> Result<(), ApiError> {
-        self.hold.as_mut().map_or(Ok(()), |hold| hold.keep_pace(bytes)).map_err(|error| refused(&error))
+        self.hold
+            .as_mut()
+            .map_or(Ok(()), |hold| hold.keep_pace(bytes))
+            .map_err(|error| refused(&error))
     }
 }
 
@@ -65,7 +83,9 @@ fn refused(error: &ReadError) -> ApiError {
         ReadError::Crowded(bytes) => ApiError::Busy(format!(
             "{bytes} bytes of answers that you have asked for are not read yet; read those first, or ask for fewer objects at a time"
         )),
-        ReadError::Slow => ApiError::Busy("the answer was read too slowly while others waited for memory".to_owned()),
+        ReadError::Slow => ApiError::Busy(
+            "the answer was read too slowly while others waited for memory".to_owned(),
+        ),
         other => ApiError::Busy(other.to_string()),
     }
 }
@@ -79,7 +99,11 @@ mod tests {
     const MIB: usize = 1 << 20;
 
     fn memory(budget: &Budget, user: &str) -> PageMemory {
-        PageMemory { budget: budget.clone(), user: Some(user.into()), hold: None }
+        PageMemory {
+            budget: budget.clone(),
+            user: Some(user.into()),
+            hold: None,
+        }
     }
 
     #[tokio::test(start_paused = true)]

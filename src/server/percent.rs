@@ -33,7 +33,9 @@ fn decode(text: &str, plus_is_blank: bool) -> Result<String, PercentError> {
                 let Some((digits, behind)) = after.split_at_checked(2) else {
                     return Err(PercentError::Digits(text.to_owned()));
                 };
-                decoded.push(hexadecimal(digits).ok_or_else(|| PercentError::Digits(text.to_owned()))?);
+                decoded.push(
+                    hexadecimal(digits).ok_or_else(|| PercentError::Digits(text.to_owned()))?,
+                );
                 rest = behind;
             }
             b'+' if plus_is_blank => decoded.push(b' '),
@@ -51,7 +53,11 @@ fn hexadecimal(digits: &[u8]) -> Option<u8> {
 }
 
 /// What stands for itself everywhere in a URL.
-const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
 
 /// Encodes text so that it is one segment of a path, or one key or value of a query.
 pub fn encode(text: &str) -> String {
@@ -73,9 +79,15 @@ mod tests {
     #[test]
     fn what_is_malformed_is_refused() {
         for malformed in ["%", "a%2", "%zz", "%+1", "%e"] {
-            assert_eq!(decode_query(malformed), Err(PercentError::Digits(malformed.to_owned())));
+            assert_eq!(
+                decode_query(malformed),
+                Err(PercentError::Digits(malformed.to_owned()))
+            );
         }
-        assert_eq!(decode_query("%ff"), Err(PercentError::Utf8("%ff".to_owned())));
+        assert_eq!(
+            decode_query("%ff"),
+            Err(PercentError::Utf8("%ff".to_owned()))
+        );
     }
 
     proptest! {

@@ -42,10 +42,12 @@ pub async fn sight(
     named: &[ClusterName],
     resource: Option<&ResourceName>,
 ) -> Result<Arc<Catalog>, ApiError> {
-    Ok(match visible_clusters(gate, caller, catalog, named).await? {
-        None => Arc::clone(catalog),
-        Some(visible) => Arc::new(catalog.seen_by(&visible, resource)),
-    })
+    Ok(
+        match visible_clusters(gate, caller, catalog, named).await? {
+            None => Arc::clone(catalog),
+            Some(visible) => Arc::new(catalog.seen_by(&visible, resource)),
+        },
+    )
 }
 
 /// The clusters that a caller may see, of those that are named or of all that there are; nothing if it is all of them.
@@ -55,17 +57,31 @@ pub async fn visible_clusters(
     catalog: &Catalog,
     named: &[ClusterName],
 ) -> Result<Option<BTreeSet<ClusterName>>, ApiError> {
-    let Gate::Front(front) = gate else { return Ok(None) };
-    front.authorizer().clusters(caller, named, catalog.clusters()).await
+    let Gate::Front(front) = gate else {
+        return Ok(None);
+    };
+    front
+        .authorizer()
+        .clusters(caller, named, catalog.clusters())
+        .await
 }
 
 /// What of the objects that a request asks for its caller may see. `catalog`: what the caller may know of. An error if it is nothing.
-pub async fn permission(gate: &Gate, caller: &Caller, catalog: &Catalog, request: &ListRequest) -> Result<Permission, ApiError> {
-    let Gate::Front(front) = gate else { return Ok(Permission::default()) };
+pub async fn permission(
+    gate: &Gate,
+    caller: &Caller,
+    catalog: &Catalog,
+    request: &ListRequest,
+) -> Result<Permission, ApiError> {
+    let Gate::Front(front) = gate else {
+        return Ok(Permission::default());
+    };
     let native = &request.native;
     let resource = ResourceName::new(&native.group, &native.plural);
     // What is not registered is not found, whoever asks.
-    let Some(registered) = catalog.find(&resource) else { return Ok(Permission::default()) };
+    let Some(registered) = catalog.find(&resource) else {
+        return Ok(Permission::default());
+    };
     let clusters: Vec<ClusterName> = asked_clusters(registered, request).into_iter().collect();
     let wanted = Wanted {
         verb: verb(request),
@@ -77,7 +93,18 @@ pub async fn permission(gate: &Gate, caller: &Caller, catalog: &Catalog, request
         clusters: &clusters,
         only_these: catalog.is_restricted(),
     };
-    front.authorizer().permission(caller, &wanted, &StoredNamespaces { caller, catalog, request }).await
+    front
+        .authorizer()
+        .permission(
+            caller,
+            &wanted,
+            &StoredNamespaces {
+                caller,
+                catalog,
+                request,
+            },
+        )
+        .await
 }
 
 /// What a watch goes on by; nothing if nobody has to be asked.
@@ -88,7 +115,9 @@ pub fn standing(
     permitted: &Permitted,
     let_in_as: Option<Attributes>,
 ) -> Option<Standing> {
-    let Gate::Front(front) = gate else { return None };
+    let Gate::Front(front) = gate else {
+        return None;
+    };
     let native = &request.native;
     (!caller.may_everything()).then_some(Standing {
         authorizer: front.authorizer().clone(),
@@ -114,30 +143,50 @@ pub struct Sight<'s> {
 impl Sight<'_> {
     /// Those of some objects that the caller may list.
     pub async fn of(&self, found: BTreeSet<Relative>) -> Result<Vec<Relative>, ApiError> {
-        let Gate::Front(front) = self.gate else { return Ok(found.into_iter().collect()) };
+        let Gate::Front(front) = self.gate else {
+            return Ok(found.into_iter().collect());
+        };
         let mut by_resource: BTreeMap<ResourceName, Vec<Relative>> = BTreeMap::new();
         for relative in found {
-            by_resource.entry(relative.resource.clone()).or_default().push(relative);
+            by_resource
+                .entry(relative.resource.clone())
+                .or_default()
+                .push(relative);
         }
         let mut seen = Vec::new();
         for (resource, relatives) in by_resource {
             // What is not registered any more has no version to ask about.
-            let Some(registered) = self.catalog.find(&resource) else { continue };
-            let clusters: BTreeSet<&ClusterName> = relatives.iter().map(|relative| &relative.cluster).collect();
-            let namespaces: BTreeSet<&str> = relatives.iter().map(|relative| relative.namespace.as_str()).collect();
+            let Some(registered) = self.catalog.find(&resource) else {
+                continue;
+            };
+            let clusters: BTreeSet<&ClusterName> =
+                relatives.iter().map(|relative| &relative.cluster).collect();
+            let namespaces: BTreeSet<&str> = relatives
+                .iter()
+                .map(|relative| relative.namespace.as_str())
+                .collect();
             let wanted = Wanted {
                 verb: "list",
                 resource: &resource,
                 version: registered.versions.first().map_or("", |version| version),
                 namespaced: registered.namespaced,
                 name: None,
-                namespaces: &namespaces.into_iter().filter_map(|name| name.parse().ok()).collect::<Vec<_>>(),
+                namespaces: &namespaces
+                    .into_iter()
+                    .filter_map(|name| name.parse().ok())
+                    .collect::<Vec<_>>(),
                 clusters: &clusters.into_iter().cloned().collect::<Vec<_>>(),
                 only_these: self.catalog.is_restricted(),
             };
-            match front.authorizer().permission(self.caller, &wanted, &NoOthers).await {
+            match front
+                .authorizer()
+                .permission(self.caller, &wanted, &NoOthers)
+                .await
+            {
                 Ok(Permission { permitted, .. }) => {
-                    let may_be_seen = |relative: &Relative| permitted.allows(relative.cluster.as_str(), &relative.namespace);
+                    let may_be_seen = |relative: &Relative| {
+                        permitted.allows(relative.cluster.as_str(), &relative.namespace)
+                    };
                     seen.extend(relatives.into_iter().filter(may_be_seen));
                 }
                 Err(ApiError::Forbidden(_)) => {}
@@ -182,18 +231,35 @@ impl Holders for StoredNamespaces<'_> {
             return Ok(BTreeMap::new());
         }
         // Of all objects, so that a refusal tells nothing about which of them selectors match.
-        let Query { resource, selectable, limit, clusters, namespaces, .. } = found.query;
+        let Query {
+            resource,
+            selectable,
+            limit,
+            clusters,
+            namespaces,
+            ..
+        } = found.query;
         let permitted = self.within();
         // The caller waits among its own questions, and nothing is kept open that would end the caller's lists.
         let requester = Requester::User(self.caller.name.as_str().into());
-        let everything = Query { clusters, namespaces, permitted, requester, ..Query::all_of(resource, selectable, limit) };
+        let everything = Query {
+            clusters,
+            namespaces,
+            permitted,
+            requester,
+            ..Query::all_of(resource, selectable, limit)
+        };
         let keys = [GroupKey::Cluster, GroupKey::Namespace];
         let asked = timeout(TIMEOUT, found.stores.groups(&everything, &keys)).await;
         let groups = asked.map_err(|_| ApiError::Timeout(TIMEOUT.as_secs()))??;
         let mut held: BTreeMap<ClusterName, Vec<Namespace>> = BTreeMap::new();
         for group in groups.groups {
-            let [Some(cluster), Some(namespace)] = group.values.as_slice() else { continue };
-            let (Ok(cluster), Ok(namespace)) = (cluster.parse(), namespace.parse()) else { continue };
+            let [Some(cluster), Some(namespace)] = group.values.as_slice() else {
+                continue;
+            };
+            let (Ok(cluster), Ok(namespace)) = (cluster.parse(), namespace.parse()) else {
+                continue;
+            };
             held.entry(cluster).or_default().push(namespace);
         }
         Ok(held)
@@ -206,6 +272,9 @@ impl StoredNamespaces<'_> {
         if !self.catalog.is_restricted() {
             return Permitted::Everything;
         }
-        Permitted::Only(vec![Grant { clusters: Some(self.catalog.clusters().iter().cloned().collect()), namespaces: None }])
+        Permitted::Only(vec![Grant {
+            clusters: Some(self.catalog.clusters().iter().cloned().collect()),
+            namespaces: None,
+        }])
     }
 }

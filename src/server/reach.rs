@@ -26,22 +26,40 @@ pub struct Reach {
 impl Reach {
     /// Every object.
     pub fn everything() -> Self {
-        Self { all_but: Some(BTreeSet::new()), ..Self::default() }
+        Self {
+            all_but: Some(BTreeSet::new()),
+            ..Self::default()
+        }
     }
 
     /// Every object of some namespaces, or of all but some.
-    pub fn of_namespaces(only: Option<&BTreeSet<Namespace>>, excluded: &BTreeSet<Namespace>) -> Self {
+    pub fn of_namespaces(
+        only: Option<&BTreeSet<Namespace>>,
+        excluded: &BTreeSet<Namespace>,
+    ) -> Self {
         match only {
-            Some(only) => Self { whole: only.difference(excluded).cloned().collect(), ..Self::default() },
-            None => Self { all_but: Some(excluded.clone()), ..Self::default() },
+            Some(only) => Self {
+                whole: only.difference(excluded).cloned().collect(),
+                ..Self::default()
+            },
+            None => Self {
+                all_but: Some(excluded.clone()),
+                ..Self::default()
+            },
         }
     }
 
     /// Some objects of some namespaces, or of any.
     pub fn some_of(only: Option<&BTreeSet<Namespace>>) -> Self {
         match only {
-            Some(only) => Self { some_of: only.clone(), ..Self::default() },
-            None => Self { some_anywhere: true, ..Self::default() },
+            Some(only) => Self {
+                some_of: only.clone(),
+                ..Self::default()
+            },
+            None => Self {
+                some_anywhere: true,
+                ..Self::default()
+            },
         }
     }
 
@@ -57,7 +75,9 @@ impl Reach {
     }
 
     fn is_everything(&self) -> bool {
-        self.all_but.as_ref().is_some_and(|excluded| excluded.is_subset(&self.whole))
+        self.all_but
+            .as_ref()
+            .is_some_and(|excluded| excluded.is_subset(&self.whole))
     }
 }
 
@@ -83,42 +103,75 @@ pub fn shares(
     }
     let mut areas: BTreeMap<StoreName, BTreeMap<Area<'_>, Vec<ClusterName>>> = BTreeMap::new();
     for cluster in clusters {
-        let of_cluster: Vec<(&StoreName, &Reach)> =
-            holders.iter().filter_map(|(store, reaches)| Some((*store, *reaches.get(cluster)?))).collect();
-        let shared = share(&of_cluster).map_err(|stores| Overlap { cluster: cluster.clone(), stores })?;
+        let of_cluster: Vec<(&StoreName, &Reach)> = holders
+            .iter()
+            .filter_map(|(store, reaches)| Some((*store, *reaches.get(cluster)?)))
+            .collect();
+        let shared = share(&of_cluster).map_err(|stores| Overlap {
+            cluster: cluster.clone(),
+            stores,
+        })?;
         for (store, area) in shared {
-            areas.entry(store.clone()).or_default().entry(area).or_default().push(cluster.clone());
+            areas
+                .entry(store.clone())
+                .or_default()
+                .entry(area)
+                .or_default()
+                .push(cluster.clone());
         }
     }
     let grant = |(area, clusters): (Area<'_>, Vec<ClusterName>)| Grant {
         clusters: Some(clusters),
         namespaces: area.map(|names| names.into_iter().cloned().collect()),
     };
-    Ok(areas.into_iter().map(|(store, areas)| (store, Some(areas.into_iter().map(grant).collect()))).collect())
+    Ok(areas
+        .into_iter()
+        .map(|(store, areas)| (store, Some(areas.into_iter().map(grant).collect())))
+        .collect())
 }
 
 /// Which store answers for which namespaces of one cluster. The first store that has everything, or most, comes before the others.
-fn share<'n>(holders: &[(&'n StoreName, &'n Reach)]) -> Result<Vec<(&'n StoreName, Area<'n>)>, Vec<StoreName>> {
+fn share<'n>(
+    holders: &[(&'n StoreName, &'n Reach)],
+) -> Result<Vec<(&'n StoreName, Area<'n>)>, Vec<StoreName>> {
     if let [(store, _)] = holders {
         return Ok(vec![(store, None)]);
     }
     if let Some((store, _)) = holders.iter().find(|(_, reach)| reach.is_everything()) {
         return Ok(vec![(store, None)]);
     }
-    let base = holders.iter().find_map(|(store, reach)| Some((*store, *reach, reach.all_but.as_ref()?)));
-    let others = || holders.iter().filter(|(store, _)| base.is_none_or(|(base, ..)| base != *store));
+    let base = holders
+        .iter()
+        .find_map(|(store, reach)| Some((*store, *reach, reach.all_but.as_ref()?)));
+    let others = || {
+        holders
+            .iter()
+            .filter(|(store, _)| base.is_none_or(|(base, ..)| base != *store))
+    };
     if base.is_none() && holders.iter().any(|(_, reach)| reach.some_anywhere) {
         return Err(holders.iter().map(|(store, _)| (*store).clone()).collect());
     }
     // Every namespace that is left to the others, and is not anybody's yet.
     let mut left: BTreeSet<&Namespace> = match base {
-        Some((_, reach, excluded)) => excluded.iter().filter(|name| !reach.whole.contains(*name)).collect(),
-        None => holders.iter().flat_map(|(_, reach)| reach.whole.iter().chain(&reach.some_of)).collect(),
+        Some((_, reach, excluded)) => excluded
+            .iter()
+            .filter(|name| !reach.whole.contains(*name))
+            .collect(),
+        None => holders
+            .iter()
+            .flat_map(|(_, reach)| reach.whole.iter().chain(&reach.some_of))
+            .collect(),
     };
     if let Some((store, reach, _)) = base {
         let has_any = |reach: &Reach, name: &Namespace| {
-            let has_all = reach.all_but.as_ref().is_some_and(|excluded| !excluded.contains(name));
-            has_all || reach.some_anywhere || reach.whole.contains(name) || reach.some_of.contains(name)
+            let has_all = reach
+                .all_but
+                .as_ref()
+                .is_some_and(|excluded| !excluded.contains(name));
+            has_all
+                || reach.some_anywhere
+                || reach.whole.contains(name)
+                || reach.some_of.contains(name)
         };
         for name in left.iter().filter(|name| has_any(reach, name)) {
             if let Some((other, _)) = others().find(|(_, other)| has_any(other, name)) {
@@ -129,15 +182,25 @@ fn share<'n>(holders: &[(&'n StoreName, &'n Reach)]) -> Result<Vec<(&'n StoreNam
     let mut areas: BTreeMap<&StoreName, BTreeSet<&Namespace>> = BTreeMap::new();
     for (store, reach) in others() {
         let is_whole = |name: &Namespace| {
-            reach.whole.contains(name) || reach.all_but.as_ref().is_some_and(|excluded| !excluded.contains(name))
+            reach.whole.contains(name)
+                || reach
+                    .all_but
+                    .as_ref()
+                    .is_some_and(|excluded| !excluded.contains(name))
         };
         let own: Vec<&Namespace> = left.iter().copied().filter(|name| is_whole(name)).collect();
         left.retain(|name| !own.contains(name));
         areas.entry(store).or_default().extend(own);
     }
     for name in left {
-        let has_some = |(_, reach): &&(&StoreName, &Reach)| reach.some_anywhere || reach.some_of.contains(name);
-        let having: Vec<&StoreName> = holders.iter().filter(has_some).map(|(store, _)| *store).collect();
+        let has_some = |(_, reach): &&(&StoreName, &Reach)| {
+            reach.some_anywhere || reach.some_of.contains(name)
+        };
+        let having: Vec<&StoreName> = holders
+            .iter()
+            .filter(has_some)
+            .map(|(store, _)| *store)
+            .collect();
         match having.as_slice() {
             [store] if base.is_none_or(|(base, ..)| base != *store) => {
                 areas.entry(store).or_default().insert(name);
@@ -147,8 +210,15 @@ fn share<'n>(holders: &[(&'n StoreName, &'n Reach)]) -> Result<Vec<(&'n StoreNam
             several => return Err(several.iter().map(|store| (*store).clone()).collect()),
         }
     }
-    let areas = areas.into_iter().filter(|(_, names)| !names.is_empty()).map(|(store, names)| (store, Some(names)));
-    Ok(base.map(|(store, ..)| (store, None)).into_iter().chain(areas).collect())
+    let areas = areas
+        .into_iter()
+        .filter(|(_, names)| !names.is_empty())
+        .map(|(store, names)| (store, Some(names)));
+    Ok(base
+        .map(|(store, ..)| (store, None))
+        .into_iter()
+        .chain(areas)
+        .collect())
 }
 
 #[cfg(test)]
@@ -166,13 +236,28 @@ mod tests {
     }
 
     fn shared(reaches: &[(&str, Reach)]) -> Result<String, Vec<StoreName>> {
-        let stores: Vec<(StoreName, Reach)> = reaches.iter().map(|(name, reach)| (store(name), reach.clone())).collect();
-        let holders: Vec<(&StoreName, &Reach)> = stores.iter().map(|(name, reach)| (name, reach)).collect();
+        let stores: Vec<(StoreName, Reach)> = reaches
+            .iter()
+            .map(|(name, reach)| (store(name), reach.clone()))
+            .collect();
+        let holders: Vec<(&StoreName, &Reach)> =
+            stores.iter().map(|(name, reach)| (name, reach)).collect();
         let shown = |(store, area): (&StoreName, Area<'_>)| match area {
             None => format!("{store}: all"),
-            Some(names) => format!("{store}: {}", names.iter().map(|name| name.as_str()).collect::<Vec<_>>().join(" ")),
+            Some(names) => format!(
+                "{store}: {}",
+                names
+                    .iter()
+                    .map(|name| name.as_str())
+                    .collect::<Vec<_>>()
+                    .join(" ")
+            ),
         };
-        Ok(share(&holders)?.into_iter().map(shown).collect::<Vec<_>>().join("; "))
+        Ok(share(&holders)?
+            .into_iter()
+            .map(shown)
+            .collect::<Vec<_>>()
+            .join("; "))
     }
 
     fn only(list: &[&str]) -> Reach {
@@ -190,11 +275,26 @@ mod tests {
     #[test]
     fn each_namespace_is_answered_for_by_one_store() {
         let text = |reaches: &[(&str, Reach)]| shared(reaches).unwrap();
-        assert_eq!(text(&[("a", only(&["x"])), ("b", Reach::everything())]), "b: all");
-        assert_eq!(text(&[("a", only(&["x", "y"])), ("b", only(&["y", "z"]))]), "a: x y; b: z");
-        assert_eq!(text(&[("a", only(&["x", "y"])), ("b", all_but(&["x", "z"]))]), "b: all; a: x");
-        assert_eq!(text(&[("a", some_of(&["x", "y"])), ("b", only(&["y"]))]), "a: x; b: y");
-        assert_eq!(text(&[("a", Reach::some_of(None)), ("b", all_but(&["x"]))]), "b: all; a: x");
+        assert_eq!(
+            text(&[("a", only(&["x"])), ("b", Reach::everything())]),
+            "b: all"
+        );
+        assert_eq!(
+            text(&[("a", only(&["x", "y"])), ("b", only(&["y", "z"]))]),
+            "a: x y; b: z"
+        );
+        assert_eq!(
+            text(&[("a", only(&["x", "y"])), ("b", all_but(&["x", "z"]))]),
+            "b: all; a: x"
+        );
+        assert_eq!(
+            text(&[("a", some_of(&["x", "y"])), ("b", only(&["y"]))]),
+            "a: x; b: y"
+        );
+        assert_eq!(
+            text(&[("a", Reach::some_of(None)), ("b", all_but(&["x"]))]),
+            "b: all; a: x"
+        );
         let mut both = only(&["x"]);
         both.extend(&all_but(&["x"]));
         assert_eq!(text(&[("a", only(&["x"])), ("b", both)]), "b: all");
@@ -203,19 +303,31 @@ mod tests {
     #[test]
     fn stores_that_cannot_be_told_apart_are_named() {
         let both = || vec![store("a"), store("b")];
-        assert_eq!(shared(&[("a", Reach::some_of(None)), ("b", only(&["x"]))]), Err(both()));
-        assert_eq!(shared(&[("a", some_of(&["x"])), ("b", some_of(&["x", "y"]))]), Err(both()));
+        assert_eq!(
+            shared(&[("a", Reach::some_of(None)), ("b", only(&["x"]))]),
+            Err(both())
+        );
+        assert_eq!(
+            shared(&[("a", some_of(&["x"])), ("b", some_of(&["x", "y"]))]),
+            Err(both())
+        );
     }
 
     fn reach() -> impl Strategy<Value = Reach> {
         let some = || prop::collection::btree_set(prop::sample::select(vec!["x", "y", "z"]), 0..3);
-        let set = |list: BTreeSet<&str>| list.iter().map(|name| name.parse().unwrap()).collect::<BTreeSet<Namespace>>();
-        (prop::option::of(some()), some(), some(), any::<bool>()).prop_map(move |(all_but, whole, some_of, anywhere)| Reach {
-            all_but: all_but.map(set),
-            whole: set(whole),
-            some_of: set(some_of),
-            some_anywhere: anywhere,
-        })
+        let set = |list: BTreeSet<&str>| {
+            list.iter()
+                .map(|name| name.parse().unwrap())
+                .collect::<BTreeSet<Namespace>>()
+        };
+        (prop::option::of(some()), some(), some(), any::<bool>()).prop_map(
+            move |(all_but, whole, some_of, anywhere)| Reach {
+                all_but: all_but.map(set),
+                whole: set(whole),
+                some_of: set(some_of),
+                some_anywhere: anywhere,
+            },
+        )
     }
 
     proptest! {

@@ -48,8 +48,18 @@ impl Reading {
             }
             return Err(error);
         }
-        let query = Query { limit: next_limit(PAGE, &first.items), ..query };
-        Ok(Self { stores, query, hits: first.items.into_iter(), rest, is_one_page, memory })
+        let query = Query {
+            limit: next_limit(PAGE, &first.items),
+            ..query
+        };
+        Ok(Self {
+            stores,
+            query,
+            hits: first.items.into_iter(),
+            rest,
+            is_one_page,
+            memory,
+        })
     }
 
     /// What objects they are.
@@ -83,7 +93,9 @@ impl Reading {
             if let Some(hit) = self.hits.next() {
                 return Ok(Some(hit));
             }
-            let Some(cursor) = self.cursor().filter(|_| !self.is_one_page) else { return Ok(None) };
+            let Some(cursor) = self.cursor().filter(|_| !self.is_one_page) else {
+                return Ok(None);
+            };
             let page = read(&self.stores, &self.query, cursor).await?;
             self.memory.take(bytes_of(&page.items)).await?;
             self.query.limit = next_limit(self.query.limit, &page.items);
@@ -112,7 +124,11 @@ pub(super) async fn read(stores: &Merged, query: &Query, from: &Cursor) -> Resul
 /// How many objects to ask for after a page. One that has fewer than was asked for was too long with more: so would be the next one.
 fn next_limit(asked: usize, page: &[Hit]) -> usize {
     let found = page.len().clamp(1, asked.max(1));
-    if bytes_of(page) < SHORT_PAGE_BYTES { (2 * found).min(PAGE) } else { found }
+    if bytes_of(page) < SHORT_PAGE_BYTES {
+        (2 * found).min(PAGE)
+    } else {
+        found
+    }
 }
 
 fn bytes_of(page: &[Hit]) -> usize {

@@ -94,15 +94,25 @@ mod tests {
             store: "http://opensearch:9200/fleetdex".to_owned(),
             outcome,
         };
-        let drift = Counts { objects: 3, documents: 2, missing: 1, examples: vec!["v1/Pod/u".to_owned()], ..Counts::default() };
+        let drift = Counts {
+            objects: 3,
+            documents: 2,
+            missing: 1,
+            examples: vec!["v1/Pod/u".to_owned()],
+            ..Counts::default()
+        };
         let lines = [
             Line::Row(row(Outcome::Clean(Counts::default()))),
             Line::Row(row(Outcome::Drift(drift))),
-            Line::Row(row(Outcome::NotVerified { reason: "disconnected".to_owned() })),
+            Line::Row(row(Outcome::NotVerified {
+                reason: "disconnected".to_owned(),
+            })),
             Line::Progress { done: 1, total: 3 },
             Line::End { rows: 3 },
         ];
-        let texts = lines.each_ref().map(|line| serde_json::to_string(line).unwrap());
+        let texts = lines
+            .each_ref()
+            .map(|line| serde_json::to_string(line).unwrap());
         insta::assert_snapshot!(texts.join("\n"), @r#"
         {"row":{"cluster":"member1","apiVersion":"v1","kind":"Pod","store":"http://opensearch:9200/fleetdex","result":"OK","objects":0,"documents":0,"missing":0,"differing":0,"surplus":0}}
         {"row":{"cluster":"member1","apiVersion":"v1","kind":"Pod","store":"http://opensearch:9200/fleetdex","result":"Drift","objects":3,"documents":2,"missing":1,"differing":0,"surplus":0,"examples":["v1/Pod/u"]}}
@@ -110,7 +120,9 @@ mod tests {
         {"progress":{"done":1,"total":3}}
         {"end":{"rows":3}}
         "#);
-        let read = texts.each_ref().map(|text| serde_json::from_str::<Line>(text).unwrap());
+        let read = texts
+            .each_ref()
+            .map(|text| serde_json::from_str::<Line>(text).unwrap());
         assert_eq!(read, lines);
     }
 }

@@ -32,7 +32,13 @@ pub const VERSION: &str = "v1alpha1";
 
 /// What clients always send and what changes nothing about a list: how it is laid out, which
 /// [`Representation`](super::representation::Representation) reads, how long they wait for it, and a flag of watches.
-const IGNORED: [&str; 5] = ["includeObject", "pretty", "timeout", "timeoutSeconds", "allowWatchBookmarks"];
+const IGNORED: [&str; 5] = [
+    "includeObject",
+    "pretty",
+    "timeout",
+    "timeoutSeconds",
+    "allowWatchBookmarks",
+];
 /// Parts of the API that do not exist yet. Their empty value means "not given", as in Kubernetes.
 const LATER: [&str; 1] = ["shardSelector"];
 
@@ -71,7 +77,12 @@ impl ApiRequest {
         match self {
             // It repairs what it finds.
             Self::Verify(_) => "POST",
-            Self::Version | Self::Own(_) | Self::OpenApi(_) | Self::List(_) | Self::Aggregate(_) | Self::Changes(_) => "GET",
+            Self::Version
+            | Self::Own(_)
+            | Self::OpenApi(_)
+            | Self::List(_)
+            | Self::Aggregate(_)
+            | Self::Changes(_) => "GET",
         }
     }
 }
@@ -172,22 +183,36 @@ pub fn parse(path: &str, query: Option<&str>) -> Result<ApiRequest, ApiError> {
     let decoded = path_segments(path)?;
     let segments: Vec<&str> = decoded.iter().map(String::as_str).collect();
     let parameters = parameters(query.unwrap_or_default())?;
-    let no_such_path = || ApiError::NoSuchPath { path: path.to_owned() };
+    let no_such_path = || ApiError::NoSuchPath {
+        path: path.to_owned(),
+    };
     let request = match segments.as_slice() {
         ["version"] => ApiRequest::Version,
         ["openapi", "v2"] => ApiRequest::OpenApi(OpenApi::V2),
         ["openapi", "v3"] => ApiRequest::OpenApi(OpenApi::Index),
-        ["openapi", "v3", "apis", group, VERSION] => ApiRequest::OpenApi(OpenApi::V3(own_group(group).ok_or_else(no_such_path)?)),
+        ["openapi", "v3", "apis", group, VERSION] => {
+            ApiRequest::OpenApi(OpenApi::V3(own_group(group).ok_or_else(no_such_path)?))
+        }
         ["apis"] => ApiRequest::Own(OwnDiscovery::Groups),
-        ["apis", group] => ApiRequest::Own(OwnDiscovery::Group(own_group(group).ok_or_else(no_such_path)?)),
-        ["apis", group, VERSION] => ApiRequest::Own(OwnDiscovery::Resources(own_group(group).ok_or_else(no_such_path)?)),
-        ["apis", group, VERSION, rest @ ..] if own_group(group).is_some() => below_group(path, rest)?,
+        ["apis", group] => ApiRequest::Own(OwnDiscovery::Group(
+            own_group(group).ok_or_else(no_such_path)?,
+        )),
+        ["apis", group, VERSION] => ApiRequest::Own(OwnDiscovery::Resources(
+            own_group(group).ok_or_else(no_such_path)?,
+        )),
+        ["apis", group, VERSION, rest @ ..] if own_group(group).is_some() => {
+            below_group(path, rest)?
+        }
         _ => return Err(no_such_path()),
     };
     match request {
         ApiRequest::List(list) => Ok(ApiRequest::List(Box::new(list.with(&parameters)?))),
-        ApiRequest::Aggregate(counts) => Ok(ApiRequest::Aggregate(Box::new(counts.with(&parameters)?))),
-        ApiRequest::Changes(changes) => Ok(ApiRequest::Changes(Box::new(changes.with(&parameters)?))),
+        ApiRequest::Aggregate(counts) => {
+            Ok(ApiRequest::Aggregate(Box::new(counts.with(&parameters)?)))
+        }
+        ApiRequest::Changes(changes) => {
+            Ok(ApiRequest::Changes(Box::new(changes.with(&parameters)?)))
+        }
         ApiRequest::Verify(_) => clusters_to_verify(&parameters).map(ApiRequest::Verify),
         discovery => Ok(discovery),
     }
@@ -200,17 +225,29 @@ fn own_group(group: &str) -> Option<&'static str> {
 /// What follows `/apis/<group>/v1alpha1/`.
 fn below_group(path: &str, rest: &[&str]) -> Result<ApiRequest, ApiError> {
     match rest {
-        ["search", "cache", native @ ..] => Ok(ListRequest::of(path, native, None)?.from(Engine::Embedded).boxed()),
-        ["search", "opensearch", native @ ..] => Ok(ListRequest::of(path, native, None)?.from(Engine::OpenSearch).boxed()),
+        ["search", "cache", native @ ..] => Ok(ListRequest::of(path, native, None)?
+            .from(Engine::Embedded)
+            .boxed()),
+        ["search", "opensearch", native @ ..] => Ok(ListRequest::of(path, native, None)?
+            .from(Engine::OpenSearch)
+            .boxed()),
         ["search", native @ ..] => Ok(ListRequest::of(path, native, None)?.boxed()),
         ["clusters", cluster, native @ ..] if !native.is_empty() => {
-            let name = cluster.parse().map_err(|error| ApiError::bad_request(format!("path: {error}")))?;
+            let name = cluster
+                .parse()
+                .map_err(|error| ApiError::bad_request(format!("path: {error}")))?;
             Ok(ListRequest::of(path, native, Some(name))?.boxed())
         }
         ["verify"] => Ok(ApiRequest::Verify(Vec::new())),
-        ["changes", native @ ..] => Ok(ApiRequest::Changes(Box::new(ChangesRequest::of(path, native)?))),
-        ["aggregate", native @ ..] => Ok(ApiRequest::Aggregate(Box::new(AggregateRequest::of(path, native)?))),
-        _ => Err(ApiError::NoSuchPath { path: path.to_owned() }),
+        ["changes", native @ ..] => Ok(ApiRequest::Changes(Box::new(ChangesRequest::of(
+            path, native,
+        )?))),
+        ["aggregate", native @ ..] => Ok(ApiRequest::Aggregate(Box::new(AggregateRequest::of(
+            path, native,
+        )?))),
+        _ => Err(ApiError::NoSuchPath {
+            path: path.to_owned(),
+        }),
     }
 }
 
@@ -221,8 +258,12 @@ pub fn list_of_fleet(
     cluster: Option<ClusterName>,
     query: Option<&str>,
 ) -> Result<ListRequest, ApiError> {
-    let list = ListRequest::of(path, native, cluster)?.with(&parameters(query.unwrap_or_default())?)?;
-    Ok(ListRequest { rewrites_version: true, ..list })
+    let list =
+        ListRequest::of(path, native, cluster)?.with(&parameters(query.unwrap_or_default())?)?;
+    Ok(ListRequest {
+        rewrites_version: true,
+        ..list
+    })
 }
 
 fn not_yet(what: &str) -> ApiError {
@@ -230,7 +271,11 @@ fn not_yet(what: &str) -> ApiError {
 }
 
 impl ListRequest {
-    fn of(path: &str, segments: &[&str], path_cluster: Option<ClusterName>) -> Result<Self, ApiError> {
+    fn of(
+        path: &str,
+        segments: &[&str],
+        path_cluster: Option<ClusterName>,
+    ) -> Result<Self, ApiError> {
         let native = NativePath::parse(path, segments)?;
         Ok(Self {
             clusters: path_cluster.iter().cloned().collect(),
@@ -257,7 +302,10 @@ impl ListRequest {
     }
 
     fn from(self, engine: Engine) -> Self {
-        Self { engine: Some(engine), ..self }
+        Self {
+            engine: Some(engine),
+            ..self
+        }
     }
 
     fn boxed(self) -> ApiRequest {
@@ -280,11 +328,15 @@ impl ListRequest {
 
     /// Takes the parameters that stand as pseudo-labels in the label selector; those of the URL win.
     fn read_labels(&mut self, parameters: &[(String, String)]) -> Result<(), ApiError> {
-        let refused = |problem: String| ApiError::bad_request(format!("parameter labelSelector: {problem}"));
-        let (labels, pseudos) = clusterpedia::take(std::mem::take(&mut self.labels)).map_err(refused)?;
+        let refused =
+            |problem: String| ApiError::bad_request(format!("parameter labelSelector: {problem}"));
+        let (labels, pseudos) =
+            clusterpedia::take(std::mem::take(&mut self.labels)).map_err(refused)?;
         self.labels = labels;
         for pseudo in pseudos {
-            let is_given = parameters.iter().any(|(key, value)| key == pseudo.parameter && !value.is_empty());
+            let is_given = parameters
+                .iter()
+                .any(|(key, value)| key == pseudo.parameter && !value.is_empty());
             if !is_given {
                 self.set(pseudo.parameter, &pseudo.value)?;
             }
@@ -294,34 +346,67 @@ impl ListRequest {
 
     /// What a watch cannot do.
     fn check_watch(&self) -> Result<(), ApiError> {
-        let Options { order_by, owner, explain, .. } = &self.options;
+        let Options {
+            order_by,
+            owner,
+            explain,
+            ..
+        } = &self.options;
         let problems = [
-            (!owner.names.is_empty(), "parameter ownerName: owners are looked up once, so a watch cannot follow them"),
-            (!owner.uids.is_empty(), "parameter ownerUID: owners are looked up once, so a watch cannot follow them"),
-            (!order_by.is_empty(), "parameter orderBy: a watch tells changes in the order in which they come"),
-            (*explain, "parameter explain: only lists and counts are explained"),
+            (
+                !owner.names.is_empty(),
+                "parameter ownerName: owners are looked up once, so a watch cannot follow them",
+            ),
+            (
+                !owner.uids.is_empty(),
+                "parameter ownerUID: owners are looked up once, so a watch cannot follow them",
+            ),
+            (
+                !order_by.is_empty(),
+                "parameter orderBy: a watch tells changes in the order in which they come",
+            ),
+            (
+                *explain,
+                "parameter explain: only lists and counts are explained",
+            ),
         ];
-        match problems.into_iter().find(|(is_asked, _)| *is_asked && self.follow.watch) {
+        match problems
+            .into_iter()
+            .find(|(is_asked, _)| *is_asked && self.follow.watch)
+        {
             None => Ok(()),
             Some((_, problem)) => Err(ApiError::bad_request(problem)),
         }
     }
 
     fn set(&mut self, key: &str, value: &str) -> Result<(), ApiError> {
-        let refused = |problem: String| ApiError::bad_request(format!("parameter {key}: {problem}"));
+        let refused =
+            |problem: String| ApiError::bad_request(format!("parameter {key}: {problem}"));
         if self.follow.set(key, value).map_err(refused)? {
             return Ok(());
         }
         match key {
-            "labelSelector" => self.labels = value.parse().map_err(|error| refused(format!("{value:?}: {error}")))?,
-            "fieldSelector" => self.fields = value.parse().map_err(|error| refused(format!("{value:?}: {error}")))?,
+            "labelSelector" => {
+                self.labels = value
+                    .parse()
+                    .map_err(|error| refused(format!("{value:?}: {error}")))?
+            }
+            "fieldSelector" => {
+                self.fields = value
+                    .parse()
+                    .map_err(|error| refused(format!("{value:?}: {error}")))?
+            }
             "limit" => self.limit = limit(value).map_err(refused)?,
-            "continue" => self.continue_token = Some(value.to_owned()).filter(|token| !token.is_empty()),
+            "continue" => {
+                self.continue_token = Some(value.to_owned()).filter(|token| !token.is_empty())
+            }
             "clusters" => words(value, &mut self.clusters).map_err(refused)?,
             "namespaces" => words(value, &mut self.namespaces).map_err(refused)?,
             "names" => words(value, &mut self.names).map_err(refused)?,
             "store" if value.is_empty() => {}
-            "store" => self.store = Some(value.parse().map_err(|error| refused(format!("{error}")))?),
+            "store" => {
+                self.store = Some(value.parse().map_err(|error| refused(format!("{error}")))?)
+            }
             ignored if IGNORED.contains(&ignored) => {}
             later if LATER.contains(&later) => {
                 if !value.is_empty() {
@@ -354,17 +439,26 @@ pub fn ignored(request: &ApiRequest, query: Option<&str>) -> Result<Vec<String>,
         ApiRequest::Version | ApiRequest::Own(_) => &[],
         ApiRequest::Verify(_) => &["clusters"],
         // Clients bring what they found in the index, such as a hash. Lists tell themselves.
-        ApiRequest::OpenApi(_) | ApiRequest::List(_) | ApiRequest::Aggregate(_) | ApiRequest::Changes(_) => return Ok(Vec::new()),
+        ApiRequest::OpenApi(_)
+        | ApiRequest::List(_)
+        | ApiRequest::Aggregate(_)
+        | ApiRequest::Changes(_) => return Ok(Vec::new()),
     };
-    let names = parameters(query.unwrap_or_default())?.into_iter().map(|(key, _)| key);
-    Ok(names.filter(|key| !IGNORED.contains(&key.as_str()) && !known.contains(&key.as_str())).collect())
+    let names = parameters(query.unwrap_or_default())?
+        .into_iter()
+        .map(|(key, _)| key);
+    Ok(names
+        .filter(|key| !IGNORED.contains(&key.as_str()) && !known.contains(&key.as_str()))
+        .collect())
 }
 
 fn clusters_to_verify(parameters: &[(String, String)]) -> Result<Vec<ClusterName>, ApiError> {
     let mut clusters = Vec::new();
     for (key, value) in parameters {
         if key == "clusters" {
-            words(value, &mut clusters).map_err(|problem| ApiError::bad_request(format!("parameter clusters: {problem}")))?;
+            words(value, &mut clusters).map_err(|problem| {
+                ApiError::bad_request(format!("parameter clusters: {problem}"))
+            })?;
         }
     }
     Ok(clusters)

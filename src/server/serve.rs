@@ -106,7 +106,11 @@ impl Server {
         }
         let listener = Listener::bind(args.api_address, ADDRESS_FLAG).await?;
         let token_file = TokenFile::create(&args.token_file)?;
-        Ok(Self { listener, token_file, limits: args.limits })
+        Ok(Self {
+            listener,
+            token_file,
+            limits: args.limits,
+        })
     }
 
     /// Where it listens.
@@ -128,16 +132,34 @@ impl Server {
         let Telemetry { metrics, readiness } = telemetry;
         let gate = Gate::Token(self.token_file.verifier());
         let members = Arc::new(Members::new(clusters, cancel.clone()));
-        let keys = entrance.as_ref().map(|entrance| entrance.keys.clone()).unwrap_or_default();
-        let (limits, listener) = (Limits::new(&self.limits, &metrics), self.listener.counting(Arc::clone(&metrics)));
-        let local = Api { catalog, metrics, gate, limits, members: Arc::clone(&members), peers, keys };
+        let keys = entrance
+            .as_ref()
+            .map(|entrance| entrance.keys.clone())
+            .unwrap_or_default();
+        let (limits, listener) = (
+            Limits::new(&self.limits, &metrics),
+            self.listener.counting(Arc::clone(&metrics)),
+        );
+        let local = Api {
+            catalog,
+            metrics,
+            gate,
+            limits,
+            members: Arc::clone(&members),
+            peers,
+            keys,
+        };
         let (address, token_file) = (listener.address(), self.token_file.path().display());
         tracing::info!(%address, %token_file, secured = entrance.is_some(), "serving the query API");
         match entrance {
             None => listener.serve(router(local, readiness), cancel).await,
             Some(Entrance { front, tls, .. }) => {
-                let secured = Api { gate: Gate::Front(front), ..local.clone() };
-                let (secured, local) = (router(secured, readiness.clone()), router(local, readiness));
+                let secured = Api {
+                    gate: Gate::Front(front),
+                    ..local.clone()
+                };
+                let (secured, local) =
+                    (router(secured, readiness.clone()), router(local, readiness));
                 listener.serve_secured(secured, local, tls, cancel).await;
             }
         }
@@ -184,7 +206,11 @@ pub struct Api {
 
 /// The query API, with open health endpoints.
 pub fn router(api: Api, readiness: Readiness) -> Router {
-    Router::new().fallback(handle).with_state(api).layer(compression::layer()).merge(admin::health_without_reasons(readiness))
+    Router::new()
+        .fallback(handle)
+        .with_state(api)
+        .layer(compression::layer())
+        .merge(admin::health_without_reasons(readiness))
 }
 
 async fn handle(State(api): State<Api>, request: Request) -> Response {
@@ -199,13 +225,18 @@ async fn handle(State(api): State<Api>, request: Request) -> Response {
         }
     };
     let response = unless_known(&known, response);
-    api.metrics.query_answered(response.status().as_u16(), started.elapsed().as_secs_f64());
+    api.metrics
+        .query_answered(response.status().as_u16(), started.elapsed().as_secs_f64());
     response
 }
 
 /// An answer that the client has already is not sent again.
 fn unless_known(known: &Known, mut response: Response) -> Response {
-    if response.headers().get(header::ETAG).is_some_and(|tag| known.has(tag)) {
+    if response
+        .headers()
+        .get(header::ETAG)
+        .is_some_and(|tag| known.has(tag))
+    {
         *response.status_mut() = StatusCode::NOT_MODIFIED;
         response.headers_mut().remove(header::CONTENT_TYPE);
         *response.body_mut() = Body::empty();
@@ -224,7 +255,9 @@ async fn admit(api: &Api, mut request: Request) -> Result<Response, ApiError> {
         arrived.caller_is_known();
     }
     if impersonates {
-        return Err(ApiError::bad_request("this server impersonates nobody; ask by way of the control plane"));
+        return Err(ApiError::bad_request(
+            "this server impersonates nobody; ask by way of the control plane",
+        ));
     }
     let (place, request) = api.limits.admit(&caller, request).await?;
     place.hold(Box::pin(checked(api, &caller, request))).await
@@ -240,10 +273,17 @@ async fn checked(api: &Api, caller: &Caller, mut request: Request) -> Result<Res
 }
 
 fn token_holder(verifier: &TokenVerifier, request: &mut Request) -> Result<Caller, ApiError> {
-    let authorization = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let authorization = request
+        .headers()
+        .get(header::AUTHORIZATION)
+        .and_then(|value| value.to_str().ok());
     let is_holder = verifier.accepts(authorization);
     IdentityHeaders::default().remove_from(request.headers_mut());
-    if is_holder { Ok(Caller::local()) } else { Err(ApiError::Unauthorized) }
+    if is_holder {
+        Ok(Caller::local())
+    } else {
+        Err(ApiError::Unauthorized)
+    }
 }
 
 /// Answers one request of somebody who is known. The whole request arrives here, with its body and the means to upgrade the connection.
@@ -254,28 +294,66 @@ async fn answer(api: &Api, caller: &Caller, request: Request) -> Result<Response
     let wanted = request::parse(request.uri().path(), request.uri().query())?;
     let allowed = wanted.method();
     if request.method() == Method::OPTIONS {
-        return Ok(options(if allowed == "GET" { "GET, HEAD, OPTIONS" } else { "POST, OPTIONS" }));
+        return Ok(options(if allowed == "GET" {
+            "GET, HEAD, OPTIONS"
+        } else {
+            "POST, OPTIONS"
+        }));
     }
     // The answer to HEAD is that to GET, of which only the head is sent.
-    let method = if request.method() == Method::HEAD { "GET" } else { request.method().as_str() };
+    let method = if request.method() == Method::HEAD {
+        "GET"
+    } else {
+        request.method().as_str()
+    };
     if method != allowed {
-        return Err(ApiError::MethodNotAllowed { method: request.method().to_string(), allowed });
+        return Err(ApiError::MethodNotAllowed {
+            method: request.method().to_string(),
+            allowed,
+        });
     }
     let ignored = unknown_parameters(&request::ignored(&wanted, request.uri().query())?);
-    Ok(with_warnings(served(api, caller, wanted, request).await?, &ignored))
+    Ok(with_warnings(
+        served(api, caller, wanted, request).await?,
+        &ignored,
+    ))
 }
 
 /// The answer to a request that is understood.
-async fn served(api: &Api, caller: &Caller, wanted: ApiRequest, request: Request) -> Result<Response, ApiError> {
+async fn served(
+    api: &Api,
+    caller: &Caller,
+    wanted: ApiRequest,
+    request: Request,
+) -> Result<Response, ApiError> {
     let catalog = Arc::clone(&api.catalog.borrow());
     match wanted {
-        ApiRequest::Version => document(&discovery::version()?, represented(&request, Endpoint::Document)?),
-        ApiRequest::Own(OwnDiscovery::Groups) if wants_aggregated(&request) => Ok(aggregated_discovery()),
-        ApiRequest::Own(which) => document(&discovery::own(&which)?, represented(&request, Endpoint::Document)?),
-        ApiRequest::OpenApi(which) => document(&own::open_api(which)?, represented(&request, Endpoint::Document)?),
+        ApiRequest::Version => document(
+            &discovery::version()?,
+            represented(&request, Endpoint::Document)?,
+        ),
+        ApiRequest::Own(OwnDiscovery::Groups) if wants_aggregated(&request) => {
+            Ok(aggregated_discovery())
+        }
+        ApiRequest::Own(which) => document(
+            &discovery::own(&which)?,
+            represented(&request, Endpoint::Document)?,
+        ),
+        ApiRequest::OpenApi(which) => document(
+            &own::open_api(which)?,
+            represented(&request, Endpoint::Document)?,
+        ),
         ApiRequest::List(list) if list.follow.watch => {
             let representation = represented(&request, Endpoint::Watch)?;
-            answer_watch(api, caller, &catalog, &list, representation, attributes(&request)).await
+            answer_watch(
+                api,
+                caller,
+                &catalog,
+                &list,
+                representation,
+                attributes(&request),
+            )
+            .await
         }
         ApiRequest::List(list) => {
             let representation = represented(&request, Endpoint::List)?;
@@ -287,14 +365,20 @@ async fn served(api: &Api, caller: &Caller, wanted: ApiRequest, request: Request
         }
         ApiRequest::Changes(wanted) => {
             if let Gate::Front(front) = &api.gate {
-                front.authorizer().check(caller, &Attributes::of_replication()).await?;
+                front
+                    .authorizer()
+                    .check(caller, &Attributes::of_replication())
+                    .await?;
             }
             let body = changes::answer(&catalog, &wanted, api.catalog.clone()).await?;
             Ok(json(StatusCode::OK, body))
         }
         ApiRequest::Verify(clusters) => {
             let visible = visible_clusters(&api.gate, caller, &catalog, &clusters).await?;
-            Ok(json(StatusCode::OK, verify::answer(&catalog, &clusters, visible.as_ref())?))
+            Ok(json(
+                StatusCode::OK,
+                verify::answer(&catalog, &clusters, visible.as_ref())?,
+            ))
         }
     }
 }
@@ -311,7 +395,10 @@ pub(super) fn attributes(request: &Request) -> Option<Attributes> {
 /// The parameter `onlyMetadata` says the same as a media type does, which wins.
 fn narrowed(representation: Representation, wanted: &ListRequest) -> Representation {
     match representation.form {
-        Form::Whole if wanted.options.only_metadata => Representation { form: Form::Metadata(MetaVersion::V1), ..representation },
+        Form::Whole if wanted.options.only_metadata => Representation {
+            form: Form::Metadata(MetaVersion::V1),
+            ..representation
+        },
         _ => representation,
     }
 }
@@ -323,16 +410,27 @@ pub(super) async fn answer_list(
     wanted: &ListRequest,
     representation: Representation,
 ) -> Result<Response, ApiError> {
-    let Found { target: found, warnings, question, .. } = permitted_target(api, caller, catalog, wanted).await?;
+    let Found {
+        target: found,
+        warnings,
+        question,
+        ..
+    } = permitted_target(api, caller, catalog, wanted).await?;
     if wanted.options.explain {
         let explained = explain::list(&found, wanted).await?;
-        return Ok(with_warnings(document(&explained, representation)?, &warnings));
+        return Ok(with_warnings(
+            document(&explained, representation)?,
+            &warnings,
+        ));
     }
     let representation = narrowed(representation, wanted);
     // Somebody who lists may watch next.
     let _following = api.peers.follow(&found, &wanted.native).await?;
     let response = tagged(list::answer(found, wanted, representation, caller, &api.keys).await?);
-    Ok(with_warnings(response.map(|body| held(body, question)), &warnings))
+    Ok(with_warnings(
+        response.map(|body| held(body, question)),
+        &warnings,
+    ))
 }
 
 async fn answer_counts(
@@ -342,18 +440,31 @@ async fn answer_counts(
     wanted: &AggregateRequest,
     representation: Representation,
 ) -> Result<Response, ApiError> {
-    let Found { target: found, warnings, question: _question, .. } = permitted_target(api, caller, catalog, &wanted.list).await?;
+    let Found {
+        target: found,
+        warnings,
+        question: _question,
+        ..
+    } = permitted_target(api, caller, catalog, &wanted.list).await?;
     let answer = if wanted.list.options.explain {
         explain::counts(&found, wanted).await?
     } else {
-        aggregate::answer(&aggregate::count(found, wanted).await?, wanted, representation.form)?
+        aggregate::answer(
+            &aggregate::count(found, wanted).await?,
+            wanted,
+            representation.form,
+        )?
     };
     Ok(with_warnings(document(&answer, representation)?, &warnings))
 }
 
 /// The same body, which holds the memory of its question.
 fn held(body: Body, question: Vec<UserShare>) -> Body {
-    if question.is_empty() { body } else { holding(body, question) }
+    if question.is_empty() {
+        body
+    } else {
+        holding(body, question)
+    }
 }
 
 /// What answers a caller.
@@ -382,12 +493,32 @@ pub(super) async fn permitted_target(
     let permission = permission(&api.gate, caller, &catalog, wanted).await?;
     let mut found = target(&catalog, wanted, permission.permitted)?;
     found.query.requester = Requester::User(caller.name.as_str().into());
-    owners::resolve(&mut found, &wanted.options.owner, &Sight { gate: &api.gate, caller, catalog: &catalog }).await?;
+    owners::resolve(
+        &mut found,
+        &wanted.options.owner,
+        &Sight {
+            gate: &api.gate,
+            caller,
+            catalog: &catalog,
+        },
+    )
+    .await?;
     // In the query, and in what each store makes of it.
-    let question = api.limits.question(caller, found.query.bytes() * (1 + found.stores.parts().len()))?;
-    let warnings =
-        unknown_parameters(&wanted.ignored).into_iter().chain(permission.warnings).chain(found.warnings.clone()).collect();
-    Ok(Found { target: found, warnings, catalog, question })
+    let question = api.limits.question(
+        caller,
+        found.query.bytes() * (1 + found.stores.parts().len()),
+    )?;
+    let warnings = unknown_parameters(&wanted.ignored)
+        .into_iter()
+        .chain(permission.warnings)
+        .chain(found.warnings.clone())
+        .collect();
+    Ok(Found {
+        target: found,
+        warnings,
+        catalog,
+        question,
+    })
 }
 
 /// Parameters that warnings name: as many as an answer's head has room for.
@@ -398,16 +529,23 @@ const MAX_NAME: usize = 64;
 /// Says which parameters were ignored.
 pub(super) fn unknown_parameters(names: &[String]) -> Vec<String> {
     let short = |name: &String| name.chars().take(MAX_NAME).collect::<String>();
-    let named = names.iter().take(MAX_NAMED).map(|name| format!("unknown parameter {:?} is ignored", short(name)));
+    let named = names
+        .iter()
+        .take(MAX_NAMED)
+        .map(|name| format!("unknown parameter {:?} is ignored", short(name)));
     let others = names.len().saturating_sub(MAX_NAMED);
-    named.chain((others > 0).then(|| format!("{others} more unknown parameters are ignored"))).collect()
+    named
+        .chain((others > 0).then(|| format!("{others} more unknown parameters are ignored")))
+        .collect()
 }
 
 /// Says which methods a path takes.
 pub(super) fn options(allowed: &'static str) -> Response {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;
-    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allowed));
+    response
+        .headers_mut()
+        .insert(header::ALLOW, HeaderValue::from_static(allowed));
     response
 }
 
@@ -427,14 +565,31 @@ pub(super) async fn answer_watch(
     let_in_as: Option<Attributes>,
 ) -> Result<Response, ApiError> {
     let everything = Arc::clone(catalog);
-    let Found { target: found, warnings, catalog, question } = permitted_target(api, caller, catalog, wanted).await?;
+    let Found {
+        target: found,
+        warnings,
+        catalog,
+        question,
+    } = permitted_target(api, caller, catalog, wanted).await?;
     let representation = narrowed(representation, wanted);
-    let lasting = if wanted.rewrites_version { Lasting::Long } else { Lasting::Short };
+    let lasting = if wanted.rewrites_version {
+        Lasting::Long
+    } else {
+        Lasting::Short
+    };
     let following = api.peers.follow(&found, &wanted.native).await?;
     following.check(&catalog)?;
     let standing = standing(&api.gate, caller, wanted, &found.query.permitted, let_in_as);
-    let (body, ends) =
-        watching::answer(&everything, found, wanted, representation, lasting, &following, api.catalog.clone()).await?;
+    let (body, ends) = watching::answer(
+        &everything,
+        found,
+        wanted,
+        representation,
+        lasting,
+        &following,
+        api.catalog.clone(),
+    )
+    .await?;
     let body = match standing {
         Some(standing) => watching::ended_by(body, standing.lost()),
         None => body,
@@ -446,34 +601,66 @@ pub(super) async fn answer_watch(
 
 /// `299 - "text"`, as Kubernetes sends warnings. Characters that a header cannot carry become `?`.
 fn warning(text: &str) -> Option<HeaderValue> {
-    let plain = |letter: char| if letter.is_ascii_graphic() || letter == ' ' { letter } else { '?' };
-    let quoted = text.chars().map(plain).collect::<String>().replace('\\', r"\\").replace('"', r#"\""#);
+    let plain = |letter: char| {
+        if letter.is_ascii_graphic() || letter == ' ' {
+            letter
+        } else {
+            '?'
+        }
+    };
+    let quoted = text
+        .chars()
+        .map(plain)
+        .collect::<String>()
+        .replace('\\', r"\\")
+        .replace('"', r#"\""#);
     HeaderValue::from_str(&format!("299 - \"{quoted}\"")).ok()
 }
 
 fn wants_aggregated(request: &Request) -> bool {
-    let ranges = request.headers().get_all(header::ACCEPT).iter().map(|value| value.to_str().unwrap_or_default());
+    let ranges = request
+        .headers()
+        .get_all(header::ACCEPT)
+        .iter()
+        .map(|value| value.to_str().unwrap_or_default());
     own::wants_aggregated(&ranges.collect::<Vec<_>>().join(","))
 }
 
 fn aggregated_discovery() -> Response {
     let mut response = json(StatusCode::OK, Body::from(own::aggregated().to_string()));
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(own::AGGREGATED_TYPE));
-    response.headers_mut().insert(header::VARY, HeaderValue::from_static("accept"));
+    response.headers_mut().insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static(own::AGGREGATED_TYPE),
+    );
+    response
+        .headers_mut()
+        .insert(header::VARY, HeaderValue::from_static("accept"));
     response
 }
 
 /// A document that is no object, as the client wants to read it.
-pub(super) fn document(json_text: &RawValue, representation: Representation) -> Result<Response, ApiError> {
+pub(super) fn document(
+    json_text: &RawValue,
+    representation: Representation,
+) -> Result<Response, ApiError> {
     let bytes = Bytes::from(representation.document(json_text.get())?);
     let tag = Some(etag::of(&bytes));
-    Ok(tagged(list::Answer { body: Body::from(bytes), media_type: representation.encoding.media_type(), tag }))
+    Ok(tagged(list::Answer {
+        body: Body::from(bytes),
+        media_type: representation.encoding.media_type(),
+        tag,
+    }))
 }
 
 pub(super) fn tagged(answer: list::Answer) -> Response {
     let mut response = json(StatusCode::OK, answer.body);
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(answer.media_type));
-    response.headers_mut().insert(header::VARY, HeaderValue::from_static("accept"));
+    response.headers_mut().insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static(answer.media_type),
+    );
+    response
+        .headers_mut()
+        .insert(header::VARY, HeaderValue::from_static("accept"));
     if let Some(tag) = answer.tag {
         response.headers_mut().insert(header::ETAG, tag);
     }
@@ -486,8 +673,12 @@ fn refusal(error: &ApiError) -> Response {
     let body = serde_json::to_vec(&error.status()).unwrap_or_default();
     let mut response = json(code, Body::from(body));
     let (name, value) = match error {
-        ApiError::Unauthorized | ApiError::Unauthenticated => (header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer")),
-        ApiError::MethodNotAllowed { allowed, .. } => (header::ALLOW, HeaderValue::from_static(allowed)),
+        ApiError::Unauthorized | ApiError::Unauthenticated => {
+            (header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))
+        }
+        ApiError::MethodNotAllowed { allowed, .. } => {
+            (header::ALLOW, HeaderValue::from_static(allowed))
+        }
         ApiError::Busy(_) | ApiError::Crowded(_) | ApiError::TooManyRequests => {
             (header::RETRY_AFTER, HeaderValue::from(RETRY_AFTER_SECONDS))
         }
@@ -500,6 +691,9 @@ fn refusal(error: &ApiError) -> Response {
 pub(super) fn json(code: StatusCode, body: Body) -> Response {
     let mut response = Response::new(body);
     *response.status_mut() = code;
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response.headers_mut().insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/json"),
+    );
     response
 }

@@ -66,7 +66,11 @@ pub enum ApiError {
         name: String,
     },
     /// Several members have an object of this name, and only one can be meant.
-    #[error("{} {name:?} is in several clusters: {}; {remedy}", resource(group, plural), names(clusters))]
+    #[error(
+        "{} {name:?} is in several clusters: {}; {remedy}",
+        resource(group, plural),
+        names(clusters)
+    )]
     Ambiguous {
         /// API group; empty for the core group.
         group: String,
@@ -80,7 +84,10 @@ pub enum ApiError {
         remedy: String,
     },
     /// What is to be written is not made from what is there.
-    #[error("Operation cannot be fulfilled on {} {name:?}: {problem}", resource(group, plural))]
+    #[error(
+        "Operation cannot be fulfilled on {} {name:?}: {problem}",
+        resource(group, plural)
+    )]
     Conflict {
         /// API group; empty for the core group.
         group: String,
@@ -98,7 +105,9 @@ pub enum ApiError {
     #[error("{0}")]
     UnsupportedMediaType(String),
     /// A member did not answer in time.
-    #[error("cluster {cluster} did not answer within {seconds} s; whether a write was carried out is not known")]
+    #[error(
+        "cluster {cluster} did not answer within {seconds} s; whether a write was carried out is not known"
+    )]
     MemberTimeout {
         /// The member.
         cluster: ClusterName,
@@ -114,7 +123,9 @@ pub enum ApiError {
         allowed: &'static str,
     },
     /// No media type that the client accepts is served.
-    #[error("none of the accepted media types ({0}) is served here; accept application/json or application/yaml")]
+    #[error(
+        "none of the accepted media types ({0}) is served here; accept application/json or application/yaml"
+    )]
     NotAcceptable(String),
     /// A continue token whose snapshot is gone.
     #[error("the continue token has expired; start the list again without it")]
@@ -123,7 +134,9 @@ pub enum ApiError {
     #[error("{0}")]
     Superseded(String),
     /// A continue token of somebody who might see something else.
-    #[error("what you may see has changed since the first page; start the list again without the continue token")]
+    #[error(
+        "what you may see has changed since the first page; start the list again without the continue token"
+    )]
     PermissionChanged,
     /// A version that the log does not hold any more, or never held.
     #[error("too old resource version: {0}; list again, and go on from there")]
@@ -204,13 +217,19 @@ impl ApiError {
             Self::MethodNotAllowed { .. } | Self::NotServed(_) => (405, "MethodNotAllowed"),
             Self::NotAcceptable(_) => (406, "NotAcceptable"),
             Self::Ambiguous { .. } | Self::Conflict { .. } => (409, "Conflict"),
-            Self::Expired | Self::Superseded(_) | Self::PermissionChanged | Self::VersionExpired(_) => (410, "Expired"),
+            Self::Expired
+            | Self::Superseded(_)
+            | Self::PermissionChanged
+            | Self::VersionExpired(_) => (410, "Expired"),
             Self::TooLarge(_) => (413, "RequestEntityTooLarge"),
             Self::UnsupportedMediaType(_) => (415, "UnsupportedMediaType"),
             Self::Busy(_) | Self::Crowded(_) | Self::TooManyRequests => (429, "TooManyRequests"),
             Self::Internal(_) => (500, "InternalError"),
             Self::Unavailable(_) => (503, "ServiceUnavailable"),
-            Self::Timeout(_) | Self::RequestTimeout(_) | Self::MemberTimeout { .. } | Self::VersionNotReached => (504, "Timeout"),
+            Self::Timeout(_)
+            | Self::RequestTimeout(_)
+            | Self::MemberTimeout { .. }
+            | Self::VersionNotReached => (504, "Timeout"),
         }
     }
 
@@ -221,12 +240,27 @@ impl ApiError {
                 kind: Some(plural.clone()),
                 ..StatusDetails::default()
             }),
-            Self::NoSuchObject { group, plural, name } | Self::Conflict { group, plural, name, .. } => {
-                Some(object_details(group, plural, name))
+            Self::NoSuchObject {
+                group,
+                plural,
+                name,
             }
-            Self::Ambiguous { group, plural, name, clusters, .. } => {
-                Some(StatusDetails { causes: Some(clusters.iter().map(cause).collect()), ..object_details(group, plural, name) })
-            }
+            | Self::Conflict {
+                group,
+                plural,
+                name,
+                ..
+            } => Some(object_details(group, plural, name)),
+            Self::Ambiguous {
+                group,
+                plural,
+                name,
+                clusters,
+                ..
+            } => Some(StatusDetails {
+                causes: Some(clusters.iter().map(cause).collect()),
+                ..object_details(group, plural, name)
+            }),
             Self::NoSuchCluster(cluster) => Some(StatusDetails {
                 group: Some("search.fleetdex.io".to_owned()),
                 kind: Some("clusters".to_owned()),
@@ -248,9 +282,10 @@ impl ApiError {
                 name: Some(forbidden.name.clone()).filter(|name| !name.is_empty()),
                 ..StatusDetails::default()
             }),
-            Self::Busy(_) | Self::Crowded(_) | Self::TooManyRequests => {
-                Some(StatusDetails { retry_after_seconds: Some(RETRY_AFTER_SECONDS), ..StatusDetails::default() })
-            }
+            Self::Busy(_) | Self::Crowded(_) | Self::TooManyRequests => Some(StatusDetails {
+                retry_after_seconds: Some(RETRY_AFTER_SECONDS),
+                ..StatusDetails::default()
+            }),
             _ => None,
         }
     }
@@ -276,17 +311,31 @@ fn cause(cluster: &ClusterName) -> StatusCause {
 
 /// `deployments.apps`, as the apiserver writes it.
 fn resource(group: &str, plural: &str) -> String {
-    if group.is_empty() { plural.to_owned() } else { format!("{plural}.{group}") }
+    if group.is_empty() {
+        plural.to_owned()
+    } else {
+        format!("{plural}.{group}")
+    }
 }
 
 fn names(clusters: &[ClusterName]) -> String {
-    clusters.iter().map(ClusterName::as_str).collect::<Vec<_>>().join(", ")
+    clusters
+        .iter()
+        .map(ClusterName::as_str)
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 /// The word that `OpenSearch` has for an error, which names no index: `, too_many_nested_clauses`.
 fn kind_of(reason: &str) -> String {
     match reason.split_once(':') {
-        Some((kind, _)) if kind.bytes().all(|byte| byte == b'_' || byte.is_ascii_alphanumeric()) => format!(", {kind}"),
+        Some((kind, _))
+            if kind
+                .bytes()
+                .all(|byte| byte == b'_' || byte.is_ascii_alphanumeric()) =>
+        {
+            format!(", {kind}")
+        }
         _ => String::new(),
     }
 }
@@ -303,20 +352,26 @@ impl From<StoreError> for ApiError {
             StoreError::Superseded => Self::Superseded(error.to_string()),
             StoreError::Crowded(message) => Self::Crowded(message),
             StoreError::Invalid(message) => Self::bad_request(message),
-            StoreError::Busy { status, .. } => Self::Busy(format!("the store is overloaded or blocked (HTTP {status})")),
-            StoreError::Unreachable { .. } => {
-                Self::Unavailable("the store cannot be reached; its registry's status says why".to_owned())
+            StoreError::Busy { status, .. } => Self::Busy(format!(
+                "the store is overloaded or blocked (HTTP {status})"
+            )),
+            StoreError::Unreachable { .. } => Self::Unavailable(
+                "the store cannot be reached; its registry's status says why".to_owned(),
+            ),
+            StoreError::Unauthorized { .. } => Self::Unavailable(
+                "the store refuses the server's credentials; its registry's status says why"
+                    .to_owned(),
+            ),
+            StoreError::Refused { status, reason, .. } => Self::Internal(format!(
+                "the store refused the request (HTTP {status}{})",
+                kind_of(&reason)
+            )),
+            StoreError::Garbled { .. } => {
+                Self::Internal("the store gave no valid answer".to_owned())
             }
-            StoreError::Unauthorized { .. } => {
-                Self::Unavailable("the store refuses the server's credentials; its registry's status says why".to_owned())
-            }
-            StoreError::Refused { status, reason, .. } => {
-                Self::Internal(format!("the store refused the request (HTTP {status}{})", kind_of(&reason)))
-            }
-            StoreError::Garbled { .. } => Self::Internal("the store gave no valid answer".to_owned()),
-            StoreError::TooLarge { bytes } => {
-                Self::Internal(format!("the store refused a request of {bytes} bytes as too large; ask with fewer values"))
-            }
+            StoreError::TooLarge { bytes } => Self::Internal(format!(
+                "the store refused a request of {bytes} bytes as too large; ask with fewer values"
+            )),
             StoreError::AnswerTooLarge { operation, limit } => Self::Internal(format!(
                 "the store's answer to {operation} is longer than {limit} bytes, which is all that is read of one; ask for other objects"
             )),
@@ -357,7 +412,10 @@ mod tests {
 
     #[test]
     fn a_client_that_meets_an_overload_is_told_when_to_come_back() {
-        let overload = StoreError::Busy { status: 429, reason: "search queue is full".to_owned() };
+        let overload = StoreError::Busy {
+            status: 429,
+            reason: "search queue is full".to_owned(),
+        };
         insta::assert_json_snapshot!(ApiError::from(overload).status(), @r#"
         {
           "apiVersion": "v1",
@@ -376,31 +434,73 @@ mod tests {
 
     #[test]
     fn store_errors_keep_their_meaning() {
-        let unreachable = StoreError::Unreachable { address: "https://os:9200".to_owned(), reason: "refused".to_owned() };
-        let password = StoreError::Unauthorized { address: "https://os".to_owned(), status: 401, reason: "no".to_owned() };
-        let garbled = StoreError::Garbled { operation: "search".to_owned(), reason: "no JSON".to_owned() };
-        let codes = [unreachable, password, garbled, StoreError::Expired].map(|error| ApiError::from(error).code());
+        let unreachable = StoreError::Unreachable {
+            address: "https://os:9200".to_owned(),
+            reason: "refused".to_owned(),
+        };
+        let password = StoreError::Unauthorized {
+            address: "https://os".to_owned(),
+            status: 401,
+            reason: "no".to_owned(),
+        };
+        let garbled = StoreError::Garbled {
+            operation: "search".to_owned(),
+            reason: "no JSON".to_owned(),
+        };
+        let codes = [unreachable, password, garbled, StoreError::Expired]
+            .map(|error| ApiError::from(error).code());
         assert_eq!(codes, [503, 503, 500, 410]);
     }
 
     #[test]
     fn users_are_not_told_addresses_nor_names_of_indices() {
         let address = || "https://os.internal:9200".to_owned();
-        let reason = || "index_not_found_exception: no such index [fleetdex-hidden] at os.internal".to_owned();
+        let reason = || {
+            "index_not_found_exception: no such index [fleetdex-hidden] at os.internal".to_owned()
+        };
         for error in [
-            StoreError::Unreachable { address: address(), reason: reason() },
-            StoreError::Unauthorized { address: address(), status: 403, reason: reason() },
-            StoreError::Busy { status: 503, reason: reason() },
-            StoreError::Refused { operation: reason(), status: 404, reason: reason() },
-            StoreError::Garbled { operation: reason(), reason: reason() },
-            StoreError::Foreign { index: "fleetdex-hidden".to_owned(), owner: "hidden".to_owned() },
+            StoreError::Unreachable {
+                address: address(),
+                reason: reason(),
+            },
+            StoreError::Unauthorized {
+                address: address(),
+                status: 403,
+                reason: reason(),
+            },
+            StoreError::Busy {
+                status: 503,
+                reason: reason(),
+            },
+            StoreError::Refused {
+                operation: reason(),
+                status: 404,
+                reason: reason(),
+            },
+            StoreError::Garbled {
+                operation: reason(),
+                reason: reason(),
+            },
+            StoreError::Foreign {
+                index: "fleetdex-hidden".to_owned(),
+                owner: "hidden".to_owned(),
+            },
             StoreError::Embedded(reason()),
         ] {
             let told = ApiError::from(error).to_string();
-            assert!(!told.contains("hidden") && !told.contains("os.internal"), "{told}");
+            assert!(
+                !told.contains("hidden") && !told.contains("os.internal"),
+                "{told}"
+            );
         }
-        let refused =
-            StoreError::Refused { operation: String::new(), status: 400, reason: "too_many_nested_clauses: 1024".to_owned() };
-        assert_eq!(ApiError::from(refused).to_string(), "the store refused the request (HTTP 400, too_many_nested_clauses)");
+        let refused = StoreError::Refused {
+            operation: String::new(),
+            status: 400,
+            reason: "too_many_nested_clauses: 1024".to_owned(),
+        };
+        assert_eq!(
+            ApiError::from(refused).to_string(),
+            "the store refused the request (HTTP 400, too_many_nested_clauses)"
+        );
     }
 }

@@ -20,8 +20,8 @@ use super::{
 use crate::{
     model::{ClusterName, Gvk, PrinterColumn, StoreName},
     query::{
-        Grant, InCluster, Ordered, Permitted, Query, QueryError, Requester, ResourceName, Selectable, Sort, SortKey,
-        UnsupportedField, dsl,
+        Grant, InCluster, Ordered, Permitted, Query, QueryError, Requester, ResourceName,
+        Selectable, Sort, SortKey, UnsupportedField, dsl,
     },
     store::merged::{Merged, Part},
 };
@@ -65,19 +65,33 @@ impl Target {
 }
 
 /// Finds the stores that answer a list. Whoever may see less than everything gets an answer of nothing more than that.
-pub fn target(catalog: &Catalog, request: &ListRequest, permitted: Permitted) -> Result<Target, ApiError> {
+pub fn target(
+    catalog: &Catalog,
+    request: &ListRequest,
+    permitted: Permitted,
+) -> Result<Target, ApiError> {
     let native = &request.native;
     let name = ResourceName::new(&native.group, &native.plural);
-    let registered = catalog.find(&name).ok_or_else(|| not_selected(catalog, &name))?;
+    let registered = catalog
+        .find(&name)
+        .ok_or_else(|| not_selected(catalog, &name))?;
     check_version(registered, &native.version)?;
     check_namespaces(registered, request)?;
     check_clusters(catalog, registered, request)?;
     let asked = asked_clusters(registered, request);
     let stores = choose(catalog, registered, request, &asked)?;
     let holding = &together(registered, &stores);
-    let clusters: Vec<ClusterName> = request.clusters.iter().filter(|name| asked.contains(*name)).cloned().collect();
+    let clusters: Vec<ClusterName> = request
+        .clusters
+        .iter()
+        .filter(|name| asked.contains(*name))
+        .cloned()
+        .collect();
     let [first, others @ ..] = stores.parts() else {
-        return Err(ApiError::Internal(format!("no store holds {}", qualified(&registered.name))));
+        return Err(ApiError::Internal(format!(
+            "no store holds {}",
+            qualified(&registered.name)
+        )));
     };
     let selectable = first.selectable.clone();
     let order = |part: &Part| {
@@ -102,20 +116,36 @@ pub fn target(catalog: &Catalog, request: &ListRequest, permitted: Permitted) ->
     };
     for part in others {
         if order(part)? != query.sort {
-            let problem = "parameter orderBy: the stores that hold the objects order them by different rules";
-            return Err(ApiError::BadRequest(format!("{problem}; choose with the parameter store: {}", stores.names())));
+            let problem =
+                "parameter orderBy: the stores that hold the objects order them by different rules";
+            return Err(ApiError::BadRequest(format!(
+                "{problem}; choose with the parameter store: {}",
+                stores.names()
+            )));
         }
     }
     for part in stores.parts() {
-        part.query(&query).check().map_err(|error| refused("fieldSelector", &error, &part.name))?;
+        part.query(&query)
+            .check()
+            .map_err(|error| refused("fieldSelector", &error, &part.name))?;
     }
     // What is too large for OpenSearch is refused whichever store answers: a question should not depend on where it is kept.
     dsl::query_clause(&query).map_err(|error| ApiError::bad_request(error.to_string()))?;
-    let is_asked = |name: &ClusterName| request.clusters.is_empty() || request.clusters.contains(name);
+    let is_asked =
+        |name: &ClusterName| request.clusters.is_empty() || request.clusters.contains(name);
     // Of clusters that the caller may not see nothing is told either.
-    let answers = |name: &ClusterName| is_asked(name) && query.permitted.in_cluster(name) != InCluster::Nothing;
+    let answers = |name: &ClusterName| {
+        is_asked(name) && query.permitted.in_cluster(name) != InCluster::Nothing
+    };
     let as_of = as_of(catalog, holding, answers);
-    let warnings = warnings(catalog, registered, request, holding, &query.permitted, answers);
+    let warnings = warnings(
+        catalog,
+        registered,
+        request,
+        holding,
+        &query.permitted,
+        answers,
+    );
     Ok(Target {
         nothing_to_ask: query.clusters.is_empty() && !request.clusters.is_empty(),
         stores,
@@ -130,8 +160,15 @@ pub fn target(catalog: &Catalog, request: &ListRequest, permitted: Permitted) ->
 /// The stores that answer a list at the moment.
 pub(super) fn stores(catalog: &Catalog, request: &ListRequest) -> Result<Merged, ApiError> {
     let name = ResourceName::new(&request.native.group, &request.native.plural);
-    let registered = catalog.find(&name).ok_or_else(|| not_selected(catalog, &name))?;
-    choose(catalog, registered, request, &asked_clusters(registered, request))
+    let registered = catalog
+        .find(&name)
+        .ok_or_else(|| not_selected(catalog, &name))?;
+    choose(
+        catalog,
+        registered,
+        request,
+        &asked_clusters(registered, request),
+    )
 }
 
 /// A parameter that the store cannot answer, and what would change that.
@@ -164,37 +201,61 @@ fn sort(selectable: &Selectable, order: &[OrderBy]) -> Result<Vec<Sort>, Unsuppo
                 Ordered::Field(path, kind) => SortKey::Field(path, kind),
             },
         };
-        sorts.push(Sort { key, descending: by.descending });
+        sorts.push(Sort {
+            key,
+            descending: by.descending,
+        });
     }
     Ok(sorts)
 }
 
 fn not_selected(catalog: &Catalog, name: &ResourceName) -> ApiError {
     if let Some((cluster, why)) = catalog.unread().next() {
-        let message = format!("{} are not known yet: cluster {cluster}, which may have them, is {why}", qualified(name));
+        let message = format!(
+            "{} are not known yet: cluster {cluster}, which may have them, is {why}",
+            qualified(name)
+        );
         return not_registered(name, cut(message));
     }
     if catalog.is_local() {
         let called = qualified(name);
         return not_registered(
             name,
-            format!("fleetdex local does not read {called}: start it with --resource {called}, and the others"),
+            format!(
+                "fleetdex local does not read {called}: start it with --resource {called}, and the others"
+            ),
         );
     }
     let registries: Vec<&str> = catalog.registries().collect();
     if catalog.is_restricted() {
-        return not_registered(name, format!("no ResourceRegistry selects {} of a cluster that you may see", qualified(name)));
+        return not_registered(
+            name,
+            format!(
+                "no ResourceRegistry selects {} of a cluster that you may see",
+                qualified(name)
+            ),
+        );
     }
     let remedy = if registries.is_empty() {
         "there is no ResourceRegistry yet; create one".to_owned()
     } else {
-        format!("add it to spec.resourceSelectors of one ({})", registries.join(", "))
+        format!(
+            "add it to spec.resourceSelectors of one ({})",
+            registries.join(", ")
+        )
     };
-    not_registered(name, format!("no ResourceRegistry selects {}: {remedy}", qualified(name)))
+    not_registered(
+        name,
+        format!("no ResourceRegistry selects {}: {remedy}", qualified(name)),
+    )
 }
 
 fn not_registered(name: &ResourceName, message: String) -> ApiError {
-    ApiError::NotRegistered { group: name.group.to_string(), plural: name.plural.to_string(), message }
+    ApiError::NotRegistered {
+        group: name.group.to_string(),
+        plural: name.plural.to_string(),
+        message,
+    }
 }
 
 /// Any version of the group finds the objects, also one that no cluster serves any more: an older client should not have to know. What is
@@ -206,7 +267,11 @@ fn check_version(registered: &Registered, version: &str) -> Result<(), ApiError>
     }
     let known: Vec<&str> = registered.versions.iter().map(|known| &**known).collect();
     let name = &registered.name;
-    let message = format!("{} is not registered in version {version}, but in {}", qualified(name), known.join(", "));
+    let message = format!(
+        "{} is not registered in version {version}, but in {}",
+        qualified(name),
+        known.join(", ")
+    );
     Err(not_registered(name, message))
 }
 
@@ -219,29 +284,59 @@ fn check_namespaces(registered: &Registered, request: &ListRequest) -> Result<()
     if request.native.namespace.is_some() {
         return Err(not_registered(&registered.name, problem));
     }
-    Err(ApiError::bad_request(format!("parameter namespaces: {problem}")))
+    Err(ApiError::bad_request(format!(
+        "parameter namespaces: {problem}"
+    )))
 }
 
 /// Every cluster that is named has to exist, and the path's has to hold the resource.
-fn check_clusters(catalog: &Catalog, registered: &Registered, request: &ListRequest) -> Result<(), ApiError> {
-    if let Some(unknown) = request.clusters.iter().find(|name| !catalog.knows_cluster(name)) {
+fn check_clusters(
+    catalog: &Catalog,
+    registered: &Registered,
+    request: &ListRequest,
+) -> Result<(), ApiError> {
+    if let Some(unknown) = request
+        .clusters
+        .iter()
+        .find(|name| !catalog.knows_cluster(name))
+    {
         return Err(ApiError::NoSuchCluster(unknown.clone()));
     }
-    let Some(name) = request.path_cluster.as_ref().filter(|name| !registered.is_held_for(name)) else { return Ok(()) };
-    let message = format!("no ResourceRegistry selects {} of cluster {name}", qualified(&registered.name));
+    let Some(name) = request
+        .path_cluster
+        .as_ref()
+        .filter(|name| !registered.is_held_for(name))
+    else {
+        return Ok(());
+    };
+    let message = format!(
+        "no ResourceRegistry selects {} of cluster {name}",
+        qualified(&registered.name)
+    );
     Err(not_registered(&registered.name, message))
 }
 
 /// The clusters that hold the resource, of those that were asked for.
-pub(super) fn asked_clusters(registered: &Registered, request: &ListRequest) -> BTreeSet<ClusterName> {
+pub(super) fn asked_clusters(
+    registered: &Registered,
+    request: &ListRequest,
+) -> BTreeSet<ClusterName> {
     let held = holdings(registered, request).flat_map(|(_, holding)| &holding.clusters);
-    held.filter(|name| request.clusters.is_empty() || request.clusters.contains(name)).cloned().collect()
+    held.filter(|name| request.clusters.is_empty() || request.clusters.contains(name))
+        .cloned()
+        .collect()
 }
 
 /// Who holds the resource, of the kind of store that the path names.
-fn holdings<'r>(registered: &'r Registered, request: &ListRequest) -> impl Iterator<Item = (&'r StoreName, &'r Holding)> {
+fn holdings<'r>(
+    registered: &'r Registered,
+    request: &ListRequest,
+) -> impl Iterator<Item = (&'r StoreName, &'r Holding)> {
     let engine = request.engine;
-    registered.holdings.iter().filter(move |(name, _)| engine.is_none_or(|engine| engine.is_of(name)))
+    registered
+        .holdings
+        .iter()
+        .filter(move |(name, _)| engine.is_none_or(|engine| engine.is_of(name)))
 }
 
 /// The store that was named, or else all that hold a part of the answer.
@@ -251,11 +346,19 @@ fn choose(
     request: &ListRequest,
     asked: &BTreeSet<ClusterName>,
 ) -> Result<Merged, ApiError> {
-    let names = || holdings(registered, request).map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ");
+    let names = || {
+        holdings(registered, request)
+            .map(|(name, _)| name.as_str())
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
     let name = qualified(&registered.name);
     if let Some(wanted) = &request.store {
         let (wanted, holding) = registered.holdings.get_key_value(wanted).ok_or_else(|| {
-            let problem = format!("parameter store: {wanted} does not hold {name}; these do: {}", names());
+            let problem = format!(
+                "parameter store: {wanted} does not hold {name}; these do: {}",
+                names()
+            );
             ApiError::BadRequest(problem)
         })?;
         let only = part(catalog, registered, wanted, holding, None)?;
@@ -264,14 +367,32 @@ fn choose(
     if let Some(engine) = request.engine
         && holdings(registered, request).next().is_none()
     {
-        let kind = if engine == Engine::Embedded { "the embedded store" } else { "OpenSearch" };
-        return Err(not_registered(&registered.name, format!("no ResourceRegistry keeps {name} in {kind}")));
+        let kind = if engine == Engine::Embedded {
+            "the embedded store"
+        } else {
+            "OpenSearch"
+        };
+        return Err(not_registered(
+            &registered.name,
+            format!("no ResourceRegistry keeps {name} in {kind}"),
+        ));
     }
     let everything = Reach::everything();
-    let reach = |store: &StoreName, cluster: &ClusterName| catalog.reach(&registered.name, store, cluster).unwrap_or(&everything);
+    let reach = |store: &StoreName, cluster: &ClusterName| {
+        catalog
+            .reach(&registered.name, store, cluster)
+            .unwrap_or(&everything)
+    };
     let mut holders: BTreeMap<&StoreName, BTreeMap<&ClusterName, &Reach>> = BTreeMap::new();
     for (store, holding) in holdings(registered, request) {
-        holders.insert(store, holding.clusters.iter().map(|cluster| (cluster, reach(store, cluster))).collect());
+        holders.insert(
+            store,
+            holding
+                .clusters
+                .iter()
+                .map(|cluster| (cluster, reach(store, cluster)))
+                .collect(),
+        );
     }
     let mut shares = shares(&holders, asked).map_err(|Overlap { cluster, stores }| {
         let stores = stores.iter().map(StoreName::as_str).collect::<Vec<_>>().join(" and ");
@@ -284,11 +405,17 @@ fn choose(
     }
     let mut parts = Vec::with_capacity(shares.len());
     for (store, area) in shares {
-        let Some(holding) = registered.holdings.get(&store) else { continue };
+        let Some(holding) = registered.holdings.get(&store) else {
+            continue;
+        };
         parts.push(part(catalog, registered, &store, holding, area)?);
     }
     let is_asked = |store: &StoreName| request.engine.is_none_or(|engine| engine.is_of(store));
-    let all = catalog.stores().filter(|(store, _)| is_asked(store)).map(|(_, store)| Arc::clone(store)).collect();
+    let all = catalog
+        .stores()
+        .filter(|(store, _)| is_asked(store))
+        .map(|(_, store)| Arc::clone(store))
+        .collect();
     Ok(Merged::new(parts, all))
 }
 
@@ -299,17 +426,31 @@ fn part(
     holding: &Holding,
     area: Option<Vec<Grant>>,
 ) -> Result<Part, ApiError> {
-    let store = catalog.store(name).ok_or_else(|| ApiError::Unavailable(format!("store {name} is not connected yet")))?;
-    Ok(Part { name: name.clone(), store: Arc::clone(store), selectable: registered.selectable(holding), area })
+    let store = catalog
+        .store(name)
+        .ok_or_else(|| ApiError::Unavailable(format!("store {name} is not connected yet")))?;
+    Ok(Part {
+        name: name.clone(),
+        store: Arc::clone(store),
+        selectable: registered.selectable(holding),
+        area,
+    })
 }
 
 /// What the stores that answer hold together.
 fn together(registered: &Registered, stores: &Merged) -> Holding {
     let mut all = Holding::default();
-    for holding in stores.parts().iter().filter_map(|part| registered.holdings.get(&part.name)) {
+    for holding in stores
+        .parts()
+        .iter()
+        .filter_map(|part| registered.holdings.get(&part.name))
+    {
         all.clusters.extend(holding.clusters.iter().cloned());
         for (version, clusters) in &holding.versions {
-            all.versions.entry(Arc::clone(version)).or_default().extend(clusters.iter().cloned());
+            all.versions
+                .entry(Arc::clone(version))
+                .or_default()
+                .extend(clusters.iter().cloned());
         }
     }
     all
@@ -333,24 +474,43 @@ fn other_versions(
 ) -> Vec<String> {
     let asked = &request.native.version;
     let mut sentences = Vec::new();
-    for (version, clusters) in holding.versions.iter().filter(|(version, _)| ***version != **asked) {
+    for (version, clusters) in holding
+        .versions
+        .iter()
+        .filter(|(version, _)| ***version != **asked)
+    {
         let names = clusters.iter().filter(|name| answers(name));
         let names: Vec<&str> = names.map(ClusterName::as_str).collect();
-        let shown = names.iter().take(MAX_NAMES).copied().collect::<Vec<_>>().join(", ");
+        let shown = names
+            .iter()
+            .take(MAX_NAMES)
+            .copied()
+            .collect::<Vec<_>>()
+            .join(", ");
         let whose = match names.len() {
             0 => continue,
             1 => format!("cluster {shown}"),
             2..=MAX_NAMES => format!("clusters {shown}"),
             count => format!("clusters {shown} and {} more", count - MAX_NAMES),
         };
-        sentences.push(format!("{} of {whose} are in version {version}, not {asked}", qualified(&registered.name)));
+        sentences.push(format!(
+            "{} of {whose} are in version {version}, not {asked}",
+            qualified(&registered.name)
+        ));
     }
     sentences
 }
 
-fn as_of(catalog: &Catalog, holding: &Holding, answers: impl Fn(&ClusterName) -> bool) -> BTreeMap<ClusterName, Timestamp> {
+fn as_of(
+    catalog: &Catalog,
+    holding: &Holding,
+    answers: impl Fn(&ClusterName) -> bool,
+) -> BTreeMap<ClusterName, Timestamp> {
     let answering = holding.clusters.iter().filter(|name| answers(name));
-    answering.filter_map(|name| Some((name.clone(), catalog.stale_since(name)?))).take(MAX_AS_OF).collect()
+    answering
+        .filter_map(|name| Some((name.clone(), catalog.stale_since(name)?)))
+        .take(MAX_AS_OF)
+        .collect()
 }
 
 fn warnings(
@@ -362,9 +522,15 @@ fn warnings(
     answers: impl Fn(&ClusterName) -> bool + Copy,
 ) -> Vec<String> {
     let mut warnings = other_versions(registered, request, holding, answers);
-    let missing = request.clusters.iter().filter(|name| !holding.clusters.contains(*name));
+    let missing = request
+        .clusters
+        .iter()
+        .filter(|name| !holding.clusters.contains(*name));
     for name in missing {
-        warnings.push(format!("no ResourceRegistry selects {} of cluster {name}", qualified(&registered.name)));
+        warnings.push(format!(
+            "no ResourceRegistry selects {} of cluster {name}",
+            qualified(&registered.name)
+        ));
     }
     for name in holding.clusters.iter().filter(|name| answers(name)) {
         if let Some(since) = catalog.stale(name) {
@@ -378,12 +544,20 @@ fn warnings(
                 is_asked && permitted.allows(cluster.as_str(), name.as_str())
             })
     };
-    for (_, sentence) in catalog.gaps(&registered.name).filter(|(place, _)| is_shown(place)) {
+    for (_, sentence) in catalog
+        .gaps(&registered.name)
+        .filter(|(place, _)| is_shown(place))
+    {
         warnings.push(cut(sentence.to_owned()));
     }
-    for (name, why) in catalog.unread().filter(|(name, _)| answers(name) && !holding.clusters.contains(*name)) {
+    for (name, why) in catalog
+        .unread()
+        .filter(|(name, _)| answers(name) && !holding.clusters.contains(*name))
+    {
         let what = qualified(&registered.name);
-        warnings.push(cut(format!("whether cluster {name} has {what} is not known: it is {why}")));
+        warnings.push(cut(format!(
+            "whether cluster {name} has {what} is not known: it is {why}"
+        )));
     }
     let surplus = warnings.len().saturating_sub(MAX_WARNINGS);
     if surplus > 0 {

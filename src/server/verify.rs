@@ -61,7 +61,9 @@ impl Followed {
     async fn verify(self) -> Row {
         let outcome = match &self.audit {
             Ok(audit) => outcome(audit.run().await),
-            Err(reason) => Outcome::NotVerified { reason: reason.clone() },
+            Err(reason) => Outcome::NotVerified {
+                reason: reason.clone(),
+            },
         };
         self.row(outcome)
     }
@@ -70,25 +72,62 @@ impl Followed {
 fn outcome(audited: Result<Findings, AuditError>) -> Outcome {
     let findings = match audited {
         Ok(findings) => findings,
-        Err(error) => return Outcome::NotVerified { reason: causes(&error) },
+        Err(error) => {
+            return Outcome::NotVerified {
+                reason: causes(&error),
+            };
+        }
     };
     let has_drift = findings.drift() > 0;
-    let Findings { listed, stored, missing, differing, surplus, examples } = findings;
-    let counts = Counts { objects: listed, documents: stored, missing, differing, surplus, examples };
-    if has_drift { Outcome::Drift(counts) } else { Outcome::Clean(counts) }
+    let Findings {
+        listed,
+        stored,
+        missing,
+        differing,
+        surplus,
+        examples,
+    } = findings;
+    let counts = Counts {
+        objects: listed,
+        documents: stored,
+        missing,
+        differing,
+        surplus,
+        examples,
+    };
+    if has_drift {
+        Outcome::Drift(counts)
+    } else {
+        Outcome::Clean(counts)
+    }
 }
 
 /// Begins to verify these clusters, or all of them, as far as they are `visible`. The body ends when all is verified; dropping it ends the
 /// verification.
-pub fn answer(catalog: &Catalog, clusters: &[ClusterName], visible: Option<&BTreeSet<ClusterName>>) -> Result<Body, ApiError> {
+pub fn answer(
+    catalog: &Catalog,
+    clusters: &[ClusterName],
+    visible: Option<&BTreeSet<ClusterName>>,
+) -> Result<Body, ApiError> {
     if let Some(unknown) = clusters.iter().find(|name| !catalog.follows_cluster(name)) {
         return Err(ApiError::NoSuchCluster(unknown.clone()));
     }
     let is_asked = |name: &ClusterName| {
-        (clusters.is_empty() || clusters.contains(name)) && visible.is_none_or(|visible| visible.contains(name))
+        (clusters.is_empty() || clusters.contains(name))
+            && visible.is_none_or(|visible| visible.contains(name))
     };
-    let followed = spread(catalog.followed().iter().filter(|followed| is_asked(&followed.unit.cluster)));
-    let unknown = catalog.uncertain().iter().filter(|(cluster, _)| is_asked(cluster)).map(uncertain_row).collect();
+    let followed = spread(
+        catalog
+            .followed()
+            .iter()
+            .filter(|followed| is_asked(&followed.unit.cluster)),
+    );
+    let unknown = catalog
+        .uncertain()
+        .iter()
+        .filter(|(cluster, _)| is_asked(cluster))
+        .map(uncertain_row)
+        .collect();
     let (sender, receiver) = mpsc::channel(WAITING_LINES);
     let task = AbortOnDropHandle::new(tokio::spawn(verify(followed, unknown, sender)));
     Ok(Body::from_stream(lines(receiver, task)))
@@ -117,7 +156,10 @@ fn spread<'f>(all: impl Iterator<Item = &'f Followed>) -> Vec<Followed> {
         *count += 1;
     }
     numbered.sort_by_key(|(number, _)| *number);
-    numbered.into_iter().map(|(_, followed)| followed.clone()).collect()
+    numbered
+        .into_iter()
+        .map(|(_, followed)| followed.clone())
+        .collect()
 }
 
 /// Sends everything there is to tell, unless nobody listens any more.
@@ -163,7 +205,10 @@ async fn verify(followed: Vec<Followed>, known: Vec<Row>, sender: mpsc::Sender<L
     let _heard = sender.send(Line::End { rows: done }).await;
 }
 
-fn lines(receiver: mpsc::Receiver<Line>, task: AbortOnDropHandle<()>) -> impl Stream<Item = Result<Bytes, Infallible>> {
+fn lines(
+    receiver: mpsc::Receiver<Line>,
+    task: AbortOnDropHandle<()>,
+) -> impl Stream<Item = Result<Bytes, Infallible>> {
     unfold((receiver, task), async |(mut receiver, task)| {
         let line = receiver.recv().await?;
         let mut text = serde_json::to_vec(&line).unwrap_or_default();

@@ -75,8 +75,20 @@ pub async fn answer(
     following: &Following,
     catalog: watch::Receiver<Arc<Catalog>>,
 ) -> Result<(Body, Instant), ApiError> {
-    match begun_from(begun, target, request, representation, lasting, following, catalog).await {
-        Err(error @ ApiError::VersionExpired(_)) => Ok((error_line(&error).into(), Instant::now() + FAREWELL)),
+    match begun_from(
+        begun,
+        target,
+        request,
+        representation,
+        lasting,
+        following,
+        catalog,
+    )
+    .await
+    {
+        Err(error @ ApiError::VersionExpired(_)) => {
+            Ok((error_line(&error).into(), Instant::now() + FAREWELL))
+        }
         answered => answered,
     }
 }
@@ -92,18 +104,32 @@ async fn begun_from(
 ) -> Result<(Body, Instant), ApiError> {
     let follow = &request.follow;
     // Each event is one line.
-    let layout = target.layout(Representation { pretty: false, ..representation });
+    let layout = target.layout(Representation {
+        pretty: false,
+        ..representation
+    });
     // Clusters that come later are watched from then on.
-    let query = Query { clusters: request.clusters.clone(), limit: PAGE, ..target.query };
+    let query = Query {
+        clusters: request.clusters.clone(),
+        limit: PAGE,
+        ..target.query
+    };
     let logs = logs_of(&target.stores).await?;
     let from = begin(&target.stores, &logs, &query, follow).await?;
     // What has been shown may be newer than what is known here of the others' changes: a watch must not begin with less.
     following.settled().await?;
-    let watch = target.stores.watch(&logs, &query, from.after).await.map_err(refused)?;
+    let watch = target
+        .stores
+        .watch(&logs, &query, from.after)
+        .await
+        .map_err(refused)?;
     let bound = lasting.bound();
     let asked = follow.timeout_seconds.map_or(bound, Duration::from_secs);
     let ends = Instant::now() + bound.min(asked);
-    let answered_by = AnsweredBy { request: request.of_stores(), permitted: query.permitted.clone() };
+    let answered_by = AnsweredBy {
+        request: request.of_stores(),
+        permitted: query.permitted.clone(),
+    };
     let watching = Watching {
         begun: answered_by.in_catalog(begun),
         answered_by,
@@ -122,7 +148,9 @@ async fn begun_from(
 
 fn refused(error: WatchError) -> ApiError {
     match error {
-        WatchError::TooOld(_) => ApiError::VersionExpired("the changes since then are not known any more".to_owned()),
+        WatchError::TooOld(_) => {
+            ApiError::VersionExpired("the changes since then are not known any more".to_owned())
+        }
         WatchError::Query(error) => ApiError::bad_request(error.to_string()),
     }
 }
@@ -143,24 +171,48 @@ struct Initial {
     told: usize,
 }
 
-async fn begin(stores: &Merged, logs: &[Arc<Log>], query: &Query, follow: &Follow) -> Result<From, ApiError> {
+async fn begin(
+    stores: &Merged,
+    logs: &[Arc<Log>],
+    query: &Query,
+    follow: &Follow,
+) -> Result<From, ApiError> {
     let wanted = match follow.since {
         Since::Version(version) => Some(number(logs, version)?),
         Since::Unset | Since::Any => None,
     };
     if !follow.begins_with_state() {
-        let newest = || logs.iter().map(|log| log.reaches_to(log.newest())).min().unwrap_or_default();
-        return Ok(From { after: wanted.unwrap_or_else(newest), initial: None });
+        let newest = || {
+            logs.iter()
+                .map(|log| log.reaches_to(log.newest()))
+                .min()
+                .unwrap_or_default()
+        };
+        return Ok(From {
+            after: wanted.unwrap_or_else(newest),
+            initial: None,
+        });
     }
     if let Some(wanted) = wanted {
         reach(logs, wanted).await?;
     }
     let (page, after) = read_first(stores, query, PAGE_TIMEOUT).await?;
     let is_marked = follow.initial_events == Some(true);
-    let sequence = logs.first().map(|log| log.sequence()).ok_or_else(|| ApiError::Internal("no store answers".to_owned()))?;
+    let sequence = logs
+        .first()
+        .map(|log| log.sequence())
+        .ok_or_else(|| ApiError::Internal("no store answers".to_owned()))?;
     let version = sequence.version(after);
     let reading = Reading::begin(stores.clone(), query.clone(), page, false, false).await?;
-    Ok(From { after, initial: Some(Initial { reading, version, is_marked, told: 0 }) })
+    Ok(From {
+        after,
+        initial: Some(Initial {
+            reading,
+            version,
+            is_marked,
+            told: 0,
+        }),
+    })
 }
 
 /// A watch that is answered. Of the question it keeps only what says where it is answered from: names and selectors, of which there may be many, are kept
@@ -286,7 +338,11 @@ impl Watching {
 
     /// Before the end, so that a client goes on from as far as possible.
     fn last_lines(&self) -> Vec<u8> {
-        if self.bookmarks { self.bookmark(self.watch.version(), false) } else { Vec::new() }
+        if self.bookmarks {
+            self.bookmark(self.watch.version(), false)
+        } else {
+            Vec::new()
+        }
     }
 
     /// A watch hears of nothing but the stores that it began with: it ends when its resource is not registered any more, or is to be answered from
@@ -294,7 +350,9 @@ impl Watching {
     fn check_catalog(&self) -> Result<(), ApiError> {
         let catalog = self.catalog.borrow();
         if !self.is_registered(&catalog) {
-            return Err(ApiError::VersionExpired("the resource is not registered any more".to_owned()));
+            return Err(ApiError::VersionExpired(
+                "the resource is not registered any more".to_owned(),
+            ));
         }
         let is_as_before = match (&self.begun, self.answered_by.in_catalog(&catalog)) {
             (Some(begun), Some(now)) => now.is_like(begun),
@@ -304,14 +362,19 @@ impl Watching {
         if is_as_before {
             Ok(())
         } else {
-            Err(ApiError::VersionExpired("the objects are kept in another store by now".to_owned()))
+            Err(ApiError::VersionExpired(
+                "the objects are kept in another store by now".to_owned(),
+            ))
         }
     }
 
     fn is_registered(&self, catalog: &Catalog) -> bool {
         // Of clusters that may be seen: what happens to others changes nothing here.
-        let is_seen = |name: &ClusterName| self.answered_by.permitted.in_cluster(name) != InCluster::Nothing;
-        catalog.find(&self.resource).is_some_and(|registered| registered.clusters().any(is_seen))
+        let is_seen =
+            |name: &ClusterName| self.answered_by.permitted.in_cluster(name) != InCluster::Nothing;
+        catalog
+            .find(&self.resource)
+            .is_some_and(|registered| registered.clusters().any(is_seen))
     }
 }
 
@@ -327,14 +390,21 @@ impl AnsweredBy {
         let Self { request, permitted } = self;
         let resource = ResourceName::new(&request.native.group, &request.native.plural);
         let is_seen = |name: &&ClusterName| permitted.in_cluster(name) != InCluster::Nothing;
-        let seen = catalog.find(&resource)?.clusters().filter(is_seen).cloned().collect();
+        let seen = catalog
+            .find(&resource)?
+            .clusters()
+            .filter(is_seen)
+            .cloned()
+            .collect();
         stores(&catalog.of_clusters(&seen, Some(&resource)), request).ok()
     }
 }
 
 fn ended(error: StoreError) -> ApiError {
     match error {
-        StoreError::Expired => ApiError::VersionExpired("changes have come faster than they were read".to_owned()),
+        StoreError::Expired => {
+            ApiError::VersionExpired("changes have come faster than they were read".to_owned())
+        }
         other => other.into(),
     }
 }
@@ -342,14 +412,17 @@ fn ended(error: StoreError) -> ApiError {
 /// The answer, until something ends it before its time. Chunks of it are whole lines.
 pub fn ended_by(answer: Body, reason: impl Future<Output = ApiError> + Send + 'static) -> Body {
     let reason = Box::pin(reason);
-    Body::from_stream(unfold(Some((answer.into_data_stream(), reason)), async |state| {
-        let (mut chunks, mut reason) = state?;
-        tokio::select! {
-            biased;
-            error = &mut reason => Some((Ok(error_line(&error).into()), None)),
-            chunk = chunks.next() => Some((chunk?, Some((chunks, reason)))),
-        }
-    }))
+    Body::from_stream(unfold(
+        Some((answer.into_data_stream(), reason)),
+        async |state| {
+            let (mut chunks, mut reason) = state?;
+            tokio::select! {
+                biased;
+                error = &mut reason => Some((Ok(error_line(&error).into()), None)),
+                chunk = chunks.next() => Some((chunk?, Some((chunks, reason)))),
+            }
+        },
+    ))
 }
 
 fn error_line(error: &ApiError) -> Vec<u8> {

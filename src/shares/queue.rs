@@ -55,12 +55,22 @@ pub enum Arrival {
 impl<F: Hash + Eq + Clone> FairQueue<F> {
     /// So many places, and room for so many that wait.
     pub fn new(places: usize, room: usize) -> Self {
-        Self { places, room, taken: 0, waiting: 0, flows: HashMap::new(), next_ticket: 0 }
+        Self {
+            places,
+            room,
+            taken: 0,
+            waiting: 0,
+            flows: HashMap::new(),
+            next_ticket: 0,
+        }
     }
 
     /// A request of a flow arrives.
     pub fn arrive(&mut self, flow: &F) -> Arrival {
-        let (held, queued) = self.flows.get(flow).map_or((0, 0), |known| (known.held, known.waiting.len()));
+        let (held, queued) = self
+            .flows
+            .get(flow)
+            .map_or((0, 0), |known| (known.held, known.waiting.len()));
         // Those of the flow that wait already come first.
         if queued == 0 && (held < self.free() || planted(Bug::TakeAllPlaces) && self.free() > 0) {
             self.flows.entry(flow.clone()).or_default().held += 1;
@@ -72,7 +82,11 @@ impl<F: Hash + Eq + Clone> FairQueue<F> {
         }
         let ticket = self.next_ticket;
         self.next_ticket += 1;
-        self.flows.entry(flow.clone()).or_default().waiting.push_back(ticket);
+        self.flows
+            .entry(flow.clone())
+            .or_default()
+            .waiting
+            .push_back(ticket);
         self.waiting += 1;
         Arrival::Queued(ticket)
     }
@@ -93,8 +107,13 @@ impl<F: Hash + Eq + Clone> FairQueue<F> {
 
     /// A request of a flow waits no longer; whether it did.
     pub fn abandon(&mut self, flow: &F, ticket: Ticket) -> bool {
-        let position = self.flows.get(flow).and_then(|known| known.waiting.binary_search(&ticket).ok());
-        let Some((known, position)) = self.flows.get_mut(flow).zip(position) else { return false };
+        let position = self
+            .flows
+            .get(flow)
+            .and_then(|known| known.waiting.binary_search(&ticket).ok());
+        let Some((known, position)) = self.flows.get_mut(flow).zip(position) else {
+            return false;
+        };
         known.waiting.remove(position);
         self.waiting -= 1;
         self.forget_if_empty(flow);
@@ -107,7 +126,10 @@ impl<F: Hash + Eq + Clone> FairQueue<F> {
 
     fn admit_next(&mut self) -> Option<Ticket> {
         let free = self.free();
-        let waiting = self.flows.values_mut().filter_map(|flow| Some((flow.held, *flow.waiting.front()?, flow)));
+        let waiting = self
+            .flows
+            .values_mut()
+            .filter_map(|flow| Some((flow.held, *flow.waiting.front()?, flow)));
         let (held, ticket, flow) = waiting.min_by_key(|(held, ticket, _)| (*held, *ticket))?;
         if held >= free {
             return None;
@@ -120,7 +142,11 @@ impl<F: Hash + Eq + Clone> FairQueue<F> {
     }
 
     fn forget_if_empty(&mut self, flow: &F) {
-        if self.flows.get(flow).is_some_and(|known| known.held == 0 && known.waiting.is_empty()) {
+        if self
+            .flows
+            .get(flow)
+            .is_some_and(|known| known.held == 0 && known.waiting.is_empty())
+        {
             self.flows.remove(flow);
         }
     }
@@ -135,7 +161,9 @@ mod tests {
     use super::*;
 
     fn admitted(queue: &mut FairQueue<&'static str>, flow: &'static str, count: usize) -> usize {
-        (0..count).filter(|_| queue.arrive(&flow) == Arrival::Admitted).count()
+        (0..count)
+            .filter(|_| queue.arrive(&flow) == Arrival::Admitted)
+            .count()
     }
 
     #[test]
@@ -150,7 +178,10 @@ mod tests {
     fn one_place_is_for_whoever_comes_first() {
         let mut queue = FairQueue::new(1, 1);
         assert_eq!(queue.arrive(&"a"), Arrival::Admitted);
-        assert_eq!([queue.arrive(&"b"), queue.arrive(&"c")], [Arrival::Queued(0), Arrival::Refused]);
+        assert_eq!(
+            [queue.arrive(&"b"), queue.arrive(&"c")],
+            [Arrival::Queued(0), Arrival::Refused]
+        );
         assert_eq!(queue.leave(&"a"), [0]);
         assert_eq!(queue.leave(&"b"), [0; 0]);
         assert!(queue.flows.is_empty());
@@ -162,8 +193,14 @@ mod tests {
         assert_eq!(admitted(&mut queue, "noisy", 40), 2);
         assert_eq!(admitted(&mut queue, "other", 2), 1);
         assert_eq!(admitted(&mut queue, "third", 1), 1);
-        let Arrival::Queued(quiet) = queue.arrive(&"quiet") else { panic!("there is no place") };
-        assert_eq!(queue.leave(&"noisy"), [quiet], "though others have waited longer");
+        let Arrival::Queued(quiet) = queue.arrive(&"quiet") else {
+            panic!("there is no place")
+        };
+        assert_eq!(
+            queue.leave(&"noisy"),
+            [quiet],
+            "though others have waited longer"
+        );
     }
 
     /// What a flow does. The numbers choose among what there is.
@@ -200,7 +237,10 @@ mod tests {
         }
 
         fn queued_by(&self, flow: u16) -> usize {
-            self.waiting.values().filter(|waiting| **waiting == flow).count()
+            self.waiting
+                .values()
+                .filter(|waiting| **waiting == flow)
+                .count()
         }
     }
 

@@ -56,11 +56,14 @@ impl Packed {
     /// The bytes of the object.
     pub(super) fn object_len(&self) -> Option<usize> {
         let told = get_frame_content_size(&self.bytes).ok().flatten();
-        told.and_then(|length| usize::try_from(length).ok()).filter(|length| *length <= MAX_OBJECT_BYTES)
+        told.and_then(|length| usize::try_from(length).ok())
+            .filter(|length| *length <= MAX_OBJECT_BYTES)
     }
 
     pub(super) fn is_packed_with(&self, dictionary: &Arc<Dictionary>) -> bool {
-        self.dictionary.as_ref().is_some_and(|own| Arc::ptr_eq(own, dictionary))
+        self.dictionary
+            .as_ref()
+            .is_some_and(|own| Arc::ptr_eq(own, dictionary))
     }
 }
 
@@ -101,7 +104,13 @@ struct Kind {
 
 impl Default for Kind {
     fn default() -> Self {
-        Self { dictionary: None, samples: Vec::new(), seen: 0, next_training: FIRST_TRAINING, walk: None }
+        Self {
+            dictionary: None,
+            samples: Vec::new(),
+            seen: 0,
+            next_training: FIRST_TRAINING,
+            walk: None,
+        }
     }
 }
 
@@ -141,16 +150,28 @@ impl Codec {
     pub(super) fn take_repacking(&self) -> Option<Repacking> {
         self.lock().iter_mut().find_map(|(resource, kind)| {
             let dictionary = Arc::clone(kind.dictionary.as_ref()?);
-            Some(Repacking { resource: resource.clone(), dictionary, walk: kind.walk.take()? })
+            Some(Repacking {
+                resource: resource.clone(),
+                dictionary,
+                walk: kind.walk.take()?,
+            })
         })
     }
 
     pub(super) fn put_back(&self, repacking: Repacking) {
-        let Repacking { resource, dictionary, walk } = repacking;
+        let Repacking {
+            resource,
+            dictionary,
+            walk,
+        } = repacking;
         let mut kinds = self.lock();
         let kind = kinds.get_mut(&resource);
         // With a newer dictionary all begins anew.
-        if let Some(kind) = kind.filter(|kind| kind.dictionary.as_ref().is_some_and(|newest| Arc::ptr_eq(newest, &dictionary))) {
+        if let Some(kind) = kind.filter(|kind| {
+            kind.dictionary
+                .as_ref()
+                .is_some_and(|newest| Arc::ptr_eq(newest, &dictionary))
+        }) {
             kind.walk = Some(walk);
         }
     }
@@ -175,9 +196,12 @@ impl Codec {
                     tracing::debug!(resource = %resource.plural, samples = samples.len(), "trained a dictionary");
                     let mut kinds = self.lock();
                     let kind = kinds.entry(resource).or_default();
-                    (kind.dictionary, kind.walk) = (Some(Arc::new(dictionary)), Some(Walk::default()));
+                    (kind.dictionary, kind.walk) =
+                        (Some(Arc::new(dictionary)), Some(Walk::default()));
                 }
-                Err(error) => tracing::debug!(resource = %resource.plural, %error, "nothing to train a dictionary on"),
+                Err(error) => {
+                    tracing::debug!(resource = %resource.plural, %error, "nothing to train a dictionary on")
+                }
             }
         }
     }
@@ -193,7 +217,10 @@ fn train(samples: &[Weak<Document>]) -> io::Result<Dictionary> {
         text.extend_from_slice(&sample);
     }
     let bytes = from_continuous(&text, &sizes, DICTIONARY_BYTES)?;
-    Ok(Dictionary { packing: EncoderDictionary::copy(&bytes, LEVEL), unpacking: DecoderDictionary::copy(&bytes) })
+    Ok(Dictionary {
+        packing: EncoderDictionary::copy(&bytes, LEVEL),
+        unpacking: DecoderDictionary::copy(&bytes),
+    })
 }
 
 /// Packs objects, one after another.
@@ -204,19 +231,33 @@ pub(super) struct Packer {
 
 impl Packer {
     pub(super) fn new() -> Self {
-        Self { context: CCtx::create(), buffer: Vec::new() }
+        Self {
+            context: CCtx::create(),
+            buffer: Vec::new(),
+        }
     }
 
     /// Packs an object.
-    pub(super) fn pack(&mut self, dictionary: Option<Arc<Dictionary>>, object: &[u8]) -> io::Result<Packed> {
+    pub(super) fn pack(
+        &mut self,
+        dictionary: Option<Arc<Dictionary>>,
+        object: &[u8],
+    ) -> io::Result<Packed> {
         self.buffer.clear();
         self.buffer.reserve(compress_bound(object.len()));
         let packed = match &dictionary {
-            Some(dictionary) => self.context.compress_using_cdict(&mut self.buffer, object, dictionary.packing.as_cdict()),
+            Some(dictionary) => self.context.compress_using_cdict(
+                &mut self.buffer,
+                object,
+                dictionary.packing.as_cdict(),
+            ),
             None => self.context.compress(&mut self.buffer, object, LEVEL),
         };
         packed.map_err(failure)?;
-        Ok(Packed { dictionary, bytes: self.buffer.as_slice().into() })
+        Ok(Packed {
+            dictionary,
+            bytes: self.buffer.as_slice().into(),
+        })
     }
 }
 
@@ -227,16 +268,24 @@ pub(super) struct Unpacker {
 
 impl Unpacker {
     pub(super) fn new() -> Self {
-        Self { context: DCtx::create() }
+        Self {
+            context: DCtx::create(),
+        }
     }
 
     /// The object.
     pub(super) fn unpack(&mut self, packed: &Packed) -> io::Result<Vec<u8>> {
         let bytes = &*packed.bytes;
-        let length = packed.object_len().ok_or_else(|| io::Error::other("a packed object does not tell its length"))?;
+        let length = packed
+            .object_len()
+            .ok_or_else(|| io::Error::other("a packed object does not tell its length"))?;
         let mut object = Vec::with_capacity(length);
         let unpacked = match &packed.dictionary {
-            Some(dictionary) => self.context.decompress_using_ddict(&mut object, bytes, dictionary.unpacking.as_ddict()),
+            Some(dictionary) => self.context.decompress_using_ddict(
+                &mut object,
+                bytes,
+                dictionary.unpacking.as_ddict(),
+            ),
             None => self.context.decompress(&mut object, bytes),
         };
         unpacked.map_err(failure)?;

@@ -16,7 +16,10 @@ use super::{
     terms::{Vocabulary, Words, read_numbers, write_numbers},
 };
 use crate::{
-    model::{ClusterName, FieldPath, FieldType, Json, Leaves, Object, Version, sort_value, sorted_value, uuid},
+    model::{
+        ClusterName, FieldPath, FieldType, Json, Leaves, Object, Version, sort_value, sorted_value,
+        uuid,
+    },
     query::{Hit, ResourceName, Sort, SortKey, merge::OrderKey},
     store::{KindExtent, StoreError},
 };
@@ -96,12 +99,29 @@ pub(super) fn path(namespace: &str, name: &str) -> String {
 
 impl Document {
     pub(super) fn new(origin: Arc<Origin>, content: Content) -> Self {
-        let Content { version, identity, path, created, fingerprint, packed, terms } = content;
+        let Content {
+            version,
+            identity,
+            path,
+            created,
+            fingerprint,
+            packed,
+            terms,
+        } = content;
         let path_len = u32::try_from(path.len()).unwrap_or_default();
         let mut head = path.into_bytes();
         write_numbers(&terms.take(), &mut head);
         let (head, created) = (head.into(), created.unwrap_or_default());
-        Self { origin, version, identity, fingerprint, head, path_len, created, packed: Mutex::new(packed) }
+        Self {
+            origin,
+            version,
+            identity,
+            fingerprint,
+            head,
+            path_len,
+            created,
+            packed: Mutex::new(packed),
+        }
     }
 
     /// The numbers of its terms, in ascending order.
@@ -118,14 +138,20 @@ impl Document {
     }
 
     fn split(&self) -> (&str, &str) {
-        let path = self.head.get(..self.path_len as usize).and_then(|path| str::from_utf8(path).ok()).unwrap_or_default();
+        let path = self
+            .head
+            .get(..self.path_len as usize)
+            .and_then(|path| str::from_utf8(path).ok())
+            .unwrap_or_default();
         path.split_once(SEPARATOR).unwrap_or(("", path))
     }
 
     /// The id, as writes name it.
     pub(super) fn id(&self) -> Cow<'_, str> {
         match &self.identity {
-            Identity::Uuid(bytes) => format!("{}{}", self.origin.id_prefix, uuid::text(*bytes)).into(),
+            Identity::Uuid(bytes) => {
+                format!("{}{}", self.origin.id_prefix, uuid::text(*bytes)).into()
+            }
             Identity::Text(uid) => format!("{}{uid}", self.origin.id_prefix).into(),
             Identity::Apart(both) => Cow::Borrowed(&both.0),
         }
@@ -154,13 +180,23 @@ impl Document {
         };
         let origin = &*self.origin;
         let (cluster, created) = (origin.cluster.as_str(), self.created);
-        Place { namespace, name, cluster, created, uid, api_version: &origin.api_version, texts: Cow::Borrowed(&[]) }
+        Place {
+            namespace,
+            name,
+            cluster,
+            created,
+            uid,
+            api_version: &origin.api_version,
+            texts: Cow::Borrowed(&[]),
+        }
     }
 
     /// Whether it was created in these seconds, the second bound left out; one without a time never was.
     pub(super) fn is_created_in(&self, since: Option<i64>, before: Option<i64>) -> bool {
         let created = i64::from(self.created);
-        created > 0 && since.is_none_or(|since| created >= since) && before.is_none_or(|before| created < before)
+        created > 0
+            && since.is_none_or(|since| created >= since)
+            && before.is_none_or(|before| created < before)
     }
 
     /// What it sorts by, one text for each field among the keys of an order.
@@ -170,7 +206,10 @@ impl Document {
             _ => None,
         });
         let text = |(path, kind): (&FieldPath, FieldType)| {
-            let terms = self.terms().filter_map(|number| words.term(number)).filter(|term| term.key() == path.as_str());
+            let terms = self
+                .terms()
+                .filter_map(|number| words.term(number))
+                .filter(|term| term.key() == path.as_str());
             let least = terms.map(|term| sort_value(kind, term.value())).min();
             least.filter(|text| kind.reads_without_sort_value() != Some(sorted_value(text)))
         };
@@ -179,8 +218,13 @@ impl Document {
 
     /// Whether it belongs to one kind, in one namespace or in all.
     pub(super) fn is_of(&self, extent: &KindExtent) -> bool {
-        let same_kind = *self.origin.api_version == *extent.api_version && *self.origin.kind == *extent.kind;
-        same_kind && extent.namespace.as_ref().is_none_or(|namespace| namespace.as_str() == self.namespace())
+        let same_kind =
+            *self.origin.api_version == *extent.api_version && *self.origin.kind == *extent.kind;
+        same_kind
+            && extent
+                .namespace
+                .as_ref()
+                .is_none_or(|namespace| namespace.as_str() == self.namespace())
     }
 
     /// About how many bytes it takes.
@@ -199,11 +243,23 @@ impl Document {
     }
 
     /// What some paths read in the object; nothing if it cannot be read, which nobody can then find by them.
-    pub(super) fn leaves(&self, paths: &BTreeSet<FieldPath>, unpacker: &mut Unpacker) -> Vec<(String, String)> {
-        let mut found = Wanted { paths, found: Vec::new() };
-        let json = self.object(unpacker).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+    pub(super) fn leaves(
+        &self,
+        paths: &BTreeSet<FieldPath>,
+        unpacker: &mut Unpacker,
+    ) -> Vec<(String, String)> {
+        let mut found = Wanted {
+            paths,
+            found: Vec::new(),
+        };
+        let json = self
+            .object(unpacker)
+            .ok()
+            .and_then(|bytes| String::from_utf8(bytes).ok());
         match json.as_deref().map(Object::parse) {
-            Some(Ok(object)) => object.leaves(&self.origin.api_version, &self.origin.kind, &mut found),
+            Some(Ok(object)) => {
+                object.leaves(&self.origin.api_version, &self.origin.kind, &mut found)
+            }
             _ => tracing::debug!(id = %self.id(), "a document cannot be looked into"),
         }
         found.found
@@ -211,10 +267,17 @@ impl Document {
 
     /// The object as an answer holds it.
     pub(super) fn hit(&self, unpacker: &mut Unpacker) -> Result<Hit, StoreError> {
-        let failed = |reason: String| StoreError::Embedded(format!("document {} cannot be read: {reason}", self.id()));
-        let bytes = self.object(unpacker).map_err(|error| failed(error.to_string()))?;
+        let failed = |reason: String| {
+            StoreError::Embedded(format!("document {} cannot be read: {reason}", self.id()))
+        };
+        let bytes = self
+            .object(unpacker)
+            .map_err(|error| failed(error.to_string()))?;
         let json = String::from_utf8(bytes).map_err(|error| failed(error.to_string()))?;
-        Ok(Hit { cluster: self.origin.cluster.clone(), object: Json::known(json) })
+        Ok(Hit {
+            cluster: self.origin.cluster.clone(),
+            object: Json::known(json),
+        })
     }
 
     /// Packs it with another dictionary, if it is not packed with that one already.
@@ -320,7 +383,11 @@ impl<'a> Place<'a> {
         let mut field = 0;
         for sort in sorts {
             let ascending = self.compare_key(other, &sort.key, &mut field);
-            order = order.then(if sort.descending { ascending.reverse() } else { ascending });
+            order = order.then(if sort.descending {
+                ascending.reverse()
+            } else {
+                ascending
+            });
         }
         order
             .then_with(|| self.cluster.cmp(other.cluster))
@@ -356,14 +423,21 @@ impl<'a> Place<'a> {
                 SortKey::Namespace => OrderKey::of_text(self.namespace),
                 SortKey::Name => OrderKey::of_text(self.name),
                 SortKey::Cluster => OrderKey::of_text(self.cluster),
-                SortKey::CreationTimestamp => (self.created > 0).then(|| OrderKey::Time(i64::from(self.created) * 1_000)),
+                SortKey::CreationTimestamp => {
+                    (self.created > 0).then(|| OrderKey::Time(i64::from(self.created) * 1_000))
+                }
                 SortKey::Field(..) => {
                     field += 1;
-                    self.text(field - 1).map(|text| OrderKey::Text(text.to_owned()))
+                    self.text(field - 1)
+                        .map(|text| OrderKey::Text(text.to_owned()))
                 }
             });
         }
-        keys.extend([OrderKey::of_text(self.cluster), OrderKey::of_text(&self.uid.text()), OrderKey::of_text(self.api_version)]);
+        keys.extend([
+            OrderKey::of_text(self.cluster),
+            OrderKey::of_text(&self.uid.text()),
+            OrderKey::of_text(self.api_version),
+        ]);
         keys
     }
 
@@ -384,7 +458,18 @@ impl<'a> Place<'a> {
 
     /// What a cursor holds; nothing if it is none of this store.
     pub(super) fn from_cursor(values: &'a [Value]) -> Option<Self> {
-        let [namespace, name, cluster, created, uid, api_version, texts @ ..] = values else { return None };
+        let [
+            namespace,
+            name,
+            cluster,
+            created,
+            uid,
+            api_version,
+            texts @ ..,
+        ] = values
+        else {
+            return None;
+        };
         let uid = uid.as_str()?;
         Some(Self {
             namespace: namespace.as_str()?,
@@ -393,7 +478,11 @@ impl<'a> Place<'a> {
             created: created.as_u64()?.try_into().ok()?,
             uid: uuid::parse(uid).map_or(Uid::Text(Cow::Borrowed(uid)), Uid::Uuid),
             api_version: api_version.as_str()?,
-            texts: texts.iter().map(|text| text.as_str().map(str::to_owned)).collect::<Vec<_>>().into(),
+            texts: texts
+                .iter()
+                .map(|text| text.as_str().map(str::to_owned))
+                .collect::<Vec<_>>()
+                .into(),
         })
     }
 }
@@ -405,14 +494,30 @@ mod tests {
     #[test]
     fn an_identity_gives_id_and_uid_back_however_they_look() {
         let uuid = "6f1c2e4a-0b3d-4c5e-8f70-123456789abc";
-        assert!(matches!(Identity::new(&format!("v1/Pod/{uuid}"), uuid, "v1/Pod/"), Identity::Uuid(_)));
-        assert!(matches!(Identity::new("v1/Pod/mirror", "mirror", "v1/Pod/"), Identity::Text(_)));
-        assert!(matches!(Identity::new("0a1b", "long", "v1/Pod/"), Identity::Apart(_)));
+        assert!(matches!(
+            Identity::new(&format!("v1/Pod/{uuid}"), uuid, "v1/Pod/"),
+            Identity::Uuid(_)
+        ));
+        assert!(matches!(
+            Identity::new("v1/Pod/mirror", "mirror", "v1/Pod/"),
+            Identity::Text(_)
+        ));
+        assert!(matches!(
+            Identity::new("0a1b", "long", "v1/Pod/"),
+            Identity::Apart(_)
+        ));
     }
 
     #[test]
     fn uids_are_ordered_as_their_texts() {
-        let texts = ["", "0", "6f1c2e4a-0b3d-4c5e-8f70-123456789abc", "6f1c2e4a-0b3d-4c5e-8f70-123456789abd", "6f1c2e4b", "z"];
+        let texts = [
+            "",
+            "0",
+            "6f1c2e4a-0b3d-4c5e-8f70-123456789abc",
+            "6f1c2e4a-0b3d-4c5e-8f70-123456789abd",
+            "6f1c2e4b",
+            "z",
+        ];
         let uid = |text: &'static str| uuid::parse(text).map_or(Uid::Text(text.into()), Uid::Uuid);
         for (left, right) in texts.iter().zip(&texts[1..]) {
             assert_eq!(uid(left).cmp(&uid(right)), Ordering::Less, "{left} {right}");

@@ -96,7 +96,10 @@ impl Content {
         (fingerprint, packed): (u64, Packed),
         terms: Learned,
     ) -> Self {
-        let created = metadata.created.as_ref().and_then(|text| text.parse::<Timestamp>().ok());
+        let created = metadata
+            .created
+            .as_ref()
+            .and_then(|text| text.parse::<Timestamp>().ok());
         Self {
             version,
             identity: Identity::new(id, &metadata.uid, id_prefix),
@@ -120,7 +123,14 @@ pub(super) fn draft(
     let source: &RawValue = serde_json::from_slice(body)?;
     let head: Head<'_> = serde_json::from_str(source.get())?;
     let Restored { cluster, object } = serde_json::from_str(source.get())?;
-    let Search { resource, group, labels, fields, owners, rejected } = head.search;
+    let Search {
+        resource,
+        group,
+        labels,
+        fields,
+        owners,
+        rejected,
+    } = head.search;
     let resource = ResourceName::new(&group, &resource);
     let id_prefix = format!("{}/{}/", head.api_version, head.kind).into_boxed_str();
     let object = object.get().as_bytes();
@@ -129,15 +139,36 @@ pub(super) fn draft(
     terms.extend(rejected.map(|_why| (Cow::Borrowed(REJECTED), String::new())));
     let learned = vocabulary.learn(terms.iter().map(|(key, value)| (&**key, &**value)));
     drop(terms);
-    let packed = (codec.fingerprint(object), packer.pack(codec.dictionary(&resource), object)?);
-    let content = Content::new((&write.id, &id_prefix), write.version, &head.metadata, packed, learned);
+    let packed = (
+        codec.fingerprint(object),
+        packer.pack(codec.dictionary(&resource), object)?,
+    );
+    let content = Content::new(
+        (&write.id, &id_prefix),
+        write.version,
+        &head.metadata,
+        packed,
+        learned,
+    );
     let (api_version, kind) = (head.api_version.into(), head.kind.into());
-    let origin = Origin { cluster, resource, api_version, kind, id_prefix, vocabulary: Arc::clone(vocabulary) };
+    let origin = Origin {
+        cluster,
+        resource,
+        api_version,
+        kind,
+        id_prefix,
+        vocabulary: Arc::clone(vocabulary),
+    };
     Ok(Draft { origin, content })
 }
 
 /// Neither a label's key nor a field's path has a `=`.
-fn terms(namespace: &str, labels: Vec<String>, fields: Vec<String>, owners: Vec<String>) -> Vec<(Cow<'static, str>, String)> {
+fn terms(
+    namespace: &str,
+    labels: Vec<String>,
+    fields: Vec<String>,
+    owners: Vec<String>,
+) -> Vec<(Cow<'static, str>, String)> {
     let mut terms = Vec::with_capacity(labels.len() + fields.len() + owners.len() + 1);
     if !namespace.is_empty() {
         terms.push((Cow::Borrowed(NAMESPACE), namespace.to_owned()));

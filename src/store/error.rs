@@ -36,7 +36,9 @@ pub enum StoreError {
         bytes: usize,
     },
     /// The answer is longer than is read of one.
-    #[error("OpenSearch's answer to {operation} is longer than {limit} bytes, which is all that is read of one")]
+    #[error(
+        "OpenSearch's answer to {operation} is longer than {limit} bytes, which is all that is read of one"
+    )]
     AnswerTooLarge {
         /// What was tried.
         operation: String,
@@ -62,7 +64,9 @@ pub enum StoreError {
         reason: String,
     },
     /// An index of the name that is needed is not ours.
-    #[error("index {index} belongs to {owner}; give this registry another indexPrefix, or delete that index if nobody needs it")]
+    #[error(
+        "index {index} belongs to {owner}; give this registry another indexPrefix, or delete that index if nobody needs it"
+    )]
     Foreign {
         /// The index.
         index: String,

@@ -45,10 +45,19 @@ pub struct Merged {
 impl Part {
     /// What this store is asked of a query.
     pub fn query(&self, query: &Query) -> Query {
-        let mut own = Query { selectable: self.selectable.clone(), ..query.clone() };
+        let mut own = Query {
+            selectable: self.selectable.clone(),
+            ..query.clone()
+        };
         let Some(area) = &self.area else { return own };
-        let is_asked = |name: &&ClusterName| query.clusters.is_empty() || query.clusters.contains(name);
-        let clusters: BTreeSet<&ClusterName> = area.iter().flat_map(|grant| &grant.clusters).flatten().filter(is_asked).collect();
+        let is_asked =
+            |name: &&ClusterName| query.clusters.is_empty() || query.clusters.contains(name);
+        let clusters: BTreeSet<&ClusterName> = area
+            .iter()
+            .flat_map(|grant| &grant.clusters)
+            .flatten()
+            .filter(is_asked)
+            .collect();
         if area.iter().any(|grant| grant.namespaces.is_some()) || clusters.is_empty() {
             own.permitted = query.permitted.within(area);
         }
@@ -59,9 +68,20 @@ impl Part {
     }
 
     async fn page(&self, query: &Query, from: Option<&Position>) -> Result<ReadPage, StoreError> {
-        let cursor = from.map(|from| Cursor { snapshot: from.view.clone(), after: from.after.clone(), remaining: from.left });
-        let mut page = self.store.placed_page(&self.query(query), cursor.as_ref()).await?;
-        let view = page.view.take().map(|name| OpenView { store: Arc::clone(&self.store), name, is_new: from.is_none() });
+        let cursor = from.map(|from| Cursor {
+            snapshot: from.view.clone(),
+            after: from.after.clone(),
+            remaining: from.left,
+        });
+        let mut page = self
+            .store
+            .placed_page(&self.query(query), cursor.as_ref())
+            .await?;
+        let view = page.view.take().map(|name| OpenView {
+            store: Arc::clone(&self.store),
+            name,
+            is_new: from.is_none(),
+        });
         Ok(ReadPage { page, view })
     }
 
@@ -84,13 +104,28 @@ impl Part {
             Some(view) => view,
             None => {
                 let name = self.store.open_view(&self.query(query)).await?;
-                OpenView { store: Arc::clone(&self.store), name, is_new: true }
+                OpenView {
+                    store: Arc::clone(&self.store),
+                    name,
+                    is_new: true,
+                }
             }
         };
-        let after = taken.after.or_else(|| from.map(|from| from.after.clone())).unwrap_or_default();
+        let after = taken
+            .after
+            .or_else(|| from.map(|from| from.after.clone()))
+            .unwrap_or_default();
         let behind = if page.more { page.remaining } else { Some(0) };
         let left = behind.map(|behind| behind + unused as u64);
-        Ok(Some((Position { store: self.name.to_string(), view: view.name.clone(), after, left }, view)))
+        Ok(Some((
+            Position {
+                store: self.name.to_string(),
+                view: view.name.clone(),
+                after,
+                left,
+            },
+            view,
+        )))
     }
 }
 
@@ -124,7 +159,11 @@ impl OpenView {
 impl Drop for OpenView {
     fn drop(&mut self) {
         if self.is_new {
-            self.store.release(&Cursor { snapshot: std::mem::take(&mut self.name), after: Vec::new(), remaining: None });
+            self.store.release(&Cursor {
+                snapshot: std::mem::take(&mut self.name),
+                after: Vec::new(),
+                remaining: None,
+            });
         }
     }
 }
@@ -150,13 +189,18 @@ impl Merged {
 
     /// Whether another one gives the same answers to the same questions: of the same stores, each with the same part.
     pub fn is_like(&self, other: &Self) -> bool {
-        let is_alike = |(left, right): (&Part, &Part)| left.name == right.name && left.area == right.area;
+        let is_alike =
+            |(left, right): (&Part, &Part)| left.name == right.name && left.area == right.area;
         self.parts.len() == other.parts.len() && self.parts.iter().zip(&other.parts).all(is_alike)
     }
 
     /// The names of the stores, for messages.
     pub fn names(&self) -> String {
-        self.parts.iter().map(|part| part.name.as_str()).collect::<Vec<_>>().join(", ")
+        self.parts
+            .iter()
+            .map(|part| part.name.as_str())
+            .collect::<Vec<_>>()
+            .join(", ")
     }
 
     /// The logs of the parts' changes, in the order of the parts.
@@ -175,7 +219,8 @@ impl Merged {
             let page = part.page(query, None).await?;
             Ok::<_, StoreError>((page, part.store.changes().await?.reaches_to(moment)))
         });
-        let (pages, moments): (Vec<ReadPage>, Vec<u64>) = try_join_all(asked).await?.into_iter().unzip();
+        let (pages, moments): (Vec<ReadPage>, Vec<u64>) =
+            try_join_all(asked).await?.into_iter().unzip();
         let page = self.merged(query, &vec![None; pages.len()], pages).await?;
         Ok((page, moments.into_iter().min().unwrap_or_default()))
     }
@@ -185,13 +230,21 @@ impl Merged {
         if let [only] = self.parts.as_slice() {
             // Of several stores, before all of it came to be in one.
             let is_merged = from.snapshot.is_empty();
-            return if is_merged { Err(StoreError::Expired) } else { only.store.search(&only.query(query), Some(from)).await };
+            return if is_merged {
+                Err(StoreError::Expired)
+            } else {
+                only.store.search(&only.query(query), Some(from)).await
+            };
         }
         let positions = self.positions(from).ok_or(StoreError::Expired)?;
-        let asked = self.parts.iter().zip(&positions).map(async |(part, from)| match from {
-            Some(from) => part.page(query, Some(from)).await,
-            None => Ok(ReadPage::default()),
-        });
+        let asked = self
+            .parts
+            .iter()
+            .zip(&positions)
+            .map(async |(part, from)| match from {
+                Some(from) => part.page(query, Some(from)).await,
+                None => Ok(ReadPage::default()),
+            });
         let pages = try_join_all(asked).await?;
         self.merged(query, &positions, pages).await
     }
@@ -203,16 +256,35 @@ impl Merged {
             let position: Position = serde_json::from_value(value.clone()).ok()?;
             left.insert(position.store.clone(), position);
         }
-        let positions = self.parts.iter().map(|part| left.remove(part.name.as_str())).collect();
+        let positions = self
+            .parts
+            .iter()
+            .map(|part| left.remove(part.name.as_str()))
+            .collect();
         left.is_empty().then_some(positions)
     }
 
-    async fn merged(&self, query: &Query, from: &[Option<Position>], pages: Vec<ReadPage>) -> Result<Page, StoreError> {
+    async fn merged(
+        &self,
+        query: &Query,
+        from: &[Option<Position>],
+        pages: Vec<ReadPage>,
+    ) -> Result<Page, StoreError> {
         let mut rests = Vec::with_capacity(pages.len());
         let mut items = Vec::with_capacity(pages.len());
         for ReadPage { page, view } in pages {
-            let PlacedPage { items: placed, view: _, more, remaining } = page;
-            rests.push(Rest { count: placed.len(), view, more, remaining });
+            let PlacedPage {
+                items: placed,
+                view: _,
+                more,
+                remaining,
+            } = page;
+            rests.push(Rest {
+                count: placed.len(),
+                view,
+                more,
+                remaining,
+            });
             items.push((placed, more));
         }
         let (items, taken) = merge(items, &query.sort, query.limit);
@@ -226,11 +298,26 @@ impl Merged {
         // From here on it is the cursor that knows them.
         views.into_iter().for_each(OpenView::keep);
         if positions.is_empty() {
-            return Ok(Page { items, next: None, remaining: None });
+            return Ok(Page {
+                items,
+                next: None,
+                remaining: None,
+            });
         }
-        let remaining = positions.iter().map(|position| position.left).sum::<Option<u64>>();
+        let remaining = positions
+            .iter()
+            .map(|position| position.left)
+            .sum::<Option<u64>>();
         let after = positions.iter().map(|position| json!(position)).collect();
-        Ok(Page { items, next: Some(Cursor { snapshot: String::new(), after, remaining }), remaining })
+        Ok(Page {
+            items,
+            next: Some(Cursor {
+                snapshot: String::new(),
+                after,
+                remaining,
+            }),
+            remaining,
+        })
     }
 
     /// The cursor of each store, in which a part that is at its end has one without a view.
@@ -240,7 +327,11 @@ impl Merged {
         }
         let positions = self.positions(cursor).unwrap_or_default();
         let of_part = |(part, position): (&Part, Option<Position>)| {
-            let ended = || Cursor { snapshot: String::new(), after: Vec::new(), remaining: Some(0) };
+            let ended = || Cursor {
+                snapshot: String::new(),
+                after: Vec::new(),
+                remaining: Some(0),
+            };
             let cursor = position.map_or_else(ended, |position| Cursor {
                 snapshot: position.view,
                 after: position.after,
@@ -253,19 +344,38 @@ impl Merged {
 
     /// The cursor that was [split](Self::split); nothing if it is one of other stores.
     pub fn join(&self, mut cursors: BTreeMap<StoreName, Cursor>) -> Option<Cursor> {
-        let is_of_these = cursors.len() == self.parts.len() && self.parts.iter().all(|part| cursors.contains_key(&part.name));
+        let is_of_these = cursors.len() == self.parts.len()
+            && self
+                .parts
+                .iter()
+                .all(|part| cursors.contains_key(&part.name));
         if !is_of_these {
             return None;
         }
         if let [only] = self.parts.as_slice() {
             return cursors.remove(&only.name);
         }
-        let left = cursors.into_iter().filter(|(_, cursor)| !cursor.snapshot.is_empty());
+        let left = cursors
+            .into_iter()
+            .filter(|(_, cursor)| !cursor.snapshot.is_empty());
         let position = |(store, cursor): (StoreName, Cursor)| {
-            let Cursor { snapshot, after, remaining } = cursor;
-            json!(Position { store: store.to_string(), view: snapshot, after, left: remaining })
+            let Cursor {
+                snapshot,
+                after,
+                remaining,
+            } = cursor;
+            json!(Position {
+                store: store.to_string(),
+                view: snapshot,
+                after,
+                left: remaining
+            })
         };
-        Some(Cursor { snapshot: String::new(), after: left.map(position).collect(), remaining: None })
+        Some(Cursor {
+            snapshot: String::new(),
+            after: left.map(position).collect(),
+            remaining: None,
+        })
     }
 
     /// Says that an answer is being read to its end from the views of a cursor.
@@ -284,8 +394,12 @@ impl Merged {
 
     fn open_views(&self, cursor: &Cursor) -> Vec<(&Part, Cursor)> {
         let mut cursors = self.split(cursor);
-        let open = self.parts.iter().filter_map(|part| Some((part, cursors.remove(&part.name)?)));
-        open.filter(|(_, cursor)| !cursor.snapshot.is_empty()).collect()
+        let open = self
+            .parts
+            .iter()
+            .filter_map(|part| Some((part, cursors.remove(&part.name)?)));
+        open.filter(|(_, cursor)| !cursor.snapshot.is_empty())
+            .collect()
     }
 
     /// Finds objects of any kind by what owner searches go by. An object that several stores hold is found once.
@@ -295,29 +409,53 @@ impl Merged {
     }
 
     /// Counts the objects of a query in groups, exactly.
-    pub async fn aggregate(&self, query: &Query, by: &[GroupKey], top: usize) -> Result<Groups, StoreError> {
+    pub async fn aggregate(
+        &self,
+        query: &Query,
+        by: &[GroupKey],
+        top: usize,
+    ) -> Result<Groups, StoreError> {
         if let [only] = self.parts.as_slice() {
             return only.store.aggregate(&only.query(query), by, top).await;
         }
-        let counted = self.parts.iter().map(async |part| part.store.aggregate(&part.query(query), by, usize::MAX).await);
+        let counted = self.parts.iter().map(async |part| {
+            part.store
+                .aggregate(&part.query(query), by, usize::MAX)
+                .await
+        });
         tallied(try_join_all(counted).await?, top)
     }
 
     /// The groups that the objects of a query are in, and about how many each has. No store keeps anything open for it.
     pub async fn groups(&self, query: &Query, by: &[GroupKey]) -> Result<Groups, StoreError> {
-        let found = self.parts.iter().map(async |part| part.store.groups(&part.query(query), by).await);
+        let found = self
+            .parts
+            .iter()
+            .map(async |part| part.store.groups(&part.query(query), by).await);
         tallied(try_join_all(found).await?, usize::MAX)
     }
 
     /// Follows the changes of what a query selects, from the one after `after`, once everything is settled that an answer may have shown.
-    pub async fn watch(&self, logs: &[Arc<Log>], query: &Query, after: u64) -> Result<MergedWatch, WatchError> {
+    pub async fn watch(
+        &self,
+        logs: &[Arc<Log>],
+        query: &Query,
+        after: u64,
+    ) -> Result<MergedWatch, WatchError> {
         let mut watches = Vec::with_capacity(logs.len());
         let is_one = logs.len() == 1;
         for (part, log) in self.parts.iter().zip(logs) {
             let own = part.query(query);
-            watches.push(if is_one { log.watch_settled(&own, after).await? } else { log.watch_behind(&own, after).await? });
+            watches.push(if is_one {
+                log.watch_settled(&own, after).await?
+            } else {
+                log.watch_behind(&own, after).await?
+            });
         }
-        let sequence = logs.first().map(|log| log.sequence().clone()).unwrap_or_default();
+        let sequence = logs
+            .first()
+            .map(|log| log.sequence().clone())
+            .unwrap_or_default();
         Ok(MergedWatch::new(watches, sequence, after))
     }
 }
@@ -326,7 +464,9 @@ impl Merged {
 fn tallied(parts: Vec<Groups>, top: usize) -> Result<Groups, StoreError> {
     let mut tally = Tally::default();
     for group in parts.into_iter().flat_map(|groups| groups.groups) {
-        tally.add(group.values, group.count).map_err(|error| StoreError::Invalid(error.to_string()))?;
+        tally
+            .add(group.values, group.count)
+            .map_err(|error| StoreError::Invalid(error.to_string()))?;
     }
     Ok(tally.largest(top))
 }

@@ -12,7 +12,9 @@ use serde::{Deserialize, Serialize};
 use crate::{
     bulk::{Verdict, Write},
     model::{ClusterName, IndexName, Namespace, Version},
-    query::{Cursor, GroupKey, Groups, Page, Query, Relative, Relatives, ResourceName, merge::PlacedPage},
+    query::{
+        Cursor, GroupKey, Groups, Page, Query, Relative, Relatives, ResourceName, merge::PlacedPage,
+    },
 };
 
 #[cfg(test)]
@@ -83,7 +85,11 @@ impl Generation {
 
     /// Whether queries about a resource are answered, from it or from the one that it replaces.
     pub fn answers(&self, resource: &ResourceName) -> bool {
-        self.shows(resource) || self.replaces.as_ref().is_some_and(|older| older.shows(resource))
+        self.shows(resource)
+            || self
+                .replaces
+                .as_ref()
+                .is_some_and(|older| older.shows(resource))
     }
 
     /// Whether any query is answered from it.
@@ -94,9 +100,21 @@ impl Generation {
     /// The first generation of a cluster, as it is right after it was made.
     #[cfg(test)]
     pub(crate) fn first(prefix: &IndexPrefix, cluster: &ClusterName) -> Self {
-        let (index, target) = (prefix.generation(cluster, 1), prefix.write_alias(cluster, 1));
+        let (index, target) = (
+            prefix.generation(cluster, 1),
+            prefix.write_alias(cluster, 1),
+        );
         let (cluster, shown) = (cluster.clone(), BTreeSet::new());
-        Self { cluster, number: 1, id: "first".into(), index, target, live: false, shown, replaces: None }
+        Self {
+            cluster,
+            number: 1,
+            id: "first".into(),
+            index,
+            target,
+            live: false,
+            shown,
+            replaces: None,
+        }
     }
 }
 
@@ -167,14 +185,23 @@ pub trait Store: Send + Sync {
 
     /// The generation that a cluster's documents are to be written to, made if there is none that fits: one of this
     /// cluster (`uid` of its namespace `kube-system`, if that is known), with documents of today's shape, of a number above `above`.
-    async fn open(&self, cluster: &ClusterName, uid: Option<&str>, above: u64) -> Result<Generation, StoreError>;
+    async fn open(
+        &self,
+        cluster: &ClusterName,
+        uid: Option<&str>,
+        above: u64,
+    ) -> Result<Generation, StoreError>;
 
     /// Lets queries be answered from a generation that is complete, and removes the cluster's other ones, in one step.
     async fn activate(&self, generation: &Generation) -> Result<(), StoreError>;
 
     /// Lets queries about these resources, which are complete, be answered from a first generation, in one step; about no others that have not been
     /// shown before.
-    async fn show(&self, generation: &Generation, resources: &BTreeSet<ResourceName>) -> Result<(), StoreError>;
+    async fn show(
+        &self,
+        generation: &Generation,
+        resources: &BTreeSet<ResourceName>,
+    ) -> Result<(), StoreError>;
 
     /// Every generation of this installation.
     async fn generations(&self) -> Result<Vec<Generation>, StoreError>;
@@ -189,10 +216,19 @@ pub trait Store: Send + Sync {
     async fn write(&self, writes: &[Write]) -> Result<Vec<Verdict>, StoreError>;
 
     /// Visits all documents of an extent, as of one moment that includes every acknowledged write.
-    async fn visit_versions(&self, generation: &Generation, extent: &Extent, visit: Visit<'_>) -> Result<(), StoreError>;
+    async fn visit_versions(
+        &self,
+        generation: &Generation,
+        extent: &Extent,
+        visit: Visit<'_>,
+    ) -> Result<(), StoreError>;
 
     /// Ids of an extent's documents that are only fallback documents.
-    async fn rejected(&self, generation: &Generation, extent: &Extent) -> Result<Vec<Arc<str>>, StoreError>;
+    async fn rejected(
+        &self,
+        generation: &Generation,
+        extent: &Extent,
+    ) -> Result<Vec<Arc<str>>, StoreError>;
 
     /// The checkpoints of a cluster, of whatever generation.
     async fn checkpoints(&self, cluster: &ClusterName) -> Result<Option<Checkpoints>, StoreError>;
@@ -229,7 +265,11 @@ pub trait Store: Send + Sync {
 
     /// One page of a part of an answer that is merged from several stores. Without `from` it is the first one, which may have been read without a
     /// view if nothing follows it. The view stays open until it is [released](Store::release), or has not been asked for in five minutes.
-    async fn placed_page(&self, query: &Query, from: Option<&Cursor>) -> Result<PlacedPage, StoreError>;
+    async fn placed_page(
+        &self,
+        query: &Query,
+        from: Option<&Cursor>,
+    ) -> Result<PlacedPage, StoreError>;
 
     /// Opens a view of what a query selects, and names it. It counts as its requester's.
     async fn open_view(&self, query: &Query) -> Result<String, StoreError>;
@@ -252,7 +292,12 @@ pub trait Store: Send + Sync {
     fn expire_changes(&self) {}
 
     /// Counts the objects of a query in groups, exactly. `top`: how many of the largest groups are told.
-    async fn aggregate(&self, query: &Query, by: &[GroupKey], top: usize) -> Result<Groups, StoreError>;
+    async fn aggregate(
+        &self,
+        query: &Query,
+        by: &[GroupKey],
+        top: usize,
+    ) -> Result<Groups, StoreError>;
 
     /// The groups that the objects of a query are in, and about how many each has. Keeps nothing open: a group that comes or goes meanwhile may be missing.
     async fn groups(&self, query: &Query, by: &[GroupKey]) -> Result<Groups, StoreError> {

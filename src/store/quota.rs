@@ -63,13 +63,17 @@ struct Snapshot {
 
 impl Ledger {
     pub(super) fn new(shares: Shares) -> Self {
-        Self { shares, held: Mutex::default() }
+        Self {
+            shares,
+            held: Mutex::default(),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Held> {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         let keep_alive = self.shares.keep_alive;
-        held.snapshots.retain(|_, snapshot| snapshot.name.is_none() || snapshot.used.elapsed() < keep_alive);
+        held.snapshots
+            .retain(|_, snapshot| snapshot.name.is_none() || snapshot.used.elapsed() < keep_alive);
         held
     }
 
@@ -79,7 +83,13 @@ impl Ledger {
         let ended = held.end_for(user, cost, self.shares)?;
         held.last += 1;
         let number = held.last;
-        let snapshot = Snapshot { user: Arc::clone(user), name: None, cost, used: Instant::now(), is_pinned: false };
+        let snapshot = Snapshot {
+            user: Arc::clone(user),
+            name: None,
+            cost,
+            used: Instant::now(),
+            is_pinned: false,
+        };
         held.snapshots.insert(number, snapshot);
         Ok((number, ended))
     }
@@ -100,7 +110,9 @@ impl Ledger {
     pub(super) fn used(&self, name: &str) -> bool {
         let mut held = self.lock();
         let found = held.find(name);
-        found.map(|snapshot| snapshot.used = Instant::now()).is_some()
+        found
+            .map(|snapshot| snapshot.used = Instant::now())
+            .is_some()
     }
 
     /// Says that an answer is read from a snapshot that ends with it: it does not end for another one.
@@ -112,7 +124,9 @@ impl Ledger {
 
     /// Takes a snapshot out that has been closed.
     pub(super) fn closed(&self, name: &str) {
-        self.lock().snapshots.retain(|_, snapshot| snapshot.name.as_deref() != Some(name));
+        self.lock()
+            .snapshots
+            .retain(|_, snapshot| snapshot.name.as_deref() != Some(name));
     }
 
     /// Whether a snapshot was ended for another one of its user.
@@ -123,17 +137,28 @@ impl Ledger {
     /// What is held by everybody.
     #[cfg(test)]
     fn cost(&self) -> u64 {
-        self.lock().snapshots.values().map(|snapshot| snapshot.cost).sum()
+        self.lock()
+            .snapshots
+            .values()
+            .map(|snapshot| snapshot.cost)
+            .sum()
     }
 }
 
 impl Held {
     fn find(&mut self, name: &str) -> Option<&mut Snapshot> {
-        self.snapshots.values_mut().find(|snapshot| snapshot.name.as_deref() == Some(name))
+        self.snapshots
+            .values_mut()
+            .find(|snapshot| snapshot.name.as_deref() == Some(name))
     }
 
     /// Ends snapshots of a user, those first that have not been used for the longest, until there is room for another one.
-    fn end_for(&mut self, user: &Arc<str>, cost: u64, shares: Shares) -> Result<Vec<Arc<str>>, Full> {
+    fn end_for(
+        &mut self,
+        user: &Arc<str>,
+        cost: u64,
+        shares: Shares,
+    ) -> Result<Vec<Arc<str>>, Full> {
         let (mut own, mut all, mut ends) = (0, 0, Vec::new());
         for (number, snapshot) in &self.snapshots {
             all += snapshot.cost;
@@ -150,12 +175,19 @@ impl Held {
         let is_over = |held: u64, share: u64| held > 0 && held + cost > share;
         while is_over(own, shares.user) || is_over(all, shares.users) {
             let Some((_, number, freed)) = ends.next() else {
-                return Err(if is_over(own, shares.user) { Full::User } else { Full::Users });
+                return Err(if is_over(own, shares.user) {
+                    Full::User
+                } else {
+                    Full::Users
+                });
             };
             (own, all) = (own - freed, all - freed);
             ending.push(number);
         }
-        let ended: Vec<Arc<str>> = ending.iter().filter_map(|number| self.snapshots.remove(number)?.name).collect();
+        let ended: Vec<Arc<str>> = ending
+            .iter()
+            .filter_map(|number| self.snapshots.remove(number)?.name)
+            .collect();
         self.ended.extend(ended.iter().cloned());
         let surplus = self.ended.len().saturating_sub(ENDED);
         self.ended.drain(..surplus);
@@ -169,7 +201,11 @@ mod tests {
 
     use super::*;
 
-    const SHARES: Shares = Shares { user: 10, users: 25, keep_alive: Duration::from_mins(5) };
+    const SHARES: Shares = Shares {
+        user: 10,
+        users: 25,
+        keep_alive: Duration::from_mins(5),
+    };
 
     fn open(ledger: &Ledger, user: &str, name: &str, cost: u64) -> Result<Vec<String>, Full> {
         let (number, ended) = ledger.reserve(&user.into(), cost)?;
@@ -189,12 +225,24 @@ mod tests {
         assert_eq!(open(&ledger, "b", "b1", 9), Ok(Vec::new()));
         assert_eq!(open(&ledger, "a", "a4", 3), Ok(vec!["a2".to_owned()]));
         assert!(ledger.has_ended("a2") && !ledger.used("a2") && ledger.used("a1"));
-        assert_eq!(open(&ledger, "a", "large", 24), Err(Full::Users), "b holds 9 of 25");
+        assert_eq!(
+            open(&ledger, "a", "large", 24),
+            Err(Full::Users),
+            "b holds 9 of 25"
+        );
         ledger.closed("b1");
-        assert_eq!(open(&ledger, "a", "large", 40).map(|ended| ended.len()), Ok(3), "one of any size is possible");
+        assert_eq!(
+            open(&ledger, "a", "large", 40).map(|ended| ended.len()),
+            Ok(3),
+            "one of any size is possible"
+        );
         assert_eq!(open(&ledger, "b", "b2", 1), Err(Full::Users));
         tokio::time::advance(SHARES.keep_alive).await;
-        assert_eq!(open(&ledger, "b", "b2", 1), Ok(Vec::new()), "what is not used any more is not held");
+        assert_eq!(
+            open(&ledger, "b", "b2", 1),
+            Ok(Vec::new()),
+            "what is not used any more is not held"
+        );
     }
 
     #[tokio::test(start_paused = true)]

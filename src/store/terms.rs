@@ -91,11 +91,17 @@ impl Vocabulary {
     }
 
     /// The numbers of a new document's terms.
-    pub(super) fn learn<'t>(self: &Arc<Self>, terms: impl Iterator<Item = (&'t str, &'t str)>) -> Learned {
+    pub(super) fn learn<'t>(
+        self: &Arc<Self>,
+        terms: impl Iterator<Item = (&'t str, &'t str)>,
+    ) -> Learned {
         let mut words = self.lock();
         let mut numbers: Vec<u32> = terms.map(|(key, value)| words.learn(key, value)).collect();
         numbers.sort_unstable();
-        Learned { vocabulary: Arc::clone(self), numbers }
+        Learned {
+            vocabulary: Arc::clone(self),
+            numbers,
+        }
     }
 
     /// Says that a document with those terms is gone.
@@ -138,8 +144,13 @@ impl Words {
 
     /// The number of a term that a document has.
     pub(super) fn number(&self, key: &str, value: &str) -> Option<u32> {
-        let is_it = |number: &u32| self.term(*number).is_some_and(|term| term.key() == key && term.value() == value);
-        self.numbers.find(self.hasher.hash_one((key, value)), is_it).copied()
+        let is_it = |number: &u32| {
+            self.term(*number)
+                .is_some_and(|term| term.key() == key && term.value() == value)
+        };
+        self.numbers
+            .find(self.hasher.hash_one((key, value)), is_it)
+            .copied()
     }
 
     fn learn(&mut self, key: &str, value: &str) -> u32 {
@@ -149,19 +160,35 @@ impl Words {
         }
         // Four thousand million terms, or bytes of one key, do not fit into any memory or request.
         let key_len = u32::try_from(key.len()).unwrap_or_default();
-        let term = Term { text: format!("{key}{value}").into(), key_len, users: 1 };
-        let number = self.free.pop().unwrap_or(u32::try_from(self.terms.len()).unwrap_or(u32::MAX));
+        let term = Term {
+            text: format!("{key}{value}").into(),
+            key_len,
+            users: 1,
+        };
+        let number = self
+            .free
+            .pop()
+            .unwrap_or(u32::try_from(self.terms.len()).unwrap_or(u32::MAX));
         match self.terms.get_mut(number as usize) {
             Some(slot) => *slot = term,
             None => self.terms.push(term),
         }
-        let Self { terms, numbers, hasher, .. } = self;
-        numbers.insert_unique(hasher.hash_one((key, value)), number, |other| hash_of_term(terms, hasher, *other));
+        let Self {
+            terms,
+            numbers,
+            hasher,
+            ..
+        } = self;
+        numbers.insert_unique(hasher.hash_one((key, value)), number, |other| {
+            hash_of_term(terms, hasher, *other)
+        });
         number
     }
 
     fn forget(&mut self, number: u32) {
-        let Some(term) = self.terms.get_mut(number as usize) else { return };
+        let Some(term) = self.terms.get_mut(number as usize) else {
+            return;
+        };
         term.users -= 1;
         if term.users > 0 {
             return;
@@ -177,7 +204,9 @@ impl Words {
 }
 
 fn hash_of_term(terms: &[Term], hasher: &RandomState, number: u32) -> u64 {
-    terms.get(number as usize).map_or(0, |term| hasher.hash_one((term.key(), term.value())))
+    terms
+        .get(number as usize)
+        .map_or(0, |term| hasher.hash_one((term.key(), term.value())))
 }
 
 /// Adds ascending numbers to some bytes, each as what it is more than the one before, in seven bits for each byte.
@@ -283,21 +312,40 @@ impl Postings {
     /// Says that the document at a position has some terms.
     pub(super) fn add(&mut self, words: &Words, numbers: impl Iterator<Item = u32>, position: u32) {
         for number in numbers {
-            let Some(term) = words.term(number) else { continue };
+            let Some(term) = words.term(number) else {
+                continue;
+            };
             if !self.by_key.contains_key(term.key()) {
                 self.by_key.insert(term.key().into(), AHashMap::new());
             }
-            let Some(terms) = self.by_key.get_mut(term.key()) else { continue };
-            self.sets.insert(terms.entry(number).or_insert(Positions::One(position)), position);
+            let Some(terms) = self.by_key.get_mut(term.key()) else {
+                continue;
+            };
+            self.sets.insert(
+                terms.entry(number).or_insert(Positions::One(position)),
+                position,
+            );
         }
     }
 
     /// Takes that back. What nothing has any more is forgotten.
-    pub(super) fn remove(&mut self, words: &Words, numbers: impl Iterator<Item = u32>, position: u32) {
+    pub(super) fn remove(
+        &mut self,
+        words: &Words,
+        numbers: impl Iterator<Item = u32>,
+        position: u32,
+    ) {
         for number in numbers {
-            let Some(term) = words.term(number) else { continue };
-            let Some(terms) = self.by_key.get_mut(term.key()) else { continue };
-            if terms.get(&number).is_some_and(|positions| self.sets.remove(*positions, position)) {
+            let Some(term) = words.term(number) else {
+                continue;
+            };
+            let Some(terms) = self.by_key.get_mut(term.key()) else {
+                continue;
+            };
+            if terms
+                .get(&number)
+                .is_some_and(|positions| self.sets.remove(*positions, position))
+            {
                 terms.remove(&number);
             }
             if terms.is_empty() {
@@ -307,16 +355,30 @@ impl Postings {
     }
 
     /// The positions of documents that have one of some values.
-    pub(super) fn with_value<'v>(&self, words: &Words, key: &str, values: impl Iterator<Item = &'v str>) -> RoaringBitmap {
+    pub(super) fn with_value<'v>(
+        &self,
+        words: &Words,
+        key: &str,
+        values: impl Iterator<Item = &'v str>,
+    ) -> RoaringBitmap {
         let mut found = RoaringBitmap::new();
-        let Some(terms) = self.by_key.get(key) else { return found };
+        let Some(terms) = self.by_key.get(key) else {
+            return found;
+        };
         let numbers = values.filter_map(|value| words.number(key, value));
-        numbers.filter_map(|number| terms.get(&number)).for_each(|positions| self.sets.add_to(*positions, &mut found));
+        numbers
+            .filter_map(|number| terms.get(&number))
+            .for_each(|positions| self.sets.add_to(*positions, &mut found));
         found
     }
 
     /// The positions of documents that have a value of which this holds.
-    pub(super) fn with_value_that(&self, words: &Words, key: &str, holds: impl Fn(&str) -> bool) -> RoaringBitmap {
+    pub(super) fn with_value_that(
+        &self,
+        words: &Words,
+        key: &str,
+        holds: impl Fn(&str) -> bool,
+    ) -> RoaringBitmap {
         let mut found = RoaringBitmap::new();
         for (number, positions) in self.by_key.get(key).into_iter().flatten() {
             if words.term(*number).is_some_and(|term| holds(term.value())) {
@@ -343,7 +405,10 @@ mod tests {
         postings.add(&vocabulary.read(), first.iter().copied(), 2);
         let of = |postings: &Postings| {
             let values = ["web", "db"].into_iter();
-            postings.with_value(&vocabulary.read(), "label app", values).iter().collect::<Vec<_>>()
+            postings
+                .with_value(&vocabulary.read(), "label app", values)
+                .iter()
+                .collect::<Vec<_>>()
         };
         assert_eq!(of(&postings), [1, 2]);
         postings.remove(&vocabulary.read(), first.iter().copied(), 1);
@@ -355,19 +420,28 @@ mod tests {
         let other = vocabulary.learn([("label app", "db")].into_iter());
         assert_eq!(other.numbers, first, "a number that is free is used again");
         drop(other);
-        assert!(vocabulary.read().numbers.is_empty(), "no document has taken it");
+        assert!(
+            vocabulary.read().numbers.is_empty(),
+            "no document has taken it"
+        );
     }
 
     #[test]
     fn keys_and_values_that_make_the_same_text_are_different_terms() {
         let vocabulary = Arc::new(Vocabulary::default());
-        let numbers = vocabulary.learn([("label a", "bc"), ("label ab", "c")].into_iter()).take();
+        let numbers = vocabulary
+            .learn([("label a", "bc"), ("label ab", "c")].into_iter())
+            .take();
         assert_ne!(numbers[0], numbers[1]);
     }
 
     #[test]
     fn numbers_are_read_as_they_were_written() {
-        for numbers in [&[][..], &[0], &[0, 0, 127, 128, 16_383, 16_384, u32::MAX - 1, u32::MAX]] {
+        for numbers in [
+            &[][..],
+            &[0],
+            &[0, 0, 127, 128, 16_383, 16_384, u32::MAX - 1, u32::MAX],
+        ] {
             let mut bytes = Vec::new();
             write_numbers(numbers, &mut bytes);
             assert_eq!(read_numbers(&bytes).collect::<Vec<_>>(), numbers);

@@ -62,7 +62,9 @@ pub enum AuditError {
     #[error("objects and documents were not read within {} minutes", LOOK_TIMEOUT.as_secs() / 60)]
     TooSlow,
     /// What is listed has no measure with what has been followed.
-    #[error("the member lists more than {0} objects, more than twice as many as its watch has shown")]
+    #[error(
+        "the member lists more than {0} objects, more than twice as many as its watch has shown"
+    )]
     TooMany(u64),
     /// Changes that have arrived cannot be written.
     #[error("the store does not take the changes that it should be compared with")]
@@ -83,7 +85,10 @@ pub struct Permits {
 
 impl Default for Permits {
     fn default() -> Self {
-        Self { process: Arc::new(Semaphore::new(AT_ONCE)), clusters: BTreeMap::new() }
+        Self {
+            process: Arc::new(Semaphore::new(AT_ONCE)),
+            clusters: BTreeMap::new(),
+        }
     }
 }
 
@@ -92,7 +97,11 @@ impl Permits {
     pub fn for_unit(&mut self, cluster: &ClusterName) -> UnitPermits {
         let new = || Arc::new(Semaphore::new(AT_ONCE_PER_CLUSTER));
         let of_cluster = self.clusters.entry(cluster.clone()).or_insert_with(new);
-        UnitPermits { process: Arc::clone(&self.process), cluster: Arc::clone(of_cluster), unit: Arc::new(Semaphore::new(1)) }
+        UnitPermits {
+            process: Arc::clone(&self.process),
+            cluster: Arc::clone(of_cluster),
+            unit: Arc::new(Semaphore::new(1)),
+        }
     }
 }
 
@@ -113,7 +122,10 @@ impl UnitPermits {
 
 /// They are never closed; if they were, nothing would be audited any more.
 async fn permit(semaphore: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, AuditError> {
-    Arc::clone(semaphore).acquire_owned().await.map_err(|_| AuditError::Interrupted)
+    Arc::clone(semaphore)
+        .acquire_owned()
+        .await
+        .map_err(|_| AuditError::Interrupted)
 }
 
 /// Compares one unit's documents with its objects.
@@ -149,7 +161,11 @@ impl Audit {
 
     /// Audits now. Drift is counted, told, and repaired: the stream begins anew with a list.
     pub async fn run(&self) -> Result<Findings, AuditError> {
-        let outcome = self.stop.run_until_cancelled(self.compare()).await.unwrap_or(Err(AuditError::Interrupted));
+        let outcome = self
+            .stop
+            .run_until_cancelled(self.compare())
+            .await
+            .unwrap_or(Err(AuditError::Interrupted));
         match &outcome {
             Ok(findings) => self.note(findings),
             Err(error) => {
@@ -170,7 +186,14 @@ impl Audit {
             self.metrics.drift(drift).inc_by(findings.count(drift));
         }
         self.progress.audited(findings.drift());
-        let Findings { listed, stored, missing, differing, surplus, examples } = findings;
+        let Findings {
+            listed,
+            stored,
+            missing,
+            differing,
+            surplus,
+            examples,
+        } = findings;
         if findings.drift() == 0 {
             tracing::debug!(unit = %self.unit, listed, stored, "an audit found nothing wrong");
             return;
@@ -196,7 +219,9 @@ impl Audit {
 
     async fn first_look(&self) -> Result<(Suspects, Version, Generation), AuditError> {
         let _permits = self.permits.to_read().await?;
-        timeout(LOOK_TIMEOUT, self.look_first()).await.unwrap_or(Err(AuditError::TooSlow))
+        timeout(LOOK_TIMEOUT, self.look_first())
+            .await
+            .unwrap_or(Err(AuditError::TooSlow))
     }
 
     async fn look_first(&self) -> Result<(Suspects, Version, Generation), AuditError> {
@@ -205,19 +230,32 @@ impl Audit {
         let list_version = self.list(|id, version| look.listed(id, version)).await?;
         look.list_ends(list_version);
         let visit = &mut |stored: Stored<'_>| look.stored(stored.id, stored.version);
-        store.visit_versions(&generation, &extent(&self.unit), visit).await?;
-        let current = if look.shows_later_documents() { Some(self.current_version().await?) } else { None };
+        store
+            .visit_versions(&generation, &extent(&self.unit), visit)
+            .await?;
+        let current = if look.shows_later_documents() {
+            Some(self.current_version().await?)
+        } else {
+            None
+        };
         Ok((look.finish(current), list_version, generation))
     }
 
     async fn current_version(&self) -> Result<Version, AuditError> {
-        self.source.current_version().await.map_err(AuditError::Member)
+        self.source
+            .current_version()
+            .await
+            .map_err(AuditError::Member)
     }
 
     /// Waits until everything up to a version is stored, or for so long that it does not matter why it is not.
     async fn wait_for(&self, version: Version) -> Result<(), AuditError> {
         let deadline = Instant::now() + PATIENCE;
-        let has_arrived = || self.progress.acknowledged().is_some_and(|mark| mark.version >= version);
+        let has_arrived = || {
+            self.progress
+                .acknowledged()
+                .is_some_and(|mark| mark.version >= version)
+        };
         while Instant::now() < deadline {
             sleep(LOOK_INTERVAL).await;
             if has_arrived() {
@@ -225,54 +263,90 @@ impl Audit {
             }
         }
         let is_blocked = self.progress.outstanding() > 0 || !self.outlet.pipeline.has_room();
-        if is_blocked { Err(AuditError::Behind) } else { Ok(()) }
+        if is_blocked {
+            Err(AuditError::Behind)
+        } else {
+            Ok(())
+        }
     }
 
-    async fn second_look(&self, suspects: &mut Suspects, before: &Generation) -> Result<(), AuditError> {
+    async fn second_look(
+        &self,
+        suspects: &mut Suspects,
+        before: &Generation,
+    ) -> Result<(), AuditError> {
         let _permits = self.permits.to_read().await?;
-        timeout(LOOK_TIMEOUT, self.look_again(suspects, before)).await.unwrap_or(Err(AuditError::TooSlow))
+        timeout(LOOK_TIMEOUT, self.look_again(suspects, before))
+            .await
+            .unwrap_or(Err(AuditError::TooSlow))
     }
 
-    async fn look_again(&self, suspects: &mut Suspects, before: &Generation) -> Result<(), AuditError> {
+    async fn look_again(
+        &self,
+        suspects: &mut Suspects,
+        before: &Generation,
+    ) -> Result<(), AuditError> {
         let (store, generation) = self.in_sync()?;
         if generation.id != before.id {
             return Err(AuditError::Interrupted);
         }
         suspects.look_again();
         let visit = &mut |stored: Stored<'_>| suspects.stored(stored.id, stored.version);
-        store.visit_versions(&generation, &extent(&self.unit), visit).await?;
-        self.list(|id, version| suspects.listed(id, version)).await.map(drop)
+        store
+            .visit_versions(&generation, &extent(&self.unit), visit)
+            .await?;
+        self.list(|id, version| suspects.listed(id, version))
+            .await
+            .map(drop)
     }
 
     /// Where the documents are, if they should be as their objects.
     fn in_sync(&self) -> Result<(Arc<dyn Store>, Generation), AuditError> {
         let not_in_sync = |what: &str| AuditError::NotInSync(what.to_owned());
         match self.progress.state() {
-            UnitState::Synced if self.progress.is_broken() => return Err(not_in_sync("it is about to be read anew")),
+            UnitState::Synced if self.progress.is_broken() => {
+                return Err(not_in_sync("it is about to be read anew"));
+            }
             UnitState::Synced => {}
             UnitState::Starting => return Err(not_in_sync("its stream has not begun")),
             UnitState::Listing => return Err(not_in_sync("a list is under way")),
-            UnitState::Failing { reason, message } => return Err(AuditError::NotInSync(format!("{reason}: {message}"))),
+            UnitState::Failing { reason, message } => {
+                return Err(AuditError::NotInSync(format!("{reason}: {message}")));
+            }
         }
         let pipeline = &self.outlet.pipeline;
-        let store = pipeline.store().ok_or_else(|| not_in_sync("the store has not been reached"))?;
+        let store = pipeline
+            .store()
+            .ok_or_else(|| not_in_sync("the store has not been reached"))?;
         let generation = pipeline.open_generation_of(&self.unit.cluster);
-        Ok((store, generation.ok_or_else(|| not_in_sync("its index is about to be made anew"))?))
+        Ok((
+            store,
+            generation.ok_or_else(|| not_in_sync("its index is about to be made anew"))?,
+        ))
     }
 
     /// Reads a list to its end. Gives the version that it shows.
     async fn list(&self, mut listed: impl FnMut(&str, Version)) -> Result<Version, AuditError> {
         // A list that never ends would fill the memory.
-        let most = self.progress.objects().saturating_mul(2).saturating_add(UNFOLLOWED);
+        let most = self
+            .progress
+            .objects()
+            .saturating_mul(2)
+            .saturating_add(UNFOLLOWED);
         let mut wanted = 0;
         let mut continue_token: Option<String> = None;
         let mut version: Option<Version> = None;
         loop {
-            let body = self.page(continue_token.as_deref()).await.map_err(AuditError::Member)?;
+            let body = self
+                .page(continue_token.as_deref())
+                .await
+                .map_err(AuditError::Member)?;
             let page = ListPage::parse(&body).and_then(|page| page.within(Some(PAGE_SIZE)));
             let page = page.map_err(|error| garbled(error.to_string()))?;
             if version.is_some_and(|version| version != page.version) {
-                return Err(garbled("the pages of a list show several versions".to_owned()));
+                return Err(garbled(
+                    "the pages of a list show several versions".to_owned(),
+                ));
             }
             version = Some(page.version);
             for item in &page.items {
@@ -286,7 +360,9 @@ impl Audit {
                     }
                     Ok(_) => {}
                     // The stream has skipped it, too, and counted it.
-                    Err(error) => tracing::debug!(unit = %self.unit, %error, "an object is left out of an audit"),
+                    Err(error) => {
+                        tracing::debug!(unit = %self.unit, %error, "an object is left out of an audit")
+                    }
                 }
             }
             continue_token = page.continue_token;
@@ -298,7 +374,9 @@ impl Audit {
 
     async fn page(&self, continue_token: Option<&str>) -> Result<bytes::Bytes, Fault> {
         if self.outlet.decides_by_metadata() {
-            self.source.list_metadata(continue_token, Some(PAGE_SIZE)).await
+            self.source
+                .list_metadata(continue_token, Some(PAGE_SIZE))
+                .await
         } else {
             self.source.list(continue_token, Some(PAGE_SIZE)).await
         }
@@ -306,5 +384,8 @@ impl Audit {
 }
 
 fn garbled(message: String) -> AuditError {
-    AuditError::Member(Fault { kind: FaultKind::Garbled, message })
+    AuditError::Member(Fault {
+        kind: FaultKind::Garbled,
+        message,
+    })
 }

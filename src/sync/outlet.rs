@@ -6,8 +6,8 @@ use super::{progress::Progress, sought::Sought};
 use crate::{
     bulk::Write,
     model::{
-        ClusterName, Document, FieldPath, FieldValues, IndexName, NameHash, Object, Projection, Projector, Resource,
-        SelectableField, Version,
+        ClusterName, Document, FieldPath, FieldValues, IndexName, NameHash, Object, Projection,
+        Projector, Resource, SelectableField, Version,
     },
     pipeline::Pipeline,
     registry::filter::{ObjectFilter, other_paths},
@@ -67,7 +67,11 @@ impl Filters {
         let others = sought.iter().map(SelectableField::optional);
         let read: Vec<SelectableField> = fields.iter().cloned().chain(others).collect();
         let reader = Projector::new(cluster, resource, &Projection::default(), &read);
-        Self { any_of: filters, reader, sought: progress.seek(sought) }
+        Self {
+            any_of: filters,
+            reader,
+            sought: progress.seek(sought),
+        }
     }
 
     fn want(&self, object: &Object<'_>) -> bool {
@@ -77,19 +81,38 @@ impl Filters {
         let decides_by_metadata = self.decide_by_metadata();
         let values = (!decides_by_metadata).then(|| self.reader.field_values(object));
         if let Some(values) = &values {
-            self.sought.look(|path| self.values_at(values, path).next().is_some());
+            self.sought
+                .look(|path| self.values_at(values, path).next().is_some());
         }
         let meets = |requirement: &FieldRequirement| match requirement.path.as_str() {
             "metadata.name" => requirement.test.accepts(object.name()),
-            "metadata.namespace" => requirement.test.accepts(object.namespace().unwrap_or_default()),
-            _ => requirement.test.accepts_among(values.iter().flat_map(|values| self.values_at(values, &requirement.path))),
+            "metadata.namespace" => requirement
+                .test
+                .accepts(object.namespace().unwrap_or_default()),
+            _ => requirement.test.accepts_among(
+                values
+                    .iter()
+                    .flat_map(|values| self.values_at(values, &requirement.path)),
+            ),
         };
-        self.any_of.iter().any(|filter| filter.wants(object.namespace(), |key| object.label(key), meets))
+        self.any_of
+            .iter()
+            .any(|filter| filter.wants(object.namespace(), |key| object.label(key), meets))
     }
 
-    fn values_at<'v>(&self, values: &'v FieldValues<'_>, path: &FieldPath) -> impl Iterator<Item = &'v str> + use<'v> {
-        let position = self.reader.fields().iter().position(|field| field.path == *path);
-        position.into_iter().flat_map(|position| values.all(position))
+    fn values_at<'v>(
+        &self,
+        values: &'v FieldValues<'_>,
+        path: &FieldPath,
+    ) -> impl Iterator<Item = &'v str> + use<'v> {
+        let position = self
+            .reader
+            .fields()
+            .iter()
+            .position(|field| field.path == *path);
+        position
+            .into_iter()
+            .flat_map(|position| values.all(position))
     }
 
     fn decide_by_metadata(&self) -> bool {
@@ -114,51 +137,126 @@ impl Outlet {
     }
 
     /// Hands a change over to the writer.
-    async fn send(&self, progress: &Arc<Progress>, write: Write, name: Option<NameHash>, is_partial: bool, wait: Wait) {
+    async fn send(
+        &self,
+        progress: &Arc<Progress>,
+        write: Write,
+        name: Option<NameHash>,
+        is_partial: bool,
+        wait: Wait,
+    ) {
         if wait == Wait::ForRoom {
             self.pipeline.room().await;
         }
         let room = self.pipeline.room_for_large(&write).await;
-        self.pipeline.submit(write, name, progress.ticket().keeping(room).of_part(is_partial));
+        self.pipeline.submit(
+            write,
+            name,
+            progress.ticket().keeping(room).of_part(is_partial),
+        );
     }
 
     /// What an object is called.
     pub fn name(&self, object: &Object<'_>) -> NameHash {
-        self.projector.name(object.namespace().unwrap_or_default(), object.name())
+        self.projector
+            .name(object.namespace().unwrap_or_default(), object.name())
     }
 
     /// Writes the document of an object of this name.
-    pub async fn index(&self, progress: &Arc<Progress>, target: &IndexName, document: Document, name: NameHash, wait: Wait) {
-        let Document { id, version, body, is_partial } = document;
-        self.send(progress, Write { index: target.clone(), id, version, body: Some(body) }, Some(name), is_partial, wait).await;
+    pub async fn index(
+        &self,
+        progress: &Arc<Progress>,
+        target: &IndexName,
+        document: Document,
+        name: NameHash,
+        wait: Wait,
+    ) {
+        let Document {
+            id,
+            version,
+            body,
+            is_partial,
+        } = document;
+        self.send(
+            progress,
+            Write {
+                index: target.clone(),
+                id,
+                version,
+                body: Some(body),
+            },
+            Some(name),
+            is_partial,
+            wait,
+        )
+        .await;
     }
 
     /// Deletes a document.
-    pub async fn delete(&self, progress: &Arc<Progress>, target: &IndexName, deleted: Deleted, wait: Wait) {
+    pub async fn delete(
+        &self,
+        progress: &Arc<Progress>,
+        target: &IndexName,
+        deleted: Deleted,
+        wait: Wait,
+    ) {
         let Deleted { id, version, name } = deleted;
-        self.send(progress, Write { index: target.clone(), id, version, body: None }, name, false, wait).await;
+        self.send(
+            progress,
+            Write {
+                index: target.clone(),
+                id,
+                version,
+                body: None,
+            },
+            name,
+            false,
+            wait,
+        )
+        .await;
     }
 }
 
 #[cfg(test)]
-#[allow(clippy::needless_pass_by_value, reason = "`json!` is written where it is passed")]
+#[allow(
+    clippy::needless_pass_by_value,
+    reason = "`json!` is written where it is passed"
+)]
 mod tests {
     use serde_json::{Value, json};
 
     use super::*;
     use crate::{api::registry::ResourceRegistrySpec, kinds, model::Gvk};
 
-    fn filters(group: &str, kind: &str, selector: Value, exclude: Value) -> (Filters, Arc<Progress>) {
+    fn filters(
+        group: &str,
+        kind: &str,
+        selector: Value,
+        exclude: Value,
+    ) -> (Filters, Arc<Progress>) {
         let mut of_kind = json!({ "kind": kind });
-        of_kind.as_object_mut().unwrap().extend(selector.as_object().unwrap().clone());
+        of_kind
+            .as_object_mut()
+            .unwrap()
+            .extend(selector.as_object().unwrap().clone());
         let spec: ResourceRegistrySpec =
-            serde_json::from_value(json!({ "resourceSelectors": [of_kind], "exclude": exclude })).unwrap();
-        let resource = Resource { gvk: Gvk::new(group, "v1", kind), plural: "objects".into(), namespaced: true };
-        let filter = ObjectFilter::new(&spec.resource_selectors[0], &spec, &resource).unwrap().unwrap();
+            serde_json::from_value(json!({ "resourceSelectors": [of_kind], "exclude": exclude }))
+                .unwrap();
+        let resource = Resource {
+            gvk: Gvk::new(group, "v1", kind),
+            plural: "objects".into(),
+            namespaced: true,
+        };
+        let filter = ObjectFilter::new(&spec.resource_selectors[0], &spec, &resource)
+            .unwrap()
+            .unwrap();
         let cluster: ClusterName = "member1".parse().unwrap();
         let progress = Progress::new(cluster.clone(), Arc::default());
         let fields = kinds::selectable_fields(&resource.gvk).unwrap_or_default();
-        (Filters::new(&cluster, &resource, vec![filter], fields, &progress), progress)
+        (
+            Filters::new(&cluster, &resource, vec![filter], fields, &progress),
+            progress,
+        )
     }
 
     fn wants(filters: &Filters, object: &Value) -> bool {
@@ -208,31 +306,65 @@ mod tests {
                 ("spec.absent", "DoesNotExist", &[], true),
             ] {
                 let (allowing, _) = filters(group, kind, by(key, operator, values), json!([]));
-                assert_eq!(wants(&allowing, &object), expected, "{kind}: {key} {operator} {values:?}");
+                assert_eq!(
+                    wants(&allowing, &object),
+                    expected,
+                    "{kind}: {key} {operator} {values:?}"
+                );
                 let mut excluded = by(key, operator, values);
                 excluded["kind"] = kind.into();
                 let (denying, _) = filters(group, kind, json!({}), json!([excluded]));
-                assert_eq!(wants(&denying, &object), !expected, "{kind}: exclude {key} {operator} {values:?}");
+                assert_eq!(
+                    wants(&denying, &object),
+                    !expected,
+                    "{kind}: exclude {key} {operator} {values:?}"
+                );
             }
         }
     }
 
     #[test]
     fn a_selectable_field_reads_as_the_apiserver_compares_it() {
-        let (nodes, _) = filters("", "Node", by("spec.unschedulable", "In", &["false"]), json!([]));
-        assert!(wants(&nodes, &json!({ "spec": {} })) && !wants(&nodes, &json!({ "spec": { "unschedulable": true } })));
+        let (nodes, _) = filters(
+            "",
+            "Node",
+            by("spec.unschedulable", "In", &["false"]),
+            json!([]),
+        );
+        assert!(
+            wants(&nodes, &json!({ "spec": {} }))
+                && !wants(&nodes, &json!({ "spec": { "unschedulable": true } }))
+        );
     }
 
     #[test]
     fn the_data_of_a_secret_cannot_be_guessed_by_a_filter() {
-        let (secrets, _) = filters("", "Secret", by("data.password", "In", &["c2VjcmV0"]), json!([]));
-        assert!(!wants(&secrets, &json!({ "data": { "password": "c2VjcmV0" } })));
+        let (secrets, _) = filters(
+            "",
+            "Secret",
+            by("data.password", "In", &["c2VjcmV0"]),
+            json!([]),
+        );
+        assert!(!wants(
+            &secrets,
+            &json!({ "data": { "password": "c2VjcmV0" } })
+        ));
     }
 
     #[test]
     fn a_path_that_no_object_of_a_complete_list_has_is_known_until_one_has_it() {
-        let (deployments, progress) = filters("apps", "Deployment", by("spec.replica", "NotIn", &["2"]), json!([]));
-        let missing = || progress.view().sought.map(|found| (found.has_objects, found.missing.len()));
+        let (deployments, progress) = filters(
+            "apps",
+            "Deployment",
+            by("spec.replica", "NotIn", &["2"]),
+            json!([]),
+        );
+        let missing = || {
+            progress
+                .view()
+                .sought
+                .map(|found| (found.has_objects, found.missing.len()))
+        };
         assert_eq!(missing(), None);
         deployments.sought.complete();
         assert_eq!(missing(), Some((false, 1)));
@@ -243,6 +375,9 @@ mod tests {
         let (pods, progress) = filters("", "Pod", by("spec.nodeName", "In", &["x"]), json!([]));
         wants(&pods, &json!({}));
         pods.sought.complete();
-        assert!(progress.view().sought.unwrap().missing.is_empty(), "a selectable field is one, whether or not it has values");
+        assert!(
+            progress.view().sought.unwrap().missing.is_empty(),
+            "a selectable field is one, whether or not it has values"
+        );
     }
 }

@@ -22,7 +22,10 @@ pub struct Key {
 impl Key {
     /// The document that a write changes.
     pub fn of(write: &Write) -> Self {
-        Self { index: write.index.clone(), id: Arc::clone(&write.id) }
+        Self {
+            index: write.index.clone(),
+            id: Arc::clone(&write.id),
+        }
     }
 }
 
@@ -113,11 +116,15 @@ impl<T> Pending<T> {
             let name = operation.name.map(|name| (key.index.clone(), name));
             slot.name = name.filter(|name| self.taken.insert(name.clone()));
         }
-        let is_older = |pending: &Operation<T>| is_newer(pending.write.version, operation.write.version);
+        let is_older =
+            |pending: &Operation<T>| is_newer(pending.write.version, operation.write.version);
         let replaced = match &mut slot.state {
-            State::Waiting(pending) | State::Queued(pending) | State::InFlight { newer: Some(pending), .. }
-                if is_older(pending) =>
-            {
+            State::Waiting(pending)
+            | State::Queued(pending)
+            | State::InFlight {
+                newer: Some(pending),
+                ..
+            } if is_older(pending) => {
                 return Some(operation);
             }
             State::Waiting(pending) => Some(mem::replace(pending, operation)),
@@ -127,15 +134,23 @@ impl<T> Pending<T> {
             }
             State::InFlight { newer, .. } => newer.replace(operation),
         };
-        self.bytes = self.bytes + size - replaced.as_ref().map_or(0, |replaced| encoded_len(&replaced.write));
+        self.bytes = self.bytes + size
+            - replaced
+                .as_ref()
+                .map_or(0, |replaced| encoded_len(&replaced.write));
         replaced
     }
 
     /// Adds the first change of a document.
     fn add(&mut self, key: Key, operation: Operation<T>) {
         self.bytes += encoded_len(&operation.write);
-        let name = operation.name.filter(|_| !planted(Bug::IgnoreNames)).map(|name| (key.index.clone(), name));
-        let Some(name) = name else { return self.enqueue(key, None, operation) };
+        let name = operation
+            .name
+            .filter(|_| !planted(Bug::IgnoreNames))
+            .map(|name| (key.index.clone(), name));
+        let Some(name) = name else {
+            return self.enqueue(key, None, operation);
+        };
         if self.taken.insert(name.clone()) {
             return self.enqueue(key, Some(name), operation);
         }
@@ -144,19 +159,35 @@ impl<T> Pending<T> {
             return self.enqueue(key, None, operation);
         }
         waiting.push_back(key.clone());
-        self.slots.insert(key, Slot { name: Some(name), state: State::Waiting(operation) });
+        self.slots.insert(
+            key,
+            Slot {
+                name: Some(name),
+                state: State::Waiting(operation),
+            },
+        );
     }
 
     fn enqueue(&mut self, key: Key, name: Option<Name>, operation: Operation<T>) {
         self.queued_bytes += encoded_len(&operation.write);
         self.queue.push_back(key.clone());
-        self.slots.insert(key, Slot { name, state: State::Queued(operation) });
+        self.slots.insert(
+            key,
+            Slot {
+                name,
+                state: State::Queued(operation),
+            },
+        );
     }
 
     /// Nothing more is to be written of the document that had a name.
     fn release(&mut self, name: Name) {
         while let Some(key) = self.waiting.get_mut(&name).and_then(VecDeque::pop_front) {
-            if let Some(Slot { state: State::Waiting(operation), .. }) = self.slots.remove(&key) {
+            if let Some(Slot {
+                state: State::Waiting(operation),
+                ..
+            }) = self.slots.remove(&key)
+            {
                 return self.enqueue(key, Some(name), operation);
             }
         }
@@ -178,10 +209,18 @@ impl<T> Pending<T> {
                 continue;
             };
             let size = encoded_len(&next.write);
-            if batch.len() == limits.count || (!batch.is_empty() && batch_bytes + size > limits.bytes) {
+            if batch.len() == limits.count
+                || (!batch.is_empty() && batch_bytes + size > limits.bytes)
+            {
                 break;
             }
-            if let State::Queued(operation) = mem::replace(&mut slot.state, State::InFlight { bytes: size, newer: None }) {
+            if let State::Queued(operation) = mem::replace(
+                &mut slot.state,
+                State::InFlight {
+                    bytes: size,
+                    newer: None,
+                },
+            ) {
                 batch.push(operation);
             }
             self.queue.pop_front();
@@ -193,7 +232,13 @@ impl<T> Pending<T> {
 
     /// An operation in flight has ended for good.
     pub fn settle(&mut self, key: &Key) {
-        let Some(Slot { name, state: State::InFlight { bytes, newer } }) = self.slots.remove(key) else { return };
+        let Some(Slot {
+            name,
+            state: State::InFlight { bytes, newer },
+        }) = self.slots.remove(key)
+        else {
+            return;
+        };
         self.bytes -= bytes;
         match (newer, name) {
             // It keeps its name, as its changes came before those that wait for that.
@@ -206,12 +251,18 @@ impl<T> Pending<T> {
     /// An operation in flight has to be sent again. Gives it back when a newer change has come meanwhile, which is sent instead.
     pub fn retry(&mut self, operation: Operation<T>) -> Option<Operation<T>> {
         let key = Key::of(&operation.write);
-        let Some(Slot { name, state: State::InFlight { bytes, newer } }) = self.slots.remove(&key) else {
+        let Some(Slot {
+            name,
+            state: State::InFlight { bytes, newer },
+        }) = self.slots.remove(&key)
+        else {
             return self.push(operation);
         };
         self.bytes -= bytes;
         let (next, given_back) = match newer {
-            Some(newer) if newer.write.version >= operation.write.version => (newer, Some(operation)),
+            Some(newer) if newer.write.version >= operation.write.version => {
+                (newer, Some(operation))
+            }
             older => {
                 self.bytes -= older.as_ref().map_or(0, |older| encoded_len(&older.write));
                 self.bytes += encoded_len(&operation.write);
@@ -286,7 +337,10 @@ mod tests {
         }
     }
 
-    const LIMITS: BatchLimits = BatchLimits { count: 3, bytes: 1000 };
+    const LIMITS: BatchLimits = BatchLimits {
+        count: 3,
+        bytes: 1000,
+    };
 
     #[test]
     fn the_newest_change_of_a_document_wins_and_an_older_one_comes_back() {
@@ -326,17 +380,28 @@ mod tests {
         for (id, version) in [(2, 5), (3, 7), (1, 8), (2, 6)] {
             pending.push(operation(id, version, usize::from(id)));
         }
-        let ids = |batch: &[Operation<usize>]| batch.iter().map(|operation| operation.write.id.to_string()).collect::<Vec<_>>();
+        let ids = |batch: &[Operation<usize>]| {
+            batch
+                .iter()
+                .map(|operation| operation.write.id.to_string())
+                .collect::<Vec<_>>()
+        };
         let mut batch = pending.take(LIMITS);
         assert_eq!(ids(&batch), ["id2", "id1"]);
         assert!(pending.retry(batch.remove(0)).is_none());
-        assert_eq!(pending.queued_bytes(), encoded_len(&operation(2, 6, 0).write));
+        assert_eq!(
+            pending.queued_bytes(),
+            encoded_len(&operation(2, 6, 0).write)
+        );
         let batch = pending.take(LIMITS);
         assert_eq!(ids(&batch), ["id2"]);
         pending.push(operation(2, 9, 4));
         pending.settle(&Key::of(&batch[0].write));
         let batch = pending.take(LIMITS);
-        assert_eq!((ids(&batch), batch[0].write.version.get()), (vec!["id2".to_owned()], 9));
+        assert_eq!(
+            (ids(&batch), batch[0].write.version.get()),
+            (vec!["id2".to_owned()], 9)
+        );
         pending.settle(&Key::of(&batch[0].write));
         assert_eq!(ids(&pending.take(LIMITS)), ["id3"]);
     }
@@ -346,12 +411,24 @@ mod tests {
         let mut pending = Pending::default();
         let name = operation(2, 1, 0).name;
         for id in 20..120 {
-            pending.push(Operation { name, ..operation(id, 1, usize::from(id)) });
+            pending.push(Operation {
+                name,
+                ..operation(id, 1, usize::from(id))
+            });
         }
-        let all = BatchLimits { count: 1_000, bytes: 1 << 20 };
+        let all = BatchLimits {
+            count: 1_000,
+            bytes: 1 << 20,
+        };
         assert_eq!(pending.take(all).len(), 100 - MAX_WAITING);
         // A change without a name takes part from the first one on that has it.
-        let (unnamed, named) = (Operation { name: None, ..operation(6, 1, 0) }, operation(6, 2, 0));
+        let (unnamed, named) = (
+            Operation {
+                name: None,
+                ..operation(6, 1, 0)
+            },
+            operation(6, 2, 0),
+        );
         pending.push(unnamed);
         pending.push(named);
         pending.push(operation(7, 3, 0));

@@ -172,7 +172,10 @@ impl Progress {
 
     /// Follows what objects have at these paths, from the first call on.
     pub fn seek(&self, paths: BTreeSet<FieldPath>) -> Arc<Sought> {
-        Arc::clone(self.sought.get_or_init(|| Arc::new(Sought::new(paths, Arc::clone(&self.changed)))))
+        Arc::clone(
+            self.sought
+                .get_or_init(|| Arc::new(Sought::new(paths, Arc::clone(&self.changed)))),
+        )
     }
 
     /// Where the unit is.
@@ -199,8 +202,12 @@ impl Progress {
     /// What has kept the unit from filling a generation for at least so long.
     pub fn kept_from(&self, generation: &Generation, patience: Duration) -> Option<Obstacle> {
         let current = lock(&self.state);
-        let is_long = current.failing_since.is_some_and(|since| since.elapsed() >= patience);
-        current.obstacle.filter(|_| is_long && current.is_in(generation))
+        let is_long = current
+            .failing_since
+            .is_some_and(|since| since.elapsed() >= patience);
+        current
+            .obstacle
+            .filter(|_| is_long && current.is_in(generation))
     }
 
     /// For how long every attempt has failed; nothing if the last one did not.
@@ -232,7 +239,10 @@ impl Progress {
         message.truncate(message.floor_char_boundary(MAX_MESSAGE_BYTES));
         message.shrink_to_fit();
         lock(&self.state).obstacle = Some(obstacle);
-        self.set_state(UnitState::Failing { reason: Cow::Borrowed(reason), message });
+        self.set_state(UnitState::Failing {
+            reason: Cow::Borrowed(reason),
+            message,
+        });
     }
 
     /// A list or watch works again: a failure is over.
@@ -244,7 +254,11 @@ impl Progress {
                 _ => return,
             }
         };
-        self.set_state(if in_sync { UnitState::Synced } else { UnitState::Listing });
+        self.set_state(if in_sync {
+            UnitState::Synced
+        } else {
+            UnitState::Listing
+        });
     }
 
     /// A complete list has to be stored before the unit is in sync again.
@@ -271,7 +285,10 @@ impl Progress {
     /// Everything up to a version has been sent, be it the end of a list, an event or a bookmark.
     pub fn reached(&self, version: Version) {
         let mut flow = lock(&self.flow);
-        flow.reach(Mark { version, objects: self.objects() });
+        flow.reach(Mark {
+            version,
+            objects: self.objects(),
+        });
         self.advance(flow);
     }
 
@@ -333,8 +350,18 @@ impl Progress {
 
     /// An object came or went.
     pub fn object_added(&self, added: bool) {
-        let update = |count: u64| Some(if added { count + 1 } else { count.saturating_sub(1) });
-        if self.objects.fetch_update(Ordering::Relaxed, Ordering::Relaxed, update).is_ok() {
+        let update = |count: u64| {
+            Some(if added {
+                count + 1
+            } else {
+                count.saturating_sub(1)
+            })
+        };
+        if self
+            .objects
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, update)
+            .is_ok()
+        {
             self.changed.notify_one();
         }
     }
@@ -443,7 +470,9 @@ mod tests {
     fn little_of_what_a_member_says_is_kept() {
         let progress = progress();
         progress.failing(Obstacle::Member, "InvalidAnswer", "ä".repeat(17 << 20));
-        let UnitState::Failing { message, .. } = progress.state() else { panic!() };
+        let UnitState::Failing { message, .. } = progress.state() else {
+            panic!()
+        };
         assert!(message.len() <= MAX_MESSAGE_BYTES && message.capacity() <= 2 * MAX_MESSAGE_BYTES);
     }
 
@@ -487,9 +516,15 @@ mod tests {
         progress.list_begins();
         let ticket = progress.ticket();
         progress.reached(version(5));
-        assert_eq!((acknowledged(&progress), progress.state()), (None, UnitState::Listing));
+        assert_eq!(
+            (acknowledged(&progress), progress.state()),
+            (None, UnitState::Listing)
+        );
         ticket.settle();
-        assert_eq!((acknowledged(&progress), progress.state()), (Some(5), UnitState::Synced));
+        assert_eq!(
+            (acknowledged(&progress), progress.state()),
+            (Some(5), UnitState::Synced)
+        );
     }
 
     #[test]
@@ -498,7 +533,11 @@ mod tests {
         let before = progress.ticket();
         progress.list_begins();
         progress.reached(version(5));
-        assert_eq!(acknowledged(&progress), None, "the list waits for them, in case they are of the same documents");
+        assert_eq!(
+            acknowledged(&progress),
+            None,
+            "the list waits for them, in case they are of the same documents"
+        );
         before.settle();
         assert_eq!(acknowledged(&progress), Some(5));
     }

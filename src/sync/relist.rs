@@ -45,7 +45,10 @@ pub struct Known {
 impl Known {
     /// Nothing is stored of a unit whose ids begin with `prefix`.
     pub fn new(prefix: &str) -> Self {
-        Self { prefix: prefix.into(), ..Self::default() }
+        Self {
+            prefix: prefix.into(),
+            ..Self::default()
+        }
     }
 
     /// A document was stored when the list was about to begin. `name` is nothing where the store does not tell it.
@@ -78,14 +81,22 @@ impl Known {
         let documents = &self.documents;
         let name_of = |position: &u32| documents[*position as usize].1;
         let by_name = self.by_name.get_or_insert_with(|| {
-            let mut positions: Vec<u32> = (0_u32..).zip(documents).map(|(position, _)| position).collect();
+            let mut positions: Vec<u32> = (0_u32..)
+                .zip(documents)
+                .map(|(position, _)| position)
+                .collect();
             positions.sort_by_key(name_of);
             positions
         });
         let begin = by_name.partition_point(|position| name_of(position) < Some(name));
-        let alike = by_name[begin..].iter().take_while(|position| name_of(position) == Some(name));
-        let absent = alike.filter_map(|position| self.versions.remove_entry(&documents[*position as usize].0));
-        let found: Vec<_> = absent.map(|(id, version)| (id.text(&self.prefix), version)).collect();
+        let alike = by_name[begin..]
+            .iter()
+            .take_while(|position| name_of(position) == Some(name));
+        let absent = alike
+            .filter_map(|position| self.versions.remove_entry(&documents[*position as usize].0));
+        let found: Vec<_> = absent
+            .map(|(id, version)| (id.text(&self.prefix), version))
+            .collect();
         if !found.is_empty() {
             self.looked_up.insert(name);
         }
@@ -99,9 +110,18 @@ impl Known {
 
     /// The documents that have not been listed.
     pub fn into_absent(self) -> Vec<(Arc<str>, Version, Option<NameHash>)> {
-        let Self { prefix, mut versions, documents, .. } = self;
-        let absent = documents.into_iter().filter_map(|(id, name)| Some((versions.remove(&id)?, id, name)));
-        absent.map(|(version, id, name)| (id.text(&prefix), version, name)).collect()
+        let Self {
+            prefix,
+            mut versions,
+            documents,
+            ..
+        } = self;
+        let absent = documents
+            .into_iter()
+            .filter_map(|(id, name)| Some((versions.remove(&id)?, id, name)));
+        absent
+            .map(|(version, id, name)| (id.text(&prefix), version, name))
+            .collect()
     }
 
     fn id(&self, text: &str) -> Id {
@@ -150,15 +170,30 @@ mod tests {
     fn documents_whose_name_another_object_has_now_are_told() {
         let uuid = "v1/Pod/6f1c2e4a-0b3d-4c5e-8f70-123456789abc";
         let mut known = Known::new(PREFIX);
-        for (id, name) in [(uuid, "a"), ("v1/Pod/odd", "a"), ("v1/Pod/other", "b"), ("v1/Pod/listed", "a")] {
+        for (id, name) in [
+            (uuid, "a"),
+            ("v1/Pod/odd", "a"),
+            ("v1/Pod/other", "b"),
+            ("v1/Pod/listed", "a"),
+        ] {
             known.add(id, version(3), Some(named(name)));
         }
         assert_eq!(known.listed("v1/Pod/listed", version(3)), Listed::Same);
-        let mut found: Vec<String> = known.namesakes(named("a")).into_iter().map(|(id, _)| id.to_string()).collect();
+        let mut found: Vec<String> = known
+            .namesakes(named("a"))
+            .into_iter()
+            .map(|(id, _)| id.to_string())
+            .collect();
         found.sort();
         assert_eq!(found, [uuid, "v1/Pod/odd"]);
         assert!(known.namesakes(named("a")).is_empty());
-        assert!(known.into_absent().into_iter().map(|(id, ..)| id).eq([Arc::from("v1/Pod/other")]));
+        assert!(
+            known
+                .into_absent()
+                .into_iter()
+                .map(|(id, ..)| id)
+                .eq([Arc::from("v1/Pod/other")])
+        );
     }
 
     proptest! {

@@ -42,8 +42,19 @@ pub struct Findings {
 impl Sought {
     /// Nothing was looked at yet. `changed` is notified of every path that is found.
     pub fn new(paths: BTreeSet<FieldPath>, changed: Arc<Notify>) -> Self {
-        let paths = paths.into_iter().map(|path| Path { path, is_found: AtomicBool::new(false) }).collect();
-        Self { paths, has_objects: AtomicBool::new(false), is_complete: AtomicBool::new(false), changed }
+        let paths = paths
+            .into_iter()
+            .map(|path| Path {
+                path,
+                is_found: AtomicBool::new(false),
+            })
+            .collect();
+        Self {
+            paths,
+            has_objects: AtomicBool::new(false),
+            is_complete: AtomicBool::new(false),
+            changed,
+        }
     }
 
     /// An object was looked at. `has_value`: whether it has a value at a path.

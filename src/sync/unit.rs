@@ -84,7 +84,10 @@ impl SkipLog {
     /// How many objects a line in the log would be about; nothing if the last line is too recent.
     fn count(&mut self) -> Option<u64> {
         self.unlogged += 1;
-        if self.logged.is_some_and(|logged| logged.elapsed() < SKIP_LOG_INTERVAL) {
+        if self
+            .logged
+            .is_some_and(|logged| logged.elapsed() < SKIP_LOG_INTERVAL)
+        {
             return None;
         }
         self.logged = Some(Instant::now());
@@ -101,7 +104,9 @@ impl UnitTask {
             None => std::future::pending().await,
         };
         let audits = audits(self.audit_interval);
-        cancel.run_until_cancelled(async { tokio::join!(self.follow(), audits) }).await;
+        cancel
+            .run_until_cancelled(async { tokio::join!(self.follow(), audits) })
+            .await;
     }
 
     async fn follow(self) {
@@ -110,7 +115,8 @@ impl UnitTask {
             match self.open().await {
                 Ok(generation) => break generation,
                 Err(error) => {
-                    self.progress.failing(Obstacle::Store, error.reason(), error.to_string());
+                    self.progress
+                        .failing(Obstacle::Store, error.reason(), error.to_string());
                     tokio::time::sleep(backoff.next().unwrap_or(MAX_DELAY)).await;
                 }
             }
@@ -121,8 +127,16 @@ impl UnitTask {
         let machine = Machine::new(resume);
         let writes_again = self.writes_again && resume.is_none();
         let list = list::Listing::default();
-        let mut running =
-            Running { task: self, generation, machine, backoff, list, relist: None, writes_again, skips: SkipLog::default() };
+        let mut running = Running {
+            task: self,
+            generation,
+            machine,
+            backoff,
+            list,
+            relist: None,
+            writes_again,
+            skips: SkipLog::default(),
+        };
         running.follow().await;
     }
 
@@ -130,14 +144,24 @@ impl UnitTask {
     async fn open(&self) -> Result<Generation, StoreError> {
         let pipeline = &self.outlet.pipeline;
         let uid = self.uid.as_deref();
-        let delay = uid.map_or(Duration::ZERO, |uid| pipeline.identity_delay(&self.unit.cluster, uid));
+        let delay = uid.map_or(Duration::ZERO, |uid| {
+            pipeline.identity_delay(&self.unit.cluster, uid)
+        });
         if !delay.is_zero() {
-            let message = format!("another cluster answers again; it is read in {} s at the earliest", delay.as_secs());
-            self.progress.failing(Obstacle::Member, "IdentityChanged", message);
+            let message = format!(
+                "another cluster answers again; it is read in {} s at the earliest",
+                delay.as_secs()
+            );
+            self.progress
+                .failing(Obstacle::Member, "IdentityChanged", message);
             tokio::time::sleep(delay).await;
         }
         let generation = pipeline.generation(&self.unit.cluster, uid).await?;
-        let rejected = pipeline.opened().await.rejected(&generation, &extent(&self.unit)).await?;
+        let rejected = pipeline
+            .opened()
+            .await
+            .rejected(&generation, &extent(&self.unit))
+            .await?;
         self.progress.set_rejected(&rejected);
         Ok(generation)
     }
@@ -152,7 +176,12 @@ impl UnitTask {
             None => self.progress.list_begins(),
         }
         self.progress.fills(generation);
-        book.follow(generation, &self.unit, self.plan.clone(), Arc::clone(&self.progress));
+        book.follow(
+            generation,
+            &self.unit,
+            self.plan.clone(),
+            Arc::clone(&self.progress),
+        );
         mark.map(|mark| mark.version)
     }
 }
@@ -169,7 +198,11 @@ pub fn kind_extent(unit: &Unit) -> KindExtent {
         Scope::Namespace(namespace) => Some(namespace.clone()),
     };
     let gvk = &unit.resource.gvk;
-    KindExtent { api_version: gvk.api_version(), kind: gvk.kind.to_string(), namespace }
+    KindExtent {
+        api_version: gvk.api_version(),
+        kind: gvk.kind.to_string(),
+        namespace,
+    }
 }
 
 const MAX_DELAY: Duration = Duration::from_secs(30);
@@ -207,7 +240,10 @@ impl Running {
     async fn follow(&mut self) {
         loop {
             let outcome = match self.machine.step() {
-                Step::List { continue_token, limit } => self.list(continue_token, limit).await,
+                Step::List {
+                    continue_token,
+                    limit,
+                } => self.list(continue_token, limit).await,
                 Step::Check { known } => self.check(known).await,
                 Step::Watch { from } => self.watch(from).await,
             };
@@ -227,12 +263,20 @@ impl Running {
             self.task.metrics.watch_expired.inc();
             RelistReason::Expired
         } else {
-            let obstacle = if fault.kind.is_refusal() { Obstacle::Refusal } else { Obstacle::Member };
+            let obstacle = if fault.kind.is_refusal() {
+                Obstacle::Refusal
+            } else {
+                Obstacle::Member
+            };
             let message = match fault.kind {
-                FaultKind::NotFound => not_served(self.task.progress.has_been_synced(), &fault.message),
+                FaultKind::NotFound => {
+                    not_served(self.task.progress.has_been_synced(), &fault.message)
+                }
                 _ => fault.message.clone(),
             };
-            self.task.progress.failing(obstacle, fault.kind.reason(), message);
+            self.task
+                .progress
+                .failing(obstacle, fault.kind.reason(), message);
             RelistReason::Error
         };
         let followed = self.machine.known_version().is_some();
@@ -271,7 +315,9 @@ impl Running {
         let pipeline = &self.task.outlet.pipeline;
         let delay = pipeline.renewal_delay(&self.task.unit.cluster);
         if !delay.is_zero() {
-            self.task.progress.failing(Obstacle::Member, "HistoryWentBack", what.to_owned());
+            self.task
+                .progress
+                .failing(Obstacle::Member, "HistoryWentBack", what.to_owned());
             tokio::time::sleep(delay).await;
         }
         pipeline.renew(&self.generation, &format!("{}: {what}", self.task.unit));
@@ -283,24 +329,35 @@ impl Running {
         if self.machine.checked(current) {
             return Ok(Pause::None);
         }
-        let what = format!("the member is at resourceVersion {current}, and was at {known}; its etcd was restored or replaced");
+        let what = format!(
+            "the member is at resourceVersion {current}, and was at {known}; its etcd was restored or replaced"
+        );
         Ok(self.went_back(&what).await)
     }
 
     async fn watch(&mut self, from: Version) -> Result<Pause, Fault> {
-        let from = if planted(Bug::LoseEventAtReconnect) { from.next() } else { from };
+        let from = if planted(Bug::LoseEventAtReconnect) {
+            from.next()
+        } else {
+            from
+        };
         let mut lines = self.task.source.watch(from).await?;
         self.task.metrics.watch_restarts.inc();
         self.succeeded();
         loop {
             // Sink pressure must not sit on the socket: the apiserver closes watches that are not read.
-            if tokio::time::timeout(PATIENCE, self.task.outlet.pipeline.room()).await.is_err() {
+            if tokio::time::timeout(PATIENCE, self.task.outlet.pipeline.room())
+                .await
+                .is_err()
+            {
                 drop(lines);
                 self.task.metrics.watch_paused.inc();
                 self.task.outlet.pipeline.room().await;
                 return Ok(Pause::None);
             }
-            let Some(line) = lines.next().await? else { return Ok(self.machine.watch_ended()) };
+            let Some(line) = lines.next().await? else {
+                return Ok(self.machine.watch_ended());
+            };
             if !self.take_line(&line).await? {
                 self.relist = Some(RelistReason::Error);
                 return Ok(Pause::Backoff);
@@ -340,12 +397,24 @@ impl Running {
             self.task.progress.object_added(kind == EventKind::Added);
         }
         if is_wanted && kind != EventKind::Deleted {
-            self.index(&object, unfit, json, &indexed_at(), Wait::Never).await;
+            self.index(&object, unfit, json, &indexed_at(), Wait::Never)
+                .await;
         } else {
             // Also an object that is no longer wanted: the delete of an absent document costs little.
             let id = outlet.projector.id(object.uid());
-            let deleted = Deleted { id, version: object.version(), name: Some(outlet.name(&object)) };
-            outlet.delete(&self.task.progress, &self.generation.target, deleted, Wait::Never).await;
+            let deleted = Deleted {
+                id,
+                version: object.version(),
+                name: Some(outlet.name(&object)),
+            };
+            outlet
+                .delete(
+                    &self.task.progress,
+                    &self.generation.target,
+                    deleted,
+                    Wait::Never,
+                )
+                .await;
         }
         Ok(self.reached(object.version()))
     }
@@ -366,7 +435,14 @@ impl Running {
     }
 
     /// Writes the document of an object; of one that cannot be stored, for whatever reason, which object it is and that reason.
-    async fn index(&self, object: &Object<'_>, unfit: Option<ObjectError>, json: &str, now: &str, wait: Wait) {
+    async fn index(
+        &self,
+        object: &Object<'_>,
+        unfit: Option<ObjectError>,
+        json: &str,
+        now: &str,
+        wait: Wait,
+    ) {
         let outlet = &self.task.outlet;
         let made = unfit.map_or_else(|| outlet.projector.document(object, json, now), Err);
         let document = made.unwrap_or_else(|unfit| {
@@ -374,17 +450,30 @@ impl Running {
             tracing::debug!(unit = %self.task.unit, uid = ?object.uid(), reason, "only the identity of an object is stored");
             outlet.projector.identity(object, &reason, now)
         });
-        outlet.index(&self.task.progress, &self.generation.target, document, outlet.name(object), wait).await;
+        outlet
+            .index(
+                &self.task.progress,
+                &self.generation.target,
+                document,
+                outlet.name(object),
+                wait,
+            )
+            .await;
     }
 }
 
 /// The present time, for `search.indexedAt`; always as long, so that a simulated run fills its batches alike.
 fn indexed_at() -> String {
-    Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S.%3fZ").to_string()
+    Timestamp::now()
+        .strftime("%Y-%m-%dT%H:%M:%S.%3fZ")
+        .to_string()
 }
 
 fn garbled(error: &dyn std::error::Error) -> Fault {
-    Fault { kind: FaultKind::Garbled, message: error.to_string() }
+    Fault {
+        kind: FaultKind::Garbled,
+        message: error.to_string(),
+    }
 }
 
 #[cfg(test)]

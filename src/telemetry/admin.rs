@@ -28,7 +28,9 @@ pub struct AdminArgs {
 
 /// The admin endpoints; serve it with [`crate::server::listen::Listener`].
 pub fn router(metrics: Arc<Metrics>, readiness: Readiness) -> Router {
-    Router::new().route("/metrics", get(async move || encode(&metrics))).merge(health(readiness))
+    Router::new()
+        .route("/metrics", get(async move || encode(&metrics)))
+        .merge(health(readiness))
 }
 
 /// `/healthz`, `/livez` and `/readyz`, which stand on every port.
@@ -44,18 +46,29 @@ pub fn health_without_reasons(readiness: Readiness) -> Router {
 fn probes(readiness: Readiness, text: fn(&Readiness) -> String) -> Router {
     let alive = || get(async || "ok");
     let ready = get(async move || (report_code(&readiness), text(&readiness)).into_response());
-    Router::new().route("/healthz", alive()).route("/livez", alive()).route("/readyz", ready)
+    Router::new()
+        .route("/healthz", alive())
+        .route("/livez", alive())
+        .route("/readyz", ready)
 }
 
 fn encode(metrics: &Metrics) -> Response {
     match metrics.encode() {
         Ok(text) => ([(CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response(),
-        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("cannot encode the metrics: {error}")).into_response(),
+        Err(error) => (
+            StatusCode::INTERNAL_SERVER_ERROR,
+            format!("cannot encode the metrics: {error}"),
+        )
+            .into_response(),
     }
 }
 
 fn report_code(readiness: &Readiness) -> StatusCode {
-    if readiness.is_ready() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }
+    if readiness.is_ready() {
+        StatusCode::OK
+    } else {
+        StatusCode::SERVICE_UNAVAILABLE
+    }
 }
 
 #[cfg(test)]
@@ -78,7 +91,10 @@ mod tests {
     async fn the_admin_port_tells_metrics_health_and_why_it_is_not_ready() {
         let readiness = Readiness::new();
         let app = router(Arc::new(Metrics::new()), readiness.clone());
-        assert_eq!(get(app.clone(), "/healthz").await, (StatusCode::OK, "ok".to_owned()));
+        assert_eq!(
+            get(app.clone(), "/healthz").await,
+            (StatusCode::OK, "ok".to_owned())
+        );
         readiness.not_ready("store main", "connection refused");
         let (code, reasons) = get(app.clone(), "/readyz").await;
         assert_eq!(code, StatusCode::SERVICE_UNAVAILABLE);

@@ -1,6 +1,8 @@
 //! What code that runs for each event holds of the metrics: atomics that were looked up once.
 
-use prometheus_client::metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram};
+use prometheus_client::metrics::{
+    counter::Counter, family::Family, gauge::Gauge, histogram::Histogram,
+};
 
 use super::{
     labels::{BulkOutcome, BulkVerdict, Drift, RelistLabels, RelistReason, UnitLabels, WatchEvent},
@@ -62,7 +64,13 @@ impl UnitMetrics {
     /// Counts a complete list after the first.
     pub fn relisted(&self, reason: RelistReason) {
         let UnitLabels { cluster, kind } = self.labels.clone();
-        self.relists.get_or_create(&RelistLabels { cluster, kind, reason }).inc();
+        self.relists
+            .get_or_create(&RelistLabels {
+                cluster,
+                kind,
+                reason,
+            })
+            .inc();
     }
 }
 

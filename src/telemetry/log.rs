@@ -27,7 +27,14 @@ impl LogArgs {
     #[must_use]
     pub fn quiet(&self) -> Self {
         let is_set = self.log_level.is_some() || std::env::var_os("RUST_LOG").is_some();
-        Self { log_level: if is_set { self.log_level.clone() } else { Some("error".to_owned()) }, ..self.clone() }
+        Self {
+            log_level: if is_set {
+                self.log_level.clone()
+            } else {
+                Some("error".to_owned())
+            },
+            ..self.clone()
+        }
     }
 }
 
@@ -45,7 +52,9 @@ pub enum LogFormat {
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
     /// The filter is no filter.
-    #[error("cannot read the log filter {filter:?} (from --log-level or RUST_LOG; try `debug` or `info,fleetdex::watch=debug`)")]
+    #[error(
+        "cannot read the log filter {filter:?} (from --log-level or RUST_LOG; try `debug` or `info,fleetdex::watch=debug`)"
+    )]
     Filter {
         /// What was given.
         filter: String,
@@ -59,12 +68,18 @@ pub enum LogError {
 
 /// Installs the process-wide subscriber. Lines go to standard error, so that standard output stays the answer's.
 pub fn init(args: &LogArgs) -> Result<(), LogError> {
-    let filter = filter(args.log_level.as_deref(), std::env::var("RUST_LOG").ok().as_deref())?;
+    let filter = filter(
+        args.log_level.as_deref(),
+        std::env::var("RUST_LOG").ok().as_deref(),
+    )?;
     // Colours are for terminals; in a file they are noise.
     let colours = std::io::stderr().is_terminal();
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(move || OneLine { out: std::io::stderr(), colours })
+        .with_writer(move || OneLine {
+            out: std::io::stderr(),
+            colours,
+        })
         .with_ansi(colours);
     let installed = match args.log_format {
         LogFormat::Text => builder.try_init(),
@@ -117,16 +132,33 @@ fn shown(line: &str, colours: bool) -> String {
 
 /// The length of the rest of a sequence that changes colours, such as `[2m`; 0 for any other.
 fn colour_length(after_escape: &str) -> usize {
-    let Some(rest) = after_escape.strip_prefix('[') else { return 0 };
-    let digits = rest.bytes().take_while(|byte| byte.is_ascii_digit() || *byte == b';').count();
-    if rest[digits..].starts_with('m') { digits + 2 } else { 0 }
+    let Some(rest) = after_escape.strip_prefix('[') else {
+        return 0;
+    };
+    let digits = rest
+        .bytes()
+        .take_while(|byte| byte.is_ascii_digit() || *byte == b';')
+        .count();
+    if rest[digits..].starts_with('m') {
+        digits + 2
+    } else {
+        0
+    }
 }
 
 /// The flag wins over the environment; both empty is the default.
 fn filter(flag: Option<&str>, environment: Option<&str>) -> Result<EnvFilter, LogError> {
-    let given = flag.or(environment).map(str::trim).filter(|text| !text.is_empty());
+    let given = flag
+        .or(environment)
+        .map(str::trim)
+        .filter(|text| !text.is_empty());
     let directives = given.unwrap_or(DEFAULT_FILTER);
-    EnvFilter::builder().parse(directives).map_err(|source| LogError::Filter { filter: directives.to_owned(), source })
+    EnvFilter::builder()
+        .parse(directives)
+        .map_err(|source| LogError::Filter {
+            filter: directives.to_owned(),
+            source,
+        })
 }
 
 #[cfg(test)]
@@ -153,18 +185,29 @@ mod tests {
         for colours in [false, true] {
             let lines = Lines::default();
             let out = lines.clone();
-            let writer = move || OneLine { out: out.clone(), colours };
-            let subscriber = tracing_subscriber::fmt().with_ansi(colours).with_writer(writer).finish();
+            let writer = move || OneLine {
+                out: out.clone(),
+                colours,
+            };
+            let subscriber = tracing_subscriber::fmt()
+                .with_ansi(colours)
+                .with_writer(writer)
+                .finish();
             tracing::subscriber::with_default(subscriber, || {
                 tracing::warn!(id = %"X\n2026-02-03T10:00:00Z ERROR forged\r\u{1b}[2J\u{9b}2J", "the store refused a document");
             });
             let written = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
             assert_eq!(written.matches('\n').count(), 1, "{written}");
             assert!(
-                written.ends_with('\n') && written.contains(r"X\n2026-02-03T10:00:00Z ERROR forged\r^[[2J\u009b2J"),
+                written.ends_with('\n')
+                    && written.contains(r"X\n2026-02-03T10:00:00Z ERROR forged\r^[[2J\u009b2J"),
                 "{written:?}"
             );
-            assert_eq!(written.contains("\u{1b}[2m"), colours, "our own colours are let through: {written:?}");
+            assert_eq!(
+                written.contains("\u{1b}[2m"),
+                colours,
+                "our own colours are let through: {written:?}"
+            );
         }
     }
 

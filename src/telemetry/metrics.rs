@@ -21,12 +21,16 @@ use prometheus_client::{
 };
 
 use super::labels::{
-    ClusterLabels, CodeLabels, CutLabels, DriftLabels, EndLabels, EventLabels, OutcomeLabels, PhaseLabels, PlaceLabels,
-    ReasonLabels, RelistLabels, SourceLabels, StoreLabels, UnitLabels, VerdictLabels,
+    ClusterLabels, CodeLabels, CutLabels, DriftLabels, EndLabels, EventLabels, OutcomeLabels,
+    PhaseLabels, PlaceLabels, ReasonLabels, RelistLabels, SourceLabels, StoreLabels, UnitLabels,
+    VerdictLabels,
 };
 pub use super::{
     handles::{StoreMetrics, UnitMetrics},
-    labels::{AnswerCut, BulkOutcome, BulkVerdict, ConnectionEnd, Drift, RelistReason, UnitPhase, WatchEvent},
+    labels::{
+        AnswerCut, BulkOutcome, BulkVerdict, ConnectionEnd, Drift, RelistReason, UnitPhase,
+        WatchEvent,
+    },
 };
 use crate::model::{ClusterName, Gvk, StoreName};
 
@@ -133,52 +137,121 @@ impl Metrics {
 
     fn register_reading(&mut self) {
         let registry = &mut self.registry;
-        registry.register("watch_events", "Events that watches delivered", self.watch_events.clone());
-        registry.register("lists", "List requests that were completed, one per page", self.lists.clone());
-        registry.register("list_bytes", "Bytes of list answers after decompression", self.list_bytes.clone());
-        registry.register("relists", "Complete lists after the first, by cause", self.relists.clone());
-        registry.register("watch_restarts", "Watches that ended and were opened again", self.watch_restarts.clone());
+        registry.register(
+            "watch_events",
+            "Events that watches delivered",
+            self.watch_events.clone(),
+        );
+        registry.register(
+            "lists",
+            "List requests that were completed, one per page",
+            self.lists.clone(),
+        );
+        registry.register(
+            "list_bytes",
+            "Bytes of list answers after decompression",
+            self.list_bytes.clone(),
+        );
+        registry.register(
+            "relists",
+            "Complete lists after the first, by cause",
+            self.relists.clone(),
+        );
+        registry.register(
+            "watch_restarts",
+            "Watches that ended and were opened again",
+            self.watch_restarts.clone(),
+        );
         let expired = "Answers that said the version to resume from is gone (410), as a status or as an event";
         registry.register("watch_expired", expired, self.watch_expired.clone());
-        let paused = "Watches that were given up for a while because the store is slower than the member";
+        let paused =
+            "Watches that were given up for a while because the store is slower than the member";
         registry.register("watch_paused", paused, self.watch_paused.clone());
         let unchanged = "Listed objects that were stored as they are, so that nothing was written";
         registry.register("list_unchanged", unchanged, self.list_unchanged.clone());
-        registry.register("audits", "Comparisons of what is stored with what the member has", self.audits.clone());
+        registry.register(
+            "audits",
+            "Comparisons of what is stored with what the member has",
+            self.audits.clone(),
+        );
         let failed = "Audits that came to no result, because the member or the store failed or the kind was not in sync";
         registry.register("audits_failed", failed, self.audits_failed.clone());
         let drift = "Documents that an audit found missing, of another version, or of no object";
         registry.register("drift_documents", drift, self.drift.clone());
         let rejected = "Documents by which only a part of their objects can be found: the store refused them, or the objects are too large or too deep";
         registry.register("rejected_documents", rejected, self.rejected.clone());
-        registry.register("cluster_up", "Whether a member answers (1) or not (0)", self.cluster_up.clone());
-        let source = "Whether a source of clusters has been read and can be followed (1) or not (0)";
+        registry.register(
+            "cluster_up",
+            "Whether a member answers (1) or not (0)",
+            self.cluster_up.clone(),
+        );
+        let source =
+            "Whether a source of clusters has been read and can be followed (1) or not (0)";
         registry.register("cluster_source_up", source, self.cluster_source_up.clone());
         let left_out = "Registrations of clusters that are left out for another one";
-        registry.register("clusters_left_out", left_out, self.clusters_left_out.clone());
-        registry.register("units", "List and watch streams by phase", self.units.clone());
+        registry.register(
+            "clusters_left_out",
+            left_out,
+            self.clusters_left_out.clone(),
+        );
+        registry.register(
+            "units",
+            "List and watch streams by phase",
+            self.units.clone(),
+        );
     }
 
     fn register_writing(&mut self) {
         let registry = &mut self.registry;
-        registry.register("bulk_requests", "Bulk requests that ended", self.bulk_requests.clone());
-        registry.register("bulk_items", "Items of bulk requests by what became of them", self.bulk_items.clone());
-        registry.register("bulk_bytes", "Bytes of bulk requests, before compression", self.bulk_bytes.clone());
-        registry.register("bulk_in_flight", "Bulk requests that wait for their answer", self.bulk_in_flight.clone());
-        registry.register("pending_documents", "Changes that wait to be sent", self.pending_documents.clone());
-        registry.register("pending_bytes", "Bytes of the changes that wait to be sent", self.pending_bytes.clone());
+        registry.register(
+            "bulk_requests",
+            "Bulk requests that ended",
+            self.bulk_requests.clone(),
+        );
+        registry.register(
+            "bulk_items",
+            "Items of bulk requests by what became of them",
+            self.bulk_items.clone(),
+        );
+        registry.register(
+            "bulk_bytes",
+            "Bytes of bulk requests, before compression",
+            self.bulk_bytes.clone(),
+        );
+        registry.register(
+            "bulk_in_flight",
+            "Bulk requests that wait for their answer",
+            self.bulk_in_flight.clone(),
+        );
+        registry.register(
+            "pending_documents",
+            "Changes that wait to be sent",
+            self.pending_documents.clone(),
+        );
+        registry.register(
+            "pending_bytes",
+            "Bytes of the changes that wait to be sent",
+            self.pending_bytes.clone(),
+        );
         let renewed = "Generations made because a cluster's history went back";
-        registry.register("generations_renewed", renewed, self.generations_renewed.clone());
+        registry.register(
+            "generations_renewed",
+            renewed,
+            self.generations_renewed.clone(),
+        );
         let to_ack = "Seconds from an event's arrival to the store's acknowledgement";
         registry.register("event_to_ack_seconds", to_ack, self.event_to_ack.clone());
     }
 
     fn register_serving(&mut self) {
         let registry = &mut self.registry;
-        let replicas =
-            "Replicas that share the clusters, as this one sees it; 0: it may read none, because its Lease is not renewed";
+        let replicas = "Replicas that share the clusters, as this one sees it; 0: it may read none, because its Lease is not renewed";
         registry.register("replicas", replicas, self.replicas.clone());
-        registry.register("query_requests", "Answered requests of the query API by HTTP status", self.query_requests.clone());
+        registry.register(
+            "query_requests",
+            "Answered requests of the query API by HTTP status",
+            self.query_requests.clone(),
+        );
         let seconds = "Seconds until the first byte of an answer of the query API";
         registry.register("query_seconds", seconds, self.query_seconds.clone());
         let refused = "Requests that got no place of a kind: all were taken, or the share of the user or address was";
@@ -187,19 +260,37 @@ impl Metrics {
         registry.register("answers_cut", cut, self.answers_cut.clone());
         let ended = "Connections to our ports that were refused, or ended while they were idle";
         registry.register("connections_ended", ended, self.connections_ended.clone());
-        registry.register("build", "What runs", Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]));
+        registry.register(
+            "build",
+            "What runs",
+            Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]),
+        );
     }
 
     /// The handles of one cluster's kind. Scopes of the same kind share them.
     pub fn unit(&self, cluster: &ClusterName, kind: &Gvk) -> UnitMetrics {
-        let labels = UnitLabels { cluster: cluster.as_str().into(), kind: kind.to_string().into() };
-        self.known_units.lock().unwrap_or_else(PoisonError::into_inner).insert(labels.clone());
+        let labels = UnitLabels {
+            cluster: cluster.as_str().into(),
+            kind: kind.to_string().into(),
+        };
+        self.known_units
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(labels.clone());
         let event = |event| {
-            let event_labels = EventLabels { cluster: Arc::clone(&labels.cluster), kind: Arc::clone(&labels.kind), event };
+            let event_labels = EventLabels {
+                cluster: Arc::clone(&labels.cluster),
+                kind: Arc::clone(&labels.kind),
+                event,
+            };
             self.watch_events.get_or_create_owned(&event_labels)
         };
         let drift = |drift| {
-            let drift_labels = DriftLabels { cluster: Arc::clone(&labels.cluster), kind: Arc::clone(&labels.kind), drift };
+            let drift_labels = DriftLabels {
+                cluster: Arc::clone(&labels.cluster),
+                kind: Arc::clone(&labels.kind),
+                drift,
+            };
             self.drift.get_or_create_owned(&drift_labels)
         };
         UnitMetrics {
@@ -226,7 +317,11 @@ impl Metrics {
 
     /// Whether a member answers.
     pub fn set_cluster_up(&self, cluster: &ClusterName, up: bool) {
-        self.cluster_up.get_or_create(&ClusterLabels { cluster: cluster.as_str().into() }).set(i64::from(up));
+        self.cluster_up
+            .get_or_create(&ClusterLabels {
+                cluster: cluster.as_str().into(),
+            })
+            .set(i64::from(up));
     }
 
     /// How many replicas share the clusters.
@@ -236,17 +331,28 @@ impl Metrics {
 
     /// Whether a source of clusters has been read and can be followed.
     pub fn set_cluster_source_up(&self, source: &str, up: bool) {
-        self.cluster_source_up.get_or_create(&SourceLabels { source: source.into() }).set(i64::from(up));
+        self.cluster_source_up
+            .get_or_create(&SourceLabels {
+                source: source.into(),
+            })
+            .set(i64::from(up));
     }
 
     /// How many registrations of clusters are left out, for a reason such as `NameTaken`.
     pub fn set_clusters_left_out(&self, reason: &'static str, count: usize) {
-        self.clusters_left_out.get_or_create(&ReasonLabels { reason: reason.into() }).set(saturating(count));
+        self.clusters_left_out
+            .get_or_create(&ReasonLabels {
+                reason: reason.into(),
+            })
+            .set(saturating(count));
     }
 
     /// How many units of a cluster are in a phase.
     pub fn set_units(&self, cluster: &ClusterName, phase: UnitPhase, count: usize) {
-        let labels = PhaseLabels { cluster: cluster.as_str().into(), phase };
+        let labels = PhaseLabels {
+            cluster: cluster.as_str().into(),
+            phase,
+        };
         self.units.get_or_create(&labels).set(saturating(count));
     }
 
@@ -254,14 +360,24 @@ impl Metrics {
     pub fn set_rejected<'u>(&self, counts: impl Iterator<Item = (&'u ClusterName, &'u Gvk, u64)>) {
         let mut current: BTreeMap<UnitLabels, u64> = BTreeMap::new();
         for (cluster, kind, count) in counts.filter(|(_, _, count)| *count > 0) {
-            *current.entry(UnitLabels { cluster: cluster.as_str().into(), kind: kind.to_string().into() }).or_default() += count;
+            *current
+                .entry(UnitLabels {
+                    cluster: cluster.as_str().into(),
+                    kind: kind.to_string().into(),
+                })
+                .or_default() += count;
         }
-        let mut known = self.known_rejected.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self
+            .known_rejected
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         for gone in known.iter().filter(|labels| !current.contains_key(labels)) {
             self.rejected.remove(gone);
         }
         for (labels, count) in &current {
-            self.rejected.get_or_create(labels).set(i64::try_from(*count).unwrap_or(i64::MAX));
+            self.rejected
+                .get_or_create(labels)
+                .set(i64::try_from(*count).unwrap_or(i64::MAX));
         }
         *known = current.into_keys().collect();
     }
@@ -269,12 +385,24 @@ impl Metrics {
     /// Removes every series of a member that is gone.
     pub fn forget_cluster(&self, cluster: &ClusterName) {
         let name: Arc<str> = cluster.as_str().into();
-        self.cluster_up.remove(&ClusterLabels { cluster: Arc::clone(&name) });
+        self.cluster_up.remove(&ClusterLabels {
+            cluster: Arc::clone(&name),
+        });
         for phase in UnitPhase::ALL {
-            self.units.remove(&PhaseLabels { cluster: Arc::clone(&name), phase });
+            self.units.remove(&PhaseLabels {
+                cluster: Arc::clone(&name),
+                phase,
+            });
         }
-        let mut known = self.known_units.lock().unwrap_or_else(PoisonError::into_inner);
-        let gone: Vec<UnitLabels> = known.iter().filter(|unit| unit.cluster == name).cloned().collect();
+        let mut known = self
+            .known_units
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let gone: Vec<UnitLabels> = known
+            .iter()
+            .filter(|unit| unit.cluster == name)
+            .cloned()
+            .collect();
         for unit in gone {
             self.remove_unit(&unit);
             known.remove(&unit);
@@ -283,35 +411,80 @@ impl Metrics {
 
     /// Removes the series of one kind of one cluster, when its last stream has ended.
     pub fn forget_unit(&self, cluster: &ClusterName, kind: &Gvk) {
-        let labels = UnitLabels { cluster: cluster.as_str().into(), kind: kind.to_string().into() };
+        let labels = UnitLabels {
+            cluster: cluster.as_str().into(),
+            kind: kind.to_string().into(),
+        };
         self.remove_unit(&labels);
-        self.known_units.lock().unwrap_or_else(PoisonError::into_inner).remove(&labels);
+        self.known_units
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(&labels);
     }
 
     fn remove_unit(&self, labels: &UnitLabels) {
         use {RelistReason as Reason, WatchEvent as Event};
-        let by_unit = [&self.lists, &self.list_bytes, &self.list_unchanged, &self.audits, &self.audits_failed];
-        for family in by_unit.into_iter().chain([&self.watch_restarts, &self.watch_expired, &self.watch_paused]) {
+        let by_unit = [
+            &self.lists,
+            &self.list_bytes,
+            &self.list_unchanged,
+            &self.audits,
+            &self.audits_failed,
+        ];
+        for family in by_unit.into_iter().chain([
+            &self.watch_restarts,
+            &self.watch_expired,
+            &self.watch_paused,
+        ]) {
             family.remove(labels);
         }
         let UnitLabels { cluster, kind } = labels;
-        for event in [Event::Added, Event::Modified, Event::Deleted, Event::Bookmark, Event::Error] {
-            self.watch_events.remove(&EventLabels { cluster: Arc::clone(cluster), kind: Arc::clone(kind), event });
+        for event in [
+            Event::Added,
+            Event::Modified,
+            Event::Deleted,
+            Event::Bookmark,
+            Event::Error,
+        ] {
+            self.watch_events.remove(&EventLabels {
+                cluster: Arc::clone(cluster),
+                kind: Arc::clone(kind),
+                event,
+            });
         }
         for drift in [Drift::Missing, Drift::Differing, Drift::Surplus] {
-            self.drift.remove(&DriftLabels { cluster: Arc::clone(cluster), kind: Arc::clone(kind), drift });
+            self.drift.remove(&DriftLabels {
+                cluster: Arc::clone(cluster),
+                kind: Arc::clone(kind),
+                drift,
+            });
         }
         for reason in [Reason::Expired, Reason::Error] {
-            self.relists.remove(&RelistLabels { cluster: Arc::clone(cluster), kind: Arc::clone(kind), reason });
+            self.relists.remove(&RelistLabels {
+                cluster: Arc::clone(cluster),
+                kind: Arc::clone(kind),
+                reason,
+            });
         }
     }
 
     /// The handles of one store.
     pub fn store(&self, store: &StoreName) -> StoreMetrics {
-        let labels = StoreLabels { store: store.as_str().into() };
-        let items = |verdict| self.bulk_items.get_or_create_owned(&VerdictLabels { store: Arc::clone(&labels.store), verdict });
-        let requests =
-            |outcome| self.bulk_requests.get_or_create_owned(&OutcomeLabels { store: Arc::clone(&labels.store), outcome });
+        let labels = StoreLabels {
+            store: store.as_str().into(),
+        };
+        let items = |verdict| {
+            self.bulk_items.get_or_create_owned(&VerdictLabels {
+                store: Arc::clone(&labels.store),
+                verdict,
+            })
+        };
+        let requests = |outcome| {
+            self.bulk_requests.get_or_create_owned(&OutcomeLabels {
+                store: Arc::clone(&labels.store),
+                outcome,
+            })
+        };
         StoreMetrics {
             answered: requests(BulkOutcome::Answered),
             failed: requests(BulkOutcome::Failed),
@@ -334,13 +507,17 @@ impl Metrics {
 
     /// Counts one answered request of the query API.
     pub fn query_answered(&self, code: u16, seconds: f64) {
-        self.query_requests.get_or_create(&CodeLabels { code }).inc();
+        self.query_requests
+            .get_or_create(&CodeLabels { code })
+            .inc();
         self.query_seconds.observe(seconds);
     }
 
     /// Counts requests that get no place of a kind, such as `requests`.
     pub fn refused_requests(&self, places: &'static str) -> Counter {
-        self.requests_refused.get_or_create_owned(&PlaceLabels { places: places.into() })
+        self.requests_refused.get_or_create_owned(&PlaceLabels {
+            places: places.into(),
+        })
     }
 
     /// Counts one answer that was ended before its time.
@@ -350,7 +527,9 @@ impl Metrics {
 
     /// Counts one connection that was ended, or not begun.
     pub fn connection_ended(&self, reason: ConnectionEnd) {
-        self.connections_ended.get_or_create(&EndLabels { reason }).inc();
+        self.connections_ended
+            .get_or_create(&EndLabels { reason })
+            .inc();
     }
 
     /// All metrics as text, in the format that [`CONTENT_TYPE`] names.
@@ -407,7 +586,10 @@ mod tests {
             r#"fleetdex_answers_cut_total{reason="unread"} 1"#,
             r#"fleetdex_connections_ended_total{reason="displaced"} 1"#,
         ] {
-            assert!(text.lines().any(|found| found == line), "{line} is not in:\n{text}");
+            assert!(
+                text.lines().any(|found| found == line),
+                "{line} is not in:\n{text}"
+            );
         }
         assert!(text.ends_with("# EOF\n"));
     }
@@ -416,10 +598,23 @@ mod tests {
     fn refused_documents_are_counted_by_kind_while_there_are_any() {
         let metrics = Metrics::new();
         let (cluster, pod) = ("member1".parse().unwrap(), pods());
-        metrics.set_rejected([(&cluster, &pod, 2), (&cluster, &pod, 1), (&cluster, &Gvk::new("", "v1", "Node"), 0)].into_iter());
+        metrics.set_rejected(
+            [
+                (&cluster, &pod, 2),
+                (&cluster, &pod, 1),
+                (&cluster, &Gvk::new("", "v1", "Node"), 0),
+            ]
+            .into_iter(),
+        );
         let text = metrics.encode().unwrap();
-        let series: Vec<&str> = text.lines().filter(|line| line.starts_with("fleetdex_rejected_documents{")).collect();
-        assert_eq!(series, [r#"fleetdex_rejected_documents{cluster="member1",kind="v1/Pod"} 3"#]);
+        let series: Vec<&str> = text
+            .lines()
+            .filter(|line| line.starts_with("fleetdex_rejected_documents{"))
+            .collect();
+        assert_eq!(
+            series,
+            [r#"fleetdex_rejected_documents{cluster="member1",kind="v1/Pod"} 3"#]
+        );
         metrics.set_rejected(std::iter::empty());
         assert!(!metrics.encode().unwrap().contains("v1/Pod"));
     }

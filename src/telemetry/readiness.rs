@@ -43,13 +43,19 @@ impl Readiness {
 
     /// The check does not exist any more, for example because what it looked at was removed.
     pub fn forget(&self, check: &str) {
-        self.0.write().unwrap_or_else(PoisonError::into_inner).remove(check);
+        self.0
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(check);
     }
 
     /// Whether every check passes.
     pub fn is_ready(&self) -> bool {
         let checks = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        !checks.is_empty() && checks.values().all(|check| !matches!(check, Check::Fails(_)))
+        !checks.is_empty()
+            && checks
+                .values()
+                .all(|check| !matches!(check, Check::Fails(_)))
     }
 
     /// One line per check as Kubernetes' own components print them, then the verdict.
@@ -72,7 +78,9 @@ impl Readiness {
         for (check, state) in checks.iter() {
             let line = match state {
                 Check::Passes => writeln!(report, "[+]{check} ok"),
-                Check::Degraded(reason) => writeln!(report, "[+]{check} degraded: {}", shown(reason)),
+                Check::Degraded(reason) => {
+                    writeln!(report, "[+]{check} degraded: {}", shown(reason))
+                }
                 Check::Fails(reason) => {
                     passed = false;
                     writeln!(report, "[-]{check} failed: {}", shown(reason))
@@ -80,12 +88,19 @@ impl Readiness {
             };
             debug_assert!(line.is_ok(), "writing to a String cannot fail");
         }
-        report.push_str(if passed { "readyz check passed\n" } else { "readyz check failed\n" });
+        report.push_str(if passed {
+            "readyz check passed\n"
+        } else {
+            "readyz check failed\n"
+        });
         report
     }
 
     fn set(&self, check: &str, state: Check) {
-        self.0.write().unwrap_or_else(PoisonError::into_inner).insert(check.to_owned(), state);
+        self.0
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(check.to_owned(), state);
     }
 }
 
@@ -100,14 +115,26 @@ mod tests {
         readiness.not_ready("store", "cannot reach OpenSearch");
         readiness.ready("api");
         assert!(!readiness.is_ready());
-        assert_eq!(readiness.report(), "[+]api ok\n[-]store failed: cannot reach OpenSearch\nreadyz check failed\n");
-        assert_eq!(readiness.report_without_reasons(), "[+]api ok\n[-]store failed: reason withheld\nreadyz check failed\n");
+        assert_eq!(
+            readiness.report(),
+            "[+]api ok\n[-]store failed: cannot reach OpenSearch\nreadyz check failed\n"
+        );
+        assert_eq!(
+            readiness.report_without_reasons(),
+            "[+]api ok\n[-]store failed: reason withheld\nreadyz check failed\n"
+        );
         readiness.clone().ready("store");
         assert!(readiness.is_ready());
-        assert_eq!(readiness.report(), "[+]api ok\n[+]store ok\nreadyz check passed\n");
+        assert_eq!(
+            readiness.report(),
+            "[+]api ok\n[+]store ok\nreadyz check passed\n"
+        );
         readiness.degraded("store", "one of two nodes is down");
         assert!(readiness.is_ready());
-        assert_eq!(readiness.report(), "[+]api ok\n[+]store degraded: one of two nodes is down\nreadyz check passed\n");
+        assert_eq!(
+            readiness.report(),
+            "[+]api ok\n[+]store degraded: one of two nodes is down\nreadyz check passed\n"
+        );
         readiness.forget("store");
         assert!(readiness.is_ready());
     }

@@ -81,7 +81,9 @@ impl<'de: 'a, 'a> Deserialize<'de> for Items<'a> {
                 let mut items = Vec::new();
                 while let Some(item) = sequence.next_element()? {
                     if items.len() == MAX_ITEMS {
-                        return Err(A::Error::custom(format_args!("a page has more than {MAX_ITEMS} objects")));
+                        return Err(A::Error::custom(format_args!(
+                            "a page has more than {MAX_ITEMS} objects"
+                        )));
                     }
                     items.push(item);
                 }
@@ -194,7 +196,10 @@ impl<'a> WatchEvent<'a> {
 /// that is JSON shows when it is parsed. Anything else takes the long way.
 fn split(line: &str) -> Option<(&str, &str)> {
     let (kind, rest) = line.strip_prefix("{\"type\":\"")?.split_once('"')?;
-    let object = rest.strip_prefix(",\"object\":")?.trim_end().strip_suffix('}')?;
+    let object = rest
+        .strip_prefix(",\"object\":")?
+        .trim_end()
+        .strip_suffix('}')?;
     object.starts_with('{').then_some((kind, object))
 }
 
@@ -216,20 +221,28 @@ struct Details {
 pub(super) fn status_fault(body: &[u8], http_status: Option<u16>) -> Fault {
     let status: Status = serde_json::from_slice(body).unwrap_or_default();
     let code = http_status.unwrap_or(status.code);
-    let message = status_message(body).unwrap_or_else(|| "no Status of Kubernetes says why".to_owned());
-    let retry_after = status.details.map_or(0, |details| details.retry_after_seconds);
+    let message =
+        status_message(body).unwrap_or_else(|| "no Status of Kubernetes says why".to_owned());
+    let retry_after = status
+        .details
+        .map_or(0, |details| details.retry_after_seconds);
     let kind = match code {
         410 => FaultKind::Expired,
         401 => FaultKind::Unauthorized,
         403 => FaultKind::Forbidden,
         404 => FaultKind::NotFound,
         405 => FaultKind::NotAllowed,
-        429 => FaultKind::Throttled { retry_after_seconds: retry_after },
+        429 => FaultKind::Throttled {
+            retry_after_seconds: retry_after,
+        },
         _ if status.reason == "Expired" || status.reason == "Gone" => FaultKind::Expired,
         400 | 422 => FaultKind::Invalid,
         _ => FaultKind::Server,
     };
-    Fault { kind, message: format!("HTTP {code}: {message}") }
+    Fault {
+        kind,
+        message: format!("HTTP {code}: {message}"),
+    }
 }
 
 #[cfg(test)]
@@ -243,15 +256,27 @@ mod tests {
         assert_eq!(page.version.get(), 9);
         assert_eq!(page.continue_token.as_deref(), Some("abc"));
         assert_eq!(page.items[0].get(), r#"{"a": 1}"#);
-        assert!(ListPage::parse(br#"{"metadata":{"resourceVersion":"9"},"items":null}"#).unwrap().items.is_empty());
+        assert!(
+            ListPage::parse(br#"{"metadata":{"resourceVersion":"9"},"items":null}"#)
+                .unwrap()
+                .items
+                .is_empty()
+        );
         assert!(ListPage::parse(br#"{"metadata":{"resourceVersion":"9"},"items":[{"#).is_err());
     }
 
     #[test]
     fn more_than_was_asked_for_comes_only_from_servers_that_know_no_pages() {
-        let page =
-            |next: &str| format!(r#"{{"metadata":{{"resourceVersion":"9","continue":"{next}"}},"items":[{{}},{{}},{{}}]}}"#);
-        let within = |next: &str, limit| ListPage::parse(page(next).as_bytes()).and_then(|page| page.within(limit)).is_ok();
+        let page = |next: &str| {
+            format!(
+                r#"{{"metadata":{{"resourceVersion":"9","continue":"{next}"}},"items":[{{}},{{}},{{}}]}}"#
+            )
+        };
+        let within = |next: &str, limit| {
+            ListPage::parse(page(next).as_bytes())
+                .and_then(|page| page.within(limit))
+                .is_ok()
+        };
         assert!(within("", Some(2)) && within("x", Some(3)) && within("x", None));
         assert!(!within("x", Some(2)));
     }
@@ -265,30 +290,47 @@ mod tests {
         for fault in [
             of_list(object.clone()),
             of_list(format!(r#"{{"metadata":"{long}"}}"#)),
-            of_list(format!(r#"{{"metadata":{{"resourceVersion":"1"}},"items":"{long}"}}"#)),
+            of_list(format!(
+                r#"{{"metadata":{{"resourceVersion":"1"}},"items":"{long}"}}"#
+            )),
             of_watch(format!(r#"{{"type":"BOOKMARK","object":{object}}}"#)),
             of_watch(format!(r#"{{"type":"{long}","object":{{}}}}"#)),
             of_watch(format!(r#""{long}""#)),
         ] {
-            assert!(fault.len() < 1_000 && !fault.contains(['\n', '\u{1b}']), "{fault}");
+            assert!(
+                fault.len() < 1_000 && !fault.contains(['\n', '\u{1b}']),
+                "{fault}"
+            );
         }
     }
 
     #[test]
     fn a_continue_token_has_a_limit() {
-        let page =
-            |length: usize| format!(r#"{{"metadata":{{"resourceVersion":"1","continue":"{}"}},"items":[]}}"#, "A".repeat(length));
+        let page = |length: usize| {
+            format!(
+                r#"{{"metadata":{{"resourceVersion":"1","continue":"{}"}},"items":[]}}"#,
+                "A".repeat(length)
+            )
+        };
         assert!(ListPage::parse(page(MAX_TOKEN).as_bytes()).is_ok());
-        assert!(matches!(ListPage::parse(page(MAX_TOKEN + 1).as_bytes()), Err(EventError::LongToken(_))));
+        assert!(matches!(
+            ListPage::parse(page(MAX_TOKEN + 1).as_bytes()),
+            Err(EventError::LongToken(_))
+        ));
     }
 
     #[test]
     fn an_expired_version_is_recognised_in_the_stream_and_as_a_status() {
         let status = r#"{"kind":"Status","code":410,"reason":"Expired","message":"too old"}"#;
         let line = format!(r#"{{"type":"ERROR","object":{status}}}"#);
-        let WatchEvent::Error(fault) = WatchEvent::parse(line.as_bytes()).unwrap() else { panic!("no error") };
+        let WatchEvent::Error(fault) = WatchEvent::parse(line.as_bytes()).unwrap() else {
+            panic!("no error")
+        };
         assert_eq!(fault.kind, FaultKind::Expired);
-        assert_eq!(status_fault(status.as_bytes(), Some(410)).kind, FaultKind::Expired);
+        assert_eq!(
+            status_fault(status.as_bytes(), Some(410)).kind,
+            FaultKind::Expired
+        );
         assert_eq!(status_fault(b"gone", Some(410)).kind, FaultKind::Expired);
     }
 
@@ -296,14 +338,25 @@ mod tests {
     fn events_and_bookmarks_are_told_apart() {
         let object = r#"{"metadata":{"resourceVersion":"12"}}"#;
         let parse = |kind: &str| format!(r#"{{"type":"{kind}","object":{object}}}"#);
-        assert!(matches!(WatchEvent::parse(parse("ADDED").as_bytes()).unwrap(), WatchEvent::Added(_)));
-        assert!(matches!(WatchEvent::parse(parse("DELETED").as_bytes()).unwrap(), WatchEvent::Deleted(_)));
+        assert!(matches!(
+            WatchEvent::parse(parse("ADDED").as_bytes()).unwrap(),
+            WatchEvent::Added(_)
+        ));
+        assert!(matches!(
+            WatchEvent::parse(parse("DELETED").as_bytes()).unwrap(),
+            WatchEvent::Deleted(_)
+        ));
         assert!(
             matches!(WatchEvent::parse(parse("BOOKMARK").as_bytes()).unwrap(), WatchEvent::Bookmark(version) if version.get() == 12)
         );
-        assert!(matches!(WatchEvent::parse(parse("NEW").as_bytes()), Err(EventError::UnknownType(_))));
+        assert!(matches!(
+            WatchEvent::parse(parse("NEW").as_bytes()),
+            Err(EventError::UnknownType(_))
+        ));
         let other_order = format!(r#"{{ "object": {object}, "type": "ADDED" }}"#);
-        assert!(matches!(WatchEvent::parse(other_order.as_bytes()).unwrap(), WatchEvent::Added(text) if text == object));
+        assert!(
+            matches!(WatchEvent::parse(other_order.as_bytes()).unwrap(), WatchEvent::Added(text) if text == object)
+        );
         assert!(WatchEvent::parse(b"{\"type\":\"ADDED\",\"obj").is_err());
     }
 }

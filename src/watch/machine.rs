@@ -110,7 +110,10 @@ pub enum FaultKind {
 impl FaultKind {
     /// Whether the member understands and refuses, so that waiting alone does not help.
     pub fn is_refusal(self) -> bool {
-        matches!(self, Self::Forbidden | Self::NotFound | Self::NotAllowed | Self::Invalid)
+        matches!(
+            self,
+            Self::Forbidden | Self::NotFound | Self::NotAllowed | Self::Invalid
+        )
     }
 
     /// The reason of a condition, in CamelCase.
@@ -133,9 +136,16 @@ impl FaultKind {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum State {
-    Listing { version: Option<Version>, continue_token: Option<String> },
-    Checking { version: Version },
-    Watching { version: Version },
+    Listing {
+        version: Option<Version>,
+        continue_token: Option<String>,
+    },
+    Checking {
+        version: Version,
+    },
+    Watching {
+        version: Version,
+    },
 }
 
 /// The state of one unit's stream.
@@ -152,7 +162,10 @@ impl Machine {
             Some(version) => State::Checking { version },
             None => new_list(),
         };
-        Self { state, expired_lists: 0 }
+        Self {
+            state,
+            expired_lists: 0,
+        }
     }
 
     /// What to do next.
@@ -177,24 +190,33 @@ impl Machine {
 
     /// A page has been read.
     pub fn page_listed(&mut self, page_version: Version, next: Option<String>) -> PageOutcome {
-        let State::Listing { version, .. } = &self.state else { return PageOutcome::Inconsistent };
+        let State::Listing { version, .. } = &self.state else {
+            return PageOutcome::Inconsistent;
+        };
         if version.is_some_and(|version| version != page_version) {
             self.state = new_list();
             return PageOutcome::Inconsistent;
         }
         if next.is_some() {
-            self.state = State::Listing { version: Some(page_version), continue_token: next };
+            self.state = State::Listing {
+                version: Some(page_version),
+                continue_token: next,
+            };
             return PageOutcome::More;
         }
         self.expired_lists = 0;
-        self.state = State::Watching { version: page_version };
+        self.state = State::Watching {
+            version: page_version,
+        };
         PageOutcome::Complete
     }
 
     /// The member has said which version it is at. False: it went back, so that nothing that is known of it can be trusted.
     #[must_use]
     pub fn checked(&mut self, current: Version) -> bool {
-        let State::Checking { version } = self.state else { return true };
+        let State::Checking { version } = self.state else {
+            return true;
+        };
         if current < version {
             self.state = new_list();
             return false;
@@ -207,7 +229,9 @@ impl Machine {
     /// sends of one history; a list will show what is true.
     #[must_use]
     pub fn reached(&mut self, event_version: Version) -> bool {
-        let State::Watching { version } = &mut self.state else { return true };
+        let State::Watching { version } = &mut self.state else {
+            return true;
+        };
         if event_version < *version {
             self.state = new_list();
             return false;
@@ -229,7 +253,9 @@ impl Machine {
     /// A list or watch failed.
     pub fn failed(&mut self, kind: FaultKind) -> Pause {
         match (kind, &self.state) {
-            (FaultKind::Expired, State::Watching { .. }) if planted(Bug::IgnoreExpired) => Pause::Backoff,
+            (FaultKind::Expired, State::Watching { .. }) if planted(Bug::IgnoreExpired) => {
+                Pause::Backoff
+            }
             (FaultKind::Expired, State::Listing { .. }) => {
                 self.expired_lists = self.expired_lists.saturating_add(1);
                 self.state = new_list();
@@ -250,7 +276,9 @@ impl Machine {
                 retry_pause(kind)
             }
             // In one piece it is too large: then in pages once more.
-            (FaultKind::TooLarge, State::Listing { .. }) if self.expired_lists >= EXPIRED_BEFORE_UNPAGED => {
+            (FaultKind::TooLarge, State::Listing { .. })
+                if self.expired_lists >= EXPIRED_BEFORE_UNPAGED =>
+            {
                 self.expired_lists = 0;
                 self.state = new_list();
                 Pause::Backoff
@@ -274,7 +302,9 @@ const TOO_LARGE_SECONDS: u64 = 60;
 
 fn retry_pause(kind: FaultKind) -> Pause {
     match kind {
-        FaultKind::Throttled { retry_after_seconds } if retry_after_seconds > 0 => Pause::RetryAfter(retry_after_seconds),
+        FaultKind::Throttled {
+            retry_after_seconds,
+        } if retry_after_seconds > 0 => Pause::RetryAfter(retry_after_seconds),
         FaultKind::NotAllowed => Pause::RetryAfter(NOT_ALLOWED_SECONDS),
         FaultKind::TooLarge => Pause::RetryAfter(TOO_LARGE_SECONDS),
         _ => Pause::Backoff,
@@ -282,7 +312,10 @@ fn retry_pause(kind: FaultKind) -> Pause {
 }
 
 fn new_list() -> State {
-    State::Listing { version: None, continue_token: None }
+    State::Listing {
+        version: None,
+        continue_token: None,
+    }
 }
 
 #[cfg(test)]
@@ -298,9 +331,24 @@ mod tests {
     #[test]
     fn pages_lead_to_a_watch_from_the_lists_version() {
         let mut machine = Machine::new(None);
-        assert_eq!(machine.step(), Step::List { continue_token: None, limit: Some(500) });
-        assert_eq!(machine.page_listed(version(5), Some("t".to_owned())), PageOutcome::More);
-        assert_eq!(machine.step(), Step::List { continue_token: Some("t".to_owned()), limit: Some(500) });
+        assert_eq!(
+            machine.step(),
+            Step::List {
+                continue_token: None,
+                limit: Some(500)
+            }
+        );
+        assert_eq!(
+            machine.page_listed(version(5), Some("t".to_owned())),
+            PageOutcome::More
+        );
+        assert_eq!(
+            machine.step(),
+            Step::List {
+                continue_token: Some("t".to_owned()),
+                limit: Some(500)
+            }
+        );
         assert_eq!(machine.page_listed(version(5), None), PageOutcome::Complete);
         assert_eq!(machine.step(), Step::Watch { from: version(5) });
     }
@@ -321,7 +369,10 @@ mod tests {
 
     #[test]
     fn a_member_that_went_back_is_listed() {
-        let list = Step::List { continue_token: None, limit: Some(500) };
+        let list = Step::List {
+            continue_token: None,
+            limit: Some(500),
+        };
         let mut machine = Machine::new(Some(version(5)));
         assert!(!machine.checked(version(4)));
         assert_eq!(machine.step(), list);
@@ -334,7 +385,13 @@ mod tests {
     fn an_expired_version_leads_to_a_new_list() {
         let mut machine = Machine::new(Some(version(5)));
         machine.failed(FaultKind::Expired);
-        assert_eq!(machine.step(), Step::List { continue_token: None, limit: Some(500) });
+        assert_eq!(
+            machine.step(),
+            Step::List {
+                continue_token: None,
+                limit: Some(500)
+            }
+        );
     }
 
     #[test]
@@ -344,29 +401,55 @@ mod tests {
             machine.page_listed(version(5), Some("t".to_owned()));
             machine.failed(FaultKind::Expired);
         }
-        assert_eq!(machine.step(), Step::List { continue_token: None, limit: None });
+        assert_eq!(
+            machine.step(),
+            Step::List {
+                continue_token: None,
+                limit: None
+            }
+        );
     }
 
     #[test]
     fn pages_of_different_revisions_are_no_list() {
         let mut machine = Machine::new(None);
         machine.page_listed(version(5), Some("t".to_owned()));
-        assert_eq!(machine.page_listed(version(6), None), PageOutcome::Inconsistent);
-        assert_eq!(machine.step(), Step::List { continue_token: None, limit: Some(500) });
+        assert_eq!(
+            machine.page_listed(version(6), None),
+            PageOutcome::Inconsistent
+        );
+        assert_eq!(
+            machine.step(),
+            Step::List {
+                continue_token: None,
+                limit: Some(500)
+            }
+        );
     }
 
     #[test]
     fn a_server_that_asks_for_time_gets_it() {
         let mut machine = Machine::new(None);
-        assert_eq!(machine.failed(FaultKind::Throttled { retry_after_seconds: 7 }), Pause::RetryAfter(7));
+        assert_eq!(
+            machine.failed(FaultKind::Throttled {
+                retry_after_seconds: 7
+            }),
+            Pause::RetryAfter(7)
+        );
     }
 
     #[test]
     fn what_cannot_be_watched_is_left_in_peace() {
-        assert_eq!(Machine::new(None).failed(FaultKind::NotAllowed), Pause::RetryAfter(600));
+        assert_eq!(
+            Machine::new(None).failed(FaultKind::NotAllowed),
+            Pause::RetryAfter(600)
+        );
         let mut watching = Machine::new(Some(version(5)));
         assert!(watching.checked(version(5)));
-        assert_eq!(watching.failed(FaultKind::NotAllowed), Pause::RetryAfter(600));
+        assert_eq!(
+            watching.failed(FaultKind::NotAllowed),
+            Pause::RetryAfter(600)
+        );
     }
 
     #[test]
@@ -374,13 +457,22 @@ mod tests {
         let mut watching = Machine::new(Some(version(5)));
         assert!(watching.checked(version(5)));
         assert_eq!(watching.failed(FaultKind::TooLarge), Pause::RetryAfter(60));
-        let list = Step::List { continue_token: None, limit: Some(500) };
+        let list = Step::List {
+            continue_token: None,
+            limit: Some(500),
+        };
         assert_eq!(watching.step(), list);
         assert_eq!(watching.failed(FaultKind::TooLarge), Pause::RetryAfter(60));
         for _ in 0..2 {
             watching.failed(FaultKind::Expired);
         }
-        assert_eq!(watching.step(), Step::List { continue_token: None, limit: None });
+        assert_eq!(
+            watching.step(),
+            Step::List {
+                continue_token: None,
+                limit: None
+            }
+        );
         assert_eq!(watching.failed(FaultKind::TooLarge), Pause::Backoff);
         assert_eq!(watching.step(), list);
     }
@@ -394,7 +486,13 @@ mod tests {
     }
 
     fn input() -> impl Strategy<Value = Input> {
-        let kinds = vec![FaultKind::Expired, FaultKind::Transport, FaultKind::Server, FaultKind::Garbled, FaultKind::Forbidden];
+        let kinds = vec![
+            FaultKind::Expired,
+            FaultKind::Transport,
+            FaultKind::Server,
+            FaultKind::Garbled,
+            FaultKind::Forbidden,
+        ];
         prop_oneof![
             (1_u64..4, any::<bool>()).prop_map(|(version, more)| Input::Page(version, more)),
             (1_u64..50).prop_map(Input::Reached),

@@ -31,7 +31,8 @@ const WATCH_SECONDS: std::ops::Range<u32> = 240..290;
 /// How long after its deadline a watch that says nothing is taken for dead.
 const WATCH_GRACE: Duration = Duration::from_secs(10);
 /// Asks for lists without spec and status. Servers that cannot leave them out, as some aggregated ones, take the second form.
-const ACCEPT_METADATA: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
+const ACCEPT_METADATA: &str =
+    "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
 const ACCEPT_JSON: &str = "application/json";
 /// As many objects as are ever asked for in a page. Source: client-go's reflector.
 const LARGEST_PAGE: u32 = 500;
@@ -54,8 +55,13 @@ pub struct Collection {
 impl Collection {
     fn uri(&self, parameters: &[(&str, String)]) -> String {
         let mut uri = self.resource.path(&self.scope);
-        let selectors = [("labelSelector", &self.label_selector), ("fieldSelector", &self.field_selector)];
-        let selectors = selectors.into_iter().filter_map(|(name, value)| Some((name, value.clone()?)));
+        let selectors = [
+            ("labelSelector", &self.label_selector),
+            ("fieldSelector", &self.field_selector),
+        ];
+        let selectors = selectors
+            .into_iter()
+            .filter_map(|(name, value)| Some((name, value.clone()?)));
         let mut separator = '?';
         for (name, value) in parameters.iter().cloned().chain(selectors) {
             uri.push(separator);
@@ -94,7 +100,11 @@ pub struct Source {
 impl Source {
     /// A source over a client whose own retries are off.
     pub fn new(client: kube::Client, collection: Collection) -> Self {
-        Self { client, collection, page_size: Arc::new(AtomicU32::new(LARGEST_PAGE)) }
+        Self {
+            client,
+            collection,
+            page_size: Arc::new(AtomicU32::new(LARGEST_PAGE)),
+        }
     }
 
     /// The version that the collection is at now.
@@ -102,37 +112,70 @@ impl Source {
         let body = self.list(None, Some(1)).await?;
         ListPage::parse(&body)
             .map(|page| page.version)
-            .map_err(|error| Fault { kind: FaultKind::Garbled, message: error.to_string() })
+            .map_err(|error| Fault {
+                kind: FaultKind::Garbled,
+                message: error.to_string(),
+            })
     }
 
     /// The body of one list page, unpacked. A page that is larger than pages may be is asked for again with fewer objects; it is an error when one
     /// alone is too large, or all of them where no limit is wanted.
-    pub async fn list(&self, continue_token: Option<&str>, limit: Option<u32>) -> Result<Bytes, Fault> {
+    pub async fn list(
+        &self,
+        continue_token: Option<&str>,
+        limit: Option<u32>,
+    ) -> Result<Bytes, Fault> {
         self.page(continue_token, limit, ACCEPT_JSON).await
     }
 
     /// The body of one list page with no more of each object than its metadata, if the member can leave out the rest.
-    pub async fn list_metadata(&self, continue_token: Option<&str>, limit: Option<u32>) -> Result<Bytes, Fault> {
+    pub async fn list_metadata(
+        &self,
+        continue_token: Option<&str>,
+        limit: Option<u32>,
+    ) -> Result<Bytes, Fault> {
         self.page(continue_token, limit, ACCEPT_METADATA).await
     }
 
-    async fn page(&self, continue_token: Option<&str>, limit: Option<u32>, accept: &'static str) -> Result<Bytes, Fault> {
+    async fn page(
+        &self,
+        continue_token: Option<&str>,
+        limit: Option<u32>,
+        accept: &'static str,
+    ) -> Result<Bytes, Fault> {
         loop {
             let limit = limit.map(|limit| limit.min(self.page_size.load(Ordering::Relaxed)));
             let unread = match self.page_once(continue_token, limit, accept).await? {
                 Ok(body) => return Ok(body),
                 Err(unread) => unread,
             };
-            let Some(limit) = limit.filter(|limit| *limit > 1) else { return Err(self.too_large(limit, &unread)) };
+            let Some(limit) = limit.filter(|limit| *limit > 1) else {
+                return Err(self.too_large(limit, &unread));
+            };
             tracing::debug!(resource = %self.collection.resource.plural, limit, %unread, "a page is asked for again with fewer objects");
-            self.page_size.store((limit / SHRINKING).max(1), Ordering::Relaxed);
+            self.page_size
+                .store((limit / SHRINKING).max(1), Ordering::Relaxed);
         }
     }
 
     fn too_large(&self, limit: Option<u32>, unread: &ReadError) -> Fault {
-        let kind = if matches!(unread, ReadError::TooLarge(_)) { FaultKind::TooLarge } else { FaultKind::Server };
-        let what = if limit.is_some() { "a page of one object" } else { "a list in one piece" };
-        Fault { kind, message: format!("{what} of {} was not read: {unread}", self.collection.resource.plural) }
+        let kind = if matches!(unread, ReadError::TooLarge(_)) {
+            FaultKind::TooLarge
+        } else {
+            FaultKind::Server
+        };
+        let what = if limit.is_some() {
+            "a page of one object"
+        } else {
+            "a list in one piece"
+        };
+        Fault {
+            kind,
+            message: format!(
+                "{what} of {} was not read: {unread}",
+                self.collection.resource.plural
+            ),
+        }
     }
 
     /// A page; or why it was not read, if fewer objects may help.
@@ -151,7 +194,11 @@ impl Source {
         }
         let request = request(&self.collection.uri(&parameters), accept, None)?;
         let answer = async {
-            let response = self.client.send(request).await.map_err(|error| transport_fault(&error))?;
+            let response = self
+                .client
+                .send(request)
+                .await
+                .map_err(|error| transport_fault(&error))?;
             if !response.status().is_success() {
                 return Err(refused(response).await);
             }
@@ -166,14 +213,21 @@ impl Source {
                 Err(unread) => Ok(Err(unread)),
             }
         };
-        tokio::time::timeout(LIST_TIMEOUT, answer).await.unwrap_or_else(|_| Err(timed_out("list", LIST_TIMEOUT)))
+        tokio::time::timeout(LIST_TIMEOUT, answer)
+            .await
+            .unwrap_or_else(|_| Err(timed_out("list", LIST_TIMEOUT)))
     }
 
     /// After a page that was reduced, and is small, the next one may have more objects again.
     fn grow_pages(&self, limit: Option<u32>, length: usize, most: usize) {
-        let Some(limit) = limit.filter(|limit| *limit < LARGEST_PAGE) else { return };
-        if limit == self.page_size.load(Ordering::Relaxed) && length.saturating_mul(2 * SHRINKING as usize) < most {
-            self.page_size.store(limit.saturating_mul(2).min(LARGEST_PAGE), Ordering::Relaxed);
+        let Some(limit) = limit.filter(|limit| *limit < LARGEST_PAGE) else {
+            return;
+        };
+        if limit == self.page_size.load(Ordering::Relaxed)
+            && length.saturating_mul(2 * SHRINKING as usize) < most
+        {
+            self.page_size
+                .store(limit.saturating_mul(2).min(LARGEST_PAGE), Ordering::Relaxed);
         }
     }
 
@@ -199,41 +253,67 @@ impl Source {
         }
         let intake = Intake::of(&response);
         let lifetime = Duration::from_secs(u64::from(seconds)) + WATCH_GRACE;
-        Ok(Lines::new(response.into_body(), intake, tokio::time::Instant::now() + lifetime))
+        Ok(Lines::new(
+            response.into_body(),
+            intake,
+            tokio::time::Instant::now() + lifetime,
+        ))
     }
 }
 
-fn request(uri: &str, accept: &'static str, accept_encoding: Option<&'static str>) -> Result<Request<Body>, Fault> {
+fn request(
+    uri: &str,
+    accept: &'static str,
+    accept_encoding: Option<&'static str>,
+) -> Result<Request<Body>, Fault> {
     let mut builder = Request::get(uri).header(header::ACCEPT, accept);
     if let Some(encoding) = accept_encoding {
         builder = builder.header(header::ACCEPT_ENCODING, encoding);
     }
-    builder.body(Body::empty()).map_err(|error| Fault { kind: FaultKind::Invalid, message: error.to_string() })
+    builder.body(Body::empty()).map_err(|error| Fault {
+        kind: FaultKind::Invalid,
+        message: error.to_string(),
+    })
 }
 
 /// What an answer other than success says.
 async fn refused(response: Response<Body>) -> Fault {
     let status: StatusCode = response.status();
-    match Intake::of(&response).read_refusal(response.into_body()).await {
+    match Intake::of(&response)
+        .read_refusal(response.into_body())
+        .await
+    {
         Ok(body) => status_fault(&body, Some(status.as_u16())),
         Err(error) => transport_fault(&error),
     }
 }
 
 fn transport_fault(error: &dyn std::error::Error) -> Fault {
-    Fault { kind: FaultKind::Transport, message: causes(error) }
+    Fault {
+        kind: FaultKind::Transport,
+        message: causes(error),
+    }
 }
 
 fn outlived() -> Fault {
-    Fault { kind: FaultKind::Transport, message: "the watch outlived its deadline in silence".to_owned() }
+    Fault {
+        kind: FaultKind::Transport,
+        message: "the watch outlived its deadline in silence".to_owned(),
+    }
 }
 
 fn line_not_read(unread: &ReadError) -> Fault {
-    Fault { kind: FaultKind::Server, message: format!("a line of a watch was not read: {unread}") }
+    Fault {
+        kind: FaultKind::Server,
+        message: format!("a line of a watch was not read: {unread}"),
+    }
 }
 
 fn timed_out(what: &str, after: Duration) -> Fault {
-    Fault { kind: FaultKind::Transport, message: format!("no answer to a {what} within {} s", after.as_secs()) }
+    Fault {
+        kind: FaultKind::Transport,
+        message: format!("no answer to a {what} within {} s", after.as_secs()),
+    }
 }
 
 /// The lines of a watch.
@@ -255,7 +335,14 @@ impl Lines {
         B::Error: Into<BoxError>,
     {
         let (body, hold) = (body.map_err(Into::into).boxed_unsync(), intake.hold());
-        Self { body, buffer: BytesMut::new(), searched: 0, deadline, intake, hold }
+        Self {
+            body,
+            buffer: BytesMut::new(),
+            searched: 0,
+            deadline,
+            intake,
+            hold,
+        }
     }
 
     /// The next line without its end; nothing when the stream has ended. Cancel-safe.
@@ -275,12 +362,17 @@ impl Lines {
             let most = self.intake.limits().line;
             if self.buffer.len() > most && !planted(Bug::EndlessLine) {
                 let message = format!("a line of a watch is longer than {most} bytes");
-                return Err(Fault { kind: FaultKind::TooLarge, message });
+                return Err(Fault {
+                    kind: FaultKind::TooLarge,
+                    message,
+                });
             }
             // A buffer that grows has up to twice what is in it.
             let memory = 2 * self.buffer.len();
             if !self.hold.has(memory) {
-                let grown = tokio::time::timeout_at(self.deadline, self.hold.grow(memory)).await.map_err(|_| outlived())?;
+                let grown = tokio::time::timeout_at(self.deadline, self.hold.grow(memory))
+                    .await
+                    .map_err(|_| outlived())?;
                 grown.map_err(|unread| line_not_read(&unread))?;
             }
             match tokio::time::timeout_at(self.deadline, self.hold.next(&mut self.body)).await {
@@ -320,15 +412,31 @@ mod tests {
         model::Gvk,
     };
 
-    const LIMITS: Limits =
-        Limits { page: 256 << 10, line: 128 << 10, answer: 64 << 10, refusal: 1_000, share: 1 << 20, shared: 2 << 20 };
+    const LIMITS: Limits = Limits {
+        page: 256 << 10,
+        line: 128 << 10,
+        answer: 64 << 10,
+        refusal: 1_000,
+        share: 1 << 20,
+        shared: 2 << 20,
+    };
 
     fn lines(chunks: &[&'static str]) -> Lines {
-        let chunks: Vec<Result<Bytes, std::convert::Infallible>> =
-            chunks.iter().map(|chunk| Ok(Bytes::from_static(chunk.as_bytes()))).collect();
-        let stream = futures::stream::iter(chunks.into_iter().map(|chunk| chunk.map(http_body::Frame::data)));
+        let chunks: Vec<Result<Bytes, std::convert::Infallible>> = chunks
+            .iter()
+            .map(|chunk| Ok(Bytes::from_static(chunk.as_bytes())))
+            .collect();
+        let stream = futures::stream::iter(
+            chunks
+                .into_iter()
+                .map(|chunk| chunk.map(http_body::Frame::data)),
+        );
         let intake = Budget::new(LIMITS).share("a");
-        Lines::new(http_body_util::StreamBody::new(stream), intake, tokio::time::Instant::now() + Duration::from_mins(1))
+        Lines::new(
+            http_body_util::StreamBody::new(stream),
+            intake,
+            tokio::time::Instant::now() + Duration::from_mins(1),
+        )
     }
 
     #[tokio::test]
@@ -345,29 +453,50 @@ mod tests {
     async fn the_memory_of_a_long_line_goes_with_what_was_held_for_it() {
         for rest in ["", "{\"a\":"] {
             let budget = Budget::new(LIMITS);
-            let chunks = [format!("\"{}", "x".repeat(60_000)), format!("{}\"\n{rest}", "x".repeat(40_000))];
-            let frames = futures::stream::iter(chunks.map(Bytes::from)).chain(futures::stream::pending());
-            let frames = frames.map(|chunk| Ok::<_, std::convert::Infallible>(http_body::Frame::data(chunk)));
+            let chunks = [
+                format!("\"{}", "x".repeat(60_000)),
+                format!("{}\"\n{rest}", "x".repeat(40_000)),
+            ];
+            let frames =
+                futures::stream::iter(chunks.map(Bytes::from)).chain(futures::stream::pending());
+            let frames = frames
+                .map(|chunk| Ok::<_, std::convert::Infallible>(http_body::Frame::data(chunk)));
             let deadline = tokio::time::Instant::now() + Duration::from_mins(1);
-            let mut lines = Lines::new(http_body_util::StreamBody::new(frames), budget.share("a"), deadline);
-            assert_eq!(lines.next().await.unwrap().map(|line| line.len()), Some(100_002));
+            let mut lines = Lines::new(
+                http_body_util::StreamBody::new(frames),
+                budget.share("a"),
+                deadline,
+            );
+            assert_eq!(
+                lines.next().await.unwrap().map(|line| line.len()),
+                Some(100_002)
+            );
             assert!(budget.held() >= 100_000);
             assert!(futures::poll!(std::pin::pin!(lines.next())).is_pending());
             assert_eq!(budget.held(), 0);
-            assert!(!lines.buffer.try_reclaim(100_000), "the allocation is still there");
+            assert!(
+                !lines.buffer.try_reclaim(100_000),
+                "the allocation is still there"
+            );
             assert_eq!(lines.buffer, rest.as_bytes());
         }
     }
 
     fn endless() -> impl http_body::Body<Data = Bytes, Error = std::convert::Infallible> {
         let chunk = Bytes::from(vec![b' '; 10_000]);
-        http_body_util::StreamBody::new(futures::stream::repeat(chunk).map(|chunk| Ok(http_body::Frame::data(chunk))))
+        http_body_util::StreamBody::new(
+            futures::stream::repeat(chunk).map(|chunk| Ok(http_body::Frame::data(chunk))),
+        )
     }
 
     #[tokio::test]
     async fn a_line_without_end_is_given_up_and_so_is_its_memory() {
         let budget = Budget::new(LIMITS);
-        let mut lines = Lines::new(endless(), budget.share("a"), tokio::time::Instant::now() + Duration::from_mins(1));
+        let mut lines = Lines::new(
+            endless(),
+            budget.share("a"),
+            tokio::time::Instant::now() + Duration::from_mins(1),
+        );
         assert_eq!(lines.next().await.unwrap_err().kind, FaultKind::TooLarge);
         assert!(budget.held() >= LIMITS.line);
         drop(lines);
@@ -375,23 +504,46 @@ mod tests {
     }
 
     /// A member with a number of objects of one size, which it counts in a page as it is asked to.
-    fn source(budget: &Budget, objects: usize, size: usize) -> (Source, Arc<std::sync::Mutex<Vec<String>>>) {
+    fn source(
+        budget: &Budget,
+        objects: usize,
+        size: usize,
+    ) -> (Source, Arc<std::sync::Mutex<Vec<String>>>) {
         let asked: Arc<std::sync::Mutex<Vec<String>>> = Arc::default();
         let (notes, intake) = (Arc::clone(&asked), budget.share("a"));
         let service = tower::service_fn(move |request: Request<Body>| {
             let query = request.uri().query().unwrap_or_default().to_owned();
-            let limit = query.split('&').find_map(|pair| pair.strip_prefix("limit=")?.parse().ok());
+            let limit = query
+                .split('&')
+                .find_map(|pair| pair.strip_prefix("limit=")?.parse().ok());
             notes.lock().unwrap().push(query);
-            let item = format!(r#"{{"metadata":{{"name":"a","uid":"u","resourceVersion":"1"}},"spec":"{}"}}"#, "x".repeat(size));
+            let item = format!(
+                r#"{{"metadata":{{"name":"a","uid":"u","resourceVersion":"1"}},"spec":"{}"}}"#,
+                "x".repeat(size)
+            );
             let items = vec![item; objects.min(limit.unwrap_or(objects))].join(",");
-            let mut response =
-                Response::new(Body::from(format!(r#"{{"metadata":{{"resourceVersion":"9"}},"items":[{items}]}}"#).into_bytes()));
+            let mut response = Response::new(Body::from(
+                format!(r#"{{"metadata":{{"resourceVersion":"9"}},"items":[{items}]}}"#)
+                    .into_bytes(),
+            ));
             response.extensions_mut().insert(intake.clone());
             async move { Ok::<_, tower::BoxError>(response) }
         });
-        let resource = Resource { gvk: Gvk::new("", "v1", "Pod"), plural: "pods".into(), namespaced: true };
-        let collection = Collection { resource, scope: Scope::All, label_selector: None, field_selector: None };
-        (Source::new(kube::Client::new(service, "default"), collection), asked)
+        let resource = Resource {
+            gvk: Gvk::new("", "v1", "Pod"),
+            plural: "pods".into(),
+            namespaced: true,
+        };
+        let collection = Collection {
+            resource,
+            scope: Scope::All,
+            label_selector: None,
+            field_selector: None,
+        };
+        (
+            Source::new(kube::Client::new(service, "default"), collection),
+            asked,
+        )
     }
 
     #[tokio::test]
@@ -411,16 +563,26 @@ mod tests {
         let (source, asked) = source(&budget, 500, 300 << 10);
         let fault = source.list(None, Some(500)).await.unwrap_err();
         assert_eq!(fault.kind, FaultKind::TooLarge);
-        assert_eq!(fault.message, "a page of one object of pods was not read: it is longer than 262144 bytes");
+        assert_eq!(
+            fault.message,
+            "a page of one object of pods was not read: it is longer than 262144 bytes"
+        );
         assert_eq!(asked.lock().unwrap().len(), 5);
-        assert_eq!(source.list(None, None).await.unwrap_err().kind, FaultKind::TooLarge);
+        assert_eq!(
+            source.list(None, None).await.unwrap_err().kind,
+            FaultKind::TooLarge
+        );
         assert_eq!(budget.held(), 0);
     }
 
     #[test]
     fn selectors_are_encoded_into_the_request() {
         let collection = Collection {
-            resource: Resource { gvk: Gvk::new("", "v1", "Pod"), plural: "pods".into(), namespaced: true },
+            resource: Resource {
+                gvk: Gvk::new("", "v1", "Pod"),
+                plural: "pods".into(),
+                namespaced: true,
+            },
             scope: Scope::Namespace("web".parse().unwrap()),
             label_selector: Some("app in (a,b)".to_owned()),
             field_selector: None,

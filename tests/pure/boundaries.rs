@@ -87,11 +87,22 @@ fn pure_modules_name_nothing_that_touches_the_world() {
         for file in files(&sources.join(module)) {
             seen += 1;
             let text = fs::read_to_string(&file).unwrap();
-            faults.extend(violations(&text).into_iter().map(|fault| format!("{}: {fault}", file.display())));
+            faults.extend(
+                violations(&text)
+                    .into_iter()
+                    .map(|fault| format!("{}: {fault}", file.display())),
+            );
         }
     }
-    assert!(seen > 20, "only {seen} files were found: have the modules moved?");
-    assert!(faults.is_empty(), "pure modules reach out:\n{}", faults.join("\n"));
+    assert!(
+        seen > 20,
+        "only {seen} files were found: have the modules moved?"
+    );
+    assert!(
+        faults.is_empty(),
+        "pure modules reach out:\n{}",
+        faults.join("\n")
+    );
 }
 
 #[test]
@@ -134,7 +145,9 @@ fn files(module: &Path) -> Vec<PathBuf> {
             let path = entry.path();
             if path.is_dir() {
                 folders.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "rs") && !path.ends_with("tests.rs") {
+            } else if path.extension().is_some_and(|extension| extension == "rs")
+                && !path.ends_with("tests.rs")
+            {
                 found.push(path);
             }
         }
@@ -147,16 +160,25 @@ fn violations(source: &str) -> Vec<&'static str> {
     let code = code_of(source);
     let mut paths = Vec::new();
     for statement in code.split(';') {
-        match statement.trim_start().strip_prefix("pub ").unwrap_or(statement.trim_start()).strip_prefix("use ") {
+        match statement
+            .trim_start()
+            .strip_prefix("pub ")
+            .unwrap_or(statement.trim_start())
+            .strip_prefix("use ")
+        {
             Some(tree) => expand("", tree.trim_start_matches("::"), &mut paths),
             None => paths.extend(inline_paths(statement)),
         }
     }
-    FORBIDDEN.into_iter().filter(|forbidden| paths.iter().any(|path| is_under(path, forbidden))).collect()
+    FORBIDDEN
+        .into_iter()
+        .filter(|forbidden| paths.iter().any(|path| is_under(path, forbidden)))
+        .collect()
 }
 
 fn is_under(path: &str, forbidden: &str) -> bool {
-    path.strip_prefix(forbidden).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
+    path.strip_prefix(forbidden)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
 }
 
 /// The source up to its tests, without comments and the insides of texts. Every block and attribute ends a statement.
@@ -173,7 +195,13 @@ fn code_of(source: &str) -> String {
                 code.push_str(part);
             }
         }
-        code.push(if line.ends_with(['}', ']', '{']) && !code.ends_with(',') && !in_use(&code) { ';' } else { ' ' });
+        code.push(
+            if line.ends_with(['}', ']', '{']) && !code.ends_with(',') && !in_use(&code) {
+                ';'
+            } else {
+                ' '
+            },
+        );
     }
     code
 }
@@ -181,7 +209,10 @@ fn code_of(source: &str) -> String {
 /// Whether the code so far ends inside a `use`.
 fn in_use(code: &str) -> bool {
     let statement = code.rsplit(';').next().unwrap_or_default().trim_start();
-    statement.strip_prefix("pub ").unwrap_or(statement).starts_with("use ")
+    statement
+        .strip_prefix("pub ")
+        .unwrap_or(statement)
+        .starts_with("use ")
 }
 
 /// Every path of a `use` tree: `a::{b, c::{d}}` is `a::b` and `a::c::d`.
@@ -220,8 +251,10 @@ fn balanced(tree: &str) -> String {
 
 /// Paths with `::` in other code, such as `std::fs::read`.
 fn inline_paths(code: &str) -> Vec<String> {
-    code.split(|character: char| !(character.is_alphanumeric() || character == '_' || character == ':'))
-        .filter(|word| word.contains("::"))
-        .map(|word| word.trim_start_matches("::").to_owned())
-        .collect()
+    code.split(|character: char| {
+        !(character.is_alphanumeric() || character == '_' || character == ':')
+    })
+    .filter(|word| word.contains("::"))
+    .map(|word| word.trim_start_matches("::").to_owned())
+    .collect()
 }

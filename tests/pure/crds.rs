@@ -23,12 +23,23 @@ fn committed_crds_are_generated_from_the_types() {
                 fs::write(&path, &yaml).unwrap();
             }
             let committed = fs::read_to_string(&path).unwrap_or_default();
-            assert!(committed == yaml, "{} is not what the types in src/api say; {REGENERATE}", path.display());
+            assert!(
+                committed == yaml,
+                "{} is not what the types in src/api say; {REGENERATE}",
+                path.display()
+            );
             expected.insert(file.file);
         }
-        let present: BTreeSet<String> =
-            fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-        assert_eq!(present, expected, "{} holds a file that no type stands for", folder.display());
+        let present: BTreeSet<String> = fs::read_dir(&folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        assert_eq!(
+            present,
+            expected,
+            "{} holds a file that no type stands for",
+            folder.display()
+        );
     }
 }
 
@@ -36,7 +47,12 @@ fn committed_crds_are_generated_from_the_types() {
 fn the_yaml_reads_back_as_the_same_crd() {
     for file in crd::all() {
         let read: serde_json::Value = serde_saphyr::from_str(&file.yaml().unwrap()).unwrap();
-        assert_eq!(read, serde_json::to_value(&file.crd).unwrap(), "{}", file.file);
+        assert_eq!(
+            read,
+            serde_json::to_value(&file.crd).unwrap(),
+            "{}",
+            file.file
+        );
     }
 }
 

@@ -1,6 +1,9 @@
 //! The corpora of the fuzz targets, without a fuzzer: what once was interesting has to hold in every run of the tests.
 
-#![allow(clippy::unwrap_used, reason = "a failing helper of a test fails the test")]
+#![allow(
+    clippy::unwrap_used,
+    reason = "a failing helper of a test fails the test"
+)]
 
 use std::{fs, path::Path};
 
@@ -8,7 +11,9 @@ use std::{fs, path::Path};
 mod checks;
 
 fn every(target: &str, check: fn(&[u8])) {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(target);
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("fuzz/corpus")
+        .join(target);
     let mut count = 0;
     for entry in fs::read_dir(folder).unwrap() {
         check(&fs::read(entry.unwrap().path()).unwrap());

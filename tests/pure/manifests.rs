@@ -49,14 +49,30 @@ fn every_manifest_names_a_kind_and_what_it_needs_exists() {
     for example in examples() {
         let text = fs::read_to_string(folder().join(&example.file)).unwrap();
         let manifest: serde_json::Value = serde_saphyr::from_str(&text).unwrap();
-        assert!(manifest["apiVersion"].is_string() && manifest["kind"].is_string(), "{}", example.file);
+        assert!(
+            manifest["apiVersion"].is_string() && manifest["kind"].is_string(),
+            "{}",
+            example.file
+        );
         if let Some(needed) = &example.needs {
-            assert!(folder().join("needs").join(needed).exists(), "{} needs {needed}", example.file);
+            assert!(
+                folder().join("needs").join(needed).exists(),
+                "{} needs {needed}",
+                example.file
+            );
         }
         match &example.outcome {
-            Outcome::Applies => assert!(example.error.is_none(), "{} applies and yet has an error", example.file),
+            Outcome::Applies => assert!(
+                example.error.is_none(),
+                "{} applies and yet has an error",
+                example.file
+            ),
             Outcome::Waits(reason) | Outcome::Never(reason) => {
-                assert!(!reason.is_empty() && example.error.is_some(), "{} says neither why nor how", example.file);
+                assert!(
+                    !reason.is_empty() && example.error.is_some(),
+                    "{} says neither why nor how",
+                    example.file
+                );
             }
         }
     }

@@ -1,7 +1,10 @@
 //! The laws of the embedded store: whatever is written in whatever order, it answers what a naive model and `Query::matches` say, pages
 //! show one moment, and a watch leads from one answer to the next.
 
-#![allow(clippy::unwrap_used, reason = "a failing helper of a test fails the test")]
+#![allow(
+    clippy::unwrap_used,
+    reason = "a failing helper of a test fails the test"
+)]
 
 use std::{
     borrow::Cow,
@@ -11,10 +14,13 @@ use std::{
 
 use fleetdex::{
     bulk::{Verdict, Write},
-    model::{ClusterName, FieldPath, FieldType, Gvk, Object, Projection, Projector, Resource, SelectableField, sort_value},
+    model::{
+        ClusterName, FieldPath, FieldType, Gvk, Object, Projection, Projector, Resource,
+        SelectableField, sort_value,
+    },
     query::{
-        Grant, GroupKey, Groups, Owners, Page, Permitted, Query, Relation, Relative, Relatives, Requester, ResourceName,
-        Searchable, Selectable, Sort, SortKey, aggregate,
+        Grant, GroupKey, Groups, Owners, Page, Permitted, Query, Relation, Relative, Relatives,
+        Requester, ResourceName, Searchable, Selectable, Sort, SortKey, aggregate,
     },
     store::{
         Generation, Store,
@@ -44,7 +50,11 @@ struct Step {
 
 impl Widget {
     fn plural(&self) -> &'static str {
-        if self.number.is_multiple_of(5) { "gadgets" } else { "widgets" }
+        if self.number.is_multiple_of(5) {
+            "gadgets"
+        } else {
+            "widgets"
+        }
     }
 
     /// Some have no time.
@@ -53,13 +63,20 @@ impl Widget {
     }
 
     fn uid_of(number: u8) -> String {
-        if number.is_multiple_of(2) { format!("u{number}") } else { format!("00000000-0000-4000-a000-0000000000{number:02x}") }
+        if number.is_multiple_of(2) {
+            format!("u{number}")
+        } else {
+            format!("00000000-0000-4000-a000-0000000000{number:02x}")
+        }
     }
 
     /// One or two others, of any kind.
     fn owner_uids(&self) -> Vec<String> {
         let numbers = [self.number / 2, self.number / 3];
-        numbers[..usize::from(self.number % 3)].iter().map(|number| Self::uid_of(*number)).collect()
+        numbers[..usize::from(self.number % 3)]
+            .iter()
+            .map(|number| Self::uid_of(*number))
+            .collect()
     }
 }
 
@@ -69,8 +86,9 @@ impl Searchable for Widget {
     }
 
     fn resource(&self) -> &ResourceName {
-        static NAMES: std::sync::LazyLock<[ResourceName; 2]> =
-            std::sync::LazyLock::new(|| ["widgets", "gadgets"].map(|plural| ResourceName::new("example.com", plural)));
+        static NAMES: std::sync::LazyLock<[ResourceName; 2]> = std::sync::LazyLock::new(|| {
+            ["widgets", "gadgets"].map(|plural| ResourceName::new("example.com", plural))
+        });
         &NAMES[usize::from(self.plural() == "gadgets")]
     }
 
@@ -100,12 +118,19 @@ impl Searchable for Widget {
     }
 
     fn field(&self, path: &str) -> Option<Cow<'_, str>> {
-        self.fields.get(path).filter(|value| !value.is_empty()).map(Cow::from)
+        self.fields
+            .get(path)
+            .filter(|value| !value.is_empty())
+            .map(Cow::from)
     }
 }
 
 fn fields() -> Vec<SelectableField> {
-    let field = |path: &str, kind| SelectableField { path: FieldPath::new(path), sources: vec![FieldPath::new(path)], kind };
+    let field = |path: &str, kind| SelectableField {
+        path: FieldPath::new(path),
+        sources: vec![FieldPath::new(path)],
+        kind,
+    };
     vec![
         field("spec.text", FieldType::Text),
         field("spec.count", FieldType::Number),
@@ -115,9 +140,22 @@ fn fields() -> Vec<SelectableField> {
 }
 
 fn projector(cluster: usize, plural: &str) -> Projector {
-    let kind = if plural == "widgets" { "Widget" } else { "Gadget" };
-    let resource = Resource { gvk: Gvk::new("example.com", "v1", kind), plural: plural.into(), namespaced: true };
-    Projector::new(&CLUSTERS[cluster].parse().unwrap(), &resource, &Projection::default(), &fields())
+    let kind = if plural == "widgets" {
+        "Widget"
+    } else {
+        "Gadget"
+    };
+    let resource = Resource {
+        gvk: Gvk::new("example.com", "v1", kind),
+        plural: plural.into(),
+        namespaced: true,
+    };
+    Projector::new(
+        &CLUSTERS[cluster].parse().unwrap(),
+        &resource,
+        &Projection::default(),
+        &fields(),
+    )
 }
 
 /// The write of a step, through the code that really makes documents.
@@ -130,7 +168,11 @@ fn write(step: &Step, generation: &Generation) -> Write {
     if let Some(day) = widget.day() {
         metadata["creationTimestamp"] = format!("2026-01-0{day}T00:00:00Z").into();
     }
-    let owners: Vec<_> = widget.owners().iter().map(|uid| json!({ "kind": "Widget", "uid": uid })).collect();
+    let owners: Vec<_> = widget
+        .owners()
+        .iter()
+        .map(|uid| json!({ "kind": "Widget", "uid": uid }))
+        .collect();
     if !owners.is_empty() {
         metadata["ownerReferences"] = owners.into();
     }
@@ -143,9 +185,20 @@ fn write(step: &Step, generation: &Generation) -> Write {
     }
     let object = json!({ "apiVersion": "example.com/v1", "kind": "Widget", "metadata": metadata, "spec": spec }).to_string();
     let projector = projector(widget.cluster, widget.plural());
-    let document = projector.document(&Object::parse(&object).unwrap(), &object, "2026-01-01T00:00:00Z").unwrap();
+    let document = projector
+        .document(
+            &Object::parse(&object).unwrap(),
+            &object,
+            "2026-01-01T00:00:00Z",
+        )
+        .unwrap();
     let body = (!step.is_deleted).then_some(document.body);
-    Write { index: generation.target.clone(), id: document.id, version: document.version, body }
+    Write {
+        index: generation.target.clone(),
+        id: document.id,
+        version: document.version,
+        body,
+    }
 }
 
 /// What should be stored: the newest version of each object, deletions included.
@@ -155,15 +208,30 @@ struct Model(BTreeMap<(usize, u8), (u64, Option<Widget>)>);
 impl Model {
     fn apply(&mut self, step: &Step) -> bool {
         let key = (step.widget.cluster, step.widget.number);
-        let is_older = self.0.get(&key).is_some_and(|(version, _)| *version > step.version);
+        let is_older = self
+            .0
+            .get(&key)
+            .is_some_and(|(version, _)| *version > step.version);
         if !is_older {
-            self.0.insert(key, (step.version, (!step.is_deleted).then(|| step.widget.clone())));
+            self.0.insert(
+                key,
+                (
+                    step.version,
+                    (!step.is_deleted).then(|| step.widget.clone()),
+                ),
+            );
         }
         !is_older
     }
 
     fn counts(&self, query: &Query, by: &[GroupKey], top: usize) -> Groups {
-        aggregate::aggregate(self.0.values().filter_map(|(_, widget)| widget.as_ref()), query, by, top).unwrap()
+        aggregate::aggregate(
+            self.0.values().filter_map(|(_, widget)| widget.as_ref()),
+            query,
+            by,
+            top,
+        )
+        .unwrap()
     }
 
     fn relatives(&self, asked: &Relatives) -> BTreeSet<Relative> {
@@ -171,17 +239,27 @@ impl Model {
     }
 
     fn answer(&self, query: &Query) -> Vec<String> {
-        let mut found: Vec<&Widget> =
-            self.0.values().filter_map(|(_, widget)| widget.as_ref()).filter(|widget| query.matches(*widget)).collect();
+        let mut found: Vec<&Widget> = self
+            .0
+            .values()
+            .filter_map(|(_, widget)| widget.as_ref())
+            .filter(|widget| query.matches(*widget))
+            .collect();
         found.sort_by(|left, right| compare(left, right, &query.sort));
-        found.into_iter().map(|widget| format!("{}/{}", widget.cluster(), widget.uid())).collect()
+        found
+            .into_iter()
+            .map(|widget| format!("{}/{}", widget.cluster(), widget.uid()))
+            .collect()
     }
 }
 
 /// As the order of a query is defined: what a field reads, numbers before texts, and before both what has no value.
 fn sort_text(widget: &Widget, path: &FieldPath, kind: FieldType) -> Option<String> {
     let absent = (kind != FieldType::Optional).then(|| Cow::from(kind.absent()));
-    widget.field(path.as_str()).or(absent).map(|value| sort_value(kind, &value))
+    widget
+        .field(path.as_str())
+        .or(absent)
+        .map(|value| sort_value(kind, &value))
 }
 
 fn compare(left: &Widget, right: &Widget, sorts: &[Sort]) -> Ordering {
@@ -191,12 +269,20 @@ fn compare(left: &Widget, right: &Widget, sorts: &[Sort]) -> Ordering {
             SortKey::Name => left.name().cmp(right.name()),
             SortKey::Cluster => left.cluster().cmp(right.cluster()),
             SortKey::CreationTimestamp => left.created().cmp(&right.created()),
-            SortKey::Field(path, kind) => sort_text(left, path, *kind).cmp(&sort_text(right, path, *kind)),
+            SortKey::Field(path, kind) => {
+                sort_text(left, path, *kind).cmp(&sort_text(right, path, *kind))
+            }
         };
-        if sort.descending { order.reverse() } else { order }
+        if sort.descending {
+            order.reverse()
+        } else {
+            order
+        }
     };
     let by_keys = sorts.iter().map(key).fold(Ordering::Equal, Ordering::then);
-    by_keys.then_with(|| left.cluster().cmp(right.cluster())).then_with(|| left.uid().cmp(&right.uid()))
+    by_keys
+        .then_with(|| left.cluster().cmp(right.cluster()))
+        .then_with(|| left.uid().cmp(&right.uid()))
 }
 
 /// A store with a live generation for each cluster.
@@ -211,20 +297,36 @@ impl Filled {
         let memory = Memory::new();
         let mut generations = Vec::new();
         for cluster in CLUSTERS {
-            let generation = memory.open(&cluster.parse().unwrap(), Some("uid"), 0).await.unwrap();
+            let generation = memory
+                .open(&cluster.parse().unwrap(), Some("uid"), 0)
+                .await
+                .unwrap();
             memory.activate(&generation).await.unwrap();
             generations.push(generation);
         }
-        Self { memory, generations, model: Model::default() }
+        Self {
+            memory,
+            generations,
+            model: Model::default(),
+        }
     }
 
     async fn write(&mut self, steps: &[Step]) {
-        let writes: Vec<Write> = steps.iter().map(|step| write(step, &self.generations[step.widget.cluster])).collect();
+        let writes: Vec<Write> = steps
+            .iter()
+            .map(|step| write(step, &self.generations[step.widget.cluster]))
+            .collect();
         let verdicts = self.memory.write(&writes).await.unwrap();
         for (step, verdict) in steps.iter().zip(verdicts) {
             let is_applied = self.model.apply(step);
-            let is_stored = matches!(verdict, Verdict::Indexed | Verdict::Deleted | Verdict::Absent);
-            assert!(is_stored == is_applied && (is_applied || verdict == Verdict::Superseded), "{step:?}: {verdict:?}");
+            let is_stored = matches!(
+                verdict,
+                Verdict::Indexed | Verdict::Deleted | Verdict::Absent
+            );
+            assert!(
+                is_stored == is_applied && (is_applied || verdict == Verdict::Superseded),
+                "{step:?}: {verdict:?}"
+            );
         }
     }
 
@@ -246,7 +348,10 @@ impl Filled {
 }
 
 fn names(page: &Page) -> Vec<String> {
-    page.items.iter().map(|hit| format!("{}/{}", hit.cluster, uid(hit.object.get()))).collect()
+    page.items
+        .iter()
+        .map(|hit| format!("{}/{}", hit.cluster, uid(hit.object.get())))
+        .collect()
 }
 
 fn uid(object: &str) -> String {
@@ -260,7 +365,12 @@ async fn follow(watch: &mut Watch, until: u64, answer: &mut BTreeSet<String>) {
         let waited = tokio::time::timeout(std::time::Duration::ZERO, watch.next()).await;
         // The last changes may all be of what is not selected.
         let Ok(events) = waited else { break };
-        for Event { kind, object, sequence } in events.unwrap() {
+        for Event {
+            kind,
+            object,
+            sequence,
+        } in events.unwrap()
+        {
             assert!(sequence <= until);
             let name = format!("{}/{}", object.cluster, uid(object.object.get()));
             let was_there = match kind {
@@ -274,8 +384,12 @@ async fn follow(watch: &mut Watch, until: u64, answer: &mut BTreeSet<String>) {
 
 fn steps(count: std::ops::Range<usize>) -> impl Strategy<Value = Vec<Step>> {
     let label_values = select(vec!["", "web", "db", "1", "2", "010"]).prop_map(String::from);
-    let field_values = select(vec!["", "a", "b", "0", "1", "500m", "false", "true", "x,y=z"]).prop_map(String::from);
-    let paths = select(vec!["spec.text", "spec.count", "spec.on", "spec.maybe"]).prop_map(String::from);
+    let field_values = select(vec![
+        "", "a", "b", "0", "1", "500m", "false", "true", "x,y=z",
+    ])
+    .prop_map(String::from);
+    let paths =
+        select(vec!["spec.text", "spec.count", "spec.on", "spec.maybe"]).prop_map(String::from);
     let keys = select(vec!["app", "x.io/n"]).prop_map(String::from);
     let step = (
         0..CLUSTERS.len(),
@@ -285,17 +399,27 @@ fn steps(count: std::ops::Range<usize>) -> impl Strategy<Value = Vec<Step>> {
         1_u64..30,
         proptest::bool::weighted(0.2),
     );
-    let step = step.prop_map(|(cluster, number, labels, fields, version, is_deleted)| Step {
-        widget: Widget { cluster, number, labels, fields },
-        version,
-        is_deleted,
-    });
+    let step = step.prop_map(
+        |(cluster, number, labels, fields, version, is_deleted)| Step {
+            widget: Widget {
+                cluster,
+                number,
+                labels,
+                fields,
+            },
+            version,
+            is_deleted,
+        },
+    );
     collection::vec(step, count).prop_map(|mut steps| {
         // The same version of an object is always the same object.
         let mut known: BTreeMap<(usize, u8, u64), (Widget, bool)> = BTreeMap::new();
         for step in &mut steps {
             let key = (step.widget.cluster, step.widget.number, step.version);
-            let (widget, is_deleted) = known.entry(key).or_insert_with(|| (step.widget.clone(), step.is_deleted)).clone();
+            let (widget, is_deleted) = known
+                .entry(key)
+                .or_insert_with(|| (step.widget.clone(), step.is_deleted))
+                .clone();
             (step.widget, step.is_deleted) = (widget, is_deleted);
         }
         steps
@@ -307,14 +431,24 @@ fn permitted() -> impl Strategy<Value = Permitted> {
     let namespaces = prop::option::weighted(0.7, collection::vec(select(vec!["a", "b"]), 0..3));
     let grant = (clusters, namespaces).prop_map(|(clusters, namespaces)| Grant {
         clusters: clusters.map(|names| names.iter().map(|name| name.parse().unwrap()).collect()),
-        namespaces: namespaces.map(|names| names.iter().map(|name| name.parse().unwrap()).collect()),
+        namespaces: namespaces
+            .map(|names| names.iter().map(|name| name.parse().unwrap()).collect()),
     });
     prop_oneof![3 => Just(Permitted::Everything), 1 => collection::vec(grant, 0..4).prop_map(Permitted::Only)]
 }
 
 fn query() -> impl Strategy<Value = Query> {
-    let labels =
-        ["app", "!app", "app=web", "app!=web", "app in (web,,db)", "app notin (web,)", "x.io/n>1", "x.io/n<2", "x.io/n>9"];
+    let labels = [
+        "app",
+        "!app",
+        "app=web",
+        "app!=web",
+        "app in (web,,db)",
+        "app notin (web,)",
+        "x.io/n>1",
+        "x.io/n<2",
+        "x.io/n>9",
+    ];
     let fields = [
         "metadata.name=a",
         "metadata.name!=a",
@@ -346,32 +480,78 @@ fn query() -> impl Strategy<Value = Query> {
     let clusters = collection::vec(select(CLUSTERS.to_vec()), 0..2);
     let namespaces = collection::vec(select(vec!["a", "b"]), 0..2);
     let names = collection::vec(select(vec!["a", "ab"]), 0..2);
-    let mut keys = vec![SortKey::Namespace, SortKey::Name, SortKey::Cluster, SortKey::CreationTimestamp];
-    keys.extend(self::fields().into_iter().map(|field| SortKey::Field(field.path, field.kind)));
+    let mut keys = vec![
+        SortKey::Namespace,
+        SortKey::Name,
+        SortKey::Cluster,
+        SortKey::CreationTimestamp,
+    ];
+    keys.extend(
+        self::fields()
+            .into_iter()
+            .map(|field| SortKey::Field(field.path, field.kind)),
+    );
     let keys = select(keys);
-    let other = collection::vec((keys, any::<bool>()).prop_map(|(key, descending)| Sort { key, descending }), 0..3);
+    let other = collection::vec(
+        (keys, any::<bool>()).prop_map(|(key, descending)| Sort { key, descending }),
+        0..3,
+    );
     let sort = prop_oneof![Just(Sort::standard()), other];
-    let selectors = (collection::vec(select(labels.to_vec()), 0..2), collection::vec(select(fields.to_vec()), 0..2));
-    let day = || proptest::option::weighted(0.2, (20_453 * 86_400_000 - 1_i64)..20_457 * 86_400_000);
+    let selectors = (
+        collection::vec(select(labels.to_vec()), 0..2),
+        collection::vec(select(fields.to_vec()), 0..2),
+    );
+    let day =
+        || proptest::option::weighted(0.2, (20_453 * 86_400_000 - 1_i64)..20_457 * 86_400_000);
     let extra = (day(), day(), proptest::option::weighted(0.2, owners()));
-    (selectors, clusters, namespaces, names, sort, 1_usize..8, permitted(), extra).prop_map(
-        |((labels, fields), clusters, namespaces, names, sort, limit, permitted, (since, before, owners))| {
-            let selectable = Selectable::of(&Gvk::new("example.com", "v1", "Widget"), &self::fields());
-            Query {
-                clusters: clusters.iter().map(|name| name.parse::<ClusterName>().unwrap()).collect(),
-                namespaces: namespaces.iter().map(|name| name.parse().unwrap()).collect(),
-                names: names.into_iter().map(String::from).collect(),
-                labels: labels.join(",").parse().unwrap(),
-                fields: fields.join(",").parse().unwrap(),
-                sort,
-                permitted,
-                since,
-                before,
-                owners,
-                ..Query::all_of(ResourceName::new("example.com", "widgets"), selectable, limit)
-            }
-        },
+    (
+        selectors,
+        clusters,
+        namespaces,
+        names,
+        sort,
+        1_usize..8,
+        permitted(),
+        extra,
     )
+        .prop_map(
+            |(
+                (labels, fields),
+                clusters,
+                namespaces,
+                names,
+                sort,
+                limit,
+                permitted,
+                (since, before, owners),
+            )| {
+                let selectable =
+                    Selectable::of(&Gvk::new("example.com", "v1", "Widget"), &self::fields());
+                Query {
+                    clusters: clusters
+                        .iter()
+                        .map(|name| name.parse::<ClusterName>().unwrap())
+                        .collect(),
+                    namespaces: namespaces
+                        .iter()
+                        .map(|name| name.parse().unwrap())
+                        .collect(),
+                    names: names.into_iter().map(String::from).collect(),
+                    labels: labels.join(",").parse().unwrap(),
+                    fields: fields.join(",").parse().unwrap(),
+                    sort,
+                    permitted,
+                    since,
+                    before,
+                    owners,
+                    ..Query::all_of(
+                        ResourceName::new("example.com", "widgets"),
+                        selectable,
+                        limit,
+                    )
+                }
+            },
+        )
 }
 
 fn owners() -> impl Strategy<Value = Owners> {
@@ -379,7 +559,10 @@ fn owners() -> impl Strategy<Value = Owners> {
     collection::vec((cluster, 0_u8..20), 0..6).prop_map(|all| {
         let mut owners = Owners::default();
         for (cluster, number) in all {
-            owners.insert(cluster.map(|name| name.parse().unwrap()), &Widget::uid_of(number));
+            owners.insert(
+                cluster.map(|name| name.parse().unwrap()),
+                &Widget::uid_of(number),
+            );
         }
         owners
     })
@@ -387,7 +570,10 @@ fn owners() -> impl Strategy<Value = Owners> {
 
 fn relatives() -> impl Strategy<Value = Relatives> {
     let resource = select(vec![None, Some("widgets"), Some("gadgets")]);
-    let names = collection::vec(select(vec!["a", "b", "ab", "x"]).prop_map(String::from), 1..3);
+    let names = collection::vec(
+        select(vec!["a", "b", "ab", "x"]).prop_map(String::from),
+        1..3,
+    );
     let named = (resource, names).prop_map(|(plural, names)| {
         let resource = plural.map(|plural| ResourceName::new("example.com", plural));
         Relation::Named { resource, names }
@@ -395,25 +581,40 @@ fn relatives() -> impl Strategy<Value = Relatives> {
     let relation = prop_oneof![named, owners().prop_map(Relation::OwnedBy)];
     let clusters = collection::vec(select(CLUSTERS.to_vec()), 0..2);
     let namespaces = collection::vec(select(vec!["a", "b"]), 0..2);
-    (relation, clusters, namespaces, permitted()).prop_map(|(relation, clusters, namespaces, permitted)| Relatives {
-        clusters: clusters.iter().map(|name| name.parse().unwrap()).collect(),
-        namespaces: namespaces.iter().map(|name| name.parse().unwrap()).collect(),
-        permitted,
-        requester: Requester::Operator,
-        relation,
-    })
+    (relation, clusters, namespaces, permitted()).prop_map(
+        |(relation, clusters, namespaces, permitted)| Relatives {
+            clusters: clusters.iter().map(|name| name.parse().unwrap()).collect(),
+            namespaces: namespaces
+                .iter()
+                .map(|name| name.parse().unwrap())
+                .collect(),
+            permitted,
+            requester: Requester::Operator,
+            relation,
+        },
+    )
 }
 
 fn group_keys() -> impl Strategy<Value = Vec<GroupKey>> {
     let field = |path: &str| GroupKey::Field(FieldPath::new(path));
     let label = |key: &str| GroupKey::Label(key.to_owned());
-    let mut keys = vec![GroupKey::Cluster, GroupKey::Namespace, label("app"), label("x.io/n"), field("metadata.name")];
+    let mut keys = vec![
+        GroupKey::Cluster,
+        GroupKey::Namespace,
+        label("app"),
+        label("x.io/n"),
+        field("metadata.name"),
+    ];
     keys.extend(["spec.text", "spec.count", "spec.on", "spec.maybe"].map(field));
     collection::vec(select(keys), 0..4)
 }
 
 fn run<T>(future: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(future)
+    tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .unwrap()
+        .block_on(future)
 }
 
 proptest! {
@@ -497,5 +698,8 @@ fn a_good_part_of_the_generated_queries_finds_some_objects_and_not_others() {
         let found = model.answer(&query).len();
         selective += usize::from(found > 1 && found < 30);
     }
-    assert!(selective > 60, "only {selective} of 200 queries are selective");
+    assert!(
+        selective > 60,
+        "only {selective} of 200 queries are selective"
+    );
 }

@@ -1,13 +1,18 @@
 //! The law of the translation: OpenSearch's answer to the DSL is what `Query::matches` says, over generated queries and objects.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a failing helper of a test fails the test")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a failing helper of a test fails the test"
+)]
 
 use std::{borrow::Cow, collections::BTreeMap};
 
 use fleetdex::{
     model::{FieldPath, FieldType, Gvk, Quantity, SelectableField, number},
     query::{
-        Grant, Owners, Permitted, Query, ResourceName, Searchable, Selectable, dsl, field_term, label_number_term, label_term,
+        Grant, Owners, Permitted, Query, ResourceName, Searchable, Selectable, dsl, field_term,
+        label_number_term, label_term,
     },
 };
 use proptest::{collection, prelude::*, sample::select, strategy::ValueTree as _};
@@ -65,7 +70,11 @@ impl Searchable for Object {
 }
 
 fn fields() -> Vec<SelectableField> {
-    let field = |path: &str, kind| SelectableField { path: FieldPath::new(path), sources: vec![FieldPath::new(path)], kind };
+    let field = |path: &str, kind| SelectableField {
+        path: FieldPath::new(path),
+        sources: vec![FieldPath::new(path)],
+        kind,
+    };
     vec![
         field("spec.text", FieldType::Text),
         field("spec.count", FieldType::Number),
@@ -89,8 +98,14 @@ fn document(object: &Object) -> BTreeMap<&'static str, Vec<String>> {
     if let Some(namespace) = &object.namespace {
         add("metadata.namespace", namespace.clone());
     }
-    object.created.iter().for_each(|created| add("metadata.creationTimestamp", created.to_string()));
-    object.owners.iter().for_each(|uid| add("search.owners", uid.clone()));
+    object
+        .created
+        .iter()
+        .for_each(|created| add("metadata.creationTimestamp", created.to_string()));
+    object
+        .owners
+        .iter()
+        .for_each(|uid| add("search.owners", uid.clone()));
     for (key, value) in &object.labels {
         add("search.labelKeys", key.clone());
         add("search.labels", label_term(key, value));
@@ -98,7 +113,9 @@ fn document(object: &Object) -> BTreeMap<&'static str, Vec<String>> {
             add("search.numbers", label_number_term(key, number));
         }
     }
-    let absent = |field: &SelectableField| (field.kind != FieldType::Optional).then(|| field.kind.absent().to_owned());
+    let absent = |field: &SelectableField| {
+        (field.kind != FieldType::Optional).then(|| field.kind.absent().to_owned())
+    };
     let mut stored = object.fields.clone();
     for field in fields() {
         if let Some(value) = absent(&field) {
@@ -107,7 +124,9 @@ fn document(object: &Object) -> BTreeMap<&'static str, Vec<String>> {
     }
     for (path, value) in &stored {
         add("search.fields", field_term(path, value));
-        let holds_numbers = fields().iter().any(|field| field.path.as_str() == path && field.kind.holds_numbers());
+        let holds_numbers = fields()
+            .iter()
+            .any(|field| field.path.as_str() == path && field.kind.holds_numbers());
         if let Some(number) = Quantity::parse(value).filter(|_| holds_numbers) {
             add("search.numbers", number::field_term(path, number));
         }
@@ -129,19 +148,36 @@ fn answers(clause: &Value, document: &BTreeMap<&str, Vec<String>>) -> bool {
         }
         "terms" => {
             let (field, values) = only_entry(body);
-            keywords(field).iter().any(|keyword| values.as_array().unwrap().iter().any(|value| value == keyword))
+            keywords(field).iter().any(|keyword| {
+                values
+                    .as_array()
+                    .unwrap()
+                    .iter()
+                    .any(|value| value == keyword)
+            })
         }
         "range" => {
             let (field, bounds) = only_entry(body);
-            keywords(field)
-                .iter()
-                .any(|keyword| bounds.as_object().unwrap().iter().all(|(name, bound)| within(keyword, name, bound)))
+            keywords(field).iter().any(|keyword| {
+                bounds
+                    .as_object()
+                    .unwrap()
+                    .iter()
+                    .all(|(name, bound)| within(keyword, name, bound))
+            })
         }
         "bool" => {
             let list = |name: &str| body[name].as_array().cloned().unwrap_or_default();
-            list("filter").iter().all(|clause| answers(clause, document))
-                && !list("must_not").iter().any(|clause| answers(clause, document))
-                && (list("should").is_empty() || list("should").iter().any(|clause| answers(clause, document)))
+            list("filter")
+                .iter()
+                .all(|clause| answers(clause, document))
+                && !list("must_not")
+                    .iter()
+                    .any(|clause| answers(clause, document))
+                && (list("should").is_empty()
+                    || list("should")
+                        .iter()
+                        .any(|clause| answers(clause, document)))
         }
         other => panic!("a clause that is not known here: {other}"),
     }
@@ -150,7 +186,11 @@ fn answers(clause: &Value, document: &BTreeMap<&str, Vec<String>>) -> bool {
 fn within(keyword: &str, name: &str, bound: &Value) -> bool {
     if let Some(bound) = bound.as_i64() {
         let moment: i64 = keyword.parse().unwrap();
-        return if name == "gte" { moment >= bound } else { moment < bound };
+        return if name == "gte" {
+            moment >= bound
+        } else {
+            moment < bound
+        };
     }
     let bound = bound.as_str().unwrap();
     match name {
@@ -170,40 +210,60 @@ fn only_entry(object: &Value) -> (&str, &Value) {
 fn object() -> impl Strategy<Value = Object> {
     let words = || select(vec!["a", "b"]).prop_map(String::from);
     let label_values = select(vec!["", "web", "db", "1", "2", "010"]).prop_map(String::from);
-    let field_values = select(vec!["", "a", "b", "0", "1", "500m", "false", "true", "x,y=z"]).prop_map(String::from);
-    let paths = select(vec!["spec.text", "spec.count", "spec.on", "spec.maybe", "spec.other"]).prop_map(String::from);
+    let field_values = select(vec![
+        "", "a", "b", "0", "1", "500m", "false", "true", "x,y=z",
+    ])
+    .prop_map(String::from);
+    let paths = select(vec![
+        "spec.text",
+        "spec.count",
+        "spec.on",
+        "spec.maybe",
+        "spec.other",
+    ])
+    .prop_map(String::from);
     let plural = select(vec!["widgets", "widgets", "widgets", "gadgets"]);
     let owners = || collection::vec(select(vec!["u1", "u2"]).prop_map(String::from), 0..2);
     (
         (words(), plural, proptest::option::of(words()), words()),
-        collection::btree_map(select(vec!["app", "x.io/n"]).prop_map(String::from), label_values, 0..3),
+        collection::btree_map(
+            select(vec!["app", "x.io/n"]).prop_map(String::from),
+            label_values,
+            0..3,
+        ),
         collection::btree_map(paths, field_values, 0..4),
         proptest::option::weighted(0.8, 0_i64..4),
         owners(),
     )
-        .prop_map(|((cluster, plural, namespace, name), labels, fields, created, owners)| Object {
-            cluster,
-            resource: ResourceName::new("example.com", plural),
-            namespace,
-            name,
-            labels,
-            fields,
-            created,
-            owners,
-        })
+        .prop_map(
+            |((cluster, plural, namespace, name), labels, fields, created, owners)| Object {
+                cluster,
+                resource: ResourceName::new("example.com", plural),
+                namespace,
+                name,
+                labels,
+                fields,
+                created,
+                owners,
+            },
+        )
 }
 
 fn permitted() -> impl Strategy<Value = Permitted> {
     let some = || prop::option::weighted(0.7, collection::vec(select(vec!["a", "b"]), 0..3));
     let grant = (some(), some()).prop_map(|(clusters, namespaces)| Grant {
         clusters: clusters.map(|names| names.iter().map(|name| name.parse().unwrap()).collect()),
-        namespaces: namespaces.map(|names| names.iter().map(|name| name.parse().unwrap()).collect()),
+        namespaces: namespaces
+            .map(|names| names.iter().map(|name| name.parse().unwrap()).collect()),
     });
     prop_oneof![3 => Just(Permitted::Everything), 1 => collection::vec(grant, 0..4).prop_map(Permitted::Only)]
 }
 
 fn owners() -> impl Strategy<Value = Option<Owners>> {
-    let owner = (select(vec![None, Some("a"), Some("b")]), select(vec!["u1", "u2", "u3"]));
+    let owner = (
+        select(vec![None, Some("a"), Some("b")]),
+        select(vec!["u1", "u2", "u3"]),
+    );
     let some = collection::vec(owner, 0..3).prop_map(|all| {
         let mut owners = Owners::default();
         for (cluster, uid) in all {
@@ -259,22 +319,47 @@ fn query() -> impl Strategy<Value = Query> {
         "spec['other'] in (a,b)",
     ]);
     let names = || collection::vec(select(vec!["a", "b"]), 0..2);
-    let selectors = (collection::vec(label_terms, 0..3), collection::vec(field_terms, 0..3));
+    let selectors = (
+        collection::vec(label_terms, 0..3),
+        collection::vec(field_terms, 0..3),
+    );
     let bound = || proptest::option::weighted(0.05, 0_i64..4);
-    (selectors, names(), names(), names(), permitted(), (bound(), bound(), owners())).prop_map(
-        |((labels, fields), clusters, namespaces, names, permitted, (since, before, owners))| Query {
-            permitted,
-            since,
-            before,
-            owners,
-            clusters: clusters.iter().map(|name| name.parse().unwrap()).collect(),
-            namespaces: namespaces.iter().map(|name| name.parse().unwrap()).collect(),
-            names: names.into_iter().map(String::from).collect(),
-            labels: labels.join(",").parse().unwrap(),
-            fields: fields.join(",").parse().unwrap(),
-            ..Query::all_of(ResourceName::new("example.com", "widgets"), selectable(), 10)
-        },
+    (
+        selectors,
+        names(),
+        names(),
+        names(),
+        permitted(),
+        (bound(), bound(), owners()),
     )
+        .prop_map(
+            |(
+                (labels, fields),
+                clusters,
+                namespaces,
+                names,
+                permitted,
+                (since, before, owners),
+            )| Query {
+                permitted,
+                since,
+                before,
+                owners,
+                clusters: clusters.iter().map(|name| name.parse().unwrap()).collect(),
+                namespaces: namespaces
+                    .iter()
+                    .map(|name| name.parse().unwrap())
+                    .collect(),
+                names: names.into_iter().map(String::from).collect(),
+                labels: labels.join(",").parse().unwrap(),
+                fields: fields.join(",").parse().unwrap(),
+                ..Query::all_of(
+                    ResourceName::new("example.com", "widgets"),
+                    selectable(),
+                    10,
+                )
+            },
+        )
 }
 
 proptest! {
@@ -296,9 +381,18 @@ fn a_good_part_of_the_generated_queries_matches_some_objects_and_not_others() {
     let mut selective = 0;
     for _ in 0..300 {
         let query = query().new_tree(&mut runner).unwrap().current();
-        let objects = collection::vec(object(), 100).new_tree(&mut runner).unwrap().current();
-        let matched = objects.iter().filter(|object| query.matches(*object)).count();
+        let objects = collection::vec(object(), 100)
+            .new_tree(&mut runner)
+            .unwrap()
+            .current();
+        let matched = objects
+            .iter()
+            .filter(|object| query.matches(*object))
+            .count();
         selective += usize::from(matched > 0 && matched < objects.len());
     }
-    assert!(selective > 120, "only {selective} of 300 queries are selective");
+    assert!(
+        selective > 120,
+        "only {selective} of 300 queries are selective"
+    );
 }

@@ -30,9 +30,13 @@ fn row(example: &Value) -> String {
 #[test]
 fn every_example_manifest_is_listed_with_its_outcome() {
     let page = read("docs/founding-examples.md");
-    let examples: Vec<Value> = serde_saphyr::from_str(&read("tests/manifests/outcomes.yaml")).unwrap();
+    let examples: Vec<Value> =
+        serde_saphyr::from_str(&read("tests/manifests/outcomes.yaml")).unwrap();
     let rows: Vec<String> = examples.iter().map(row).collect();
-    let listed: Vec<&str> = page.lines().filter(|line| line.contains("](../tests/manifests/")).collect();
+    let listed: Vec<&str> = page
+        .lines()
+        .filter(|line| line.contains("](../tests/manifests/"))
+        .collect();
     assert_eq!(listed, rows);
 }
 
@@ -44,28 +48,49 @@ fn the_readme_is_short() {
 #[test]
 fn the_readme_shows_the_registry_of_the_demo() {
     let registry = read("e2e/demo/registry.yaml").replace("${opensearch}", "http://127.0.0.1:9200");
-    let manifest = registry.lines().filter(|line| !line.starts_with('#')).collect::<Vec<_>>().join("\n");
-    assert!(read("README.md").contains(&manifest), "the README does not show\n{manifest}");
+    let manifest = registry
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .collect::<Vec<_>>()
+        .join("\n");
+    assert!(
+        read("README.md").contains(&manifest),
+        "the README does not show\n{manifest}"
+    );
 }
 
 #[test]
 fn every_relative_link_leads_somewhere() {
     let mut pages = vec!["README.md".to_owned(), "dashboards/README.md".to_owned()];
     for folder in ["docs", "docs/adr"] {
-        let entries = fs::read_dir(root().join(folder)).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let entries = fs::read_dir(root().join(folder))
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap());
         pages.extend(
             entries
-                .filter(|name| name.rsplit_once('.').is_some_and(|(_, ending)| ending == "md"))
+                .filter(|name| {
+                    name.rsplit_once('.')
+                        .is_some_and(|(_, ending)| ending == "md")
+                })
                 .map(|name| format!("{folder}/{name}")),
         );
     }
     for page in pages {
         let text = read(&page);
-        let targets = text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target);
-        for target in targets.filter(|target| !target.starts_with("http") && !target.starts_with('#')) {
+        let targets = text
+            .split("](")
+            .skip(1)
+            .filter_map(|rest| rest.split_once(')'))
+            .map(|(target, _)| target);
+        for target in
+            targets.filter(|target| !target.starts_with("http") && !target.starts_with('#'))
+        {
             let file = target.split_once('#').map_or(target, |(file, _)| file);
             let folder = Path::new(&page).parent().unwrap();
-            assert!(root().join(folder).join(file).exists(), "{page} links to {target}, which is not there");
+            assert!(
+                root().join(folder).join(file).exists(),
+                "{page} links to {target}, which is not there"
+            );
         }
     }
 }

@@ -1,6 +1,10 @@
 //! Laws of label and field selectors, over generated text and objects.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a failing helper of a test fails the test")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a failing helper of a test fails the test"
+)]
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -10,7 +14,16 @@ use proptest::{collection, prelude::*, sample::select, strategy::ValueTree as _}
 type Labels = BTreeMap<String, String>;
 
 const KEYS: [&str; 4] = ["app", "example.com/tier", "in", "weight"];
-const VALUES: [&str; 8] = ["", "web", "notin", "3", "007", "7", "x.y", "9223372036854775807"];
+const VALUES: [&str; 8] = [
+    "",
+    "web",
+    "notin",
+    "3",
+    "007",
+    "7",
+    "x.y",
+    "9223372036854775807",
+];
 
 /// A requirement in plain words, from which text is written and which is judged without the code under test.
 #[derive(Clone, Debug)]
@@ -36,44 +49,71 @@ impl Plain {
     }
 
     fn text(&self, blank: &str) -> String {
-        let Self { key, operator, values } = self;
+        let Self {
+            key,
+            operator,
+            values,
+        } = self;
         match *operator {
             "exists" => format!("{blank}{key}{blank}"),
             "absent" => format!("{blank}!{blank}{key}"),
-            "in" | "notin" => format!("{key} {operator}{blank}({blank}{}{blank})", values.join(&format!("{blank},"))),
+            "in" | "notin" => format!(
+                "{key} {operator}{blank}({blank}{}{blank})",
+                values.join(&format!("{blank},"))
+            ),
             _ => format!("{key}{blank}{operator}{blank}{}", values[0]),
         }
     }
 }
 
 fn requirement() -> impl Strategy<Value = Plain> {
-    let sets = (select(vec!["in", "notin"]), collection::vec(select(&VALUES[..]), 1..4));
-    let one = (select(vec!["=", "==", "!="]), select(&VALUES[..]).prop_map(|value| vec![value]));
-    let comparisons =
-        (select(vec![">", "<"]), select(vec!["3", "007", "7", "9223372036854775807"]).prop_map(|value| vec![value]));
+    let sets = (
+        select(vec!["in", "notin"]),
+        collection::vec(select(&VALUES[..]), 1..4),
+    );
+    let one = (
+        select(vec!["=", "==", "!="]),
+        select(&VALUES[..]).prop_map(|value| vec![value]),
+    );
+    let comparisons = (
+        select(vec![">", "<"]),
+        select(vec!["3", "007", "7", "9223372036854775807"]).prop_map(|value| vec![value]),
+    );
     let existence = (select(vec!["exists", "absent"]), Just(Vec::new()));
-    (select(&KEYS[..]), prop_oneof![sets, one, comparisons, existence]).prop_map(|(key, (operator, values))| Plain {
-        key,
-        operator,
-        values,
-    })
+    (
+        select(&KEYS[..]),
+        prop_oneof![sets, one, comparisons, existence],
+    )
+        .prop_map(|(key, (operator, values))| Plain {
+            key,
+            operator,
+            values,
+        })
 }
 
 fn labels() -> impl Strategy<Value = Labels> {
-    collection::btree_map(select(&KEYS[..]).prop_map(String::from), select(&VALUES[..]).prop_map(String::from), 0..4)
+    collection::btree_map(
+        select(&KEYS[..]).prop_map(String::from),
+        select(&VALUES[..]).prop_map(String::from),
+        0..4,
+    )
 }
 
 /// Text from the alphabet of selectors: mostly refused, sometimes accepted.
 fn scribble() -> impl Strategy<Value = String> {
     let pieces = vec![
-        "a", "b.c", "in", "notin", " ", ",", "=", "!", "(", ")", "<", ">", "\\", "1", "é", "\t", "\0", "spec.x", " in (", "a=",
-        "!=", "\\,", "\\=",
+        "a", "b.c", "in", "notin", " ", ",", "=", "!", "(", ")", "<", ">", "\\", "1", "é", "\t",
+        "\0", "spec.x", " in (", "a=", "!=", "\\,", "\\=",
     ];
     collection::vec(select(pieces), 0..10).prop_map(|pieces| pieces.concat())
 }
 
 fn write_selector(requirements: &[Plain], blank: &str) -> String {
-    requirements.iter().map(|requirement| requirement.text(blank)).collect::<Vec<_>>().join(",")
+    requirements
+        .iter()
+        .map(|requirement| requirement.text(blank))
+        .collect::<Vec<_>>()
+        .join(",")
 }
 
 proptest! {
@@ -147,5 +187,8 @@ fn a_good_part_of_the_generated_text_is_accepted() {
         accepted[0] += usize::from(text.parse::<LabelSelector>().is_ok());
         accepted[1] += usize::from(text.parse::<FieldSelector>().is_ok());
     }
-    assert!(accepted[0] > 100 && accepted[1] > 200, "{accepted:?} of 2000");
+    assert!(
+        accepted[0] > 100 && accepted[1] > 200,
+        "{accepted:?} of 2000"
+    );
 }

@@ -10,8 +10,7 @@ use tokio::task::JoinSet;
 
 /// How long a slow member takes for each answer: longer than anybody waits.
 const SLOWNESS: Duration = Duration::from_secs(20);
-const UNAUTHORIZED: &str =
-    r#"{"kind":"Status","apiVersion":"v1","status":"Failure","message":"Unauthorized","reason":"Unauthorized","code":401}"#;
+const UNAUTHORIZED: &str = r#"{"kind":"Status","apiVersion":"v1","status":"Failure","message":"Unauthorized","reason":"Unauthorized","code":401}"#;
 
 /// Servers that do everything wrong. They end when it is dropped.
 #[derive(Debug)]
@@ -30,14 +29,22 @@ impl Broken {
         let mut servers = JoinSet::new();
         let refusing = serve(&mut servers, Duration::ZERO).await?;
         let slow = serve(&mut servers, SLOWNESS).await?;
-        Ok(Self { deaf, refusing, slow, _servers: servers })
+        Ok(Self {
+            deaf,
+            refusing,
+            slow,
+            _servers: servers,
+        })
     }
 
     /// The address of a broken member: unknown to DNS, silent, refusing the token, without TLS where it is expected, or slow.
     pub fn url(&self, number: usize) -> Result<String> {
         Ok(match number % 5 {
             0 => format!("https://member{number}.fleetdex.invalid:6443"),
-            1 => format!("https://{}", self.deaf.local_addr().context("the address of nobody")?),
+            1 => format!(
+                "https://{}",
+                self.deaf.local_addr().context("the address of nobody")?
+            ),
             2 => format!("http://{}", self.refusing),
             3 => format!("https://{}", self.refusing),
             _ => format!("http://{}", self.slow),
@@ -47,8 +54,13 @@ impl Broken {
 
 /// A server that answers everything with 401, late. Gives its address.
 async fn serve(servers: &mut JoinSet<()>, late_by: Duration) -> Result<String> {
-    let listener = TcpListener::bind("127.0.0.1:0").await.context("listening")?;
-    let address = listener.local_addr().context("looking for the address")?.to_string();
+    let listener = TcpListener::bind("127.0.0.1:0")
+        .await
+        .context("listening")?;
+    let address = listener
+        .local_addr()
+        .context("looking for the address")?
+        .to_string();
     servers.spawn(async move {
         let mut connections = JoinSet::new();
         while let Ok((stream, _)) = listener.accept().await {

@@ -58,7 +58,11 @@ pub async fn measure(fleet: &Fleet, sizes: &Sizes, figures: &mut Figures) -> Res
     Ok(())
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a positive rate, far below 2^32")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a positive rate, far below 2^32"
+)]
 fn saturating(raw: f64) -> u32 {
     (raw * SATURATION).ceil() as u32
 }
@@ -71,7 +75,10 @@ async fn best_connections(fleet: &Fleet, lines: &[Vec<u8>], sizes: &Sizes) -> Re
     let mut best = (0.0, CONNECTIONS[0]);
     for connections in CONNECTIONS {
         let rate = raw.update(connections, sizes.raw).await?;
-        println!("  trying {connections} × {} MiB: {rate:.0} docs/s", BATCH_BYTES >> 20);
+        println!(
+            "  trying {connections} × {} MiB: {rate:.0} docs/s",
+            BATCH_BYTES >> 20
+        );
         if rate > best.0 {
             best = (rate, connections);
         }
@@ -81,11 +88,19 @@ async fn best_connections(fleet: &Fleet, lines: &[Vec<u8>], sizes: &Sizes) -> Re
 }
 
 /// What raw bulk of documents that are there already takes, per second, for as long as Fleetdex is measured.
-async fn raw_updates(fleet: &Fleet, lines: &[Vec<u8>], connections: usize, sizes: &Sizes) -> Result<f64> {
+async fn raw_updates(
+    fleet: &Fleet,
+    lines: &[Vec<u8>],
+    connections: usize,
+    sizes: &Sizes,
+) -> Result<f64> {
     let mut raw = Raw::open(fleet, lines).await?;
     raw.update(connections, sizes.warm_up).await?;
     let rate = raw.update(connections, sizes.churn).await?;
-    println!("  raw, {connections} × {} MiB: {rate:.0} docs/s", BATCH_BYTES >> 20);
+    println!(
+        "  raw, {connections} × {} MiB: {rate:.0} docs/s",
+        BATCH_BYTES >> 20
+    );
     raw.target.remove().await?;
     Ok(rate)
 }
@@ -107,17 +122,32 @@ impl Raw {
         let writes = target.writes(lines)?;
         let batches = raw::batches(&writes, BATCH_BYTES);
         for batch in &batches {
-            target.send(bulk::encode(&writes[batch.clone()]).body, batch.len()).await?;
+            target
+                .send(bulk::encode(&writes[batch.clone()]).body, batch.len())
+                .await?;
         }
         target.activate().await?;
-        let version = writes.iter().map(|write| write.version.get()).max().unwrap_or_default();
-        Ok(Self { batch: writes.len() / batches.len(), target, writes, version, random: StdRng::seed_from_u64(1) })
+        let version = writes
+            .iter()
+            .map(|write| write.version.get())
+            .max()
+            .unwrap_or_default();
+        Ok(Self {
+            batch: writes.len() / batches.len(),
+            target,
+            writes,
+            version,
+            random: StdRng::seed_from_u64(1),
+        })
     }
 
     /// The encoded batch of new versions of some documents.
     fn next_batch(&mut self) -> Result<Bytes> {
         let chosen = rand::seq::index::sample(&mut self.random, self.writes.len(), self.batch);
-        let mut writes: Vec<Write> = chosen.iter().map(|position| self.writes[position].clone()).collect();
+        let mut writes: Vec<Write> = chosen
+            .iter()
+            .map(|position| self.writes[position].clone())
+            .collect();
         for write in &mut writes {
             self.version += 1;
             write.version = self.version.to_string().parse()?;
@@ -129,10 +159,13 @@ impl Raw {
     async fn update(&mut self, connections: usize, duration: Duration) -> Result<f64> {
         let (target, count) = (self.target.clone(), self.batch);
         let started = Instant::now();
-        let bodies = std::iter::from_fn(|| (started.elapsed() < duration).then(|| self.next_batch()));
+        let bodies =
+            std::iter::from_fn(|| (started.elapsed() < duration).then(|| self.next_batch()));
         let send = async |body: Result<Bytes>| target.send(body?, count).await;
         let answers = stream::iter(bodies).map(send).buffer_unordered(connections);
-        let sent = answers.try_fold(0, |sent, ()| future::ready(Ok(sent + count))).await?;
+        let sent = answers
+            .try_fold(0, |sent, ()| future::ready(Ok(sent + count)))
+            .await?;
         Ok(sent as f64 / started.elapsed().as_secs_f64())
     }
 }
@@ -141,10 +174,18 @@ async fn saturate(scene: &Scene, rate: u32, sizes: &Sizes) -> Result<Churned> {
     let run = &scene.run;
     scene.simulated.set_rate(rate).await?;
     tokio::time::sleep(sizes.warm_up).await;
-    let (totals_before, usage_before, before) = (scene.simulated.totals().await?, run.operator.usage()?, run.scrape().await?);
+    let (totals_before, usage_before, before) = (
+        scene.simulated.totals().await?,
+        run.operator.usage()?,
+        run.scrape().await?,
+    );
     let started = Instant::now();
     tokio::time::sleep(sizes.churn.min(DEADLINE)).await;
-    let (totals, usage, after) = (scene.simulated.totals().await?, run.operator.usage()?, run.scrape().await?);
+    let (totals, usage, after) = (
+        scene.simulated.totals().await?,
+        run.operator.usage()?,
+        run.scrape().await?,
+    );
     let elapsed = started.elapsed().as_secs_f64();
     let gained = |name: &str| after.count(name, "") - before.count(name, "");
     Ok(Churned {
@@ -157,8 +198,21 @@ async fn saturate(scene: &Scene, rate: u32, sizes: &Sizes) -> Result<Churned> {
     })
 }
 
-fn report(raw_before: f64, raw_after: f64, churned: &Churned, caught_up: Duration, figures: &mut Figures) {
-    let Churned { written_per_s, taken_per_s, offered_per_s, cores, watches_paused, lists } = *churned;
+fn report(
+    raw_before: f64,
+    raw_after: f64,
+    churned: &Churned,
+    caught_up: Duration,
+    figures: &mut Figures,
+) {
+    let Churned {
+        written_per_s,
+        taken_per_s,
+        offered_per_s,
+        cores,
+        watches_paused,
+        lists,
+    } = *churned;
     let raw = f64::midpoint(raw_before, raw_after);
     let ratio = written_per_s / raw;
     figures.set("raw_bulk_one_core_docs_per_s", raw);
@@ -173,8 +227,17 @@ fn report(raw_before: f64, raw_after: f64, churned: &Churned, caught_up: Duratio
     println!("  {written_per_s:.0} docs/s, {ratio:.2} × raw");
     let text = format!("{raw:.0} docs/s: {raw_before:.0} before, {raw_after:.0} after");
     figures.line("raw _bulk of updates, OpenSearch on one core", text);
-    let text = format!("{written_per_s:.0} docs/s, {ratio:.2} × raw; at least {SHARE} ×: {}", verdict(ratio >= SHARE));
+    let text = format!(
+        "{written_per_s:.0} docs/s, {ratio:.2} × raw; at least {SHARE} ×: {}",
+        verdict(ratio >= SHARE)
+    );
     figures.line("churn, OpenSearch on one core", text);
-    figures.line("  events taken, offered", format!("{taken_per_s:.0}/s, {offered_per_s:.0}/s"));
-    figures.line("  operator", format!("{cores:.2} cores, {watches_paused:.0} watches paused, {lists:.0} lists"));
+    figures.line(
+        "  events taken, offered",
+        format!("{taken_per_s:.0}/s, {offered_per_s:.0}/s"),
+    );
+    figures.line(
+        "  operator",
+        format!("{cores:.2} cores, {watches_paused:.0} watches paused, {lists:.0} lists"),
+    );
 }

@@ -15,12 +15,16 @@ impl Figures {
     /// Keeps a value.
     pub fn set(&mut self, name: &str, value: f64) {
         // Three decimals are more than any of these figures is worth.
-        self.values.insert(name.to_owned(), json!((value * 1000.0).round() / 1000.0));
+        self.values
+            .insert(name.to_owned(), json!((value * 1000.0).round() / 1000.0));
     }
 
     /// A value that was set; not a number if it was not measured.
     pub fn get(&self, name: &str) -> f64 {
-        self.values.get(name).and_then(Value::as_f64).unwrap_or(f64::NAN)
+        self.values
+            .get(name)
+            .and_then(Value::as_f64)
+            .unwrap_or(f64::NAN)
     }
 
     /// Keeps a line to print in the end.
@@ -36,11 +40,17 @@ impl Figures {
 
 impl Display for Figures {
     fn fmt(&self, text: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.lines.iter().try_for_each(|(name, line)| writeln!(text, "{name:<46}{line}"))
+        self.lines
+            .iter()
+            .try_for_each(|(name, line)| writeln!(text, "{name:<46}{line}"))
     }
 }
 
 /// Whether a figure is what it should be, in words.
 pub fn verdict(holds: bool) -> &'static str {
-    if holds { "as expected" } else { "NOT as expected" }
+    if holds {
+        "as expected"
+    } else {
+        "NOT as expected"
+    }
 }

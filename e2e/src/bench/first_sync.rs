@@ -13,7 +13,12 @@ const FACTOR: f64 = 1.2;
 const START_SECONDS: f64 = 0.5;
 
 /// Measures some first syncs, each into an index of its own; the median counts. The last one goes on running.
-pub async fn measure(fleet: &Fleet, pods: usize, syncs: usize, figures: &mut Figures) -> Result<Run> {
+pub async fn measure(
+    fleet: &Fleet,
+    pods: usize,
+    syncs: usize,
+    figures: &mut Figures,
+) -> Result<Run> {
     println!("first sync of Fleetdex …");
     let mut seconds = Vec::new();
     let mut last: Option<Run> = None;
@@ -40,14 +45,22 @@ async fn note_usage(run: &Run, figures: &mut Figures) -> Result<()> {
     let usage = run.operator.usage()?;
     figures.set("first_sync_peak_rss_bytes", usage.peak_memory_bytes as f64);
     figures.set("first_sync_cpu_seconds", usage.cpu_seconds);
-    figures.set("first_sync_list_requests", run.scrape().await?.count("fleetdex_lists_total", ""));
+    figures.set(
+        "first_sync_list_requests",
+        run.scrape().await?.count("fleetdex_lists_total", ""),
+    );
     Ok(())
 }
 
 fn report(seconds: f64, figures: &mut Figures) {
-    let slower = figures.get("list_seconds").max(figures.get("raw_bulk_seconds"));
+    let slower = figures
+        .get("list_seconds")
+        .max(figures.get("raw_bulk_seconds"));
     if slower.is_nan() {
-        figures.line("first sync", format!("{seconds:.2} s; the limits were not measured"));
+        figures.line(
+            "first sync",
+            format!("{seconds:.2} s; the limits were not measured"),
+        );
         return;
     }
     let limit = FACTOR * slower + START_SECONDS;

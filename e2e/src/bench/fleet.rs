@@ -32,7 +32,16 @@ const BYTES_PER_WATCH: f64 = 60e3;
 pub async fn measure(fleet: &Fleet, sizes: &Sizes, figures: &mut Figures) -> Result<()> {
     let (all, broken) = (sizes.members, sizes.members / 5);
     println!("a fleet of {all} members, {broken} of them broken …");
-    let members = Members::start(fleet, Extent { name: NAME, members: all, kinds: KINDS, pods: PODS }).await?;
+    let members = Members::start(
+        fleet,
+        Extent {
+            name: NAME,
+            members: all,
+            kinds: KINDS,
+            pods: PODS,
+        },
+    )
+    .await?;
     let whole = all - broken;
     members.register(&members.urls[..whole], 0).await?;
     members.apply_registry(1).await?;
@@ -43,7 +52,9 @@ pub async fn measure(fleet: &Fleet, sizes: &Sizes, figures: &mut Figures) -> Res
     let alone = latency(&operator, sizes).await?;
 
     let servers = Broken::start().await?;
-    let urls: Vec<String> = (0..broken).map(|number| servers.url(number)).collect::<Result<_>>()?;
+    let urls: Vec<String> = (0..broken)
+        .map(|number| servers.url(number))
+        .collect::<Result<_>>()?;
     members.register(&urls, whole).await?;
     tokio::time::sleep(sizes.warm_up).await;
     let beside = latency(&operator, sizes).await?;
@@ -76,17 +87,29 @@ async fn latency(operator: &Operator, sizes: &Sizes) -> Result<Latency> {
     let before = Scrape::of(operator).await?;
     tokio::time::sleep(sizes.latency).await;
     let acks = Scrape::of(operator).await?.event_to_ack_since(&before);
-    Ok(Latency { middle: acks.quantile(0.5) * 1000.0, late: acks.quantile(0.99) * 1000.0, events: acks.total() })
+    Ok(Latency {
+        middle: acks.quantile(0.5) * 1000.0,
+        late: acks.quantile(0.99) * 1000.0,
+        events: acks.total(),
+    })
 }
 
-fn report_latency(alone: Latency, beside: Latency, whole: usize, broken: usize, figures: &mut Figures) {
+fn report_latency(
+    alone: Latency,
+    beside: Latency,
+    whole: usize,
+    broken: usize,
+    figures: &mut Figures,
+) {
     figures.set("fleet_members_whole", whole as f64);
     figures.set("fleet_members_broken", broken as f64);
     figures.set("fleet_alone_p50_ms", alone.middle);
     figures.set("fleet_alone_p99_ms", alone.late);
     figures.set("fleet_beside_broken_p50_ms", beside.middle);
     figures.set("fleet_beside_broken_p99_ms", beside.late);
-    let holds = beside.middle <= alone.middle * SLOWER && beside.late <= alone.late * SLOWER && beside.events > 0.0;
+    let holds = beside.middle <= alone.middle * SLOWER
+        && beside.late <= alone.late * SLOWER
+        && beside.events > 0.0;
     let text = format!(
         "p50 {:.0} ms, p99 {:.0} ms; beside {broken} broken p50 {:.0} ms, p99 {:.0} ms; at most 10 % more: {}",
         alone.middle,
@@ -100,7 +123,12 @@ fn report_latency(alone: Latency, beside: Latency, whole: usize, broken: usize, 
 }
 
 /// What all members cost while nothing happens, whole again.
-async fn idle(fleet: &Fleet, members: &Members, sizes: &Sizes, figures: &mut Figures) -> Result<()> {
+async fn idle(
+    fleet: &Fleet,
+    members: &Members,
+    sizes: &Sizes,
+    figures: &mut Figures,
+) -> Result<()> {
     let all = members.urls.len();
     println!("{all} members of {KINDS} kinds, while nothing happens …");
     members.register(&members.urls, 0).await?;
@@ -126,10 +154,18 @@ async fn idle(fleet: &Fleet, members: &Members, sizes: &Sizes, figures: &mut Fig
     figures.set("fleet_watches", watches as f64);
     figures.set("fleet_bytes_per_watch", bytes);
     figures.set("fleet_idle_rss_bytes", after.memory_bytes as f64);
-    let text = format!("{cores:.3} cores; at most {IDLE_CORES}: {}", verdict(cores <= IDLE_CORES));
+    let text = format!(
+        "{cores:.3} cores; at most {IDLE_CORES}: {}",
+        verdict(cores <= IDLE_CORES)
+    );
     println!("  idle: {text}");
     figures.line(&format!("idle, {all} clusters × {KINDS} kinds"), text);
-    let text = format!("{:.1} kB; at most {:.0} kB: {}", bytes / 1e3, BYTES_PER_WATCH / 1e3, verdict(bytes <= BYTES_PER_WATCH));
+    let text = format!(
+        "{:.1} kB; at most {:.0} kB: {}",
+        bytes / 1e3,
+        BYTES_PER_WATCH / 1e3,
+        verdict(bytes <= BYTES_PER_WATCH)
+    );
     println!("  memory per watch: {text}");
     figures.line("memory per watch", text);
     members.remove_registries().await?;

@@ -36,7 +36,10 @@ pub async fn measure(fleet: &Fleet, sizes: &Sizes, figures: &mut Figures) -> Res
     figures.set("event_to_ack_p50_ms", middle);
     figures.set("event_to_ack_p99_ms", late);
     let holds = late <= LATE_MILLISECONDS;
-    let text = format!("p50 {middle:.0} ms, p99 {late:.0} ms; at most {LATE_MILLISECONDS:.0} ms: {}", verdict(holds));
+    let text = format!(
+        "p50 {middle:.0} ms, p99 {late:.0} ms; at most {LATE_MILLISECONDS:.0} ms: {}",
+        verdict(holds)
+    );
     println!("  {text}");
     figures.line(&format!("event to acknowledged, {rate:.0} events/s"), text);
     Ok(())

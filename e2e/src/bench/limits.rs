@@ -50,27 +50,54 @@ async fn list(member: &ApiServer, pods: usize, figures: &mut Figures) -> Result<
     figures.set("list_wire_bytes", wire as f64);
     figures.set("bytes_per_pod", bytes as f64 / pods as f64);
     figures.set("gzip_ratio", packed);
-    figures.line("pods", format!("{pods} of {:.0} bytes, gzip ratio {packed:.1}", bytes as f64 / pods as f64));
+    figures.line(
+        "pods",
+        format!(
+            "{pods} of {:.0} bytes, gzip ratio {packed:.1}",
+            bytes as f64 / pods as f64
+        ),
+    );
     let requests = bodies.len();
-    figures.line("bare LIST (limit 1)", format!("{best:.2} s, {requests} requests, {:.1} MB on the wire", wire as f64 / 1e6));
-    println!("  {best:.2} s, {requests} requests, {:.1} MB, {:.1} MB on the wire", bytes as f64 / 1e6, wire as f64 / 1e6);
+    figures.line(
+        "bare LIST (limit 1)",
+        format!(
+            "{best:.2} s, {requests} requests, {:.1} MB on the wire",
+            wire as f64 / 1e6
+        ),
+    );
+    println!(
+        "  {best:.2} s, {requests} requests, {:.1} MB, {:.1} MB on the wire",
+        bytes as f64 / 1e6,
+        wire as f64 / 1e6
+    );
     Ok(())
 }
 
 /// The bytes of the same list as they come, packed.
 async fn wire_bytes(member: &ApiServer) -> Result<usize> {
     let certificate = reqwest::Certificate::from_pem(member.ca_pem().as_bytes())?;
-    let client = reqwest::Client::builder().tls_certs_only([certificate]).no_gzip().no_proxy().build()?;
+    let client = reqwest::Client::builder()
+        .tls_certs_only([certificate])
+        .no_gzip()
+        .no_proxy()
+        .build()?;
     let mut token = String::new();
     let mut bytes = 0;
     loop {
         let url = format!("{}/api/v1/pods", member.url());
         let query = [("limit", PAGE.to_string()), ("continue", token.clone())];
-        let request = client.get(&url).query(&query).bearer_auth(member.token()).header("accept-encoding", "gzip");
+        let request = client
+            .get(&url)
+            .query(&query)
+            .bearer_auth(member.token())
+            .header("accept-encoding", "gzip");
         let packed = request.send().await?.error_for_status()?.bytes().await?;
         bytes += packed.len();
         let mut unpacked = Vec::new();
-        std::io::Read::read_to_end(&mut flate2::read::GzDecoder::new(&packed[..]), &mut unpacked)?;
+        std::io::Read::read_to_end(
+            &mut flate2::read::GzDecoder::new(&packed[..]),
+            &mut unpacked,
+        )?;
         match ListPage::parse(&unpacked)?.continue_token {
             Some(next) => token = next,
             None => return Ok(bytes),
@@ -87,7 +114,10 @@ fn encoding(lines: &[Vec<u8>], figures: &mut Figures) -> Result<()> {
     for _ in 0..5 {
         let started = Instant::now();
         for chunk in lines.chunks(500) {
-            let writes = chunk.iter().map(|line| raw::to_write(&projector, &index, line)).collect::<Result<Vec<_>>>()?;
+            let writes = chunk
+                .iter()
+                .map(|line| raw::to_write(&projector, &index, line))
+                .collect::<Result<Vec<_>>>()?;
             std::hint::black_box(bulk::encode(&writes));
         }
         best = best.max(lines.len() as f64 / started.elapsed().as_secs_f64());
@@ -95,7 +125,10 @@ fn encoding(lines: &[Vec<u8>], figures: &mut Figures) -> Result<()> {
     println!("  {best:.0} objects/s");
     figures.set("encode_objects_per_s_core", best);
     let holds = best >= ENCODED_PER_SECOND;
-    let text = format!("{best:.0} objects/s; at least {ENCODED_PER_SECOND:.0}: {}", verdict(holds));
+    let text = format!(
+        "{best:.0} objects/s; at least {ENCODED_PER_SECOND:.0}: {}",
+        verdict(holds)
+    );
     figures.line("watch line to bulk line, per core", text);
     Ok(())
 }
@@ -110,8 +143,9 @@ async fn bulk_of_new(fleet: &Fleet, lines: &[Vec<u8>], figures: &mut Figures) ->
             let target = Target::open(fleet, &format!("raw{mebibytes}x{connections}")).await?;
             let writes = target.writes(lines)?;
             let batches = raw::batches(&writes, mebibytes << 20).into_iter();
-            let bodies: Vec<(Bytes, usize)> =
-                batches.map(|batch| (bulk::encode(&writes[batch.clone()]).body, batch.len())).collect();
+            let bodies: Vec<(Bytes, usize)> = batches
+                .map(|batch| (bulk::encode(&writes[batch.clone()]).body, batch.len()))
+                .collect();
             bytes = bodies.iter().map(|(body, _)| body.len()).sum();
             let started = Instant::now();
             stream::iter(bodies)
@@ -128,6 +162,12 @@ async fn bulk_of_new(fleet: &Fleet, lines: &[Vec<u8>], figures: &mut Figures) ->
     figures.set("raw_bulk_docs_per_s", best);
     figures.set("raw_bulk_bytes", bytes as f64);
     figures.set("raw_bulk_seconds", lines.len() as f64 / best);
-    figures.line("raw _bulk (limit 2)", format!("{best:.0} docs/s, {:.2} s for all", lines.len() as f64 / best));
+    figures.line(
+        "raw _bulk (limit 2)",
+        format!(
+            "{best:.0} docs/s, {:.2} s for all",
+            lines.len() as f64 / best
+        ),
+    );
     Ok(())
 }

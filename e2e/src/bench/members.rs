@@ -61,12 +61,27 @@ impl Members {
             folder: fleet.dir().to_owned(),
             ..Start::default()
         };
-        let process = Process::new(&name, start, fleet.dir().join(format!("{name}.log")), fleet.process_group());
+        let process = Process::new(
+            &name,
+            start,
+            fleet.dir().join(format!("{name}.log")),
+            fleet.process_group(),
+        );
         process.spawn()?;
         let hub = fleet.control_plane().kubectl()?;
         let opensearch = fleet.opensearch()?.url().to_owned();
-        let mut members = Self { extent, process, ready_file, hub, opensearch, urls: Vec::new() };
-        members.urls = eventually("the simulated API servers answer", DEADLINE, || async { members.addresses() }).await?;
+        let mut members = Self {
+            extent,
+            process,
+            ready_file,
+            hub,
+            opensearch,
+            urls: Vec::new(),
+        };
+        members.urls = eventually("the simulated API servers answer", DEADLINE, || async {
+            members.addresses()
+        })
+        .await?;
         Ok(members)
     }
 
@@ -75,8 +90,16 @@ impl Members {
         let client = http::client(None)?;
         let mut requests = 0;
         for url in &self.urls {
-            let totals: Value = client.get(format!("{url}/churn")).send().await?.error_for_status()?.json().await?;
-            requests += totals["podRequests"].as_u64().context("a member that does not count its requests")?;
+            let totals: Value = client
+                .get(format!("{url}/churn"))
+                .send()
+                .await?
+                .error_for_status()?
+                .json()
+                .await?;
+            requests += totals["podRequests"]
+                .as_u64()
+                .context("a member that does not count its requests")?;
         }
         Ok(requests)
     }
@@ -85,23 +108,34 @@ impl Members {
         self.process.check_running()?;
         let lines = fs::read_to_string(&self.ready_file).context("no addresses yet")?;
         let url = |line: &str| {
-            let ready: Value = serde_json::from_str(line).context("a line of the simulated API servers")?;
-            ready["url"].as_str().map(str::to_owned).context("a line without a URL")
+            let ready: Value =
+                serde_json::from_str(line).context("a line of the simulated API servers")?;
+            ready["url"]
+                .as_str()
+                .map(str::to_owned)
+                .context("a line without a URL")
         };
         lines.lines().map(url).collect()
     }
 
     /// Registers members at these addresses, numbered from `first` on.
     pub async fn register(&self, urls: &[String], first: usize) -> Result<()> {
-        let items: Vec<Value> =
-            (first..).zip(urls).flat_map(|(number, url)| registration(self.extent.name, number, url)).collect();
-        self.hub.apply(&json!({ "apiVersion": "v1", "kind": "List", "items": items }).to_string()).await.map(drop)
+        let items: Vec<Value> = (first..)
+            .zip(urls)
+            .flat_map(|(number, url)| registration(self.extent.name, number, url))
+            .collect();
+        self.hub
+            .apply(&json!({ "apiVersion": "v1", "kind": "List", "items": items }).to_string())
+            .await
+            .map(drop)
     }
 
     /// Asks for so many kinds of every member: pods, and others of which there are no objects.
     pub async fn apply_registry(&self, kinds: usize) -> Result<()> {
         let others = (1..kinds).map(|number| json!({ "apiVersion": "bench.example.com/v1", "kind": format!("Kind{number}") }));
-        let selectors: Vec<Value> = std::iter::once(json!({ "apiVersion": "v1", "kind": "Pod" })).chain(others).collect();
+        let selectors: Vec<Value> = std::iter::once(json!({ "apiVersion": "v1", "kind": "Pod" }))
+            .chain(others)
+            .collect();
         let store = json!({ "openSearch": {
             "addresses": [self.opensearch], "indexPrefix": self.extent.name, "numberOfReplicas": 0,
         } });
@@ -111,13 +145,17 @@ impl Members {
     /// Asks for the pods of every member in the embedded store, too.
     pub async fn apply_embedded_registry(&self) -> Result<()> {
         let pods = [json!({ "apiVersion": "v1", "kind": "Pod" })];
-        self.apply(&format!("{}-embedded", self.extent.name), &pods, None).await
+        self.apply(&format!("{}-embedded", self.extent.name), &pods, None)
+            .await
     }
 
     /// Deletes that registry.
     pub async fn remove_embedded_registry(&self) -> Result<()> {
         let name = format!("{}-embedded", self.extent.name);
-        self.hub.run(&["delete", "resourceregistries", &name, "--timeout=60s"]).await.map(drop)
+        self.hub
+            .run(&["delete", "resourceregistries", &name, "--timeout=60s"])
+            .await
+            .map(drop)
     }
 
     async fn apply(&self, name: &str, selectors: &[Value], store: Option<Value>) -> Result<()> {
@@ -140,7 +178,9 @@ impl Members {
     pub async fn until_watching(&self, operator: &Operator, streams: usize) -> Result<()> {
         eventually("all streams are watching", DEADLINE, || async {
             self.process.check_running()?;
-            let watching = operator.count_of("fleetdex_units", r#"phase="watching""#).await?;
+            let watching = operator
+                .count_of("fleetdex_units", r#"phase="watching""#)
+                .await?;
             ensure!(watching >= streams as f64, "{watching} of {streams}");
             Ok(())
         })
@@ -151,8 +191,14 @@ impl Members {
     pub async fn set_rate(&self, members: usize, rate: u32) -> Result<()> {
         let client = http::client(None)?;
         for url in &self.urls[..members] {
-            let request = client.post(format!("{url}/churn?rate={rate}")).timeout(Duration::from_secs(5));
-            request.send().await.and_then(reqwest::Response::error_for_status).context("setting the rate of a member")?;
+            let request = client
+                .post(format!("{url}/churn?rate={rate}"))
+                .timeout(Duration::from_secs(5));
+            request
+                .send()
+                .await
+                .and_then(reqwest::Response::error_for_status)
+                .context("setting the rate of a member")?;
         }
         Ok(())
     }
@@ -160,15 +206,31 @@ impl Members {
     /// The pods of the first member.
     pub async fn pods_of_first(&self) -> Result<u64> {
         let url = self.urls.first().context("no member")?;
-        let totals: Value = http::client(None)?.get(format!("{url}/churn")).send().await?.error_for_status()?.json().await?;
-        totals["pods"].as_u64().context("a member that does not count its pods")
+        let totals: Value = http::client(None)?
+            .get(format!("{url}/churn"))
+            .send()
+            .await?
+            .error_for_status()?
+            .json()
+            .await?;
+        totals["pods"]
+            .as_u64()
+            .context("a member that does not count its pods")
     }
 
     /// Where the pods of the first member are watched from now on.
     pub async fn watch_url(&self) -> Result<String> {
         let url = format!("{}/api/v1/pods", self.urls.first().context("no member")?);
-        let list: Value = http::client(None)?.get(format!("{url}?limit=1")).send().await?.error_for_status()?.json().await?;
-        let version = list["metadata"]["resourceVersion"].as_str().context("a list without a version")?;
+        let list: Value = http::client(None)?
+            .get(format!("{url}?limit=1"))
+            .send()
+            .await?
+            .error_for_status()?
+            .json()
+            .await?;
+        let version = list["metadata"]["resourceVersion"]
+            .as_str()
+            .context("a list without a version")?;
         Ok(format!("{url}?watch=1&resourceVersion={version}"))
     }
 
@@ -182,9 +244,14 @@ impl Members {
 
     /// Deletes the registries with their documents.
     pub async fn remove_registries(&self) -> Result<()> {
-        self.hub.run(&["delete", "resourceregistries", "--all", "--wait=false"]).await?;
+        self.hub
+            .run(&["delete", "resourceregistries", "--all", "--wait=false"])
+            .await?;
         eventually("the registries are gone", DEADLINE, || async {
-            let names = self.hub.run(&["get", "resourceregistries", "-o", "name"]).await?;
+            let names = self
+                .hub
+                .run(&["get", "resourceregistries", "-o", "name"])
+                .await?;
             ensure!(names.trim().is_empty(), "still there: {names}");
             Ok(())
         })
@@ -194,8 +261,13 @@ impl Members {
     /// Removes what they were registered with.
     pub async fn forget(self) -> Result<()> {
         let label = format!("bench={}", self.extent.name);
-        self.hub.run(&["delete", "clusters.cluster.karmada.io", "-l", &label]).await?;
-        self.hub.run(&["delete", "secrets", "-n", NAMESPACE, "-l", &label]).await.map(drop)
+        self.hub
+            .run(&["delete", "clusters.cluster.karmada.io", "-l", &label])
+            .await?;
+        self.hub
+            .run(&["delete", "secrets", "-n", NAMESPACE, "-l", &label])
+            .await
+            .map(drop)
     }
 }
 

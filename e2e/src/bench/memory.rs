@@ -13,7 +13,13 @@ const BASE_BYTES: f64 = 60e6;
 const BYTES_PER_OBJECT: f64 = 100.0;
 
 /// Measures a run that has written `objects` documents, under names with `label`.
-pub async fn of_run(label: &str, run: &Run, objects: usize, sizes: &Sizes, figures: &mut Figures) -> Result<()> {
+pub async fn of_run(
+    label: &str,
+    run: &Run,
+    objects: usize,
+    sizes: &Sizes,
+    figures: &mut Figures,
+) -> Result<()> {
     tokio::time::sleep(sizes.quiet).await;
     let usage = run.operator.usage()?;
     let (peak, settled) = (usage.peak_memory_bytes as f64, usage.memory_bytes as f64);
@@ -37,7 +43,10 @@ pub async fn of_run(label: &str, run: &Run, objects: usize, sizes: &Sizes, figur
 
 /// Measures a first sync of many objects of a simulated API server.
 pub async fn of_many(fleet: &Fleet, sizes: &Sizes, figures: &mut Figures) -> Result<()> {
-    println!("memory with {} objects of a simulated API server …", sizes.objects);
+    println!(
+        "memory with {} objects of a simulated API server …",
+        sizes.objects
+    );
     let scene = Scene::start(fleet, sizes.objects, "memory").await?;
     of_run("200k", &scene.run, sizes.objects, sizes, figures).await?;
     scene.finish().await

@@ -33,7 +33,11 @@ enum Outage {
 
 impl Display for Outage {
     fn fmt(&self, text: &mut fmt::Formatter<'_>) -> fmt::Result {
-        text.write_str(if *self == Self::Killed { "killed" } else { "paused" })
+        text.write_str(if *self == Self::Killed {
+            "killed"
+        } else {
+            "paused"
+        })
     }
 }
 
@@ -51,9 +55,11 @@ impl Outage {
                 tokio::time::sleep(duration).await;
                 server.resume()?;
                 let client = server.client()?;
-                eventually("OpenSearch answers", DEADLINE, || client.get("_cluster/health?wait_for_status=yellow"))
-                    .await
-                    .map(drop)
+                eventually("OpenSearch answers", DEADLINE, || {
+                    client.get("_cluster/health?wait_for_status=yellow")
+                })
+                .await
+                .map(drop)
             }
         }
     }
@@ -71,12 +77,18 @@ struct Seen {
 pub async fn measure(fleet: &Fleet, sizes: &Sizes, figures: &mut Figures) -> Result<()> {
     let scene = Scene::start(fleet, sizes.pods, "outage").await?;
     for outage in [Outage::Killed, Outage::Paused] {
-        println!("outage of {} s at {RATE} writes/s, OpenSearch {outage} …", sizes.outage.as_secs());
+        println!(
+            "outage of {} s at {RATE} writes/s, OpenSearch {outage} …",
+            sizes.outage.as_secs()
+        );
         let seen = one(fleet, &scene, outage, sizes).await?;
         report(outage, &seen, sizes, figures);
         scene.until_complete().await?;
     }
-    figures.set("outage_peak_rss_bytes", scene.run.operator.usage()?.peak_memory_bytes as f64);
+    figures.set(
+        "outage_peak_rss_bytes",
+        scene.run.operator.usage()?.peak_memory_bytes as f64,
+    );
     scene.finish().await
 }
 
@@ -96,8 +108,13 @@ async fn one(fleet: &Fleet, scene: &Scene, outage: Outage, sizes: &Sizes) -> Res
         never = watch_pending(&scene.run, &mut peak_pending_bytes) => match never {},
     }
     let recovery = answering.elapsed();
-    let lists = scene.run.scrape().await?.count("fleetdex_lists_total", "") - before.count("fleetdex_lists_total", "");
-    Ok(Seen { recovery, peak_pending_bytes, lists })
+    let lists = scene.run.scrape().await?.count("fleetdex_lists_total", "")
+        - before.count("fleetdex_lists_total", "");
+    Ok(Seen {
+        recovery,
+        peak_pending_bytes,
+        lists,
+    })
 }
 
 /// Looks at what waits, for ever.
@@ -120,11 +137,17 @@ async fn until_drained(run: &Run, events: f64) -> Result<()> {
         match acknowledged_then {
             None if scrape.taken() >= events => acknowledged_then = Some(acknowledged),
             // The gauge tells what waited at the last answer of the store.
-            Some(then) if acknowledged > then && scrape.pending_documents() <= AFLOAT => return Ok(()),
+            Some(then) if acknowledged > then && scrape.pending_documents() <= AFLOAT => {
+                return Ok(());
+            }
             _ => {}
         }
         let left = events - scrape.taken();
-        ensure!(started.elapsed() < DEADLINE, "not drained: {left} events to come\n{}", run.operator.process().log_tail(30));
+        ensure!(
+            started.elapsed() < DEADLINE,
+            "not drained: {left} events to come\n{}",
+            run.operator.process().log_tail(30)
+        );
         tokio::time::sleep(LOOK).await;
     }
 }
@@ -132,15 +155,33 @@ async fn until_drained(run: &Run, events: f64) -> Result<()> {
 fn report(outage: Outage, seen: &Seen, sizes: &Sizes, figures: &mut Figures) {
     let seconds = seen.recovery.as_secs_f64();
     let limit = fleetdex::pipeline::Limits::default().pending_bytes as f64 + SLACK_BYTES;
-    let name = if outage == Outage::Killed { "recovery" } else { "recovery_after_pause" };
+    let name = if outage == Outage::Killed {
+        "recovery"
+    } else {
+        "recovery_after_pause"
+    };
     figures.set(&format!("{name}_seconds"), seconds);
     figures.set(&format!("{name}_pending_bytes"), seen.peak_pending_bytes);
     figures.set(&format!("{name}_lists"), seen.lists);
-    let text =
-        format!("{seconds:.1} s to drained, {:.0} lists; at most {SECONDS:.0} s: {}", seen.lists, verdict(seconds <= SECONDS));
+    let text = format!(
+        "{seconds:.1} s to drained, {:.0} lists; at most {SECONDS:.0} s: {}",
+        seen.lists,
+        verdict(seconds <= SECONDS)
+    );
     println!("  {text}");
-    figures.line(&format!("OpenSearch {outage} for {} s at {RATE} writes/s", sizes.outage.as_secs()), text);
+    figures.line(
+        &format!(
+            "OpenSearch {outage} for {} s at {RATE} writes/s",
+            sizes.outage.as_secs()
+        ),
+        text,
+    );
     let peak = seen.peak_pending_bytes;
-    let text = format!("{:.1} MB; at most {:.1} MB: {}", peak / 1e6, limit / 1e6, verdict(peak <= limit));
+    let text = format!(
+        "{:.1} MB; at most {:.1} MB: {}",
+        peak / 1e6,
+        limit / 1e6,
+        verdict(peak <= limit)
+    );
     figures.line("  pending bytes at most", text);
 }

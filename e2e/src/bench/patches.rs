@@ -11,7 +11,12 @@ use crate::fleet::ApiServer;
 use crate::load::Load;
 
 /// Changes every pod, and waits until everything is acknowledged.
-pub async fn measure(member: &ApiServer, load: &Load, run: &Run, figures: &mut Figures) -> Result<()> {
+pub async fn measure(
+    member: &ApiServer,
+    load: &Load,
+    run: &Run,
+    figures: &mut Figures,
+) -> Result<()> {
     println!("patches: one more status for every pod …");
     let before = run.scrape().await?;
     let started = Instant::now();
@@ -22,7 +27,10 @@ pub async fn measure(member: &ApiServer, load: &Load, run: &Run, figures: &mut F
         if now.taken() >= expected && now.pending_documents() == 0.0 {
             break now;
         }
-        ensure!(started.elapsed() < DEADLINE, "the patches were not caught up with");
+        ensure!(
+            started.elapsed() < DEADLINE,
+            "the patches were not caught up with"
+        );
         tokio::time::sleep(LOOK).await;
     };
     let elapsed = started.elapsed().as_secs_f64();
@@ -30,12 +38,17 @@ pub async fn measure(member: &ApiServer, load: &Load, run: &Run, figures: &mut F
     let acks = after.event_to_ack_since(&before);
     let (middle, late) = (acks.quantile(0.5) * 1000.0, acks.quantile(0.99) * 1000.0);
     figures.set("patches_events_per_s", events);
-    figures.set("patches_written_per_s", (after.acknowledged() - before.acknowledged()) / elapsed);
+    figures.set(
+        "patches_written_per_s",
+        (after.acknowledged() - before.acknowledged()) / elapsed,
+    );
     figures.set("patches_offered_per_s", pace.per_second());
     figures.set("patches_ack_p50_ms", middle);
     figures.set("patches_ack_p99_ms", late);
     let offered = pace.per_second();
-    let text = format!("{events:.0} events/s taken, {offered:.0} offered; acknowledged p50 {middle:.0} ms, p99 {late:.0} ms");
+    let text = format!(
+        "{events:.0} events/s taken, {offered:.0} offered; acknowledged p50 {middle:.0} ms, p99 {late:.0} ms"
+    );
     println!("  {text}");
     figures.line("patches of a real API server", text);
     Ok(())

@@ -21,11 +21,20 @@ impl Pinned {
     /// Pins OpenSearch to the first core, and this process to the others, if there are any.
     pub fn new(fleet: &Fleet) -> Result<Self> {
         let allowed = allowed_cores()?;
-        let (first, others) = allowed.split_first().context("there is no core to run on")?;
-        let opensearch = fleet.opensearch()?.process().pid().context("OpenSearch does not run")?;
+        let (first, others) = allowed
+            .split_first()
+            .context("there is no core to run on")?;
+        let opensearch = fleet
+            .opensearch()?
+            .process()
+            .pid()
+            .context("OpenSearch does not run")?;
         let ourselves = std::process::id();
         // Made first, so that a failure to pin the second one frees the first one.
-        let pinned = Self { processes: vec![opensearch, ourselves], allowed: allowed.clone() };
+        let pinned = Self {
+            processes: vec![opensearch, ourselves],
+            allowed: allowed.clone(),
+        };
         pin(opensearch, &[*first])?;
         if !others.is_empty() {
             pin(ourselves, others)?;
@@ -50,7 +59,10 @@ fn pin(process: u32, cores: &[usize]) -> Result<()> {
     let arguments = ["-acp".to_owned(), cores.join(","), process.to_string()];
     let mut last_error = String::new();
     for _ in 0..ATTEMPTS {
-        let output = Command::new("taskset").args(&arguments).stdin(Stdio::null()).output();
+        let output = Command::new("taskset")
+            .args(&arguments)
+            .stdin(Stdio::null())
+            .output();
         let output = output.context("running taskset, which is part of util-linux")?;
         if output.status.success() {
             return Ok(());
@@ -63,8 +75,13 @@ fn pin(process: u32, cores: &[usize]) -> Result<()> {
 /// The cores that this process may run on.
 fn allowed_cores() -> Result<Vec<usize>> {
     let status = fs::read_to_string("/proc/self/status").context("reading /proc/self/status")?;
-    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
-    cores_of(list.context("no Cpus_allowed_list in /proc/self/status")?.trim())
+    let list = status
+        .lines()
+        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    cores_of(
+        list.context("no Cpus_allowed_list in /proc/self/status")?
+            .trim(),
+    )
 }
 
 /// Reads a list such as `0-3,8`.
@@ -72,7 +89,11 @@ fn cores_of(list: &str) -> Result<Vec<usize>> {
     let mut cores = Vec::new();
     for range in list.split(',') {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
-        let read = |number: &str| number.parse::<usize>().with_context(|| format!("{list} is no list of cores"));
+        let read = |number: &str| {
+            number
+                .parse::<usize>()
+                .with_context(|| format!("{list} is no list of cores"))
+        };
         cores.extend(read(first)?..=read(last)?);
     }
     ensure!(!cores.is_empty(), "{list} is no list of cores");

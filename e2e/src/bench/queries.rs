@@ -46,9 +46,19 @@ const SCAN_SLOWER: f64 = 1.3;
 const SCAN_BYTES: f64 = 80e6;
 
 /// Measures a fleet of so many pods.
-pub async fn measure(fleet: &Fleet, objects: usize, sizes: &Sizes, figures: &mut Figures) -> Result<()> {
+pub async fn measure(
+    fleet: &Fleet,
+    objects: usize,
+    sizes: &Sizes,
+    figures: &mut Figures,
+) -> Result<()> {
     println!("questions to {CLUSTERS} clusters with {objects} pods …");
-    let extent = Extent { name: NAME, members: CLUSTERS, kinds: 0, pods: objects / CLUSTERS };
+    let extent = Extent {
+        name: NAME,
+        members: CLUSTERS,
+        kinds: 0,
+        pods: objects / CLUSTERS,
+    };
     let members = Members::start(fleet, extent).await?;
     members.register(&members.urls, 0).await?;
     members.apply_registry(1).await?;
@@ -85,7 +95,10 @@ impl<'f> Asker<'f> {
     fn new(fleet: &'f Fleet, operator: &Operator, objects: usize) -> Result<Self> {
         Ok(Self {
             client: http::plain_client()?,
-            server: format!("http://{}/apis/search.fleetdex.io/v1alpha1", operator.api_address()),
+            server: format!(
+                "http://{}/apis/search.fleetdex.io/v1alpha1",
+                operator.api_address()
+            ),
             token: operator.token()?,
             opensearch: fleet.opensearch()?.url(),
             objects,
@@ -103,7 +116,11 @@ impl<'f> Asker<'f> {
         eventually("all pods are found", DEADLINE, || async {
             let page: Value = serde_json::from_slice(&self.list(store, "limit=1").await?)?;
             let found = page["metadata"]["remainingItemCount"].as_u64().unwrap_or(0) + 1;
-            ensure!(found == self.objects as u64, "{found} of {} in {store}", self.objects);
+            ensure!(
+                found == self.objects as u64,
+                "{found} of {} in {store}",
+                self.objects
+            );
             Ok(())
         })
         .await
@@ -116,16 +133,23 @@ impl<'f> Asker<'f> {
         if self.objects >= MANY {
             let instance = format!("service-{application:02}");
             let two = format!("{label}/instance in ({instance}-0,{instance}-1)");
-            return format!("{label}/name=service-{application:02},{label}/version=1.{}.{patch},{two}", number % 7);
+            return format!(
+                "{label}/name=service-{application:02},{label}/version=1.{}.{patch},{two}",
+                number % 7
+            );
         }
         let versions: Vec<String> = (0..7).map(|minor| format!("1.{minor}.{patch}")).collect();
-        format!("{label}/name=service-{application:02},{label}/version in ({})", versions.join(","))
+        format!(
+            "{label}/name=service-{application:02},{label}/version in ({})",
+            versions.join(",")
+        )
     }
 
     /// A list of the server.
     async fn list(&self, store: &str, query: &str) -> Result<Bytes> {
         let url = format!("{}/search/{store}/api/v1/pods?{query}", self.server);
-        self.body(self.client.get(url).bearer_auth(&self.token)).await
+        self.body(self.client.get(url).bearer_auth(&self.token))
+            .await
     }
 
     async fn ask(&self, whom: Whom<'_>, number: usize) -> Result<Vec<Bytes>> {
@@ -133,14 +157,31 @@ impl<'f> Asker<'f> {
         let query = format!("labelSelector={}", url_encoded(&selector));
         match whom {
             Whom::OpenSearch => {
-                let query = Query { labels: selector.parse()?, ..everything() };
-                let body = dsl::request_body(&query, &Paging { look_ahead: true, ..Paging::default() })?;
-                let url = format!("{}/{NAME}/_search?ignore_unavailable=true&allow_no_indices=true", self.opensearch);
+                let query = Query {
+                    labels: selector.parse()?,
+                    ..everything()
+                };
+                let body = dsl::request_body(
+                    &query,
+                    &Paging {
+                        look_ahead: true,
+                        ..Paging::default()
+                    },
+                )?;
+                let url = format!(
+                    "{}/{NAME}/_search?ignore_unavailable=true&allow_no_indices=true",
+                    self.opensearch
+                );
                 Ok(vec![self.body(self.client.post(url).json(&body)).await?])
             }
             Whom::Server(store) => Ok(vec![self.list(store, &query).await?]),
             Whom::Members(urls) => {
-                try_join_all(urls.iter().map(|url| self.body(self.client.get(format!("{url}/api/v1/pods?{query}"))))).await
+                try_join_all(
+                    urls.iter().map(|url| {
+                        self.body(self.client.get(format!("{url}/api/v1/pods?{query}")))
+                    }),
+                )
+                .await
             }
         }
     }
@@ -149,7 +190,11 @@ impl<'f> Asker<'f> {
         let answer = request.send().await?;
         let code = answer.status();
         let body = answer.bytes().await?;
-        ensure!(code.is_success(), "HTTP {code}: {}", String::from_utf8_lossy(&body));
+        ensure!(
+            code.is_success(),
+            "HTTP {code}: {}",
+            String::from_utf8_lossy(&body)
+        );
         Ok(body)
     }
 }
@@ -172,14 +217,30 @@ struct Answers {
 }
 
 /// Asks all of them by turns, so that what disturbs one disturbs the others.
-async fn answers(asker: &Asker<'_>, members: &Members, sizes: &Sizes, figures: &mut Figures) -> Result<()> {
-    let indexed = [Whom::OpenSearch, Whom::Server("opensearch"), Whom::Server("cache")];
+async fn answers(
+    asker: &Asker<'_>,
+    members: &Members,
+    sizes: &Sizes,
+    figures: &mut Figures,
+) -> Result<()> {
+    let indexed = [
+        Whom::OpenSearch,
+        Whom::Server("opensearch"),
+        Whom::Server("cache"),
+    ];
     let before = members.requests().await?;
     let [bare, opensearch, embedded] = by_turns(asker, indexed, sizes.questions).await?;
     let to_members = members.requests().await? - before;
-    ensure!(bare.objects == opensearch.objects && bare.objects == embedded.objects, "answers of different sizes");
+    ensure!(
+        bare.objects == opensearch.objects && bare.objects == embedded.objects,
+        "answers of different sizes"
+    );
 
-    let proxies: Vec<FaultProxy> = members.urls.iter().map(|url| FaultProxy::start(url)).collect::<Result<_>>()?;
+    let proxies: Vec<FaultProxy> = members
+        .urls
+        .iter()
+        .map(|url| FaultProxy::start(url))
+        .collect::<Result<_>>()?;
     for proxy in &proxies {
         proxy.set(Fault::Delay(FAR));
     }
@@ -188,13 +249,22 @@ async fn answers(asker: &Asker<'_>, members: &Members, sizes: &Sizes, figures: &
     let [far] = by_turns(asker, [Whom::Members(&far_urls)], sizes.questions / 10).await?;
 
     let each = bare.objects as f64 / sizes.questions as f64;
-    let [bare, opensearch, embedded, near, far] = [bare, opensearch, embedded, near, far].map(|answers| answers.times);
-    let many = if asker.objects >= MANY { "query_200k" } else { "query" };
+    let [bare, opensearch, embedded, near, far] =
+        [bare, opensearch, embedded, near, far].map(|answers| answers.times);
+    let many = if asker.objects >= MANY {
+        "query_200k"
+    } else {
+        "query"
+    };
     figures.set(&format!("{many}_objects_per_answer"), each);
     figures.set(&format!("{many}_requests_to_members"), to_members as f64);
-    for (times, whom) in
-        [(&bare, "bare"), (&opensearch, "opensearch"), (&embedded, "memory"), (&near, "fanout"), (&far, "fanout_far")]
-    {
+    for (times, whom) in [
+        (&bare, "bare"),
+        (&opensearch, "opensearch"),
+        (&embedded, "memory"),
+        (&near, "fanout"),
+        (&far, "fanout_far"),
+    ] {
         times.set(&format!("{many}_{whom}"), figures);
     }
     let within = |part| opensearch.quantile(part) <= SLOWER * bare.quantile(part) + MORE_MS;
@@ -206,17 +276,39 @@ async fn answers(asker: &Asker<'_>, members: &Members, sizes: &Sizes, figures: &
         verdict(within(0.5) && within(0.99))
     );
     tell(figures, &subject, text);
-    let holds = embedded.quantile(0.5) <= EMBEDDED_P50_MS && embedded.quantile(0.99) <= EMBEDDED_P99_MS;
-    let text = format!("{}; at most {EMBEDDED_P50_MS} and {EMBEDDED_P99_MS} ms: {}", embedded.text(), verdict(holds));
+    let holds =
+        embedded.quantile(0.5) <= EMBEDDED_P50_MS && embedded.quantile(0.99) <= EMBEDDED_P99_MS;
+    let text = format!(
+        "{}; at most {EMBEDDED_P50_MS} and {EMBEDDED_P99_MS} ms: {}",
+        embedded.text(),
+        verdict(holds)
+    );
     tell(figures, "  the same of the embedded store", text);
-    let text = format!("{}; with a round trip of {} ms more {}", near.text(), 2 * FAR.as_millis(), far.text());
-    tell(figures, &format!("  the same by lists of {CLUSTERS} simulated members"), text);
-    let text = format!("{to_members} in {} questions: {}", 2 * sizes.questions, verdict(to_members == 0));
+    let text = format!(
+        "{}; with a round trip of {} ms more {}",
+        near.text(),
+        2 * FAR.as_millis(),
+        far.text()
+    );
+    tell(
+        figures,
+        &format!("  the same by lists of {CLUSTERS} simulated members"),
+        text,
+    );
+    let text = format!(
+        "{to_members} in {} questions: {}",
+        2 * sizes.questions,
+        verdict(to_members == 0)
+    );
     tell(figures, "  requests to the members", text);
     Ok(())
 }
 
-async fn by_turns<const N: usize>(asker: &Asker<'_>, whom: [Whom<'_>; N], questions: usize) -> Result<[Answers; N]> {
+async fn by_turns<const N: usize>(
+    asker: &Asker<'_>,
+    whom: [Whom<'_>; N],
+    questions: usize,
+) -> Result<[Answers; N]> {
     let mut all = std::array::from_fn(|_| Answers::default());
     for number in 0..questions + WARM_UP {
         for (who, answers) in whom.iter().zip(&mut all) {
@@ -238,7 +330,9 @@ async fn by_turns<const N: usize>(asker: &Asker<'_>, whom: [Whom<'_>; N], questi
 /// The objects of a list, or the hits of a search.
 fn objects_of(body: &[u8]) -> Result<usize> {
     let answer: Value = serde_json::from_slice(body).context("reading an answer")?;
-    let objects = answer["items"].as_array().or_else(|| answer["hits"]["hits"].as_array());
+    let objects = answer["items"]
+        .as_array()
+        .or_else(|| answer["hits"]["hits"].as_array());
     objects.map(Vec::len).context("an answer without objects")
 }
 
@@ -248,19 +342,34 @@ async fn scan(asker: &Asker<'_>, operator: &Operator, figures: &mut Figures) -> 
     // A fresh process: the peak of its memory is not that of the first sync.
     operator.restart()?;
     operator.wait_ready(DEADLINE).await?;
-    let asker = Asker { token: operator.token()?, client: http::plain_client()?, ..asker.clone() };
+    let asker = Asker {
+        token: operator.token()?,
+        client: http::plain_client()?,
+        ..asker.clone()
+    };
     asker.until_found("opensearch").await?;
     let (bare, found) = bare_scan(&asker).await?;
     let started = Instant::now();
     let url = format!("{}/search/opensearch/api/v1/pods", asker.server);
-    let mut answer = asker.client.get(url).bearer_auth(&asker.token).timeout(DEADLINE).send().await?.error_for_status()?;
+    let mut answer = asker
+        .client
+        .get(url)
+        .bearer_auth(&asker.token)
+        .timeout(DEADLINE)
+        .send()
+        .await?
+        .error_for_status()?;
     let mut bytes = 0;
     while let Some(chunk) = answer.chunk().await? {
         bytes += chunk.len();
     }
     let seconds = started.elapsed().as_secs_f64();
     let peak = operator.usage()?.peak_memory_bytes as f64;
-    let many = if asker.objects >= MANY { "query_200k" } else { "query" };
+    let many = if asker.objects >= MANY {
+        "query_200k"
+    } else {
+        "query"
+    };
     figures.set(&format!("{many}_scan_bare_seconds"), bare);
     figures.set(&format!("{many}_scan_seconds"), seconds);
     figures.set(&format!("{many}_scan_bytes"), bytes as f64);
@@ -279,22 +388,50 @@ async fn scan(asker: &Asker<'_>, operator: &Operator, figures: &mut Figures) -> 
 /// Seconds, and objects, of a scan by the pages that the server reads.
 async fn bare_scan(asker: &Asker<'_>) -> Result<(f64, usize)> {
     let started = Instant::now();
-    let url = format!("{}/{NAME}/_search/point_in_time?keep_alive=1m", asker.opensearch);
+    let url = format!(
+        "{}/{NAME}/_search/point_in_time?keep_alive=1m",
+        asker.opensearch
+    );
     let opened: Value = serde_json::from_slice(&asker.body(asker.client.post(url)).await?)?;
-    let id = opened["pit_id"].as_str().context("no point in time")?.to_owned();
-    let mut paging = Paging { snapshot: Some(Snapshot { id, keep_alive: "1m".to_owned() }), ..Paging::default() };
+    let id = opened["pit_id"]
+        .as_str()
+        .context("no point in time")?
+        .to_owned();
+    let mut paging = Paging {
+        snapshot: Some(Snapshot {
+            id,
+            keep_alive: "1m".to_owned(),
+        }),
+        ..Paging::default()
+    };
     let mut found = 0;
     loop {
         let body = dsl::request_body(&everything(), &paging)?;
-        let answer = asker.body(asker.client.post(format!("{}/_search", asker.opensearch)).json(&body)).await?;
+        let answer = asker
+            .body(
+                asker
+                    .client
+                    .post(format!("{}/_search", asker.opensearch))
+                    .json(&body),
+            )
+            .await?;
         let page: Page = serde_json::from_slice(&answer)?;
-        let Some(last) = page.hits.hits.last() else { break };
+        let Some(last) = page.hits.hits.last() else {
+            break;
+        };
         found += page.hits.hits.len();
         paging.after.clone_from(&last.sort);
     }
     let seconds = started.elapsed().as_secs_f64();
     let body = json!({ "pit_id": [paging.snapshot.context("no point in time")?.id] });
-    asker.body(asker.client.delete(format!("{}/_search/point_in_time", asker.opensearch)).json(&body)).await?;
+    asker
+        .body(
+            asker
+                .client
+                .delete(format!("{}/_search/point_in_time", asker.opensearch))
+                .json(&body),
+        )
+        .await?;
     Ok((seconds, found))
 }
 
@@ -322,10 +459,20 @@ fn tell(figures: &mut Figures, subject: &str, text: String) {
 fn everything() -> Query {
     let pods = Gvk::new("", "v1", "Pod");
     let fields = kinds::selectable_fields(&pods).unwrap_or_default();
-    Query::all_of(ResourceName::new("", "pods"), Selectable::of(&pods, fields), PAGE)
+    Query::all_of(
+        ResourceName::new("", "pods"),
+        Selectable::of(&pods, fields),
+        PAGE,
+    )
 }
 
 fn url_encoded(text: &str) -> String {
-    let encoded = |byte: u8| if byte.is_ascii_alphanumeric() { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+    let encoded = |byte: u8| {
+        if byte.is_ascii_alphanumeric() {
+            char::from(byte).to_string()
+        } else {
+            format!("%{byte:02X}")
+        }
+    };
     text.bytes().map(encoded).collect()
 }

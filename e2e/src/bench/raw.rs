@@ -18,17 +18,29 @@ pub const PAGE: u32 = 500;
 
 /// What is listed.
 fn pods() -> Resource {
-    Resource { gvk: Gvk::new("", "v1", "Pod"), plural: "pods".into(), namespaced: true }
+    Resource {
+        gvk: Gvk::new("", "v1", "Pod"),
+        plural: "pods".into(),
+        namespaced: true,
+    }
 }
 
 /// The bodies of all list pages.
 pub async fn pages(client: kube::Client) -> Result<Vec<Bytes>> {
-    let collection = Collection { resource: pods(), scope: Scope::All, label_selector: None, field_selector: None };
+    let collection = Collection {
+        resource: pods(),
+        scope: Scope::All,
+        label_selector: None,
+        field_selector: None,
+    };
     let source = Source::new(client, collection);
     let mut bodies = Vec::new();
     let mut token = None;
     loop {
-        let body = source.list(token.as_deref(), Some(PAGE)).await.map_err(|fault| anyhow::anyhow!("{fault}"))?;
+        let body = source
+            .list(token.as_deref(), Some(PAGE))
+            .await
+            .map_err(|fault| anyhow::anyhow!("{fault}"))?;
         token = ListPage::parse(&body)?.continue_token;
         bodies.push(body);
         if token.is_none() {
@@ -43,7 +55,10 @@ pub async fn watch_lines(client: kube::Client) -> Result<Vec<Vec<u8>>> {
     for body in pages(client).await? {
         for item in ListPage::parse(&body)?.items {
             // List items lack what a watch event's object has.
-            let object = format!(r#"{{"kind":"Pod","apiVersion":"v1",{}"#, item.get().trim_start().trim_start_matches('{'));
+            let object = format!(
+                r#"{{"kind":"Pod","apiVersion":"v1",{}"#,
+                item.get().trim_start().trim_start_matches('{')
+            );
             lines.push(format!(r#"{{"type":"ADDED","object":{object}}}"#).into_bytes());
         }
     }
@@ -54,14 +69,26 @@ pub async fn watch_lines(client: kube::Client) -> Result<Vec<Vec<u8>>> {
 pub fn projector() -> Result<Projector> {
     let resource = pods();
     let fields = kinds::selectable_fields(&resource.gvk).unwrap_or_default();
-    Ok(Projector::new(&CLUSTER.parse()?, &resource, &Projection::default(), fields))
+    Ok(Projector::new(
+        &CLUSTER.parse()?,
+        &resource,
+        &Projection::default(),
+        fields,
+    ))
 }
 
 /// The write that Fleetdex makes of a line of a watch.
 pub fn to_write(projector: &Projector, index: &IndexName, line: &[u8]) -> Result<Write> {
-    let WatchEvent::Added(json) = WatchEvent::parse(line)? else { anyhow::bail!("not an ADDED event") };
+    let WatchEvent::Added(json) = WatchEvent::parse(line)? else {
+        anyhow::bail!("not an ADDED event")
+    };
     let document = projector.document(&Object::parse(json)?, json, "2026-01-01T00:00:00Z")?;
-    Ok(Write { index: index.clone(), id: document.id, version: document.version, body: Some(document.body) })
+    Ok(Write {
+        index: index.clone(),
+        id: document.id,
+        version: document.version,
+        body: Some(document.body),
+    })
 }
 
 /// An index as Fleetdex makes it, for writes of our own. A clone is the same.
@@ -78,13 +105,20 @@ impl Target {
         let (engine, service) = engine(fleet, prefix)?;
         engine.prepare().await?;
         let generation = engine.open(&CLUSTER.parse()?, None, 0).await?;
-        Ok(Self { engine, service, generation })
+        Ok(Self {
+            engine,
+            service,
+            generation,
+        })
     }
 
     /// The writes of these lines to this index.
     pub fn writes(&self, lines: &[Vec<u8>]) -> Result<Vec<Write>> {
         let projector = projector()?;
-        lines.iter().map(|line| to_write(&projector, &self.generation.target, line)).collect()
+        lines
+            .iter()
+            .map(|line| to_write(&projector, &self.generation.target, line))
+            .collect()
     }
 
     /// Sends a body of `count` writes; fails unless every one of them was indexed, or is older than what another body has brought.
@@ -94,21 +128,36 @@ impl Target {
             .header("content-type", "application/x-ndjson")
             .body(body)?;
         let response = self.service.clone().oneshot(request).await?;
-        ensure!(response.status().is_success(), "bulk: {}", response.status());
+        ensure!(
+            response.status().is_success(),
+            "bulk: {}",
+            response.status()
+        );
         let verdicts = bulk::read_response(response.body(), count)?;
-        let stored = |verdict: &bulk::Verdict| matches!(verdict, bulk::Verdict::Indexed | bulk::Verdict::Superseded);
-        ensure!(verdicts.iter().all(stored), "a raw bulk item was not indexed");
+        let stored = |verdict: &bulk::Verdict| {
+            matches!(verdict, bulk::Verdict::Indexed | bulk::Verdict::Superseded)
+        };
+        ensure!(
+            verdicts.iter().all(stored),
+            "a raw bulk item was not indexed"
+        );
         Ok(())
     }
 
     /// Lets queries see the index, as Fleetdex does when it is filled.
     pub async fn activate(&self) -> Result<()> {
-        self.engine.activate(&self.generation).await.context("activating an index of the benchmark")
+        self.engine
+            .activate(&self.generation)
+            .await
+            .context("activating an index of the benchmark")
     }
 
     /// Removes the index.
     pub async fn remove(self) -> Result<()> {
-        self.engine.drop_cluster(&self.generation.cluster).await.context("removing an index of the benchmark")
+        self.engine
+            .drop_cluster(&self.generation.cluster)
+            .await
+            .context("removing an index of the benchmark")
     }
 }
 
@@ -117,7 +166,10 @@ fn engine(fleet: &Fleet, prefix: &str) -> Result<(Engine, OpenSearchService)> {
     let service = engine::service(server)?;
     let fields = kinds::selectable_fields(&pods().gvk).unwrap_or_default();
     let fields = fields.iter().map(|field| field.path.clone()).collect();
-    let options = EngineOptions { fields, ..engine::options(server, prefix, 1)? };
+    let options = EngineOptions {
+        fields,
+        ..engine::options(server, prefix, 1)?
+    };
     Ok((Engine::new(service.clone(), options), service))
 }
 

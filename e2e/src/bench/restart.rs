@@ -39,14 +39,25 @@ pub async fn measure(fleet: &Fleet, run: &Run, sizes: &Sizes, figures: &mut Figu
     until_checkpoint(&opensearch, &state).await?;
     let with = restart(fleet, run, sizes, async || Ok(())).await?;
     until_checkpoint(&opensearch, &state).await?;
-    let without = restart(fleet, run, sizes, async || forget(&opensearch, &state).await).await?;
+    let without = restart(fleet, run, sizes, async || {
+        forget(&opensearch, &state).await
+    })
+    .await?;
     keep("restart", &with, figures);
     keep("restart_without_checkpoint", &without, figures);
     let holds = with.writes == 0.0 && with.lists == 0.0 && with.seconds <= SECONDS;
-    let text = format!("{}; no write, no list, at most {SECONDS} s: {}", with.text(), verdict(holds));
+    let text = format!(
+        "{}; no write, no list, at most {SECONDS} s: {}",
+        with.text(),
+        verdict(holds)
+    );
     println!("  {text}");
     figures.line("restart with nothing changed", text);
-    let text = format!("{}; no write: {}", without.text(), verdict(without.writes == 0.0));
+    let text = format!(
+        "{}; no write: {}",
+        without.text(),
+        verdict(without.writes == 0.0)
+    );
     println!("  without checkpoint: {text}");
     figures.line("  without the checkpoint", text);
     Ok(())
@@ -54,20 +65,35 @@ pub async fn measure(fleet: &Fleet, run: &Run, sizes: &Sizes, figures: &mut Figu
 
 fn keep(name: &str, restarted: &Restarted, figures: &mut Figures) {
     figures.set(&format!("{name}_seconds"), restarted.seconds);
-    figures.set(&format!("{name}_seconds_from_start"), restarted.seconds_from_start);
+    figures.set(
+        &format!("{name}_seconds_from_start"),
+        restarted.seconds_from_start,
+    );
     figures.set(&format!("{name}_writes"), restarted.writes);
     figures.set(&format!("{name}_lists"), restarted.lists);
 }
 
 impl Restarted {
     fn text(&self) -> String {
-        let Self { seconds, seconds_from_start, writes, lists } = self;
-        format!("{seconds:.2} s ({seconds_from_start:.2} s from process start), {writes:.0} writes, {lists:.0} lists")
+        let Self {
+            seconds,
+            seconds_from_start,
+            writes,
+            lists,
+        } = self;
+        format!(
+            "{seconds:.2} s ({seconds_from_start:.2} s from process start), {writes:.0} writes, {lists:.0} lists"
+        )
     }
 }
 
 /// Stops the operator, does something, starts it again, and waits until it follows everything.
-async fn restart(fleet: &Fleet, run: &Run, sizes: &Sizes, between: impl AsyncFnOnce() -> Result<()>) -> Result<Restarted> {
+async fn restart(
+    fleet: &Fleet,
+    run: &Run,
+    sizes: &Sizes,
+    between: impl AsyncFnOnce() -> Result<()>,
+) -> Result<Restarted> {
     run.operator.terminate(Duration::from_secs(30)).await?;
     between().await?;
     let hub = Objects::of(fleet.control_plane())?;
@@ -79,15 +105,30 @@ async fn restart(fleet: &Fleet, run: &Run, sizes: &Sizes, between: impl AsyncFnO
         if is_ready(&hub, &run.prefix).await? {
             break;
         }
-        ensure!(started.elapsed() < DEADLINE, "the registry is not ready\n{}", run.operator.process().log_tail(30));
+        ensure!(
+            started.elapsed() < DEADLINE,
+            "the registry is not ready\n{}",
+            run.operator.process().log_tail(30)
+        );
         tokio::time::sleep(LOOK).await;
     }
-    let (seconds, seconds_from_start) = (answered.elapsed().as_secs_f64(), started.elapsed().as_secs_f64());
+    let (seconds, seconds_from_start) = (
+        answered.elapsed().as_secs_f64(),
+        started.elapsed().as_secs_f64(),
+    );
     // What should not happen gets time to happen.
     tokio::time::sleep(sizes.quiet).await;
     let scrape = run.scrape().await?;
-    let (writes, lists) = (scrape.count("fleetdex_bulk_items_total", ""), scrape.count("fleetdex_lists_total", ""));
-    Ok(Restarted { seconds, seconds_from_start, writes, lists })
+    let (writes, lists) = (
+        scrape.count("fleetdex_bulk_items_total", ""),
+        scrape.count("fleetdex_lists_total", ""),
+    );
+    Ok(Restarted {
+        seconds,
+        seconds_from_start,
+        writes,
+        lists,
+    })
 }
 
 /// Waits until the metrics show something. Gives the moment of the look that saw it.
@@ -100,7 +141,11 @@ async fn until(run: &Run, check: impl Fn(&Scrape) -> bool) -> Result<Instant> {
         }
         tokio::time::sleep(LOOK).await;
     }
-    anyhow::bail!("not restarted within {} s\n{}", DEADLINE.as_secs(), run.operator.process().log_tail(30))
+    anyhow::bail!(
+        "not restarted within {} s\n{}",
+        DEADLINE.as_secs(),
+        run.operator.process().log_tail(30)
+    )
 }
 
 fn member_answers(scrape: &Scrape) -> bool {
@@ -115,17 +160,32 @@ fn follows_everything(scrape: &Scrape) -> bool {
 }
 
 async fn is_ready(hub: &Objects, registry: &str) -> Result<bool> {
-    let object = hub.get(&format!("apis/search.karmada.io/v1alpha1/resourceregistries/{registry}")).await?;
-    let conditions = object["status"]["conditions"].as_array().context("a registry without conditions")?;
-    Ok(conditions.iter().any(|condition| condition["type"] == "Ready" && condition["status"] == "True"))
+    let object = hub
+        .get(&format!(
+            "apis/search.karmada.io/v1alpha1/resourceregistries/{registry}"
+        ))
+        .await?;
+    let conditions = object["status"]["conditions"]
+        .as_array()
+        .context("a registry without conditions")?;
+    Ok(conditions
+        .iter()
+        .any(|condition| condition["type"] == "Ready" && condition["status"] == "True"))
 }
 
 /// Waits until a checkpoint of every cluster is stored.
 async fn until_checkpoint(opensearch: &OpenSearch, state: &str) -> Result<()> {
     eventually("the checkpoint is stored", DEADLINE, || async {
         let stored = opensearch.documents(state).await?;
-        let has_units = |hit: &Value| hit["_source"]["units"].as_object().is_some_and(|units| !units.is_empty());
-        ensure!(!stored.is_empty() && stored.iter().all(has_units), "stored: {stored:?}");
+        let has_units = |hit: &Value| {
+            hit["_source"]["units"]
+                .as_object()
+                .is_some_and(|units| !units.is_empty())
+        };
+        ensure!(
+            !stored.is_empty() && stored.iter().all(has_units),
+            "stored: {stored:?}"
+        );
         Ok::<_, anyhow::Error>(())
     })
     .await
@@ -134,8 +194,12 @@ async fn until_checkpoint(opensearch: &OpenSearch, state: &str) -> Result<()> {
 /// Deletes all checkpoints.
 async fn forget(opensearch: &OpenSearch, state: &str) -> Result<()> {
     for hit in opensearch.documents(state).await? {
-        let id = hit["_id"].as_str().with_context(|| format!("no id in {hit}"))?;
-        opensearch.delete(&format!("{state}/_doc/{id}?refresh=true")).await?;
+        let id = hit["_id"]
+            .as_str()
+            .with_context(|| format!("no id in {hit}"))?;
+        opensearch
+            .delete(&format!("{state}/_doc/{id}?refresh=true"))
+            .await?;
     }
     let left = opensearch.documents(state).await?;
     ensure!(left.is_empty(), "checkpoints are left: {left:?}");

@@ -35,20 +35,32 @@ impl Run {
             dir: fleet.dir().to_owned(),
             ..OperatorOptions::default()
         })?;
-        Ok(Self { operator, prefix: prefix.to_owned(), started, hub })
+        Ok(Self {
+            operator,
+            prefix: prefix.to_owned(),
+            started,
+            hub,
+        })
     }
 
     /// Waits until so many documents were acknowledged.
     pub async fn until_indexed(&self, count: usize) -> Result<()> {
         let started = Instant::now();
         while started.elapsed() < DEADLINE {
-            let indexed = self.operator.metric("fleetdex_bulk_items_total", r#"verdict="indexed""#).await;
+            let indexed = self
+                .operator
+                .metric("fleetdex_bulk_items_total", r#"verdict="indexed""#)
+                .await;
             if indexed.is_ok_and(|indexed| indexed >= count as f64) {
                 return Ok(());
             }
             tokio::time::sleep(LOOK).await;
         }
-        anyhow::bail!("not synced within {} s\n{}", DEADLINE.as_secs(), self.operator.process().log_tail(30))
+        anyhow::bail!(
+            "not synced within {} s\n{}",
+            DEADLINE.as_secs(),
+            self.operator.process().log_tail(30)
+        )
     }
 
     /// The metrics of now.
@@ -58,14 +70,22 @@ impl Run {
 
     /// Deletes the registry with its documents, and stops the operator.
     pub async fn finish(self) -> Result<()> {
-        self.hub.run(&["delete", "resourceregistries", &self.prefix, "--wait=false"]).await?;
+        self.hub
+            .run(&["delete", "resourceregistries", &self.prefix, "--wait=false"])
+            .await?;
         eventually("the registry is gone", Duration::from_mins(2), || async {
-            let names = self.hub.run(&["get", "resourceregistries", "-o", "name"]).await?;
+            let names = self
+                .hub
+                .run(&["get", "resourceregistries", "-o", "name"])
+                .await?;
             ensure!(names.trim().is_empty(), "still there: {names}");
             Ok::<_, anyhow::Error>(())
         })
         .await?;
-        self.operator.terminate(Duration::from_secs(30)).await.map(drop)
+        self.operator
+            .terminate(Duration::from_secs(30))
+            .await
+            .map(drop)
     }
 }
 

@@ -5,10 +5,19 @@ use anyhow::Result;
 use crate::operator::{Operator, sum_of_samples};
 
 /// What an event may be that changes an object.
-const CHANGES: [&str; 3] = [r#"event="added""#, r#"event="modified""#, r#"event="deleted""#];
+const CHANGES: [&str; 3] = [
+    r#"event="added""#,
+    r#"event="modified""#,
+    r#"event="deleted""#,
+];
 /// What may become of a write that the store has answered for good.
-const ACKNOWLEDGED: [&str; 5] =
-    [r#"verdict="indexed""#, r#"verdict="deleted""#, r#"verdict="superseded""#, r#"verdict="absent""#, r#"verdict="fallback""#];
+const ACKNOWLEDGED: [&str; 5] = [
+    r#"verdict="indexed""#,
+    r#"verdict="deleted""#,
+    r#"verdict="superseded""#,
+    r#"verdict="absent""#,
+    r#"verdict="fallback""#,
+];
 
 /// All metrics at one moment.
 #[derive(Debug)]
@@ -27,12 +36,18 @@ impl Scrape {
 
     /// Changes that watches delivered.
     pub fn taken(&self) -> f64 {
-        CHANGES.iter().map(|event| self.count("fleetdex_watch_events_total", event)).sum()
+        CHANGES
+            .iter()
+            .map(|event| self.count("fleetdex_watch_events_total", event))
+            .sum()
     }
 
     /// Writes that the store has acknowledged.
     pub fn acknowledged(&self) -> f64 {
-        ACKNOWLEDGED.iter().map(|verdict| self.count("fleetdex_bulk_items_total", verdict)).sum()
+        ACKNOWLEDGED
+            .iter()
+            .map(|verdict| self.count("fleetdex_bulk_items_total", verdict))
+            .sum()
     }
 
     /// Changes that wait to be acknowledged, as of the last answer of the store.
@@ -59,8 +74,18 @@ impl Histogram {
     /// What a histogram gained between two texts.
     fn gained(before: &str, after: &str, name: &str) -> Self {
         let before = buckets(before, name);
-        let earlier = |bound: f64| before.iter().find(|(known, _)| *known == bound).map_or(0.0, |(_, count)| *count);
-        Self(buckets(after, name).into_iter().map(|(bound, count)| (bound, count - earlier(bound))).collect())
+        let earlier = |bound: f64| {
+            before
+                .iter()
+                .find(|(known, _)| *known == bound)
+                .map_or(0.0, |(_, count)| *count)
+        };
+        Self(
+            buckets(after, name)
+                .into_iter()
+                .map(|(bound, count)| (bound, count - earlier(bound)))
+                .collect(),
+        )
     }
 
     /// How many values there are.
@@ -88,10 +113,15 @@ fn buckets(text: &str, name: &str) -> Vec<(f64, f64)> {
     let prefix = format!("{name}_bucket{{");
     let mut buckets: Vec<(f64, f64)> = Vec::new();
     for line in text.lines().filter(|line| line.starts_with(&prefix)) {
-        let bound = line.split("le=\"").nth(1).and_then(|rest| rest.split('"').next());
+        let bound = line
+            .split("le=\"")
+            .nth(1)
+            .and_then(|rest| rest.split('"').next());
         let bound = bound.map(|bound| bound.parse().unwrap_or(f64::INFINITY));
         let count: Option<f64> = line.rsplit(' ').next().and_then(|count| count.parse().ok());
-        let (Some(bound), Some(count)) = (bound, count) else { continue };
+        let (Some(bound), Some(count)) = (bound, count) else {
+            continue;
+        };
         match buckets.iter_mut().find(|(known, _)| *known == bound) {
             Some((_, sum)) => *sum += count,
             None => buckets.push((bound, count)),
@@ -116,7 +146,10 @@ mod tests {
     fn only_what_a_histogram_gained_counts() {
         let before = "x_bucket{le=\"1.0\",store=\"a\"} 3\nx_bucket{le=\"+Inf\",store=\"a\"} 4\n";
         let after = "x_bucket{le=\"1.0\",store=\"a\"} 5\nx_bucket{le=\"+Inf\",store=\"a\"} 9\n";
-        assert_eq!(Histogram::gained(before, after, "x"), Histogram(vec![(1.0, 2.0), (f64::INFINITY, 5.0)]));
+        assert_eq!(
+            Histogram::gained(before, after, "x"),
+            Histogram(vec![(1.0, 2.0), (f64::INFINITY, 5.0)])
+        );
     }
 
     #[test]
@@ -124,6 +157,13 @@ mod tests {
         let events = "fleetdex_watch_events_total{event=\"added\"} 1\nfleetdex_watch_events_total{event=\"bookmark\"} 7\n";
         let items = "fleetdex_bulk_items_total{verdict=\"deleted\"} 2\nfleetdex_bulk_items_total{verdict=\"retried\"} 7\n";
         let scrape = Scrape(format!("{events}{items}"));
-        assert_eq!((scrape.taken(), scrape.acknowledged(), scrape.pending_documents()), (1.0, 2.0, 0.0));
+        assert_eq!(
+            (
+                scrape.taken(),
+                scrape.acknowledged(),
+                scrape.pending_documents()
+            ),
+            (1.0, 2.0, 0.0)
+        );
     }
 }

@@ -57,9 +57,18 @@ impl Simulated {
             ..Start::default()
         };
         let name = unique("simulated");
-        let process = Process::new(&name, start, fleet.dir().join(format!("{name}.log")), fleet.process_group());
+        let process = Process::new(
+            &name,
+            start,
+            fleet.dir().join(format!("{name}.log")),
+            fleet.process_group(),
+        );
         process.spawn()?;
-        let simulated = Self { process, hub: fleet.control_plane().kubectl()?, port };
+        let simulated = Self {
+            process,
+            hub: fleet.control_plane().kubectl()?,
+            port,
+        };
         eventually("the simulated API server answers", DEADLINE, || async {
             simulated.process.check_running()?;
             simulated.totals().await
@@ -98,7 +107,11 @@ impl Simulated {
     /// A client as Fleetdex has it.
     pub fn client(&self) -> Result<kube::Client> {
         http::install_tls_provider();
-        let config = kube::Config::new(self.url().parse().context("the URL of the simulated API server")?);
+        let config = kube::Config::new(
+            self.url()
+                .parse()
+                .context("the URL of the simulated API server")?,
+        );
         kube::Client::try_from(config).context("client of the simulated API server")
     }
 
@@ -113,8 +126,16 @@ impl Simulated {
     }
 
     async fn ask(request: RequestBuilder) -> Result<Totals> {
-        let answer = request.timeout(Duration::from_secs(5)).send().await.context("asking the simulated API server")?;
-        answer.error_for_status()?.json().await.context("reading what the simulated API server wrote")
+        let answer = request
+            .timeout(Duration::from_secs(5))
+            .send()
+            .await
+            .context("asking the simulated API server")?;
+        answer
+            .error_for_status()?
+            .json()
+            .await
+            .context("reading what the simulated API server wrote")
     }
 
     /// Starts an operator that follows it, and waits for the first sync.
@@ -122,7 +143,11 @@ impl Simulated {
         let run = Run::start(fleet, CLUSTER, prefix).await?;
         let pods = self.totals().await?.pods;
         run.until_indexed(usize::try_from(pods)?).await?;
-        let scene = Scene { run, simulated: self, opensearch: fleet.opensearch()?.client()? };
+        let scene = Scene {
+            run,
+            simulated: self,
+            opensearch: fleet.opensearch()?.client()?,
+        };
         // The aliases come after the last document.
         scene.until_complete().await?;
         Ok(scene)
@@ -142,7 +167,10 @@ pub struct Scene {
 impl Scene {
     /// Starts both, and waits for the first sync.
     pub async fn start(fleet: &Fleet, pods: usize, prefix: &str) -> Result<Self> {
-        Simulated::start(fleet, pods).await?.followed(fleet, prefix).await
+        Simulated::start(fleet, pods)
+            .await?
+            .followed(fleet, prefix)
+            .await
     }
 
     /// Stops the writes, and waits until the index holds as many documents as there are pods: a figure of an index that is not right says
@@ -152,7 +180,10 @@ impl Scene {
         self.simulated.set_rate(0).await?;
         let pods = self.simulated.totals().await?.pods;
         eventually("there is a document for every pod", DEADLINE, || async {
-            let documents = self.opensearch.count(&self.run.prefix, &json!({ "match_all": {} })).await?;
+            let documents = self
+                .opensearch
+                .count(&self.run.prefix, &json!({ "match_all": {} }))
+                .await?;
             ensure!(documents == pods, "{documents} documents of {pods} pods");
             let pending = self.run.scrape().await?.pending_documents();
             ensure!(pending == 0.0, "{pending} changes are pending");
@@ -166,6 +197,10 @@ impl Scene {
     /// Removes the documents and both programs.
     pub async fn finish(self) -> Result<()> {
         self.run.finish().await?;
-        self.simulated.hub.run(&["delete", "clusters.cluster.karmada.io", CLUSTER]).await.map(drop)
+        self.simulated
+            .hub
+            .run(&["delete", "clusters.cluster.karmada.io", CLUSTER])
+            .await
+            .map(drop)
     }
 }

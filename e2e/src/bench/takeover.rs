@@ -24,9 +24,12 @@ const SECONDS: f64 = 15.0;
 pub async fn measure(fleet: &Fleet, figures: &mut Figures) -> Result<()> {
     println!("{REPLICAS} replicas share {CLUSTERS} clusters; one is killed …");
     let hub = fleet.control_plane().kubectl()?;
-    let names: Vec<String> = (0..CLUSTERS).map(|number| format!("{NAME}{number}")).collect();
+    let names: Vec<String> = (0..CLUSTERS)
+        .map(|number| format!("{NAME}{number}"))
+        .collect();
     for name in &names {
-        hub.apply(&Registration::new(fleet.member(1)?, name, NAMESPACE).manifest()).await?;
+        hub.apply(&Registration::new(fleet.member(1)?, name, NAMESPACE).manifest())
+            .await?;
     }
     let registry = json!({
         "apiVersion": "search.karmada.io/v1alpha1",
@@ -41,7 +44,9 @@ pub async fn measure(fleet: &Fleet, figures: &mut Figures) -> Result<()> {
         },
     });
     hub.apply(&registry.to_string()).await?;
-    let mut replicas = (0..REPLICAS).map(|number| start(fleet, number)).collect::<Result<Vec<_>>>()?;
+    let mut replicas = (0..REPLICAS)
+        .map(|number| start(fleet, number))
+        .collect::<Result<Vec<_>>>()?;
     until_shared(&replicas).await?;
     let dead = replicas.remove(0);
     let lost = clusters_read_by(&dead).await?.len();
@@ -59,7 +64,8 @@ pub async fn measure(fleet: &Fleet, figures: &mut Figures) -> Result<()> {
 
     hub.run(&["delete", "resourceregistries", NAME]).await?;
     for name in &names {
-        hub.run(&["delete", "clusters.cluster.karmada.io", name]).await?;
+        hub.run(&["delete", "clusters.cluster.karmada.io", name])
+            .await?;
     }
     for replica in &replicas {
         replica.terminate(Duration::from_secs(30)).await?;
@@ -68,7 +74,11 @@ pub async fn measure(fleet: &Fleet, figures: &mut Figures) -> Result<()> {
 }
 
 fn start(fleet: &Fleet, number: usize) -> Result<Operator> {
-    let arguments = ["--allow-same-cluster".to_owned(), "--replicas".to_owned(), format!("--replica-name=replica-{number}")];
+    let arguments = [
+        "--allow-same-cluster".to_owned(),
+        "--replicas".to_owned(),
+        format!("--replica-name=replica-{number}"),
+    ];
     Operator::start(OperatorOptions {
         kubeconfig: fleet.control_plane().kubeconfig(),
         dir: fleet.dir().to_owned(),
@@ -87,7 +97,10 @@ async fn until_shared(replicas: &[Operator]) -> Result<()> {
         let count = read.len();
         read.sort_unstable();
         read.dedup();
-        ensure!(count == CLUSTERS && read.len() == CLUSTERS, "{count} of {CLUSTERS}: {read:?}");
+        ensure!(
+            count == CLUSTERS && read.len() == CLUSTERS,
+            "{count} of {CLUSTERS}: {read:?}"
+        );
         Ok(())
     })
     .await

@@ -21,7 +21,11 @@ impl Times {
     pub fn quantile(&self, part: f64) -> f64 {
         let mut sorted = self.0.clone();
         sorted.sort_by(f64::total_cmp);
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a position among at most some million")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a position among at most some million"
+        )]
         let position = (part * (sorted.len() as f64 - 1.0)).round() as usize;
         sorted.get(position).copied().unwrap_or(f64::NAN)
     }
@@ -34,7 +38,11 @@ impl Times {
 
     /// The same for people.
     pub fn text(&self) -> String {
-        format!("p50 {:.1} ms, p99 {:.1} ms", self.quantile(0.5), self.quantile(0.99))
+        format!(
+            "p50 {:.1} ms, p99 {:.1} ms",
+            self.quantile(0.5),
+            self.quantile(0.99)
+        )
     }
 }
 

@@ -18,8 +18,10 @@ use tokio::task::AbortHandle;
 use tokio_rustls::TlsConnector;
 
 /// What stands before the version of an object in its own cluster: in lines of Fleetdex, and of an API server.
-static FLEETDEX: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(r#""fleetdex.io/resource-version":""#));
-static API_SERVER: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(r#""resourceVersion":""#));
+static FLEETDEX: LazyLock<Finder<'static>> =
+    LazyLock::new(|| Finder::new(r#""fleetdex.io/resource-version":""#));
+static API_SERVER: LazyLock<Finder<'static>> =
+    LazyLock::new(|| Finder::new(r#""resourceVersion":""#));
 /// Beginning of a line whose object is as it was before the change: its version does not tell which change it was.
 const DELETED: &[u8] = br#"{"type":"DELETED""#;
 
@@ -28,7 +30,9 @@ pub type Seen = (u64, u64);
 
 /// Microseconds since 1970.
 fn now() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
 }
 
@@ -43,7 +47,12 @@ struct Lines {
 
 impl Lines {
     fn new(before_version: &'static Finder<'static>, count: Arc<AtomicU64>) -> Self {
-        Self { before_version, begun: Vec::new(), seen: Vec::new(), count }
+        Self {
+            before_version,
+            begun: Vec::new(),
+            seen: Vec::new(),
+            count,
+        }
     }
 
     fn read(&mut self, piece: &[u8]) {
@@ -61,7 +70,9 @@ impl Lines {
     fn note(&mut self, now: u64) {
         self.count.fetch_add(1, Ordering::Relaxed);
         if !self.begun.starts_with(DELETED) {
-            self.seen.extend(version_after(self.before_version, &self.begun).map(|version| (version, now)));
+            self.seen.extend(
+                version_after(self.before_version, &self.begun).map(|version| (version, now)),
+            );
         }
     }
 }
@@ -87,26 +98,48 @@ impl Secured {
     pub fn new(address: String, token: String, ca_pem: &str) -> Result<Self> {
         crate::http::install_tls_provider();
         let mut roots = RootCertStore::empty();
-        roots.add(CertificateDer::from_pem_slice(ca_pem.as_bytes()).context("reading a CA certificate")?)?;
-        let mut config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+        roots.add(
+            CertificateDer::from_pem_slice(ca_pem.as_bytes())
+                .context("reading a CA certificate")?,
+        )?;
+        let mut config = ClientConfig::builder()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
         config.alpn_protocols = vec![b"h2".to_vec()];
-        Ok(Self { address, token, connector: TlsConnector::from(Arc::new(config)) })
+        Ok(Self {
+            address,
+            token,
+            connector: TlsConnector::from(Arc::new(config)),
+        })
     }
 
     /// Opens a connection of its own, and begins a watch on it. What it gives reads until it is told to stop, and gives what it has seen.
     pub async fn watch(&self, path: &str, count: Arc<AtomicU64>) -> Result<Watching> {
-        let stream = TcpStream::connect(&self.address).await.context("connecting")?;
+        let stream = TcpStream::connect(&self.address)
+            .await
+            .context("connecting")?;
         stream.set_nodelay(true)?;
-        let stream =
-            self.connector.connect(ServerName::try_from("localhost")?, stream).await.context("making a TLS connection")?;
-        let handshake = hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream));
+        let stream = self
+            .connector
+            .connect(ServerName::try_from("localhost")?, stream)
+            .await
+            .context("making a TLS connection")?;
+        let handshake =
+            hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream));
         let (mut sender, connection) = handshake.await.context("beginning HTTP/2")?;
         let connection = tokio::spawn(connection).abort_handle();
         let request = http::Request::get(format!("https://localhost{path}"))
             .header("authorization", format!("Bearer {}", self.token))
             .body(Empty::<Bytes>::new())?;
-        let mut response = sender.send_request(request).await.context("beginning a watch")?;
-        ensure!(response.status().is_success(), "a watch was answered {}", response.status());
+        let mut response = sender
+            .send_request(request)
+            .await
+            .context("beginning a watch")?;
+        ensure!(
+            response.status().is_success(),
+            "a watch was answered {}",
+            response.status()
+        );
         let (stop, mut stopped) = tokio::sync::oneshot::channel::<()>();
         let reading = tokio::spawn(async move {
             // The connection ends when nobody can send any more.
@@ -122,13 +155,22 @@ impl Secured {
                 }
             }
         });
-        Ok(Watching { stop, reading, connection: Some(connection) })
+        Ok(Watching {
+            stop,
+            reading,
+            connection: Some(connection),
+        })
     }
 }
 
 /// Watches an API server itself.
 pub async fn watch_plainly(url: &str) -> Result<Watching> {
-    let mut response = crate::http::client(None)?.get(url).timeout(super::DEADLINE).send().await?.error_for_status()?;
+    let mut response = crate::http::client(None)?
+        .get(url)
+        .timeout(super::DEADLINE)
+        .send()
+        .await?
+        .error_for_status()?;
     let (stop, mut stopped) = tokio::sync::oneshot::channel::<()>();
     let reading = tokio::spawn(async move {
         let mut lines = Lines::new(&API_SERVER, Arc::default());
@@ -139,7 +181,11 @@ pub async fn watch_plainly(url: &str) -> Result<Watching> {
             }
         }
     });
-    Ok(Watching { stop, reading, connection: None })
+    Ok(Watching {
+        stop,
+        reading,
+        connection: None,
+    })
 }
 
 /// A watch that is read.
@@ -179,8 +225,17 @@ mod tests {
         for size in [1, 7, 64, text.len()] {
             let count = Arc::<AtomicU64>::default();
             let mut lines = Lines::new(&FLEETDEX, Arc::clone(&count));
-            text.as_bytes().chunks(size).for_each(|piece| lines.read(piece));
-            assert_eq!(lines.seen.iter().map(|(version, _)| *version).collect::<Vec<_>>(), [41, 43]);
+            text.as_bytes()
+                .chunks(size)
+                .for_each(|piece| lines.read(piece));
+            assert_eq!(
+                lines
+                    .seen
+                    .iter()
+                    .map(|(version, _)| *version)
+                    .collect::<Vec<_>>(),
+                [41, 43]
+            );
             assert_eq!(count.load(Ordering::Relaxed), 3);
         }
     }

@@ -63,7 +63,16 @@ impl Kept {
 /// Measures it with a simulated API server, for both stores.
 pub async fn measure(fleet: &Fleet, sizes: &Sizes, figures: &mut Figures) -> Result<()> {
     println!("{} watchers over TLS, {RATE} changes/s …", sizes.watchers);
-    let members = Members::start(fleet, Extent { name: NAME, members: 1, kinds: 0, pods: sizes.pods }).await?;
+    let members = Members::start(
+        fleet,
+        Extent {
+            name: NAME,
+            members: 1,
+            kinds: 0,
+            pods: sizes.pods,
+        },
+    )
+    .await?;
     members.register(&members.urls, 0).await?;
     for kept in [Kept::OpenSearch, Kept::Embedded] {
         match kept {
@@ -114,7 +123,11 @@ impl<'m> Watched<'m> {
         members.until_watching(&operator, 1).await?;
         let token = fleet.control_plane().token().to_owned();
         let secured = Secured::new(operator.api_address(), token, authority.pem())?;
-        let watched = Self { operator, members, secured };
+        let watched = Self {
+            operator,
+            members,
+            secured,
+        };
         eventually("all pods are found", DEADLINE, || async {
             let metadata = watched.metadata().await?;
             let found = metadata["remainingItemCount"].as_u64().unwrap_or(0) + 1;
@@ -129,14 +142,20 @@ impl<'m> Watched<'m> {
     /// The metadata of a list of one pod.
     async fn metadata(&self) -> Result<Value> {
         let url = format!("http://{}{PODS}?limit=1", self.operator.api_address());
-        let answer = http::client(None)?.get(url).bearer_auth(self.operator.token()?).send().await?.error_for_status()?;
+        let answer = http::client(None)?
+            .get(url)
+            .bearer_auth(self.operator.token()?)
+            .send()
+            .await?
+            .error_for_status()?;
         let list: Value = answer.json().await?;
         Ok(list["metadata"].clone())
     }
 
     async fn measure(&self, sizes: &Sizes) -> Result<Outcome> {
         // The log of changes begins when somebody asks for the first time: until then there is no version to watch from.
-        let first = eventually("a watch begins", DEADLINE, || self.begin(1, Arc::default())).await?;
+        let first =
+            eventually("a watch begins", DEADLINE, || self.begin(1, Arc::default())).await?;
         self.fill_log(sizes).await?;
         let before = self.operator.usage()?;
         let count = Arc::<AtomicU64>::default();
@@ -175,7 +194,10 @@ impl<'m> Watched<'m> {
         tokio::time::sleep(4 * sizes.warm_up).await;
         self.members.set_rate(1, 0).await?;
         eventually("all changes are written", DEADLINE, || async {
-            let pending = self.operator.count_of("fleetdex_pending_documents", "").await?;
+            let pending = self
+                .operator
+                .count_of("fleetdex_pending_documents", "")
+                .await?;
             ensure!(pending == 0.0, "{pending} changes are pending");
             Ok(())
         })
@@ -187,10 +209,20 @@ impl<'m> Watched<'m> {
     /// So many watches from now on, each of the pods of one node.
     async fn begin(&self, watchers: usize, count: Arc<AtomicU64>) -> Result<Vec<Watching>> {
         let metadata = self.metadata().await?;
-        let version = metadata["resourceVersion"].as_str().context("a list without a version")?;
-        let path = |node| format!("{PODS}?watch=1&resourceVersion={version}&fieldSelector=spec.nodeName%3Dnode-{node}");
+        let version = metadata["resourceVersion"]
+            .as_str()
+            .context("a list without a version")?;
+        let path = |node| {
+            format!(
+                "{PODS}?watch=1&resourceVersion={version}&fieldSelector=spec.nodeName%3Dnode-{node}"
+            )
+        };
         let begun = (0..watchers).map(|number| {
-            let (secured, path, count) = (self.secured.clone(), path(number % NODES), Arc::clone(&count));
+            let (secured, path, count) = (
+                self.secured.clone(),
+                path(number % NODES),
+                Arc::clone(&count),
+            );
             async move { secured.watch(&path, count).await }
         });
         stream::iter(begun).buffered(HANDSHAKES).try_collect().await
@@ -217,15 +249,24 @@ async fn stopped(watching: Vec<Watching>) -> Result<Vec<Vec<Seen>>> {
 fn check_alike(seen: &[Vec<Seen>]) -> Result<()> {
     for (number, one) in seen.iter().enumerate() {
         let of_node = &seen[number % NODES];
-        let is_alike = one.iter().map(|(version, _)| version).eq(of_node.iter().map(|(version, _)| version));
-        ensure!(is_alike, "watchers of one node have seen {} and {} events", one.len(), of_node.len());
+        let is_alike = one
+            .iter()
+            .map(|(version, _)| version)
+            .eq(of_node.iter().map(|(version, _)| version));
+        ensure!(
+            is_alike,
+            "watchers of one node have seen {} and {} events",
+            one.len(),
+            of_node.len()
+        );
     }
     Ok(())
 }
 
 /// From each of these changes to those who have seen it.
 fn delays<'s>(seen: impl IntoIterator<Item = &'s Seen>, moments: &BTreeMap<u64, u64>) -> Times {
-    let delay = |(version, at): &Seen| Some(at.saturating_sub(*moments.get(version)?) as f64 / 1000.0);
+    let delay =
+        |(version, at): &Seen| Some(at.saturating_sub(*moments.get(version)?) as f64 / 1000.0);
     seen.into_iter().filter_map(delay).collect()
 }
 

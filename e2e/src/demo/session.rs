@@ -28,15 +28,30 @@ impl Session {
         let kubeconfig = fleet.dir().join("kubeconfig");
         write_private(&kubeconfig, &kubeconfig_of(fleet)?.to_string())?;
         let variables = vec![
-            ("PATH", path_with(&[fleetdex_program()?, Part::Kubectl.ensure()?])?),
+            (
+                "PATH",
+                path_with(&[fleetdex_program()?, Part::Kubectl.ensure()?])?,
+            ),
             ("DEMO", fleet.dir().display().to_string()),
             ("KUBECONFIG", kubeconfig.display().to_string()),
-            ("KUBECACHEDIR", fleet.dir().join("kubeconfig.cache").display().to_string()),
-            ("FLEETDEX_SERVER", format!("http://{}", operator.api_address())),
-            ("FLEETDEX_TOKEN_FILE", operator.token_file().display().to_string()),
+            (
+                "KUBECACHEDIR",
+                fleet.dir().join("kubeconfig.cache").display().to_string(),
+            ),
+            (
+                "FLEETDEX_SERVER",
+                format!("http://{}", operator.api_address()),
+            ),
+            (
+                "FLEETDEX_TOKEN_FILE",
+                operator.token_file().display().to_string(),
+            ),
             ("OPENSEARCH_URL", fleet.opensearch()?.url().to_owned()),
         ];
-        let exports: Vec<String> = variables.iter().map(|(name, value)| format!("export {name}='{value}'")).collect();
+        let exports: Vec<String> = variables
+            .iter()
+            .map(|(name, value)| format!("export {name}='{value}'"))
+            .collect();
         let file = fleet.dir().join("env");
         write_private(&file, &(exports.join("\n") + "\n"))?;
         Ok(Self { file, variables })
@@ -45,12 +60,22 @@ impl Session {
     /// Runs a line of shell, as a reader would after sourcing the file, and gives its standard output.
     pub async fn shell(&self, line: &str) -> Result<String> {
         let mut command = Command::new("sh");
-        command.args(["-c", line]).envs(self.variables.iter().map(|(name, value)| (name, value)));
-        let output =
-            command.stdin(Stdio::null()).kill_on_drop(true).output().await.with_context(|| format!("starting {line}"))?;
+        command
+            .args(["-c", line])
+            .envs(self.variables.iter().map(|(name, value)| (name, value)));
+        let output = command
+            .stdin(Stdio::null())
+            .kill_on_drop(true)
+            .output()
+            .await
+            .with_context(|| format!("starting {line}"))?;
         let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
         if !output.status.success() {
-            bail!("`{line}` failed ({}): {stdout}{}", output.status, String::from_utf8_lossy(&output.stderr));
+            bail!(
+                "`{line}` failed ({}): {stdout}{}",
+                output.status,
+                String::from_utf8_lossy(&output.stderr)
+            );
         }
         Ok(stdout)
     }
@@ -65,14 +90,29 @@ fn kubeconfig_of(fleet: &Fleet) -> Result<Value> {
     let servers: Vec<&ApiServer> = [hub].into_iter().chain(fleet.members()).collect();
     let cluster = |name: &str, server: &str, ca: &Path| json!({ "name": name, "cluster": { "server": server, "certificate-authority": ca } });
     let user = |name: &str, token: &str| json!({ "name": name, "user": { "token": token } });
-    let context =
-        |name: &str, cluster: &str, user: &str| json!({ "name": name, "context": { "cluster": cluster, "user": user } });
-    let mut clusters: Vec<Value> = servers.iter().map(|server| cluster(server.name(), server.url(), &server.ca_path())).collect();
-    let mut users: Vec<Value> = servers.iter().map(|server| user(server.name(), server.token())).collect();
-    let mut contexts: Vec<Value> = servers.iter().map(|server| context(server.name(), server.name(), server.name())).collect();
-    clusters.push(cluster("fleet", &format!("{}{FLEET}", hub.url()), &hub.ca_path()));
+    let context = |name: &str, cluster: &str, user: &str| json!({ "name": name, "context": { "cluster": cluster, "user": user } });
+    let mut clusters: Vec<Value> = servers
+        .iter()
+        .map(|server| cluster(server.name(), server.url(), &server.ca_path()))
+        .collect();
+    let mut users: Vec<Value> = servers
+        .iter()
+        .map(|server| user(server.name(), server.token()))
+        .collect();
+    let mut contexts: Vec<Value> = servers
+        .iter()
+        .map(|server| context(server.name(), server.name(), server.name()))
+        .collect();
+    clusters.push(cluster(
+        "fleet",
+        &format!("{}{FLEET}", hub.url()),
+        &hub.ca_path(),
+    ));
     users.push(user("alice", hub.token_of("alice")?));
-    contexts.extend([context("fleet", "fleet", hub.name()), context("alice", "fleet", "alice")]);
+    contexts.extend([
+        context("fleet", "fleet", hub.name()),
+        context("alice", "fleet", "alice"),
+    ]);
     Ok(json!({
         "apiVersion": "v1",
         "kind": "Config",
@@ -85,9 +125,13 @@ fn kubeconfig_of(fleet: &Fleet) -> Result<Value> {
 
 /// The search path with the folders of these programs in front.
 fn path_with(programs: &[PathBuf]) -> Result<String> {
-    let folders = programs.iter().filter_map(|program| program.parent()).map(Path::to_owned);
+    let folders = programs
+        .iter()
+        .filter_map(|program| program.parent())
+        .map(Path::to_owned);
     let inherited = std::env::var_os("PATH").unwrap_or_default();
-    let all = std::env::join_paths(folders.chain(std::env::split_paths(&inherited))).context("making a search path")?;
+    let all = std::env::join_paths(folders.chain(std::env::split_paths(&inherited)))
+        .context("making a search path")?;
     Ok(all.to_string_lossy().into_owned())
 }
 
@@ -96,7 +140,11 @@ fn write_private(path: &Path, text: &str) -> Result<()> {
     let write = || {
         // A file of an earlier run keeps its mode when it is only truncated.
         let _ = fs::remove_file(path);
-        let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+        let mut file = fs::OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(path)?;
         file.write_all(text.as_bytes())
     };
     write().with_context(|| format!("writing {}", path.display()))

@@ -50,7 +50,12 @@ pub(super) struct Place<'a> {
 
 impl ApiServer {
     pub(super) fn spawn(name: &str, place: &Place<'_>, more_flags: &[&str]) -> Result<Self> {
-        let Place { etcd_url, dir, group, front_proxy } = *place;
+        let Place {
+            etcd_url,
+            dir,
+            group,
+            front_proxy,
+        } = *place;
         let folder = dir.join(name);
         fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
         let port = Port::reserve()?;
@@ -70,7 +75,16 @@ impl ApiServer {
         };
         let process = Process::new(name, start, folder.join("kube-apiserver.log"), group);
         let admin_certificate = authority.client("certificate-admin", Some("system:masters"))?;
-        let server = Self { name: name.to_owned(), url, tokens, authority, admin_certificate, folder, process, _port: port };
+        let server = Self {
+            name: name.to_owned(),
+            url,
+            tokens,
+            authority,
+            admin_certificate,
+            folder,
+            process,
+            _port: port,
+        };
         certificates::write_private(&server.kubeconfig(), &server.kubeconfig_of(ADMIN)?)?;
         server.process.spawn()?;
         Ok(server)
@@ -94,7 +108,13 @@ impl ApiServer {
     /// The bearer token of [`ADMIN`] or of one of [`PLAIN_USERS`].
     pub fn token_of(&self, user: &str) -> Result<&str> {
         let token = self.tokens.get(user).map(String::as_str);
-        token.with_context(|| format!("{} has no user {user}; it has {:?}", self.name, self.tokens.keys()))
+        token.with_context(|| {
+            format!(
+                "{} has no user {user}; it has {:?}",
+                self.name,
+                self.tokens.keys()
+            )
+        })
     }
 
     /// The CA that signed the serving certificate and is accepted for client certificates, as PEM.
@@ -148,8 +168,10 @@ impl ApiServer {
     /// A client of one of the users.
     pub async fn client_of(&self, user: &str) -> Result<kube::Client> {
         http::install_tls_provider();
-        let kubeconfig = Kubeconfig::from_yaml(&self.kubeconfig_of(user)?).context("reading our own kubeconfig")?;
-        let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
+        let kubeconfig = Kubeconfig::from_yaml(&self.kubeconfig_of(user)?)
+            .context("reading our own kubeconfig")?;
+        let config =
+            kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
         let config = config.with_context(|| format!("kubeconfig of {}", self.name))?;
         kube::Client::try_from(config).with_context(|| format!("client of {}", self.name))
     }
@@ -194,14 +216,21 @@ impl ApiServer {
     pub(super) async fn wait_ready(&self) -> Result<()> {
         let client = http::client(Some(self.ca_pem()))?;
         let readiness = format!("{}/readyz?verbose", self.url);
-        let probe = || client.get(&readiness).bearer_auth(self.token()).timeout(Duration::from_secs(5));
+        let probe = || {
+            client
+                .get(&readiness)
+                .bearer_auth(self.token())
+                .timeout(Duration::from_secs(5))
+        };
         ready::wait(&self.process, probe).await
     }
 }
 
 fn new_tokens() -> BTreeMap<String, String> {
     let users = PLAIN_USERS.into_iter().chain([ADMIN]);
-    users.map(|user| (user.to_owned(), super::random_password())).collect()
+    users
+        .map(|user| (user.to_owned(), super::random_password()))
+        .collect()
 }
 
 fn write_files(
@@ -214,12 +243,18 @@ fn write_files(
     certificates::write(&folder.join("ca.crt"), authority.pem())?;
     authority.server(name)?.write(folder, "server")?;
     certificates::write(&folder.join("front-proxy-ca.crt"), front_proxy.pem())?;
-    front_proxy.client("front-proxy-client", None)?.write(folder, "front-proxy-client")?;
+    front_proxy
+        .client("front-proxy-client", None)?
+        .write(folder, "front-proxy-client")?;
     let (private, public) = certificates::signing_key()?;
     certificates::write_private(&folder.join("service-accounts.key"), &private)?;
     certificates::write(&folder.join("service-accounts.pub"), &public)?;
     let lines = tokens.iter().map(|(user, token)| {
-        let groups = if user == ADMIN { ",\"system:masters\"" } else { "" };
+        let groups = if user == ADMIN {
+            ",\"system:masters\""
+        } else {
+            ""
+        };
         format!("{token},{user},{user}{groups}\n")
     });
     certificates::write_private(&folder.join("tokens.csv"), &lines.collect::<String>())
@@ -243,18 +278,30 @@ fn arguments(name: &str, etcd_url: &str, port: u16, folder: &Path) -> Vec<String
         format!("--token-auth-file={}", file("tokens.csv")),
         "--authorization-mode=RBAC".to_owned(),
         "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
-        format!("--service-account-key-file={}", file("service-accounts.pub")),
-        format!("--service-account-signing-key-file={}", file("service-accounts.key")),
+        format!(
+            "--service-account-key-file={}",
+            file("service-accounts.pub")
+        ),
+        format!(
+            "--service-account-signing-key-file={}",
+            file("service-accounts.key")
+        ),
         // Pods without a controller manager that would make their service account.
         "--disable-admission-plugins=ServiceAccount".to_owned(),
         // The aggregation layer.
-        format!("--requestheader-client-ca-file={}", file("front-proxy-ca.crt")),
+        format!(
+            "--requestheader-client-ca-file={}",
+            file("front-proxy-ca.crt")
+        ),
         "--requestheader-allowed-names=front-proxy-client".to_owned(),
         "--requestheader-username-headers=X-Remote-User".to_owned(),
         "--requestheader-uid-headers=X-Remote-Uid".to_owned(),
         "--requestheader-group-headers=X-Remote-Group".to_owned(),
         "--requestheader-extra-headers-prefix=X-Remote-Extra-".to_owned(),
-        format!("--proxy-client-cert-file={}", file("front-proxy-client.crt")),
+        format!(
+            "--proxy-client-cert-file={}",
+            file("front-proxy-client.crt")
+        ),
         format!("--proxy-client-key-file={}", file("front-proxy-client.key")),
         "--profiling=false".to_owned(),
         "--v=1".to_owned(),

@@ -6,7 +6,10 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose};
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose,
+};
 
 /// A certificate authority.
 #[derive(Debug)]
@@ -31,8 +34,13 @@ impl Authority {
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         let key = KeyPair::generate().context("generating a CA key")?;
-        let certificate = params.self_signed(&key).context("signing a CA certificate")?;
-        Ok(Self { pem: certificate.pem(), issuer: Issuer::new(params, key) })
+        let certificate = params
+            .self_signed(&key)
+            .context("signing a CA certificate")?;
+        Ok(Self {
+            pem: certificate.pem(),
+            issuer: Issuer::new(params, key),
+        })
     }
 
     /// Its certificate.
@@ -42,7 +50,11 @@ impl Authority {
 
     /// A certificate for servers on loopback, which also serves as a client certificate.
     pub fn server(&self, name: &str) -> Result<Identity> {
-        self.issue(named(name, None, &["localhost", "127.0.0.1", "kubernetes.default.svc"])?)
+        self.issue(named(
+            name,
+            None,
+            &["localhost", "127.0.0.1", "kubernetes.default.svc"],
+        )?)
     }
 
     /// A client certificate: `name` is the user, its organization is the user's group.
@@ -54,12 +66,19 @@ impl Authority {
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         if !params.subject_alt_names.is_empty() {
-            params.extended_key_usages.push(ExtendedKeyUsagePurpose::ServerAuth);
+            params
+                .extended_key_usages
+                .push(ExtendedKeyUsagePurpose::ServerAuth);
         }
         params.use_authority_key_identifier_extension = true;
         let key = KeyPair::generate().context("generating a key")?;
-        let certificate = params.signed_by(&key, &self.issuer).context("signing a certificate")?;
-        Ok(Identity { certificate: certificate.pem(), key: key.serialize_pem() })
+        let certificate = params
+            .signed_by(&key, &self.issuer)
+            .context("signing a certificate")?;
+        Ok(Identity {
+            certificate: certificate.pem(),
+            key: key.serialize_pem(),
+        })
     }
 }
 
@@ -87,7 +106,12 @@ pub fn write(path: &Path, content: &str) -> Result<()> {
 
 /// Writes a file that only we can read.
 pub fn write_private(path: &Path, content: &str) -> Result<()> {
-    let open = OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(path);
+    let open = OpenOptions::new()
+        .create(true)
+        .truncate(true)
+        .write(true)
+        .mode(0o600)
+        .open(path);
     let written = open.and_then(|mut file| file.write_all(content.as_bytes()));
     written.with_context(|| format!("writing {}", path.display()))
 }
@@ -98,7 +122,9 @@ fn named(name: &str, group: Option<&str>, hosts: &[&str]) -> Result<CertificateP
     params.distinguished_name = rcgen::DistinguishedName::new();
     params.distinguished_name.push(DnType::CommonName, name);
     if let Some(organization) = group {
-        params.distinguished_name.push(DnType::OrganizationName, organization);
+        params
+            .distinguished_name
+            .push(DnType::OrganizationName, organization);
     }
     Ok(params)
 }

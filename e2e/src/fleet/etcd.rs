@@ -46,10 +46,20 @@ impl Etcd {
             "--quota-backend-bytes=4294967296".to_owned(),
             "--log-level=warn".to_owned(),
         ];
-        let start = Start { program: Part::Etcd.ensure()?, arguments, folder: dir.to_owned(), ..Start::default() };
+        let start = Start {
+            program: Part::Etcd.ensure()?,
+            arguments,
+            folder: dir.to_owned(),
+            ..Start::default()
+        };
         let process = Process::new(name, start, dir.join(format!("{name}.log")), group);
         process.spawn()?;
-        Ok(Self { url, data, process, _ports: [client_port, peer_port] })
+        Ok(Self {
+            url,
+            data,
+            process,
+            _ports: [client_port, peer_port],
+        })
     }
 
     /// The client address, plain HTTP on loopback.
@@ -74,9 +84,17 @@ impl Etcd {
     pub async fn compact(&self) -> Result<u64> {
         // Any read tells the revision.
         let read = self.call("kv/range", &json!({ "key": "AA==" })).await?;
-        let revision = read["header"]["revision"].as_str().with_context(|| format!("no revision in {read}"))?;
-        self.call("kv/compaction", &json!({ "revision": revision, "physical": true })).await?;
-        revision.parse().with_context(|| format!("the revision is {revision}"))
+        let revision = read["header"]["revision"]
+            .as_str()
+            .with_context(|| format!("no revision in {read}"))?;
+        self.call(
+            "kv/compaction",
+            &json!({ "revision": revision, "physical": true }),
+        )
+        .await?;
+        revision
+            .parse()
+            .with_context(|| format!("the revision is {revision}"))
     }
 
     /// Copies its data into `folder`. It is stopped meanwhile, and answers again afterwards.
@@ -105,10 +123,18 @@ impl Etcd {
     }
 
     async fn call(&self, method: &str, body: &Value) -> Result<Value> {
-        let request = http::client(None)?.post(format!("{}/v3/{method}", self.url)).json(body);
-        let answer = request.send().await.with_context(|| format!("etcd: {method}"))?;
+        let request = http::client(None)?
+            .post(format!("{}/v3/{method}", self.url))
+            .json(body);
+        let answer = request
+            .send()
+            .await
+            .with_context(|| format!("etcd: {method}"))?;
         let status = answer.status();
-        let text = answer.text().await.with_context(|| format!("etcd: {method}"))?;
+        let text = answer
+            .text()
+            .await
+            .with_context(|| format!("etcd: {method}"))?;
         ensure!(status.is_success(), "etcd: {method}: {status}: {text}");
         serde_json::from_str(&text).with_context(|| format!("etcd: {method}: {text}"))
     }
@@ -116,6 +142,9 @@ impl Etcd {
     pub(super) async fn wait_ready(&self) -> Result<()> {
         let client = http::client(None)?;
         let health = format!("{}/health", self.url);
-        ready::wait(&self.process, || client.get(&health).timeout(Duration::from_secs(2))).await
+        ready::wait(&self.process, || {
+            client.get(&health).timeout(Duration::from_secs(2))
+        })
+        .await
     }
 }

@@ -7,7 +7,9 @@ use anyhow::{Context, Result};
 
 /// Makes the same folder tree at `target`, with hard links where the file system can do that.
 pub(super) fn link_or_copy(source: &Path, target: &Path) -> Result<()> {
-    walk(source, target, &|from, to| fs::hard_link(from, to).or_else(|_| fs::copy(from, to).map(drop)))
+    walk(source, target, &|from, to| {
+        fs::hard_link(from, to).or_else(|_| fs::copy(from, to).map(drop))
+    })
 }
 
 /// Copies a folder tree into `target`, which may exist.
@@ -15,16 +17,23 @@ pub(super) fn copy(source: &Path, target: &Path) -> Result<()> {
     walk(source, target, &|from, to| fs::copy(from, to).map(drop))
 }
 
-fn walk(source: &Path, target: &Path, transfer: &dyn Fn(&Path, &Path) -> std::io::Result<()>) -> Result<()> {
+fn walk(
+    source: &Path,
+    target: &Path,
+    transfer: &dyn Fn(&Path, &Path) -> std::io::Result<()>,
+) -> Result<()> {
     fs::create_dir_all(target).with_context(|| format!("creating {}", target.display()))?;
     let entries = fs::read_dir(source).with_context(|| format!("reading {}", source.display()))?;
     for entry in entries {
-        let path = entry.with_context(|| format!("reading {}", source.display()))?.path();
+        let path = entry
+            .with_context(|| format!("reading {}", source.display()))?
+            .path();
         let to = target.join(path.file_name().context("a file without a name")?);
         if path.is_dir() {
             walk(&path, &to, transfer)?;
         } else {
-            transfer(&path, &to).with_context(|| format!("copying {} to {}", path.display(), to.display()))?;
+            transfer(&path, &to)
+                .with_context(|| format!("copying {} to {}", path.display(), to.display()))?;
         }
     }
     Ok(())

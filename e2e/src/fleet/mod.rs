@@ -86,9 +86,11 @@ impl Fleet {
     /// minutes; a server that does not come up is an error with the end of its log, and everything else is stopped.
     pub async fn start(options: Options) -> Result<Self> {
         let needed = needed_parts(options.opensearch);
-        tokio::task::spawn_blocking(move || needed.iter().try_for_each(|part| part.ensure().map(drop)))
-            .await
-            .context("getting parts")??;
+        tokio::task::spawn_blocking(move || {
+            needed.iter().try_for_each(|part| part.ensure().map(drop))
+        })
+        .await
+        .context("getting parts")??;
 
         let dir = FleetDir::claim(options.dir.as_deref())?;
         let path = &dir.path;
@@ -101,18 +103,41 @@ impl Fleet {
             OpenSearchKind::None => None,
             kind => Some(OpenSearchServer::spawn(kind, path, &scratch, group)?),
         };
-        let names: Vec<String> = (1..=options.members).map(|number| format!("member{number}")).collect();
-        let of_members = names.iter().filter(|_| options.own_etcds).map(|name| format!("etcd-{name}"));
+        let names: Vec<String> = (1..=options.members)
+            .map(|number| format!("member{number}"))
+            .collect();
+        let of_members = names
+            .iter()
+            .filter(|_| options.own_etcds)
+            .map(|name| format!("etcd-{name}"));
         let etcds = ["etcd".to_owned()].into_iter().chain(of_members);
-        let etcds: Vec<Etcd> = etcds.map(|name| Etcd::spawn(&name, path, &scratch, group)).collect::<Result<_>>()?;
+        let etcds: Vec<Etcd> = etcds
+            .map(|name| Etcd::spawn(&name, path, &scratch, group))
+            .collect::<Result<_>>()?;
         try_join_all(etcds.iter().map(Etcd::wait_ready)).await?;
         // One for all, so that a member can show another one's API as its own.
         let front_proxy = Authority::new("front-proxy-ca")?;
-        let place = |etcd_url| Place { etcd_url, dir: path, group, front_proxy: &front_proxy };
+        let place = |etcd_url| Place {
+            etcd_url,
+            dir: path,
+            group,
+            front_proxy: &front_proxy,
+        };
         let control_plane = ApiServer::spawn(CONTROL_PLANE, &place(etcds[0].url()), &[])?;
-        let flags_of = |number: usize| options.member_flags.get(number - 1).copied().unwrap_or_default();
-        let start =
-            |(name, number): (&String, usize)| ApiServer::spawn(name, &place(etcd_of(&etcds, number).url()), flags_of(number));
+        let flags_of = |number: usize| {
+            options
+                .member_flags
+                .get(number - 1)
+                .copied()
+                .unwrap_or_default()
+        };
+        let start = |(name, number): (&String, usize)| {
+            ApiServer::spawn(
+                name,
+                &place(etcd_of(&etcds, number).url()),
+                flags_of(number),
+            )
+        };
         let members: Vec<ApiServer> = names.iter().zip(1..).map(start).collect::<Result<_>>()?;
 
         control_plane.wait_ready().await?;
@@ -121,8 +146,18 @@ impl Fleet {
             server.wait_ready().await?;
         }
 
-        let state_file = options.state_file.unwrap_or_else(|| path.join("fleet.json"));
-        let fleet = Self { control_plane, members, opensearch, etcds, guard, state_file, dir };
+        let state_file = options
+            .state_file
+            .unwrap_or_else(|| path.join("fleet.json"));
+        let fleet = Self {
+            control_plane,
+            members,
+            opensearch,
+            etcds,
+            guard,
+            state_file,
+            dir,
+        };
         fleet.state().write(&fleet.state_file)?;
         Ok(fleet)
     }
@@ -139,13 +174,22 @@ impl Fleet {
 
     /// A member by number, from 1.
     pub fn member(&self, number: usize) -> Result<&ApiServer> {
-        let member = number.checked_sub(1).and_then(|index| self.members.get(index));
-        member.with_context(|| format!("there is no member{number}; the fleet has {} members", self.members.len()))
+        let member = number
+            .checked_sub(1)
+            .and_then(|index| self.members.get(index));
+        member.with_context(|| {
+            format!(
+                "there is no member{number}; the fleet has {} members",
+                self.members.len()
+            )
+        })
     }
 
     /// The OpenSearch of the fleet.
     pub fn opensearch(&self) -> Result<&OpenSearchServer> {
-        self.opensearch.as_ref().context("this fleet was started without OpenSearch")
+        self.opensearch
+            .as_ref()
+            .context("this fleet was started without OpenSearch")
     }
 
     /// The etcd under the control plane, and under the members unless they have [their own](Options::own_etcds).
@@ -202,8 +246,13 @@ impl Fleet {
     }
 
     fn processes(&self) -> impl Iterator<Item = &Process> {
-        let servers = [&self.control_plane].into_iter().chain(&self.members).map(ApiServer::process);
-        servers.chain(self.etcds.iter().map(Etcd::process)).chain(self.opensearch.as_ref().map(OpenSearchServer::process))
+        let servers = [&self.control_plane]
+            .into_iter()
+            .chain(&self.members)
+            .map(ApiServer::process);
+        servers
+            .chain(self.etcds.iter().map(Etcd::process))
+            .chain(self.opensearch.as_ref().map(OpenSearchServer::process))
     }
 }
 
@@ -228,7 +277,9 @@ pub fn unique(name: &str) -> String {
 
 /// 24 letters and digits of every sort that password rules ask for.
 fn random_password() -> String {
-    let random: String = (0..20).map(|_| char::from(rand::random_range(b'a'..=b'z'))).collect();
+    let random: String = (0..20)
+        .map(|_| char::from(rand::random_range(b'a'..=b'z')))
+        .collect();
     format!("{random}-A1x")
 }
 
@@ -250,8 +301,15 @@ fn needed_parts(opensearch: OpenSearchKind) -> Vec<Part> {
 /// A folder in the system's temporary folder, for data that is removed at the end. Other users may look inside, because
 /// root runs OpenSearch as another user.
 fn scratch_folder() -> Result<PathBuf> {
-    let path = std::env::temp_dir().join(format!("fleetdex-{}-{:08x}", std::process::id(), rand::random::<u32>()));
-    DirBuilder::new().mode(0o755).create(&path).with_context(|| format!("creating {}", path.display()))?;
+    let path = std::env::temp_dir().join(format!(
+        "fleetdex-{}-{:08x}",
+        std::process::id(),
+        rand::random::<u32>()
+    ));
+    DirBuilder::new()
+        .mode(0o755)
+        .create(&path)
+        .with_context(|| format!("creating {}", path.display()))?;
     Ok(path)
 }
 
@@ -272,7 +330,11 @@ impl FleetDir {
         let base = target_folder()?.join("fleet");
         let program = program_name()?;
         for number in 1..=64 {
-            let name = if number == 1 { program.clone() } else { format!("{program}-{number}") };
+            let name = if number == 1 {
+                program.clone()
+            } else {
+                format!("{program}-{number}")
+            };
             if let Some(dir) = Self::try_claim(&base.join(name))? {
                 return Ok(dir);
             }
@@ -282,9 +344,11 @@ impl FleetDir {
 
     fn try_claim(path: &Path) -> Result<Option<Self>> {
         fs::create_dir_all(path).with_context(|| format!("creating {}", path.display()))?;
-        let absolute = fs::canonicalize(path).with_context(|| format!("finding {}", path.display()))?;
+        let absolute =
+            fs::canonicalize(path).with_context(|| format!("finding {}", path.display()))?;
         let lock_path = absolute.join("lock");
-        let lock = File::create(&lock_path).with_context(|| format!("creating {}", lock_path.display()))?;
+        let lock = File::create(&lock_path)
+            .with_context(|| format!("creating {}", lock_path.display()))?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Ok(None),
@@ -293,14 +357,19 @@ impl FleetDir {
             }
         }
         remove_leftovers(&absolute)?;
-        Ok(Some(Self { path: absolute, _lock: lock }))
+        Ok(Some(Self {
+            path: absolute,
+            _lock: lock,
+        }))
     }
 }
 
 /// Removes what an earlier fleet wrote here, and nothing else: the folder may be one that somebody else uses too.
 fn remove_leftovers(folder: &Path) -> Result<()> {
     for entry in fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))? {
-        let path = entry.with_context(|| format!("reading {}", folder.display()))?.path();
+        let path = entry
+            .with_context(|| format!("reading {}", folder.display()))?
+            .path();
         let is_cluster = path.join("kubeconfig").is_file();
         let is_log = path.extension().is_some_and(|extension| extension == "log");
         let removed = match (is_cluster, is_log) {
@@ -316,16 +385,26 @@ fn remove_leftovers(folder: &Path) -> Result<()> {
 /// The target folder that this program was built into.
 pub fn target_folder() -> Result<PathBuf> {
     let program = std::env::current_exe().context("finding this program")?;
-    let folder = program.ancestors().find(|folder| folder.join("CACHEDIR.TAG").is_file());
-    let folder = folder.with_context(|| format!("{} is in no cargo target folder", program.display()))?;
+    let folder = program
+        .ancestors()
+        .find(|folder| folder.join("CACHEDIR.TAG").is_file());
+    let folder =
+        folder.with_context(|| format!("{} is in no cargo target folder", program.display()))?;
     Ok(folder.to_owned())
 }
 
 /// This program's name without the hash that cargo gives to test programs.
 fn program_name() -> Result<String> {
     let program = std::env::current_exe().context("finding this program")?;
-    let name = program.file_stem().context("a program without a name")?.to_string_lossy().into_owned();
-    let without_hash = name.rsplit_once('-').filter(|(_, hash)| hash.len() == 16).map(|(stem, _)| stem.to_owned());
+    let name = program
+        .file_stem()
+        .context("a program without a name")?
+        .to_string_lossy()
+        .into_owned();
+    let without_hash = name
+        .rsplit_once('-')
+        .filter(|(_, hash)| hash.len() == 16)
+        .map(|(stem, _)| stem.to_owned());
     let short = without_hash.unwrap_or(name);
     ensure!(!short.is_empty(), "a program without a name");
     Ok(short)

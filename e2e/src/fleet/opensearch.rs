@@ -52,10 +52,22 @@ struct Layout {
 
 impl OpenSearchServer {
     /// Starts it; `scratch` must be readable for every user.
-    pub(super) fn spawn(kind: OpenSearchKind, dir: &Path, scratch: &Path, group: u32) -> Result<Self> {
-        let part = if kind == OpenSearchKind::Secure { Part::SecureOpenSearch } else { Part::OpenSearch };
+    pub(super) fn spawn(
+        kind: OpenSearchKind,
+        dir: &Path,
+        scratch: &Path,
+        group: u32,
+    ) -> Result<Self> {
+        let part = if kind == OpenSearchKind::Secure {
+            Part::SecureOpenSearch
+        } else {
+            Part::OpenSearch
+        };
         let program = part.ensure()?;
-        let installed = program.parent().and_then(Path::parent).context("OpenSearch's home")?;
+        let installed = program
+            .parent()
+            .and_then(Path::parent)
+            .context("OpenSearch's home")?;
         let as_root = Uid::effective().is_root();
         let layout = Layout::new(installed, &scratch.join("opensearch"), as_root)?;
         let (http_port, transport_port) = (Port::reserve()?, Port::reserve()?);
@@ -83,7 +95,12 @@ impl OpenSearchServer {
         process.spawn()?;
         let scheme = if secured.is_some() { "https" } else { "http" };
         let url = format!("{scheme}://127.0.0.1:{}", http_port.number());
-        Ok(Self { url, process, secured, _ports: [http_port, transport_port] })
+        Ok(Self {
+            url,
+            process,
+            secured,
+            _ports: [http_port, transport_port],
+        })
     }
 
     /// `http://…` or, when secure, `https://127.0.0.1:<port>`; the port stays the same over restarts.
@@ -98,7 +115,9 @@ impl OpenSearchServer {
 
     /// The password of [`username`](Self::username), when secure.
     pub fn password(&self) -> Option<&str> {
-        self.secured.as_ref().map(|secured| secured.password.as_str())
+        self.secured
+            .as_ref()
+            .map(|secured| secured.password.as_str())
     }
 
     /// The CA of its certificate, when secure, as PEM.
@@ -108,7 +127,9 @@ impl OpenSearchServer {
 
     /// The file with [`ca_pem`](Self::ca_pem).
     pub fn ca_path(&self) -> Option<&Path> {
-        self.secured.as_ref().map(|secured| secured.ca_path.as_path())
+        self.secured
+            .as_ref()
+            .map(|secured| secured.ca_path.as_path())
     }
 
     /// The authority of its certificate, when secure, to make client certificates.
@@ -129,16 +150,30 @@ impl OpenSearchServer {
 
     /// Creates a user (secure only) with roles of the security plugin, such as `all_access` or `readall`.
     pub async fn create_user(&self, username: &str, password: &str, roles: &[&str]) -> Result<()> {
-        let secured = self.secured.as_ref().context("this OpenSearch has no users: start it with OpenSearchKind::Secure")?;
+        let secured = self
+            .secured
+            .as_ref()
+            .context("this OpenSearch has no users: start it with OpenSearchKind::Secure")?;
         let identity = &secured.security_admin;
         let pem = format!("{}{}", identity.certificate, identity.key);
         let client = http::client_with_certificate(secured.authority.pem(), &pem)?;
-        let user = format!("{}/_plugins/_security/api/internalusers/{username}", self.url);
+        let user = format!(
+            "{}/_plugins/_security/api/internalusers/{username}",
+            self.url
+        );
         let body = json!({ "password": password, "opendistro_security_roles": roles });
-        let answer = client.put(user).json(&body).send().await.context("creating an OpenSearch user")?;
+        let answer = client
+            .put(user)
+            .json(&body)
+            .send()
+            .await
+            .context("creating an OpenSearch user")?;
         let status = answer.status();
         let text = answer.text().await.unwrap_or_default();
-        ensure!(status.is_success(), "creating the OpenSearch user {username}: {status}: {text}");
+        ensure!(
+            status.is_success(),
+            "creating the OpenSearch user {username}: {status}: {text}"
+        );
         Ok(())
     }
 
@@ -182,13 +217,20 @@ impl OpenSearchServer {
         let pem = format!("{}{}", identity.certificate, identity.key);
         let client = http::client_with_certificate(secured.authority.pem(), &pem)?;
         let users = format!("{}/_plugins/_security/api/internalusers", self.url);
-        ready::wait(&self.process, || client.get(&users).timeout(Duration::from_secs(5))).await?;
-        self.create_user("admin", &secured.password, &["all_access"]).await
+        ready::wait(&self.process, || {
+            client.get(&users).timeout(Duration::from_secs(5))
+        })
+        .await?;
+        self.create_user("admin", &secured.password, &["all_access"])
+            .await
     }
 
     async fn wait_for_cluster(&self) -> Result<()> {
         let client = http::client(self.ca_pem())?;
-        let health = format!("{}/_cluster/health?wait_for_status=yellow&timeout=2s", self.url);
+        let health = format!(
+            "{}/_cluster/health?wait_for_status=yellow&timeout=2s",
+            self.url
+        );
         let probe = || {
             let request = client.get(&health).timeout(Duration::from_secs(5));
             match self.username() {
@@ -204,13 +246,22 @@ impl Layout {
     /// Root runs the server as another user, who cannot read root's cache: the program's files are linked (or copied).
     fn new(installed: &Path, base: &Path, as_root: bool) -> Result<Self> {
         let layout = Self {
-            home: if as_root { base.join("home") } else { installed.to_owned() },
+            home: if as_root {
+                base.join("home")
+            } else {
+                installed.to_owned()
+            },
             config: base.join("config"),
             data: base.join("data"),
             logs: base.join("logs"),
             temporary: base.join("tmp"),
         };
-        for folder in [&layout.config, &layout.data, &layout.logs, &layout.temporary] {
+        for folder in [
+            &layout.config,
+            &layout.data,
+            &layout.logs,
+            &layout.temporary,
+        ] {
             fs::create_dir_all(folder).with_context(|| format!("creating {}", folder.display()))?;
         }
         if as_root {
@@ -220,7 +271,9 @@ impl Layout {
         let java_options = layout.config.join("jvm.options");
         let options = fs::read_to_string(&java_options).context("reading jvm.options")?;
         // Logs and heap dumps would go into the program's own folder.
-        let kept = options.lines().filter(|line| !line.contains("logs/") && !line.contains("HeapDump"));
+        let kept = options
+            .lines()
+            .filter(|line| !line.contains("logs/") && !line.contains("HeapDump"));
         certificates::write(&java_options, &kept.collect::<Vec<_>>().join("\n"))?;
         Ok(layout)
     }
@@ -236,8 +289,16 @@ impl Secured {
         let security_admin = authority.client(SECURITY_ADMIN, None)?;
         // The demo users of the plugin, whose passwords everybody knows, are left out.
         let no_users = "_meta:\n  type: internalusers\n  config_version: 2\n";
-        certificates::write(&layout.config.join("opensearch-security/internal_users.yml"), no_users)?;
-        Ok(Self { authority, ca_path, security_admin, password: random_password() })
+        certificates::write(
+            &layout.config.join("opensearch-security/internal_users.yml"),
+            no_users,
+        )?;
+        Ok(Self {
+            authority,
+            ca_path,
+            security_admin,
+            password: random_password(),
+        })
     }
 }
 
@@ -279,10 +340,17 @@ fn security_settings() -> String {
 
 fn environment(layout: &Layout, java_home: &Path) -> Vec<(String, String)> {
     let temporary = layout.temporary.display().to_string();
-    let java_options = std::env::var("FLEETDEX_OPENSEARCH_JAVA_OPTS").unwrap_or_else(|_| "-Xms512m -Xmx1g".to_owned());
+    let java_options = std::env::var("FLEETDEX_OPENSEARCH_JAVA_OPTS")
+        .unwrap_or_else(|_| "-Xms512m -Xmx1g".to_owned());
     vec![
-        ("OPENSEARCH_JAVA_HOME".to_owned(), java_home.display().to_string()),
-        ("OPENSEARCH_PATH_CONF".to_owned(), layout.config.display().to_string()),
+        (
+            "OPENSEARCH_JAVA_HOME".to_owned(),
+            java_home.display().to_string(),
+        ),
+        (
+            "OPENSEARCH_PATH_CONF".to_owned(),
+            layout.config.display().to_string(),
+        ),
         ("OPENSEARCH_JAVA_OPTS".to_owned(), java_options),
         ("OPENSEARCH_TMPDIR".to_owned(), temporary.clone()),
         ("TMPDIR".to_owned(), temporary.clone()),
@@ -293,12 +361,17 @@ fn environment(layout: &Layout, java_home: &Path) -> Vec<(String, String)> {
 /// Gives everything but the program's files, which are shared with the cache, to the user `nobody`.
 fn give_to_nobody(base: &Path) -> Result<()> {
     let (user, group) = (Uid::from_raw(NOBODY), Gid::from_raw(NOBODY));
-    let give = |path: &Path| chown(path, Some(user), Some(group)).with_context(|| format!("chown {}", path.display()));
+    let give = |path: &Path| {
+        chown(path, Some(user), Some(group)).with_context(|| format!("chown {}", path.display()))
+    };
     give(base)?;
     for entry in fs::read_dir(base).with_context(|| format!("reading {}", base.display()))? {
-        let path = entry.with_context(|| format!("reading {}", base.display()))?.path();
+        let path = entry
+            .with_context(|| format!("reading {}", base.display()))?
+            .path();
         if path.ends_with("home") {
-            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).context("opening the home folder")?;
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755))
+                .context("opening the home folder")?;
             continue;
         }
         give(&path)?;

@@ -30,10 +30,14 @@ impl Port {
         for _ in 0..1_000 {
             let number = rand::random_range(range());
             let path = folder.join(number.to_string());
-            let lock = File::create(&path).with_context(|| format!("creating {}", path.display()))?;
+            let lock =
+                File::create(&path).with_context(|| format!("creating {}", path.display()))?;
             let is_ours = lock.try_lock().is_ok();
             if is_ours && TcpListener::bind(("127.0.0.1", number)).is_ok() {
-                return Ok(Self { number, _lock: lock });
+                return Ok(Self {
+                    number,
+                    _lock: lock,
+                });
             }
         }
         bail!("no free port in {:?} after 1,000 tries", range())
@@ -51,7 +55,11 @@ fn range() -> Range<u16> {
         .and_then(|text| text.split_whitespace().next()?.parse::<u16>().ok())
         .unwrap_or(32_768);
     // A machine whose kernel uses nearly all ports leaves no room below: share the usual numbers with it.
-    let end = if first_of_kernel > WIDTH + 2_000 { first_of_kernel } else { 32_768 };
+    let end = if first_of_kernel > WIDTH + 2_000 {
+        first_of_kernel
+    } else {
+        32_768
+    };
     (end - WIDTH)..end
 }
 

@@ -19,7 +19,8 @@ use nix::unistd::Pid;
 /// Ends when the parent's end of the pipe is closed; it is the leader of the process group of all parts.
 const ANCHOR_SCRIPT: &str = "read -r _";
 /// Kills the group `$1` and removes the scratch folders after it. The second `rm` takes what a dying process still wrote.
-const GUARD_SCRIPT: &str = r#"read -r _; kill -s KILL -- "-$1"; shift; rm -rf -- "$@"; sleep 0.3; rm -rf -- "$@""#;
+const GUARD_SCRIPT: &str =
+    r#"read -r _; kill -s KILL -- "-$1"; shift; rm -rf -- "$@"; sleep 0.3; rm -rf -- "$@""#;
 
 /// Kills every process of its group, and removes scratch folders, when it is dropped or when this process dies.
 #[derive(Debug)]
@@ -31,10 +32,14 @@ pub struct Guard {
 impl Guard {
     /// Starts watching; `scratch` are the folders to remove at the end.
     pub fn start(scratch: &[PathBuf]) -> Result<Self> {
-        let anchor = watcher(ANCHOR_SCRIPT).spawn().context("starting `sh` to lead the fleet's process group")?;
+        let anchor = watcher(ANCHOR_SCRIPT)
+            .spawn()
+            .context("starting `sh` to lead the fleet's process group")?;
         let mut script = watcher(GUARD_SCRIPT);
         script.arg(anchor.id().to_string()).args(scratch);
-        let guard = script.spawn().context("starting `sh` to watch over the fleet")?;
+        let guard = script
+            .spawn()
+            .context("starting `sh` to watch over the fleet")?;
         Ok(Self { anchor, guard })
     }
 
@@ -59,7 +64,10 @@ fn watcher(script: &str) -> Command {
     let mut command = Command::new("sh");
     command.args(["-c", script, "fleetdex-guard"]);
     // Standard output must not be inherited: whoever reads our output to its end would wait for the guard too.
-    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
     // Its own group: Ctrl-C in a terminal goes to our group, and the guard has to survive it.
     command.process_group(0);
     command
@@ -93,7 +101,13 @@ pub struct Process {
 impl Process {
     /// Describes a program called `name`, which is not running yet; its output goes to `log`.
     pub fn new(name: &str, start: Start, log: PathBuf, group: u32) -> Self {
-        Self { name: name.to_owned(), start, log, group, child: Mutex::new(None) }
+        Self {
+            name: name.to_owned(),
+            start,
+            log,
+            group,
+            child: Mutex::new(None),
+        }
     }
 
     /// The name used in messages.
@@ -121,14 +135,27 @@ impl Process {
                 command.env_remove(variable);
             }
         }
-        command.args(&self.start.arguments).envs(self.start.environment.iter().map(|(key, value)| (key, value)));
-        command.current_dir(&self.start.folder).stdin(Stdio::null()).stdout(output).stderr(errors);
+        command.args(&self.start.arguments).envs(
+            self.start
+                .environment
+                .iter()
+                .map(|(key, value)| (key, value)),
+        );
+        command
+            .current_dir(&self.start.folder)
+            .stdin(Stdio::null())
+            .stdout(output)
+            .stderr(errors);
         command.process_group(i32::try_from(self.group).context("process group id")?);
         if let Some((user, group)) = self.start.user {
             command.uid(user).gid(group);
         }
         let program = self.start.program.display();
-        *child = Some(command.spawn().with_context(|| format!("starting {} ({program})", self.name))?);
+        *child = Some(
+            command
+                .spawn()
+                .with_context(|| format!("starting {} ({program})", self.name))?,
+        );
         Ok(())
     }
 
@@ -178,7 +205,12 @@ impl Process {
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        bail!("{} still runs after {} s\n{}", self.name, deadline.as_secs(), self.log_tail(30))
+        bail!(
+            "{} still runs after {} s\n{}",
+            self.name,
+            deadline.as_secs(),
+            self.log_tail(30)
+        )
     }
 
     fn exit_status(&self) -> Result<Option<ExitStatus>> {
@@ -211,7 +243,11 @@ impl Process {
     pub fn signal(&self, signal: Signal) -> Result<()> {
         let mut child = self.child();
         let Some(pid) = child.as_mut().and_then(running_pid) else {
-            bail!("{} is not running; cannot send {signal}\n{}", self.name, self.log_tail(30));
+            bail!(
+                "{} is not running; cannot send {signal}\n{}",
+                self.name,
+                self.log_tail(30)
+            );
         };
         // Not reaped yet, and nobody else can do that now, so its id cannot belong to another process.
         let pid = Pid::from_raw(i32::try_from(pid).context("process id")?);
@@ -247,8 +283,15 @@ fn log_tail(path: &Path, lines: usize) -> String {
     let text = String::from_utf8_lossy(&bytes);
     let all: Vec<&str> = text.lines().collect();
     let last = &all[all.len().saturating_sub(lines)..];
-    let shortened: Vec<String> = last.iter().map(|line| line.chars().take(400).collect()).collect();
-    format!("--- end of {} ---\n{}\n---", path.display(), shortened.join("\n"))
+    let shortened: Vec<String> = last
+        .iter()
+        .map(|line| line.chars().take(400).collect())
+        .collect();
+    format!(
+        "--- end of {} ---\n{}\n---",
+        path.display(),
+        shortened.join("\n")
+    )
 }
 
 /// When a process started, in clock ticks since boot: with its id, this names a process for ever.
@@ -270,7 +313,9 @@ pub fn members_of_group(group: u32) -> Vec<u32> {
     let Ok(entries) = fs::read_dir("/proc") else {
         return Vec::new();
     };
-    let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let pids = entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     pids.filter(|&pid| group_of(pid) == Some(group)).collect()
 }
 
@@ -286,13 +331,18 @@ mod tests {
     use super::*;
 
     fn sleeper(guard: &Guard, folder: &Path) -> Process {
-        let start =
-            Start { program: "sleep".into(), arguments: vec!["300".into()], folder: folder.to_owned(), ..Start::default() };
+        let start = Start {
+            program: "sleep".into(),
+            arguments: vec!["300".into()],
+            folder: folder.to_owned(),
+            ..Start::default()
+        };
         Process::new("sleeper", start, folder.join("sleeper.log"), guard.group())
     }
 
     fn scratch(name: &str) -> PathBuf {
-        let folder = std::env::temp_dir().join(format!("fleetdex-process-{name}-{}", std::process::id()));
+        let folder =
+            std::env::temp_dir().join(format!("fleetdex-process-{name}-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         folder
     }
@@ -328,6 +378,12 @@ mod tests {
         process.spawn().unwrap();
         assert_ne!(process.pid().unwrap(), first);
         process.kill();
-        assert!(process.check_running().unwrap_err().to_string().contains("was stopped"));
+        assert!(
+            process
+                .check_running()
+                .unwrap_err()
+                .to_string()
+                .contains("was stopped")
+        );
     }
 }

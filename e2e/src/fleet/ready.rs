@@ -28,5 +28,9 @@ pub(super) async fn wait(process: &Process, probe: impl Fn() -> RequestBuilder) 
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     let name = process.name();
-    bail!("{name} is not ready after {} s; last answer: {last_answer}\n{}", DEADLINE.as_secs(), process.log_tail(40))
+    bail!(
+        "{name} is not ready after {} s; last answer: {last_answer}\n{}",
+        DEADLINE.as_secs(),
+        process.log_tail(40)
+    )
 }

@@ -9,9 +9,24 @@ use fleetdex::secret_hosts::ALLOWED_HOSTS_ANNOTATION;
 
 /// Where members are, so that selecting by provider, region, zone and label finds different ones.
 const PLACES: [Place; 3] = [
-    Place { provider: "aws", region: "eu-west-1", zones: &["eu-west-1a", "eu-west-1b"], environment: "production" },
-    Place { provider: "gcp", region: "europe-west4", zones: &["europe-west4-b"], environment: "production" },
-    Place { provider: "aws", region: "us-east-1", zones: &["us-east-1a"], environment: "staging" },
+    Place {
+        provider: "aws",
+        region: "eu-west-1",
+        zones: &["eu-west-1a", "eu-west-1b"],
+        environment: "production",
+    },
+    Place {
+        provider: "gcp",
+        region: "europe-west4",
+        zones: &["europe-west4-b"],
+        environment: "production",
+    },
+    Place {
+        provider: "aws",
+        region: "us-east-1",
+        zones: &["us-east-1a"],
+        environment: "staging",
+    },
 ];
 
 struct Place {
@@ -40,7 +55,12 @@ impl Registration {
     }
 
     /// As [`new`](Self::new), with a token other than the administrator's.
-    pub fn with_token(member: &ApiServer, cluster_name: &str, namespace: &str, token: &str) -> Self {
+    pub fn with_token(
+        member: &ApiServer,
+        cluster_name: &str,
+        namespace: &str,
+        token: &str,
+    ) -> Self {
         let secret = json!({
             "apiVersion": "v1",
             "kind": "Secret",
@@ -85,7 +105,8 @@ impl Registration {
 
     /// Both objects as one manifest for `kubectl apply`.
     pub fn manifest(&self) -> String {
-        json!({ "apiVersion": "v1", "kind": "List", "items": [self.secret, self.cluster] }).to_string()
+        json!({ "apiVersion": "v1", "kind": "List", "items": [self.secret, self.cluster] })
+            .to_string()
     }
 }
 
@@ -101,6 +122,9 @@ mod tests {
 
     #[test]
     fn the_first_three_members_are_in_different_places() {
-        assert_eq!(["member1", "member2", "member3", "member4"].map(place_of), [0, 1, 2, 0]);
+        assert_eq!(
+            ["member1", "member2", "member3", "member4"].map(place_of),
+            [0, 1, 2, 0]
+        );
     }
 }

@@ -17,8 +17,14 @@ impl Fleet {
             let fleet = Self::start(options.clone()).await?;
             Ok::<_, anyhow::Error>((options.clone(), fleet))
         };
-        let (started, fleet) = SHARED.get_or_try_init(start).await.context("starting the shared fleet")?;
-        ensure!(*started == options, "the shared fleet was started with {started:?}, but {options:?} was asked for");
+        let (started, fleet) = SHARED
+            .get_or_try_init(start)
+            .await
+            .context("starting the shared fleet")?;
+        ensure!(
+            *started == options,
+            "the shared fleet was started with {started:?}, but {options:?} was asked for"
+        );
         Ok(fleet)
     }
 }

@@ -106,9 +106,14 @@ impl FleetState {
 
     /// Reads the file.
     pub fn read(path: &Path) -> Result<Self> {
-        let text = fs::read_to_string(path)
-            .with_context(|| format!("reading {}: is a fleet running? (`e2e up` writes this file)", path.display()))?;
-        serde_json::from_str(&text).with_context(|| format!("{} does not describe a fleet", path.display()))
+        let text = fs::read_to_string(path).with_context(|| {
+            format!(
+                "reading {}: is a fleet running? (`e2e up` writes this file)",
+                path.display()
+            )
+        })?;
+        serde_json::from_str(&text)
+            .with_context(|| format!("{} does not describe a fleet", path.display()))
     }
 
     /// Ends the program that started the fleet, and with it the fleet; kills what is left. Processes that merely have the
@@ -131,12 +136,22 @@ impl FleetState {
 
     /// Every process of the fleet that still runs.
     pub fn survivors(&self) -> Vec<ProcessState> {
-        let known = self.processes.iter().chain([&self.owner, &self.process_group]);
-        let mut running: Vec<ProcessState> = known.filter(|process| process.is_running()).cloned().collect();
+        let known = self
+            .processes
+            .iter()
+            .chain([&self.owner, &self.process_group]);
+        let mut running: Vec<ProcessState> = known
+            .filter(|process| process.is_running())
+            .cloned()
+            .collect();
         if self.process_group.is_running() {
             let members = members_of_group(self.process_group.pid);
-            let restarted = members.into_iter().filter(|pid| running.iter().all(|process| process.pid != *pid));
-            let restarted: Vec<ProcessState> = restarted.map(|pid| ProcessState::of("restarted server", pid)).collect();
+            let restarted = members
+                .into_iter()
+                .filter(|pid| running.iter().all(|process| process.pid != *pid));
+            let restarted: Vec<ProcessState> = restarted
+                .map(|pid| ProcessState::of("restarted server", pid))
+                .collect();
             running.extend(restarted);
         }
         running
@@ -168,7 +183,11 @@ impl ClusterState {
 
 impl ProcessState {
     fn of(name: &str, pid: u32) -> Self {
-        Self { name: name.to_owned(), pid, started_at: started_at(pid).unwrap_or(0) }
+        Self {
+            name: name.to_owned(),
+            pid,
+            started_at: started_at(pid).unwrap_or(0),
+        }
     }
 
     fn is_running(&self) -> bool {
@@ -196,7 +215,10 @@ mod tests {
     fn a_process_id_that_was_reused_is_not_ours() {
         let us = ProcessState::of("us", std::process::id());
         assert!(us.is_running());
-        let earlier = ProcessState { started_at: us.started_at - 1, ..us };
+        let earlier = ProcessState {
+            started_at: us.started_at - 1,
+            ..us
+        };
         assert!(!earlier.is_running());
     }
 }

@@ -119,7 +119,12 @@ pub struct Hazards {
 
 impl Hazards {
     pub fn new(seed: u64) -> Self {
-        Self { started: Instant::now(), random: StdRng::seed_from_u64(seed), next: Vec::new(), done: BTreeMap::new() }
+        Self {
+            started: Instant::now(),
+            random: StdRng::seed_from_u64(seed),
+            next: Vec::new(),
+            done: BTreeMap::new(),
+        }
     }
 
     /// When the first one could begin.
@@ -130,7 +135,12 @@ impl Hazards {
     /// OpenSearch is killed, and comes back after a time in which every member forgets its history: no watch can go on from what was stored before,
     /// and what was deleted meanwhile is known by new lists alone.
     pub async fn lose_store_for(&mut self, scene: &Scene, outage: Duration) -> Result<()> {
-        println!("{:>5} s  {} ({} s)", self.started.elapsed().as_secs(), Kind::StoreLongGone, outage.as_secs());
+        println!(
+            "{:>5} s  {} ({} s)",
+            self.started.elapsed().as_secs(),
+            Kind::StoreLongGone,
+            outage.as_secs()
+        );
         let server = scene.fleet.opensearch()?;
         server.kill();
         tokio::time::sleep(outage / 2).await;
@@ -160,8 +170,16 @@ impl Hazards {
             }
             let hazard = self.draw();
             let seconds = self.started.elapsed().as_secs();
-            println!("{seconds:>5} s  {} (member{}, {:.1} s)", hazard.kind, hazard.member + 1, hazard.lasts.as_secs_f64());
-            hazard.strike(scene).await.with_context(|| format!("fault: {}", hazard.kind))?;
+            println!(
+                "{seconds:>5} s  {} (member{}, {:.1} s)",
+                hazard.kind,
+                hazard.member + 1,
+                hazard.lasts.as_secs_f64()
+            );
+            hazard
+                .strike(scene)
+                .await
+                .with_context(|| format!("fault: {}", hazard.kind))?;
             *self.done.entry(hazard.kind).or_default() += 1;
             // One that took longer than its time does not make the next ones hurry.
             next = (next + every).max(Instant::now());
@@ -248,11 +266,15 @@ impl Hazard {
     async fn block_writes(&self, scene: &Scene) -> Result<()> {
         let client = scene.fleet.opensearch()?.client()?;
         let path = format!("{}-*.g*/_settings", scene.registry.prefix);
-        client.put(&path, &json!({ "index.blocks.write": true })).await?;
+        client
+            .put(&path, &json!({ "index.blocks.write": true }))
+            .await?;
         self.last().await;
         let lifted = json!({ "index.blocks.write": null });
         let lift = || client.put(&path, &lifted);
-        eventually("the write block is lifted", PATIENCE, lift).await.map(drop)
+        eventually("the write block is lifted", PATIENCE, lift)
+            .await
+            .map(drop)
     }
 
     async fn kill_operator(&self, scene: &Scene) -> Result<()> {
@@ -287,8 +309,12 @@ async fn delete_index(scene: &Scene, cluster: &str) -> Result<()> {
 /// A new account and its token; the old account goes, so that its token is worth nothing.
 async fn rotate_token(scene: &Scene, member: usize, server: &ApiServer) -> Result<()> {
     let objects = Objects::of(server)?;
-    let accounts = objects.get("api/v1/namespaces/default/serviceaccounts").await?;
-    let old: Vec<String> = names(&accounts).filter(|name| name.starts_with(ACCOUNT)).collect();
+    let accounts = objects
+        .get("api/v1/namespaces/default/serviceaccounts")
+        .await?;
+    let old: Vec<String> = names(&accounts)
+        .filter(|name| name.starts_with(ACCOUNT))
+        .collect();
     let token = objects.service_account_token(&unique(ACCOUNT)).await?;
     for name in old {
         objects.delete(&service_account_path(&name)).await?;
@@ -297,13 +323,20 @@ async fn rotate_token(scene: &Scene, member: usize, server: &ApiServer) -> Resul
     scene.members[member].cut();
     let secret = json!({ "data": { "token": STANDARD.encode(token) } });
     let hub = Objects::of(scene.fleet.control_plane())?;
-    hub.merge(&secret_path(server.name()), &secret).await.map(drop)
+    hub.merge(&secret_path(server.name()), &secret)
+        .await
+        .map(drop)
 }
 
 /// What the operator's accounts at the members are called.
 pub const ACCOUNT: &str = "operator";
 
 fn names(list: &Value) -> impl Iterator<Item = String> {
-    let items = list["items"].as_array().map(Vec::as_slice).unwrap_or_default();
-    items.iter().filter_map(|item| item["metadata"]["name"].as_str().map(str::to_owned))
+    let items = list["items"]
+        .as_array()
+        .map(Vec::as_slice)
+        .unwrap_or_default();
+    items
+        .iter()
+        .filter_map(|item| item["metadata"]["name"].as_str().map(str::to_owned))
 }

@@ -36,7 +36,13 @@ pub struct Sample {
 
 impl Default for Memory {
     fn default() -> Self {
-        Self { started: Instant::now(), samples: Vec::new(), peak_bytes: 0, lives: 0, present: None }
+        Self {
+            started: Instant::now(),
+            samples: Vec::new(),
+            peak_bytes: 0,
+            lives: 0,
+            present: None,
+        }
     }
 }
 
@@ -51,7 +57,9 @@ impl Memory {
 
     /// An operator that does not run at the moment has no memory.
     fn look(&mut self, operator: &Operator) {
-        let (Some(process), Ok(usage)) = (operator.process().pid(), operator.usage()) else { return };
+        let (Some(process), Ok(usage)) = (operator.process().pid(), operator.usage()) else {
+            return;
+        };
         let now = Instant::now();
         let since = match self.present {
             Some((known, since)) if known == process => since,
@@ -64,7 +72,12 @@ impl Memory {
         self.peak_bytes = self.peak_bytes.max(usage.peak_memory_bytes);
         let is_grown = now.duration_since(since) >= YOUTH;
         let seconds = self.started.elapsed().as_secs();
-        self.samples.push(Sample { seconds, life: self.lives, bytes: usage.memory_bytes, is_grown });
+        self.samples.push(Sample {
+            seconds,
+            life: self.lives,
+            bytes: usage.memory_bytes,
+            is_grown,
+        });
     }
 
     /// The most memory that was resident at any time of any life.
@@ -86,8 +99,14 @@ impl Memory {
     pub fn medians(&self, parts: u64) -> Vec<Option<u64>> {
         let end = self.samples.last().map_or(1, |sample| sample.seconds + 1);
         let median_of = |part: u64| {
-            let is_in_part = |sample: &&Sample| sample.is_grown && sample.seconds * parts / end == part;
-            let mut bytes: Vec<u64> = self.samples.iter().filter(is_in_part).map(|sample| sample.bytes).collect();
+            let is_in_part =
+                |sample: &&Sample| sample.is_grown && sample.seconds * parts / end == part;
+            let mut bytes: Vec<u64> = self
+                .samples
+                .iter()
+                .filter(is_in_part)
+                .map(|sample| sample.bytes)
+                .collect();
             bytes.sort_unstable();
             bytes.get(bytes.len() / 2).copied()
         };
@@ -101,9 +120,23 @@ mod tests {
 
     #[test]
     fn medians_are_of_equal_parts_and_leave_young_lives_out() {
-        let sample = |seconds, bytes, is_grown| Sample { seconds, life: 1, bytes, is_grown };
-        let samples = vec![sample(0, 1, false), sample(1, 5, true), sample(2, 7, true), sample(3, 9, true), sample(7, 4, true)];
-        let memory = Memory { samples, ..Memory::default() };
+        let sample = |seconds, bytes, is_grown| Sample {
+            seconds,
+            life: 1,
+            bytes,
+            is_grown,
+        };
+        let samples = vec![
+            sample(0, 1, false),
+            sample(1, 5, true),
+            sample(2, 7, true),
+            sample(3, 9, true),
+            sample(7, 4, true),
+        ];
+        let memory = Memory {
+            samples,
+            ..Memory::default()
+        };
         assert_eq!(memory.medians(2), [Some(7), Some(4)]);
         assert_eq!(memory.medians(4), [Some(5), Some(9), None, Some(4)]);
     }

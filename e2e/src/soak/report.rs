@@ -42,8 +42,17 @@ pub struct Report {
 impl Report {
     /// The same for programs.
     pub fn json(&self) -> Value {
-        let faults: BTreeMap<String, u32> = self.faults.iter().map(|(kind, count)| (kind.to_string(), *count)).collect();
-        let Tally { created, updated, deleted, failed } = self.tally;
+        let faults: BTreeMap<String, u32> = self
+            .faults
+            .iter()
+            .map(|(kind, count)| (kind.to_string(), *count))
+            .collect();
+        let Tally {
+            created,
+            updated,
+            deleted,
+            failed,
+        } = self.tally;
         let samples = self.memory.samples().iter().step_by(THINNED);
         let over_time = samples.map(|sample| json!({ "seconds": sample.seconds, "life": sample.life, "bytes": sample.bytes }));
         json!({
@@ -69,7 +78,10 @@ impl Report {
 
     /// Nothing when the run was too short to tell.
     fn is_flat(&self) -> Option<bool> {
-        let rounds = Kind::ALL.iter().map(|kind| self.faults.get(kind).copied().unwrap_or_default()).min();
+        let rounds = Kind::ALL
+            .iter()
+            .map(|kind| self.faults.get(kind).copied().unwrap_or_default())
+            .min();
         if rounds < Some(ROUNDS) {
             return None;
         }
@@ -82,28 +94,52 @@ impl Report {
 
 impl Display for Report {
     fn fmt(&self, text: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Tally { created, updated, deleted, failed } = self.tally;
+        let Tally {
+            created,
+            updated,
+            deleted,
+            failed,
+        } = self.tally;
         let rate = self.writes_per_second();
-        writeln!(text, "operations   {created} created, {updated} updated, {deleted} deleted ({rate}/s); {failed} failed")?;
+        writeln!(
+            text,
+            "operations   {created} created, {updated} updated, {deleted} deleted ({rate}/s); {failed} failed"
+        )?;
         for (kind, count) in &self.faults {
             writeln!(text, "fault        {kind:<32} {count:>3}")?;
         }
         match self.objects {
-            Some(objects) => writeln!(text, "objects      {objects}, equal {} s after the last fault", self.repaired.as_secs())?,
-            None => writeln!(text, "objects      not equal after {} s", self.repaired.as_secs())?,
+            Some(objects) => writeln!(
+                text,
+                "objects      {objects}, equal {} s after the last fault",
+                self.repaired.as_secs()
+            )?,
+            None => writeln!(
+                text,
+                "objects      not equal after {} s",
+                self.repaired.as_secs()
+            )?,
         }
         writeln!(text, "drift        {}", self.drift)?;
         let (peak, lives) = (self.memory.peak_bytes() / MEGABYTE, self.memory.lives());
-        writeln!(text, "peak memory  {peak} MB over {lives} lives of the operator")?;
+        writeln!(
+            text,
+            "peak memory  {peak} MB over {lives} lives of the operator"
+        )?;
         let medians = self.memory.medians(PARTS).into_iter();
-        let medians: Vec<String> =
-            medians.map(|bytes| bytes.map_or("-".to_owned(), |bytes| (bytes / MEGABYTE).to_string())).collect();
+        let medians: Vec<String> = medians
+            .map(|bytes| bytes.map_or("-".to_owned(), |bytes| (bytes / MEGABYTE).to_string()))
+            .collect();
         let verdict = match self.is_flat() {
             Some(true) => "flat",
             Some(false) => "GROWING",
             None => "too short to tell",
         };
-        writeln!(text, "memory       {} MB, medians of {PARTS} equal parts: {verdict}", medians.join(" "))?;
+        writeln!(
+            text,
+            "memory       {} MB, medians of {PARTS} equal parts: {verdict}",
+            medians.join(" ")
+        )?;
         write!(text, "seed         {}", self.seed)
     }
 }

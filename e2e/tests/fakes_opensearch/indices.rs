@@ -33,15 +33,44 @@ async fn write_templates(server: &mut Server) -> Result<()> {
         } },
         "aliases": { "made": {} },
     });
-    server.put("/_index_template/made", &template(&["*-made.g*"], 505, &wanted)).await?;
-    server.put("/_index_template/made", &template(&["*-made.g*"], 505, &wanted)).await?;
-    server.put("/_index_template/made-2", &template(&["a-made.*"], 505, &json!({}))).await?;
+    server
+        .put(
+            "/_index_template/made",
+            &template(&["*-made.g*"], 505, &wanted),
+        )
+        .await?;
+    server
+        .put(
+            "/_index_template/made",
+            &template(&["*-made.g*"], 505, &wanted),
+        )
+        .await?;
+    server
+        .put(
+            "/_index_template/made-2",
+            &template(&["a-made.*"], 505, &json!({})),
+        )
+        .await?;
     let low = json!({ "aliases": { "low": {} } });
-    server.put("/_index_template/made-3", &template(&["a-made.*", "b-made.*"], 7, &low)).await?;
-    server.put("/_index_template/made-4", &json!({ "template": {} })).await?;
-    server.put("/_index_template/made-4", &json!({ "index_patterns": ["q*"], "bogus": 1 })).await?;
+    server
+        .put(
+            "/_index_template/made-3",
+            &template(&["a-made.*", "b-made.*"], 7, &low),
+        )
+        .await?;
+    server
+        .put("/_index_template/made-4", &json!({ "template": {} }))
+        .await?;
+    server
+        .put(
+            "/_index_template/made-4",
+            &json!({ "index_patterns": ["q*"], "bogus": 1 }),
+        )
+        .await?;
     let bogus = json!({ "settings": { "bogus": 1 } });
-    server.put("/_index_template/made-4", &template(&["q*"], 1, &bogus)).await?;
+    server
+        .put("/_index_template/made-4", &template(&["q*"], 1, &bogus))
+        .await?;
     Ok(())
 }
 
@@ -50,12 +79,25 @@ async fn make_indices(server: &mut Server) -> Result<()> {
     server.put("/a-made.g1", &request).await?;
     server.put("/a-made.g1", &request).await?;
     server.get("/a-made.g1").await?;
-    let properties = json!({ "kind": { "type": "long" }, "o": { "properties": { "c": { "type": "date" } } } });
-    server.put("/b-made.g1", &json!({ "mappings": { "properties": properties } })).await?;
+    let properties =
+        json!({ "kind": { "type": "long" }, "o": { "properties": { "c": { "type": "date" } } } });
+    server
+        .put(
+            "/b-made.g1",
+            &json!({ "mappings": { "properties": properties } }),
+        )
+        .await?;
     let clash = json!({ "kind": { "properties": { "x": { "type": "long" } } } });
-    server.put("/b-made.g2", &json!({ "mappings": { "properties": clash } })).await?;
+    server
+        .put(
+            "/b-made.g2",
+            &json!({ "mappings": { "properties": clash } }),
+        )
+        .await?;
     let settings = json!({ "index.number_of_replicas": 0, "refresh_interval": "3s" });
-    server.put("/a-made.h1", &json!({ "settings": settings })).await?;
+    server
+        .put("/a-made.h1", &json!({ "settings": settings }))
+        .await?;
     Ok(())
 }
 
@@ -86,19 +128,30 @@ async fn refuse_indices(server: &mut Server) -> Result<()> {
         ("/_made", json!({})),
         ("/c-made", json!({ "bogus": {} })),
         ("/c-made", json!({ "settings": { "bogus": 1 } })),
-        ("/c-made", json!({ "mappings": { "properties": { "a": { "type": "bogus" } } } })),
+        (
+            "/c-made",
+            json!({ "mappings": { "properties": { "a": { "type": "bogus" } } } }),
+        ),
         ("/c-made", json!({ "aliases": { "a-made.g1": {} } })),
         ("/c-made?bogus=1", json!({})),
     ] {
         server.put(path, &body).await?;
     }
-    server.send(Method::PUT, "/c-made", r#"{"aliases":"#).await?;
+    server
+        .send(Method::PUT, "/c-made", r#"{"aliases":"#)
+        .await?;
     server.send(Method::PUT, "/c-made", "garbage").await?;
     Ok(())
 }
 
 async fn delete_indices(server: &mut Server) -> Result<()> {
-    for path in ["/a-made.w1", "/a-made.g1", "/a-made.g1", "/none-made*", "/b-made.g1,a-made.h1"] {
+    for path in [
+        "/a-made.w1",
+        "/a-made.g1",
+        "/a-made.g1",
+        "/none-made*",
+        "/b-made.g1,a-made.h1",
+    ] {
         server.delete(path).await?;
         server.get("/*-made*?filter_path=*.aliases").await?;
     }
@@ -148,15 +201,35 @@ async fn where_everything_is_indexed_leaves_are_found_as_fields() {
 #[tokio::test]
 async fn the_template_of_fleetdex_makes_the_same_indices() {
     compare(async |server: &mut Server| {
-        let settings = IndexSettings { replicas: 0, ..IndexSettings::default() };
+        let settings = IndexSettings {
+            replicas: 0,
+            ..IndexSettings::default()
+        };
         let fields = ["status.phase", "spec.nodeName", "metadata.name"].map(FieldPath::new);
         let prefix = "fleet_template".parse()?;
-        server.put("/_index_template/fleet_template", &index_template(&prefix, &settings, &fields)).await?;
+        server
+            .put(
+                "/_index_template/fleet_template",
+                &index_template(&prefix, &settings, &fields),
+            )
+            .await?;
         let meta = json!({ "fleetdex": { "cluster": "a", "generation": 1 } });
-        server.put("/fleet_template-a.g1", &json!({ "aliases": { "w": {} }, "mappings": { "_meta": meta } })).await?;
+        server
+            .put(
+                "/fleet_template-a.g1",
+                &json!({ "aliases": { "w": {} }, "mappings": { "_meta": meta } }),
+            )
+            .await?;
         server.get("/fleet_template-a.g1").await?;
-        server.put("/fleet_template-a.g1/_mapping", &json!({ "_meta": { "fleetdex": { "uid": "u" } } })).await?;
-        server.get("/fleet_template-a.g1/_mapping?filter_path=*.mappings._meta").await?;
+        server
+            .put(
+                "/fleet_template-a.g1/_mapping",
+                &json!({ "_meta": { "fleetdex": { "uid": "u" } } }),
+            )
+            .await?;
+        server
+            .get("/fleet_template-a.g1/_mapping?filter_path=*.mappings._meta")
+            .await?;
         server.delete("/fleet_template-a.g1").await?;
         Ok(())
     })
@@ -233,7 +306,12 @@ async fn a_mapping_without_rules_grows_with_the_documents() {
 async fn aliases_change_together_or_not_at_all() {
     compare(async |server: &mut Server| {
         for name in ["swap.g1", "swap.g2", "swap-other"] {
-            server.put(&format!("/{name}"), &json!({ "settings": alone(&json!({})) })).await?;
+            server
+                .put(
+                    &format!("/{name}"),
+                    &json!({ "settings": alone(&json!({})) }),
+                )
+                .await?;
         }
         for actions in changes_of_aliases() {
             server.aliases(actions).await?;
@@ -283,7 +361,11 @@ fn changes_of_aliases() -> Vec<Value> {
         json!([remove_index("swap")]),
         json!([add("swap.g1", "swap-e"), remove_index("swap.g1")]),
         // Nothing else may be said of an index that goes.
-        json!([add("swap.g2", "swap"), remove("swap.g1", "swap"), remove_index("swap.g1")]),
+        json!([
+            add("swap.g2", "swap"),
+            remove("swap.g1", "swap"),
+            remove_index("swap.g1")
+        ]),
         // The swap, and the same once more.
         json!([add("swap.g2", "swap"), remove_index("swap.g1")]),
         json!([add("swap.g2", "swap"), remove_index("swap.g1")]),

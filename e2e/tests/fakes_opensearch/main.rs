@@ -25,7 +25,10 @@ struct Server {
 
 enum Kind {
     Fake(OpenSearchService),
-    Real { url: String, client: reqwest::Client },
+    Real {
+        url: String,
+        client: reqwest::Client,
+    },
 }
 
 struct Answer {
@@ -39,22 +42,42 @@ impl Server {
     async fn send(&mut self, method: Method, path: &str, body: &str) -> Result<Value> {
         let (status, text) = match &self.kind {
             Kind::Fake(service) => {
-                let request =
-                    ::http::Request::builder().method(method.as_str()).uri(path).body(Bytes::copy_from_slice(body.as_bytes()))?;
+                let request = ::http::Request::builder()
+                    .method(method.as_str())
+                    .uri(path)
+                    .body(Bytes::copy_from_slice(body.as_bytes()))?;
                 let response = service.clone().oneshot(request).await?;
-                (response.status().as_u16(), String::from_utf8(response.into_body().to_vec())?)
+                (
+                    response.status().as_u16(),
+                    String::from_utf8(response.into_body().to_vec())?,
+                )
             }
             Kind::Real { url, client } => {
-                let content_type = if path.contains("_bulk") { "application/x-ndjson" } else { "application/json" };
-                let request = client.request(method.clone(), format!("{url}{path}")).header("content-type", content_type);
-                let request = if body.is_empty() { request } else { request.body(body.to_owned()) };
+                let content_type = if path.contains("_bulk") {
+                    "application/x-ndjson"
+                } else {
+                    "application/json"
+                };
+                let request = client
+                    .request(method.clone(), format!("{url}{path}"))
+                    .header("content-type", content_type);
+                let request = if body.is_empty() {
+                    request
+                } else {
+                    request.body(body.to_owned())
+                };
                 let response = request.send().await?;
                 (response.status().as_u16(), response.text().await?)
             }
         };
-        let body_read: Value = serde_json::from_str(&text).with_context(|| format!("{method} {path}: {text}"))?;
+        let body_read: Value =
+            serde_json::from_str(&text).with_context(|| format!("{method} {path}: {text}"))?;
         let shown: String = body.chars().take(400).collect();
-        self.answers.push(Answer { request: format!("{method} {path} {shown}"), status, body: body_read.clone() });
+        self.answers.push(Answer {
+            request: format!("{method} {path} {shown}"),
+            status,
+            body: body_read.clone(),
+        });
         Ok(body_read)
     }
 
@@ -79,11 +102,14 @@ impl Server {
     }
 
     async fn refresh(&mut self, target: &str) -> Result<Value> {
-        self.send(Method::POST, &format!("/{target}/_refresh"), "").await
+        self.send(Method::POST, &format!("/{target}/_refresh"), "")
+            .await
     }
 
     async fn open(&mut self, target: &str) -> Result<String> {
-        let path = format!("/{target}/_search/point_in_time?keep_alive=5m&allow_partial_pit_creation=false");
+        let path = format!(
+            "/{target}/_search/point_in_time?keep_alive=5m&allow_partial_pit_creation=false"
+        );
         let opened = self.send(Method::POST, &path, "").await?;
         Ok(opened["pit_id"].as_str().context("no pit_id")?.to_owned())
     }
@@ -96,9 +122,22 @@ impl Server {
 /// Runs a script on both servers, and compares every answer.
 async fn compare(script: impl AsyncFn(&mut Server) -> Result<()>) -> Result<()> {
     http::install_tls_provider();
-    let url = Fleet::shared(Options::default()).await?.opensearch()?.url().to_owned();
-    let mut real = Server { kind: Kind::Real { url, client: http::client(None)? }, answers: Vec::new() };
-    let mut fake = Server { kind: Kind::Fake(OpenSearch::new(1).service()), answers: Vec::new() };
+    let url = Fleet::shared(Options::default())
+        .await?
+        .opensearch()?
+        .url()
+        .to_owned();
+    let mut real = Server {
+        kind: Kind::Real {
+            url,
+            client: http::client(None)?,
+        },
+        answers: Vec::new(),
+    };
+    let mut fake = Server {
+        kind: Kind::Fake(OpenSearch::new(1).service()),
+        answers: Vec::new(),
+    };
     script(&mut real).await.context("the real server")?;
     script(&mut fake).await.context("the fake server")?;
     assert_eq!(real.answers.len(), fake.answers.len());
@@ -107,10 +146,18 @@ async fn compare(script: impl AsyncFn(&mut Server) -> Result<()>) -> Result<()> 
         let (real_body, fake_body) = (normalized(real.body), normalized(fake.body));
         if (real.status, &real_body) != (fake.status, &fake_body) {
             let request = real.request;
-            differences.push(format!("{request}\n  real {} {real_body}\n  fake {} {fake_body}", real.status, fake.status));
+            differences.push(format!(
+                "{request}\n  real {} {real_body}\n  fake {} {fake_body}",
+                real.status, fake.status
+            ));
         }
     }
-    assert!(differences.is_empty(), "{} answers differ:\n{}", differences.len(), differences.join("\n"));
+    assert!(
+        differences.is_empty(),
+        "{} answers differ:\n{}",
+        differences.len(),
+        differences.join("\n")
+    );
     Ok(())
 }
 
@@ -124,20 +171,28 @@ fn normalized(value: Value) -> Value {
 }
 
 fn normalized_object(members: Map<String, Value>) -> Map<String, Value> {
-    let kind = members.get("type").and_then(Value::as_str).unwrap_or_default();
+    let kind = members
+        .get("type")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
     let is_syntax_error = kind.starts_with("json_") || kind == "input_coercion_exception";
     let mut kept = Map::new();
     for (key, value) in members {
         match (key.as_str(), value) {
             (
-                "took" | "_seq_no" | "_primary_term" | "creation_date" | "creation_time" | "created" | "node" | "line" | "col",
+                "took" | "_seq_no" | "_primary_term" | "creation_date" | "creation_time"
+                | "created" | "node" | "line" | "col",
                 _,
             ) => {}
             ("reason", _) if is_syntax_error => {}
             ("pit_id", _) => drop(kept.insert(key, "PIT".into())),
             ("uuid", Value::String(_)) => drop(kept.insert(key, "UUID".into())),
-            ("index_uuid", Value::String(uuid)) if uuid != "_na_" => drop(kept.insert(key, "UUID".into())),
-            ("reason" | "error", Value::String(text)) => drop(kept.insert(key, normalized_text(&text).into())),
+            ("index_uuid", Value::String(uuid)) if uuid != "_na_" => {
+                drop(kept.insert(key, "UUID".into()))
+            }
+            ("reason" | "error", Value::String(text)) => {
+                drop(kept.insert(key, normalized_text(&text).into()))
+            }
             (_, value) => drop(kept.insert(key, normalized(value))),
         }
     }
@@ -149,21 +204,32 @@ fn normalized_text(text: &str) -> String {
     let text = text.split("\n at [Source").next().unwrap_or_default();
     let mut words = Vec::new();
     for word in text.split(' ') {
-        let digits_only = word.trim_matches(|letter: char| letter.is_ascii_digit() || "[]:.".contains(letter)).is_empty();
+        let digits_only = word
+            .trim_matches(|letter: char| letter.is_ascii_digit() || "[]:.".contains(letter))
+            .is_empty();
         let is_position = digits_only && word.contains(':');
         let is_context = digits_only && words.last() == Some(&"id".to_owned());
         match word.rsplit_once('/') {
             _ if is_position || is_context => {}
-            Some((name, uuid)) if uuid.trim_end_matches(']').len() == 22 => words.push(format!("{name}/UUID]")),
+            Some((name, uuid)) if uuid.trim_end_matches(']').len() == 22 => {
+                words.push(format!("{name}/UUID]"))
+            }
             _ => words.push(word.to_owned()),
         }
     }
-    words.join(" ").replace(" found at", " found").replace("START_OBJECT at", "START_OBJECT")
+    words
+        .join(" ")
+        .replace(" found at", " found")
+        .replace("START_OBJECT at", "START_OBJECT")
 }
 
 /// A document with a version, written to an alias that must exist.
 fn index(alias: &str, id: &str, version: u64, document: &Value) -> String {
-    item("index", &versioned(alias, id, version), &document.to_string())
+    item(
+        "index",
+        &versioned(alias, id, version),
+        &document.to_string(),
+    )
 }
 
 /// A delete of the same kind.

@@ -61,22 +61,36 @@ async fn read_pages(server: &mut Server, pit: &str) -> Result<()> {
             page["search_after"] = after.clone();
         }
         let found = server.post("/_search", &page).await?;
-        after = found["hits"]["hits"].as_array().and_then(|hits| hits.last()).map_or(after, |hit| hit["sort"].clone());
-        let named = "pit_id,timed_out,_shards.failed,hits.hits._id,hits.hits._version,hits.hits.sort";
-        server.post(&format!("/_search?filter_path={named}"), &page).await?;
+        after = found["hits"]["hits"]
+            .as_array()
+            .and_then(|hits| hits.last())
+            .map_or(after, |hit| hit["sort"].clone());
+        let named =
+            "pit_id,timed_out,_shards.failed,hits.hits._id,hits.hits._version,hits.hits.sort";
+        server
+            .post(&format!("/_search?filter_path={named}"), &page)
+            .await?;
     }
     Ok(())
 }
 
 async fn refuse_points_in_time(server: &mut Server, pit: &str) -> Result<()> {
     server.post("/view.g1/_search", &all_of(pit)).await?;
-    server.post("/_search?ignore_unavailable=true", &all_of(pit)).await?;
+    server
+        .post("/_search?ignore_unavailable=true", &all_of(pit))
+        .await?;
     server.post("/_search", &all_of("bogus")).await?;
-    server.post("/_search", &json!({ "pit": { "keep_alive": "1m" } })).await?;
-    server.post("/_search", &json!({ "pit": { "id": pit, "bogus": 1 } })).await?;
+    server
+        .post("/_search", &json!({ "pit": { "keep_alive": "1m" } }))
+        .await?;
+    server
+        .post("/_search", &json!({ "pit": { "id": pit, "bogus": 1 } }))
+        .await?;
     close(server, &[]).await?;
     close(server, &["bogus"]).await?;
-    server.send(Method::DELETE, "/_search/point_in_time", "").await?;
+    server
+        .send(Method::DELETE, "/_search/point_in_time", "")
+        .await?;
     for target in [
         "view.g1/_search/point_in_time",
         "none-view/_search/point_in_time?keep_alive=1m",
@@ -95,7 +109,14 @@ fn all_of(pit: &str) -> Value {
 }
 
 async fn close(server: &mut Server, pits: &[&str]) -> Result<()> {
-    server.send(Method::DELETE, "/_search/point_in_time", &json!({ "pit_id": pits }).to_string()).await.map(drop)
+    server
+        .send(
+            Method::DELETE,
+            "/_search/point_in_time",
+            &json!({ "pit_id": pits }).to_string(),
+        )
+        .await
+        .map(drop)
 }
 
 #[tokio::test]
@@ -104,14 +125,29 @@ async fn searches_find_and_order_alike() {
         write_documents(server).await?;
         for query in queries() {
             let body = json!({ "query": query, "_source": false });
-            server.post("/found/_search?filter_path=hits,error,status,_shards", &body).await?;
-            server.post("/found/_count", &json!({ "query": query })).await?;
+            server
+                .post(
+                    "/found/_search?filter_path=hits,error,status,_shards",
+                    &body,
+                )
+                .await?;
+            server
+                .post("/found/_count", &json!({ "query": query }))
+                .await?;
         }
         for body in orders().iter().chain(&pages()) {
             server.post("/found/_search", body).await?;
         }
         search_targets(server).await?;
-        for body in ["", r#"{"size":"#, "garbage", r#"{"size":"x"}"#, r#"{"size":-5}"#, r#"{"bogus":1}"#, r#"{"bogus":{}}"#] {
+        for body in [
+            "",
+            r#"{"size":"#,
+            "garbage",
+            r#"{"size":"x"}"#,
+            r#"{"size":-5}"#,
+            r#"{"bogus":1}"#,
+            r#"{"bogus":{}}"#,
+        ] {
             server.send(Method::POST, "/found/_search", body).await?;
         }
         Ok(())
@@ -130,8 +166,15 @@ async fn write_documents(server: &mut Server) -> Result<()> {
         "o": { "properties": { "x": { "type": "keyword" } } },
     } });
     let settings = alone(&json!({ "refresh_interval": "-1" }));
-    server.put("/found.g1", &json!({ "settings": settings, "mappings": mappings, "aliases": { "found": {} } })).await?;
-    server.put("/found.g2", &json!({ "settings": alone(&json!({})) })).await?;
+    server
+        .put(
+            "/found.g1",
+            &json!({ "settings": settings, "mappings": mappings, "aliases": { "found": {} } }),
+        )
+        .await?;
+    server
+        .put("/found.g2", &json!({ "settings": alone(&json!({})) }))
+        .await?;
     let flat = json!({ "a": { "b": "c" }, "x.y": "z" });
     let documents = [
         json!({ "k": ["a", "b"], "time": "2026-01-01T00:00:00Z", "long": 5, "flat": flat, "ns": "n1" }),
@@ -140,7 +183,9 @@ async fn write_documents(server: &mut Server) -> Result<()> {
         json!({ "k": "b", "time": "2025-12-31T00:00:00+01:00", "long": -7, "ns": "n2", "flat": { "a": { "b": ["c", "d"] } } }),
     ];
     let numbered = documents.iter().enumerate();
-    let lines: Vec<String> = numbered.map(|(id, document)| index("found", &(id + 1).to_string(), 10, document)).collect();
+    let lines: Vec<String> = numbered
+        .map(|(id, document)| index("found", &(id + 1).to_string(), 10, document))
+        .collect();
     server.bulk(&lines).await?;
     server.post("/found/_search", &json!({})).await?;
     server.refresh("found").await?;
@@ -170,15 +215,34 @@ async fn search_targets(server: &mut Server) -> Result<()> {
         "none-found/_count",
         "none-found/_count?ignore_unavailable=true",
     ] {
-        server.send(Method::POST, &format!("/{target}"), "{}").await?;
+        server
+            .send(Method::POST, &format!("/{target}"), "{}")
+            .await?;
     }
     // Sorted by what only one of the indices has: the other fails.
-    server.post("/found.g1,found.g2/_search", &json!({ "sort": [{ "k": "asc" }] })).await?;
+    server
+        .post(
+            "/found.g1,found.g2/_search",
+            &json!({ "sort": [{ "k": "asc" }] }),
+        )
+        .await?;
     for target in ["none-found", "none-found*", "found.g1"] {
-        server.send(Method::POST, &format!("/{target}/_refresh"), "").await?;
+        server
+            .send(Method::POST, &format!("/{target}/_refresh"), "")
+            .await?;
     }
-    server.send(Method::POST, "/none-found/_refresh?ignore_unavailable=true", "").await?;
-    for (method, path) in [(Method::GET, "/found.g1/_bogus"), (Method::POST, "/found.g1/_bogus"), (Method::GET, "/_bogus")] {
+    server
+        .send(
+            Method::POST,
+            "/none-found/_refresh?ignore_unavailable=true",
+            "",
+        )
+        .await?;
+    for (method, path) in [
+        (Method::GET, "/found.g1/_bogus"),
+        (Method::POST, "/found.g1/_bogus"),
+        (Method::GET, "/_bogus"),
+    ] {
         server.send(method, path, "").await?;
     }
     Ok(())

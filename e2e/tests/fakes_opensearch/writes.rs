@@ -109,14 +109,26 @@ async fn a_write_can_ask_for_the_sequence_number() {
 async fn any_sequence_of_writes_comes_to_the_same() {
     compare(async |server: &mut Server| {
         let alias = "sequence.w1";
-        server.put("/sequence.g1", &json!({ "settings": alone(&json!({})), "aliases": { alias: {} } })).await?;
+        server
+            .put(
+                "/sequence.g1",
+                &json!({ "settings": alone(&json!({})), "aliases": { alias: {} } }),
+            )
+            .await?;
         let mut rng = StdRng::seed_from_u64(1);
         for _ in 0..40 {
-            let lines: Vec<String> = (0..rng.random_range(1..30)).map(|_| any_item(&mut rng, alias)).collect();
+            let lines: Vec<String> = (0..rng.random_range(1..30))
+                .map(|_| any_item(&mut rng, alias))
+                .collect();
             server.bulk(&lines).await?;
         }
         server.refresh(alias).await?;
-        server.post(&format!("/{alias}/_search"), &json!({ "version": true, "sort": [{ "_id": "asc" }] })).await?;
+        server
+            .post(
+                &format!("/{alias}/_search"),
+                &json!({ "version": true, "sort": [{ "_id": "asc" }] }),
+            )
+            .await?;
         Ok(())
     })
     .await
@@ -127,9 +139,18 @@ fn any_item(rng: &mut StdRng, alias: &str) -> String {
     let id = ["a", "b", "c", "d"][rng.random_range(0..4)];
     let version = rng.random_range(0..12);
     match rng.random_range(0..10) {
-        0..5 => index(alias, id, version, &json!({ "number": rng.random_range(0..1_000) })),
+        0..5 => index(
+            alias,
+            id,
+            version,
+            &json!({ "number": rng.random_range(0..1_000) }),
+        ),
         5..8 => remove(alias, id, version),
-        8 => plain(["index", "create", "delete"][rng.random_range(0..3)], alias, id),
+        8 => plain(
+            ["index", "create", "delete"][rng.random_range(0..3)],
+            alias,
+            id,
+        ),
         _ => index("sequence.none", id, version, &json!({})),
     }
 }
@@ -138,15 +159,36 @@ fn any_item(rng: &mut StdRng, alias: &str) -> String {
 async fn a_delete_is_forgotten_after_gc_deletes() {
     compare(async |server: &mut Server| {
         let settings = alone(&json!({ "gc_deletes": "3s" }));
-        server.put("/gc.g1", &json!({ "settings": settings, "aliases": { "gc.w1": {} } })).await?;
+        server
+            .put(
+                "/gc.g1",
+                &json!({ "settings": settings, "aliases": { "gc.w1": {} } }),
+            )
+            .await?;
         let put = |id: &str, version: u64| index("gc.w1", id, version, &json!({}));
         let delete = |id: &str, version: u64| remove("gc.w1", id, version);
-        server.bulk(&[put("a", 10), delete("a", 20), delete("b", 20), plain("delete", "gc.w1", "c")]).await?;
+        server
+            .bulk(&[
+                put("a", 10),
+                delete("a", 20),
+                delete("b", 20),
+                plain("delete", "gc.w1", "c"),
+            ])
+            .await?;
         tokio::time::sleep(Duration::from_millis(1_500)).await;
-        server.bulk(&[put("a", 15), delete("b", 19), plain("delete", "gc.w1", "c")]).await?;
+        server
+            .bulk(&[put("a", 15), delete("b", 19), plain("delete", "gc.w1", "c")])
+            .await?;
         // Waited out, with what the server's coarse clock may lag behind.
         tokio::time::sleep(Duration::from_secs(4)).await;
-        server.bulk(&[put("a", 15), delete("b", 19), put("b", 18), plain("delete", "gc.w1", "c")]).await?;
+        server
+            .bulk(&[
+                put("a", 15),
+                delete("b", 19),
+                put("b", 18),
+                plain("delete", "gc.w1", "c"),
+            ])
+            .await?;
         Ok(())
     })
     .await
@@ -157,30 +199,75 @@ async fn a_delete_is_forgotten_after_gc_deletes() {
 async fn writes_to_what_is_missing_are_refused_or_make_an_index() {
     compare(async |server: &mut Server| {
         let settings = json!({ "settings": alone(&json!({})) });
-        let template = json!({ "index_patterns": ["missing*"], "priority": 5, "template": settings });
+        let template =
+            json!({ "index_patterns": ["missing*"], "priority": 5, "template": settings });
         server.put("/_index_template/missing", &template).await?;
-        server.put("/missing.g1", &json!({ "aliases": { "missing.w1": {} } })).await?;
+        server
+            .put("/missing.g1", &json!({ "aliases": { "missing.w1": {} } }))
+            .await?;
         let put = |index_name: &str| index(index_name, "a", 7, &json!({ "a": 1 }));
         let delete = |index_name: &str| remove(index_name, "a", 7);
         server.bulk(&[put("missing.w9"), put("missing.g1")]).await?;
         // Deletes take no notice of `require_alias`, unless a document beside them does.
-        server.bulk(&[put("missing.w9"), delete("missing.w9")]).await?;
-        server.bulk(&[delete("missing.w9"), delete("missing.g1"), delete("missing.W9")]).await?;
-        server.get("/missing*?filter_path=*.aliases,*.settings.index.gc_deletes").await?;
+        server
+            .bulk(&[put("missing.w9"), delete("missing.w9")])
+            .await?;
+        server
+            .bulk(&[
+                delete("missing.w9"),
+                delete("missing.g1"),
+                delete("missing.W9"),
+            ])
+            .await?;
+        server
+            .get("/missing*?filter_path=*.aliases,*.settings.index.gc_deletes")
+            .await?;
         server.bulk(&[put("missing.w9")]).await?;
-        server.aliases(json!([{ "add": { "index": "missing.g1", "alias": "missing.w9" } }])).await?;
+        server
+            .aliases(json!([{ "add": { "index": "missing.g1", "alias": "missing.w9" } }]))
+            .await?;
         let of = |action: &str, name: &str| plain(action, name, "a");
-        server.bulk(&[of("delete", "missing-1"), of("index", "missing-2"), of("create", "missing-3")]).await?;
-        server.bulk(&[of("index", "MISSING"), plain("index", "missing.w1", ""), of("delete", "missing-1")]).await?;
+        server
+            .bulk(&[
+                of("delete", "missing-1"),
+                of("index", "missing-2"),
+                of("create", "missing-3"),
+            ])
+            .await?;
+        server
+            .bulk(&[
+                of("index", "MISSING"),
+                plain("index", "missing.w1", ""),
+                of("delete", "missing-1"),
+            ])
+            .await?;
         server.get("/missing*?filter_path=*.aliases").await?;
-        for details in [json!({}), json!({ "is_write_index": true }), json!({ "is_write_index": false })] {
+        for details in [
+            json!({}),
+            json!({ "is_write_index": true }),
+            json!({ "is_write_index": false }),
+        ] {
             let mut add = json!({ "index": "missing-2", "alias": "missing.w1" });
             extend(&mut add, &details);
             server.aliases(json!([{ "add": add }])).await?;
-            server.bulk(&[put("missing.w1"), delete("missing.w1")]).await?;
+            server
+                .bulk(&[put("missing.w1"), delete("missing.w1")])
+                .await?;
         }
-        server.send(Method::POST, "/missing-2/_bulk", &item("index", &json!({ "_id": "1" }), "{}")).await?;
-        server.send(Method::POST, "/missing-2/_bulk?require_alias=true", &item("index", &json!({ "_id": "1" }), "{}")).await?;
+        server
+            .send(
+                Method::POST,
+                "/missing-2/_bulk",
+                &item("index", &json!({ "_id": "1" }), "{}"),
+            )
+            .await?;
+        server
+            .send(
+                Method::POST,
+                "/missing-2/_bulk?require_alias=true",
+                &item("index", &json!({ "_id": "1" }), "{}"),
+            )
+            .await?;
         Ok(())
     })
     .await
@@ -190,13 +277,17 @@ async fn writes_to_what_is_missing_are_refused_or_make_an_index() {
 #[tokio::test]
 async fn a_malformed_bulk_request_is_refused_as_a_whole() {
     compare(async |server: &mut Server| {
-        server.put("/malformed", &json!({ "settings": alone(&json!({})) })).await?;
+        server
+            .put("/malformed", &json!({ "settings": alone(&json!({})) }))
+            .await?;
         for body in malformed() {
             server.send(Method::POST, "/_bulk", &body).await?;
         }
         let good = plain("index", "malformed", "q");
         server.send(Method::POST, "/_bulk?bogus=1", &good).await?;
-        server.send(Method::POST, "/_bulk?refresh=true", &good).await?;
+        server
+            .send(Method::POST, "/_bulk?refresh=true", &good)
+            .await?;
         server.get("/malformed/_count").await?;
         Ok(())
     })
@@ -213,7 +304,9 @@ fn malformed() -> Vec<String> {
     let good = || put(json!({}));
     let gte = |version: Value| put(json!({ "version": version, "version_type": "external_gte" }));
     let no_version = json!({ "_index": "malformed", "_id": "q", "version_type": "external_gte" });
-    let mut bodies: Vec<String> = ["", "\n", "garbage\n", "[]\n", "{}\n", "{\"index\":\"x\"}\n"].map(ToOwned::to_owned).to_vec();
+    let mut bodies: Vec<String> = ["", "\n", "garbage\n", "[]\n", "{}\n", "{\"index\":\"x\"}\n"]
+        .map(ToOwned::to_owned)
+        .to_vec();
     bodies.extend([
         item("bogus", &json!({ "_index": "malformed", "_id": "q" }), "{}"),
         put(json!({ "bogus": 1 })),
@@ -246,10 +339,17 @@ async fn documents_that_do_not_fit_are_refused_alone() {
             "off": { "type": "object", "enabled": false },
             "flag": { "type": "boolean" },
         } });
-        server.put("/refused", &json!({ "settings": alone(&json!({})), "mappings": mappings })).await?;
+        server
+            .put(
+                "/refused",
+                &json!({ "settings": alone(&json!({})), "mappings": mappings }),
+            )
+            .await?;
         for (number, document) in documents().iter().enumerate() {
             let details = json!({ "_index": "refused", "_id": number.to_string() });
-            server.bulk(&[item("index", &details, &document.to_string())]).await?;
+            server
+                .bulk(&[item("index", &details, &document.to_string())])
+                .await?;
         }
         let text = json!({ "_index": "refused", "_id": "text" });
         for document in [" ", r#"{"k":"#, r#"{"k":1,"k":2}"#, "not json"] {
@@ -257,9 +357,19 @@ async fn documents_that_do_not_fit_are_refused_alone() {
         }
         server.bulk(&[item("index", &text, "") + "\n"]).await?;
         server.refresh("refused").await?;
-        server.post("/refused/_search", &json!({ "size": 100, "_source": false })).await?;
+        server
+            .post(
+                "/refused/_search",
+                &json!({ "size": 100, "_source": false }),
+            )
+            .await?;
         let short = json!({ "exists": { "field": "short" } });
-        server.post("/refused/_search", &json!({ "query": short, "_source": ["short"] })).await?;
+        server
+            .post(
+                "/refused/_search",
+                &json!({ "query": short, "_source": ["short"] }),
+            )
+            .await?;
         Ok(())
     })
     .await
@@ -321,16 +431,34 @@ fn documents() -> Vec<Value> {
 #[tokio::test]
 async fn blocks_refuse_writes_until_they_are_lifted() {
     compare(async |server: &mut Server| {
-        server.put("/blocked.g1", &json!({ "settings": alone(&json!({})), "aliases": { "blocked.w1": {} } })).await?;
+        server
+            .put(
+                "/blocked.g1",
+                &json!({ "settings": alone(&json!({})), "aliases": { "blocked.w1": {} } }),
+            )
+            .await?;
         server.bulk(&around_blocks(1)).await?;
-        for (block, version) in [("write", 2), ("read_only_allow_delete", 3), ("read_only", 4)] {
+        for (block, version) in [
+            ("write", 2),
+            ("read_only_allow_delete", 3),
+            ("read_only", 4),
+        ] {
             let name = format!("index.blocks.{block}");
-            server.put("/blocked.g1/_settings", &json!({ name.as_str(): true })).await?;
+            server
+                .put("/blocked.g1/_settings", &json!({ name.as_str(): true }))
+                .await?;
             while_blocked(server, block, version).await?;
-            server.put("/blocked.g1/_settings", &json!({ name.as_str(): null })).await?;
+            server
+                .put("/blocked.g1/_settings", &json!({ name.as_str(): null }))
+                .await?;
             server.bulk(&around_blocks(version)).await?;
         }
-        server.put("/blocked.g1/_settings", &json!({ "index.blocks.read_only_allow_delete": true })).await?;
+        server
+            .put(
+                "/blocked.g1/_settings",
+                &json!({ "index.blocks.read_only_allow_delete": true }),
+            )
+            .await?;
         server.delete("/blocked.g1").await?;
         Ok(())
     })
@@ -345,13 +473,26 @@ async fn while_blocked(server: &mut Server, block: &str, version: u64) -> Result
     server.post("/blocked.g1/_count", &json!({})).await?;
     // What Fleetdex never meets: an index that is read-only in every respect.
     if block != "read_only" {
-        server.put("/blocked.g1/_mapping", &json!({ "_meta": { "block": block } })).await?;
-        server.aliases(json!([{ "add": { "index": "blocked.g1", "alias": format!("blocked-{block}") } }])).await?;
+        server
+            .put(
+                "/blocked.g1/_mapping",
+                &json!({ "_meta": { "block": block } }),
+            )
+            .await?;
+        server
+            .aliases(
+                json!([{ "add": { "index": "blocked.g1", "alias": format!("blocked-{block}") } }]),
+            )
+            .await?;
     }
     Ok(())
 }
 
 fn around_blocks(version: u64) -> [String; 3] {
     let document = json!({});
-    [index("blocked.w1", "a", version, &document), remove("blocked.w1", "b", version), index("blocked.w9", "a", 1, &document)]
+    [
+        index("blocked.w1", "a", version, &document),
+        remove("blocked.w1", "b", version),
+        index("blocked.w9", "a", 1, &document),
+    ]
 }

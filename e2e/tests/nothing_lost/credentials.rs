@@ -25,19 +25,31 @@ async fn tokens_of_a_member_that_are_rotated_amid_changes() {
     // Cutting connections makes the operator show its token again.
     let proxy = FaultProxy::start(member.url()).unwrap();
     let token = objects.service_account_token(&accounts[0]).await.unwrap();
-    let registration = Registration::with_token(member, &cluster, SECRETS, &token).through(&proxy.url());
+    let registration =
+        Registration::with_token(member, &cluster, SECRETS, &token).through(&proxy.url());
     register(&stage.hub, &registration).await.unwrap();
     let scene = Scene::new(&stage, "rotated", vec![(1, cluster.clone())], |_| ()).await;
 
     let churns = scene.start_churn();
     go_on_for(&churns, 50).await;
-    objects.delete(&service_account_path(&accounts[0])).await.unwrap();
+    objects
+        .delete(&service_account_path(&accounts[0]))
+        .await
+        .unwrap();
     proxy.cut();
-    scene.registry.until_phase(&cluster, "Failed", "Unauthorized").await.unwrap();
+    scene
+        .registry
+        .until_phase(&cluster, "Failed", "Unauthorized")
+        .await
+        .unwrap();
     go_on_for(&churns, 50).await;
     let token = objects.service_account_token(&accounts[1]).await.unwrap();
     let secret = json!({ "data": { "token": STANDARD.encode(token) } });
-    stage.hub.merge(&secret_path(&cluster), &secret).await.unwrap();
+    stage
+        .hub
+        .merge(&secret_path(&cluster), &secret)
+        .await
+        .unwrap();
     scene.registry.until_ready().await.unwrap();
     stop(churns).await;
     scene.until_equal().await;
@@ -48,8 +60,19 @@ async fn tokens_of_a_member_that_are_rotated_amid_changes() {
 /// Streams that were begun, and watches that were opened again, of one cluster.
 async fn starts(stage: &Stage, cluster: &str) -> (usize, f64) {
     let starts = stage.stream_starts().unwrap();
-    let of_cluster = starts.iter().filter(|(unit, _)| unit.contains(cluster)).map(|(_, count)| *count).sum();
-    let restarts = stage.operator.count_of("fleetdex_watch_restarts_total", &format!(r#"cluster="{cluster}""#)).await.unwrap();
+    let of_cluster = starts
+        .iter()
+        .filter(|(unit, _)| unit.contains(cluster))
+        .map(|(_, count)| *count)
+        .sum();
+    let restarts = stage
+        .operator
+        .count_of(
+            "fleetdex_watch_restarts_total",
+            &format!(r#"cluster="{cluster}""#),
+        )
+        .await
+        .unwrap();
     (of_cluster, restarts)
 }
 
@@ -62,7 +85,12 @@ async fn a_token_that_is_renewed_disturbs_no_stream_and_another_authority_reconn
     let bound = [unique("first-token"), unique("second-token")];
     objects.service_account_token(&account).await.unwrap();
     let first = objects.token_bound_to(&bound[0], &account).await.unwrap();
-    register(&stage.hub, &Registration::with_token(member, &cluster, SECRETS, &first)).await.unwrap();
+    register(
+        &stage.hub,
+        &Registration::with_token(member, &cluster, SECRETS, &first),
+    )
+    .await
+    .unwrap();
     let scene = Scene::new(&stage, "renewed", vec![(1, cluster.clone())], |_| ()).await;
     let churns = scene.start_churn();
     go_on_for(&churns, 50).await;
@@ -71,34 +99,63 @@ async fn a_token_that_is_renewed_disturbs_no_stream_and_another_authority_reconn
 
     let second = objects.token_bound_to(&bound[1], &account).await.unwrap();
     let renewed = Registration::with_token(member, &cluster, SECRETS, &second).secret;
-    stage.hub.apply(&secret_path(&cluster), &renewed).await.unwrap();
-    objects.delete(&format!("api/v1/namespaces/default/secrets/{}", bound[0])).await.unwrap();
+    stage
+        .hub
+        .apply(&secret_path(&cluster), &renewed)
+        .await
+        .unwrap();
+    objects
+        .delete(&format!("api/v1/namespaces/default/secrets/{}", bound[0]))
+        .await
+        .unwrap();
     let with_first = objects.with_token(&first);
-    eventually("the first token is refused", Duration::from_mins(1), || async {
-        let (status, _) = with_first.send(Method::GET, "readyz", "application/json", None).await?;
-        anyhow::ensure!(status == StatusCode::UNAUTHORIZED, "{status}");
-        Ok(())
-    })
+    eventually(
+        "the first token is refused",
+        Duration::from_mins(1),
+        || async {
+            let (status, _) = with_first
+                .send(Method::GET, "readyz", "application/json", None)
+                .await?;
+            anyhow::ensure!(status == StatusCode::UNAUTHORIZED, "{status}");
+            Ok(())
+        },
+    )
     .await
     .unwrap();
     go_on_for(&churns, 100).await;
     // A Secret that is gone for a while, and comes back as it was, is no reason to do anything.
     stage.hub.delete(&secret_path(&cluster)).await.unwrap();
     go_on_for(&churns, 100).await;
-    stage.hub.apply(&secret_path(&cluster), &renewed).await.unwrap();
+    stage
+        .hub
+        .apply(&secret_path(&cluster), &renewed)
+        .await
+        .unwrap();
     go_on_for(&churns, 100).await;
     assert_eq!(starts(&stage, &cluster).await, before);
     scene.registry.until_ready().await.unwrap();
 
     // The old authority and one more: what is trusted is another set, so nothing of the old connection goes on.
-    let both = format!("{}{}", member.ca_pem(), stage.fleet.control_plane().ca_pem());
+    let both = format!(
+        "{}{}",
+        member.ca_pem(),
+        stage.fleet.control_plane().ca_pem()
+    );
     let other = json!({ "data": { "caBundle": STANDARD.encode(both) } });
-    stage.hub.merge(&secret_path(&cluster), &other).await.unwrap();
-    eventually("the streams begin again", Duration::from_mins(1), || async {
-        let (count, _) = starts(&stage, &cluster).await;
-        anyhow::ensure!(count > before.0, "{count}, as before");
-        Ok(())
-    })
+    stage
+        .hub
+        .merge(&secret_path(&cluster), &other)
+        .await
+        .unwrap();
+    eventually(
+        "the streams begin again",
+        Duration::from_mins(1),
+        || async {
+            let (count, _) = starts(&stage, &cluster).await;
+            anyhow::ensure!(count > before.0, "{count}, as before");
+            Ok(())
+        },
+    )
     .await
     .unwrap();
     go_on_for(&churns, 50).await;
@@ -109,7 +166,12 @@ async fn a_token_that_is_renewed_disturbs_no_stream_and_another_authority_reconn
 
 #[tokio::test]
 async fn a_user_of_the_store_that_is_rotated_amid_changes() {
-    let secured = Fleet::start(Options { opensearch: OpenSearchKind::Secure, ..Options::default() }).await.unwrap();
+    let secured = Fleet::start(Options {
+        opensearch: OpenSearchKind::Secure,
+        ..Options::default()
+    })
+    .await
+    .unwrap();
     let server = secured.opensearch().unwrap();
     let stage = enter().await;
     let credentials = unique("credentials");
@@ -118,9 +180,20 @@ async fn a_user_of_the_store_that_is_rotated_amid_changes() {
             "stringData": { "username": user, "password": password } })
     };
     let roles = ["all_access"];
-    server.create_user("writer", "1st-Moonlight-Sonata", &roles).await.unwrap();
-    stage.hub.apply(&secret_path(&credentials), &secret("writer", "1st-Moonlight-Sonata")).await.unwrap();
-    let mut registry = e2e::scenario::Registry::new(&stage, "secured", &["member1"], &super::kinds()).unwrap();
+    server
+        .create_user("writer", "1st-Moonlight-Sonata", &roles)
+        .await
+        .unwrap();
+    stage
+        .hub
+        .apply(
+            &secret_path(&credentials),
+            &secret("writer", "1st-Moonlight-Sonata"),
+        )
+        .await
+        .unwrap();
+    let mut registry =
+        e2e::scenario::Registry::new(&stage, "secured", &["member1"], &super::kinds()).unwrap();
     registry.store()["addresses"] = json!([server.url()]);
     registry.store()["caBundle"] = json!(server.ca_pem().unwrap());
     registry.store()["secretRef"] = json!({ "namespace": SECRETS, "name": credentials });
@@ -130,23 +203,51 @@ async fn a_user_of_the_store_that_is_rotated_amid_changes() {
     for collection in ["api/v1/configmaps", "api/v1/secrets"] {
         oracle = oracle.expects("member1", member, collection).unwrap();
     }
-    let churn = e2e::churn::Churn::new(member, &unique("secured"), super::NAMES, super::RATE).await.unwrap();
+    let churn = e2e::churn::Churn::new(member, &unique("secured"), super::NAMES, super::RATE)
+        .await
+        .unwrap();
     churn.begin().await.unwrap();
     registry.apply().await.unwrap();
     registry.until_ready().await.unwrap();
 
     let churns = vec![churn.start()];
     go_on_for(&churns, 50).await;
-    server.create_user("writer", "2nd-Moonlight-Sonata", &roles).await.unwrap();
-    registry.until("StoreReachable", "False", "Unauthorized", "").await.unwrap();
+    server
+        .create_user("writer", "2nd-Moonlight-Sonata", &roles)
+        .await
+        .unwrap();
+    registry
+        .until("StoreReachable", "False", "Unauthorized", "")
+        .await
+        .unwrap();
     go_on_for(&churns, 50).await;
-    stage.hub.apply(&secret_path(&credentials), &secret("writer", "2nd-Moonlight-Sonata")).await.unwrap();
+    stage
+        .hub
+        .apply(
+            &secret_path(&credentials),
+            &secret("writer", "2nd-Moonlight-Sonata"),
+        )
+        .await
+        .unwrap();
     registry.until_ready().await.unwrap();
     go_on_for(&churns, 50).await;
     // Another user altogether, in one step.
-    server.create_user("successor", "4th-Moonlight-Sonata", &roles).await.unwrap();
-    stage.hub.apply(&secret_path(&credentials), &secret("successor", "4th-Moonlight-Sonata")).await.unwrap();
-    server.create_user("writer", "3rd-Moonlight-Sonata", &roles).await.unwrap();
+    server
+        .create_user("successor", "4th-Moonlight-Sonata", &roles)
+        .await
+        .unwrap();
+    stage
+        .hub
+        .apply(
+            &secret_path(&credentials),
+            &secret("successor", "4th-Moonlight-Sonata"),
+        )
+        .await
+        .unwrap();
+    server
+        .create_user("writer", "3rd-Moonlight-Sonata", &roles)
+        .await
+        .unwrap();
     go_on_for(&churns, 50).await;
     stop(churns).await;
     until_equal(&oracle).await.unwrap();

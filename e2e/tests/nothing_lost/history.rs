@@ -36,7 +36,13 @@ async fn a_history_that_is_gone_is_made_up_for_by_a_list() {
     let proxy = stage.register_behind_proxy(1, &cluster).await.unwrap();
     let scene = Scene::new(&stage, "expired", vec![(1, cluster.clone())], |_| ()).await;
     let label = format!("cluster=\"{cluster}\"");
-    let expired = || async { stage.operator.count_of("fleetdex_watch_expired_total", &label).await.unwrap() };
+    let expired = || async {
+        stage
+            .operator
+            .count_of("fleetdex_watch_expired_total", &label)
+            .await
+            .unwrap()
+    };
     let before = expired().await;
 
     proxy.set(Fault::Refuse);
@@ -74,14 +80,23 @@ async fn a_member_that_is_created_anew_under_the_same_name() {
     let namespace = unique("other");
     objects.create_namespace(&namespace).await.unwrap();
     for number in 0..20 {
-        objects.apply_config_map(&namespace, &format!("other-{number}"), &json!({ "a": "b" })).await.unwrap();
+        objects
+            .apply_config_map(&namespace, &format!("other-{number}"), &json!({ "a": "b" }))
+            .await
+            .unwrap();
     }
 
     let count = scene.until_equal().await;
     eprintln!("{count} documents");
     let new_indices = indices_of(&stage, &scene).await;
-    assert_eq!(old_indices[0], new_indices[0], "member1 has nothing to do with it");
-    assert_ne!(old_indices[1], new_indices[1], "the documents of two clusters were in one index");
+    assert_eq!(
+        old_indices[0], new_indices[0],
+        "member1 has nothing to do with it"
+    );
+    assert_ne!(
+        old_indices[1], new_indices[1],
+        "the documents of two clusters were in one index"
+    );
     scene.registry.until_ready().await.unwrap();
     scene.registry.remove().await.unwrap();
 }
@@ -132,13 +147,25 @@ async fn a_member_that_is_set_back_and_goes_on_before_anybody_looks() {
     proxy.set(Fault::Refuse);
     let member = stage.fleet.member(2).unwrap();
     member.kill();
-    stage.fleet.etcd_of(2).put_back(&saved.folder).await.unwrap();
+    stage
+        .fleet
+        .etcd_of(2)
+        .put_back(&saved.folder)
+        .await
+        .unwrap();
     member.restart().await.unwrap();
     let namespace = unique("further");
     objects.create_namespace(&namespace).await.unwrap();
     let mut number = 0;
     while revision(&objects).await <= before + 10 {
-        objects.apply_config_map(&namespace, "counter", &json!({ "number": number.to_string() })).await.unwrap();
+        objects
+            .apply_config_map(
+                &namespace,
+                "counter",
+                &json!({ "number": number.to_string() }),
+            )
+            .await
+            .unwrap();
         number += 1;
     }
     proxy.set(Fault::None);
@@ -154,10 +181,23 @@ async fn a_member_that_is_set_back_and_goes_on_before_anybody_looks() {
 /// Amid changes of other objects: where nothing changes, an audit waits for a bookmark, which takes a minute.
 async fn drift_is_found(stage: &Stage, member: &ApiServer, cluster: &str) {
     let labels = format!("cluster=\"{cluster}\"");
-    let counted = || async { stage.operator.count_of("fleetdex_drift_documents_total", &labels).await.unwrap() };
+    let counted = || async {
+        stage
+            .operator
+            .count_of("fleetdex_drift_documents_total", &labels)
+            .await
+            .unwrap()
+    };
     let before = counted().await;
-    let changes = Churn::new(member, &unique("beside"), 20, 10).await.unwrap().start();
-    let ran = stage.operator.ask(&["verify", "--cluster", cluster]).await.unwrap();
+    let changes = Churn::new(member, &unique("beside"), 20, 10)
+        .await
+        .unwrap()
+        .start();
+    let ran = stage
+        .operator
+        .ask(&["verify", "--cluster", cluster])
+        .await
+        .unwrap();
     changes.stop().await.unwrap();
     eprintln!("{}", ran.out);
     assert_eq!(ran.code, 1, "{ran:?}");
@@ -167,7 +207,11 @@ async fn drift_is_found(stage: &Stage, member: &ApiServer, cluster: &str) {
 
 async fn nothing_is_found(stage: &Stage, scene: &Scene<'_>, cluster: &str) {
     scene.registry.until_ready().await.unwrap();
-    let ran = stage.operator.ask(&["verify", "--cluster", cluster]).await.unwrap();
+    let ran = stage
+        .operator
+        .ask(&["verify", "--cluster", cluster])
+        .await
+        .unwrap();
     assert_eq!(ran.code, 0, "{ran:?}");
 }
 
@@ -197,7 +241,11 @@ async fn identity(objects: &Objects) -> String {
 
 async fn revision(objects: &Objects) -> u64 {
     let list = objects.get("api/v1/namespaces?limit=1").await.unwrap();
-    list["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap()
+    list["metadata"]["resourceVersion"]
+        .as_str()
+        .unwrap()
+        .parse()
+        .unwrap()
 }
 
 /// The indices of both members, by their unique ids: a name may be used again.
@@ -205,9 +253,21 @@ async fn indices_of(stage: &Stage, scene: &Scene<'_>) -> Vec<BTreeSet<String>> {
     let mut all = Vec::new();
     for cluster in BOTH {
         let mut ids = BTreeSet::new();
-        for index in generations(&stage.opensearch, &scene.registry.prefix, cluster).await.unwrap() {
-            let settings = stage.opensearch.get(&format!("{index}/_settings/index.uuid")).await.unwrap();
-            ids.insert(settings[&index]["settings"]["index"]["uuid"].as_str().unwrap().to_owned());
+        for index in generations(&stage.opensearch, &scene.registry.prefix, cluster)
+            .await
+            .unwrap()
+        {
+            let settings = stage
+                .opensearch
+                .get(&format!("{index}/_settings/index.uuid"))
+                .await
+                .unwrap();
+            ids.insert(
+                settings[&index]["settings"]["index"]["uuid"]
+                    .as_str()
+                    .unwrap()
+                    .to_owned(),
+            );
         }
         all.push(ids);
     }

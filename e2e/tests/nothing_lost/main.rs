@@ -27,7 +27,11 @@ static STAGES: Stages<2> = Stages::new();
 
 /// A fleet of two members, each with a history of its own.
 async fn enter() -> Stage {
-    let options = Options { members: 2, own_etcds: true, ..Options::default() };
+    let options = Options {
+        members: 2,
+        own_etcds: true,
+        ..Options::default()
+    };
     STAGES.enter(&options).await.unwrap()
 }
 
@@ -52,7 +56,12 @@ impl<'s> Scene<'s> {
     }
 
     /// These members, in a registry with something else in its spec.
-    async fn new(stage: &'s Stage, name: &str, clusters: Vec<(usize, String)>, change: impl FnOnce(&mut Registry)) -> Self {
+    async fn new(
+        stage: &'s Stage,
+        name: &str,
+        clusters: Vec<(usize, String)>,
+        change: impl FnOnce(&mut Registry),
+    ) -> Self {
         let names: Vec<&str> = clusters.iter().map(|(_, name)| name.as_str()).collect();
         let mut registry = Registry::new(stage, name, &names, &kinds()).unwrap();
         change(&mut registry);
@@ -60,11 +69,19 @@ impl<'s> Scene<'s> {
         let mut churns = Vec::new();
         for (number, _) in &clusters {
             let member = stage.fleet.member(*number).unwrap();
-            let churn = Churn::new(member, &namespace, NAMES, RATE).await.unwrap().seeded(*number as u64);
+            let churn = Churn::new(member, &namespace, NAMES, RATE)
+                .await
+                .unwrap()
+                .seeded(*number as u64);
             churn.begin().await.unwrap();
             churns.push(churn);
         }
-        let scene = Self { stage, registry, clusters, churns };
+        let scene = Self {
+            stage,
+            registry,
+            clusters,
+            churns,
+        };
         scene.registry.apply().await.unwrap();
         scene.registry.until_ready().await.unwrap();
         scene.until_equal().await;
@@ -121,6 +138,9 @@ async fn stop(churns: Vec<Running>) -> Tally {
         all = all + churn.stop().await.unwrap();
     }
     eprintln!("{all:?}");
-    assert!(all.created > 0 && all.updated > 0 && all.deleted > 0, "{all:?}");
+    assert!(
+        all.created > 0 && all.updated > 0 && all.deleted > 0,
+        "{all:?}"
+    );
     all
 }

@@ -35,7 +35,12 @@ async fn an_operator_that_is_killed_five_times_amid_its_first_sync() {
     let cluster = unique("midsync");
     let member = stage.fleet.member(1).unwrap();
     let namespace = unique("midsync");
-    stage.member(1).unwrap().create_namespace(&namespace).await.unwrap();
+    stage
+        .member(1)
+        .unwrap()
+        .create_namespace(&namespace)
+        .await
+        .unwrap();
     Load::new(&namespace, PODS).create(member).await.unwrap();
     let proxy = stage.register_behind_proxy(1, &cluster).await.unwrap();
     let selectors = json!([{ "apiVersion": "v1", "kind": "Pod", "namespace": namespace }]);
@@ -45,20 +50,33 @@ async fn an_operator_that_is_killed_five_times_amid_its_first_sync() {
 
     for percent in KILLED_AT_PERCENT {
         let wanted = PODS * percent / 100;
-        eventually(&format!("{percent} % are acknowledged"), PATIENCE, || async {
-            let found = acknowledged(&stage, &registry, &cluster).await?;
-            ensure!(found >= wanted, "{found}");
-            Ok(())
-        })
+        eventually(
+            &format!("{percent} % are acknowledged"),
+            PATIENCE,
+            || async {
+                let found = acknowledged(&stage, &registry, &cluster).await?;
+                ensure!(found >= wanted, "{found}");
+                Ok(())
+            },
+        )
         .await
         .unwrap();
         proxy.set(Fault::BlackHole);
         stage.operator.kill();
         let found = acknowledged(&stage, &registry, &cluster).await.unwrap();
         eprintln!("killed at {found} of {PODS}");
-        assert!(found * 10 <= PODS * 9, "the sync was over when the operator was killed: {found} of {PODS}");
-        let visible = documents(&stage.opensearch, &registry.prefix).await.unwrap();
-        assert!(visible.is_empty(), "a query sees {} documents of a sync that is under way", visible.len());
+        assert!(
+            found * 10 <= PODS * 9,
+            "the sync was over when the operator was killed: {found} of {PODS}"
+        );
+        let visible = documents(&stage.opensearch, &registry.prefix)
+            .await
+            .unwrap();
+        assert!(
+            visible.is_empty(),
+            "a query sees {} documents of a sync that is under way",
+            visible.len()
+        );
         proxy.set(Fault::Delay(SLOW));
         stage.operator.restart().unwrap();
     }
@@ -76,7 +94,10 @@ async fn an_operator_that_is_killed_five_times_amid_its_first_sync() {
 async fn acknowledged(stage: &Stage, registry: &Registry, cluster: &str) -> Result<usize> {
     let all = generations(&stage.opensearch, &registry.prefix, cluster).await?;
     let newest = all.last().context("no generation yet")?;
-    let count = stage.opensearch.count(newest, &json!({ "match_all": {} })).await?;
+    let count = stage
+        .opensearch
+        .count(newest, &json!({ "match_all": {} }))
+        .await?;
     Ok(usize::try_from(count)?)
 }
 
@@ -85,7 +106,11 @@ async fn an_operator_that_is_stopped_for_longer_than_deletions_are_remembered() 
     let stage = enter().await;
     let scene = Scene::of_both(&stage, "stopped").await;
     let settings = json!({ "index.gc_deletes": GC_DELETES });
-    stage.opensearch.put(&format!("{}/_settings", scene.indices()), &settings).await.unwrap();
+    stage
+        .opensearch
+        .put(&format!("{}/_settings", scene.indices()), &settings)
+        .await
+        .unwrap();
     let second = stage.another_operator(&[]).await.unwrap();
     let churns = scene.start_churn();
     go_on_for(&churns, 100).await;
@@ -95,10 +120,16 @@ async fn an_operator_that_is_stopped_for_longer_than_deletions_are_remembered() 
     stop(churns).await;
     scene.until_equal().await;
     // Searches refresh, and a refresh forgets deletions that are old enough.
-    always("the other one keeps everything equal", LONGER, || scene.compare()).await.unwrap();
+    always("the other one keeps everything equal", LONGER, || {
+        scene.compare()
+    })
+    .await
+    .unwrap();
     stage.operator.process().resume().unwrap();
     scene.until_equal().await;
-    always("nothing comes back", A_WHILE, || scene.compare()).await.unwrap();
+    always("nothing comes back", A_WHILE, || scene.compare())
+        .await
+        .unwrap();
 
     let churns = scene.start_churn();
     go_on_for(&churns, 50).await;
@@ -142,12 +173,19 @@ async fn a_restart_writes_what_changed_meanwhile_and_lists_nothing() {
     stage.operator.terminate(STOP).await.unwrap();
     restart(stage.operator).await;
     scene.registry.until_ready().await.unwrap();
-    always("nothing is written and nothing is listed", A_WHILE, || expect(stage.operator, 0, 0)).await.unwrap();
+    always("nothing is written and nothing is listed", A_WHILE, || {
+        expect(stage.operator, 0, 0)
+    })
+    .await
+    .unwrap();
     scene.compare().await.unwrap();
 
     stage.operator.terminate(STOP).await.unwrap();
     for number in 0..4 {
-        objects.delete(&config_map_path(&namespace, &format!("map-{number}"))).await.unwrap();
+        objects
+            .delete(&config_map_path(&namespace, &format!("map-{number}")))
+            .await
+            .unwrap();
     }
     for number in 7..13 {
         put(&objects, &namespace, number, "second").await;
@@ -155,11 +193,18 @@ async fn a_restart_writes_what_changed_meanwhile_and_lists_nothing() {
     restart(stage.operator).await;
     scene.until_equal().await;
     scene.registry.until_ready().await.unwrap();
-    always("exactly what changed is written", A_WHILE, || expect(stage.operator, 6, 4)).await.unwrap();
+    always("exactly what changed is written", A_WHILE, || {
+        expect(stage.operator, 6, 4)
+    })
+    .await
+    .unwrap();
 
     // Without a goodbye it knows less, and nothing is lost either.
     stage.operator.kill();
-    objects.delete(&config_map_path(&namespace, "map-5")).await.unwrap();
+    objects
+        .delete(&config_map_path(&namespace, "map-5"))
+        .await
+        .unwrap();
     put(&objects, &namespace, 6, "third").await;
     restart(stage.operator).await;
     scene.ends_well().await;
@@ -167,7 +212,10 @@ async fn a_restart_writes_what_changed_meanwhile_and_lists_nothing() {
 
 async fn put(objects: &Objects, namespace: &str, number: usize, value: &str) {
     let data = json!({ "value": value });
-    objects.apply_config_map(namespace, &format!("map-{number}"), &data).await.unwrap();
+    objects
+        .apply_config_map(namespace, &format!("map-{number}"), &data)
+        .await
+        .unwrap();
 }
 
 async fn restart(operator: &Operator) {
@@ -179,11 +227,18 @@ async fn restart(operator: &Operator) {
 async fn expect(operator: &Operator, indexed: u32, deleted: u32) -> Result<()> {
     let items = |verdict: &str| {
         let labels = format!("verdict=\"{verdict}\"");
-        async move { operator.count_of("fleetdex_bulk_items_total", &labels).await }
+        async move {
+            operator
+                .count_of("fleetdex_bulk_items_total", &labels)
+                .await
+        }
     };
     let lists = operator.count_of("fleetdex_lists_total", "").await?;
     let seen = (items("indexed").await?, items("deleted").await?, lists);
-    ensure!(seen == (f64::from(indexed), f64::from(deleted), 0.0), "indexed, deleted, lists: {seen:?}");
+    ensure!(
+        seen == (f64::from(indexed), f64::from(deleted), 0.0),
+        "indexed, deleted, lists: {seen:?}"
+    );
     Ok(())
 }
 
@@ -198,7 +253,11 @@ async fn a_state_index_that_somebody_deletes_costs_a_list_and_nothing_else() {
     go_on_for(&churns, 50).await;
     stop(churns).await;
     let state = format!("{}.state", scene.registry.prefix);
-    let deleted = stage.opensearch.send(reqwest::Method::DELETE, &state, None).await.unwrap();
+    let deleted = stage
+        .opensearch
+        .send(reqwest::Method::DELETE, &state, None)
+        .await
+        .unwrap();
     assert!([200, 404].contains(&deleted.status), "{deleted:?}");
     restart(stage.operator).await;
     scene.until_equal().await;

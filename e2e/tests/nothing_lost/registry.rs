@@ -25,24 +25,42 @@ async fn a_changed_projection_shows_everything_all_the_time_and_leaves_nothing_o
     objects.create_namespace(&namespace).await.unwrap();
     let data = json!({ "color": "red", "password": "moonlight" });
     for number in 0..MAPS {
-        objects.apply_config_map(&namespace, &format!("map-{number}"), &data).await.unwrap();
+        objects
+            .apply_config_map(&namespace, &format!("map-{number}"), &data)
+            .await
+            .unwrap();
     }
     let selectors = json!([{ "apiVersion": "v1", "kind": "ConfigMap", "namespace": namespace }]);
     let mut registry = Registry::new(&stage, "redacted", &["member1"], &selectors).unwrap();
     let member = stage.fleet.member(1).unwrap();
     let collection = format!("api/v1/namespaces/{namespace}/configmaps");
-    let oracle = |registry: &Registry| registry.oracle().expects("member1", member, &collection).unwrap();
+    let oracle = |registry: &Registry| {
+        registry
+            .oracle()
+            .expects("member1", member, &collection)
+            .unwrap()
+    };
     registry.apply().await.unwrap();
     registry.until_ready().await.unwrap();
     let count = until_equal(&oracle(&registry)).await.unwrap();
     assert!(count >= MAPS);
-    let stored = documents(&stage.opensearch, &registry.prefix).await.unwrap();
-    assert!(stored.iter().any(|hit| hit["_source"]["data"]["password"] == "moonlight"));
+    let stored = documents(&stage.opensearch, &registry.prefix)
+        .await
+        .unwrap();
+    assert!(
+        stored
+            .iter()
+            .any(|hit| hit["_source"]["data"]["password"] == "moonlight")
+    );
 
-    for (field, change) in
-        [("redact", json!(["data.password"])), ("fieldPaths", json!(["data.color"])), ("indexing", json!("Full"))]
-    {
-        let old = generations(&stage.opensearch, &registry.prefix, "member1").await.unwrap();
+    for (field, change) in [
+        ("redact", json!(["data.password"])),
+        ("fieldPaths", json!(["data.color"])),
+        ("indexing", json!("Full")),
+    ] {
+        let old = generations(&stage.opensearch, &registry.prefix, "member1")
+            .await
+            .unwrap();
         match field {
             "redact" => registry.spec["redact"] = change,
             _ => registry.store()[field] = change,
@@ -51,8 +69,17 @@ async fn a_changed_projection_shows_everything_all_the_time_and_leaves_nothing_o
         // Objects go on changing; none is deleted.
         let swapped = eventually("the old generation is gone", PATIENCE, || async {
             let seen = visible(&stage, &registry.prefix).await?;
-            assert!(seen >= count as u64, "a query sees {seen} documents of {count}");
-            objects.apply_config_map(&namespace, "map-0", &json!({ "color": "red", "seen": seen.to_string() })).await?;
+            assert!(
+                seen >= count as u64,
+                "a query sees {seen} documents of {count}"
+            );
+            objects
+                .apply_config_map(
+                    &namespace,
+                    "map-0",
+                    &json!({ "color": "red", "seen": seen.to_string() }),
+                )
+                .await?;
             let now = generations(&stage.opensearch, &registry.prefix, "member1").await?;
             ensure!(now.len() == 1 && now != old, "{now:?}");
             Ok(())
@@ -61,12 +88,18 @@ async fn a_changed_projection_shows_everything_all_the_time_and_leaves_nothing_o
         registry.until_ready().await.unwrap();
         assert_eq!(until_equal(&oracle(&registry)).await.unwrap(), count);
     }
-    for hit in documents(&stage.opensearch, &registry.prefix).await.unwrap() {
+    for hit in documents(&stage.opensearch, &registry.prefix)
+        .await
+        .unwrap()
+    {
         assert_eq!(hit["_source"]["data"]["password"], Value::Null, "{hit}");
         assert_eq!(hit["_source"]["data"]["color"], "red", "{hit}");
     }
     registry.remove().await.unwrap();
-    objects.delete(&config_map_path(&namespace, "map-0")).await.unwrap();
+    objects
+        .delete(&config_map_path(&namespace, "map-0"))
+        .await
+        .unwrap();
 }
 
 /// What a query through either alias sees, without asking for a refresh.
@@ -74,7 +107,11 @@ async fn visible(stage: &Stage, prefix: &str) -> Result<u64> {
     let mut fewest = u64::MAX;
     for alias in [prefix.to_owned(), format!("{prefix}-member1")] {
         let answer = stage.opensearch.get(&format!("{alias}/_count")).await?;
-        fewest = fewest.min(answer["count"].as_u64().with_context(|| format!("no count in {answer}"))?);
+        fewest = fewest.min(
+            answer["count"]
+                .as_u64()
+                .with_context(|| format!("no count in {answer}"))?,
+        );
     }
     Ok(fewest)
 }
@@ -90,17 +127,27 @@ async fn a_registry_whose_store_is_down_stays_until_it_may_leave_its_documents()
 
     proxy.set(Fault::Refuse);
     registry.delete().await.unwrap();
-    registry.until("Ready", "False", "Unreachable", &proxy.url()).await.unwrap();
+    registry
+        .until("Ready", "False", "Unreachable", &proxy.url())
+        .await
+        .unwrap();
     always("the registry waits for its store", A_WHILE, || async {
         let object = stage.hub.get(&registry.path()).await?;
         let finalizers = &object["metadata"]["finalizers"];
-        ensure!(finalizers.as_array().is_some_and(|all| !all.is_empty()), "{object}");
+        ensure!(
+            finalizers.as_array().is_some_and(|all| !all.is_empty()),
+            "{object}"
+        );
         Ok::<(), anyhow::Error>(())
     })
     .await
     .unwrap();
     let annotation = json!({ "metadata": { "annotations": { "fleetdex.io/orphan": "true" } } });
-    stage.hub.merge(&registry.path(), &annotation).await.unwrap();
+    stage
+        .hub
+        .merge(&registry.path(), &annotation)
+        .await
+        .unwrap();
     registry.until_absent().await.unwrap();
     let left = indices(&stage.opensearch, &registry.prefix).await.unwrap();
     assert_eq!(left.len(), 2, "{left:?}");

@@ -32,10 +32,22 @@ async fn a_write_block_amid_changes() {
     let settings = format!("{}/_settings", scene.indices());
     let churns = scene.start_churn();
     go_on_for(&churns, 50).await;
-    stage.opensearch.put(&settings, &json!({ "index.blocks.write": true })).await.unwrap();
-    scene.registry.until("StoreReachable", "False", "Blocked", "").await.unwrap();
+    stage
+        .opensearch
+        .put(&settings, &json!({ "index.blocks.write": true }))
+        .await
+        .unwrap();
+    scene
+        .registry
+        .until("StoreReachable", "False", "Blocked", "")
+        .await
+        .unwrap();
     go_on_for(&churns, 200).await;
-    stage.opensearch.put(&settings, &json!({ "index.blocks.write": null })).await.unwrap();
+    stage
+        .opensearch
+        .put(&settings, &json!({ "index.blocks.write": null }))
+        .await
+        .unwrap();
     go_on_for(&churns, 50).await;
     stop(churns).await;
     scene.ends_well().await;
@@ -46,7 +58,10 @@ async fn indices_that_somebody_deletes_amid_changes_and_in_silence() {
     let stage = enter().await;
     let scene = Scene::of_both(&stage, "deleted").await;
     let delete = async |cluster: &str| {
-        for index in generations(&stage.opensearch, &scene.registry.prefix, cluster).await.unwrap() {
+        for index in generations(&stage.opensearch, &scene.registry.prefix, cluster)
+            .await
+            .unwrap()
+        {
             stage.opensearch.delete(&index).await.unwrap();
         }
     };
@@ -68,7 +83,9 @@ async fn aliases_that_somebody_removes() {
     let scene = Scene::of_both(&stage, "aliases").await;
     let prefix = &scene.registry.prefix;
     let own = format!("{prefix}-{}", BOTH[0]);
-    let index = &generations(&stage.opensearch, prefix, BOTH[0]).await.unwrap()[0];
+    let index = &generations(&stage.opensearch, prefix, BOTH[0])
+        .await
+        .unwrap()[0];
     for alias in [prefix, &own] {
         let remove = json!({ "actions": [{ "remove": { "index": index, "alias": alias } }] });
         stage.opensearch.post("_aliases", &remove).await.unwrap();

@@ -40,17 +40,25 @@ struct Answer {
 
 impl Answer {
     fn json(&self) -> Result<Value> {
-        serde_json::from_slice(&self.body).with_context(|| String::from_utf8_lossy(&self.body).into_owned())
+        serde_json::from_slice(&self.body)
+            .with_context(|| String::from_utf8_lossy(&self.body).into_owned())
     }
 
     fn header(&self, name: &str) -> &str {
-        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
+        self.headers
+            .get(name)
+            .map_or("", |value| value.to_str().unwrap())
     }
 }
 
 impl Venue {
     async fn start() -> Result<Self> {
-        let fleet = Fleet::start(Options { members: 1, opensearch: OpenSearchKind::None, ..Options::default() }).await?;
+        let fleet = Fleet::start(Options {
+            members: 1,
+            opensearch: OpenSearchKind::None,
+            ..Options::default()
+        })
+        .await?;
         prepare(&fleet).await?;
         objects::create(&Objects::of(fleet.member(1)?)?).await?;
         let operator = start_operator(&fleet, &[]).await?;
@@ -59,7 +67,11 @@ impl Venue {
             "spec": { "resourceSelectors": [{ "apiVersion": "*", "kind": "*" }] },
         });
         let hub = Objects::of(fleet.control_plane())?;
-        hub.apply("apis/search.karmada.io/v1alpha1/resourceregistries/all", &registry).await?;
+        hub.apply(
+            "apis/search.karmada.io/v1alpha1/resourceregistries/all",
+            &registry,
+        )
+        .await?;
         Ok(Self { fleet, operator })
     }
 
@@ -69,23 +81,34 @@ impl Venue {
 
     /// A request to the query API for objects of the member.
     fn ours(&self, method: Method, native: &str) -> Result<RequestBuilder> {
-        let url = format!("http://{}/apis/search.fleetdex.io/v1alpha1/clusters/member1/{native}", self.operator.api_address());
+        let url = format!(
+            "http://{}/apis/search.fleetdex.io/v1alpha1/clusters/member1/{native}",
+            self.operator.api_address()
+        );
         http::install_tls_provider();
         let client = reqwest::Client::builder().no_proxy().no_gzip().build()?;
-        Ok(client.request(method, url).bearer_auth(self.operator.token()?))
+        Ok(client
+            .request(method, url)
+            .bearer_auth(self.operator.token()?))
     }
 
     /// The same request to the member itself.
     fn theirs(&self, native: &str) -> Result<RequestBuilder> {
         let url = format!("{}/{native}", self.member().url());
-        Ok(http::client(Some(self.member().ca_pem()))?.get(url).bearer_auth(self.member().token()))
+        Ok(http::client(Some(self.member().ca_pem()))?
+            .get(url)
+            .bearer_auth(self.member().token()))
     }
 }
 
 async fn send(request: RequestBuilder) -> Result<Answer> {
     let response = request.send().await?;
     let (status, headers) = (response.status(), response.headers().clone());
-    Ok(Answer { status, headers, body: response.bytes().await?.to_vec() })
+    Ok(Answer {
+        status,
+        headers,
+        body: response.bytes().await?.to_vec(),
+    })
 }
 
 /// Every kind of the table, in its preferred version, and the custom ones.
@@ -94,17 +117,33 @@ fn resources() -> Vec<Resource> {
     let is_read = |entry: &&kinds::BuiltIn| entry.preferred && entry.group != "events.k8s.io";
     let built_in = kinds::all().iter().filter(is_read).map(|entry| Resource {
         kind: entry.gvk().to_string(),
-        path: entry.resource().path(&fleetdex::model::Scope::All).trim_start_matches('/').to_owned(),
+        path: entry
+            .resource()
+            .path(&fleetdex::model::Scope::All)
+            .trim_start_matches('/')
+            .to_owned(),
     });
-    let custom =
-        ["widgets", "gadgets"].map(|plural| Resource { kind: plural.to_owned(), path: format!("apis/example.com/v1/{plural}") });
+    let custom = ["widgets", "gadgets"].map(|plural| Resource {
+        kind: plural.to_owned(),
+        path: format!("apis/example.com/v1/{plural}"),
+    });
     built_in.chain(custom).collect()
 }
 
 async fn compare(venue: &Venue, resource: &Resource) -> Result<()> {
     let theirs = send(venue.theirs(&resource.path)?.header("Accept", TABLE)).await?;
-    let ours = send(venue.ours(Method::GET, &resource.path)?.header("Accept", TABLE)).await?;
-    ensure!(ours.status == StatusCode::OK, "{}: {}", ours.status, String::from_utf8_lossy(&ours.body));
+    let ours = send(
+        venue
+            .ours(Method::GET, &resource.path)?
+            .header("Accept", TABLE),
+    )
+    .await?;
+    ensure!(
+        ours.status == StatusCode::OK,
+        "{}: {}",
+        ours.status,
+        String::from_utf8_lossy(&ours.body)
+    );
     let found = differences(&table(&theirs.json()?)?, &table(&ours.json()?)?);
     ensure!(found.is_empty(), "{}", found.join("\n"));
     Ok(())
@@ -114,7 +153,11 @@ async fn every_kind_has_the_columns_and_cells_of_the_api_server(venue: &Venue) {
     let mut wrong = Vec::new();
     for resource in resources() {
         // What has been created a moment ago is indexed a moment later, and the server's own objects change.
-        let patience = if wrong.is_empty() { PATIENCE } else { PATIENCE / 10 };
+        let patience = if wrong.is_empty() {
+            PATIENCE
+        } else {
+            PATIENCE / 10
+        };
         let compared = eventually(&resource.kind, patience, || compare(venue, &resource)).await;
         if let Err(error) = compared {
             wrong.push(format!("{}:\n{error:#}", resource.kind));
@@ -126,32 +169,73 @@ async fn every_kind_has_the_columns_and_cells_of_the_api_server(venue: &Venue) {
 async fn rows_carry_what_is_asked_for(venue: &Venue) {
     let path = "api/v1/namespaces/web/configmaps/settings";
     let object_of = async |parameter: &str| {
-        let request = venue.ours(Method::GET, &format!("{path}?includeObject={parameter}")).unwrap().header("Accept", TABLE);
+        let request = venue
+            .ours(Method::GET, &format!("{path}?includeObject={parameter}"))
+            .unwrap()
+            .header("Accept", TABLE);
         send(request).await.unwrap().json().unwrap()["rows"][0]["object"].clone()
     };
     assert_eq!(object_of("None").await, json!(null));
     assert_eq!(object_of("Metadata").await["kind"], "PartialObjectMetadata");
-    assert_eq!(object_of("Object").await["data"], json!({ "a": "1", "b": "2" }));
+    assert_eq!(
+        object_of("Object").await["data"],
+        json!({ "a": "1", "b": "2" })
+    );
 }
 
 async fn metadata_alone_is_that_of_the_api_server(venue: &Venue) {
     let accept = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
     let path = "api/v1/namespaces/web/services";
-    let mut theirs = send(venue.theirs(path).unwrap().header("Accept", accept)).await.unwrap().json().unwrap();
-    let ours = send(venue.ours(Method::GET, path).unwrap().header("Accept", accept)).await.unwrap().json().unwrap();
-    assert_eq!((&ours["kind"], &ours["apiVersion"]), (&theirs["kind"], &theirs["apiVersion"]));
+    let mut theirs = send(venue.theirs(path).unwrap().header("Accept", accept))
+        .await
+        .unwrap()
+        .json()
+        .unwrap();
+    let ours = send(
+        venue
+            .ours(Method::GET, path)
+            .unwrap()
+            .header("Accept", accept),
+    )
+    .await
+    .unwrap()
+    .json()
+    .unwrap();
+    assert_eq!(
+        (&ours["kind"], &ours["apiVersion"]),
+        (&theirs["kind"], &theirs["apiVersion"])
+    );
     for item in theirs["items"].as_array_mut().unwrap() {
         let metadata = item["metadata"].as_object_mut().unwrap();
         metadata.remove("managedFields");
-        metadata.insert("annotations".to_owned(), json!({ "resource.karmada.io/cached-from-cluster": "member1" }));
+        metadata.insert(
+            "annotations".to_owned(),
+            json!({ "resource.karmada.io/cached-from-cluster": "member1" }),
+        );
     }
     assert_eq!(ours["items"], theirs["items"]);
 }
 
 async fn yaml_says_the_same_as_json(venue: &Venue) {
-    for path in ["api/v1/configmaps", "api/v1/pods", "apis/apps/v1/deployments", "apis/example.com/v1/widgets"] {
-        let json = send(venue.ours(Method::GET, path).unwrap()).await.unwrap().json().unwrap();
-        let answer = send(venue.ours(Method::GET, path).unwrap().header("Accept", "application/yaml")).await.unwrap();
+    for path in [
+        "api/v1/configmaps",
+        "api/v1/pods",
+        "apis/apps/v1/deployments",
+        "apis/example.com/v1/widgets",
+    ] {
+        let json = send(venue.ours(Method::GET, path).unwrap())
+            .await
+            .unwrap()
+            .json()
+            .unwrap();
+        let answer = send(
+            venue
+                .ours(Method::GET, path)
+                .unwrap()
+                .header("Accept", "application/yaml"),
+        )
+        .await
+        .unwrap();
         assert_eq!(answer.header("content-type"), "application/yaml");
         let yaml: Value = serde_saphyr::from_slice(&answer.body).unwrap();
         assert_eq!(yaml, json, "{path}");
@@ -160,20 +244,39 @@ async fn yaml_says_the_same_as_json(venue: &Venue) {
 
 async fn answers_are_known_again_and_compressed(venue: &Venue) {
     let path = "apis/rbac.authorization.k8s.io/v1/clusterroles";
-    let plain = venue.ours(Method::GET, path).unwrap().header("Accept-Encoding", "identity");
+    let plain = venue
+        .ours(Method::GET, path)
+        .unwrap()
+        .header("Accept-Encoding", "identity");
     let first = send(plain).await.unwrap();
     let tag = first.header("etag");
     assert!(tag.starts_with("W/"), "{tag}");
-    let again = send(venue.ours(Method::GET, path).unwrap().header("If-None-Match", tag)).await.unwrap();
-    assert_eq!((again.status, again.body.len()), (StatusCode::NOT_MODIFIED, 0));
+    let again = send(
+        venue
+            .ours(Method::GET, path)
+            .unwrap()
+            .header("If-None-Match", tag),
+    )
+    .await
+    .unwrap();
+    assert_eq!(
+        (again.status, again.body.len()),
+        (StatusCode::NOT_MODIFIED, 0)
+    );
     let head = send(venue.ours(Method::HEAD, path).unwrap()).await.unwrap();
-    assert_eq!((head.status, head.body.len(), head.header("etag")), (StatusCode::OK, 0, tag));
+    assert_eq!(
+        (head.status, head.body.len(), head.header("etag")),
+        (StatusCode::OK, 0, tag)
+    );
     // More than the least that is compressed; the client gives the bytes as they come.
     let large = json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "large" }, "data": { "text": "large ".repeat(30_000) },
     });
     let member = Objects::of(venue.member()).unwrap();
-    member.create("api/v1/namespaces/default/configmaps", &large).await.unwrap();
+    member
+        .create("api/v1/namespaces/default/configmaps", &large)
+        .await
+        .unwrap();
     let path = "api/v1/namespaces/default/configmaps?names=large";
     let whole = eventually("the large object is found", PATIENCE, || async {
         let body = send(venue.ours(Method::GET, path)?).await?.body;
@@ -182,17 +285,32 @@ async fn answers_are_known_again_and_compressed(venue: &Venue) {
     })
     .await
     .unwrap();
-    let packed = send(venue.ours(Method::GET, path).unwrap().header("Accept-Encoding", "gzip")).await.unwrap();
+    let packed = send(
+        venue
+            .ours(Method::GET, path)
+            .unwrap()
+            .header("Accept-Encoding", "gzip"),
+    )
+    .await
+    .unwrap();
     assert_eq!(packed.header("content-encoding"), "gzip");
     let mut unpacked = Vec::new();
-    GzDecoder::new(&packed.body[..]).read_to_end(&mut unpacked).unwrap();
+    GzDecoder::new(&packed.body[..])
+        .read_to_end(&mut unpacked)
+        .unwrap();
     assert_eq!(unpacked, whole);
 }
 
 async fn what_cannot_be_served_is_said(venue: &Venue) {
-    let refused = venue.ours(Method::GET, "api/v1/pods").unwrap().header("Accept", "application/vnd.kubernetes.protobuf");
+    let refused = venue
+        .ours(Method::GET, "api/v1/pods")
+        .unwrap()
+        .header("Accept", "application/vnd.kubernetes.protobuf");
     let status = send(refused).await.unwrap();
-    assert_eq!((status.status, &status.json().unwrap()["reason"]), (StatusCode::NOT_ACCEPTABLE, &json!("NotAcceptable")));
+    assert_eq!(
+        (status.status, &status.json().unwrap()["reason"]),
+        (StatusCode::NOT_ACCEPTABLE, &json!("NotAcceptable"))
+    );
 }
 
 #[tokio::test]
@@ -208,11 +326,23 @@ async fn answers_look_as_those_of_an_api_server() {
 
 #[test]
 fn every_kind_has_at_least_one_object_or_a_reason_why_not() {
-    let created: BTreeSet<String> =
-        objects::all().unwrap().iter().map(|object| object["kind"].as_str().unwrap().to_owned()).collect();
+    let created: BTreeSet<String> = objects::all()
+        .unwrap()
+        .iter()
+        .map(|object| object["kind"].as_str().unwrap().to_owned())
+        .collect();
     // The first two are there in every cluster; a request for a certificate is made with a key of its own.
-    let others = ["APIService", "ClusterRole", "ClusterRoleBinding", "CertificateSigningRequest"];
+    let others = [
+        "APIService",
+        "ClusterRole",
+        "ClusterRoleBinding",
+        "CertificateSigningRequest",
+    ];
     for entry in kinds::all() {
-        assert!(created.contains(entry.kind) || others.contains(&entry.kind), "{}", entry.gvk());
+        assert!(
+            created.contains(entry.kind) || others.contains(&entry.kind),
+            "{}",
+            entry.gvk()
+        );
     }
 }

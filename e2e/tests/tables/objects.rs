@@ -16,9 +16,15 @@ const CERTIFICATES: &str = "apis/certificates.k8s.io/v1/certificatesigningreques
 
 /// Every object of the files, in their order.
 pub fn all() -> Result<Vec<Value>> {
-    let files = [include_str!("objects.yaml"), include_str!("pods.yaml"), include_str!("widgets.yaml")];
+    let files = [
+        include_str!("objects.yaml"),
+        include_str!("pods.yaml"),
+        include_str!("widgets.yaml"),
+    ];
     let documents = files.iter().flat_map(|file| file.split("\n---\n"));
-    documents.map(|text| serde_saphyr::from_str(text).with_context(|| text.to_owned())).collect()
+    documents
+        .map(|text| serde_saphyr::from_str(text).with_context(|| text.to_owned()))
+        .collect()
 }
 
 /// Creates them, writes their statuses, and deletes those that are to be seen being deleted.
@@ -42,7 +48,12 @@ async fn create_one(member: &Objects, object: &Value) -> Result<()> {
         member.apply(&path, object).await?;
     }
     if object["status"].is_object() {
-        member.merge(&format!("{path}/status"), &json!({ "status": object["status"] })).await?;
+        member
+            .merge(
+                &format!("{path}/status"),
+                &json!({ "status": object["status"] }),
+            )
+            .await?;
     }
     if object["metadata"]["labels"]["delete"] == "me" {
         member.delete(&path).await?;
@@ -53,15 +64,35 @@ async fn create_one(member: &Objects, object: &Value) -> Result<()> {
 /// Where an object lies.
 fn path(object: &Value) -> Result<String> {
     let (api_version, kind) = (text(&object["apiVersion"]), text(&object["kind"]));
-    let (name, namespace) = (text(&object["metadata"]["name"]), text(&object["metadata"]["namespace"]));
+    let (name, namespace) = (
+        text(&object["metadata"]["name"]),
+        text(&object["metadata"]["namespace"]),
+    );
     if api_version.starts_with("example.com/") {
-        let in_namespace = if namespace.is_empty() { String::new() } else { format!("namespaces/{namespace}/") };
-        return Ok(format!("apis/{api_version}/{in_namespace}{}s/{name}", kind.to_lowercase()));
+        let in_namespace = if namespace.is_empty() {
+            String::new()
+        } else {
+            format!("namespaces/{namespace}/")
+        };
+        return Ok(format!(
+            "apis/{api_version}/{in_namespace}{}s/{name}",
+            kind.to_lowercase()
+        ));
     }
-    let known = kinds::all().iter().find(|entry| entry.kind == kind && entry.gvk().api_version() == api_version);
-    let resource = known.with_context(|| format!("no kind {api_version} {kind}"))?.resource();
-    let scope = if namespace.is_empty() { Scope::All } else { Scope::Namespace(namespace.parse()?) };
-    Ok(format!("{}/{name}", resource.path(&scope)).trim_start_matches('/').to_owned())
+    let known = kinds::all()
+        .iter()
+        .find(|entry| entry.kind == kind && entry.gvk().api_version() == api_version);
+    let resource = known
+        .with_context(|| format!("no kind {api_version} {kind}"))?
+        .resource();
+    let scope = if namespace.is_empty() {
+        Scope::All
+    } else {
+        Scope::Namespace(namespace.parse()?)
+    };
+    Ok(format!("{}/{name}", resource.path(&scope))
+        .trim_start_matches('/')
+        .to_owned())
 }
 
 fn text(value: &Value) -> &str {
@@ -71,8 +102,14 @@ fn text(value: &Value) -> &str {
 /// One that waits, one that is approved, and one that is denied.
 async fn request_certificates(member: &Objects) -> Result<()> {
     let key = KeyPair::generate()?;
-    let request = CertificateParams::new(Vec::new())?.serialize_request(&key)?.pem()?;
-    for (name, decision, seconds) in [("waiting", "", None), ("approved", "Approved", Some(7_200)), ("denied", "Denied", None)] {
+    let request = CertificateParams::new(Vec::new())?
+        .serialize_request(&key)?
+        .pem()?;
+    for (name, decision, seconds) in [
+        ("waiting", "", None),
+        ("approved", "Approved", Some(7_200)),
+        ("denied", "Denied", None),
+    ] {
         let object = json!({ "apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest", "metadata": { "name": name },
             "spec": { "request": STANDARD.encode(&request), "signerName": "example.com/signer", "usages": ["client auth"],
                 "expirationSeconds": seconds } });
@@ -81,7 +118,9 @@ async fn request_certificates(member: &Objects) -> Result<()> {
             continue;
         }
         let condition = json!({ "status": { "conditions": [{ "type": decision, "status": "True", "reason": "Test" }] } });
-        member.merge(&format!("{CERTIFICATES}/{name}/approval"), &condition).await?;
+        member
+            .merge(&format!("{CERTIFICATES}/{name}/approval"), &condition)
+            .await?;
     }
     Ok(())
 }

@@ -26,16 +26,38 @@ struct Row {
 
 /// Reads a Table.
 pub fn table(answer: &Value) -> Result<Table> {
-    let columns = answer["columnDefinitions"].as_array().with_context(|| format!("no Table: {answer}"))?;
+    let columns = answer["columnDefinitions"]
+        .as_array()
+        .with_context(|| format!("no Table: {answer}"))?;
     let mut rows = BTreeMap::new();
     for row in answer["rows"].as_array().context("no rows")? {
         let metadata = &row["object"]["metadata"];
-        let key = format!("{}/{}", metadata["namespace"].as_str().unwrap_or(""), metadata["name"].as_str().context("no name")?);
+        let key = format!(
+            "{}/{}",
+            metadata["namespace"].as_str().unwrap_or(""),
+            metadata["name"].as_str().context("no name")?
+        );
         let cells = row["cells"].as_array().context("no cells")?.clone();
-        rows.insert(key, Row { cells, conditions: row["conditions"].clone() });
+        rows.insert(
+            key,
+            Row {
+                cells,
+                conditions: row["conditions"].clone(),
+            },
+        );
     }
-    let shown = |column: &Value| json!([column["name"], column["type"], column["format"], column["priority"]]);
-    Ok(Table { columns: columns.iter().map(shown).collect(), rows })
+    let shown = |column: &Value| {
+        json!([
+            column["name"],
+            column["type"],
+            column["format"],
+            column["priority"]
+        ])
+    };
+    Ok(Table {
+        columns: columns.iter().map(shown).collect(),
+        rows,
+    })
 }
 
 /// What of our Table is not as theirs, the leading column aside.
@@ -44,23 +66,47 @@ pub fn differences(theirs: &Table, ours: &Table) -> Vec<String> {
     if theirs.rows.is_empty() {
         found.push("there is no object".to_owned());
     }
-    if ours.columns.first() != Some(&json!(["Cluster", "string", "", 0])) || ours.columns[1..] != theirs.columns[..] {
-        found.push(format!("columns:\n  theirs {}\n  ours   {}", json!(theirs.columns), json!(ours.columns)));
+    if ours.columns.first() != Some(&json!(["Cluster", "string", "", 0]))
+        || ours.columns[1..] != theirs.columns[..]
+    {
+        found.push(format!(
+            "columns:\n  theirs {}\n  ours   {}",
+            json!(theirs.columns),
+            json!(ours.columns)
+        ));
     }
-    let missing = theirs.rows.keys().filter(|key| !ours.rows.contains_key(*key)).map(|key| format!("{key} is missing"));
+    let missing = theirs
+        .rows
+        .keys()
+        .filter(|key| !ours.rows.contains_key(*key))
+        .map(|key| format!("{key} is missing"));
     found.extend(missing);
-    found.extend(ours.rows.keys().filter(|key| !theirs.rows.contains_key(*key)).map(|key| format!("{key} is too much")));
+    found.extend(
+        ours.rows
+            .keys()
+            .filter(|key| !theirs.rows.contains_key(*key))
+            .map(|key| format!("{key} is too much")),
+    );
     for (key, row) in &theirs.rows {
-        let Some(own) = ours.rows.get(key) else { continue };
+        let Some(own) = ours.rows.get(key) else {
+            continue;
+        };
         let compared = |cells: &[Value]| -> Vec<Value> {
             let named = theirs.columns.iter().zip(cells);
             // Ages go on while the two are asked.
-            named.filter(|(column, _)| column[0] != "Age").map(|(_, cell)| cell.clone()).collect()
+            named
+                .filter(|(column, _)| column[0] != "Age")
+                .map(|(_, cell)| cell.clone())
+                .collect()
         };
         // An IPAddress has a cell more than it has columns, which no client shows.
         let (expected, shown) = (compared(&row.cells), compared(&own.cells[1..]));
         if own.cells[0] != "member1" || expected != shown || own.conditions != row.conditions {
-            found.push(format!("{key}:\n  theirs {}\n  ours   {}", json!(row.cells), json!(own.cells)));
+            found.push(format!(
+                "{key}:\n  theirs {}\n  ours   {}",
+                json!(row.cells),
+                json!(own.cells)
+            ));
         }
     }
     found

@@ -35,22 +35,30 @@ pub(super) enum Ending {
 }
 
 pub(super) fn whole(bytes: Bytes) -> Body {
-    Full::new(bytes).map_err(|never| match never {}).boxed_unsync()
+    Full::new(bytes)
+        .map_err(|never| match never {})
+        .boxed_unsync()
 }
 
 pub(super) fn json(code: u16, bytes: Bytes) -> Response<Body> {
     let mut response = json_of(whole(bytes));
-    *response.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    *response.status_mut() =
+        StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     response
 }
 
 pub(super) fn json_of(body: Body) -> Response<Body> {
     let mut response = Response::new(body);
-    response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static("application/json"));
+    response.headers_mut().insert(
+        header::CONTENT_TYPE,
+        header::HeaderValue::from_static("application/json"),
+    );
     response
 }
 
-pub(super) fn streamed(chunks: impl Stream<Item = Result<Bytes, BoxError>> + Send + 'static) -> Body {
+pub(super) fn streamed(
+    chunks: impl Stream<Item = Result<Bytes, BoxError>> + Send + 'static,
+) -> Body {
     StreamBody::new(chunks.map(|chunk| chunk.map(Frame::data))).boxed_unsync()
 }
 

@@ -87,7 +87,10 @@ impl Churn {
         let resource = Name::from("pods");
         let mut state = server.lock();
         for number in 0..NAMESPACES.min(pods) {
-            state.apply(&"namespaces".into(), json!({ "metadata": { "name": namespace(number) } }))?;
+            state.apply(
+                &"namespaces".into(),
+                json!({ "metadata": { "name": namespace(number) } }),
+            )?;
         }
         for number in 0..pods {
             let pod = Pod::new(seed, number);
@@ -98,8 +101,19 @@ impl Churn {
         drop(state);
         let random = StdRng::seed_from_u64(seed.into());
         let since = Instant::now();
-        let progress = Progress { pods, seed, random, since, done: 0, moments: VecDeque::new(), totals: Totals::default() };
-        Ok(Self { server: server.clone(), progress: Arc::new(Mutex::new(progress)) })
+        let progress = Progress {
+            pods,
+            seed,
+            random,
+            since,
+            done: 0,
+            moments: VecDeque::new(),
+            totals: Totals::default(),
+        };
+        Ok(Self {
+            server: server.clone(),
+            progress: Arc::new(Mutex::new(progress)),
+        })
     }
 
     /// Writes so many times per second from now on; 0 stops. Gives what was written until then.
@@ -121,12 +135,22 @@ impl Churn {
     /// What was written until now.
     pub fn totals(&self) -> Totals {
         let state = self.server.lock();
-        let pods = state.etcd.table(&"pods".into()).map_or(0, super::store::Table::live);
+        let pods = state
+            .etcd
+            .table(&"pods".into())
+            .map_or(0, super::store::Table::live);
         let (revision, pod_requests) = (state.etcd.revision(), state.pod_requests);
         drop(state);
         let progress = self.progress();
         let milliseconds = u64::try_from(progress.since.elapsed().as_millis()).unwrap_or(u64::MAX);
-        Totals { milliseconds, writes_at_this_rate: progress.done, pods, revision, pod_requests, ..progress.totals.clone() }
+        Totals {
+            milliseconds,
+            writes_at_this_rate: progress.done,
+            pods,
+            revision,
+            pod_requests,
+            ..progress.totals.clone()
+        }
     }
 
     /// Writes at the rate that is set, until it is dropped.
@@ -145,7 +169,8 @@ impl Churn {
     fn write_due(&self) -> Result<bool, Status> {
         let mut progress = self.progress();
         let elapsed = u64::try_from(progress.since.elapsed().as_micros()).unwrap_or(u64::MAX);
-        let due = (u64::from(progress.totals.rate) * elapsed / 1_000_000).saturating_sub(progress.done);
+        let due =
+            (u64::from(progress.totals.rate) * elapsed / 1_000_000).saturating_sub(progress.done);
         if due == 0 || progress.pods == 0 {
             return Ok(false);
         }
@@ -179,7 +204,10 @@ impl Progress {
         let (counter, object) = match present {
             None => {
                 let life = u32::try_from(state.etcd.revision() % u64::from(u32::MAX)).unwrap_or(1);
-                (&mut totals.created, Some(Pod::new(self.seed, number).reborn(life).object()))
+                (
+                    &mut totals.created,
+                    Some(Pod::new(self.seed, number).reborn(life).object()),
+                )
             }
             Some(_) if self.random.random_ratio(1, DELETIONS) => (&mut totals.deleted, None),
             Some(pod) => (&mut totals.updated, Some(pod.changed().object())),
@@ -191,8 +219,11 @@ impl Progress {
         if self.moments.len() == MOMENTS {
             self.moments.pop_front();
         }
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        self.moments.push_back((revision, u64::try_from(now.as_micros()).unwrap_or(u64::MAX)));
+        let now = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        self.moments
+            .push_back((revision, u64::try_from(now.as_micros()).unwrap_or(u64::MAX)));
         Ok(())
     }
 }
@@ -213,10 +244,19 @@ mod tests {
         assert!(writes.await.is_err());
         let totals = churn.totals();
         assert!((2_990..=3_000).contains(&totals.writes), "{totals:?}");
-        assert_eq!(totals.writes, totals.created + totals.updated + totals.deleted);
+        assert_eq!(
+            totals.writes,
+            totals.created + totals.updated + totals.deleted
+        );
         assert_eq!(totals.revision - started.revision, totals.writes);
         let moments = churn.moments();
-        assert_eq!((moments.len() as u64, moments.last().map(|(revision, _)| *revision)), (totals.writes, Some(totals.revision)));
+        assert_eq!(
+            (
+                moments.len() as u64,
+                moments.last().map(|(revision, _)| *revision)
+            ),
+            (totals.writes, Some(totals.revision))
+        );
         assert_eq!(totals.pods, server.objects("pods", None).unwrap().len());
         assert!(totals.pods > 80 && totals.created > 50, "{totals:?}");
     }

@@ -25,11 +25,19 @@ pub(super) fn respond(etcd: &Etcd, request: &Request<Bytes>) -> Response<Body> {
     let segments: Vec<&str> = request.uri().path().trim_matches('/').split('/').collect();
     match segments[..] {
         ["readyz" | "livez" | "healthz"] => plain(200, "ok"),
-        ["version"] => found(&json!({ "major": "1", "minor": "36", "gitVersion": VERSION, "platform": "linux/amd64" })),
-        ["api"] if wants_everything(request.headers()) => tagged(request, &aggregated(&resources, true)),
-        ["apis"] if wants_everything(request.headers()) => tagged(request, &aggregated(&resources, false)),
+        ["version"] => found(
+            &json!({ "major": "1", "minor": "36", "gitVersion": VERSION, "platform": "linux/amd64" }),
+        ),
+        ["api"] if wants_everything(request.headers()) => {
+            tagged(request, &aggregated(&resources, true))
+        }
+        ["apis"] if wants_everything(request.headers()) => {
+            tagged(request, &aggregated(&resources, false))
+        }
         ["api"] => found(&json!({ "kind": "APIVersions", "versions": ["v1"] })),
-        ["apis"] => found(&json!({ "kind": "APIGroupList", "apiVersion": "v1", "groups": groups(&resources) })),
+        ["apis"] => found(
+            &json!({ "kind": "APIGroupList", "apiVersion": "v1", "groups": groups(&resources) }),
+        ),
         ["api", version] => resource_list("", version, &resources),
         ["apis", group, version] => resource_list(group, version, &resources),
         _ => plain(404, "404 page not found\n"),
@@ -41,17 +49,31 @@ fn found(answer: &Value) -> Response<Body> {
 }
 
 fn wants_everything(headers: &HeaderMap) -> bool {
-    let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
+    let accept = headers
+        .get(header::ACCEPT)
+        .and_then(|accept| accept.to_str().ok());
     accept.is_some_and(|accept| accept.contains("v=v2;as=APIGroupDiscoveryList"))
 }
 
 /// With a tag, by which a client that has the answer is told that nothing changed.
 fn tagged(request: &Request<Bytes>, answer: &Value) -> Response<Body> {
     let text = answer.to_string();
-    let tag =
-        format!("\"{}-{}\"", text.len(), text.bytes().fold(0_u64, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into())));
-    let is_known = request.headers().get(header::IF_NONE_MATCH).is_some_and(|known| known == tag.as_str());
-    let mut response = if is_known { body::json(304, Bytes::new()) } else { body::json(200, text.into()) };
+    let tag = format!(
+        "\"{}-{}\"",
+        text.len(),
+        text.bytes().fold(0_u64, |sum, byte| sum
+            .wrapping_mul(31)
+            .wrapping_add(byte.into()))
+    );
+    let is_known = request
+        .headers()
+        .get(header::IF_NONE_MATCH)
+        .is_some_and(|known| known == tag.as_str());
+    let mut response = if is_known {
+        body::json(304, Bytes::new())
+    } else {
+        body::json(200, text.into())
+    };
     if is_known {
         *response.status_mut() = StatusCode::NOT_MODIFIED;
     }
@@ -66,18 +88,31 @@ fn by_version<'a>(resources: &[&'a Resource]) -> BTreeMap<(String, String), Vec<
     let mut versions: BTreeMap<(String, String), Vec<&Resource>> = BTreeMap::new();
     for resource in resources {
         let gvk = &resource.gvk;
-        versions.entry((gvk.group.to_string(), gvk.version.to_string())).or_default().push(resource);
+        versions
+            .entry((gvk.group.to_string(), gvk.version.to_string()))
+            .or_default()
+            .push(resource);
     }
     versions
 }
 
 fn aggregated(resources: &[&Resource], core: bool) -> Value {
-    let versions = by_version(resources).into_iter().filter(|((group, _), _)| group.is_empty() == core);
+    let versions = by_version(resources)
+        .into_iter()
+        .filter(|((group, _), _)| group.is_empty() == core);
     let items: Vec<Value> = versions
         .map(|((group, version), resources)| {
-            let resources: Vec<Value> = resources.iter().map(|resource| aggregated_resource(resource)).collect();
-            let metadata = if core { json!({}) } else { json!({ "name": group }) };
-            let version = json!({ "version": version, "resources": resources, "freshness": "Current" });
+            let resources: Vec<Value> = resources
+                .iter()
+                .map(|resource| aggregated_resource(resource))
+                .collect();
+            let metadata = if core {
+                json!({})
+            } else {
+                json!({ "name": group })
+            };
+            let version =
+                json!({ "version": version, "resources": resources, "freshness": "Current" });
             json!({ "metadata": metadata, "versions": [version] })
         })
         .collect();
@@ -101,7 +136,9 @@ fn short_names(resource: &Resource) -> &'static [&'static str] {
 }
 
 fn groups(resources: &[&Resource]) -> Vec<Value> {
-    let versions = by_version(resources).into_keys().filter(|(group, _)| !group.is_empty());
+    let versions = by_version(resources)
+        .into_keys()
+        .filter(|(group, _)| !group.is_empty());
     let group = |(group, version): (String, String)| {
         let version = json!({ "groupVersion": format!("{group}/{version}"), "version": version });
         json!({ "name": group, "versions": [version], "preferredVersion": version })
@@ -111,7 +148,9 @@ fn groups(resources: &[&Resource]) -> Vec<Value> {
 
 fn resource_list(group: &str, version: &str, resources: &[&Resource]) -> Response<Body> {
     let served = by_version(resources);
-    let Some(resources) = served.get(&(group.to_owned(), version.to_owned())) else { return plain(404, "404 page not found\n") };
+    let Some(resources) = served.get(&(group.to_owned(), version.to_owned())) else {
+        return plain(404, "404 page not found\n");
+    };
     let resources: Vec<Value> = resources
         .iter()
         .map(|resource| {
@@ -121,6 +160,12 @@ fn resource_list(group: &str, version: &str, resources: &[&Resource]) -> Respons
             })
         })
         .collect();
-    let group_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
-    found(&json!({ "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": resources }))
+    let group_version = if group.is_empty() {
+        version.to_owned()
+    } else {
+        format!("{group}/{version}")
+    };
+    found(
+        &json!({ "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": resources }),
+    )
 }

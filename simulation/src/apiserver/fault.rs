@@ -117,7 +117,12 @@ impl Faults {
             Extent::Times(times) => (None, 0, times),
             Extent::After { skip, times } => (None, skip, times),
         };
-        self.active.push(Active { fault, until, skip, left });
+        self.active.push(Active {
+            fault,
+            until,
+            skip,
+            left,
+        });
     }
 
     pub(super) fn heal(&mut self) {
@@ -135,12 +140,20 @@ impl Faults {
     }
 
     /// The first active fault that `applies`, which thereby strikes.
-    pub(super) fn strike(&mut self, now: Instant, applies: impl Fn(&Fault) -> bool) -> Option<Fault> {
+    pub(super) fn strike(
+        &mut self,
+        now: Instant,
+        applies: impl Fn(&Fault) -> bool,
+    ) -> Option<Fault> {
         if self.active.is_empty() {
             return None;
         }
-        self.active.retain(|active| active.left > 0 && active.until.is_none_or(|until| now < until));
-        let index = self.active.iter().position(|active| applies(&active.fault))?;
+        self.active
+            .retain(|active| active.left > 0 && active.until.is_none_or(|until| now < until));
+        let index = self
+            .active
+            .iter()
+            .position(|active| applies(&active.fault))?;
         let active = &mut self.active[index];
         if active.skip > 0 {
             active.skip -= 1;
@@ -174,11 +187,19 @@ mod tests {
     async fn faults_spare_strike_and_pass() {
         let mut faults = Faults::default();
         let strikes = |faults: &mut Faults| faults.strikes_as(FaultKind::Hang, Instant::now());
-        faults.inject(Fault::Hang, Extent::After { skip: 1, times: 2 }, Instant::now());
+        faults.inject(
+            Fault::Hang,
+            Extent::After { skip: 1, times: 2 },
+            Instant::now(),
+        );
         let struck: Vec<bool> = (0..4).map(|_| strikes(&mut faults)).collect();
         assert_eq!(struck, [false, true, true, false]);
         assert!(faults.is_empty());
-        faults.inject(Fault::Hang, Extent::For(Duration::from_secs(5)), Instant::now());
+        faults.inject(
+            Fault::Hang,
+            Extent::For(Duration::from_secs(5)),
+            Instant::now(),
+        );
         assert!(strikes(&mut faults));
         tokio::time::advance(Duration::from_secs(5)).await;
         assert!(!strikes(&mut faults));
@@ -190,7 +211,8 @@ mod tests {
         let mut faults = Faults::default();
         let now = Instant::now();
         faults.inject(Fault::Forbidden("pods".into()), Extent::Times(1), now);
-        let forbidden = |name: &'static str| move |fault: &Fault| *fault == Fault::Forbidden(name.into());
+        let forbidden =
+            |name: &'static str| move |fault: &Fault| *fault == Fault::Forbidden(name.into());
         assert_eq!(faults.strike(now, forbidden("secrets")), None);
         assert!(faults.strike(now, forbidden("pods")).is_some());
         assert_eq!(FaultKind::ALL.len(), 20);

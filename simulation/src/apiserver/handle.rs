@@ -33,7 +33,10 @@ struct Reply {
 
 impl From<Response<Body>> for Reply {
     fn from(response: Response<Body>) -> Self {
-        Self { response, late_by: Duration::ZERO }
+        Self {
+            response,
+            late_by: Duration::ZERO,
+        }
     }
 }
 
@@ -67,20 +70,31 @@ impl Server {
             Some(Disruption::Answer(response)) => return Ok(*response),
             None => {}
         }
-        let Some(target) = target else { return Ok(discovery::respond(&self.lock().etcd, &request)) };
+        let Some(target) = target else {
+            return Ok(discovery::respond(&self.lock().etcd, &request));
+        };
         let is_known = {
             let mut state = self.lock();
             state.pod_requests += u64::from(&*target.resource.plural == "pods");
-            state.etcd.tables().any(|(_, table)| target.is_beside(&table.resource))
+            state
+                .etcd
+                .tables()
+                .any(|(_, table)| target.is_beside(&table.resource))
         };
         if !is_known {
             return Ok(plain(404, "404 page not found\n"));
         }
-        let reply = self.answer(target, &request).unwrap_or_else(|status| status.response().into());
+        let reply = self
+            .answer(target, &request)
+            .unwrap_or_else(|status| status.response().into());
         if !reply.late_by.is_zero() {
             sleep(reply.late_by).await;
         }
-        if self.lock().run == run { Ok(reply.response) } else { Err(Broken::Reset) }
+        if self.lock().run == run {
+            Ok(reply.response)
+        } else {
+            Err(Broken::Reset)
+        }
     }
 
     async fn delay(&self) {
@@ -100,7 +114,8 @@ impl Server {
         if state.faults.is_empty() {
             return None;
         }
-        let is_collection = request.method() == Method::GET && target.is_some_and(|target| target.name.is_none());
+        let is_collection =
+            request.method() == Method::GET && target.is_some_and(|target| target.name.is_none());
         let is_watch = is_collection && Parameters::of(request.uri()).is_true("watch");
         let fault = state.faults.strike(Instant::now(), |fault| match fault {
             Fault::Forbidden(resource) => target.is_some_and(|target| target.resource == *resource),
@@ -121,7 +136,9 @@ impl Server {
             Verb::Create => write::create(&mut state, &asked, request.body()).map(Reply::from),
             Verb::Update => write::update(&mut state, &asked, request.body()).map(Reply::from),
             Verb::Delete => write::delete(&mut state, &asked).map(Reply::from),
-            Verb::Watch => Watch::open(self.clone(), &mut state, asked).map(|watch| watch.response().into()),
+            Verb::Watch => {
+                Watch::open(self.clone(), &mut state, asked).map(|watch| watch.response().into())
+            }
             Verb::List => {
                 let listing = state.listing(asked)?;
                 let State { etcd, counts, .. } = &mut *state;
@@ -157,12 +174,19 @@ impl Server {
 fn get(state: &State, asked: &Asked) -> Result<Response<Body>, Status> {
     let table = state.etcd.table(&asked.resource)?;
     let name = asked.name.as_deref().unwrap_or_default();
-    let (revision, object) = table.get(&asked.key()).ok_or_else(|| Status::not_found(&asked.resource, name))?;
+    let (revision, object) = table
+        .get(&asked.key())
+        .ok_or_else(|| Status::not_found(&asked.resource, name))?;
     Ok(object_response(200, &asked.form, object, revision))
 }
 
 /// An answer of one object.
-pub(super) fn object_response(code: u16, form: &Form, object: &super::object::Object, revision: u64) -> Response<Body> {
+pub(super) fn object_response(
+    code: u16,
+    form: &Form,
+    object: &super::object::Object,
+    revision: u64,
+) -> Response<Body> {
     let mut text = String::new();
     form.object(object, revision, &mut text);
     body::json(code, text.into())
@@ -171,7 +195,11 @@ pub(super) fn object_response(code: u16, form: &Form, object: &super::object::Ob
 impl State {
     fn listing(&mut self, asked: Asked) -> Result<Listing, Status> {
         let listing = Listing::new(asked, &self.etcd, self.options.largest_page)?;
-        if listing.is_continued && self.faults.strikes_as(FaultKind::ExpireContinue, Instant::now()) {
+        if listing.is_continued
+            && self
+                .faults
+                .strikes_as(FaultKind::ExpireContinue, Instant::now())
+        {
             return Err(listing.expired());
         }
         Ok(listing)
@@ -180,7 +208,10 @@ impl State {
     /// How late a list page comes, and whether it breaks off.
     fn list_faults(&mut self) -> (Duration, bool) {
         let now = Instant::now();
-        let late_by = match self.faults.strike(now, |fault| fault.kind() == FaultKind::SlowList) {
+        let late_by = match self
+            .faults
+            .strike(now, |fault| fault.kind() == FaultKind::SlowList)
+        {
             Some(Fault::SlowList(by)) => by,
             _ => Duration::ZERO,
         };
@@ -188,7 +219,11 @@ impl State {
     }
 
     pub(super) fn ending(&mut self) -> Ending {
-        if self.random.random_bool(0.5) { Ending::Reset } else { Ending::Clean }
+        if self.random.random_bool(0.5) {
+            Ending::Reset
+        } else {
+            Ending::Clean
+        }
     }
 }
 
@@ -211,7 +246,9 @@ impl Disruption {
             Fault::Timeout => Status::timeout().response(),
             Fault::Unauthorized => Status::unauthorized().response(),
             Fault::Forbidden(resource) => Status::forbidden(resource).response(),
-            Fault::ExpireWatch => Status::expired("The resourceVersion for the provided watch is too old.").response(),
+            Fault::ExpireWatch => {
+                Status::expired("The resourceVersion for the provided watch is too old.").response()
+            }
             _ => return None,
         };
         Some(Self::Answer(Box::new(response)))

@@ -36,7 +36,11 @@ struct ContinueToken {
 
 impl ContinueToken {
     fn new(revision: i64, start: &str) -> Self {
-        Self { v: "meta.k8s.io/v1".to_owned(), rv: revision, start: start.to_owned() }
+        Self {
+            v: "meta.k8s.io/v1".to_owned(),
+            rv: revision,
+            start: start.to_owned(),
+        }
     }
 
     fn encode(&self) -> String {
@@ -44,11 +48,17 @@ impl ContinueToken {
     }
 
     fn decode(text: &str) -> Result<Self, Status> {
-        let refused = |cause: String| Status::bad_request(format!("continue key is not valid: {cause}"));
-        let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|error| refused(error.to_string()))?;
-        let token: Self = serde_json::from_slice(&bytes).map_err(|error| refused(error.to_string()))?;
+        let refused =
+            |cause: String| Status::bad_request(format!("continue key is not valid: {cause}"));
+        let bytes = URL_SAFE_NO_PAD
+            .decode(text)
+            .map_err(|error| refused(error.to_string()))?;
+        let token: Self =
+            serde_json::from_slice(&bytes).map_err(|error| refused(error.to_string()))?;
         if token.v != "meta.k8s.io/v1" || token.rv == 0 || token.start.is_empty() {
-            return Err(refused("incorrect version, resourceVersion or start key".to_owned()));
+            return Err(refused(
+                "incorrect version, resourceVersion or start key".to_owned(),
+            ));
         }
         Ok(token)
     }
@@ -71,13 +81,22 @@ pub(super) struct Listing {
 
 impl Listing {
     /// Reads the request, and settles the revision that it shows.
-    pub(super) fn new(asked: Asked, etcd: &Etcd, largest_page: Option<usize>) -> Result<Self, Status> {
+    pub(super) fn new(
+        asked: Asked,
+        etcd: &Etcd,
+        largest_page: Option<usize>,
+    ) -> Result<Self, Status> {
         let parameters = &asked.parameters;
         if parameters.is_true("sendInitialEvents") {
-            return Err(Status::invalid("sendInitialEvents: Forbidden: sendInitialEvents is forbidden for list"));
+            return Err(Status::invalid(
+                "sendInitialEvents: Forbidden: sendInitialEvents is forbidden for list",
+            ));
         }
         let selectors = asked.selectors()?;
-        let limit = parameters.number("limit")?.filter(|limit| *limit > 0).and_then(|limit| usize::try_from(limit).ok());
+        let limit = parameters
+            .number("limit")?
+            .filter(|limit| *limit > 0)
+            .and_then(|limit| usize::try_from(limit).ok());
         let limit = limit.map(|limit| largest_page.map_or(limit, |largest| largest.min(limit)));
         let prefix = asked.prefix();
         let token = parameters.text("continue");
@@ -85,18 +104,32 @@ impl Listing {
             (first_revision(&asked, etcd)?, String::new())
         } else {
             if !["", "0"].contains(&parameters.text("resourceVersion")) {
-                return Err(Status::bad_request("specifying resource version is not allowed when using continue"));
+                return Err(Status::bad_request(
+                    "specifying resource version is not allowed when using continue",
+                ));
             }
             continued(token, &prefix, etcd)?
         };
         let is_continued = !from.is_empty();
-        Ok(Self { resource: asked.resource, prefix, selectors, form: asked.form, limit, revision, from, is_continued })
+        Ok(Self {
+            resource: asked.resource,
+            prefix,
+            selectors,
+            form: asked.form,
+            limit,
+            revision,
+            from,
+            is_continued,
+        })
     }
 
     /// The answer to a continued list whose revision is gone: with a token to go on, though inconsistently.
     pub(super) fn expired(&self) -> Status {
         let start = self.from.strip_prefix(&self.prefix).unwrap_or_default();
-        Status { continue_token: Some(ContinueToken::new(INCONSISTENT, start).encode()), ..Status::expired(CONTINUE_EXPIRED) }
+        Status {
+            continue_token: Some(ContinueToken::new(INCONSISTENT, start).encode()),
+            ..Status::expired(CONTINUE_EXPIRED)
+        }
     }
 
     /// Collects the objects. What is left to do, [`Page::render`], needs no lock.
@@ -110,32 +143,59 @@ impl Listing {
                 break;
             }
             if self.selectors.matches(key, object) {
-                items.push(Live { key: key.clone(), revision, object: object.clone() });
+                items.push(Live {
+                    key: key.clone(),
+                    revision,
+                    object: object.clone(),
+                });
             }
         }
-        let last = items.last().map(|item| item.key.clone()).filter(|_| has_more);
+        let last = items
+            .last()
+            .map(|item| item.key.clone())
+            .filter(|_| has_more);
         let next = last.map(|last| {
             let from = format!("{last}\0");
-            let remaining = self.selectors.is_empty().then(|| counts.remaining(&self, etcd, items.len(), &from));
+            let remaining = self
+                .selectors
+                .is_empty()
+                .then(|| counts.remaining(&self, etcd, items.len(), &from));
             let start = format!("/{}", from.strip_prefix(&self.prefix).unwrap_or_default());
             let revision = i64::try_from(self.revision).unwrap_or(i64::MAX);
-            Next { token: ContinueToken::new(revision, &start).encode(), remaining }
+            Next {
+                token: ContinueToken::new(revision, &start).encode(),
+                remaining,
+            }
         });
-        Ok(Page { form: self.form, revision: self.revision, items, next })
+        Ok(Page {
+            form: self.form,
+            revision: self.revision,
+            items,
+            next,
+        })
     }
 }
 
 fn first_revision(asked: &Asked, etcd: &Etcd) -> Result<u64, Status> {
     let parameters = &asked.parameters;
     let current = etcd.revision();
-    let Some(version) = parameters.number("resourceVersion")?.filter(|version| *version > 0) else { return Ok(current) };
+    let Some(version) = parameters
+        .number("resourceVersion")?
+        .filter(|version| *version > 0)
+    else {
+        return Ok(current);
+    };
     if version > current {
         return Err(Status::too_large_version(version, current));
     }
     if parameters.text("resourceVersionMatch") != "Exact" {
         return Ok(current);
     }
-    if version < etcd.compacted() { Err(Status::expired(LIST_EXPIRED)) } else { Ok(version) }
+    if version < etcd.compacted() {
+        Err(Status::expired(LIST_EXPIRED))
+    } else {
+        Ok(version)
+    }
 }
 
 fn continued(token: &str, prefix: &str, etcd: &Etcd) -> Result<(u64, String), Status> {
@@ -151,7 +211,10 @@ fn continued(token: &str, prefix: &str, etcd: &Etcd) -> Result<(u64, String), St
     }
     if revision < etcd.compacted() {
         let again = ContinueToken::new(INCONSISTENT, start).encode();
-        return Err(Status { continue_token: Some(again), ..Status::expired(CONTINUE_EXPIRED) });
+        return Err(Status {
+            continue_token: Some(again),
+            ..Status::expired(CONTINUE_EXPIRED)
+        });
     }
     Ok((revision, from))
 }
@@ -167,9 +230,18 @@ const COUNTS: usize = 4_096;
 
 impl Counts {
     fn remaining(&mut self, listing: &Listing, etcd: &Etcd, given: usize, next: &str) -> usize {
-        let key = |from: &str| (listing.resource.clone(), listing.revision, listing.prefix.clone(), from.to_owned());
+        let key = |from: &str| {
+            (
+                listing.resource.clone(),
+                listing.revision,
+                listing.prefix.clone(),
+                from.to_owned(),
+            )
+        };
         let known = self.following.get(&key(&listing.from)).copied();
-        let remaining = known.unwrap_or_else(|| count(listing, etcd)).saturating_sub(given);
+        let remaining = known
+            .unwrap_or_else(|| count(listing, etcd))
+            .saturating_sub(given);
         if self.following.len() >= COUNTS {
             self.following.clear();
         }
@@ -180,12 +252,17 @@ impl Counts {
 
 /// The objects from the start of this page on.
 fn count(listing: &Listing, etcd: &Etcd) -> usize {
-    let Ok(table) = etcd.table(&listing.resource) else { return 0 };
-    let is_everything = listing.prefix.is_empty() && listing.from.is_empty() && listing.revision == etcd.revision();
+    let Ok(table) = etcd.table(&listing.resource) else {
+        return 0;
+    };
+    let is_everything =
+        listing.prefix.is_empty() && listing.from.is_empty() && listing.revision == etcd.revision();
     if is_everything {
         return table.live();
     }
-    table.scan(&listing.prefix, &listing.from, listing.revision).count()
+    table
+        .scan(&listing.prefix, &listing.from, listing.revision)
+        .count()
 }
 
 /// Large pages are sent in pieces of so many objects: memory is used again instead of being asked for.
@@ -223,12 +300,18 @@ impl Page {
     /// The body of the answer in pieces, each made when it is asked for.
     pub(super) fn into_chunks(self) -> impl Iterator<Item = String> {
         let mut size = 0;
-        (0..self.items.len().max(1)).step_by(ITEMS_PER_CHUNK).map(move |first| {
-            let mut out = if first == 0 { self.render_start() } else { String::with_capacity(size + size / 8) };
-            self.render_items(first, first + ITEMS_PER_CHUNK, &mut out);
-            size = out.len();
-            out
-        })
+        (0..self.items.len().max(1))
+            .step_by(ITEMS_PER_CHUNK)
+            .map(move |first| {
+                let mut out = if first == 0 {
+                    self.render_start()
+                } else {
+                    String::with_capacity(size + size / 8)
+                };
+                self.render_items(first, first + ITEMS_PER_CHUNK, &mut out);
+                size = out.len();
+                out
+            })
     }
 
     fn render_start(&self) -> String {
@@ -274,8 +357,18 @@ mod tests {
             r#"{"v":"meta.k8s.io/v1","rv":12,"start":"web/a\u0000"}"#
         );
         assert_eq!(ContinueToken::decode(&token.encode()).unwrap(), token);
-        for refused in ["", "?", "e30", &ContinueToken::new(0, "a").encode(), &ContinueToken::new(5, "").encode()] {
-            assert_eq!(ContinueToken::decode(refused).unwrap_err().code, 400, "{refused}");
+        for refused in [
+            "",
+            "?",
+            "e30",
+            &ContinueToken::new(0, "a").encode(),
+            &ContinueToken::new(5, "").encode(),
+        ] {
+            assert_eq!(
+                ContinueToken::decode(refused).unwrap_err().code,
+                400,
+                "{refused}"
+            );
         }
     }
 }

@@ -72,7 +72,8 @@ pub struct Options {
 impl Options {
     /// The usual resources and limits, and no latency. Creation begins on 2026-01-01.
     pub fn new(seed: u64) -> Self {
-        let epoch = jiff::Timestamp::from_second(1_767_225_600).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
+        let epoch =
+            jiff::Timestamp::from_second(1_767_225_600).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
         Self {
             seed,
             resources: usual_resources(),
@@ -108,7 +109,9 @@ pub struct Server {
 impl Server {
     /// A server with the namespaces that every cluster has, `kube-system` among them.
     pub fn new(options: Options) -> Self {
-        Self { state: Arc::new(Mutex::new(State::new(options))) }
+        Self {
+            state: Arc::new(Mutex::new(State::new(options))),
+        }
     }
 
     /// Creates an object, or replaces one of the same name; nothing is written if nothing changes. Namespace and name are in its metadata.
@@ -117,7 +120,12 @@ impl Server {
     }
 
     /// Deletes an object, and says whether there was one.
-    pub fn delete(&self, resource: &str, namespace: Option<&str>, name: &str) -> Result<bool, Status> {
+    pub fn delete(
+        &self,
+        resource: &str,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Result<bool, Status> {
         self.lock().delete(&resource.into(), namespace, name)
     }
 
@@ -127,7 +135,12 @@ impl Server {
     }
 
     /// One object as a client reads it; nothing if there is none.
-    pub fn object(&self, resource: &str, namespace: Option<&str>, name: &str) -> Result<Option<Value>, Status> {
+    pub fn object(
+        &self,
+        resource: &str,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Result<Option<Value>, Status> {
         self.lock().object(&resource.into(), namespace, name)
     }
 

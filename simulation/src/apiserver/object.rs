@@ -45,7 +45,11 @@ pub(super) struct Identity {
 
 impl Object {
     /// An object from what a client sent. Kind, resource version, identity and managed fields are the server's and not read.
-    pub(super) fn from_value(key: &str, identity: &Identity, mut object: Map<String, Value>) -> Self {
+    pub(super) fn from_value(
+        key: &str,
+        identity: &Identity,
+        mut object: Map<String, Value>,
+    ) -> Self {
         let metadata = match object.remove("metadata") {
             Some(Value::Object(metadata)) => metadata,
             _ => Map::new(),
@@ -123,7 +127,14 @@ fn head(key: &str, identity: &Identity) -> String {
 }
 
 fn tail(identity: &Identity, metadata: &Map<String, Value>) -> String {
-    const OURS: [&str; 6] = ["name", "namespace", "uid", "resourceVersion", "creationTimestamp", "managedFields"];
+    const OURS: [&str; 6] = [
+        "name",
+        "namespace",
+        "uid",
+        "resourceVersion",
+        "creationTimestamp",
+        "managedFields",
+    ];
     let mut tail = String::from("\",\"creationTimestamp\":");
     push_text(&mut tail, &identity.created);
     for (member, value) in metadata {
@@ -151,7 +162,9 @@ fn push_member(out: &mut String, member: &str, value: &Value) {
 
 /// A JSON string.
 pub(super) fn push_text(out: &mut String, text: &str) {
-    let is_plain = text.bytes().all(|byte| byte >= 0x20 && byte != b'"' && byte != b'\\');
+    let is_plain = text
+        .bytes()
+        .all(|byte| byte >= 0x20 && byte != b'"' && byte != b'\\');
     if is_plain {
         out.push('"');
         out.push_str(text);
@@ -196,7 +209,8 @@ impl Form {
         };
         Self {
             type_meta: format!("\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\",").into(),
-            list_type_meta: format!("\"kind\":\"{kind}List\",\"apiVersion\":\"{api_version}\",").into(),
+            list_type_meta: format!("\"kind\":\"{kind}List\",\"apiVersion\":\"{api_version}\",")
+                .into(),
             bare_items: !metadata_only && is_built_in(resource),
             metadata_only,
         }
@@ -243,7 +257,11 @@ impl Form {
 
     /// The line of a watch that says how far it has come.
     pub(super) fn bookmark(&self, version: u64, out: &mut String) {
-        for part in ["{\"type\":\"BOOKMARK\",\"object\":{", &self.type_meta, "\"metadata\":{\"resourceVersion\":\""] {
+        for part in [
+            "{\"type\":\"BOOKMARK\",\"object\":{",
+            &self.type_meta,
+            "\"metadata\":{\"resourceVersion\":\"",
+        ] {
             out.push_str(part);
         }
         push_number(out, version);
@@ -267,11 +285,16 @@ impl Selectors {
     /// Reads the selectors of a request. Of fields, only name and namespace can be asked for.
     pub(super) fn parse(labels: &str, fields: &str) -> Result<Self, Status> {
         let refused = |error| Status::bad_request(format!("unable to parse requirement: {error}"));
-        let selectors = Self { labels: labels.parse().map_err(refused)?, fields: fields.parse().map_err(refused)? };
+        let selectors = Self {
+            labels: labels.parse().map_err(refused)?,
+            fields: fields.parse().map_err(refused)?,
+        };
         for requirement in selectors.fields.requirements() {
             let path = requirement.path.as_str();
             if !["metadata.name", "metadata.namespace"].contains(&path) {
-                return Err(Status::bad_request(format!("field label not supported: {path}")));
+                return Err(Status::bad_request(format!(
+                    "field label not supported: {path}"
+                )));
             }
         }
         Ok(selectors)
@@ -294,8 +317,17 @@ impl Selectors {
         if !self.fields.matches(field) {
             return false;
         }
-        let labels = if self.labels.is_empty() { Cow::default() } else { object.labels() };
-        self.labels.matches(|label| labels.iter().find(|(known, _)| known == label).map(|(_, value)| value.as_str()))
+        let labels = if self.labels.is_empty() {
+            Cow::default()
+        } else {
+            object.labels()
+        };
+        self.labels.matches(|label| {
+            labels
+                .iter()
+                .find(|(known, _)| known == label)
+                .map(|(_, value)| value.as_str())
+        })
     }
 }
 
@@ -306,14 +338,25 @@ mod tests {
     use super::*;
 
     fn config_map(object: Value) -> Object {
-        let Value::Object(object) = object else { panic!("no object") };
-        let identity = Identity { uid: "u1".into(), created: "2026-01-01T00:00:00Z".into() };
+        let Value::Object(object) = object else {
+            panic!("no object")
+        };
+        let identity = Identity {
+            uid: "u1".into(),
+            created: "2026-01-01T00:00:00Z".into(),
+        };
         Object::from_value("web/a", &identity, object)
     }
 
     fn form(plural: &str, metadata_only: bool) -> Form {
         let resources = super::super::resource::usual();
-        Form::new(resources.iter().find(|resource| &*resource.plural == plural).unwrap(), metadata_only)
+        Form::new(
+            resources
+                .iter()
+                .find(|resource| &*resource.plural == plural)
+                .unwrap(),
+            metadata_only,
+        )
     }
 
     #[test]
@@ -330,7 +373,8 @@ mod tests {
             r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","namespace":"web","uid":"u1","resourceVersion":"120","creationTimestamp":"2026-01-01T00:00:00Z","labels":{"a":"b\""}},"data":{"k":"v"}}"#
         );
         assert_eq!(object.identity().created, "2026-01-01T00:00:00Z");
-        let same = config_map(json!({ "metadata": { "labels": { "a": "b\"" } }, "data": { "k": "v" } }));
+        let same =
+            config_map(json!({ "metadata": { "labels": { "a": "b\"" } }, "data": { "k": "v" } }));
         assert!(object.equals(&same));
         assert!(!object.equals(&config_map(json!({ "data": { "k": "v" } }))));
     }
@@ -344,18 +388,35 @@ mod tests {
             text
         };
         assert!(item(&form("configmaps", false)).starts_with(r#"{"metadata""#));
-        assert!(item(&form("widgets", false)).starts_with(r#"{"kind":"Widget","apiVersion":"example.com/v1","metadata""#));
+        assert!(
+            item(&form("widgets", false))
+                .starts_with(r#"{"kind":"Widget","apiVersion":"example.com/v1","metadata""#)
+        );
         let metadata = item(&form("configmaps", true));
-        assert!(metadata.starts_with(r#"{"kind":"PartialObjectMetadata""#) && !metadata.contains("data\":{}"), "{metadata}");
+        assert!(
+            metadata.starts_with(r#"{"kind":"PartialObjectMetadata""#)
+                && !metadata.contains("data\":{}"),
+            "{metadata}"
+        );
     }
 
     #[test]
     fn selectors_look_at_labels_name_and_namespace_and_refuse_other_fields() {
         let object = config_map(json!({ "metadata": { "labels": { "app": "x" } } }));
-        let matches = |labels: &str, fields: &str| Selectors::parse(labels, fields).unwrap().matches("web/a", &object);
-        assert!(matches("app=x,!tier", "metadata.name=a,metadata.namespace!=x"));
+        let matches = |labels: &str, fields: &str| {
+            Selectors::parse(labels, fields)
+                .unwrap()
+                .matches("web/a", &object)
+        };
+        assert!(matches(
+            "app=x,!tier",
+            "metadata.name=a,metadata.namespace!=x"
+        ));
         assert!(!matches("app!=x", "") && !matches("", "metadata.name=b"));
-        assert_eq!(Selectors::parse("", "spec.nodeName=a").unwrap_err().code, 400);
+        assert_eq!(
+            Selectors::parse("", "spec.nodeName=a").unwrap_err().code,
+            400
+        );
         assert_eq!(Selectors::parse("a=,=", "").unwrap_err().code, 400);
     }
 

@@ -37,7 +37,12 @@ pub(super) fn namespace(number: u32) -> String {
 
 impl Pod {
     pub(super) fn new(seed: u32, number: u32) -> Self {
-        Self { seed, number, life: 0, round: 0 }
+        Self {
+            seed,
+            number,
+            life: 0,
+            round: 0,
+        }
     }
 
     pub(super) fn object(self) -> Object {
@@ -50,12 +55,19 @@ impl Pod {
 
     /// As it is after the next change of its status.
     pub(super) fn changed(self) -> Self {
-        Self { round: self.round + 1, ..self }
+        Self {
+            round: self.round + 1,
+            ..self
+        }
     }
 
     /// Another pod of this name.
     pub(super) fn reborn(self, life: u32) -> Self {
-        Self { life, round: 0, ..self }
+        Self {
+            life,
+            round: 0,
+            ..self
+        }
     }
 
     fn name(self) -> String {
@@ -72,13 +84,26 @@ impl Pod {
 
     /// Random bits for one part of it.
     fn random(self, part: u64) -> Random {
-        let numbers = (u64::from(self.seed) << 32 | u64::from(self.number), u64::from(self.life) << 32 | part);
-        Random(numbers.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ numbers.1.wrapping_mul(0xc2b2_ae3d_27d4_eb4f))
+        let numbers = (
+            u64::from(self.seed) << 32 | u64::from(self.number),
+            u64::from(self.life) << 32 | part,
+        );
+        Random(
+            numbers.0.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+                ^ numbers.1.wrapping_mul(0xc2b2_ae3d_27d4_eb4f),
+        )
     }
 
     pub(super) fn uid(self) -> String {
         let hex = self.random(1).hex(32);
-        format!("{}-{}-4{}-a{}-{}", &hex[..8], &hex[8..12], &hex[13..16], &hex[17..20], &hex[20..])
+        format!(
+            "{}-{}-4{}-a{}-{}",
+            &hex[..8],
+            &hex[8..12],
+            &hex[13..16],
+            &hex[17..20],
+            &hex[20..]
+        )
     }
 
     fn created(self) -> String {
@@ -86,21 +111,36 @@ impl Pod {
     }
 
     pub(super) fn identity(self) -> Identity {
-        Identity { uid: self.uid(), created: self.created() }
+        Identity {
+            uid: self.uid(),
+            created: self.created(),
+        }
     }
 
     pub(super) fn labels(self) -> Vec<(String, String)> {
         let application = self.application();
-        let track = if self.number.is_multiple_of(10) { "canary" } else { "stable" };
+        let track = if self.number.is_multiple_of(10) {
+            "canary"
+        } else {
+            "stable"
+        };
         let labels = [
             ("app.kubernetes.io/name", application.clone()),
-            ("app.kubernetes.io/instance", format!("{application}-{}", self.number % 3)),
-            ("app.kubernetes.io/version", format!("1.{}.{}", self.number % 7, self.number % 11)),
+            (
+                "app.kubernetes.io/instance",
+                format!("{application}-{}", self.number % 3),
+            ),
+            (
+                "app.kubernetes.io/version",
+                format!("1.{}.{}", self.number % 7, self.number % 11),
+            ),
             ("pod-template-hash", self.hash()),
             ("tier", TIERS[self.number as usize % TIERS.len()].to_owned()),
             ("track", track.to_owned()),
         ];
-        labels.map(|(label, value)| (label.to_owned(), value)).to_vec()
+        labels
+            .map(|(label, value)| (label.to_owned(), value))
+            .to_vec()
     }
 
     fn phase(self) -> &'static str {
@@ -139,7 +179,14 @@ impl Pod {
             Hole::Application => push_application(self.number, out),
             Hole::Hash => out.push_str(&self.hash()),
             Hole::Uid => out.push_str(&self.uid()),
-            Hole::OwnerUid => out.push_str(&Self { number: self.number % APPLICATIONS, life: 0, ..self }.uid()),
+            Hole::OwnerUid => out.push_str(
+                &Self {
+                    number: self.number % APPLICATIONS,
+                    life: 0,
+                    ..self
+                }
+                .uid(),
+            ),
             Hole::Version => push_number(out, version),
             Hole::Created => out.push_str(&self.created()),
             Hole::Changed => out.push_str(&time(self.number, self.round)),
@@ -160,7 +207,13 @@ impl Pod {
 
     fn write_labels(self, out: &mut String) {
         for (index, (label, value)) in self.labels().iter().enumerate() {
-            for part in [if index > 0 { ",\"" } else { "{\"" }, label, "\":\"", value, "\""] {
+            for part in [
+                if index > 0 { ",\"" } else { "{\"" },
+                label,
+                "\":\"",
+                value,
+                "\"",
+            ] {
                 out.push_str(part);
             }
         }
@@ -171,8 +224,14 @@ impl Pod {
         let at = time(self.number, self.round);
         let (start, end) = match self.phase() {
             "Running" => ("{\"running\":{\"startedAt\":\"", "\"}}"),
-            "Failed" => ("{\"terminated\":{\"exitCode\":1,\"reason\":\"Error\",\"finishedAt\":\"", "\"}}"),
-            _ => ("{\"waiting\":{\"reason\":\"ContainerCreating\",\"message\":\"since ", "\"}}"),
+            "Failed" => (
+                "{\"terminated\":{\"exitCode\":1,\"reason\":\"Error\",\"finishedAt\":\"",
+                "\"}}",
+            ),
+            _ => (
+                "{\"waiting\":{\"reason\":\"ContainerCreating\",\"message\":\"since ",
+                "\"}}",
+            ),
         };
         for part in [start, &at, end] {
             out.push_str(part);
@@ -181,7 +240,13 @@ impl Pod {
 }
 
 fn time(number: u32, round: u32) -> String {
-    format!("2026-01-{:02}T{:02}:{:02}:{:02}Z", round % 28 + 1, number % 24, number % 60, number % 59)
+    format!(
+        "2026-01-{:02}T{:02}:{:02}:{:02}Z",
+        round % 28 + 1,
+        number % 24,
+        number % 60,
+        number % 59
+    )
 }
 
 fn push_application(number: u32, out: &mut String) {
@@ -328,7 +393,13 @@ fn spec() -> Value {
 }
 
 fn status() -> Value {
-    let conditions = ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"];
+    let conditions = [
+        "PodReadyToStartContainers",
+        "Initialized",
+        "Ready",
+        "ContainersReady",
+        "PodScheduled",
+    ];
     let conditions = conditions
         .map(|kind| json!({ "type": kind, "status": "<ready>", "lastProbeTime": null, "lastTransitionTime": "<changed>" }));
     json!({
@@ -399,7 +470,10 @@ mod tests {
 
     fn text(pod: Pod, version: u64) -> String {
         let resources = super::super::usual_resources();
-        let pods = resources.iter().find(|resource| &*resource.plural == "pods").unwrap();
+        let pods = resources
+            .iter()
+            .find(|resource| &*resource.plural == "pods")
+            .unwrap();
         let mut text = String::new();
         Form::new(pods, false).object(&pod.object(), version, &mut text);
         text
@@ -410,12 +484,21 @@ mod tests {
         for number in [0, 7, 13, 123_456] {
             let text = text(Pod::new(1, number), 42);
             let value: Value = serde_json::from_str(&text).unwrap();
-            assert_eq!(value["metadata"]["labels"]["tier"], Pod::new(1, number).labels()[4].1);
+            assert_eq!(
+                value["metadata"]["labels"]["tier"],
+                Pod::new(1, number).labels()[4].1
+            );
             assert!(!text.contains('<'), "{text}");
             assert!((4_500..5_500).contains(&text.len()), "{}", text.len());
             let parsed = Parsed::parse(&text).unwrap();
-            assert_eq!((parsed.uid(), parsed.version().get()), (&*Pod::new(1, number).uid(), 42));
-            assert_eq!(&*Pod::new(1, number).key(), format!("{}/{}", parsed.namespace().unwrap(), parsed.name()));
+            assert_eq!(
+                (parsed.uid(), parsed.version().get()),
+                (&*Pod::new(1, number).uid(), 42)
+            );
+            assert_eq!(
+                &*Pod::new(1, number).key(),
+                format!("{}/{}", parsed.namespace().unwrap(), parsed.name())
+            );
         }
     }
 

@@ -18,7 +18,11 @@ pub(super) struct Parameters(HashMap<String, String>);
 
 impl Parameters {
     pub(super) fn of(uri: &Uri) -> Self {
-        let pairs = uri.query().unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
+        let pairs = uri
+            .query()
+            .unwrap_or_default()
+            .split('&')
+            .filter(|pair| !pair.is_empty());
         let decoded = pairs.map(|pair| {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             (decode(name), decode(value))
@@ -31,7 +35,9 @@ impl Parameters {
     }
 
     pub(super) fn is_true(&self, name: &str) -> bool {
-        self.0.get(name).is_some_and(|value| !["0", "false"].contains(&value.as_str()))
+        self.0
+            .get(name)
+            .is_some_and(|value| !["0", "false"].contains(&value.as_str()))
     }
 
     pub(super) fn number(&self, name: &str) -> Result<Option<u64>, Status> {
@@ -39,7 +45,9 @@ impl Parameters {
         if text.is_empty() {
             return Ok(None);
         }
-        let number = text.parse().map_err(|_| Status::bad_request(format!("invalid {name}: {text:?} is no number")));
+        let number = text
+            .parse()
+            .map_err(|_| Status::bad_request(format!("invalid {name}: {text:?} is no number")));
         number.map(Some)
     }
 }
@@ -61,7 +69,11 @@ pub(super) enum Verb {
 }
 
 impl Verb {
-    pub(super) fn of(method: &Method, target: &Target, parameters: &Parameters) -> Result<Self, Status> {
+    pub(super) fn of(
+        method: &Method,
+        target: &Target,
+        parameters: &Parameters,
+    ) -> Result<Self, Status> {
         match (method.as_str(), target.name.is_some()) {
             ("GET", false) if parameters.is_true("watch") => Ok(Self::Watch),
             ("GET", false) => Ok(Self::List),
@@ -86,33 +98,60 @@ pub(super) struct Asked {
 
 impl Asked {
     /// Checks a target against the resource that it names.
-    pub(super) fn new(target: Target, resource: &Resource, headers: &HeaderMap, parameters: Parameters) -> Result<Self, Status> {
+    pub(super) fn new(
+        target: Target,
+        resource: &Resource,
+        headers: &HeaderMap,
+        parameters: Parameters,
+    ) -> Result<Self, Status> {
         let names_one_namespace = target.namespace.is_some() || target.name.is_none();
-        let fits = if resource.namespaced { names_one_namespace } else { target.namespace.is_none() };
+        let fits = if resource.namespaced {
+            names_one_namespace
+        } else {
+            target.namespace.is_none()
+        };
         if !fits || target.version != *resource.gvk.version {
             return Err(Status::not_served());
         }
         let form = Form::new(resource, wants_metadata_only(headers));
-        Ok(Self { resource: target.resource, namespace: target.namespace, name: target.name, form, parameters })
+        Ok(Self {
+            resource: target.resource,
+            namespace: target.namespace,
+            name: target.name,
+            form,
+            parameters,
+        })
     }
 
     /// The key of the one object that is asked for.
     pub(super) fn key(&self) -> std::sync::Arc<str> {
-        key(self.namespace.as_deref(), self.name.as_deref().unwrap_or_default())
+        key(
+            self.namespace.as_deref(),
+            self.name.as_deref().unwrap_or_default(),
+        )
     }
 
     /// What the keys of the collection begin with.
     pub(super) fn prefix(&self) -> String {
-        self.namespace.as_ref().map(|namespace| format!("{namespace}/")).unwrap_or_default()
+        self.namespace
+            .as_ref()
+            .map(|namespace| format!("{namespace}/"))
+            .unwrap_or_default()
     }
 
     pub(super) fn selectors(&self) -> Result<Selectors, Status> {
-        Selectors::parse(self.parameters.text("labelSelector"), self.parameters.text("fieldSelector"))
+        Selectors::parse(
+            self.parameters.text("labelSelector"),
+            self.parameters.text("fieldSelector"),
+        )
     }
 }
 
 fn wants_metadata_only(headers: &HeaderMap) -> bool {
-    let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
+    let accept = headers
+        .get(header::ACCEPT)
+        .and_then(|accept| accept.to_str().ok())
+        .unwrap_or_default();
     let first = accept.split(',').next().unwrap_or_default();
     first.contains("as=PartialObjectMetadata")
 }
@@ -125,7 +164,9 @@ mod tests {
 
     #[test]
     fn parameters_are_decoded() {
-        let uri = "/x?labelSelector=a%20in+%28b%2Cc%29&limit=5&watch=true&odd=x".parse().unwrap();
+        let uri = "/x?labelSelector=a%20in+%28b%2Cc%29&limit=5&watch=true&odd=x"
+            .parse()
+            .unwrap();
         let parameters = Parameters::of(&uri);
         assert_eq!(parameters.text("labelSelector"), "a in (b,c)");
         assert_eq!(parameters.number("limit").unwrap(), Some(5));
@@ -136,10 +177,17 @@ mod tests {
     #[test]
     fn only_metadata_is_sent_to_those_who_ask_for_that_first() {
         let wants = |accept: &'static str| {
-            wants_metadata_only(&HeaderMap::from_iter([(header::ACCEPT, HeaderValue::from_static(accept))]))
+            wants_metadata_only(&HeaderMap::from_iter([(
+                header::ACCEPT,
+                HeaderValue::from_static(accept),
+            )]))
         };
-        assert!(wants("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"));
-        assert!(wants("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"));
+        assert!(wants(
+            "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+        ));
+        assert!(wants(
+            "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+        ));
         assert!(!wants("application/json"));
     }
 }

@@ -21,13 +21,19 @@ pub struct Name {
 impl From<&str> for Name {
     fn from(text: &str) -> Self {
         let (plural, group) = text.split_once('.').unwrap_or((text, ""));
-        Self { plural: plural.into(), group: group.into() }
+        Self {
+            plural: plural.into(),
+            group: group.into(),
+        }
     }
 }
 
 impl From<&Resource> for Name {
     fn from(resource: &Resource) -> Self {
-        Self { plural: resource.plural.clone(), group: resource.gvk.group.clone() }
+        Self {
+            plural: resource.plural.clone(),
+            group: resource.gvk.group.clone(),
+        }
     }
 }
 
@@ -52,9 +58,16 @@ pub fn usual() -> Vec<Resource> {
         ("apps", "deployments"),
         ("rbac.authorization.k8s.io", "clusterroles"),
     ];
-    let mut resources: Vec<Resource> =
-        built_in.iter().filter_map(|(group, plural)| kinds::find_plural(group, plural)).map(kinds::BuiltIn::resource).collect();
-    resources.push(Resource { gvk: Gvk::new("example.com", "v1", "Widget"), plural: "widgets".into(), namespaced: true });
+    let mut resources: Vec<Resource> = built_in
+        .iter()
+        .filter_map(|(group, plural)| kinds::find_plural(group, plural))
+        .map(kinds::BuiltIn::resource)
+        .collect();
+    resources.push(Resource {
+        gvk: Gvk::new("example.com", "v1", "Widget"),
+        plural: "widgets".into(),
+        namespaced: true,
+    });
     resources
 }
 
@@ -88,7 +101,10 @@ impl Target {
         let rest: Vec<&str> = segments.collect();
         let target = |plural: &str, namespace: Option<&str>, name: Option<&str>| {
             Ok(Self {
-                resource: Name { plural: plural.into(), group: group.into() },
+                resource: Name {
+                    plural: plural.into(),
+                    group: group.into(),
+                },
                 version: version.to_owned(),
                 namespace: namespace.map(str::to_owned),
                 name: name.map(str::to_owned),
@@ -97,7 +113,9 @@ impl Target {
         match rest[..] {
             [] => None,
             ["namespaces", namespace, plural] => Some(target(plural, Some(namespace), None)),
-            ["namespaces", namespace, plural, name] => Some(target(plural, Some(namespace), Some(name))),
+            ["namespaces", namespace, plural, name] => {
+                Some(target(plural, Some(namespace), Some(name)))
+            }
             [plural] => Some(target(plural, None, None)),
             [plural, name] => Some(target(plural, None, Some(name))),
             _ => Some(Err(Status::not_served())),
@@ -139,22 +157,39 @@ mod tests {
     #[test]
     fn paths_name_collections_and_objects_with_and_without_a_namespace() {
         let pods = target("/api/v1/namespaces/web/pods");
-        assert_eq!((pods.resource, pods.namespace.as_deref(), pods.name), (Name::from("pods"), Some("web"), None));
+        assert_eq!(
+            (pods.resource, pods.namespace.as_deref(), pods.name),
+            (Name::from("pods"), Some("web"), None)
+        );
         let deployment = target("/apis/apps/v1/namespaces/web/deployments/a");
-        assert_eq!((deployment.resource, deployment.name.as_deref()), (Name::from("deployments.apps"), Some("a")));
+        assert_eq!(
+            (deployment.resource, deployment.name.as_deref()),
+            (Name::from("deployments.apps"), Some("a"))
+        );
         let namespace = target("/api/v1/namespaces/web");
         assert_eq!(
-            (namespace.resource, namespace.namespace, namespace.name.as_deref()),
+            (
+                namespace.resource,
+                namespace.namespace,
+                namespace.name.as_deref()
+            ),
             ("namespaces".into(), None, Some("web"))
         );
         assert_eq!(target("/api/v1/pods").namespace, None);
         assert!(Target::parse("/api/v1").is_none() && Target::parse("/readyz").is_none());
-        assert!(Target::parse("/api/v1/namespaces/web/pods/a/log").unwrap().is_err());
+        assert!(
+            Target::parse("/api/v1/namespaces/web/pods/a/log")
+                .unwrap()
+                .is_err()
+        );
     }
 
     #[test]
     fn the_usual_resources_are_all_there() {
-        let names: Vec<String> = usual().iter().map(|resource| Name::from(resource).to_string()).collect();
+        let names: Vec<String> = usual()
+            .iter()
+            .map(|resource| Name::from(resource).to_string())
+            .collect();
         assert_eq!(names.len(), 8, "{names:?}");
         assert!(names.contains(&"deployments.apps".to_owned()));
     }

@@ -38,22 +38,35 @@ pub async fn serve(listener: TcpListener, server: Server, churn: Churn) -> io::R
 
 async fn connection(stream: TcpStream, server: Server, churn: Churn) {
     // As an apiserver does it: only large lists, and as fast as possible.
-    let compression = CompressionLayer::new().quality(CompressionLevel::Fastest).compress_when(
-        |_: http::StatusCode, _: http::Version, _: &http::HeaderMap, extensions: &http::Extensions| {
-            extensions.get::<Compressible>().is_some()
+    let compression = CompressionLayer::new()
+        .quality(CompressionLevel::Fastest)
+        .compress_when(
+            |_: http::StatusCode,
+             _: http::Version,
+             _: &http::HeaderMap,
+             extensions: &http::Extensions| {
+                extensions.get::<Compressible>().is_some()
+            },
+        );
+    let service = ServiceBuilder::new().layer(compression).service(service_fn(
+        move |request: Request<Incoming>| {
+            let (server, churn) = (server.clone(), churn.clone());
+            async move { respond(&server, &churn, request).await }
         },
-    );
-    let service = ServiceBuilder::new().layer(compression).service(service_fn(move |request: Request<Incoming>| {
-        let (server, churn) = (server.clone(), churn.clone());
-        async move { respond(&server, &churn, request).await }
-    }));
-    let served = http1::Builder::new().serve_connection(TokioIo::new(stream), TowerToHyperService::new(service)).await;
+    ));
+    let served = http1::Builder::new()
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(service))
+        .await;
     if let Err(error) = served {
         tracing::debug!(%error, "a connection broke");
     }
 }
 
-async fn respond(server: &Server, churn: &Churn, request: Request<Incoming>) -> io::Result<Response<Sent>> {
+async fn respond(
+    server: &Server,
+    churn: &Churn,
+    request: Request<Incoming>,
+) -> io::Result<Response<Sent>> {
     let (head, body) = request.into_parts();
     let body = body.collect().await.map_err(io::Error::other)?;
     let request = Request::from_parts(head, body.to_bytes());
@@ -67,8 +80,12 @@ async fn respond(server: &Server, churn: &Churn, request: Request<Incoming>) -> 
 
 fn control(churn: &Churn, request: &Request<Bytes>) -> Result<Response<Body>, Status> {
     let totals = if request.method() == Method::POST {
-        let rate = Parameters::of(request.uri()).number("rate")?.and_then(|rate| u32::try_from(rate).ok());
-        churn.set_rate(rate.ok_or_else(|| Status::bad_request("rate: the writes per second are missing"))?)
+        let rate = Parameters::of(request.uri())
+            .number("rate")?
+            .and_then(|rate| u32::try_from(rate).ok());
+        churn.set_rate(
+            rate.ok_or_else(|| Status::bad_request("rate: the writes per second are missing"))?,
+        )
     } else {
         churn.totals()
     };
@@ -76,7 +93,8 @@ fn control(churn: &Churn, request: &Request<Bytes>) -> Result<Response<Body>, St
 }
 
 fn told(answer: &impl Serialize) -> Result<Response<Body>, Status> {
-    let answer = serde_json::to_vec(answer).map_err(|error| Status::bad_request(error.to_string()))?;
+    let answer =
+        serde_json::to_vec(answer).map_err(|error| Status::bad_request(error.to_string()))?;
     Ok(body::json(200, answer.into()))
 }
 
@@ -109,25 +127,59 @@ mod tests {
             server.inject(fault.clone(), Extent::Times(1));
         }
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let mut stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let mut stream = TcpStream::connect(listener.local_addr().unwrap())
+            .await
+            .unwrap();
         let serving = tokio::spawn(serve(listener, server, churn));
-        stream.write_all(format!("{request} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").as_bytes()).await.unwrap();
+        stream
+            .write_all(
+                format!("{request} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").as_bytes(),
+            )
+            .await
+            .unwrap();
         let mut answer = Vec::new();
-        tokio::time::timeout(Duration::from_secs(20), stream.read_to_end(&mut answer)).await.unwrap().unwrap();
+        tokio::time::timeout(Duration::from_secs(20), stream.read_to_end(&mut answer))
+            .await
+            .unwrap()
+            .unwrap();
         serving.abort();
         // One character per byte, as the answer may be compressed.
-        answer.iter().map(|byte| if byte.is_ascii() { char::from(*byte) } else { '?' }).collect()
+        answer
+            .iter()
+            .map(|byte| {
+                if byte.is_ascii() {
+                    char::from(*byte)
+                } else {
+                    '?'
+                }
+            })
+            .collect()
     }
 
     #[tokio::test]
     async fn large_lists_are_compressed_for_those_who_accept_it_and_watches_never() {
         let gzip = "HTTP/1.1\r\naccept-encoding: gzip\r\nx: ";
         let list = exchange(&[], &format!("GET /api/v1/pods {gzip}")).await;
-        assert!(list.contains("content-encoding: gzip") && list.len() < 200_000, "{} bytes", list.len());
+        assert!(
+            list.contains("content-encoding: gzip") && list.len() < 200_000,
+            "{} bytes",
+            list.len()
+        );
         let list = exchange(&[], "GET /api/v1/pods").await;
-        assert!(!list.contains("content-encoding") && list.len() > 450_000, "{} bytes", list.len());
-        let watch = exchange(&[], &format!("GET /api/v1/pods?watch=1&resourceVersion=500&timeoutSeconds=1 {gzip}")).await;
-        assert!(watch.starts_with("HTTP/1.1 200") && !watch.contains("content-encoding"), "{watch}");
+        assert!(
+            !list.contains("content-encoding") && list.len() > 450_000,
+            "{} bytes",
+            list.len()
+        );
+        let watch = exchange(
+            &[],
+            &format!("GET /api/v1/pods?watch=1&resourceVersion=500&timeoutSeconds=1 {gzip}"),
+        )
+        .await;
+        assert!(
+            watch.starts_with("HTTP/1.1 200") && !watch.contains("content-encoding"),
+            "{watch}"
+        );
     }
 
     #[tokio::test]
@@ -138,8 +190,15 @@ mod tests {
     #[tokio::test]
     async fn the_churn_is_set_and_told() {
         let told = exchange(&[], "POST /churn?rate=7").await;
-        assert!(told.starts_with("HTTP/1.1 200") && told.contains(r#""pods":100"#), "{told}");
-        assert!(exchange(&[], "POST /churn?rate=many").await.starts_with("HTTP/1.1 400"));
+        assert!(
+            told.starts_with("HTTP/1.1 200") && told.contains(r#""pods":100"#),
+            "{told}"
+        );
+        assert!(
+            exchange(&[], "POST /churn?rate=many")
+                .await
+                .starts_with("HTTP/1.1 400")
+        );
         assert!(exchange(&[], "GET /churn/moments").await.ends_with("[]"));
     }
 
@@ -155,14 +214,30 @@ mod tests {
             "spec": { "apiEndpoint": url, "insecureSkipTLSVerification": true },
         }))
         .unwrap();
-        let secret: Secret = serde_json::from_value(json!({ "data": { "token": "dG9rZW4=" } })).unwrap();
-        let reference = SecretReference { namespace: "fleet".into(), name: "fake".into() };
+        let secret: Secret =
+            serde_json::from_value(json!({ "data": { "token": "dG9rZW4=" } })).unwrap();
+        let reference = SecretReference {
+            namespace: "fleet".into(),
+            name: "fake".into(),
+        };
         let member = Member::try_from(&cluster).unwrap();
-        let Access::Endpoint(endpoint) = &member.access else { panic!("{:?}", member.access) };
+        let Access::Endpoint(endpoint) = &member.access else {
+            panic!("{:?}", member.access)
+        };
         let credentials = Credentials::from_secret(endpoint, &reference, &secret).unwrap();
-        let client = Network::default().connect(&member, &credentials, &Bearer::new(Some("token"))).await.unwrap();
+        let client = Network::default()
+            .connect(&member, &credentials, &Bearer::new(Some("token")))
+            .await
+            .unwrap();
         let pods: Api<Pod> = Api::all(client);
-        assert_eq!(pods.list(&ListParams::default().limit(2)).await.unwrap().metadata.remaining_item_count, Some(1));
+        assert_eq!(
+            pods.list(&ListParams::default().limit(2))
+                .await
+                .unwrap()
+                .metadata
+                .remaining_item_count,
+            Some(1)
+        );
         serving.abort();
     }
 }

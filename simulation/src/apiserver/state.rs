@@ -67,12 +67,19 @@ impl State {
     /// Who a new object is.
     pub(super) fn new_identity(&mut self) -> Identity {
         let now = self.options.epoch + Instant::now().duration_since(self.started);
-        let created = Timestamp::from_second(now.as_second()).unwrap_or(now).to_string();
-        Identity { uid: uid(self.identities.random()), created }
+        let created = Timestamp::from_second(now.as_second())
+            .unwrap_or(now)
+            .to_string();
+        Identity {
+            uid: uid(self.identities.random()),
+            created,
+        }
     }
 
     pub(super) fn apply(&mut self, resource: &Name, object: Value) -> Result<Stored, Status> {
-        let Value::Object(mut object) = object else { return Err(Status::bad_request("the object is no JSON object")) };
+        let Value::Object(mut object) = object else {
+            return Err(Status::bad_request("the object is no JSON object"));
+        };
         if !object.get("metadata").is_some_and(Value::is_object) {
             return Err(Status::bad_request("the object has no metadata"));
         }
@@ -81,15 +88,23 @@ impl State {
         }
         let metadata = &object["metadata"];
         let name = metadata["name"].as_str().filter(|name| !name.is_empty());
-        let name = name.ok_or_else(|| Status::invalid("metadata.name: Required value: name or generateName is required"))?;
+        let name = name.ok_or_else(|| {
+            Status::invalid("metadata.name: Required value: name or generateName is required")
+        })?;
         let key = key(self.namespace_of(resource, metadata)?.as_deref(), name);
-        let existing = self.etcd.table(resource)?.get(&key).map(|(revision, object)| (revision, object.clone()));
+        let existing = self
+            .etcd
+            .table(resource)?
+            .get(&key)
+            .map(|(revision, object)| (revision, object.clone()));
         let identity = match &existing {
             Some((_, existing)) => existing.identity(),
             None => self.new_identity(),
         };
         let object = Object::from_value(&key, &identity, object);
-        if let Some((revision, existing)) = existing.filter(|(_, existing)| existing.equals(&object)) {
+        if let Some((revision, existing)) =
+            existing.filter(|(_, existing)| existing.equals(&object))
+        {
             return Ok(stored(&key, revision, &existing));
         }
         let revision = self.write(resource, key.clone(), Some(object.clone()))?;
@@ -100,12 +115,20 @@ impl State {
         if !self.etcd.table(resource)?.resource.namespaced {
             return Ok(None);
         }
-        let namespace = metadata["namespace"].as_str().filter(|namespace| !namespace.is_empty());
-        let namespace = namespace.ok_or_else(|| Status::bad_request("metadata.namespace: Required value"))?;
+        let namespace = metadata["namespace"]
+            .as_str()
+            .filter(|namespace| !namespace.is_empty());
+        let namespace =
+            namespace.ok_or_else(|| Status::bad_request("metadata.namespace: Required value"))?;
         Ok(Some(namespace.to_owned()))
     }
 
-    pub(super) fn delete(&mut self, resource: &Name, namespace: Option<&str>, name: &str) -> Result<bool, Status> {
+    pub(super) fn delete(
+        &mut self,
+        resource: &Name,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Result<bool, Status> {
         let key = key(namespace, name);
         if self.etcd.table(resource)?.get(&key).is_none() {
             return Ok(false);
@@ -114,9 +137,16 @@ impl State {
     }
 
     /// Writes at the next revision; with a lag, watches see it later.
-    pub(super) fn write(&mut self, resource: &Name, key: Arc<str>, object: Option<Object>) -> Result<u64, Status> {
+    pub(super) fn write(
+        &mut self,
+        resource: &Name,
+        key: Arc<str>,
+        object: Option<Object>,
+    ) -> Result<u64, Status> {
         let now = Instant::now();
-        let lag = self.faults.strike(now, |fault| fault.kind() == FaultKind::Lag);
+        let lag = self
+            .faults
+            .strike(now, |fault| fault.kind() == FaultKind::Lag);
         let visible_at = match lag {
             Some(Fault::Lag(by)) => now + by,
             _ => now,
@@ -124,25 +154,44 @@ impl State {
         self.etcd.write(resource, key, object, now, visible_at)
     }
 
-    pub(super) fn objects(&self, resource: &Name, namespace: Option<&str>) -> Result<Vec<Stored>, Status> {
+    pub(super) fn objects(
+        &self,
+        resource: &Name,
+        namespace: Option<&str>,
+    ) -> Result<Vec<Stored>, Status> {
         let table = self.etcd.table(resource)?;
-        let prefix = namespace.map(|namespace| format!("{namespace}/")).unwrap_or_default();
+        let prefix = namespace
+            .map(|namespace| format!("{namespace}/"))
+            .unwrap_or_default();
         let objects = table.scan(&prefix, "", self.etcd.revision());
-        Ok(objects.map(|(key, revision, object)| stored(key, revision, object)).collect())
+        Ok(objects
+            .map(|(key, revision, object)| stored(key, revision, object))
+            .collect())
     }
 
-    pub(super) fn object(&self, resource: &Name, namespace: Option<&str>, name: &str) -> Result<Option<Value>, Status> {
+    pub(super) fn object(
+        &self,
+        resource: &Name,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Result<Option<Value>, Status> {
         let table = self.etcd.table(resource)?;
-        let Some((revision, object)) = table.get(&key(namespace, name)) else { return Ok(None) };
+        let Some((revision, object)) = table.get(&key(namespace, name)) else {
+            return Ok(None);
+        };
         let mut text = String::new();
         Form::new(&table.resource, false).object(object, revision, &mut text);
-        let object = serde_json::from_str(&text).map_err(|error| Status::bad_request(error.to_string()))?;
+        let object =
+            serde_json::from_str(&text).map_err(|error| Status::bad_request(error.to_string()))?;
         Ok(Some(object))
     }
 
     pub(super) fn identity(&self) -> String {
         let namespaces = self.etcd.table(&"namespaces".into()).ok();
-        namespaces.and_then(|table| table.get("kube-system")).map(|(_, object)| object.identity().uid).unwrap_or_default()
+        namespaces
+            .and_then(|table| table.get("kube-system"))
+            .map(|(_, object)| object.identity().uid)
+            .unwrap_or_default()
     }
 
     pub(super) fn heal(&mut self) {
@@ -178,7 +227,12 @@ fn new_etcd(options: &Options) -> Etcd {
 
 fn stored(key: &str, version: u64, object: &Object) -> Stored {
     let (namespace, name) = split_key(key);
-    Stored { namespace: namespace.map(str::to_owned), name: name.to_owned(), uid: object.identity().uid, version }
+    Stored {
+        namespace: namespace.map(str::to_owned),
+        name: name.to_owned(),
+        uid: object.identity().uid,
+        version,
+    }
 }
 
 /// Gives a namespace what an apiserver gives it: the label by which it can be selected, a finalizer, and a phase.
@@ -189,15 +243,26 @@ fn complete_namespace(object: &mut Map<String, Value>) {
         *labels = json!({});
     }
     labels["kubernetes.io/metadata.name"] = name;
-    object.entry("spec").or_insert_with(|| json!({ "finalizers": ["kubernetes"] }));
-    object.entry("status").or_insert_with(|| json!({ "phase": "Active" }));
+    object
+        .entry("spec")
+        .or_insert_with(|| json!({ "finalizers": ["kubernetes"] }));
+    object
+        .entry("status")
+        .or_insert_with(|| json!({ "phase": "Active" }));
 }
 
 /// A UID of the random kind (RFC 9562, version 4).
 fn uid(random: u128) -> String {
     let bits = random & !(0xf << 76 | 0x3 << 62) | 0x4 << 76 | 0x2 << 62;
     let hex = format!("{bits:032x}");
-    [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
+    [
+        &hex[..8],
+        &hex[8..12],
+        &hex[12..16],
+        &hex[16..20],
+        &hex[20..],
+    ]
+    .join("-")
 }
 
 #[cfg(test)]

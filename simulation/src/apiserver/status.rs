@@ -31,7 +31,13 @@ impl fmt::Display for Status {
 
 impl Status {
     fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
-        Self { code, reason, message: message.into(), details: None, continue_token: None }
+        Self {
+            code,
+            reason,
+            message: message.into(),
+            details: None,
+            continue_token: None,
+        }
     }
 
     fn about(mut self, resource: &Name, name: &str) -> Self {
@@ -53,7 +59,10 @@ impl Status {
     }
 
     pub(super) fn forbidden(resource: &Name) -> Self {
-        let message = format!("{resource} is forbidden: User \"fleetdex\" cannot read resource \"{}\"", resource.plural);
+        let message = format!(
+            "{resource} is forbidden: User \"fleetdex\" cannot read resource \"{}\"",
+            resource.plural
+        );
         Self::new(403, "Forbidden", message).about(resource, "")
     }
 
@@ -62,17 +71,36 @@ impl Status {
     }
 
     pub(super) fn not_served() -> Self {
-        let status = Self::new(404, "NotFound", "the server could not find the requested resource");
-        Self { details: Some(json!({}).into()), ..status }
+        let status = Self::new(
+            404,
+            "NotFound",
+            "the server could not find the requested resource",
+        );
+        Self {
+            details: Some(json!({}).into()),
+            ..status
+        }
     }
 
     pub(super) fn method_not_allowed() -> Self {
-        let status = Self::new(405, "MethodNotAllowed", "the server does not allow this method on the requested resource");
-        Self { details: Some(json!({}).into()), ..status }
+        let status = Self::new(
+            405,
+            "MethodNotAllowed",
+            "the server does not allow this method on the requested resource",
+        );
+        Self {
+            details: Some(json!({}).into()),
+            ..status
+        }
     }
 
     pub(super) fn already_exists(resource: &Name, name: &str) -> Self {
-        Self::new(409, "AlreadyExists", format!("{resource} \"{name}\" already exists")).about(resource, name)
+        Self::new(
+            409,
+            "AlreadyExists",
+            format!("{resource} \"{name}\" already exists"),
+        )
+        .about(resource, name)
     }
 
     pub(super) fn conflict(resource: &Name, name: &str, cause: &str) -> Self {
@@ -94,23 +122,45 @@ impl Status {
 
     pub(super) fn throttled(retry_after_seconds: u32) -> Self {
         let status = Self::new(429, "TooManyRequests", "storage is (re)initializing");
-        Self { details: Some(json!({ "retryAfterSeconds": retry_after_seconds }).into()), ..status }
+        Self {
+            details: Some(json!({ "retryAfterSeconds": retry_after_seconds }).into()),
+            ..status
+        }
     }
 
     pub(super) fn internal() -> Self {
         let cause = "etcdserver: leader changed";
-        let status = Self::new(500, "InternalError", format!("Internal error occurred: {cause}"));
-        Self { details: Some(json!({ "causes": [{ "message": cause }] }).into()), ..status }
+        let status = Self::new(
+            500,
+            "InternalError",
+            format!("Internal error occurred: {cause}"),
+        );
+        Self {
+            details: Some(json!({ "causes": [{ "message": cause }] }).into()),
+            ..status
+        }
     }
 
     pub(super) fn timeout() -> Self {
-        Self::new(504, "Timeout", "Timeout: request did not complete within the allotted timeout")
+        Self::new(
+            504,
+            "Timeout",
+            "Timeout: request did not complete within the allotted timeout",
+        )
     }
 
     pub(super) fn too_large_version(asked: u64, current: u64) -> Self {
-        let status = Self::new(504, "Timeout", format!("Timeout: Too large resource version: {asked}, current: {current}"));
-        let cause = json!({ "reason": "ResourceVersionTooLarge", "message": "Too large resource version" });
-        Self { details: Some(json!({ "causes": [cause], "retryAfterSeconds": 1 }).into()), ..status }
+        let status = Self::new(
+            504,
+            "Timeout",
+            format!("Timeout: Too large resource version: {asked}, current: {current}"),
+        );
+        let cause =
+            json!({ "reason": "ResourceVersionTooLarge", "message": "Too large resource version" });
+        Self {
+            details: Some(json!({ "causes": [cause], "retryAfterSeconds": 1 }).into()),
+            ..status
+        }
     }
 
     /// The object as JSON.
@@ -132,9 +182,14 @@ impl Status {
 
     pub(super) fn response(&self) -> Response<Body> {
         let mut response = body::json(self.code, Bytes::from(self.to_json().to_string()));
-        let retry_after = self.details.as_ref().and_then(|details| details["retryAfterSeconds"].as_u64());
+        let retry_after = self
+            .details
+            .as_ref()
+            .and_then(|details| details["retryAfterSeconds"].as_u64());
         if let Some(seconds) = retry_after {
-            response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+            response
+                .headers_mut()
+                .insert(header::RETRY_AFTER, seconds.into());
         }
         response
     }
@@ -143,7 +198,11 @@ impl Status {
 /// An answer of something that stands before the API: plain text.
 pub(super) fn plain(code: u16, text: &'static str) -> Response<Body> {
     let mut response = Response::new(body::whole(Bytes::from_static(text.as_bytes())));
-    *response.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static("text/plain; charset=utf-8"));
+    *response.status_mut() =
+        StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    response.headers_mut().insert(
+        header::CONTENT_TYPE,
+        header::HeaderValue::from_static("text/plain; charset=utf-8"),
+    );
     response
 }

@@ -77,14 +77,24 @@ pub(super) struct Live {
 
 impl Row {
     fn at(&self, revision: u64) -> Option<&State> {
-        self.states.iter().rev().find(|state| state.revision <= revision)
+        self.states
+            .iter()
+            .rev()
+            .find(|state| state.revision <= revision)
     }
 
     /// Forgets what cannot be asked for any more; whether anything is left.
     fn compact(&mut self, compacted: u64) -> bool {
-        let known = self.states.iter().rposition(|state| state.revision <= compacted).unwrap_or(0);
+        let known = self
+            .states
+            .iter()
+            .rposition(|state| state.revision <= compacted)
+            .unwrap_or(0);
         self.states.drain(..known);
-        let is_gone = self.states.first().is_some_and(|state| state.object.is_none() && state.revision <= compacted);
+        let is_gone = self
+            .states
+            .first()
+            .is_some_and(|state| state.object.is_none() && state.revision <= compacted);
         if is_gone {
             self.states.remove(0);
         }
@@ -94,8 +104,16 @@ impl Row {
 
 impl Etcd {
     pub(super) fn new(resources: Vec<Resource>, cache_capacity: usize, revision: u64) -> Self {
-        let tables = resources.into_iter().map(|resource| (Name::from(&resource), Table::new(resource))).collect();
-        Self { revision, compacted: 0, cache_capacity, tables }
+        let tables = resources
+            .into_iter()
+            .map(|resource| (Name::from(&resource), Table::new(resource)))
+            .collect();
+        Self {
+            revision,
+            compacted: 0,
+            cache_capacity,
+            tables,
+        }
     }
 
     pub(super) fn revision(&self) -> u64 {
@@ -127,7 +145,10 @@ impl Etcd {
         at: Instant,
         visible_at: Instant,
     ) -> Result<u64, Status> {
-        let table = self.tables.get_mut(resource).ok_or_else(Status::not_served)?;
+        let table = self
+            .tables
+            .get_mut(resource)
+            .ok_or_else(Status::not_served)?;
         self.revision += 1;
         table.write(self.revision, key, object, at, visible_at);
         table.bound_cache(self.cache_capacity);
@@ -146,7 +167,9 @@ impl Etcd {
     /// Goes back to how everything was at a revision, which must not be compacted.
     pub(super) fn restore(&mut self, revision: u64) -> Result<(), Status> {
         if revision < self.compacted || revision > self.revision {
-            return Err(Status::expired(format!("revision {revision} is not one that can be restored")));
+            return Err(Status::expired(format!(
+                "revision {revision} is not one that can be restored"
+            )));
         }
         self.revision = revision;
         for table in self.tables.values_mut() {
@@ -173,7 +196,11 @@ impl Etcd {
 
     /// Lets watches see at once what they would have seen later.
     pub(super) fn catch_up(&mut self, now: Instant) {
-        for event in self.tables.values_mut().flat_map(|table| table.history.iter_mut()) {
+        for event in self
+            .tables
+            .values_mut()
+            .flat_map(|table| table.history.iter_mut())
+        {
             event.visible_at = event.visible_at.min(now);
         }
         self.notify_all();
@@ -183,32 +210,69 @@ impl Etcd {
 impl Table {
     fn new(resource: Resource) -> Self {
         let (rows, history, changed) = (BTreeMap::new(), VecDeque::new(), Arc::default());
-        Self { resource, rows, live: 0, history, cache_floor: 0, forgotten: 0, changed }
+        Self {
+            resource,
+            rows,
+            live: 0,
+            history,
+            cache_floor: 0,
+            forgotten: 0,
+            changed,
+        }
     }
 
-    fn write(&mut self, revision: u64, key: Arc<str>, object: Option<Object>, at: Instant, visible_at: Instant) {
+    fn write(
+        &mut self,
+        revision: u64,
+        key: Arc<str>,
+        object: Option<Object>,
+        at: Instant,
+        visible_at: Instant,
+    ) {
         let row = self.rows.entry(key.clone()).or_default();
         let before = row.states.last().and_then(|state| state.object.clone());
-        row.states.push(State { revision, object: object.clone() });
+        row.states.push(State {
+            revision,
+            object: object.clone(),
+        });
         self.live += usize::from(object.is_some());
         self.live -= usize::from(before.is_some());
-        self.history.push_back(Event { revision, key, before, after: object, at, visible_at, is_lost: false });
+        self.history.push_back(Event {
+            revision,
+            key,
+            before,
+            after: object,
+            at,
+            visible_at,
+            is_lost: false,
+        });
     }
 
     fn bound_cache(&mut self, capacity: usize) {
         if let Some(first) = self.history.len().checked_sub(capacity) {
-            let floor = self.history.get(first).map_or(0, |event| event.revision - 1);
+            let floor = self
+                .history
+                .get(first)
+                .map_or(0, |event| event.revision - 1);
             self.cache_floor = self.cache_floor.max(floor);
             let last_forgotten = first.checked_sub(1).and_then(|last| self.history.get(last));
-            self.forgotten = last_forgotten.map_or(0, |event| event.revision).max(self.forgotten);
+            self.forgotten = last_forgotten
+                .map_or(0, |event| event.revision)
+                .max(self.forgotten);
         }
     }
 
     fn compact(&mut self, compacted: u64) {
         self.cache_floor = self.cache_floor.max(compacted);
-        while let Some(event) = self.history.pop_front_if(|event| event.revision <= compacted) {
+        while let Some(event) = self
+            .history
+            .pop_front_if(|event| event.revision <= compacted)
+        {
             self.forgotten = self.forgotten.max(event.revision);
-            let is_empty = self.rows.get_mut(&event.key).is_some_and(|row| !row.compact(compacted));
+            let is_empty = self
+                .rows
+                .get_mut(&event.key)
+                .is_some_and(|row| !row.compact(compacted));
             if is_empty {
                 self.rows.remove(&event.key);
             }
@@ -217,14 +281,24 @@ impl Table {
 
     fn restore(&mut self, revision: u64) {
         while let Some(event) = self.history.pop_back_if(|event| event.revision > revision) {
-            let Some(row) = self.rows.get_mut(&event.key) else { continue };
+            let Some(row) = self.rows.get_mut(&event.key) else {
+                continue;
+            };
             row.states.retain(|state| state.revision <= revision);
             if row.states.is_empty() {
                 self.rows.remove(&event.key);
             }
         }
         self.forgotten = self.forgotten.min(revision);
-        self.live = self.rows.values().filter(|row| row.states.last().is_some_and(|state| state.object.is_some())).count();
+        self.live = self
+            .rows
+            .values()
+            .filter(|row| {
+                row.states
+                    .last()
+                    .is_some_and(|state| state.object.is_some())
+            })
+            .count();
     }
 
     /// The newest state of an object, unless it is deleted.
@@ -234,13 +308,21 @@ impl Table {
     }
 
     /// The objects under a prefix from a key on, as they were at a revision, in the order of their keys.
-    pub(super) fn scan(&self, prefix: &str, from: &str, revision: u64) -> impl Iterator<Item = (&Arc<str>, u64, &Object)> {
+    pub(super) fn scan(
+        &self,
+        prefix: &str,
+        from: &str,
+        revision: u64,
+    ) -> impl Iterator<Item = (&Arc<str>, u64, &Object)> {
         let start = if from > prefix { from } else { prefix };
-        let rows = self.rows.range::<str, _>((Bound::Included(start), Bound::Unbounded));
-        rows.take_while(move |(key, _)| key.starts_with(prefix)).filter_map(move |(key, row)| {
-            let state = row.at(revision)?;
-            Some((key, state.revision, state.object.as_ref()?))
-        })
+        let rows = self
+            .rows
+            .range::<str, _>((Bound::Included(start), Bound::Unbounded));
+        rows.take_while(move |(key, _)| key.starts_with(prefix))
+            .filter_map(move |(key, row)| {
+                let state = row.at(revision)?;
+                Some((key, state.revision, state.object.as_ref()?))
+            })
     }
 
     /// How many objects there are now.
@@ -255,7 +337,10 @@ impl Table {
 
     /// The newest change that the watch cache holds; 0 if there is none.
     pub(super) fn newest(&self) -> u64 {
-        self.history.back().map_or(0, |event| event.revision).max(self.forgotten)
+        self.history
+            .back()
+            .map_or(0, |event| event.revision)
+            .max(self.forgotten)
     }
 
     /// Whether a watch that has seen everything up to a revision has missed something since.
@@ -265,13 +350,17 @@ impl Table {
 
     /// The changes after a revision, oldest first.
     pub(super) fn after(&mut self, revision: u64) -> impl Iterator<Item = &mut Event> {
-        let first = self.history.partition_point(|event| event.revision <= revision);
+        let first = self
+            .history
+            .partition_point(|event| event.revision <= revision);
         self.history.range_mut(first..)
     }
 
     /// The changes up to a revision, newest first.
     pub(super) fn before(&self, revision: u64) -> impl Iterator<Item = &Event> {
-        let end = self.history.partition_point(|event| event.revision <= revision);
+        let end = self
+            .history
+            .partition_point(|event| event.revision <= revision);
         self.history.range(..end).rev()
     }
 }
@@ -292,10 +381,18 @@ mod tests {
     }
 
     fn put(etcd: &mut Etcd, key: &str, uid: &str) -> u64 {
-        let identity = Identity { uid: uid.into(), created: String::new() };
-        let object = Object::from_value(key, &identity, Map::from_iter([("spec".to_owned(), json!({}))]));
+        let identity = Identity {
+            uid: uid.into(),
+            created: String::new(),
+        };
+        let object = Object::from_value(
+            key,
+            &identity,
+            Map::from_iter([("spec".to_owned(), json!({}))]),
+        );
         let now = Instant::now();
-        etcd.write(&pods(), key.into(), Some(object), now, now).unwrap()
+        etcd.write(&pods(), key.into(), Some(object), now, now)
+            .unwrap()
     }
 
     fn remove(etcd: &mut Etcd, key: &str) -> u64 {
@@ -320,10 +417,17 @@ mod tests {
         remove(&mut etcd, "web/b");
         let last = put(&mut etcd, "web/b", "4");
         assert_eq!(seen(&etcd, "", first), ["web/b@2 1"]);
-        assert_eq!(seen(&etcd, "", last), ["web-2/a@3 2", "web/a@4 3", "web/b@6 4"]);
+        assert_eq!(
+            seen(&etcd, "", last),
+            ["web-2/a@3 2", "web/a@4 3", "web/b@6 4"]
+        );
         assert_eq!(seen(&etcd, "web/", last - 1), ["web/a@4 3"]);
         let table = etcd.table(&pods()).unwrap();
-        assert_eq!(table.scan("", "web/a\0", last).count(), 1, "a continued list begins after its last key");
+        assert_eq!(
+            table.scan("", "web/a\0", last).count(),
+            1,
+            "a continued list begins after its last key"
+        );
         assert_eq!(table.live(), 3);
     }
 
@@ -337,7 +441,14 @@ mod tests {
         etcd.compact(changed);
         assert_eq!(seen(&etcd, "", changed), ["a/old@5 1"]);
         let table = etcd.table(&pods()).unwrap();
-        assert_eq!((table.rows.len(), table.rows["a/old"].states.len(), table.history.len()), (1, 1, 0));
+        assert_eq!(
+            (
+                table.rows.len(),
+                table.rows["a/old"].states.len(),
+                table.history.len()
+            ),
+            (1, 1, 0)
+        );
         assert_eq!(table.cache_floor(), changed);
         etcd.compact(1_000);
         assert_eq!(etcd.compacted(), changed, "the future cannot be compacted");
@@ -365,7 +476,12 @@ mod tests {
         let mut etcd = etcd();
         let revisions: Vec<u64> = (0..5).map(|_| put(&mut etcd, "a/a", "1")).collect();
         assert_eq!(etcd.table(&pods()).unwrap().cache_floor(), revisions[1]);
-        let later: Vec<u64> = etcd.table_mut(&pods()).unwrap().after(revisions[3]).map(|event| event.revision).collect();
+        let later: Vec<u64> = etcd
+            .table_mut(&pods())
+            .unwrap()
+            .after(revisions[3])
+            .map(|event| event.revision)
+            .collect();
         assert_eq!(later, [revisions[4]]);
         etcd.empty_caches();
         assert_eq!(etcd.table(&pods()).unwrap().cache_floor(), etcd.revision());

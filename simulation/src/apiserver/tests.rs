@@ -24,12 +24,24 @@ fn remove(server: &Server, name: &str) {
 }
 
 async fn send(server: &Server, method: Method, path: &str, body: Value) -> (u16, Value) {
-    let body = if body.is_null() { Bytes::new() } else { body.to_string().into() };
-    let request = Request::builder().method(method).uri(path).body(body).unwrap();
+    let body = if body.is_null() {
+        Bytes::new()
+    } else {
+        body.to_string().into()
+    };
+    let request = Request::builder()
+        .method(method)
+        .uri(path)
+        .body(body)
+        .unwrap();
     let response = server.respond(request).await.unwrap();
     let code = response.status().as_u16();
     let body = response.into_body().collect().await.unwrap().to_bytes();
-    (code, serde_json::from_slice(&body).unwrap_or_else(|_| String::from_utf8_lossy(&body).into_owned().into()))
+    (
+        code,
+        serde_json::from_slice(&body)
+            .unwrap_or_else(|_| String::from_utf8_lossy(&body).into_owned().into()),
+    )
 }
 
 async fn get(server: &Server, path: &str) -> (u16, Value) {
@@ -43,7 +55,12 @@ async fn ok(server: &Server, path: &str) -> Value {
 }
 
 fn names(list: &Value) -> Vec<&str> {
-    list["items"].as_array().unwrap().iter().map(|item| item["metadata"]["name"].as_str().unwrap()).collect()
+    list["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|item| item["metadata"]["name"].as_str().unwrap())
+        .collect()
 }
 
 /// A watch whose lines are read one by one.
@@ -54,10 +71,15 @@ struct Reader {
 
 impl Reader {
     async fn open(server: &Server, from: u64, more: &str) -> Self {
-        let request = Request::get(format!("{MAPS}?watch=1&resourceVersion={from}{more}")).body(Bytes::new()).unwrap();
+        let request = Request::get(format!("{MAPS}?watch=1&resourceVersion={from}{more}"))
+            .body(Bytes::new())
+            .unwrap();
         let response = server.respond(request).await.unwrap();
         assert_eq!(response.status(), 200);
-        Self { body: response.into_body(), text: String::new() }
+        Self {
+            body: response.into_body(),
+            text: String::new(),
+        }
     }
 
     /// Type, name and version of the next event; nothing at the end, and an error if the stream breaks.
@@ -67,14 +89,25 @@ impl Reader {
                 self.text = rest.to_owned();
                 let event: Value = serde_json::from_str(line).unwrap();
                 let metadata = &event["object"]["metadata"];
-                let version = metadata["resourceVersion"].as_str().map_or(0, |version| version.parse().unwrap());
-                let name = metadata["name"].as_str().or(event["object"]["reason"].as_str()).unwrap_or_default();
-                return Ok(Some((event["type"].as_str().unwrap().to_owned(), name.to_owned(), version)));
+                let version = metadata["resourceVersion"]
+                    .as_str()
+                    .map_or(0, |version| version.parse().unwrap());
+                let name = metadata["name"]
+                    .as_str()
+                    .or(event["object"]["reason"].as_str())
+                    .unwrap_or_default();
+                return Ok(Some((
+                    event["type"].as_str().unwrap().to_owned(),
+                    name.to_owned(),
+                    version,
+                )));
             }
             match self.body.frame().await {
                 None => return Ok(None),
                 Some(Err(error)) => return Err(error.to_string()),
-                Some(Ok(frame)) => self.text.push_str(std::str::from_utf8(frame.data_ref().unwrap()).unwrap()),
+                Some(Ok(frame)) => self
+                    .text
+                    .push_str(std::str::from_utf8(frame.data_ref().unwrap()).unwrap()),
             }
         }
     }
@@ -84,7 +117,9 @@ impl Reader {
     }
 
     async fn is_silent(&mut self) -> bool {
-        tokio::time::timeout(Duration::from_secs(5), self.next()).await.is_err()
+        tokio::time::timeout(Duration::from_secs(5), self.next())
+            .await
+            .is_err()
     }
 }
 
@@ -100,19 +135,28 @@ async fn pages_show_the_revision_of_the_first_one() {
     }
     let revision = server.revision();
     let first = ok(&server, &format!("{MAPS}?limit=2")).await;
-    assert_eq!((names(&first), &first["metadata"]["remainingItemCount"]), (vec!["a", "b"], &json!(3)));
+    assert_eq!(
+        (names(&first), &first["metadata"]["remainingItemCount"]),
+        (vec!["a", "b"], &json!(3))
+    );
     assert_eq!(first["kind"], "ConfigMapList");
     map(&server, "c", "2");
     remove(&server, "d");
     map(&server, "f", "1");
     let token = first["metadata"]["continue"].as_str().unwrap();
     let second = ok(&server, &format!("{MAPS}?limit=2&continue={token}")).await;
-    assert_eq!((names(&second), &second["items"][0]["data"]["value"]), (vec!["c", "d"], &json!("1")));
+    assert_eq!(
+        (names(&second), &second["items"][0]["data"]["value"]),
+        (vec!["c", "d"], &json!("1"))
+    );
     assert_eq!(second["metadata"]["remainingItemCount"], 1);
     assert_eq!(second["metadata"]["resourceVersion"], revision.to_string());
     let token = second["metadata"]["continue"].as_str().unwrap();
     let last = ok(&server, &format!("{MAPS}?limit=2&continue={token}")).await;
-    assert_eq!((names(&last), &last["metadata"]["continue"]), (vec!["e"], &Value::Null));
+    assert_eq!(
+        (names(&last), &last["metadata"]["continue"]),
+        (vec!["e"], &Value::Null)
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -125,12 +169,23 @@ async fn a_list_whose_revision_was_compacted_expires_and_can_go_on_inconsistentl
     remove(&server, "b");
     server.compact(server.revision());
     let token = first["metadata"]["continue"].as_str().unwrap();
-    let (code, status) = get(&server, &format!("/api/v1/namespaces/default/configmaps?limit=1&continue={token}")).await;
+    let (code, status) = get(
+        &server,
+        &format!("/api/v1/namespaces/default/configmaps?limit=1&continue={token}"),
+    )
+    .await;
     assert_eq!((code, &status["reason"]), (410, &json!("Expired")));
     let token = status["metadata"]["continue"].as_str().unwrap();
-    let rest = ok(&server, &format!("/api/v1/namespaces/default/configmaps?limit=1&continue={token}")).await;
+    let rest = ok(
+        &server,
+        &format!("/api/v1/namespaces/default/configmaps?limit=1&continue={token}"),
+    )
+    .await;
     assert_eq!(names(&rest), ["c"]);
-    assert_eq!(rest["metadata"]["resourceVersion"], server.revision().to_string());
+    assert_eq!(
+        rest["metadata"]["resourceVersion"],
+        server.revision().to_string()
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -140,21 +195,45 @@ async fn lists_are_narrowed_by_namespace_and_selectors_and_say_no_count_then() {
         let object = json!({ "metadata": { "namespace": namespace, "name": name, "labels": { "app": name } } });
         server.apply("configmaps", object).unwrap();
     }
-    assert_eq!(names(&ok(&server, "/api/v1/namespaces/default/configmaps").await), ["a", "b"]);
+    assert_eq!(
+        names(&ok(&server, "/api/v1/namespaces/default/configmaps").await),
+        ["a", "b"]
+    );
     let list = ok(&server, &format!("{MAPS}?labelSelector=app!%3Da&limit=1")).await;
-    assert_eq!((names(&list), &list["metadata"]["remainingItemCount"]), (vec!["b"], &Value::Null));
+    assert_eq!(
+        (names(&list), &list["metadata"]["remainingItemCount"]),
+        (vec!["b"], &Value::Null)
+    );
     assert!(list["metadata"]["continue"].is_string());
-    assert_eq!(names(&ok(&server, &format!("{MAPS}?fieldSelector=metadata.name%3Dc")).await), ["c"]);
-    assert_eq!(get(&server, &format!("{MAPS}?fieldSelector=data.x%3Dc")).await.0, 400);
+    assert_eq!(
+        names(&ok(&server, &format!("{MAPS}?fieldSelector=metadata.name%3Dc")).await),
+        ["c"]
+    );
+    assert_eq!(
+        get(&server, &format!("{MAPS}?fieldSelector=data.x%3Dc"))
+            .await
+            .0,
+        400
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_largest_page_makes_several_of_few_objects() {
-    let server = Server::new(Options { largest_page: Some(1), ..Options::new(1) });
+    let server = Server::new(Options {
+        largest_page: Some(1),
+        ..Options::new(1)
+    });
     map(&server, "a", "1");
     map(&server, "b", "1");
-    assert_eq!(names(&ok(&server, &format!("{MAPS}?limit=500")).await), ["a"]);
-    assert_eq!(names(&ok(&server, MAPS).await), ["a", "b"], "a list in one piece stays one");
+    assert_eq!(
+        names(&ok(&server, &format!("{MAPS}?limit=500")).await),
+        ["a"]
+    );
+    assert_eq!(
+        names(&ok(&server, MAPS).await),
+        ["a", "b"],
+        "a list in one piece stays one"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -162,11 +241,28 @@ async fn metadata_only_lists_have_nothing_else() {
     let server = server();
     map(&server, "a", "1");
     let accept = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
-    let request = Request::get(MAPS).header(header::ACCEPT, accept).body(Bytes::new()).unwrap();
-    let body = server.respond(request).await.unwrap().into_body().collect().await.unwrap().to_bytes();
+    let request = Request::get(MAPS)
+        .header(header::ACCEPT, accept)
+        .body(Bytes::new())
+        .unwrap();
+    let body = server
+        .respond(request)
+        .await
+        .unwrap()
+        .into_body()
+        .collect()
+        .await
+        .unwrap()
+        .to_bytes();
     let list: Value = serde_json::from_slice(&body).unwrap();
     assert_eq!(list["kind"], "PartialObjectMetadataList");
-    assert_eq!((&list["items"][0]["metadata"]["name"], &list["items"][0]["data"]), (&json!("a"), &Value::Null));
+    assert_eq!(
+        (
+            &list["items"][0]["metadata"]["name"],
+            &list["items"][0]["data"]
+        ),
+        (&json!("a"), &Value::Null)
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -186,7 +282,10 @@ async fn a_watch_tells_changes_and_transitions_of_its_selectors() {
         .unwrap();
     assert_eq!(watch.event().await, event("MODIFIED", "b", changed.version));
     remove(&server, "b");
-    assert_eq!(watch.event().await, event("DELETED", "b", server.revision()));
+    assert_eq!(
+        watch.event().await,
+        event("DELETED", "b", server.revision())
+    );
     assert!(watch.is_silent().await);
 }
 
@@ -199,15 +298,29 @@ async fn a_write_that_changes_nothing_is_none_and_a_new_object_of_an_old_name_is
     let second = map(&server, "a", "1");
     assert_ne!(first.uid, second.uid);
     assert_eq!(second.version, first.version + 2);
-    assert_eq!(self::server().identity(), server.identity(), "the same seed makes the same UIDs");
+    assert_eq!(
+        self::server().identity(),
+        server.identity(),
+        "the same seed makes the same UIDs"
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn bookmarks_come_every_minute_and_before_the_end() {
     let server = server();
     let start = server.revision();
-    let mut watch = Reader::open(&server, start, "&allowWatchBookmarks=true&timeoutSeconds=100").await;
-    server.apply("secrets", json!({ "metadata": { "namespace": "default", "name": "other" } })).unwrap();
+    let mut watch = Reader::open(
+        &server,
+        start,
+        "&allowWatchBookmarks=true&timeoutSeconds=100",
+    )
+    .await;
+    server
+        .apply(
+            "secrets",
+            json!({ "metadata": { "namespace": "default", "name": "other" } }),
+        )
+        .unwrap();
     let began = Instant::now();
     assert_eq!(watch.event().await, event("BOOKMARK", "", start + 1));
     assert_eq!(began.elapsed().as_secs(), 60);
@@ -224,7 +337,11 @@ async fn a_watch_from_before_the_cache_is_told_so_in_the_stream() {
     map(&server, "a", "2");
     let mut watch = Reader::open(&server, start, "").await;
     server.compact(server.revision());
-    assert_eq!(watch.next().await, Ok(None), "a watch that has not read everything ends");
+    assert_eq!(
+        watch.next().await,
+        Ok(None),
+        "a watch that has not read everything ends"
+    );
     let mut watch = Reader::open(&server, start, "").await;
     assert_eq!(watch.event().await, event("ERROR", "Expired", 0));
     assert_eq!(watch.next().await, Ok(None));
@@ -236,7 +353,12 @@ async fn compaction_does_not_end_a_watch_that_has_seen_everything() {
     let mut watch = Reader::open(&server, server.revision(), "").await;
     map(&server, "a", "1");
     assert_eq!(watch.event().await.0, "ADDED");
-    server.apply("secrets", json!({ "metadata": { "namespace": "default", "name": "other" } })).unwrap();
+    server
+        .apply(
+            "secrets",
+            json!({ "metadata": { "namespace": "default", "name": "other" } }),
+        )
+        .unwrap();
     server.compact(server.revision());
     let version = map(&server, "b", "1").version;
     assert_eq!(watch.event().await, event("ADDED", "b", version));
@@ -249,10 +371,18 @@ async fn a_restart_cuts_watches_and_none_goes_on_from_before() {
     let mut watch = Reader::open(&server, start, "").await;
     let seen = map(&server, "a", "1").version;
     assert_eq!(watch.event().await.0, "ADDED");
-    server.apply("secrets", json!({ "metadata": { "namespace": "default", "name": "other" } })).unwrap();
+    server
+        .apply(
+            "secrets",
+            json!({ "metadata": { "namespace": "default", "name": "other" } }),
+        )
+        .unwrap();
     server.restart();
     assert!(watch.next().await.is_err());
-    assert_eq!(Reader::open(&server, seen, "").await.event().await.0, "ERROR");
+    assert_eq!(
+        Reader::open(&server, seen, "").await.event().await.0,
+        "ERROR"
+    );
     let mut resumed = Reader::open(&server, server.revision(), "").await;
     map(&server, "b", "1");
     assert_eq!(resumed.event().await.1, "b");
@@ -270,7 +400,10 @@ async fn a_restored_cluster_swallows_events_up_to_where_a_watch_thinks_it_is() {
     let again = map(&server, "b", "1");
     assert_eq!((again.version, again.uid == old.uid), (old.version, false));
     map(&server, "d", "1");
-    assert!(watch.is_silent().await, "the watch was accepted, and misses what it has seen by number only");
+    assert!(
+        watch.is_silent().await,
+        "the watch was accepted, and misses what it has seen by number only"
+    );
     let version = map(&server, "e", "1").version;
     assert_eq!(watch.event().await, event("ADDED", "e", version));
 }
@@ -296,27 +429,57 @@ async fn objects_are_written_by_requests_as_by_kubectl() {
     let maps = "/api/v1/namespaces/default/configmaps";
     let object = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "a" }, "data": { "k": "1" } });
     let (code, created) = send(&server, Method::POST, maps, object.clone()).await;
-    assert_eq!((code, &created["metadata"]["namespace"]), (201, &json!("default")));
+    assert_eq!(
+        (code, &created["metadata"]["namespace"]),
+        (201, &json!("default"))
+    );
     let (code, status) = send(&server, Method::POST, maps, object.clone()).await;
     assert_eq!(
         (code, &status["reason"], &status["message"]),
-        (409, &json!("AlreadyExists"), &json!("configmaps \"a\" already exists"))
+        (
+            409,
+            &json!("AlreadyExists"),
+            &json!("configmaps \"a\" already exists")
+        )
     );
-    let (code, status) = send(&server, Method::POST, "/api/v1/namespaces/none/configmaps", object.clone()).await;
-    assert_eq!((code, &status["message"]), (404, &json!("namespaces \"none\" not found")));
+    let (code, status) = send(
+        &server,
+        Method::POST,
+        "/api/v1/namespaces/none/configmaps",
+        object.clone(),
+    )
+    .await;
+    assert_eq!(
+        (code, &status["message"]),
+        (404, &json!("namespaces \"none\" not found"))
+    );
     let mut changed = created.clone();
     changed["data"]["k"] = json!("2");
     let (code, updated) = send(&server, Method::PUT, &format!("{maps}/a"), changed.clone()).await;
     assert_eq!((code, &updated["data"]["k"]), (200, &json!("2")));
     let (code, status) = send(&server, Method::PUT, &format!("{maps}/a"), changed).await;
     assert_eq!((code, &status["reason"]), (409, &json!("Conflict")));
-    assert_eq!(get(&server, &format!("{maps}/a")).await, (200, updated.clone()));
+    assert_eq!(
+        get(&server, &format!("{maps}/a")).await,
+        (200, updated.clone())
+    );
     let (code, status) = send(&server, Method::DELETE, &format!("{maps}/a"), Value::Null).await;
-    assert_eq!((code, &status["details"]["uid"]), (200, &updated["metadata"]["uid"]));
+    assert_eq!(
+        (code, &status["details"]["uid"]),
+        (200, &updated["metadata"]["uid"])
+    );
     let (code, status) = get(&server, &format!("{maps}/a")).await;
-    assert_eq!((code, &status["details"]), (404, &json!({ "name": "a", "kind": "configmaps" })));
+    assert_eq!(
+        (code, &status["details"]),
+        (404, &json!({ "name": "a", "kind": "configmaps" }))
+    );
     assert_eq!(get(&server, "/api/v1/nothings").await.0, 404);
-    assert_eq!(send(&server, Method::PATCH, &format!("{maps}/a"), object).await.0, 405);
+    assert_eq!(
+        send(&server, Method::PATCH, &format!("{maps}/a"), object)
+            .await
+            .0,
+        405
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -326,26 +489,48 @@ async fn a_member_looks_as_fleetdex_wants_to_see_it() {
     let server = server();
     assert_eq!(get(&server, "/readyz").await, (200, json!("ok")));
     assert_eq!(ok(&server, "/version").await["gitVersion"], "v1.36.3");
-    let accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
+    let accept =
+        "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
     let mut found = 0;
     for path in ["/api", "/apis"] {
         let ask = |tag: &str| {
-            Request::get(path).header(header::ACCEPT, accept).header(header::IF_NONE_MATCH, tag).body(Bytes::new()).unwrap()
+            Request::get(path)
+                .header(header::ACCEPT, accept)
+                .header(header::IF_NONE_MATCH, tag)
+                .body(Bytes::new())
+                .unwrap()
         };
         let response = server.respond(ask("")).await.unwrap();
-        let tag = response.headers()[header::ETAG].to_str().unwrap().to_owned();
+        let tag = response.headers()[header::ETAG]
+            .to_str()
+            .unwrap()
+            .to_owned();
         let body = response.into_body().collect().await.unwrap().to_bytes();
-        let Answer::Aggregated(discovery) = parse_answer(&body).unwrap() else { panic!("not aggregated") };
-        assert!(discovery.served.iter().all(|served| served.list_and_watch && served.preferred));
+        let Answer::Aggregated(discovery) = parse_answer(&body).unwrap() else {
+            panic!("not aggregated")
+        };
+        assert!(
+            discovery
+                .served
+                .iter()
+                .all(|served| served.list_and_watch && served.preferred)
+        );
         found += discovery.served.len();
         assert_eq!(server.respond(ask(&tag)).await.unwrap().status(), 304);
     }
     assert_eq!(found, 8);
-    let Answer::Classic(versions) = parse_answer(ok(&server, "/apis").await.to_string().as_bytes()).unwrap() else { panic!() };
+    let Answer::Classic(versions) =
+        parse_answer(ok(&server, "/apis").await.to_string().as_bytes()).unwrap()
+    else {
+        panic!()
+    };
     for version in versions {
         assert!(
             !Reader::default()
-                .resources(&version, ok(&server, &version.path()).await.to_string().as_bytes())
+                .resources(
+                    &version,
+                    ok(&server, &version.path()).await.to_string().as_bytes()
+                )
                 .unwrap()
                 .served
                 .is_empty()
@@ -360,9 +545,23 @@ async fn a_kube_client_works_on_it() {
 
     let server = server();
     let maps: Api<ConfigMap> = Api::namespaced(server.client(), "default");
-    let metadata = ObjectMeta { name: Some("a".into()), ..ObjectMeta::default() };
-    maps.create(&PostParams::default(), &ConfigMap { metadata, ..Default::default() }).await.unwrap();
-    assert_eq!(maps.list(&ListParams::default()).await.unwrap().items.len(), 1);
+    let metadata = ObjectMeta {
+        name: Some("a".into()),
+        ..ObjectMeta::default()
+    };
+    maps.create(
+        &PostParams::default(),
+        &ConfigMap {
+            metadata,
+            ..Default::default()
+        },
+    )
+    .await
+    .unwrap();
+    assert_eq!(
+        maps.list(&ListParams::default()).await.unwrap().items.len(),
+        1
+    );
     server.inject(Fault::Refuse, Extent::Times(1));
     assert!(maps.list(&ListParams::default()).await.is_err());
 }
@@ -389,14 +588,20 @@ mod faults {
         for (fault, expected) in cases {
             let kind = fault.kind();
             server.inject(fault, Extent::Times(1));
-            assert_eq!(get(&server, "/api/v1/secrets?limit=1").await.0 == 200, kind == FaultKind::Forbidden);
+            assert_eq!(
+                get(&server, "/api/v1/secrets?limit=1").await.0 == 200,
+                kind == FaultKind::Forbidden
+            );
             if kind == FaultKind::Forbidden {
                 assert_eq!(get(&server, MAPS).await.0, expected);
             }
             assert_eq!(get(&server, MAPS).await.0, 200);
         }
         server.inject(Fault::Throttle(Some(7)), Extent::Times(1));
-        assert_eq!(get(&server, MAPS).await.1["details"]["retryAfterSeconds"], 7);
+        assert_eq!(
+            get(&server, MAPS).await.1["details"]["retryAfterSeconds"],
+            7
+        );
         assert_eq!(struck(&server, FaultKind::Throttle), 3);
     }
 
@@ -409,7 +614,11 @@ mod faults {
         tokio::time::advance(Duration::from_secs(3)).await;
         assert!(server.respond(ask()).await.is_ok());
         server.inject(Fault::Hang, Extent::Times(1));
-        assert!(tokio::time::timeout(Duration::from_hours(1), server.respond(ask())).await.is_err());
+        assert!(
+            tokio::time::timeout(Duration::from_hours(1), server.respond(ask()))
+                .await
+                .is_err()
+        );
         assert!(server.respond(ask()).await.is_ok());
     }
 
@@ -420,7 +629,10 @@ mod faults {
         server.inject(Fault::CutList, Extent::Times(20));
         let mut errors = 0;
         for _ in 0..20 {
-            let response = server.respond(Request::get(MAPS).body(Bytes::new()).unwrap()).await.unwrap();
+            let response = server
+                .respond(Request::get(MAPS).body(Bytes::new()).unwrap())
+                .await
+                .unwrap();
             match response.into_body().collect().await {
                 Ok(body) => assert!(serde_json::from_slice::<Value>(&body.to_bytes()).is_err()),
                 Err(_) => errors += 1,
@@ -455,11 +667,22 @@ mod faults {
         server.inject(Fault::ExpireContinue, Extent::Times(1));
         server.inject(Fault::ExpireWatch, Extent::Times(1));
         let first = ok(&server, &format!("{MAPS}?limit=1")).await;
-        let next = format!("{MAPS}?limit=1&continue={}", first["metadata"]["continue"].as_str().unwrap());
+        let next = format!(
+            "{MAPS}?limit=1&continue={}",
+            first["metadata"]["continue"].as_str().unwrap()
+        );
         let (code, status) = get(&server, &next).await;
-        assert_eq!((code, status["metadata"]["continue"].is_string()), (410, true));
+        assert_eq!(
+            (code, status["metadata"]["continue"].is_string()),
+            (410, true)
+        );
         assert_eq!(names(&ok(&server, &next).await), ["b"]);
-        assert_eq!(get(&server, &format!("{MAPS}?watch=true&resourceVersion=1")).await.0, 410);
+        assert_eq!(
+            get(&server, &format!("{MAPS}?watch=true&resourceVersion=1"))
+                .await
+                .0,
+            410
+        );
     }
 
     #[tokio::test(start_paused = true)]
@@ -488,10 +711,23 @@ mod faults {
         let mut watch = open().await;
         server.inject(Fault::FreezeWatch, Extent::Times(1));
         map(&server, "a", "2");
-        assert!(tokio::time::timeout(Duration::from_hours(1), watch.next()).await.is_err());
-        let kinds =
-            [FaultKind::CloseWatch, FaultKind::CutWatch, FaultKind::CutLine, FaultKind::FailWatch, FaultKind::FreezeWatch];
-        assert!(kinds.iter().all(|kind| struck(&server, *kind) == 1), "{:?}", server.strikes());
+        assert!(
+            tokio::time::timeout(Duration::from_hours(1), watch.next())
+                .await
+                .is_err()
+        );
+        let kinds = [
+            FaultKind::CloseWatch,
+            FaultKind::CutWatch,
+            FaultKind::CutLine,
+            FaultKind::FailWatch,
+            FaultKind::FreezeWatch,
+        ];
+        assert!(
+            kinds.iter().all(|kind| struck(&server, *kind) == 1),
+            "{:?}",
+            server.strikes()
+        );
     }
 
     #[tokio::test(start_paused = true)]
@@ -502,12 +738,19 @@ mod faults {
         server.inject(Fault::Lag(Duration::from_secs(90)), Extent::Times(1));
         let late = map(&server, "a", "1").version;
         let next = map(&server, "b", "1").version;
-        assert_eq!(names(&ok(&server, MAPS).await), ["a", "b"], "lists are not late");
+        assert_eq!(
+            names(&ok(&server, MAPS).await),
+            ["a", "b"],
+            "lists are not late"
+        );
         let began = Instant::now();
         assert_eq!(watch.event().await, event("ADDED", "a", late));
         assert_eq!(began.elapsed().as_secs(), 90);
         assert_eq!(watch.event().await, event("ADDED", "b", next));
-        server.inject(Fault::Lag(Duration::from_hours(1)), Extent::For(Duration::from_secs(1)));
+        server.inject(
+            Fault::Lag(Duration::from_hours(1)),
+            Extent::For(Duration::from_secs(1)),
+        );
         map(&server, "c", "1");
         server.heal();
         assert_eq!(watch.event().await.1, "c");
@@ -525,7 +768,10 @@ mod faults {
         assert!(watch.is_silent().await);
         map(&server, "seen", "1");
         assert_eq!(watch.event().await.1, "seen");
-        assert_eq!(Reader::open(&server, start, "").await.event().await.1, "seen");
+        assert_eq!(
+            Reader::open(&server, start, "").await.event().await.1,
+            "seen"
+        );
         assert_eq!(names(&ok(&server, MAPS).await), ["lost", "seen"]);
     }
 
@@ -545,7 +791,10 @@ mod faults {
     #[tokio::test(start_paused = true)]
     async fn latency_is_random_but_the_same_for_a_seed() {
         let took = async |seed| {
-            let server = Server::new(Options { latency: Duration::from_millis(50), ..Options::new(seed) });
+            let server = Server::new(Options {
+                latency: Duration::from_millis(50),
+                ..Options::new(seed)
+            });
             let began = Instant::now();
             for _ in 0..5 {
                 ok(&server, MAPS).await;

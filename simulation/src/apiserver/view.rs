@@ -30,22 +30,33 @@ impl View {
         if !event.key.starts_with(&self.prefix) {
             return None;
         }
-        let before = event.before.as_ref().filter(|object| self.selectors.matches(&event.key, object));
-        let after = event.after.as_ref().filter(|object| self.selectors.matches(&event.key, object));
+        let before = event
+            .before
+            .as_ref()
+            .filter(|object| self.selectors.matches(&event.key, object));
+        let after = event
+            .after
+            .as_ref()
+            .filter(|object| self.selectors.matches(&event.key, object));
         let (kind, object) = match (before, after) {
             (None, None) => return None,
             (None, Some(after)) => ("ADDED", after),
             (Some(_), Some(after)) => ("MODIFIED", after),
             (Some(before), None) => ("DELETED", before),
         };
-        Some(Line { kind, object: object.clone(), revision: event.revision })
+        Some(Line {
+            kind,
+            object: object.clone(),
+            revision: event.revision,
+        })
     }
 
     /// The text of lines that are about so long.
     pub(super) fn render(&self, lines: &[Line], line_length: usize) -> String {
         let mut out = String::with_capacity(lines.len() * line_length);
         for line in lines {
-            self.form.event(line.kind, &line.object, line.revision, &mut out);
+            self.form
+                .event(line.kind, &line.object, line.revision, &mut out);
         }
         out
     }

@@ -95,12 +95,20 @@ impl Watch {
         let now = Instant::now();
         let parameters = &asked.parameters;
         if parameters.is_true("sendInitialEvents") {
-            return Err(Status::invalid("sendInitialEvents: Forbidden: this server has no streaming lists"));
+            return Err(Status::invalid(
+                "sendInitialEvents: Forbidden: this server has no streaming lists",
+            ));
         }
         let selectors = asked.selectors()?;
-        let start = parameters.number("resourceVersion")?.filter(|version| *version > 0);
-        let start = start.ok_or_else(|| Status::bad_request("this server wants watches to start from a resourceVersion"))?;
-        let seconds = parameters.number("timeoutSeconds")?.filter(|seconds| *seconds > 0);
+        let start = parameters
+            .number("resourceVersion")?
+            .filter(|version| *version > 0);
+        let start = start.ok_or_else(|| {
+            Status::bad_request("this server wants watches to start from a resourceVersion")
+        })?;
+        let seconds = parameters
+            .number("timeoutSeconds")?
+            .filter(|seconds| *seconds > 0);
         let seconds = seconds.unwrap_or_else(|| state.random.random_range(DEFAULT_SECONDS));
         let deadline = now + Duration::from_secs(seconds);
         let wants_bookmarks = parameters.is_true("allowWatchBookmarks");
@@ -117,12 +125,19 @@ impl Watch {
         let prefix = asked.prefix();
         Ok(Self {
             server,
-            view: View { resource: asked.resource, prefix, selectors, form: asked.form },
+            view: View {
+                resource: asked.resource,
+                prefix,
+                selectors,
+                form: asked.form,
+            },
             changed,
             cursor: start,
             known: start.max(newest),
             run: state.run,
-            next_bookmark: wants_bookmarks.then(|| next_bookmark(now, deadline)).flatten(),
+            next_bookmark: wants_bookmarks
+                .then(|| next_bookmark(now, deadline))
+                .flatten(),
             deadline,
             line_length: 512,
             stage,
@@ -200,7 +215,10 @@ impl Watch {
 
     /// As a real server ends the watches of those who read too slowly.
     fn has_been_outrun(&self, state: &State) -> bool {
-        state.etcd.table(&self.view.resource).is_ok_and(|table| table.has_outrun(self.cursor))
+        state
+            .etcd
+            .table(&self.view.resource)
+            .is_ok_and(|table| table.has_outrun(self.cursor))
     }
 
     /// What is to be sent, and when more is to be seen that is there already.
@@ -208,7 +226,9 @@ impl Watch {
         let newest = state.etcd.revision();
         let State { etcd, faults, .. } = state;
         let mut lines = Vec::new();
-        let Ok(table) = etcd.table_mut(&self.view.resource) else { return (lines, None) };
+        let Ok(table) = etcd.table_mut(&self.view.resource) else {
+            return (lines, None);
+        };
         for event in table.after(self.cursor) {
             if event.visible_at > now {
                 return (lines, Some(event.visible_at));
@@ -217,7 +237,9 @@ impl Watch {
                 return (lines, None);
             }
             self.cursor = event.revision;
-            let Some(line) = self.view.line(event).filter(|_| !event.is_lost) else { continue };
+            let Some(line) = self.view.line(event).filter(|_| !event.is_lost) else {
+                continue;
+            };
             if faults.strikes_as(FaultKind::Swallow, now) {
                 event.is_lost = true;
             } else {
@@ -245,8 +267,12 @@ impl Watch {
             return None;
         }
         let table = state.etcd.table(&self.view.resource).ok()?;
-        let recent = table.before(self.cursor).take_while(|event| event.at + REPLAY_WINDOW >= now);
-        let older = recent.filter(|event| !event.is_lost && event.visible_at <= now).filter_map(|event| self.view.line(event));
+        let recent = table
+            .before(self.cursor)
+            .take_while(|event| event.at + REPLAY_WINDOW >= now);
+        let older = recent
+            .filter(|event| !event.is_lost && event.visible_at <= now)
+            .filter_map(|event| self.view.line(event));
         let mut choice: Vec<Line> = older.skip(1).take(REPLAY_CHOICE).collect();
         if choice.is_empty() || !state.faults.strikes_as(FaultKind::Replay, now) {
             return None;
@@ -258,7 +284,11 @@ impl Watch {
     /// The lines without a part of the last one.
     fn cut(&self, lines: &[Line]) -> Bytes {
         let text = self.view.render(lines, self.line_length);
-        let last = lines.last().map_or(0, |line| self.view.render(std::slice::from_ref(line), self.line_length).len());
+        let last = lines.last().map_or(0, |line| {
+            self.view
+                .render(std::slice::from_ref(line), self.line_length)
+                .len()
+        });
         let missing = self.server.lock().random.random_range(1..=last.max(1));
         let length = text.len().saturating_sub(missing);
         Bytes::from(text).slice(..length)

@@ -53,8 +53,14 @@ async fn main() -> Result<()> {
     let mut running = JoinSet::new();
     let mut lines = String::new();
     for number in 0..arguments.clusters {
-        let address = if arguments.clusters > 1 { SocketAddr::new(arguments.listen.ip(), 0) } else { arguments.listen };
-        let listener = TcpListener::bind(address).await.with_context(|| format!("listening on {address}"))?;
+        let address = if arguments.clusters > 1 {
+            SocketAddr::new(arguments.listen.ip(), 0)
+        } else {
+            arguments.listen
+        };
+        let listener = TcpListener::bind(address)
+            .await
+            .with_context(|| format!("listening on {address}"))?;
         let address = listener.local_addr().context("looking for the address")?;
         let (server, churn) = cluster(&arguments, arguments.seed.wrapping_add(number))?;
         let ready = json!({ "url": format!("http://{address}"), "objects": arguments.objects, "identity": server.identity() });
@@ -62,7 +68,9 @@ async fn main() -> Result<()> {
         lines.push('\n');
         running.spawn(run(listener, server, churn));
     }
-    std::io::stdout().write_all(lines.as_bytes()).context("printing the addresses")?;
+    std::io::stdout()
+        .write_all(lines.as_bytes())
+        .context("printing the addresses")?;
     if let Some(path) = &arguments.ready_file {
         // A reader never sees half of it.
         let partial = path.with_extension("partial");
@@ -82,8 +90,15 @@ fn cluster(arguments: &Arguments, seed: u32) -> Result<(Server, Churn)> {
         plural: format!("kind{number}s").into(),
         namespaced: true,
     };
-    let resources = usual_resources().into_iter().chain((0..arguments.kinds).map(kind)).collect();
-    let options = Options { cached_events: arguments.cached_events, resources, ..Options::new(seed.into()) };
+    let resources = usual_resources()
+        .into_iter()
+        .chain((0..arguments.kinds).map(kind))
+        .collect();
+    let options = Options {
+        cached_events: arguments.cached_events,
+        resources,
+        ..Options::new(seed.into())
+    };
     let server = Server::new(options);
     let churn = Churn::fill(&server, arguments.objects, seed)?;
     churn.set_rate(arguments.churn);

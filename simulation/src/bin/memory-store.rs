@@ -43,12 +43,21 @@ impl Server {
     fn start(objects: usize) -> Result<Self> {
         let program = std::env::current_exe()?.with_file_name("apiserver");
         let mut command = Command::new(&program);
-        command.arg(format!("--objects={objects}")).arg("--cached-events=1").stdout(Stdio::piped());
-        let mut child = command.spawn().with_context(|| format!("starting {}", program.display()))?;
+        command
+            .arg(format!("--objects={objects}"))
+            .arg("--cached-events=1")
+            .stdout(Stdio::piped());
+        let mut child = command
+            .spawn()
+            .with_context(|| format!("starting {}", program.display()))?;
         let mut line = String::new();
         BufReader::new(child.stdout.take().context("no output")?).read_line(&mut line)?;
-        let ready: serde_json::Value = serde_json::from_str(&line).context("reading the address")?;
-        Ok(Self { child, url: ready["url"].as_str().context("no address")?.to_owned() })
+        let ready: serde_json::Value =
+            serde_json::from_str(&line).context("reading the address")?;
+        Ok(Self {
+            child,
+            url: ready["url"].as_str().context("no address")?.to_owned(),
+        })
     }
 }
 
@@ -84,7 +93,12 @@ async fn main() -> Result<()> {
     let generations = fill(&memory, &client, &arguments).await?;
     let filling = started.elapsed();
     drop(server);
-    ensure!(memory.len() == arguments.objects, "{} of {} objects are stored", memory.len(), arguments.objects);
+    ensure!(
+        memory.len() == arguments.objects,
+        "{} of {} objects are stored",
+        memory.len(),
+        arguments.objects
+    );
     let after = resident()?;
     for generation in &generations {
         memory.activate(generation).await?;
@@ -103,7 +117,11 @@ async fn main() -> Result<()> {
 }
 
 fn pods() -> Resource {
-    Resource { gvk: Gvk::new("", "v1", "Pod"), plural: "pods".into(), namespaced: true }
+    Resource {
+        gvk: Gvk::new("", "v1", "Pod"),
+        plural: "pods".into(),
+        namespaced: true,
+    }
 }
 
 async fn fill(memory: &Memory, client: &Client, arguments: &Arguments) -> Result<Vec<Generation>> {
@@ -112,18 +130,32 @@ async fn fill(memory: &Memory, client: &Client, arguments: &Arguments) -> Result
         let cluster = format!("member{number}").parse()?;
         let generation = memory.open(&cluster, None, 0).await?;
         let fields = kinds::selectable_fields(&pods().gvk).unwrap_or_default();
-        targets.push((Projector::new(&cluster, &pods(), &Projection::default(), fields), generation));
+        targets.push((
+            Projector::new(&cluster, &pods(), &Projection::default(), fields),
+            generation,
+        ));
     }
     let mut next = String::new();
     for page in 0.. {
         let path = format!("/api/v1/pods?limit={PAGE}&continue={next}");
-        let text = client.request_text(http::Request::get(path).body(Vec::new())?).await?;
+        let text = client
+            .request_text(http::Request::get(path).body(Vec::new())?)
+            .await?;
         let list: List<'_> = serde_json::from_str(&text)?;
         let (projector, generation) = &targets[page % targets.len()];
         let write = |item: &&RawValue| {
-            let document = projector.document(&Object::parse(item.get())?, item.get(), "2026-01-01T00:00:00Z")?;
+            let document = projector.document(
+                &Object::parse(item.get())?,
+                item.get(),
+                "2026-01-01T00:00:00Z",
+            )?;
             let body = Some(document.body);
-            Ok(Write { index: generation.target.clone(), id: document.id, version: document.version, body })
+            Ok(Write {
+                index: generation.target.clone(),
+                id: document.id,
+                version: document.version,
+                body,
+            })
         };
         let writes: Vec<Write> = list.items.iter().map(write).collect::<Result<_>>()?;
         memory.write(&writes).await?;
@@ -132,19 +164,29 @@ async fn fill(memory: &Memory, client: &Client, arguments: &Arguments) -> Result
         }
         next = list.metadata.next;
     }
-    Ok(targets.into_iter().map(|(_, generation)| generation).collect())
+    Ok(targets
+        .into_iter()
+        .map(|(_, generation)| generation)
+        .collect())
 }
 
 /// Half of the answers, and all but one of a hundred, took at most these times.
 async fn ask(memory: &Memory, labels: &str) -> Result<(Duration, Duration)> {
     let selectable = Selectable::of(&pods().gvk, &[]);
-    let query = Query { labels: labels.parse()?, ..Query::all_of(ResourceName::new("", "pods"), selectable, 50) };
+    let query = Query {
+        labels: labels.parse()?,
+        ..Query::all_of(ResourceName::new("", "pods"), selectable, 50)
+    };
     let mut times = Vec::new();
     for _ in 0..QUESTIONS {
         let started = Instant::now();
         let page = memory.search(&query, None).await?;
         times.push(started.elapsed());
-        ensure!(page.items.len() == 50, "only {} objects are selected by {labels:?}", page.items.len());
+        ensure!(
+            page.items.len() == 50,
+            "only {} objects are selected by {labels:?}",
+            page.items.len()
+        );
     }
     times.sort_unstable();
     Ok((times[QUESTIONS / 2], times[QUESTIONS * 99 / 100]))
@@ -152,8 +194,10 @@ async fn ask(memory: &Memory, labels: &str) -> Result<(Duration, Duration)> {
 
 /// Resident memory of this process.
 fn resident() -> Result<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").context("reading /proc/self/status")?;
+    let status =
+        std::fs::read_to_string("/proc/self/status").context("reading /proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kibibytes = line.and_then(|rest| rest.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
+    let kibibytes =
+        line.and_then(|rest| rest.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
     Ok(kibibytes.context("no VmRSS")? * 1024)
 }

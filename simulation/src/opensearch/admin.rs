@@ -21,8 +21,13 @@ use super::{
 const SHARDS_PER_NODE: u64 = 1_000;
 /// The internal number of version 3.4.0.
 const VERSION_CREATED: &str = "137257827";
-const TARGET_PARAMETERS: [&str; 5] =
-    ["ignore_unavailable", "allow_no_indices", "expand_wildcards", "timeout", "cluster_manager_timeout"];
+const TARGET_PARAMETERS: [&str; 5] = [
+    "ignore_unavailable",
+    "allow_no_indices",
+    "expand_wildcards",
+    "timeout",
+    "cluster_manager_timeout",
+];
 
 /// What a new index is made with, beside what its template says.
 #[derive(Default)]
@@ -33,27 +38,58 @@ struct Wanted {
 }
 
 /// `PUT /<index>`
-pub(super) fn create(cluster: &mut Cluster, moment: &mut Moment<'_>, call: &Call, name: &str) -> Result<Answer, Refusal> {
-    call.allow(&["wait_for_active_shards", "timeout", "cluster_manager_timeout"])?;
+pub(super) fn create(
+    cluster: &mut Cluster,
+    moment: &mut Moment<'_>,
+    call: &Call,
+    name: &str,
+) -> Result<Answer, Refusal> {
+    call.allow(&[
+        "wait_for_active_shards",
+        "timeout",
+        "cluster_manager_timeout",
+    ])?;
     let body = call.members_as_map()?;
-    if let Some(key) = body.keys().find(|key| !["settings", "mappings", "aliases"].contains(&key.as_str())) {
-        return Err(Refusal::new(400, "parse_exception", format!("unknown key [{key}] for create index")));
+    if let Some(key) = body
+        .keys()
+        .find(|key| !["settings", "mappings", "aliases"].contains(&key.as_str()))
+    {
+        return Err(Refusal::new(
+            400,
+            "parse_exception",
+            format!("unknown key [{key}] for create index"),
+        ));
     }
     let wanted = Wanted {
-        settings: body.get("settings").map(settings::read).transpose()?.unwrap_or_default(),
+        settings: body
+            .get("settings")
+            .map(settings::read)
+            .transpose()?
+            .unwrap_or_default(),
         mappings: body.get("mappings").cloned(),
         aliases: aliases::read_configurations(body.get("aliases"))?,
     };
     make(cluster, moment, name, wanted)?;
-    Ok(Answer::ok(json!({ "acknowledged": true, "shards_acknowledged": true, "index": name })))
+    Ok(Answer::ok(
+        json!({ "acknowledged": true, "shards_acknowledged": true, "index": name }),
+    ))
 }
 
 /// Makes an index because something is written to it.
-pub(super) fn create_for_write(cluster: &mut Cluster, moment: &mut Moment<'_>, name: &str) -> Result<(), Refusal> {
+pub(super) fn create_for_write(
+    cluster: &mut Cluster,
+    moment: &mut Moment<'_>,
+    name: &str,
+) -> Result<(), Refusal> {
     make(cluster, moment, name, Wanted::default())
 }
 
-fn make(cluster: &mut Cluster, moment: &mut Moment<'_>, name: &str, wanted: Wanted) -> Result<(), Refusal> {
+fn make(
+    cluster: &mut Cluster,
+    moment: &mut Moment<'_>,
+    name: &str,
+    wanted: Wanted,
+) -> Result<(), Refusal> {
     check_name(cluster, name)?;
     let template = template::matching(cluster, name);
     let mut settings = Settings::default();
@@ -96,8 +132,13 @@ fn describe(settings: &mut Settings, name: &str, uuid: &str) {
 
 fn unparsable_mapping(refusal: &Refusal) -> Refusal {
     let cause = refusal.error();
-    let reason = format!("Failed to parse mapping [_doc]: {}", cause["reason"].as_str().unwrap_or_default());
-    Refusal::new(400, "mapper_parsing_exception", reason).caused_by(refusal).with_root_causes(vec![cause])
+    let reason = format!(
+        "Failed to parse mapping [_doc]: {}",
+        cause["reason"].as_str().unwrap_or_default()
+    );
+    Refusal::new(400, "mapper_parsing_exception", reason)
+        .caused_by(refusal)
+        .with_root_causes(vec![cause])
 }
 
 fn no_room(index: &Index) -> Refusal {
@@ -113,7 +154,9 @@ fn check_name(cluster: &Cluster, name: &str) -> Result<(), Refusal> {
     if let Some(index) = cluster.indices.get(name) {
         let reason = format!("index [{name}/{}] already exists", index.uuid);
         let refusal = Refusal::new(400, "resource_already_exists_exception", reason);
-        return Err(refusal.with("index", name).with("index_uuid", index.uuid.as_str()));
+        return Err(refusal
+            .with("index", name)
+            .with("index_uuid", index.uuid.as_str()));
     }
     if name.starts_with(['_', '-', '+']) {
         return Err(invalid_name(name, "must not start with '_', '-', or '+'"));
@@ -122,7 +165,10 @@ fn check_name(cluster: &Cluster, name: &str) -> Result<(), Refusal> {
         return Err(invalid_name(name, "must be lowercase"));
     }
     if name.contains(|letter: char| " \"*\\<|,>/?#:".contains(letter)) {
-        return Err(invalid_name(name, "must not contain the following characters [ , \", *, \\, <, |, ,, >, /, ?]"));
+        return Err(invalid_name(
+            name,
+            "must not contain the following characters [ , \", *, \\, <, |, ,, >, /, ?]",
+        ));
     }
     if cluster.is_alias(name) {
         return Err(invalid_name(name, "already exists as alias"));
@@ -131,7 +177,11 @@ fn check_name(cluster: &Cluster, name: &str) -> Result<(), Refusal> {
 }
 
 /// `DELETE /<index>`; not by an alias.
-pub(super) fn delete(cluster: &mut Cluster, call: &Call, expression: &str) -> Result<Answer, Refusal> {
+pub(super) fn delete(
+    cluster: &mut Cluster,
+    call: &Call,
+    expression: &str,
+) -> Result<Answer, Refusal> {
     call.allow(&TARGET_PARAMETERS)?;
     for name in cluster.resolve_concrete(expression)? {
         cluster.indices.remove(&name);
@@ -152,28 +202,59 @@ pub(super) fn get(cluster: &Cluster, call: &Call, target: &str) -> Result<Answer
 
 /// `GET /<target>/_mapping`
 pub(super) fn get_mapping(cluster: &Cluster, call: &Call, target: &str) -> Result<Answer, Refusal> {
-    show(cluster, call, target, |index| json!({ "mappings": index.mapping().definition() }))
+    show(
+        cluster,
+        call,
+        target,
+        |index| json!({ "mappings": index.mapping().definition() }),
+    )
 }
 
 /// `GET /<target>/_settings`
-pub(super) fn get_settings(cluster: &Cluster, call: &Call, target: &str) -> Result<Answer, Refusal> {
-    show(cluster, call, target, |index| json!({ "settings": index.settings().nested() }))
+pub(super) fn get_settings(
+    cluster: &Cluster,
+    call: &Call,
+    target: &str,
+) -> Result<Answer, Refusal> {
+    show(
+        cluster,
+        call,
+        target,
+        |index| json!({ "settings": index.settings().nested() }),
+    )
 }
 
-fn show(cluster: &Cluster, call: &Call, target: &str, part: impl Fn(&Index) -> Value) -> Result<Answer, Refusal> {
+fn show(
+    cluster: &Cluster,
+    call: &Call,
+    target: &str,
+    part: impl Fn(&Index) -> Value,
+) -> Result<Answer, Refusal> {
     call.allow(&TARGET_PARAMETERS)?;
     let names = named(cluster, call, target)?;
-    let shown: Map<String, Value> =
-        names.into_iter().filter_map(|name| Some((name.clone(), part(cluster.indices.get(&name)?)))).collect();
+    let shown: Map<String, Value> = names
+        .into_iter()
+        .filter_map(|name| Some((name.clone(), part(cluster.indices.get(&name)?))))
+        .collect();
     Ok(Answer::ok(shown.into()))
 }
 
 /// `PUT /<target>/_mapping`: adds fields, and replaces `_meta` as a whole. All indices, or none.
-pub(super) fn put_mapping(cluster: &mut Cluster, moment: &mut Moment<'_>, call: &Call, target: &str) -> Result<Answer, Refusal> {
+pub(super) fn put_mapping(
+    cluster: &mut Cluster,
+    moment: &mut Moment<'_>,
+    call: &Call,
+    target: &str,
+) -> Result<Answer, Refusal> {
     call.allow(&[&TARGET_PARAMETERS[..], &["write_index_only"]].concat())?;
     let update = Value::Object(call.members()?);
-    let leniency = Leniency { allow_no_indices: false, ..Leniency::of(&call.parameters)? };
-    let names = cluster.resolve(target, leniency).map_err(|_| Refusal::no_such_index(target))?;
+    let leniency = Leniency {
+        allow_no_indices: false,
+        ..Leniency::of(&call.parameters)?
+    };
+    let names = cluster
+        .resolve(target, leniency)
+        .map_err(|_| Refusal::no_such_index(target))?;
     for index in names.iter().filter_map(|name| cluster.indices.get(name)) {
         check_metadata_block(index, moment)?;
         index.mapping().merge(&update)?;
@@ -190,11 +271,18 @@ fn check_metadata_block(index: &Index, moment: &mut Moment<'_>) -> Result<(), Re
     if moment.suffers(FaultKind::FloodStage) {
         return Err(blocks::refusal(&index.name, blocks::FLOOD_STAGE));
     }
-    index.metadata_block().map_or(Ok(()), |block| Err(blocks::refusal(&index.name, block)))
+    index
+        .metadata_block()
+        .map_or(Ok(()), |block| Err(blocks::refusal(&index.name, block)))
 }
 
 /// `PUT /<target>/_settings`
-pub(super) fn put_settings(cluster: &mut Cluster, moment: &Moment<'_>, call: &Call, target: &str) -> Result<Answer, Refusal> {
+pub(super) fn put_settings(
+    cluster: &mut Cluster,
+    moment: &Moment<'_>,
+    call: &Call,
+    target: &str,
+) -> Result<Answer, Refusal> {
     call.allow(&[&TARGET_PARAMETERS[..], &["preserve_existing"]].concat())?;
     let body = call.members()?;
     let changes = settings::read(body.get("settings").unwrap_or(&Value::Object(body.clone())))?;
@@ -221,22 +309,36 @@ pub(super) fn refresh(cluster: &mut Cluster, call: &Call, target: &str) -> Resul
             successful += index.shards();
         }
     }
-    Ok(Answer::ok(json!({ "_shards": { "total": total, "successful": successful, "failed": 0 } })))
+    Ok(Answer::ok(
+        json!({ "_shards": { "total": total, "successful": successful, "failed": 0 } }),
+    ))
 }
 
 /// `GET /<index>/_doc/<id>`: whether searches see the document or not.
-pub(super) fn get_document(cluster: &Cluster, call: &Call, name: &str, id: &str) -> Result<Answer, Refusal> {
+pub(super) fn get_document(
+    cluster: &Cluster,
+    call: &Call,
+    name: &str,
+    id: &str,
+) -> Result<Answer, Refusal> {
     call.allow(&["realtime", "refresh"])?;
     let index = cluster.single_index(name)?;
     let status = if index.get(id).is_some() { 200 } else { 404 };
-    Ok(Answer { status, body: found(index, id) })
+    Ok(Answer {
+        status,
+        body: found(index, id),
+    })
 }
 
 /// `POST /_mget`: the same for several documents, each with an answer of its own.
 pub(super) fn get_documents(cluster: &Cluster, call: &Call) -> Result<Answer, Refusal> {
     call.allow(&["realtime", "refresh"])?;
     let body = call.members()?;
-    let Some(wanted) = body.get("docs").and_then(Value::as_array).filter(|wanted| !wanted.is_empty()) else {
+    let Some(wanted) = body
+        .get("docs")
+        .and_then(Value::as_array)
+        .filter(|wanted| !wanted.is_empty())
+    else {
         return Err(Refusal::invalid(&["no documents to get".to_owned()]));
     };
     let text = |wanted: &Value, key: &str| wanted[key].as_str().unwrap_or_default().to_owned();
@@ -247,7 +349,9 @@ pub(super) fn get_documents(cluster: &Cluster, call: &Call) -> Result<Answer, Re
             Err(refusal) => json!({ "_index": name, "_id": id, "error": refusal.body()["error"] }),
         }
     };
-    Ok(Answer::ok(json!({ "docs": wanted.iter().map(answer).collect::<Vec<_>>() })))
+    Ok(Answer::ok(
+        json!({ "docs": wanted.iter().map(answer).collect::<Vec<_>>() }),
+    ))
 }
 
 fn found(index: &Index, id: &str) -> Value {

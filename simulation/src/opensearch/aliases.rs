@@ -18,16 +18,33 @@ use super::{
 /// One change of one index.
 #[derive(Debug)]
 enum Change {
-    Add { index: String, alias: String, configuration: Value },
-    Remove { index: String, alias: String, must_exist: bool },
-    RemoveIndex { index: String },
+    Add {
+        index: String,
+        alias: String,
+        configuration: Value,
+    },
+    Remove {
+        index: String,
+        alias: String,
+        must_exist: bool,
+    },
+    RemoveIndex {
+        index: String,
+    },
 }
 
 /// `POST /_aliases`: atomic.
-pub(super) fn update(cluster: &mut Cluster, moment: &mut Moment<'_>, call: &Call) -> Result<Answer, Refusal> {
+pub(super) fn update(
+    cluster: &mut Cluster,
+    moment: &mut Moment<'_>,
+    call: &Call,
+) -> Result<Answer, Refusal> {
     call.allow(&["timeout", "cluster_manager_timeout"])?;
     let body = call.members()?;
-    let actions = body.get("actions").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let actions = body
+        .get("actions")
+        .and_then(Value::as_array)
+        .map_or(&[][..], Vec::as_slice);
     if actions.is_empty() {
         return Err(Refusal::illegal_argument("No action specified"));
     }
@@ -44,13 +61,26 @@ pub(super) fn update(cluster: &mut Cluster, moment: &mut Moment<'_>, call: &Call
     Ok(Answer::acknowledged())
 }
 
-fn read_action(cluster: &Cluster, action: &Value, changes: &mut Vec<Change>, aliases: &mut Vec<String>) -> Result<(), Refusal> {
-    let Some((kind, Value::Object(details))) = action.as_object().and_then(|members| members.iter().next()) else {
+fn read_action(
+    cluster: &Cluster,
+    action: &Value,
+    changes: &mut Vec<Change>,
+    aliases: &mut Vec<String>,
+) -> Result<(), Refusal> {
+    let Some((kind, Value::Object(details))) =
+        action.as_object().and_then(|members| members.iter().next())
+    else {
         return Err(unparsable());
     };
     if !["add", "remove", "remove_index"].contains(&kind.as_str()) {
-        let cause = Refusal::new(400, "x_content_parse_exception", format!("[alias_action] unknown field [{kind}]"));
-        return Err(unparsable().caused_by(&cause).with_root_causes(vec![cause.error()]));
+        let cause = Refusal::new(
+            400,
+            "x_content_parse_exception",
+            format!("[alias_action] unknown field [{kind}]"),
+        );
+        return Err(unparsable()
+            .caused_by(&cause)
+            .with_root_causes(vec![cause.error()]));
     }
     let expressions = names(details, "index", "indices");
     let aliases_named = names(details, "alias", "aliases");
@@ -88,31 +118,54 @@ fn read_action(cluster: &Cluster, action: &Value, changes: &mut Vec<Change>, ali
             if indices.is_empty() {
                 return Err(Refusal::no_such_index(&expression));
             }
-            changes.extend(indices.into_iter().map(|index| Change::RemoveIndex { index }));
+            changes.extend(
+                indices
+                    .into_iter()
+                    .map(|index| Change::RemoveIndex { index }),
+            );
         }
     }
     Ok(())
 }
 
 /// What is removed of an index. A name that is not there is passed over, unless the action says something about that.
-fn removals(cluster: &Cluster, index: &str, aliases: &[String], must_exist: Option<bool>, changes: &mut Vec<Change>) {
-    let removal =
-        |alias: &String| Change::Remove { index: index.to_owned(), alias: alias.clone(), must_exist: must_exist == Some(true) };
+fn removals(
+    cluster: &Cluster,
+    index: &str,
+    aliases: &[String],
+    must_exist: Option<bool>,
+    changes: &mut Vec<Change>,
+) {
+    let removal = |alias: &String| Change::Remove {
+        index: index.to_owned(),
+        alias: alias.clone(),
+        must_exist: must_exist == Some(true),
+    };
     if must_exist.is_some() {
         changes.extend(aliases.iter().map(removal));
         return;
     }
-    let Some(found) = cluster.indices.get(index) else { return };
+    let Some(found) = cluster.indices.get(index) else {
+        return;
+    };
     let is_named = |alias: &&String| aliases.iter().any(|pattern| glob::matches(pattern, alias));
     changes.extend(found.aliases.keys().filter(is_named).map(removal));
 }
 
 fn check(cluster: &Cluster, moment: &mut Moment<'_>, changes: &[Change]) -> Result<(), Refusal> {
-    let removed = |name: &str| changes.iter().any(|change| matches!(change, Change::RemoveIndex { index } if index == name));
+    let removed = |name: &str| {
+        changes
+            .iter()
+            .any(|change| matches!(change, Change::RemoveIndex { index } if index == name))
+    };
     for change in changes {
-        let (Change::Add { index, .. } | Change::Remove { index, .. }) = change else { continue };
+        let (Change::Add { index, .. } | Change::Remove { index, .. }) = change else {
+            continue;
+        };
         let by_setting = cluster.indices.get(index).and_then(Index::metadata_block);
-        let by_fault = moment.suffers(FaultKind::FloodStage).then_some(blocks::FLOOD_STAGE);
+        let by_fault = moment
+            .suffers(FaultKind::FloodStage)
+            .then_some(blocks::FLOOD_STAGE);
         if let Some(block) = by_setting.or(by_fault) {
             return Err(blocks::refusal(index, block));
         }
@@ -123,14 +176,23 @@ fn check(cluster: &Cluster, moment: &mut Moment<'_>, changes: &[Change]) -> Resu
             Change::Add { index, .. } | Change::Remove { index, .. } if removed(index) => {
                 let reason = format!("no such index [{index}]");
                 let refusal = Refusal::new(404, "index_not_found_exception", reason);
-                return Err(refusal.with("index", index.as_str()).with("index_uuid", "_na_"));
+                return Err(refusal
+                    .with("index", index.as_str())
+                    .with("index_uuid", "_na_"));
             }
             Change::Add { alias, .. } => match cluster.indices.get(alias) {
                 Some(index) if !removed(alias) => return Err(is_an_index(alias, &index.uuid)),
                 _ => {}
             },
-            Change::Remove { index, alias, must_exist: true } => {
-                let exists = cluster.indices.get(index).is_some_and(|index| index.aliases.contains_key(alias));
+            Change::Remove {
+                index,
+                alias,
+                must_exist: true,
+            } => {
+                let exists = cluster
+                    .indices
+                    .get(index)
+                    .is_some_and(|index| index.aliases.contains_key(alias));
                 if !exists {
                     return Err(missing(std::slice::from_ref(alias)));
                 }
@@ -149,7 +211,11 @@ fn apply(cluster: &mut Cluster, changes: Vec<Change>) {
     }
     for change in changes {
         match change {
-            Change::Add { index, alias, configuration } => {
+            Change::Add {
+                index,
+                alias,
+                configuration,
+            } => {
                 if let Some(index) = cluster.indices.get_mut(&index) {
                     index.aliases.insert(alias, configuration);
                 }
@@ -165,13 +231,26 @@ fn apply(cluster: &mut Cluster, changes: Vec<Change>) {
 }
 
 /// `GET /_alias`, `GET /_alias/<pattern>`, `GET /<target>/_alias/<pattern>`: missing names are a 404 that shows the others.
-pub(super) fn get(cluster: &Cluster, call: &Call, target: &str, patterns: Option<&str>) -> Result<Answer, Refusal> {
-    call.allow(&["ignore_unavailable", "allow_no_indices", "expand_wildcards", "local"])?;
+pub(super) fn get(
+    cluster: &Cluster,
+    call: &Call,
+    target: &str,
+    patterns: Option<&str>,
+) -> Result<Answer, Refusal> {
+    call.allow(&[
+        "ignore_unavailable",
+        "allow_no_indices",
+        "expand_wildcards",
+        "local",
+    ])?;
     let patterns: Vec<&str> = patterns.unwrap_or("*").split(',').collect();
     let mut shown = Map::new();
     for name in super::cluster::named(cluster, call, target)? {
-        let Some(index) = cluster.indices.get(&name) else { continue };
-        let is_named = |alias: &&String| patterns.iter().any(|pattern| glob::matches(pattern, alias));
+        let Some(index) = cluster.indices.get(&name) else {
+            continue;
+        };
+        let is_named =
+            |alias: &&String| patterns.iter().any(|pattern| glob::matches(pattern, alias));
         let aliases: Map<String, Value> = index
             .aliases
             .iter()
@@ -182,22 +261,39 @@ pub(super) fn get(cluster: &Cluster, call: &Call, target: &str, patterns: Option
             shown.insert(name, json!({ "aliases": aliases }));
         }
     }
-    let absent: Vec<&str> =
-        patterns.iter().copied().filter(|pattern| !pattern.contains('*') && !cluster.is_alias(pattern)).collect();
+    let absent: Vec<&str> = patterns
+        .iter()
+        .copied()
+        .filter(|pattern| !pattern.contains('*') && !cluster.is_alias(pattern))
+        .collect();
     if absent.is_empty() {
         return Ok(Answer::ok(shown.into()));
     }
-    let word = if absent.len() == 1 { "alias" } else { "aliases" };
+    let word = if absent.len() == 1 {
+        "alias"
+    } else {
+        "aliases"
+    };
     let mut body = Map::new();
-    body.insert("error".to_owned(), format!("{word} [{}] missing", absent.join(",")).into());
+    body.insert(
+        "error".to_owned(),
+        format!("{word} [{}] missing", absent.join(",")).into(),
+    );
     body.insert("status".to_owned(), 404.into());
     body.extend(shown);
-    Ok(Answer { status: 404, body: body.into() })
+    Ok(Answer {
+        status: 404,
+        body: body.into(),
+    })
 }
 
 /// Reads the aliases of an index to be made, or of a template.
-pub(super) fn read_configurations(aliases: Option<&Value>) -> Result<BTreeMap<String, Value>, Refusal> {
-    let Some(Value::Object(members)) = aliases else { return Ok(BTreeMap::new()) };
+pub(super) fn read_configurations(
+    aliases: Option<&Value>,
+) -> Result<BTreeMap<String, Value>, Refusal> {
+    let Some(Value::Object(members)) = aliases else {
+        return Ok(BTreeMap::new());
+    };
     let mut read = BTreeMap::new();
     for (alias, details) in members {
         check_name(alias)?;
@@ -231,8 +327,9 @@ fn read_configuration(details: &Map<String, Value>) -> Result<Value, Refusal> {
 fn check_name(alias: &str) -> Result<(), Refusal> {
     let is_forbidden = |letter: char| " \"*\\<|,>/?".contains(letter);
     if alias.contains(is_forbidden) {
-        let reason =
-            format!("Invalid alias name [{alias}]: must not contain the following characters [ , \", *, \\, <, |, ,, >, /, ?]");
+        let reason = format!(
+            "Invalid alias name [{alias}]: must not contain the following characters [ , \", *, \\, <, |, ,, >, /, ?]"
+        );
         return Err(Refusal::new(400, "invalid_alias_name_exception", reason));
     }
     if alias.is_empty() || alias.starts_with('_') {
@@ -243,14 +340,22 @@ fn check_name(alias: &str) -> Result<(), Refusal> {
 
 /// 400 for an alias with the name of an index.
 pub(super) fn is_an_index(alias: &str, uuid: &str) -> Refusal {
-    let reason = format!("Invalid alias name [{alias}], an index exists with the same name as the alias");
-    Refusal::new(400, "invalid_alias_name_exception", reason).with("index", alias).with("index_uuid", uuid)
+    let reason =
+        format!("Invalid alias name [{alias}], an index exists with the same name as the alias");
+    Refusal::new(400, "invalid_alias_name_exception", reason)
+        .with("index", alias)
+        .with("index_uuid", uuid)
 }
 
 fn names(details: &Map<String, Value>, one: &str, several: &str) -> Vec<String> {
     let text = |value: &Value| value.as_str().map(ToOwned::to_owned);
     let named = details.get(one).and_then(text).into_iter();
-    let listed = details.get(several).and_then(Value::as_array).into_iter().flatten().filter_map(text);
+    let listed = details
+        .get(several)
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(text);
     named.chain(listed).collect()
 }
 
@@ -259,12 +364,20 @@ fn missing_member(reason: &str) -> Refusal {
 }
 
 fn unparsable() -> Refusal {
-    Refusal::new(400, "x_content_parse_exception", "[aliases] failed to parse field [actions]")
+    Refusal::new(
+        400,
+        "x_content_parse_exception",
+        "[aliases] failed to parse field [actions]",
+    )
 }
 
 fn missing(aliases: &[String]) -> Refusal {
     let names = aliases.join(", ");
-    Refusal::new(404, "aliases_not_found_exception", format!("aliases [{names}] missing"))
-        .with("resource.id", names)
-        .with("resource.type", "aliases")
+    Refusal::new(
+        404,
+        "aliases_not_found_exception",
+        format!("aliases [{names}] missing"),
+    )
+    .with("resource.id", names)
+    .with("resource.type", "aliases")
 }

@@ -38,7 +38,11 @@ impl Refusal {
         let mut error = Map::new();
         error.insert("type".to_owned(), kind.into());
         error.insert("reason".to_owned(), reason.into().into());
-        Self { status, error, root_causes: None }
+        Self {
+            status,
+            error,
+            root_causes: None,
+        }
     }
 
     /// 400 `illegal_argument_exception`.
@@ -48,7 +52,11 @@ impl Refusal {
 
     /// 400 `action_request_validation_exception`.
     pub fn invalid(problems: &[String]) -> Self {
-        Self::new(400, "action_request_validation_exception", numbered(problems))
+        Self::new(
+            400,
+            "action_request_validation_exception",
+            numbered(problems),
+        )
     }
 
     /// 404 for an index or alias that a request names.
@@ -62,11 +70,15 @@ impl Refusal {
     }
 
     fn no_such(name: &str, resource_type: &str) -> Self {
-        Self::new(404, "index_not_found_exception", format!("no such index [{name}]"))
-            .with("index", name)
-            .with("resource.id", name)
-            .with("resource.type", resource_type)
-            .with("index_uuid", "_na_")
+        Self::new(
+            404,
+            "index_not_found_exception",
+            format!("no such index [{name}]"),
+        )
+        .with("index", name)
+        .with("resource.id", name)
+        .with("resource.type", resource_type)
+        .with("index_uuid", "_na_")
     }
 
     /// What does not even begin like an object.
@@ -77,7 +89,11 @@ impl Refusal {
 
     /// JSON that is none.
     pub fn syntax(error: &serde_json::Error) -> Self {
-        let kind = if error.is_eof() { "json_e_o_f_exception" } else { "json_parse_exception" };
+        let kind = if error.is_eof() {
+            "json_e_o_f_exception"
+        } else {
+            "json_parse_exception"
+        };
         Self::new(400, kind, error.to_string())
     }
 
@@ -112,7 +128,10 @@ impl Refusal {
             vec![Value::Object(cause)]
         };
         let mut error = Map::new();
-        error.insert("root_cause".to_owned(), self.root_causes.clone().unwrap_or_else(itself).into());
+        error.insert(
+            "root_cause".to_owned(),
+            self.root_causes.clone().unwrap_or_else(itself).into(),
+        );
         error.extend(self.error.clone());
         json!({ "error": error, "status": self.status })
     }
@@ -120,6 +139,9 @@ impl Refusal {
 
 /// Problems as validation exceptions list them.
 pub(super) fn numbered(problems: &[String]) -> String {
-    let listed = problems.iter().enumerate().map(|(number, problem)| format!("{}: {problem};", number + 1));
+    let listed = problems
+        .iter()
+        .enumerate()
+        .map(|(number, problem)| format!("{}: {problem};", number + 1));
     format!("Validation Failed: {}", listed.collect::<String>())
 }

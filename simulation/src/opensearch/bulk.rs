@@ -17,7 +17,12 @@ use super::{
     mapping,
 };
 
-const PARAMETERS: [&str; 4] = ["refresh", "require_alias", "timeout", "wait_for_active_shards"];
+const PARAMETERS: [&str; 4] = [
+    "refresh",
+    "require_alias",
+    "timeout",
+    "wait_for_active_shards",
+];
 
 /// `POST /_bulk`, `POST /<index>/_bulk`
 pub(super) fn bulk(
@@ -63,12 +68,18 @@ pub(super) fn bulk(
             }
         }
     }
-    Ok(Answer::ok(json!({ "took": 1, "errors": has_errors, "items": answers })))
+    Ok(Answer::ok(
+        json!({ "took": 1, "errors": has_errors, "items": answers }),
+    ))
 }
 
 /// Makes the indices that are written to and missing; which of them could not be made. A name of which any document requires
 /// that it is an alias is not made. Deletes take no notice of that: those with versions of their own make an index.
-fn make_missing(cluster: &mut Cluster, moment: &mut Moment<'_>, items: &[Item]) -> BTreeMap<String, Refusal> {
+fn make_missing(
+    cluster: &mut Cluster,
+    moment: &mut Moment<'_>,
+    items: &[Item],
+) -> BTreeMap<String, Refusal> {
     let mut missing: BTreeMap<&str, bool> = BTreeMap::new();
     for item in items {
         let is_delete = item.action == Action::Delete;
@@ -81,7 +92,10 @@ fn make_missing(cluster: &mut Cluster, moment: &mut Moment<'_>, items: &[Item]) 
         *missing.entry(&item.index).or_default() |= item.require_alias && !is_delete;
     }
     let mut not_made = BTreeMap::new();
-    for (name, _) in missing.into_iter().filter(|(_, requires_alias)| !requires_alias) {
+    for (name, _) in missing
+        .into_iter()
+        .filter(|(_, requires_alias)| !requires_alias)
+    {
         if let Err(refusal) = admin::create_for_write(cluster, moment, name) {
             not_made.insert(name.to_owned(), refusal);
         }
@@ -90,7 +104,11 @@ fn make_missing(cluster: &mut Cluster, moment: &mut Moment<'_>, items: &[Item]) 
 }
 
 /// The index, as far as it is known, and what it answers.
-fn write(cluster: &mut Cluster, moment: &mut Moment<'_>, item: &Item) -> (String, Result<Value, Refusal>) {
+fn write(
+    cluster: &mut Cluster,
+    moment: &mut Moment<'_>,
+    item: &Item,
+) -> (String, Result<Value, Refusal>) {
     if item.require_alias && item.action != Action::Delete && !cluster.is_alias(&item.index) {
         return (item.index.clone(), Err(no_alias(&item.index)));
     }
@@ -98,7 +116,8 @@ fn write(cluster: &mut Cluster, moment: &mut Moment<'_>, item: &Item) -> (String
         Ok(name) => name.to_owned(),
         Err(refusal) => return (item.index.clone(), Err(refusal)),
     };
-    let answered = apply(cluster, moment, item, &name).map(|applied| answer(cluster, item, &name, &applied));
+    let answered =
+        apply(cluster, moment, item, &name).map(|applied| answer(cluster, item, &name, &applied));
     (name, answered)
 }
 
@@ -107,11 +126,20 @@ struct Applied {
     written: Written,
 }
 
-fn apply(cluster: &mut Cluster, moment: &mut Moment<'_>, item: &Item, name: &str) -> Result<Applied, Refusal> {
+fn apply(
+    cluster: &mut Cluster,
+    moment: &mut Moment<'_>,
+    item: &Item,
+    name: &str,
+) -> Result<Applied, Refusal> {
     if item.id.as_deref() == Some("") {
-        return Err(Refusal::illegal_argument("if _id is specified it must not be empty"));
+        return Err(Refusal::illegal_argument(
+            "if _id is specified it must not be empty",
+        ));
     }
-    let Some(index) = cluster.indices.get_mut(name) else { return Err(Refusal::no_such_expression(name)) };
+    let Some(index) = cluster.indices.get_mut(name) else {
+        return Err(Refusal::no_such_expression(name));
+    };
     if let Some(block) = index.write_block().or_else(|| fault_block(moment)) {
         return Err(blocks::refusal(name, block));
     }
@@ -131,11 +159,15 @@ fn fault_block(moment: &mut Moment<'_>) -> Option<(u16, &'static str)> {
     if moment.suffers(FaultKind::WriteBlock) {
         return Some(blocks::WRITE);
     }
-    moment.suffers(FaultKind::FloodStage).then_some(blocks::FLOOD_STAGE)
+    moment
+        .suffers(FaultKind::FloodStage)
+        .then_some(blocks::FLOOD_STAGE)
 }
 
 fn check_queue(moment: &mut Moment<'_>) -> Result<(), Refusal> {
-    let Some(percent) = moment.conditions.rejected_items else { return Ok(()) };
+    let Some(percent) = moment.conditions.rejected_items else {
+        return Ok(());
+    };
     if moment.rng.random_range(0..100) >= percent {
         return Ok(());
     }
@@ -151,20 +183,27 @@ pub(super) fn rejected() -> Refusal {
 }
 
 fn check_text(moment: &mut Moment<'_>, item: &Item) -> Result<(), Refusal> {
-    let Some(text) = &moment.conditions.refused_text else { return Ok(()) };
+    let Some(text) = &moment.conditions.refused_text else {
+        return Ok(());
+    };
     if memchr::memmem::find(&item.source, text.as_bytes()).is_none() {
         return Ok(());
     }
     moment.struck.insert(FaultKind::RefusedDocument);
     let id = item.id.as_deref().unwrap_or_default();
-    let reason =
-        format!("failed to parse field [spec] of type [keyword] in document with id '{id}'. Preview of field's value: '{text}'");
+    let reason = format!(
+        "failed to parse field [spec] of type [keyword] in document with id '{id}'. Preview of field's value: '{text}'"
+    );
     Err(mapping::parsing(reason))
 }
 
 fn no_alias(name: &str) -> Refusal {
-    let reason = format!("no such index [{name}] and [require_alias] request flag is [true] and [{name}] is not an alias");
-    Refusal::new(404, "index_not_found_exception", reason).with("index", name).with("index_uuid", "_na_")
+    let reason = format!(
+        "no such index [{name}] and [require_alias] request flag is [true] and [{name}] is not an alias"
+    );
+    Refusal::new(404, "index_not_found_exception", reason)
+        .with("index", name)
+        .with("index_uuid", "_na_")
 }
 
 fn answer(cluster: &Cluster, item: &Item, name: &str, applied: &Applied) -> Value {
@@ -175,13 +214,19 @@ fn answer(cluster: &Cluster, item: &Item, name: &str, applied: &Applied) -> Valu
         (_, true) => ("updated", 200),
         (_, false) => ("created", 201),
     };
-    let copies = cluster.indices.get(name).map_or(1, super::index::Index::copies);
+    let copies = cluster
+        .indices
+        .get(name)
+        .map_or(1, super::index::Index::copies);
     let mut members = Map::new();
     members.insert("_index".to_owned(), name.into());
     members.insert("_id".to_owned(), applied.id.as_str().into());
     members.insert("_version".to_owned(), written.version.into());
     members.insert("result".to_owned(), result.into());
-    members.insert("_shards".to_owned(), json!({ "total": copies, "successful": 1, "failed": 0 }));
+    members.insert(
+        "_shards".to_owned(),
+        json!({ "total": copies, "successful": 1, "failed": 0 }),
+    );
     members.insert("_seq_no".to_owned(), written.sequence.into());
     members.insert("_primary_term".to_owned(), 1.into());
     members.insert("status".to_owned(), status.into());

@@ -43,10 +43,18 @@ impl Action {
 pub(super) fn read(call: &Call, default_index: Option<&str>) -> Result<Vec<Item>, Refusal> {
     let body = &call.body;
     if body.is_empty() {
-        return Err(Refusal::new(400, "parse_exception", "request body is required"));
+        return Err(Refusal::new(
+            400,
+            "parse_exception",
+            "request body is required",
+        ));
     }
     let require_alias = call.parameters.flag("require_alias", false)?;
-    let mut lines = Lines { body, at: 0, number: 0 };
+    let mut lines = Lines {
+        body,
+        at: 0,
+        number: 0,
+    };
     let mut items = Vec::new();
     let mut problems = Vec::new();
     while let Some(line) = lines.next()? {
@@ -74,7 +82,11 @@ pub(super) fn read(call: &Call, default_index: Option<&str>) -> Result<Vec<Item>
     if items.is_empty() {
         problems.push("no requests added".to_owned());
     }
-    if problems.is_empty() { Ok(items) } else { Err(Refusal::invalid(&problems)) }
+    if problems.is_empty() {
+        Ok(items)
+    } else {
+        Err(Refusal::invalid(&problems))
+    }
 }
 
 struct Lines<'b> {
@@ -89,7 +101,9 @@ impl Lines<'_> {
             return Ok(None);
         }
         let Some(length) = self.body[self.at..].iter().position(|byte| *byte == b'\n') else {
-            return Err(Refusal::illegal_argument("The bulk request must be terminated by a newline [\\n]"));
+            return Err(Refusal::illegal_argument(
+                "The bulk request must be terminated by a newline [\\n]",
+            ));
         };
         let line = self.body.slice(self.at..self.at + length);
         self.at += length + 1;
@@ -99,24 +113,38 @@ impl Lines<'_> {
 }
 
 fn read_action(line: &[u8], number: usize) -> Result<(Action, Map<String, Value>), Refusal> {
-    let malformed = |what: String| Refusal::illegal_argument(format!("Malformed action/metadata line [{number}], {what}"));
+    let malformed = |what: String| {
+        Refusal::illegal_argument(format!("Malformed action/metadata line [{number}], {what}"))
+    };
     let parsed: Value = serde_json::from_slice(line).map_err(|error| Refusal::syntax(&error))?;
     let Value::Object(members) = &parsed else {
-        return Err(malformed(format!("expected START_OBJECT but found [{}]", token(&parsed))));
+        return Err(malformed(format!(
+            "expected START_OBJECT but found [{}]",
+            token(&parsed)
+        )));
     };
     let Some((name, details)) = members.iter().next() else {
-        return Err(malformed("expected FIELD_NAME but found [END_OBJECT]".to_owned()));
+        return Err(malformed(
+            "expected FIELD_NAME but found [END_OBJECT]".to_owned(),
+        ));
     };
     let action = match name.as_str() {
         "index" => Action::Index,
         "create" => Action::Create,
         "delete" => Action::Delete,
         "update" => return Err(malformed("this simulation knows no update".to_owned())),
-        other => return Err(malformed(format!("expected one of [create, delete, index, update] but found [{other}]"))),
+        other => {
+            return Err(malformed(format!(
+                "expected one of [create, delete, index, update] but found [{other}]"
+            )));
+        }
     };
     match details {
         Value::Object(details) => Ok((action, details.clone())),
-        other => Err(malformed(format!("expected START_OBJECT or END_OBJECT but found [{}]", token(other)))),
+        other => Err(malformed(format!(
+            "expected START_OBJECT or END_OBJECT but found [{}]",
+            token(other)
+        ))),
     }
 }
 
@@ -129,24 +157,40 @@ struct Version {
     term: u64,
 }
 
-fn read_members(item: &mut Item, members: &Map<String, Value>, number: usize) -> Result<Version, Refusal> {
+fn read_members(
+    item: &mut Item,
+    members: &Map<String, Value>,
+    number: usize,
+) -> Result<Version, Refusal> {
     let mut version = Version::default();
     for (key, value) in members {
-        let text = || value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned);
+        let text = || {
+            value
+                .as_str()
+                .map_or_else(|| value.to_string(), ToOwned::to_owned)
+        };
         match key.as_str() {
             "_index" => item.index = text(),
             "_id" => item.id = Some(text()),
             "version" => version.given = Some(read_version(value)?),
             "version_type" => match text().as_str() {
-                "internal" | "external" | "external_gt" | "external_gte" => version.kind = Some(text()),
-                other => return Err(Refusal::illegal_argument(format!("No version type match [{other}]"))),
+                "internal" | "external" | "external_gt" | "external_gte" => {
+                    version.kind = Some(text())
+                }
+                other => {
+                    return Err(Refusal::illegal_argument(format!(
+                        "No version type match [{other}]"
+                    )));
+                }
             },
             "if_seq_no" => version.sequence = Some(read_sequence(value)?),
             "if_primary_term" => version.term = value.as_u64().unwrap_or_default(),
             // Deletes take no notice of it: one of a missing alias is refused or makes an index of that name.
             "require_alias" => item.require_alias = value.as_bool().unwrap_or(false),
             other => {
-                let reason = format!("Action/metadata line [{number}] contains an unknown parameter [{other}]");
+                let reason = format!(
+                    "Action/metadata line [{number}] contains an unknown parameter [{other}]"
+                );
                 return Err(Refusal::illegal_argument(reason));
             }
         }
@@ -155,7 +199,9 @@ fn read_members(item: &mut Item, members: &Map<String, Value>, number: usize) ->
 }
 
 fn read_version(value: &Value) -> Result<i64, Refusal> {
-    let text = value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned);
+    let text = value
+        .as_str()
+        .map_or_else(|| value.to_string(), ToOwned::to_owned);
     text.parse().map_err(|_| {
         let reason = format!("Numeric value ({text}) out of range of long (-9223372036854775808 - 9223372036854775807)");
         Refusal::new(400, "input_coercion_exception", reason)
@@ -163,7 +209,11 @@ fn read_version(value: &Value) -> Result<i64, Refusal> {
 }
 
 fn read_sequence(value: &Value) -> Result<u64, Refusal> {
-    let refusal = || Refusal::illegal_argument(format!("sequence numbers must be non negative. got [{value}]."));
+    let refusal = || {
+        Refusal::illegal_argument(format!(
+            "sequence numbers must be non negative. got [{value}]."
+        ))
+    };
     value.as_u64().ok_or_else(refusal)
 }
 
@@ -175,7 +225,10 @@ fn problem(item: &mut Item, version: &Version) -> Option<String> {
     match &item.id {
         None if item.action == Action::Delete => return Some("id is missing".to_owned()),
         Some(id) if id.len() > MAX_ID_BYTES => {
-            return Some(format!("id [{id}] is too long, must be no longer than 512 bytes but was: {}", id.len()));
+            return Some(format!(
+                "id [{id}] is too long, must be no longer than 512 bytes but was: {}",
+                id.len()
+            ));
         }
         _ => {}
     }
@@ -217,7 +270,9 @@ fn compare_and_write(item: &mut Item, version: &Version, is_external: bool) -> O
         _ if item.action == Action::Create => {
             Some("create operations do not support compare and set. use index instead".to_owned())
         }
-        None => Some(format!("ifSeqNo is unassigned, but primary term is [{term}]")),
+        None => Some(format!(
+            "ifSeqNo is unassigned, but primary term is [{term}]"
+        )),
         Some(_) if is_external || version.given.is_some() => {
             Some("compare and write operations can not use versioning".to_owned())
         }

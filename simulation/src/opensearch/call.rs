@@ -46,9 +46,19 @@ impl Call {
     /// Takes a request apart.
     pub fn new(request: &Request<Bytes>) -> Self {
         let path = request.uri().path();
-        let segments = path.split('/').filter(|segment| !segment.is_empty()).map(decode).collect();
+        let segments = path
+            .split('/')
+            .filter(|segment| !segment.is_empty())
+            .map(decode)
+            .collect();
         let mut parameters = BTreeMap::new();
-        for pair in request.uri().query().unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
+        for pair in request
+            .uri()
+            .query()
+            .unwrap_or_default()
+            .split('&')
+            .filter(|pair| !pair.is_empty())
+        {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             parameters.insert(decode(name), decode(&value.replace('+', " ")));
         }
@@ -82,20 +92,29 @@ impl Call {
         let is_known = |name: &str| COMMON.contains(&name) || allowed.contains(&name);
         match self.parameters.0.keys().find(|name| !is_known(name)) {
             None => Ok(()),
-            Some(name) => {
-                Err(Refusal::illegal_argument(format!("request [{}] contains unrecognized parameter: [{name}]", self.path)))
-            }
+            Some(name) => Err(Refusal::illegal_argument(format!(
+                "request [{}] contains unrecognized parameter: [{name}]",
+                self.path
+            ))),
         }
     }
 
     /// The members of the body.
     pub fn members(&self) -> Result<Map<String, Value>, Refusal> {
         if self.body.is_empty() {
-            return Err(Refusal::new(400, "parse_exception", "request body is required"));
+            return Err(Refusal::new(
+                400,
+                "parse_exception",
+                "request body is required",
+            ));
         }
         match serde_json::from_slice(&self.body) {
             Ok(Value::Object(members)) => Ok(members),
-            Ok(_) => Err(Refusal::new(400, "parse_exception", "Failed to parse content to map")),
+            Ok(_) => Err(Refusal::new(
+                400,
+                "parse_exception",
+                "Failed to parse content to map",
+            )),
             Err(error) => Err(Refusal::syntax(&error)),
         }
     }
@@ -106,14 +125,19 @@ impl Call {
         if !is_object {
             return Err(Refusal::no_content());
         }
-        let unreadable =
-            |cause: Refusal| Refusal::new(400, "parse_exception", "Failed to parse content to map").caused_by(&cause);
+        let unreadable = |cause: Refusal| {
+            Refusal::new(400, "parse_exception", "Failed to parse content to map").caused_by(&cause)
+        };
         self.optional_members().map_err(unreadable)
     }
 
     /// The members of the body, none if there is no body.
     pub fn optional_members(&self) -> Result<Map<String, Value>, Refusal> {
-        if self.body.is_empty() { Ok(Map::new()) } else { self.members() }
+        if self.body.is_empty() {
+            Ok(Map::new())
+        } else {
+            self.members()
+        }
     }
 }
 
@@ -130,9 +154,13 @@ impl Parameters {
             Some("true" | "") => Ok(true),
             Some("false") => Ok(false),
             Some(other) => {
-                let cause = format!("Failed to parse value [{other}] as only [true] or [false] are allowed.");
-                Err(Refusal::illegal_argument(format!("Could not convert [{name}] to boolean"))
-                    .caused_by(&Refusal::illegal_argument(cause)))
+                let cause = format!(
+                    "Failed to parse value [{other}] as only [true] or [false] are allowed."
+                );
+                Err(
+                    Refusal::illegal_argument(format!("Could not convert [{name}] to boolean"))
+                        .caused_by(&Refusal::illegal_argument(cause)),
+                )
             }
         }
     }
@@ -143,8 +171,13 @@ fn decode(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((&first, after)) = rest.split_first() {
-        let escaped = after.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
-        match (first, escaped.and_then(|digits| u8::from_str_radix(digits, 16).ok())) {
+        let escaped = after
+            .get(..2)
+            .and_then(|digits| std::str::from_utf8(digits).ok());
+        match (
+            first,
+            escaped.and_then(|digits| u8::from_str_radix(digits, 16).ok()),
+        ) {
             (b'%', Some(byte)) => {
                 bytes.push(byte);
                 rest = &after[2..];
@@ -165,7 +198,9 @@ mod tests {
     #[test]
     fn a_request_is_taken_apart() {
         let request =
-            Request::get("/fleetdex.state/_doc/team%2Fprod?filter_path=_source,found&pretty").body(Bytes::new()).unwrap();
+            Request::get("/fleetdex.state/_doc/team%2Fprod?filter_path=_source,found&pretty")
+                .body(Bytes::new())
+                .unwrap();
         let call = Call::new(&request);
         assert_eq!(call.segments, ["fleetdex.state", "_doc", "team/prod"]);
         assert_eq!(call.parameters.get("filter_path"), Some("_source,found"));
@@ -176,8 +211,17 @@ mod tests {
 
     #[test]
     fn unknown_parameters_are_refused() {
-        let request = Request::post("/i/_search?ignore_unavialable=true").body(Bytes::new()).unwrap();
-        let refusal = Call::new(&request).allow(&["ignore_unavailable"]).unwrap_err();
-        assert!(refusal.error()["reason"].as_str().unwrap().contains("unrecognized parameter: [ignore_unavialable]"));
+        let request = Request::post("/i/_search?ignore_unavialable=true")
+            .body(Bytes::new())
+            .unwrap();
+        let refusal = Call::new(&request)
+            .allow(&["ignore_unavailable"])
+            .unwrap_err();
+        assert!(
+            refusal.error()["reason"]
+                .as_str()
+                .unwrap()
+                .contains("unrecognized parameter: [ignore_unavialable]")
+        );
     }
 }

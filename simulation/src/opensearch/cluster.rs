@@ -63,7 +63,9 @@ impl Moment<'_> {
 
     /// An id like OpenSearch's.
     pub fn uuid(&mut self) -> String {
-        (0..22).map(|_| char::from(self.rng.random_range(b'a'..=b'z'))).collect()
+        (0..22)
+            .map(|_| char::from(self.rng.random_range(b'a'..=b'z')))
+            .collect()
     }
 }
 
@@ -78,7 +80,10 @@ pub(super) struct Leniency {
 
 impl Leniency {
     /// Missing is missing.
-    pub const STRICT: Self = Self { ignore_unavailable: false, allow_no_indices: false };
+    pub const STRICT: Self = Self {
+        ignore_unavailable: false,
+        allow_no_indices: false,
+    };
 
     /// What a request says; by default patterns may match nothing.
     pub fn of(parameters: &Parameters) -> Result<Self, Refusal> {
@@ -116,11 +121,26 @@ impl Cluster {
             return Err(invalid_name(part, "must not start with '_'."));
         }
         let is_named = |index: &&Index| {
-            let is_alike = |name: &str| if is_pattern { glob::matches(part, name) } else { part == name };
+            let is_alike = |name: &str| {
+                if is_pattern {
+                    glob::matches(part, name)
+                } else {
+                    part == name
+                }
+            };
             is_alike(&index.name) || index.aliases.keys().any(|alias| is_alike(alias))
         };
-        let found: Vec<String> = self.indices.values().filter(is_named).map(|index| index.name.clone()).collect();
-        let may_be_missing = if is_pattern { leniency.allow_no_indices } else { leniency.ignore_unavailable };
+        let found: Vec<String> = self
+            .indices
+            .values()
+            .filter(is_named)
+            .map(|index| index.name.clone())
+            .collect();
+        let may_be_missing = if is_pattern {
+            leniency.allow_no_indices
+        } else {
+            leniency.ignore_unavailable
+        };
         if found.is_empty() && !may_be_missing {
             return Err(Refusal::no_such_index(part));
         }
@@ -133,7 +153,12 @@ impl Cluster {
         for part in expression.split(',') {
             if part.contains('*') || part == "_all" {
                 let pattern = if part == "_all" { "*" } else { part };
-                found.extend(self.indices.keys().filter(|name| glob::matches(pattern, name)).cloned());
+                found.extend(
+                    self.indices
+                        .keys()
+                        .filter(|name| glob::matches(pattern, name))
+                        .cloned(),
+                );
             } else if self.indices.contains_key(part) {
                 found.push(part.to_owned());
             } else if self.is_alias(part) {
@@ -149,29 +174,56 @@ impl Cluster {
 
     /// Whether any index has this alias.
     pub fn is_alias(&self, name: &str) -> bool {
-        self.indices.values().any(|index| index.aliases.contains_key(name))
+        self.indices
+            .values()
+            .any(|index| index.aliases.contains_key(name))
     }
 
     /// The indices of an alias.
     pub fn behind(&self, alias: &str) -> Vec<&Index> {
-        self.indices.values().filter(|index| index.aliases.contains_key(alias)).collect()
+        self.indices
+            .values()
+            .filter(|index| index.aliases.contains_key(alias))
+            .collect()
     }
 
     /// What a search sees of indices now.
     pub fn views(&mut self, names: &[String], now: Instant) -> Vec<View> {
-        names.iter().filter_map(|name| Some(self.indices.get_mut(name)?.view(now))).collect()
+        names
+            .iter()
+            .filter_map(|name| Some(self.indices.get_mut(name)?.view(now)))
+            .collect()
     }
 
     /// What searches see of the indices that an expression names: where only aliases with filters lead to an index, what one of these lets through.
-    pub fn seen(&mut self, expression: &str, names: &[String], now: Instant) -> Result<Vec<View>, Refusal> {
+    pub fn seen(
+        &mut self,
+        expression: &str,
+        names: &[String],
+        now: Instant,
+    ) -> Result<Vec<View>, Refusal> {
         let mut views = self.views(names, now);
         for view in &mut views {
-            let Some(filters) = self.filters(expression, &view.index) else { continue };
-            let matchers =
-                filters.iter().map(|filter| Query::read(filter)?.compile(&view.mapping)).collect::<Result<Vec<_>, Refusal>>()?;
-            let is_seen = |document: &Document| matchers.iter().any(|matcher| matcher.score(document).is_some());
-            let seen = view.documents.iter().filter(|(_, document)| is_seen(document));
-            view.documents = Arc::new(seen.map(|(id, document)| (id.clone(), document.clone())).collect());
+            let Some(filters) = self.filters(expression, &view.index) else {
+                continue;
+            };
+            let matchers = filters
+                .iter()
+                .map(|filter| Query::read(filter)?.compile(&view.mapping))
+                .collect::<Result<Vec<_>, Refusal>>()?;
+            let is_seen = |document: &Document| {
+                matchers
+                    .iter()
+                    .any(|matcher| matcher.score(document).is_some())
+            };
+            let seen = view
+                .documents
+                .iter()
+                .filter(|(_, document)| is_seen(document));
+            view.documents = Arc::new(
+                seen.map(|(id, document)| (id.clone(), document.clone()))
+                    .collect(),
+            );
         }
         Ok(views)
     }
@@ -181,7 +233,13 @@ impl Cluster {
         let index = self.indices.get(index)?;
         let mut filters = Vec::new();
         for part in expression.split(',') {
-            let is_alike = |name: &str| if part.contains('*') { glob::matches(part, name) } else { part == name };
+            let is_alike = |name: &str| {
+                if part.contains('*') {
+                    glob::matches(part, name)
+                } else {
+                    part == name
+                }
+            };
             if part.is_empty() || part == "_all" || is_alike(&index.name) {
                 return None;
             }
@@ -198,8 +256,14 @@ impl Cluster {
             return Ok(&index.name);
         }
         let indices = self.behind(name);
-        let is_write_index = |index: &&Index| index.aliases[name].get("is_write_index").and_then(Value::as_bool);
-        let chosen = indices.iter().find(|index| is_write_index(index) == Some(true));
+        let is_write_index = |index: &&Index| {
+            index.aliases[name]
+                .get("is_write_index")
+                .and_then(Value::as_bool)
+        };
+        let chosen = indices
+            .iter()
+            .find(|index| is_write_index(index) == Some(true));
         match (indices.as_slice(), chosen) {
             ([], _) => Err(Refusal::no_such_expression(name)),
             (_, Some(index)) => Ok(&index.name),
@@ -238,12 +302,20 @@ impl Cluster {
 
 /// 400 for a name that no index can have.
 pub(super) fn invalid_name(name: &str, problem: &str) -> Refusal {
-    Refusal::new(400, "invalid_index_name_exception", format!("Invalid index name [{name}], {problem}"))
-        .with("index", name)
-        .with("index_uuid", "_na_")
+    Refusal::new(
+        400,
+        "invalid_index_name_exception",
+        format!("Invalid index name [{name}], {problem}"),
+    )
+    .with("index", name)
+    .with("index_uuid", "_na_")
 }
 
 /// The indices that a call's expression names.
-pub(super) fn named(cluster: &Cluster, call: &Call, expression: &str) -> Result<Vec<String>, Refusal> {
+pub(super) fn named(
+    cluster: &Cluster,
+    call: &Call,
+    expression: &str,
+) -> Result<Vec<String>, Refusal> {
     cluster.resolve(expression, Leniency::of(&call.parameters)?)
 }

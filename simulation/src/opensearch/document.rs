@@ -52,19 +52,34 @@ pub(super) struct Analysis {
 /// Analyses a document. What it adds to the mapping is not among its terms: add it and analyse again, until it adds nothing.
 pub(super) fn analyse(mapping: &Mapping, id: &str, source: &[u8]) -> Result<Analysis, Refusal> {
     let members = parse(source)?;
-    let mut walk = Walk { id, mapping, terms: Terms::new(), ignored: Vec::new() };
-    if let Some(key) = members.keys().find(|key| ["_id", "_index", "_source", "_version", "_routing"].contains(&key.as_str())) {
+    let mut walk = Walk {
+        id,
+        mapping,
+        terms: Terms::new(),
+        ignored: Vec::new(),
+    };
+    if let Some(key) = members
+        .keys()
+        .find(|key| ["_id", "_index", "_source", "_version", "_routing"].contains(&key.as_str()))
+    {
         let reason = format!(
             "Field [{key}] is a metadata field and cannot be added inside a document. Use the index API request parameters."
         );
-        return Err(walk.unparsable(key, key, &members[key]).caused_by(&parsing(reason)));
+        return Err(walk
+            .unparsable(key, key, &members[key])
+            .caused_by(&parsing(reason)));
     }
     let mut added = Map::new();
     if mapping.root().enabled {
         let dynamic = mapping.root().dynamic.unwrap_or(Dynamic::True);
         walk.object(mapping.root(), dynamic, &members, &mut added)?;
     }
-    Ok(Analysis { source: Arc::new(members.into()), terms: walk.terms, ignored: walk.ignored, added })
+    Ok(Analysis {
+        source: Arc::new(members.into()),
+        terms: walk.terms,
+        ignored: walk.ignored,
+        added,
+    })
 }
 
 fn parse(source: &[u8]) -> Result<Map<String, Value>, Refusal> {
@@ -98,7 +113,9 @@ impl Walk<'_> {
     ) -> Result<(), Refusal> {
         for (key, value) in members {
             check_key(key)?;
-            let (name, below) = key.split_once('.').map_or((key.as_str(), None), |(name, below)| (name, Some(below)));
+            let (name, below) = key
+                .split_once('.')
+                .map_or((key.as_str(), None), |(name, below)| (name, Some(below)));
             match (object.children.get(name), below) {
                 (None, _) => unmapped(self.mapping, object, dynamic, (key, value), added)?,
                 (Some(node), None) => self.node(node, dynamic, (name, false), value, added)?,
@@ -127,13 +144,20 @@ impl Walk<'_> {
             (_, Value::Null) => Ok(()),
             (Node::Object(object), Value::Object(members)) => {
                 let mut below = Map::new();
-                self.object(object, object.dynamic.unwrap_or(dynamic), members, &mut below)?;
+                self.object(
+                    object,
+                    object.dynamic.unwrap_or(dynamic),
+                    members,
+                    &mut below,
+                )?;
                 if !below.is_empty() {
                     added.insert(name.to_owned(), json!({ "properties": below }));
                 }
                 Ok(())
             }
-            (node, Value::Array(items)) => items.iter().try_for_each(|item| self.node(node, dynamic, (name, true), item, added)),
+            (node, Value::Array(items)) => items
+                .iter()
+                .try_for_each(|item| self.node(node, dynamic, (name, true), item, added)),
             (Node::Object(object), _) => Err(parsing(format!(
                 "object mapping for [{}] tried to parse field [{}] as object, but found a concrete value",
                 object.path,
@@ -145,7 +169,9 @@ impl Walk<'_> {
     fn field(&mut self, field: &Field, value: &Value) -> Result<(), Refusal> {
         match value {
             Value::Null => return Ok(()),
-            Value::Array(items) => return items.iter().try_for_each(|item| self.field(field, item)),
+            Value::Array(items) => {
+                return items.iter().try_for_each(|item| self.field(field, item));
+            }
             _ => {}
         }
         if field.kind == Kind::FlatObject {
@@ -153,7 +179,11 @@ impl Walk<'_> {
         }
         match term(field.kind, value) {
             Ok(text) => {
-                if let Some(target) = field.copy_to.as_ref().and_then(|path| self.mapping.field(path)) {
+                if let Some(target) = field
+                    .copy_to
+                    .as_ref()
+                    .and_then(|path| self.mapping.field(path))
+                {
                     self.add(target, text.clone())?;
                 }
                 if field.is_indexed {
@@ -179,13 +209,19 @@ impl Walk<'_> {
             return Ok(());
         };
         if field.kind == Kind::Text {
-            for word in text.split(|letter: char| !letter.is_alphanumeric()).filter(|word| !word.is_empty()) {
+            for word in text
+                .split(|letter: char| !letter.is_alphanumeric())
+                .filter(|word| !word.is_empty())
+            {
                 self.push(&field.path, Term::Text(word.to_lowercase().into()));
             }
             return Ok(());
         }
         // UTF-16 units are never more than bytes.
-        if field.ignore_above.is_some_and(|limit| text.len() > limit && text.encode_utf16().count() > limit) {
+        if field
+            .ignore_above
+            .is_some_and(|limit| text.len() > limit && text.encode_utf16().count() > limit)
+        {
             return Ok(());
         }
         if text.len() > MAX_TERM_BYTES {
@@ -197,9 +233,15 @@ impl Walk<'_> {
 
     fn flat_object(&mut self, field: &Field, value: &Value) -> Result<(), Refusal> {
         let Value::Object(members) = value else {
-            let reason = format!("[{}] unexpected token [{}] in flat_object field value", field.path, token(value));
+            let reason = format!(
+                "[{}] unexpected token [{}] in flat_object field value",
+                field.path,
+                token(value)
+            );
             let cause = Refusal::new(400, "parsing_exception", reason);
-            return Err(self.unparsable(&field.path, "flat_object", value).caused_by(&cause));
+            return Err(self
+                .unparsable(&field.path, "flat_object", value)
+                .caused_by(&cause));
         };
         for (key, member) in members {
             self.leaves(field, &format!("{}.{key}", field.path), member)?;
@@ -210,16 +252,20 @@ impl Walk<'_> {
     fn leaves(&mut self, field: &Field, path: &str, value: &Value) -> Result<(), Refusal> {
         match value {
             Value::Null => Ok(()),
-            Value::Array(items) => items.iter().try_for_each(|item| self.leaves(field, path, item)),
-            Value::Object(members) => {
-                members.iter().try_for_each(|(key, member)| self.leaves(field, &format!("{path}.{key}"), member))
-            }
+            Value::Array(items) => items
+                .iter()
+                .try_for_each(|item| self.leaves(field, path, item)),
+            Value::Object(members) => members
+                .iter()
+                .try_for_each(|(key, member)| self.leaves(field, &format!("{path}.{key}"), member)),
             leaf => {
                 let text = java_text(leaf);
                 // Stored as `field.path=value`, where the path has the field in front once more.
                 if field.path.len() + 1 + path.len() + 1 + text.len() > MAX_TERM_BYTES {
                     let name = &field.path;
-                    let reason = format!("DocValuesField \"{name}._valueAndPath\" is too large, must be <= {MAX_TERM_BYTES}");
+                    let reason = format!(
+                        "DocValuesField \"{name}._valueAndPath\" is too large, must be <= {MAX_TERM_BYTES}"
+                    );
                     return Err(Refusal::illegal_argument(reason));
                 }
                 let term = Term::Text(text.into());
@@ -264,13 +310,31 @@ fn unmapped(
     match dynamic {
         Dynamic::False => {}
         Dynamic::Strict => {
-            let within = if object.path.is_empty() { "_doc" } else { &object.path };
-            let reason = format!("mapping set to strict, dynamic introduction of [{key}] within [{within}] is not allowed");
-            return Err(Refusal::new(400, "strict_dynamic_mapping_exception", reason));
+            let within = if object.path.is_empty() {
+                "_doc"
+            } else {
+                &object.path
+            };
+            let reason = format!(
+                "mapping set to strict, dynamic introduction of [{key}] within [{within}] is not allowed"
+            );
+            return Err(Refusal::new(
+                400,
+                "strict_dynamic_mapping_exception",
+                reason,
+            ));
         }
         Dynamic::True => {
-            let path = if object.path.is_empty() { key.to_owned() } else { format!("{}.{key}", object.path) };
-            let templated = if value.is_null() { None } else { mapping.templated(&path) };
+            let path = if object.path.is_empty() {
+                key.to_owned()
+            } else {
+                format!("{}.{key}", object.path)
+            };
+            let templated = if value.is_null() {
+                None
+            } else {
+                mapping.templated(&path)
+            };
             if let Some(definition) = templated.or_else(|| dynamic_definition(value)) {
                 let (name, definition) = nested(key, definition);
                 added.insert(name.to_owned(), definition);
@@ -295,7 +359,9 @@ fn check_key(key: &str) -> Result<(), Refusal> {
     let problem = if key.is_empty() {
         "field name cannot be an empty string".to_owned()
     } else if key.contains('.') && key.split('.').any(str::is_empty) {
-        format!("object field starting or ending with a [.] makes object resolution ambiguous: [{key}]")
+        format!(
+            "object field starting or ending with a [.] makes object resolution ambiguous: [{key}]"
+        )
     } else {
         return Ok(());
     };
@@ -305,7 +371,11 @@ fn check_key(key: &str) -> Result<(), Refusal> {
 /// The term of a value that is no null, array, or flat object.
 pub(super) fn term(kind: Kind, value: &Value) -> Result<Term, Refusal> {
     if value.is_object() {
-        return Err(Refusal::new(400, "illegal_state_exception", "Can't get text on a START_OBJECT"));
+        return Err(Refusal::new(
+            400,
+            "illegal_state_exception",
+            "Can't get text on a START_OBJECT",
+        ));
     }
     let text = || java_text(value);
     match kind {
@@ -313,20 +383,31 @@ pub(super) fn term(kind: Kind, value: &Value) -> Result<Term, Refusal> {
         Kind::Boolean => match text().as_str() {
             "true" => Ok(Term::Number(1)),
             "false" | "" => Ok(Term::Number(0)),
-            other => {
-                Err(Refusal::illegal_argument(format!("Failed to parse value [{other}] as only [true] or [false] are allowed.")))
-            }
+            other => Err(Refusal::illegal_argument(format!(
+                "Failed to parse value [{other}] as only [true] or [false] are allowed."
+            ))),
         },
-        Kind::Long | Kind::Float => {
-            whole(value).map(Term::Number).ok_or_else(|| Refusal::illegal_argument(format!("For input string: \"{}\"", text())))
-        }
+        Kind::Long | Kind::Float => whole(value)
+            .map(Term::Number)
+            .ok_or_else(|| Refusal::illegal_argument(format!("For input string: \"{}\"", text()))),
         Kind::Date => {
-            let time = if value.is_number() { whole(value) } else { parse_date(&text()) };
+            let time = if value.is_number() {
+                whole(value)
+            } else {
+                parse_date(&text())
+            };
             time.map(Term::Number).ok_or_else(|| {
                 let format = "strict_date_optional_time||epoch_millis";
-                let cause = Refusal::new(400, "date_time_parse_exception", "Failed to parse with all enclosed parsers");
-                Refusal::illegal_argument(format!("failed to parse date field [{}] with format [{format}]", text()))
-                    .caused_by(&cause)
+                let cause = Refusal::new(
+                    400,
+                    "date_time_parse_exception",
+                    "Failed to parse with all enclosed parsers",
+                );
+                Refusal::illegal_argument(format!(
+                    "failed to parse date field [{}] with format [{format}]",
+                    text()
+                ))
+                .caused_by(&cause)
             })
         }
     }
@@ -336,7 +417,12 @@ pub(super) fn term(kind: Kind, value: &Value) -> Result<Term, Refusal> {
 fn whole(value: &Value) -> Option<i64> {
     let text = java_text(value);
     #[expect(clippy::cast_possible_truncation, reason = "as Java does it")]
-    text.parse::<i64>().ok().or_else(|| text.parse::<f64>().ok().filter(|number| number.is_finite()).map(|number| number as i64))
+    text.parse::<i64>().ok().or_else(|| {
+        text.parse::<f64>()
+            .ok()
+            .filter(|number| number.is_finite())
+            .map(|number| number as i64)
+    })
 }
 
 /// Milliseconds of a date, a time, or such a number.
@@ -347,14 +433,29 @@ pub(super) fn parse_date(text: &str) -> Option<i64> {
     if let Ok(millis) = text.parse::<i64>() {
         return Some(millis);
     }
-    let time =
-        text.parse::<jiff::civil::DateTime>().or_else(|_| text.parse::<jiff::civil::Date>().map(|date| date.at(0, 0, 0, 0)));
-    Some(time.ok()?.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp().as_millisecond())
+    let time = text.parse::<jiff::civil::DateTime>().or_else(|_| {
+        text.parse::<jiff::civil::Date>()
+            .map(|date| date.at(0, 0, 0, 0))
+    });
+    Some(
+        time.ok()?
+            .to_zoned(jiff::tz::TimeZone::UTC)
+            .ok()?
+            .timestamp()
+            .as_millisecond(),
+    )
 }
 
 fn immense(path: &str, text: &str) -> Refusal {
-    let prefix: Vec<String> = text.bytes().take(30).map(|byte| i8::from_ne_bytes([byte]).to_string()).collect();
-    let found = format!("bytes can be at most {MAX_TERM_BYTES} in length; got {}", text.len());
+    let prefix: Vec<String> = text
+        .bytes()
+        .take(30)
+        .map(|byte| i8::from_ne_bytes([byte]).to_string())
+        .collect();
+    let found = format!(
+        "bytes can be at most {MAX_TERM_BYTES} in length; got {}",
+        text.len()
+    );
     Refusal::illegal_argument(format!(
         "Document contains at least one immense term in field=\"{path}\" (whose UTF8 encoding is longer than the max length \
          {MAX_TERM_BYTES}), all of which were skipped.  Please correct the analyzer to not produce such terms.  The prefix of \
@@ -407,11 +508,24 @@ mod tests {
                 .collect();
             format!("{path}: {}", terms.join(" "))
         };
-        analysis.terms.into_iter().map(shown).chain(analysis.ignored.iter().map(|path| format!("ignored {path}"))).collect()
+        analysis
+            .terms
+            .into_iter()
+            .map(shown)
+            .chain(
+                analysis
+                    .ignored
+                    .iter()
+                    .map(|path| format!("ignored {path}")),
+            )
+            .collect()
     }
 
     fn refusal(source: &str) -> String {
-        analyse(&mapping(), "id", source.as_bytes()).unwrap_err().error().to_string()
+        analyse(&mapping(), "id", source.as_bytes())
+            .unwrap_err()
+            .error()
+            .to_string()
     }
 
     #[test]
@@ -430,13 +544,20 @@ mod tests {
             "time: 1767225601500",
         ];
         assert_eq!(terms(&source), expected);
-        assert_eq!(terms(&json!({ "search.labels": "dotted" })), ["search.labels: dotted"]);
-        assert_eq!(terms(&json!({ "kind": "Deployment", "time": "soon" })), ["ignored time"]);
+        assert_eq!(
+            terms(&json!({ "search.labels": "dotted" })),
+            ["search.labels: dotted"]
+        );
+        assert_eq!(
+            terms(&json!({ "kind": "Deployment", "time": "soon" })),
+            ["ignored time"]
+        );
     }
 
     #[test]
     fn a_keyword_over_32766_bytes_is_refused_unless_it_is_ignored() {
-        let labels = |length: usize| json!({ "search": { "labels": "x".repeat(length) } }).to_string();
+        let labels =
+            |length: usize| json!({ "search": { "labels": "x".repeat(length) } }).to_string();
         assert!(analyse(&mapping(), "id", labels(32_766).as_bytes()).is_ok());
         assert!(refusal(&labels(32_767)).contains("immense term in field=\\\"search.labels\\\""));
         assert!(terms(&json!({ "kind": "x".repeat(40_000) })).is_empty());
@@ -461,9 +582,15 @@ mod tests {
                 r#"{"search":"x"}"#,
                 "object mapping for [search] tried to parse field [search] as object, but found a concrete value",
             ),
-            (r#"{"search":["x"]}"#, "tried to parse field [null] as object"),
+            (
+                r#"{"search":["x"]}"#,
+                "tried to parse field [null] as object",
+            ),
             (r#"{"at":"soon"}"#, "failed to parse date field [soon]"),
-            (r#"{"flat":"x"}"#, "unexpected token [VALUE_STRING] in flat_object field value"),
+            (
+                r#"{"flat":"x"}"#,
+                "unexpected token [VALUE_STRING] in flat_object field value",
+            ),
             (r#"{"a":1,"a":2}"#, "Duplicate field 'a'"),
             (r#"{"":1}"#, "field name cannot be an empty string"),
             (r#"{"a..b":1}"#, "ambiguous: [a..b]"),
@@ -472,14 +599,24 @@ mod tests {
             (r#"{"a":"#, "json_e_o_f_exception"),
             ("", "document is empty"),
         ] {
-            assert!(refusal(source).contains(part), "{source}: {}", refusal(source));
+            assert!(
+                refusal(source).contains(part),
+                "{source}: {}",
+                refusal(source)
+            );
         }
     }
 
     #[test]
     fn without_a_rule_a_mapping_grows_with_the_documents() {
         let mapping = Mapping::new(&json!({})).unwrap();
-        let added = |source: Value| Value::Object(analyse(&mapping, "id", source.to_string().as_bytes()).unwrap().added);
+        let added = |source: Value| {
+            Value::Object(
+                analyse(&mapping, "id", source.to_string().as_bytes())
+                    .unwrap()
+                    .added,
+            )
+        };
         assert_eq!(
             added(json!({ "a": 1, "b.c": true, "d": { "e": "x" }, "n": null, "at": "2026-01-01" })),
             json!({

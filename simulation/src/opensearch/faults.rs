@@ -176,7 +176,11 @@ impl Fault {
     pub(super) fn is_on_the_way_of(self, work: Work, bytes: usize) -> bool {
         let is_change = matches!(work, Work::Bulk | Work::Admin);
         match self {
-            Self::ConnectionRefused | Self::Hang | Self::Unauthorized | Self::Forbidden | Self::Unavailable => true,
+            Self::ConnectionRefused
+            | Self::Hang
+            | Self::Unauthorized
+            | Self::Forbidden
+            | Self::Unavailable => true,
             Self::RequestLost | Self::ResponseLost | Self::AppliedLate(_) => is_change,
             Self::TooLarge(limit) => work == Work::Bulk && bytes > limit,
             Self::TooManyRequests => matches!(work, Work::Bulk | Work::Search | Work::PointInTime),
@@ -214,8 +218,13 @@ impl Faults {
 
     /// The first of those that are there for which this holds.
     pub fn find(&mut self, now: Instant, is_meant: impl Fn(Fault) -> bool) -> Option<Fault> {
-        self.0.retain(|active| active.until.is_none_or(|until| now < until) && active.left != Some(0));
-        self.0.iter().map(|active| active.fault).find(|fault| is_meant(*fault))
+        self.0.retain(|active| {
+            active.until.is_none_or(|until| now < until) && active.left != Some(0)
+        });
+        self.0
+            .iter()
+            .map(|active| active.fault)
+            .find(|fault| is_meant(*fault))
     }
 
     /// Notes that one had an effect.

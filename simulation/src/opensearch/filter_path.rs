@@ -10,12 +10,29 @@ type Pattern<'p> = Vec<&'p str>;
 /// What `filter_path` leaves of a body. What holds nothing that was asked for is left out, so that an empty array inside of which
 /// something was asked for is absent.
 pub(super) fn apply(body: Value, filter_path: &str) -> Value {
-    let paths = || filter_path.split(',').map(str::trim).filter(|path| !path.is_empty());
-    let included: Vec<Pattern<'_>> =
-        paths().filter(|path| !path.starts_with('-')).map(|path| path.split('.').collect()).collect();
-    let excluded: Vec<Pattern<'_>> = paths().filter_map(|path| Some(path.strip_prefix('-')?.split('.').collect())).collect();
-    let kept = if included.is_empty() { body } else { include(&body, &included).unwrap_or_else(|| Value::Object(Map::new())) };
-    if excluded.is_empty() { kept } else { exclude(kept, &excluded) }
+    let paths = || {
+        filter_path
+            .split(',')
+            .map(str::trim)
+            .filter(|path| !path.is_empty())
+    };
+    let included: Vec<Pattern<'_>> = paths()
+        .filter(|path| !path.starts_with('-'))
+        .map(|path| path.split('.').collect())
+        .collect();
+    let excluded: Vec<Pattern<'_>> = paths()
+        .filter_map(|path| Some(path.strip_prefix('-')?.split('.').collect()))
+        .collect();
+    let kept = if included.is_empty() {
+        body
+    } else {
+        include(&body, &included).unwrap_or_else(|| Value::Object(Map::new()))
+    };
+    if excluded.is_empty() {
+        kept
+    } else {
+        exclude(kept, &excluded)
+    }
 }
 
 /// The parts of a value that patterns name, if there are any; also what `_source` asks for.
@@ -26,14 +43,21 @@ pub(super) fn include(value: &Value, patterns: &[Pattern<'_>]) -> Option<Value> 
                 .iter()
                 .filter_map(|(key, member)| {
                     let rest = advance(patterns, key);
-                    let kept = if is_named(&rest) { Some(member.clone()) } else { include(member, &rest) };
+                    let kept = if is_named(&rest) {
+                        Some(member.clone())
+                    } else {
+                        include(member, &rest)
+                    };
                     Some((key.clone(), kept?))
                 })
                 .collect();
             (!kept.is_empty()).then_some(Value::Object(kept))
         }
         Value::Array(items) => {
-            let kept: Vec<Value> = items.iter().filter_map(|item| include(item, patterns)).collect();
+            let kept: Vec<Value> = items
+                .iter()
+                .filter_map(|item| include(item, patterns))
+                .collect();
             (!kept.is_empty()).then_some(Value::Array(kept))
         }
         _ => None,
@@ -52,14 +76,20 @@ pub(super) fn exclude(value: Value, patterns: &[Pattern<'_>]) -> Value {
                 })
                 .collect(),
         ),
-        Value::Array(items) => Value::Array(items.into_iter().map(|item| exclude(item, patterns)).collect()),
+        Value::Array(items) => Value::Array(
+            items
+                .into_iter()
+                .map(|item| exclude(item, patterns))
+                .collect(),
+        ),
         other => other,
     }
 }
 
 /// Nothing is left of a pattern that names a value.
 fn is_named(rest: &[Pattern<'_>]) -> bool {
-    rest.iter().any(|pattern| pattern.is_empty() || pattern == &["**"])
+    rest.iter()
+        .any(|pattern| pattern.is_empty() || pattern == &["**"])
 }
 
 /// What is left of the patterns below a member.
@@ -90,10 +120,22 @@ mod tests {
     fn members_are_named_by_paths_with_wildcards() {
         let body = || json!({ "took": 1, "hits": { "total": 2, "hits": [{ "_id": "a", "_index": "i" }, { "_id": "b" }] } });
         for (filter_path, expected) in [
-            ("hits.hits._id", json!({ "hits": { "hits": [{ "_id": "a" }, { "_id": "b" }] } })),
-            ("**._id", json!({ "hits": { "hits": [{ "_id": "a" }, { "_id": "b" }] } })),
-            ("hits.h*s._i*", json!({ "hits": { "hits": [{ "_id": "a", "_index": "i" }, { "_id": "b" }] } })),
-            ("took,hits.total", json!({ "took": 1, "hits": { "total": 2 } })),
+            (
+                "hits.hits._id",
+                json!({ "hits": { "hits": [{ "_id": "a" }, { "_id": "b" }] } }),
+            ),
+            (
+                "**._id",
+                json!({ "hits": { "hits": [{ "_id": "a" }, { "_id": "b" }] } }),
+            ),
+            (
+                "hits.h*s._i*",
+                json!({ "hits": { "hits": [{ "_id": "a", "_index": "i" }, { "_id": "b" }] } }),
+            ),
+            (
+                "took,hits.total",
+                json!({ "took": 1, "hits": { "total": 2 } }),
+            ),
             ("hits,-hits.hits", json!({ "hits": { "total": 2 } })),
             ("-hits", json!({ "took": 1 })),
             ("nothing", json!({})),
@@ -106,7 +148,10 @@ mod tests {
     fn an_empty_array_is_sent_only_where_it_is_named_itself() {
         let body = || json!({ "hits": { "hits": [] } });
         assert_eq!(apply(body(), "hits.hits._id"), json!({}));
-        assert_eq!(apply(body(), "hits.hits"), json!({ "hits": { "hits": [] } }));
+        assert_eq!(
+            apply(body(), "hits.hits"),
+            json!({ "hits": { "hits": [] } })
+        );
         assert_eq!(apply(body(), "hits.*"), json!({ "hits": { "hits": [] } }));
     }
 }

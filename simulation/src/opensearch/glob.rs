@@ -15,10 +15,15 @@ fn overlap_bytes(left: &[u8], right: &[u8], right_is_pattern: bool) -> bool {
         (None, None) | (Some((b'*', [])), _) => true,
         (Some((b'*', after)), _) => {
             overlap_bytes(after, right, right_is_pattern)
-                || right.split_first().is_some_and(|(_, rest)| overlap_bytes(left, rest, right_is_pattern))
+                || right
+                    .split_first()
+                    .is_some_and(|(_, rest)| overlap_bytes(left, rest, right_is_pattern))
         }
         (_, Some((b'*', after))) if right_is_pattern => {
-            overlap_bytes(left, after, true) || left.split_first().is_some_and(|(_, rest)| overlap_bytes(rest, right, true))
+            overlap_bytes(left, after, true)
+                || left
+                    .split_first()
+                    .is_some_and(|(_, rest)| overlap_bytes(rest, right, true))
         }
         (Some((first, left_rest)), Some((second, right_rest))) => {
             first == second && overlap_bytes(left_rest, right_rest, right_is_pattern)
@@ -49,9 +54,13 @@ mod tests {
 
     #[test]
     fn patterns_overlap_where_a_text_matches_both() {
-        for (left, right, expected) in
-            [("x-*.g*", "x-*", true), ("a*", "b*", false), ("*a", "b*", true), ("a-*.g1", "*.g2", false), ("*", "*", true)]
-        {
+        for (left, right, expected) in [
+            ("x-*.g*", "x-*", true),
+            ("a*", "b*", false),
+            ("*a", "b*", true),
+            ("a-*.g1", "*.g2", false),
+            ("*", "*", true),
+        ] {
             assert_eq!(overlap(left, right), expected, "{left} {right}");
             assert_eq!(overlap(right, left), expected, "{right} {left}");
         }

@@ -77,7 +77,13 @@ pub(super) struct View {
 
 impl Index {
     /// An empty index.
-    pub fn new(name: &str, uuid: String, mapping: Mapping, settings: Settings, created: Instant) -> Self {
+    pub fn new(
+        name: &str,
+        uuid: String,
+        mapping: Mapping,
+        settings: Settings,
+        created: Instant,
+    ) -> Self {
         let mut index = Self {
             name: name.to_owned(),
             uuid,
@@ -98,8 +104,13 @@ impl Index {
 
     fn read_settings(&mut self) {
         // "-1" keeps deletes for ever.
-        self.gc_deletes = self.settings.duration("gc_deletes", DEFAULT_GC_DELETES).unwrap_or(Duration::MAX);
-        self.refresh_interval = self.settings.duration("refresh_interval", DEFAULT_REFRESH_INTERVAL);
+        self.gc_deletes = self
+            .settings
+            .duration("gc_deletes", DEFAULT_GC_DELETES)
+            .unwrap_or(Duration::MAX);
+        self.refresh_interval = self
+            .settings
+            .duration("refresh_interval", DEFAULT_REFRESH_INTERVAL);
     }
 
     /// Its settings.
@@ -138,11 +149,19 @@ impl Index {
 
     /// What forbids changes of mapping and aliases as well.
     pub fn metadata_block(&self) -> Option<(u16, &'static str)> {
-        self.settings.is_set("blocks.read_only_allow_delete").then_some(super::blocks::FLOOD_STAGE)
+        self.settings
+            .is_set("blocks.read_only_allow_delete")
+            .then_some(super::blocks::FLOOD_STAGE)
     }
 
     /// Stores a document.
-    pub fn index(&mut self, id: &str, source: &[u8], versioning: Versioning, now: Instant) -> Result<Written, Refusal> {
+    pub fn index(
+        &mut self,
+        id: &str,
+        source: &[u8],
+        versioning: Versioning,
+        now: Instant,
+    ) -> Result<Written, Refusal> {
         let (id, written) = self.accept(id, versioning, now)?;
         let analysis = self.analyse(&id, source)?;
         self.sequence += 1;
@@ -154,7 +173,8 @@ impl Index {
             terms: analysis.terms,
             ignored: analysis.ignored,
         });
-        self.entries.insert(Arc::clone(&id), Entry::Live(Arc::clone(&document)));
+        self.entries
+            .insert(Arc::clone(&id), Entry::Live(Arc::clone(&document)));
         self.unseen.push((now, id, Some(document)));
         Ok(written)
     }
@@ -170,10 +190,21 @@ impl Index {
     }
 
     /// Deletes a document, and remembers the version even if there is none.
-    pub fn delete(&mut self, id: &str, versioning: Versioning, now: Instant) -> Result<Written, Refusal> {
+    pub fn delete(
+        &mut self,
+        id: &str,
+        versioning: Versioning,
+        now: Instant,
+    ) -> Result<Written, Refusal> {
         let (id, written) = self.accept(id, versioning, now)?;
         self.sequence += 1;
-        self.entries.insert(Arc::clone(&id), Entry::Deleted { version: written.version, at: Some(now) });
+        self.entries.insert(
+            Arc::clone(&id),
+            Entry::Deleted {
+                version: written.version,
+                at: Some(now),
+            },
+        );
         self.unseen.push((now, id, None));
         Ok(written)
     }
@@ -182,31 +213,55 @@ impl Index {
     fn current(&self, id: &str, now: Instant) -> Current {
         match self.entries.get(id) {
             None => Current::default(),
-            Some(Entry::Live(document)) => {
-                Current { version: Some(document.version), sequence: Some(document.sequence), forgotten: None }
+            Some(Entry::Live(document)) => Current {
+                version: Some(document.version),
+                sequence: Some(document.sequence),
+                forgotten: None,
+            },
+            Some(Entry::Deleted { version, at })
+                if at.is_some_and(|at| now.duration_since(at) <= self.gc_deletes) =>
+            {
+                Current {
+                    version: Some(*version),
+                    ..Current::default()
+                }
             }
-            Some(Entry::Deleted { version, at }) if at.is_some_and(|at| now.duration_since(at) <= self.gc_deletes) => {
-                Current { version: Some(*version), ..Current::default() }
-            }
-            Some(Entry::Deleted { version, .. }) => Current { forgotten: Some(*version), ..Current::default() },
+            Some(Entry::Deleted { version, .. }) => Current {
+                forgotten: Some(*version),
+                ..Current::default()
+            },
         }
     }
 
     /// The id as it is stored and what the write comes to, unless it conflicts.
-    fn accept(&self, id: &str, versioning: Versioning, now: Instant) -> Result<(Arc<str>, Written), Refusal> {
+    fn accept(
+        &self,
+        id: &str,
+        versioning: Versioning,
+        now: Instant,
+    ) -> Result<(Arc<str>, Written), Refusal> {
         let current = self.current(id, now);
         let version = versioning.next(&current).map_err(|reason| {
-            Refusal::new(409, "version_conflict_engine_exception", format!("[{id}]: version conflict, {reason}"))
-                .with("index", self.name.as_str())
-                .with("shard", "0")
-                .with("index_uuid", self.uuid.as_str())
+            Refusal::new(
+                409,
+                "version_conflict_engine_exception",
+                format!("[{id}]: version conflict, {reason}"),
+            )
+            .with("index", self.name.as_str())
+            .with("shard", "0")
+            .with("index_uuid", self.uuid.as_str())
         })?;
-        let stored = self.entries.get_key_value(id).map_or_else(|| Arc::from(id), |(stored, _)| Arc::clone(stored));
+        let stored = self
+            .entries
+            .get_key_value(id)
+            .map_or_else(|| Arc::from(id), |(stored, _)| Arc::clone(stored));
         let written = Written {
             version,
             sequence: self.sequence,
             existed: current.sequence.is_some(),
-            resurrected: current.forgotten.is_some_and(|forgotten| forgotten > version),
+            resurrected: current
+                .forgotten
+                .is_some_and(|forgotten| forgotten > version),
         };
         Ok((stored, written))
     }
@@ -235,11 +290,17 @@ impl Index {
 
     /// Makes visible what the refreshes since the last call made visible.
     fn catch_up(&mut self, now: Instant) {
-        let Some(interval) = self.refresh_interval.filter(|interval| !interval.is_zero()) else { return };
+        let Some(interval) = self.refresh_interval.filter(|interval| !interval.is_zero()) else {
+            return;
+        };
         let age = now.duration_since(self.created).as_nanos();
         let since_refresh = age % interval.as_nanos();
         let refreshed = |at: &Instant| now.duration_since(*at).as_nanos() > since_refresh;
-        let count = self.unseen.iter().take_while(|(at, _, _)| refreshed(at)).count();
+        let count = self
+            .unseen
+            .iter()
+            .take_while(|(at, _, _)| refreshed(at))
+            .count();
         self.show(count);
     }
 
@@ -305,15 +366,25 @@ mod tests {
     fn index(settings: &Value) -> Index {
         let mut read = Settings::default();
         read.apply(&settings::read(settings).unwrap());
-        Index::new("i", "uuid".to_owned(), Mapping::new(&json!({})).unwrap(), read, Instant::now())
+        Index::new(
+            "i",
+            "uuid".to_owned(),
+            Mapping::new(&json!({})).unwrap(),
+            read,
+            Instant::now(),
+        )
     }
 
     fn put(index: &mut Index, version: u64) -> Result<Written, u16> {
-        index.index("a", b"{}", Versioning::ExternalGte(version), Instant::now()).map_err(|refusal| refusal.status)
+        index
+            .index("a", b"{}", Versioning::ExternalGte(version), Instant::now())
+            .map_err(|refusal| refusal.status)
     }
 
     fn delete(index: &mut Index, version: u64) -> Result<Written, u16> {
-        index.delete("a", Versioning::ExternalGte(version), Instant::now()).map_err(|refusal| refusal.status)
+        index
+            .delete("a", Versioning::ExternalGte(version), Instant::now())
+            .map_err(|refusal| refusal.status)
     }
 
     #[tokio::test(start_paused = true)]
@@ -330,7 +401,8 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_delete_is_remembered_for_gc_deletes_and_then_an_older_write_brings_the_document_back() {
+    async fn a_delete_is_remembered_for_gc_deletes_and_then_an_older_write_brings_the_document_back()
+     {
         let mut index = index(&json!({ "gc_deletes": "3s" }));
         put(&mut index, 10).unwrap();
         delete(&mut index, 20).unwrap();

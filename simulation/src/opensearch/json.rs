@@ -75,9 +75,14 @@ impl<'de> Visitor<'de> for StrictVisitor {
 pub(super) fn java_text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
-        Value::Array(items) => format!("[{}]", items.iter().map(java_text).collect::<Vec<_>>().join(", ")),
+        Value::Array(items) => format!(
+            "[{}]",
+            items.iter().map(java_text).collect::<Vec<_>>().join(", ")
+        ),
         Value::Object(members) => {
-            let members = members.iter().map(|(key, member)| format!("{key}={}", java_text(member)));
+            let members = members
+                .iter()
+                .map(|(key, member)| format!("{key}={}", java_text(member)));
             format!("{{{}}}", members.collect::<Vec<_>>().join(", "))
         }
         other => other.to_string(),
@@ -103,7 +108,17 @@ mod tests {
     #[test]
     fn a_member_that_comes_twice_is_refused_at_any_depth() {
         let parse = |text: &str| serde_json::from_str::<Strict>(text).map(|Strict(value)| value);
-        assert_eq!(parse(r#"{"a":[1,-2,0.5,null,true,"x"]}"#).unwrap().to_string(), r#"{"a":[1,-2,0.5,null,true,"x"]}"#);
-        assert!(parse(r#"{"a":[{"b":1,"b":2}]}"#).unwrap_err().to_string().starts_with("Duplicate field 'b'"));
+        assert_eq!(
+            parse(r#"{"a":[1,-2,0.5,null,true,"x"]}"#)
+                .unwrap()
+                .to_string(),
+            r#"{"a":[1,-2,0.5,null,true,"x"]}"#
+        );
+        assert!(
+            parse(r#"{"a":[{"b":1,"b":2}]}"#)
+                .unwrap_err()
+                .to_string()
+                .starts_with("Duplicate field 'b'")
+        );
     }
 }

@@ -73,22 +73,36 @@ pub(super) struct Mapping {
     root: Object,
 }
 
-const ROOT_PARAMETERS: [&str; 6] = ["dynamic", "dynamic_templates", "properties", "_meta", "enabled", "date_detection"];
+const ROOT_PARAMETERS: [&str; 6] = [
+    "dynamic",
+    "dynamic_templates",
+    "properties",
+    "_meta",
+    "enabled",
+    "date_detection",
+];
 
 impl Mapping {
     /// A mapping from its definition.
     pub fn new(definition: &Value) -> Result<Self, Refusal> {
-        let empty = Self { definition: Map::new(), root: object("", &Map::new())? };
+        let empty = Self {
+            definition: Map::new(),
+            root: object("", &Map::new())?,
+        };
         empty.merge(definition)
     }
 
     /// The mapping with another one added to it.
     pub fn merge(&self, update: &Value) -> Result<Self, Refusal> {
-        let update = update.as_object().ok_or_else(|| parsing("expected an object"))?;
+        let update = update
+            .as_object()
+            .ok_or_else(|| parsing("expected an object"))?;
         let unknown = |key: &&String| !ROOT_PARAMETERS.contains(&key.as_str());
         if let Some(key) = update.keys().find(unknown) {
             let shown = java_text(&update[key]);
-            return Err(parsing(format!("Root mapping definition has unsupported parameters:  [{key} : {shown}]")));
+            return Err(parsing(format!(
+                "Root mapping definition has unsupported parameters:  [{key} : {shown}]"
+            )));
         }
         // The update alone has to be right as well.
         object("", update)?;
@@ -126,11 +140,20 @@ impl Mapping {
 
     /// What a template gives to a new field at a path. Only `path_match` with a star at its end is known here.
     pub fn templated(&self, path: &str) -> Option<Value> {
-        let templates = self.definition.get("dynamic_templates").and_then(Value::as_array);
-        let mut templates = templates.into_iter().flatten().filter_map(Value::as_object).flat_map(Map::values);
+        let templates = self
+            .definition
+            .get("dynamic_templates")
+            .and_then(Value::as_array);
+        let mut templates = templates
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_object)
+            .flat_map(Map::values);
         templates.find_map(|template| {
             let pattern = template.get("path_match").and_then(Value::as_str)?;
-            let fits = pattern.strip_suffix('*').is_some_and(|prefix| path.starts_with(prefix));
+            let fits = pattern
+                .strip_suffix('*')
+                .is_some_and(|prefix| path.starts_with(prefix));
             fits.then(|| template.get("mapping").cloned()).flatten()
         })
     }
@@ -145,7 +168,9 @@ impl Mapping {
         let mut children = &self.root.children;
         let mut rest = path;
         loop {
-            let (name, below) = rest.split_once('.').map_or((rest, None), |(name, below)| (name, Some(below)));
+            let (name, below) = rest
+                .split_once('.')
+                .map_or((rest, None), |(name, below)| (name, Some(below)));
             match (children.get(name)?, below) {
                 (Node::Object(object), Some(below)) => {
                     children = &object.children;
@@ -153,8 +178,12 @@ impl Mapping {
                 }
                 (Node::Object(_), None) => return None,
                 (Node::Field(field), None) => return Some(field),
-                (Node::Field(field), Some(_)) if field.kind == Kind::FlatObject => return Some(field),
-                (Node::Field(field), Some(_)) => return field.subfields.iter().find(|sub| sub.path.as_ref() == path),
+                (Node::Field(field), Some(_)) if field.kind == Kind::FlatObject => {
+                    return Some(field);
+                }
+                (Node::Field(field), Some(_)) => {
+                    return field.subfields.iter().find(|sub| sub.path.as_ref() == path);
+                }
             }
         }
     }
@@ -170,17 +199,29 @@ pub(super) fn dynamic_definition(value: &Value) -> Option<Value> {
     match value {
         Value::Null => None,
         Value::Bool(_) => Some(json!({ "type": "boolean" })),
-        Value::Number(number) => Some(json!({ "type": if number.is_f64() { "float" } else { "long" } })),
-        Value::String(text) if super::document::parse_date(text).is_some() && text.contains('-') => {
+        Value::Number(number) => {
+            Some(json!({ "type": if number.is_f64() { "float" } else { "long" } }))
+        }
+        Value::String(text)
+            if super::document::parse_date(text).is_some() && text.contains('-') =>
+        {
             Some(json!({ "type": "date" }))
         }
-        Value::String(_) => Some(json!({ "type": "text", "fields": { "keyword": { "type": "keyword", "ignore_above": 256 } } })),
+        Value::String(_) => Some(
+            json!({ "type": "text", "fields": { "keyword": { "type": "keyword", "ignore_above": 256 } } }),
+        ),
         Value::Array(items) => items.iter().find_map(dynamic_definition),
         Value::Object(members) => {
-            let properties: Map<String, Value> =
-                members.iter().filter_map(|(key, member)| Some((key.clone(), dynamic_definition(member)?))).collect();
+            let properties: Map<String, Value> = members
+                .iter()
+                .filter_map(|(key, member)| Some((key.clone(), dynamic_definition(member)?)))
+                .collect();
             let is_empty = properties.is_empty();
-            Some(if is_empty { json!({ "type": "object" }) } else { json!({ "properties": properties }) })
+            Some(if is_empty {
+                json!({ "type": "object" })
+            } else {
+                json!({ "properties": properties })
+            })
         }
     }
 }
@@ -189,7 +230,11 @@ fn object(path: &str, definition: &Map<String, Value>) -> Result<Object, Refusal
     let mut children = BTreeMap::new();
     if let Some(properties) = definition.get("properties").and_then(Value::as_object) {
         for (name, child) in properties {
-            let child_path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+            let child_path = if path.is_empty() {
+                name.clone()
+            } else {
+                format!("{path}.{name}")
+            };
             children.insert(name.clone(), node(name, &child_path, child)?);
         }
     }
@@ -198,15 +243,26 @@ fn object(path: &str, definition: &Map<String, Value>) -> Result<Object, Refusal
         Some("true") => Some(Dynamic::True),
         Some("false") => Some(Dynamic::False),
         Some("strict") => Some(Dynamic::Strict),
-        Some(other) => return Err(parsing(format!("Could not convert [dynamic.dynamic] to boolean: {other}"))),
+        Some(other) => {
+            return Err(parsing(format!(
+                "Could not convert [dynamic.dynamic] to boolean: {other}"
+            )));
+        }
     };
     let enabled = definition.get("enabled").map(java_text).as_deref() != Some("false");
-    Ok(Object { path: path.to_owned(), dynamic, enabled, children })
+    Ok(Object {
+        path: path.to_owned(),
+        dynamic,
+        enabled,
+        children,
+    })
 }
 
 fn node(name: &str, path: &str, definition: &Value) -> Result<Node, Refusal> {
     let definition = definition.as_object().ok_or_else(|| {
-        parsing(format!("Expected map for property [fields] on field [{name}] but got a class java.lang.String"))
+        parsing(format!(
+            "Expected map for property [fields] on field [{name}] but got a class java.lang.String"
+        ))
     })?;
     let is_object = definition.contains_key("properties") || definition.contains_key("enabled");
     match definition.get("type").and_then(Value::as_str) {
@@ -217,7 +273,12 @@ fn node(name: &str, path: &str, definition: &Value) -> Result<Node, Refusal> {
     }
 }
 
-fn field(name: &str, path: &str, kind: &str, definition: &Map<String, Value>) -> Result<Field, Refusal> {
+fn field(
+    name: &str,
+    path: &str,
+    kind: &str,
+    definition: &Map<String, Value>,
+) -> Result<Field, Refusal> {
     let kind = match kind {
         "keyword" => Kind::Keyword,
         "text" => Kind::Text,
@@ -226,23 +287,51 @@ fn field(name: &str, path: &str, kind: &str, definition: &Map<String, Value>) ->
         "boolean" => Kind::Boolean,
         "date" => Kind::Date,
         "flat_object" => Kind::FlatObject,
-        other => return Err(parsing(format!("No handler for type [{other}] declared on field [{name}]"))),
+        other => {
+            return Err(parsing(format!(
+                "No handler for type [{other}] declared on field [{name}]"
+            )));
+        }
     };
     let mut subfields = Vec::new();
-    for (sub, definition) in definition.get("fields").and_then(Value::as_object).into_iter().flatten() {
+    for (sub, definition) in definition
+        .get("fields")
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten()
+    {
         if let Node::Field(subfield) = node(sub, &format!("{path}.{sub}"), definition)? {
             subfields.push(subfield);
         }
     }
-    let ignore_above = definition.get("ignore_above").and_then(Value::as_u64).and_then(|limit| usize::try_from(limit).ok());
-    let ignore_malformed = definition.get("ignore_malformed").map(java_text).as_deref() == Some("true");
+    let ignore_above = definition
+        .get("ignore_above")
+        .and_then(Value::as_u64)
+        .and_then(|limit| usize::try_from(limit).ok());
+    let ignore_malformed =
+        definition.get("ignore_malformed").map(java_text).as_deref() == Some("true");
     let is_indexed = definition.get("index").map(java_text).as_deref() != Some("false");
-    let copy_to = definition.get("copy_to").and_then(|to| to.as_str().or_else(|| to.get(0)?.as_str())).map(ToOwned::to_owned);
-    Ok(Field { path: path.into(), kind, ignore_above, ignore_malformed, is_indexed, copy_to, subfields })
+    let copy_to = definition
+        .get("copy_to")
+        .and_then(|to| to.as_str().or_else(|| to.get(0)?.as_str()))
+        .map(ToOwned::to_owned);
+    Ok(Field {
+        path: path.into(),
+        kind,
+        ignore_above,
+        ignore_malformed,
+        is_indexed,
+        copy_to,
+        subfields,
+    })
 }
 
 /// Adds to the properties of a definition.
-fn merge_into(path: &str, definition: &mut Map<String, Value>, update: &Map<String, Value>) -> Result<(), Refusal> {
+fn merge_into(
+    path: &str,
+    definition: &mut Map<String, Value>,
+    update: &Map<String, Value>,
+) -> Result<(), Refusal> {
     let mut properties = match definition.remove("properties") {
         Some(Value::Object(properties)) => properties,
         _ => Map::new(),
@@ -252,9 +341,17 @@ fn merge_into(path: &str, definition: &mut Map<String, Value>, update: &Map<Stri
     Ok(())
 }
 
-fn merge_properties(path: &str, current: &mut Map<String, Value>, update: &Map<String, Value>) -> Result<(), Refusal> {
+fn merge_properties(
+    path: &str,
+    current: &mut Map<String, Value>,
+    update: &Map<String, Value>,
+) -> Result<(), Refusal> {
     for (name, new) in update {
-        let child_path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+        let child_path = if path.is_empty() {
+            name.clone()
+        } else {
+            format!("{path}.{name}")
+        };
         match current.get_mut(name) {
             None => {
                 current.insert(name.clone(), normalized(new));
@@ -266,21 +363,26 @@ fn merge_properties(path: &str, current: &mut Map<String, Value>, update: &Map<S
 }
 
 fn merge_node(path: &str, old: &mut Value, new: &Value) -> Result<(), Refusal> {
-    let (Value::Object(old), Value::Object(new)) = (old, new) else { return Ok(()) };
+    let (Value::Object(old), Value::Object(new)) = (old, new) else {
+        return Ok(());
+    };
     let leaf_type = |node: &Map<String, Value>| {
-        node.get("type").and_then(Value::as_str).filter(|kind| *kind != "object").map(ToOwned::to_owned)
+        node.get("type")
+            .and_then(Value::as_str)
+            .filter(|kind| *kind != "object")
+            .map(ToOwned::to_owned)
     };
     match (leaf_type(old), leaf_type(new)) {
-        (Some(before), Some(after)) if before != after => {
-            Err(Refusal::illegal_argument(format!("mapper [{path}] cannot be changed from type [{before}] to [{after}]")))
-        }
+        (Some(before), Some(after)) if before != after => Err(Refusal::illegal_argument(format!(
+            "mapper [{path}] cannot be changed from type [{before}] to [{after}]"
+        ))),
         (Some(_), Some(_)) => {
             old.extend(new.clone());
             Ok(())
         }
-        (Some(_), None) | (None, Some(_)) => {
-            Err(Refusal::illegal_argument(format!("can't merge a non object mapping [{path}] with an object mapping")))
-        }
+        (Some(_), None) | (None, Some(_)) => Err(Refusal::illegal_argument(format!(
+            "can't merge a non object mapping [{path}] with an object mapping"
+        ))),
         (None, None) => {
             if let Some(properties) = new.get("properties").and_then(Value::as_object) {
                 merge_into(path, old, properties)?;
@@ -291,7 +393,11 @@ fn merge_node(path: &str, old: &mut Value, new: &Value) -> Result<(), Refusal> {
     }
 }
 
-fn overlay(path: &str, base: &mut Map<String, Value>, over: &Map<String, Value>) -> Result<(), Refusal> {
+fn overlay(
+    path: &str,
+    base: &mut Map<String, Value>,
+    over: &Map<String, Value>,
+) -> Result<(), Refusal> {
     for (key, value) in over {
         match (base.get_mut(key), value) {
             (Some(Value::Object(members)), Value::Object(above)) if key == "properties" => {
@@ -308,13 +414,22 @@ fn overlay(path: &str, base: &mut Map<String, Value>, over: &Map<String, Value>)
     Ok(())
 }
 
-fn overlay_node(path: &str, siblings: &mut Map<String, Value>, name: &str, over: &Value) -> Result<(), Refusal> {
-    let is_leaf = |node: &Value| node.get("properties").is_none() && node.get("type").is_some_and(|kind| kind != "object");
+fn overlay_node(
+    path: &str,
+    siblings: &mut Map<String, Value>,
+    name: &str,
+    over: &Value,
+) -> Result<(), Refusal> {
+    let is_leaf = |node: &Value| {
+        node.get("properties").is_none() && node.get("type").is_some_and(|kind| kind != "object")
+    };
     match (siblings.get_mut(name), over) {
-        (Some(base), over) if is_leaf(base) != is_leaf(over) => {
-            Err(Refusal::illegal_argument(format!("can't merge a non object mapping [{path}] with an object mapping")))
+        (Some(base), over) if is_leaf(base) != is_leaf(over) => Err(Refusal::illegal_argument(
+            format!("can't merge a non object mapping [{path}] with an object mapping"),
+        )),
+        (Some(Value::Object(base)), Value::Object(members)) if !is_leaf(over) => {
+            overlay(&format!("{path}."), base, members)
         }
-        (Some(Value::Object(base)), Value::Object(members)) if !is_leaf(over) => overlay(&format!("{path}."), base, members),
         _ => {
             siblings.insert(name.to_owned(), over.clone());
             Ok(())
@@ -335,13 +450,17 @@ fn deep_merge(base: &mut Map<String, Value>, over: &Map<String, Value>) {
 
 /// A definition as it is shown: an object with properties names no type.
 fn normalized(definition: &Value) -> Value {
-    let Value::Object(members) = definition else { return definition.clone() };
+    let Value::Object(members) = definition else {
+        return definition.clone();
+    };
     let mut shown = Map::new();
     for (key, value) in members {
         match (key.as_str(), value) {
             ("properties", Value::Object(properties)) => {
-                let properties: Map<String, Value> =
-                    properties.iter().map(|(name, child)| (name.clone(), normalized(child))).collect();
+                let properties: Map<String, Value> = properties
+                    .iter()
+                    .map(|(name, child)| (name.clone(), normalized(child)))
+                    .collect();
                 shown.insert(key.clone(), properties.into());
             }
             ("dynamic", dynamic) => {
@@ -350,7 +469,8 @@ fn normalized(definition: &Value) -> Value {
             ("copy_to", Value::String(_)) => {
                 shown.insert(key.clone(), json!([value]));
             }
-            ("type", Value::String(kind)) if kind == "object" && members.contains_key("properties") => {}
+            ("type", Value::String(kind))
+                if kind == "object" && members.contains_key("properties") => {}
             _ => {
                 shown.insert(key.clone(), value.clone());
             }

@@ -42,8 +42,19 @@ struct PointInTime {
 impl PointsInTime {
     fn add(&mut self, views: Vec<View>, keep_alive: Duration, now: Instant) -> u64 {
         self.opened += 1;
-        let indices = views.iter().map(|view| (view.index.clone(), view.uuid.clone())).collect();
-        self.points.insert(self.opened, PointInTime { indices, views: Some(views), keep_alive, used: now });
+        let indices = views
+            .iter()
+            .map(|view| (view.index.clone(), view.uuid.clone()))
+            .collect();
+        self.points.insert(
+            self.opened,
+            PointInTime {
+                indices,
+                views: Some(views),
+                keep_alive,
+                used: now,
+            },
+        );
         self.opened
     }
 
@@ -58,18 +69,36 @@ impl PointsInTime {
     /// How many contexts are open: one for each shard of each point.
     pub fn open(&mut self, now: Instant) -> u64 {
         self.expire(now);
-        self.points.values().filter_map(|point| point.views.as_ref()).flatten().map(|view| view.shards).sum()
+        self.points
+            .values()
+            .filter_map(|point| point.views.as_ref())
+            .flatten()
+            .map(|view| view.shards)
+            .sum()
     }
 
     /// Closes all.
     pub fn close_all(&mut self) {
-        self.points.values_mut().for_each(|point| point.views = None);
+        self.points
+            .values_mut()
+            .for_each(|point| point.views = None);
     }
 }
 
 /// `POST /<target>/_search/point_in_time`
-pub(super) fn create(cluster: &mut Cluster, moment: &mut Moment<'_>, call: &Call, target: &str) -> Result<Answer, Refusal> {
-    let allowed = ["keep_alive", "allow_partial_pit_creation", "ignore_unavailable", "allow_no_indices", "expand_wildcards"];
+pub(super) fn create(
+    cluster: &mut Cluster,
+    moment: &mut Moment<'_>,
+    call: &Call,
+    target: &str,
+) -> Result<Answer, Refusal> {
+    let allowed = [
+        "keep_alive",
+        "allow_partial_pit_creation",
+        "ignore_unavailable",
+        "allow_no_indices",
+        "expand_wildcards",
+    ];
     call.allow(&allowed)?;
     let Some(keep_alive) = call.parameters.get("keep_alive") else {
         return Err(Refusal::invalid(&["keep alive not specified".to_owned()]));
@@ -79,7 +108,8 @@ pub(super) fn create(cluster: &mut Cluster, moment: &mut Moment<'_>, call: &Call
     let names = named(cluster, call, target)?;
     if names.is_empty() {
         // A point in time of nothing has no id, and OpenSearch trips over that.
-        let cause = "Cannot invoke \"String.getBytes(java.nio.charset.Charset)\" because \"src\" is null";
+        let cause =
+            "Cannot invoke \"String.getBytes(java.nio.charset.Charset)\" because \"src\" is null";
         let cause = Refusal::new(400, "null_pointer_exception", cause);
         return Err(Refusal::illegal_argument("invalid id: [null]").caused_by(&cause));
     }
@@ -91,7 +121,11 @@ pub(super) fn create(cluster: &mut Cluster, moment: &mut Moment<'_>, call: &Call
     let mut failed = 0;
     if moment.suffers(FaultKind::PointInTimeFails) {
         if !may_be_partial {
-            return Err(search::all_shards_failed("create_pit", &views, &search::no_shard()));
+            return Err(search::all_shards_failed(
+                "create_pit",
+                &views,
+                &search::no_shard(),
+            ));
         }
         failed = 1;
         lose_documents(&mut views, moment);
@@ -107,8 +141,14 @@ pub(super) fn create(cluster: &mut Cluster, moment: &mut Moment<'_>, call: &Call
 /// What a partial point in time looks like: some documents are not in it.
 fn lose_documents(views: &mut [View], moment: &mut Moment<'_>) {
     for view in views {
-        let kept = view.documents.iter().filter(|_| moment.rng.random_bool(0.5));
-        view.documents = std::sync::Arc::new(kept.map(|(id, document)| (id.clone(), document.clone())).collect());
+        let kept = view
+            .documents
+            .iter()
+            .filter(|_| moment.rng.random_bool(0.5));
+        view.documents = std::sync::Arc::new(
+            kept.map(|(id, document)| (id.clone(), document.clone()))
+                .collect(),
+        );
     }
 }
 
@@ -116,7 +156,11 @@ fn lose_documents(views: &mut [View], moment: &mut Moment<'_>) {
 pub(super) fn close(cluster: &mut Cluster, call: &Call) -> Result<Answer, Refusal> {
     call.allow(&[])?;
     let ids: Vec<String> = match call.optional_members()?.get("pit_id") {
-        Some(Value::Array(ids)) => ids.iter().filter_map(Value::as_str).map(ToOwned::to_owned).collect(),
+        Some(Value::Array(ids)) => ids
+            .iter()
+            .filter_map(Value::as_str)
+            .map(ToOwned::to_owned)
+            .collect(),
         Some(Value::String(id)) => vec![id.clone()],
         _ => Vec::new(),
     };
@@ -135,24 +179,55 @@ pub(super) fn close(cluster: &mut Cluster, call: &Call) -> Result<Answer, Refusa
 }
 
 /// The views of the point in time that a search names; each use keeps it open for as long again.
-pub(super) fn views(cluster: &mut Cluster, now: Instant, pit: &Map<String, Value>) -> Result<(String, Vec<View>), Refusal> {
-    if let Some(unknown) = pit.keys().find(|key| !["id", "keep_alive"].contains(&key.as_str())) {
-        return Err(Refusal::new(400, "x_content_parse_exception", format!("[pit] unknown field [{unknown}]")));
+pub(super) fn views(
+    cluster: &mut Cluster,
+    now: Instant,
+    pit: &Map<String, Value>,
+) -> Result<(String, Vec<View>), Refusal> {
+    if let Some(unknown) = pit
+        .keys()
+        .find(|key| !["id", "keep_alive"].contains(&key.as_str()))
+    {
+        return Err(Refusal::new(
+            400,
+            "x_content_parse_exception",
+            format!("[pit] unknown field [{unknown}]"),
+        ));
     }
     let Some(id) = pit.get("id").and_then(Value::as_str) else {
-        return Err(Refusal::illegal_argument("point int time id is not provided"));
+        return Err(Refusal::illegal_argument(
+            "point int time id is not provided",
+        ));
     };
     let number = read_id(&cluster.points_in_time, id)?;
-    let keep_alive = pit.get("keep_alive").and_then(Value::as_str).map(read_keep_alive).transpose()?;
+    let keep_alive = pit
+        .get("keep_alive")
+        .and_then(Value::as_str)
+        .map(read_keep_alive)
+        .transpose()?;
     cluster.points_in_time.expire(now);
-    let Some(point) = cluster.points_in_time.points.get_mut(&number) else { return Err(invalid_id(id)) };
+    let Some(point) = cluster.points_in_time.points.get_mut(&number) else {
+        return Err(invalid_id(id));
+    };
     for (name, uuid) in &point.indices {
-        if cluster.indices.get(name).is_none_or(|index| index.uuid != *uuid) {
-            let refusal = Refusal::new(404, "index_not_found_exception", format!("no such index [{name}]"));
-            return Err(refusal.with("index", name.as_str()).with("index_uuid", uuid.as_str()));
+        if cluster
+            .indices
+            .get(name)
+            .is_none_or(|index| index.uuid != *uuid)
+        {
+            let refusal = Refusal::new(
+                404,
+                "index_not_found_exception",
+                format!("no such index [{name}]"),
+            );
+            return Err(refusal
+                .with("index", name.as_str())
+                .with("index_uuid", uuid.as_str()));
         }
     }
-    let Some(views) = &point.views else { return Err(missing(number, &point.indices)) };
+    let Some(views) = &point.views else {
+        return Err(missing(number, &point.indices));
+    };
     point.used = now;
     point.keep_alive = point.keep_alive.max(keep_alive.unwrap_or_default());
     Ok((id.to_owned(), views.clone()))
@@ -170,8 +245,12 @@ fn read_keep_alive(text: &str) -> Result<Duration, Refusal> {
 }
 
 fn read_id(points: &PointsInTime, id: &str) -> Result<u64, Refusal> {
-    let number = id.strip_prefix(ID_PREFIX).and_then(|number| number.parse().ok());
-    number.filter(|number| points.points.contains_key(number)).ok_or_else(|| invalid_id(id))
+    let number = id
+        .strip_prefix(ID_PREFIX)
+        .and_then(|number| number.parse().ok());
+    number
+        .filter(|number| points.points.contains_key(number))
+        .ok_or_else(|| invalid_id(id))
 }
 
 fn invalid_id(id: &str) -> Refusal {
@@ -180,8 +259,16 @@ fn invalid_id(id: &str) -> Refusal {
 }
 
 fn missing(number: u64, indices: &[(String, String)]) -> Refusal {
-    let cause = Refusal::new(404, "search_context_missing_exception", format!("No search context found for id [{number}]"));
-    search::shards_failed("query", indices.iter().map(|(name, _)| name.as_str()), &cause)
+    let cause = Refusal::new(
+        404,
+        "search_context_missing_exception",
+        format!("No search context found for id [{number}]"),
+    );
+    search::shards_failed(
+        "query",
+        indices.iter().map(|(name, _)| name.as_str()),
+        &cause,
+    )
 }
 
 fn too_many() -> Refusal {

@@ -63,20 +63,36 @@ pub(super) enum Matcher {
 impl Query {
     /// Reads the `query` of a request.
     pub fn read(query: &Value) -> Result<Self, Refusal> {
-        let members = query.as_object().ok_or_else(|| parsing("query malformed, must start with start_object"))?;
+        let members = query
+            .as_object()
+            .ok_or_else(|| parsing("query malformed, must start with start_object"))?;
         let mut clauses = members.iter();
         let Some((name, body)) = clauses.next() else {
-            return Err(Refusal::illegal_argument("query malformed, empty clause found"));
+            return Err(Refusal::illegal_argument(
+                "query malformed, empty clause found",
+            ));
         };
         if clauses.next().is_some() {
-            return Err(parsing(format!("[{name}] malformed query, expected [END_OBJECT] but found [FIELD_NAME]")));
+            return Err(parsing(format!(
+                "[{name}] malformed query, expected [END_OBJECT] but found [FIELD_NAME]"
+            )));
         }
-        let body =
-            body.as_object().ok_or_else(|| parsing(format!("[{name}] query malformed, no start_object after query name")))?;
+        let body = body.as_object().ok_or_else(|| {
+            parsing(format!(
+                "[{name}] query malformed, no start_object after query name"
+            ))
+        })?;
         match name.as_str() {
             "match_all" => Ok(Self::MatchAll),
             "match_none" => Ok(Self::MatchNone),
-            "ids" => Ok(Self::Ids(body.get("values").and_then(Value::as_array).into_iter().flatten().map(java_text).collect())),
+            "ids" => Ok(Self::Ids(
+                body.get("values")
+                    .and_then(Value::as_array)
+                    .into_iter()
+                    .flatten()
+                    .map(java_text)
+                    .collect(),
+            )),
             "exists" => match body.get("field").and_then(Value::as_str) {
                 Some(field) => Ok(Self::Exists(field.to_owned())),
                 None => Err(parsing("[exists] must be provided with a [field]")),
@@ -85,12 +101,19 @@ impl Query {
             "terms" => read_terms(body),
             "prefix" => {
                 let (field, value) = only_field("prefix", body)?;
-                Ok(Self::Prefix(field.clone(), java_text(value.get("value").unwrap_or(value))))
+                Ok(Self::Prefix(
+                    field.clone(),
+                    java_text(value.get("value").unwrap_or(value)),
+                ))
             }
             "range" => read_range(body),
             "bool" => read_bool(body).map(|parts| Self::Bool(Box::new(parts))),
             other => {
-                let cause = Refusal::new(400, "named_object_not_found_exception", format!("unknown field [{other}]"));
+                let cause = Refusal::new(
+                    400,
+                    "named_object_not_found_exception",
+                    format!("unknown field [{other}]"),
+                );
                 Err(parsing(format!("unknown query [{other}]")).caused_by(&cause))
             }
         }
@@ -104,11 +127,16 @@ impl Query {
             Self::MatchNone => Matcher::None,
             Self::Ids(ids) => Matcher::Ids(ids.clone()),
             Self::Exists(field) => Matcher::Exists(field.clone()),
-            Self::Terms(field, values) if field == "_id" => Matcher::Ids(values.iter().map(java_text).collect()),
+            Self::Terms(field, values) if field == "_id" => {
+                Matcher::Ids(values.iter().map(java_text).collect())
+            }
             Self::Terms(field, values) => match kind(field) {
                 None => Matcher::None,
                 Some(kind) => {
-                    let terms = values.iter().map(|value| literal(field, kind, value)).collect::<Result<_, Refusal>>()?;
+                    let terms = values
+                        .iter()
+                        .map(|value| literal(field, kind, value))
+                        .collect::<Result<_, Refusal>>()?;
                     Matcher::Terms(field.clone(), terms)
                 }
             },
@@ -145,7 +173,12 @@ impl Bounds {
 
 impl Bool {
     fn compile(&self, mapping: &Mapping) -> Result<Bool<Matcher>, Refusal> {
-        let compile = |queries: &[Query]| queries.iter().map(|query| query.compile(mapping)).collect::<Result<Vec<_>, Refusal>>();
+        let compile = |queries: &[Query]| {
+            queries
+                .iter()
+                .map(|query| query.compile(mapping))
+                .collect::<Result<Vec<_>, Refusal>>()
+        };
         Ok(Bool {
             must: compile(&self.must)?,
             filter: compile(&self.filter)?,
@@ -164,13 +197,15 @@ impl Matcher {
             Self::None => false,
             Self::Ids(ids) => ids.contains(document.id.as_ref()),
             Self::Exists(field) => exists(document, field),
-            Self::Terms(field, terms) => terms_of(document, field).iter().any(|term| terms.contains(term)),
-            Self::Prefix(field, prefix) => {
-                terms_of(document, field).iter().any(|term| matches!(term, Term::Text(text) if text.starts_with(prefix.as_str())))
-            }
-            Self::Range(field, limits) => {
-                terms_of(document, field).iter().any(|term| limits.iter().all(|(test, limit)| test(term.cmp(limit))))
-            }
+            Self::Terms(field, terms) => terms_of(document, field)
+                .iter()
+                .any(|term| terms.contains(term)),
+            Self::Prefix(field, prefix) => terms_of(document, field)
+                .iter()
+                .any(|term| matches!(term, Term::Text(text) if text.starts_with(prefix.as_str()))),
+            Self::Range(field, limits) => terms_of(document, field)
+                .iter()
+                .any(|term| limits.iter().all(|(test, limit)| test(term.cmp(limit)))),
             Self::Bool(parts) => return parts.score(document),
         };
         matches.then_some(1.0)
@@ -187,13 +222,29 @@ impl Bool<Matcher> {
         for matcher in &self.must {
             score += matcher.score(document)?;
         }
-        let found: Vec<f64> = self.should.iter().filter_map(|matcher| matcher.score(document)).collect();
-        let is_optional = self.should.is_empty() || !self.must.is_empty() || !self.filter.is_empty();
-        if found.len() < self.minimum_should_match.unwrap_or(usize::from(!is_optional)) {
+        let found: Vec<f64> = self
+            .should
+            .iter()
+            .filter_map(|matcher| matcher.score(document))
+            .collect();
+        let is_optional =
+            self.should.is_empty() || !self.must.is_empty() || !self.filter.is_empty();
+        if found.len()
+            < self
+                .minimum_should_match
+                .unwrap_or(usize::from(!is_optional))
+        {
             return None;
         }
-        let has_none = self.must.is_empty() && self.filter.is_empty() && self.should.is_empty() && self.must_not.is_empty();
-        Some(if has_none { 1.0 } else { score + found.iter().sum::<f64>() })
+        let has_none = self.must.is_empty()
+            && self.filter.is_empty()
+            && self.should.is_empty()
+            && self.must_not.is_empty();
+        Some(if has_none {
+            1.0
+        } else {
+            score + found.iter().sum::<f64>()
+        })
     }
 }
 
@@ -207,14 +258,19 @@ fn exists(document: &Document, field: &str) -> bool {
         return true;
     }
     let inner = format!("{field}.");
-    let from_inner = document.terms.range::<str, _>((std::ops::Bound::Included(inner.as_str()), std::ops::Bound::Unbounded));
+    let from_inner = document.terms.range::<str, _>((
+        std::ops::Bound::Included(inner.as_str()),
+        std::ops::Bound::Unbounded,
+    ));
     from_inner.take(1).any(|(path, _)| path.starts_with(&inner))
 }
 
 /// A value of a query as the terms of the field have it.
 fn literal(field: &str, kind: Kind, value: &Value) -> Result<Term, Refusal> {
     if kind == Kind::Float {
-        return Err(Refusal::illegal_argument(format!("this simulation searches no fractions: [{field}]")));
+        return Err(Refusal::illegal_argument(format!(
+            "this simulation searches no fractions: [{field}]"
+        )));
     }
     if kind == Kind::Keyword
         && let Value::String(text) = value
@@ -229,7 +285,9 @@ fn read_term(body: &Map<String, Value>) -> Result<Query, Refusal> {
     match value {
         Value::Array(_) => Err(parsing("[term] query does not support array of values")),
         Value::Object(members) => {
-            let value = members.get("value").ok_or_else(|| Refusal::illegal_argument("value cannot be null"))?;
+            let value = members
+                .get("value")
+                .ok_or_else(|| Refusal::illegal_argument("value cannot be null"))?;
             Ok(Query::Terms(field.clone(), vec![value.clone()]))
         }
         value => Ok(Query::Terms(field.clone(), vec![value.clone()])),
@@ -266,8 +324,13 @@ fn read_range(body: &Map<String, Value>) -> Result<Query, Refusal> {
 }
 
 fn read_bool(body: &Map<String, Value>) -> Result<Bool, Refusal> {
-    let mut parts =
-        Bool { must: Vec::new(), filter: Vec::new(), should: Vec::new(), must_not: Vec::new(), minimum_should_match: None };
+    let mut parts = Bool {
+        must: Vec::new(),
+        filter: Vec::new(),
+        should: Vec::new(),
+        must_not: Vec::new(),
+        minimum_should_match: None,
+    };
     for (key, value) in body {
         let queries = match key.as_str() {
             "must" => &mut parts.must,
@@ -278,24 +341,36 @@ fn read_bool(body: &Map<String, Value>) -> Result<Bool, Refusal> {
                 parts.minimum_should_match = java_text(value).parse().ok();
                 continue;
             }
-            other => return Err(Refusal::new(400, "x_content_parse_exception", format!("[bool] unknown field [{other}]"))),
+            other => {
+                return Err(Refusal::new(
+                    400,
+                    "x_content_parse_exception",
+                    format!("[bool] unknown field [{other}]"),
+                ));
+            }
         };
         let clauses = match value {
             Value::Array(clauses) => clauses.as_slice(),
             clause => std::slice::from_ref(clause),
         };
-        *queries = clauses.iter().map(Query::read).collect::<Result<_, Refusal>>()?;
+        *queries = clauses
+            .iter()
+            .map(Query::read)
+            .collect::<Result<_, Refusal>>()?;
     }
     Ok(parts)
 }
 
-fn only_field<'b>(query: &str, body: &'b Map<String, Value>) -> Result<(&'b String, &'b Value), Refusal> {
+fn only_field<'b>(
+    query: &str,
+    body: &'b Map<String, Value>,
+) -> Result<(&'b String, &'b Value), Refusal> {
     let mut fields = body.iter();
     match (fields.next(), fields.next()) {
         (Some(field), None) => Ok(field),
-        (Some((first, _)), Some((second, _))) => {
-            Err(parsing(format!("[{query}] query doesn't support multiple fields, found [{first}] and [{second}]")))
-        }
+        (Some((first, _)), Some((second, _))) => Err(parsing(format!(
+            "[{query}] query doesn't support multiple fields, found [{first}] and [{second}]"
+        ))),
         (None, _) => Err(Refusal::illegal_argument("field name is null or empty")),
     }
 }
@@ -330,7 +405,11 @@ mod tests {
             terms: analysis.terms,
             ignored: Vec::new(),
         };
-        Query::read(query).unwrap().compile(&mapping).unwrap().score(&document)
+        Query::read(query)
+            .unwrap()
+            .compile(&mapping)
+            .unwrap()
+            .score(&document)
     }
 
     #[test]
@@ -348,9 +427,18 @@ mod tests {
             (json!({ "exists": { "field": "kind" } }), true),
             (json!({ "exists": { "field": "search.labels" } }), false),
             (json!({ "exists": { "field": "search" } }), false),
-            (json!({ "range": { "names": { "gt": "a", "lt": "c" } } }), false),
-            (json!({ "range": { "names": { "gt": "a", "lte": "c" } } }), true),
-            (json!({ "range": { "time": { "gte": "2026-01-01", "lt": 1_800_000_000_000_i64 } } }), true),
+            (
+                json!({ "range": { "names": { "gt": "a", "lt": "c" } } }),
+                false,
+            ),
+            (
+                json!({ "range": { "names": { "gt": "a", "lte": "c" } } }),
+                true,
+            ),
+            (
+                json!({ "range": { "time": { "gte": "2026-01-01", "lt": 1_800_000_000_000_i64 } } }),
+                true,
+            ),
             (json!({ "range": { "spec": { "gt": "" } } }), false),
         ] {
             assert_eq!(score(&query).is_some(), expected, "{query}");
@@ -370,7 +458,10 @@ mod tests {
             (json!({ "should": [pod, other] }), Some(1.0)),
             (json!({ "should": [other] }), None),
             (json!({ "filter": [pod], "should": [other] }), Some(0.0)),
-            (json!({ "filter": [pod], "should": [other], "minimum_should_match": 1 }), None),
+            (
+                json!({ "filter": [pod], "should": [other], "minimum_should_match": 1 }),
+                None,
+            ),
         ] {
             assert_eq!(score(&json!({ "bool": query })), expected, "{query}");
         }
@@ -378,7 +469,11 @@ mod tests {
 
     #[test]
     fn a_query_that_is_not_known_is_refused() {
-        for query in [json!({ "wildcard": { "kind": "P*" } }), json!({}), json!({ "term": { "a": "b", "c": "d" } })] {
+        for query in [
+            json!({ "wildcard": { "kind": "P*" } }),
+            json!({}),
+            json!({ "term": { "a": "b", "c": "d" } }),
+        ] {
             assert!(Query::read(&query).is_err(), "{query}");
         }
     }

@@ -16,23 +16,41 @@ use super::{
 pub(super) fn handle(cluster: &mut Cluster, moment: &mut Moment<'_>, call: &Call) -> Answer {
     match dispatch(cluster, moment, call) {
         Ok(answer) => match call.parameters.get("filter_path") {
-            Some(paths) => Answer { status: answer.status, body: filter_path::apply(answer.body, paths) },
+            Some(paths) => Answer {
+                status: answer.status,
+                body: filter_path::apply(answer.body, paths),
+            },
             None => answer,
         },
-        Err(refusal) => Answer { status: refusal.status, body: refusal.body() },
+        Err(refusal) => Answer {
+            status: refusal.status,
+            body: refusal.body(),
+        },
     }
 }
 
-fn dispatch(cluster: &mut Cluster, moment: &mut Moment<'_>, call: &Call) -> Result<Answer, Refusal> {
+fn dispatch(
+    cluster: &mut Cluster,
+    moment: &mut Moment<'_>,
+    call: &Call,
+) -> Result<Answer, Refusal> {
     let segments: Vec<&str> = call.segments.iter().map(String::as_str).collect();
     match (Verb::of(&call.method), segments.as_slice()) {
         (Verb::Put | Verb::Post, ["_bulk"]) => bulk::bulk(cluster, moment, call, None),
-        (Verb::Put | Verb::Post, [index, "_bulk"]) => bulk::bulk(cluster, moment, call, Some(index)),
+        (Verb::Put | Verb::Post, [index, "_bulk"]) => {
+            bulk::bulk(cluster, moment, call, Some(index))
+        }
         (Verb::Get | Verb::Post, ["_search"]) => search::search(cluster, moment, call, None),
-        (Verb::Get | Verb::Post, [target, "_search"]) => search::search(cluster, moment, call, Some(target)),
+        (Verb::Get | Verb::Post, [target, "_search"]) => {
+            search::search(cluster, moment, call, Some(target))
+        }
         (Verb::Get | Verb::Post, ["_count"]) => search::count(cluster, moment, call, None),
-        (Verb::Get | Verb::Post, [target, "_count"]) => search::count(cluster, moment, call, Some(target)),
-        (Verb::Post, [target, "_search", "point_in_time"]) => point_in_time::create(cluster, moment, call, target),
+        (Verb::Get | Verb::Post, [target, "_count"]) => {
+            search::count(cluster, moment, call, Some(target))
+        }
+        (Verb::Post, [target, "_search", "point_in_time"]) => {
+            point_in_time::create(cluster, moment, call, target)
+        }
         (Verb::Delete, ["_search", "point_in_time"]) => point_in_time::close(cluster, call),
         (Verb::Get | Verb::Post, ["_refresh"]) => admin::refresh(cluster, call, "_all"),
         (Verb::Get | Verb::Post, [target, "_refresh"]) => admin::refresh(cluster, call, target),
@@ -46,10 +64,14 @@ fn dispatch(cluster: &mut Cluster, moment: &mut Moment<'_>, call: &Call) -> Resu
         (Verb::Get, [target, "_alias"]) => aliases::get(cluster, call, target, None),
         (Verb::Get, [target, "_alias", names]) => aliases::get(cluster, call, target, Some(names)),
         (Verb::Get, [target, "_mapping"]) => admin::get_mapping(cluster, call, target),
-        (Verb::Put | Verb::Post, [target, "_mapping"]) => admin::put_mapping(cluster, moment, call, target),
+        (Verb::Put | Verb::Post, [target, "_mapping"]) => {
+            admin::put_mapping(cluster, moment, call, target)
+        }
         (Verb::Get, [target, "_settings"]) => admin::get_settings(cluster, call, target),
         (Verb::Put, [target, "_settings"]) => admin::put_settings(cluster, moment, call, target),
-        (Verb::Get, [target]) if is_unknown(target) => Err(invalid_name(target, "must not start with '_'.")),
+        (Verb::Get, [target]) if is_unknown(target) => {
+            Err(invalid_name(target, "must not start with '_'."))
+        }
         (Verb::Get, [target]) => admin::get(cluster, call, target),
         (Verb::Put, [index]) => admin::create(cluster, moment, call, index),
         (Verb::Delete, [target]) => admin::delete(cluster, call, target),
@@ -84,12 +106,23 @@ fn is_unknown(target: &str) -> bool {
 }
 
 fn no_handler(call: &Call) -> Answer {
-    let text = format!("no handler found for uri [{}] and method [{}]", call.path, call.method);
-    Answer { status: 400, body: json!({ "error": text }) }
+    let text = format!(
+        "no handler found for uri [{}] and method [{}]",
+        call.path, call.method
+    );
+    Answer {
+        status: 400,
+        body: json!({ "error": text }),
+    }
 }
 
 fn wrong_method(call: &Call) -> Answer {
     let (path, method) = (&call.path, &call.method);
-    let text = format!("Incorrect HTTP method for uri [{path}] and method [{method}], allowed: [GET, DELETE, HEAD, PUT]");
-    Answer { status: 405, body: json!({ "error": text, "status": 405 }) }
+    let text = format!(
+        "Incorrect HTTP method for uri [{path}] and method [{method}], allowed: [GET, DELETE, HEAD, PUT]"
+    );
+    Answer {
+        status: 405,
+        body: json!({ "error": text, "status": 405 }),
+    }
 }

@@ -103,11 +103,18 @@ impl Wanted {
 }
 
 fn read_size(name: &str, value: &Value) -> Result<usize, Refusal> {
-    let number = value
-        .as_i64()
-        .ok_or_else(|| Refusal::new(400, "number_format_exception", format!("For input string: \"{}\"", java_text(value))))?;
-    usize::try_from(number)
-        .map_err(|_| Refusal::illegal_argument(format!("[{name}] parameter cannot be negative, found [{number}]")))
+    let number = value.as_i64().ok_or_else(|| {
+        Refusal::new(
+            400,
+            "number_format_exception",
+            format!("For input string: \"{}\"", java_text(value)),
+        )
+    })?;
+    usize::try_from(number).map_err(|_| {
+        Refusal::illegal_argument(format!(
+            "[{name}] parameter cannot be negative, found [{number}]"
+        ))
+    })
 }
 
 fn read_source(value: &Value) -> Result<Source, Refusal> {
@@ -115,8 +122,16 @@ fn read_source(value: &Value) -> Result<Source, Refusal> {
         Value::Bool(true) => Ok(Source::All),
         Value::Bool(false) => Ok(Source::None),
         Value::String(path) => Ok(Source::Only(vec![path.clone()])),
-        Value::Array(paths) => Ok(Source::Only(paths.iter().filter_map(Value::as_str).map(ToOwned::to_owned).collect())),
-        _ => Err(Refusal::illegal_argument("this simulation knows `_source` as a boolean or a list")),
+        Value::Array(paths) => Ok(Source::Only(
+            paths
+                .iter()
+                .filter_map(Value::as_str)
+                .map(ToOwned::to_owned)
+                .collect(),
+        )),
+        _ => Err(Refusal::illegal_argument(
+            "this simulation knows `_source` as a boolean or a list",
+        )),
     }
 }
 
@@ -151,22 +166,39 @@ pub(super) fn search(
 
 fn check_point_in_time(call: &Call, target: Option<&str>) -> Result<(), Refusal> {
     if target.is_some() {
-        return Err(Refusal::invalid(&["[indices] cannot be used with point in time".to_owned()]));
+        return Err(Refusal::invalid(&[
+            "[indices] cannot be used with point in time".to_owned(),
+        ]));
     }
-    if PARAMETERS.iter().any(|name| call.parameters.get(name).is_some()) {
-        return Err(Refusal::invalid(&["[indicesOptions] cannot be used with point in time".to_owned()]));
+    if PARAMETERS
+        .iter()
+        .any(|name| call.parameters.get(name).is_some())
+    {
+        return Err(Refusal::invalid(&[
+            "[indicesOptions] cannot be used with point in time".to_owned(),
+        ]));
     }
     Ok(())
 }
 
-fn target_views(cluster: &mut Cluster, call: &Call, target: Option<&str>, now: Instant) -> Result<Vec<View>, Refusal> {
+fn target_views(
+    cluster: &mut Cluster,
+    call: &Call,
+    target: Option<&str>,
+    now: Instant,
+) -> Result<Vec<View>, Refusal> {
     let target = target.unwrap_or("_all");
     let names = named(cluster, call, target)?;
     cluster.seen(target, &names, now)
 }
 
 /// The rest of the body.
-fn run(wanted: &Wanted, views: &[View], moment: &mut Moment<'_>, body: &mut Map<String, Value>) -> Result<(), Refusal> {
+fn run(
+    wanted: &Wanted,
+    views: &[View],
+    moment: &mut Moment<'_>,
+    body: &mut Map<String, Value>,
+) -> Result<(), Refusal> {
     let mut hits = Vec::new();
     let mut total = 0;
     let mut failures: Vec<(&View, Refusal)> = Vec::new();
@@ -183,12 +215,24 @@ fn run(wanted: &Wanted, views: &[View], moment: &mut Moment<'_>, body: &mut Map<
         return Err(all_shards_failed("query", views, refusal));
     }
     let aggregations = wanted.aggregation.as_ref().filter(|_| !views.is_empty());
-    let aggregations = aggregations.map(|aggregation| aggregation.count(hits.iter().map(|hit| &hit.document)));
+    let aggregations =
+        aggregations.map(|aggregation| aggregation.count(hits.iter().map(|hit| &hit.document)));
     order(wanted, &mut hits);
-    let max_score =
-        hits.iter().map(|hit| hit.score).fold(None, |max: Option<f64>, score| Some(max.map_or(score, |max| max.max(score))));
-    let mut page: Vec<Hit> = hits.into_iter().skip(wanted.from).take(wanted.size).collect();
-    let mut failed: Vec<Value> = failures.iter().map(|(view, refusal)| failed_shard(&view.index, refusal)).collect();
+    let max_score = hits
+        .iter()
+        .map(|hit| hit.score)
+        .fold(None, |max: Option<f64>, score| {
+            Some(max.map_or(score, |max| max.max(score)))
+        });
+    let mut page: Vec<Hit> = hits
+        .into_iter()
+        .skip(wanted.from)
+        .take(wanted.size)
+        .collect();
+    let mut failed: Vec<Value> = failures
+        .iter()
+        .map(|(view, refusal)| failed_shard(&view.index, refusal))
+        .collect();
     let timed_out = fail(moment, views, &mut page, &mut failed);
     let max_score = match max_score {
         _ if views.is_empty() => json!(0.0),
@@ -205,10 +249,16 @@ fn run(wanted: &Wanted, views: &[View], moment: &mut Moment<'_>, body: &mut Map<
     let mut shown = Map::new();
     if let Some(limit) = wanted.counted {
         let relation = if total > limit { "gte" } else { "eq" };
-        shown.insert("total".to_owned(), json!({ "value": total.min(limit), "relation": relation }));
+        shown.insert(
+            "total".to_owned(),
+            json!({ "value": total.min(limit), "relation": relation }),
+        );
     }
     shown.insert("max_score".to_owned(), max_score);
-    shown.insert("hits".to_owned(), page.iter().map(|hit| show(wanted, hit)).collect());
+    shown.insert(
+        "hits".to_owned(),
+        page.iter().map(|hit| show(wanted, hit)).collect(),
+    );
     body.insert("took".to_owned(), 1.into());
     body.insert("timed_out".to_owned(), timed_out.into());
     body.insert("_shards".to_owned(), outline);
@@ -218,8 +268,15 @@ fn run(wanted: &Wanted, views: &[View], moment: &mut Moment<'_>, body: &mut Map<
 }
 
 /// Lets the search lose what a failed shard or a timeout loses; whether it timed out.
-fn fail(moment: &mut Moment<'_>, views: &[View], page: &mut Vec<Hit>, failed: &mut Vec<Value>) -> bool {
-    let Some(view) = views.first() else { return false };
+fn fail(
+    moment: &mut Moment<'_>,
+    views: &[View],
+    page: &mut Vec<Hit>,
+    failed: &mut Vec<Value>,
+) -> bool {
+    let Some(view) = views.first() else {
+        return false;
+    };
     let fails = moment.suffers(FaultKind::ShardFails);
     let times_out = moment.suffers(FaultKind::SearchTimesOut);
     if fails || times_out {
@@ -244,16 +301,30 @@ fn matches(wanted: &Wanted, view: &View) -> Result<(Vec<Hit>, u64), Refusal> {
     let matcher = wanted.query.compile(&view.mapping)?;
     let keys = wanted.sort.as_deref().unwrap_or_default();
     let order = Order::new(keys, view)?;
-    let after = wanted.after.as_ref().map(|after| sort::read_after(keys, after, view)).transpose()?;
+    let after = wanted
+        .after
+        .as_ref()
+        .map(|after| sort::read_after(keys, after, view))
+        .transpose()?;
     let index: Arc<str> = view.index.as_str().into();
     let mut hits = Vec::new();
     let mut total = 0;
     for document in view.documents.values() {
-        let Some(score) = matcher.score(document) else { continue };
+        let Some(score) = matcher.score(document) else {
+            continue;
+        };
         total += 1;
         let values = order.values(document);
-        if after.as_ref().is_none_or(|after| sort::compare(keys, &values, after).is_gt()) {
-            hits.push(Hit { index: Arc::clone(&index), document: Arc::clone(document), score, values });
+        if after
+            .as_ref()
+            .is_none_or(|after| sort::compare(keys, &values, after).is_gt())
+        {
+            hits.push(Hit {
+                index: Arc::clone(&index),
+                document: Arc::clone(document),
+                score,
+                values,
+            });
         }
     }
     Ok((hits, total))
@@ -267,7 +338,9 @@ fn order(wanted: &Wanted, hits: &mut [Hit]) {
             None => right.score.total_cmp(&left.score),
         };
         let in_write_order = || left.document.sequence.cmp(&right.document.sequence);
-        wanted_order.then_with(|| left.index.cmp(&right.index)).then_with(in_write_order)
+        wanted_order
+            .then_with(|| left.index.cmp(&right.index))
+            .then_with(in_write_order)
     });
 }
 
@@ -280,15 +353,28 @@ fn show(wanted: &Wanted, hit: &Hit) -> Value {
         shown.insert("_version".to_owned(), document.version.into());
     }
     let is_sorted = wanted.sort.is_some();
-    shown.insert("_score".to_owned(), if is_sorted { Value::Null } else { json!(hit.score) });
+    shown.insert(
+        "_score".to_owned(),
+        if is_sorted {
+            Value::Null
+        } else {
+            json!(hit.score)
+        },
+    );
     if !document.ignored.is_empty() {
-        shown.insert("_ignored".to_owned(), document.ignored.iter().map(AsRef::<str>::as_ref).collect());
+        shown.insert(
+            "_ignored".to_owned(),
+            document.ignored.iter().map(AsRef::<str>::as_ref).collect(),
+        );
     }
     if let Some(source) = source(&wanted.source, document) {
         shown.insert("_source".to_owned(), source);
     }
     if is_sorted {
-        shown.insert("sort".to_owned(), hit.values.iter().map(sort::shown).collect());
+        shown.insert(
+            "sort".to_owned(),
+            hit.values.iter().map(sort::shown).collect(),
+        );
     }
     shown.into()
 }
@@ -298,25 +384,43 @@ fn source(wanted: &Source, document: &Document) -> Option<Value> {
         Source::None => None,
         Source::All => Some(document.source.as_ref().clone()),
         Source::Only(paths) => {
-            let patterns: Vec<Vec<&str>> = paths.iter().map(|path| path.split('.').collect()).collect();
-            Some(filter_path::include(&document.source, &patterns).unwrap_or_else(|| Value::Object(Map::new())))
+            let patterns: Vec<Vec<&str>> =
+                paths.iter().map(|path| path.split('.').collect()).collect();
+            Some(
+                filter_path::include(&document.source, &patterns)
+                    .unwrap_or_else(|| Value::Object(Map::new())),
+            )
         }
     }
 }
 
 /// `_count`
-pub(super) fn count(cluster: &mut Cluster, moment: &Moment<'_>, call: &Call, target: Option<&str>) -> Result<Answer, Refusal> {
+pub(super) fn count(
+    cluster: &mut Cluster,
+    moment: &Moment<'_>,
+    call: &Call,
+    target: Option<&str>,
+) -> Result<Answer, Refusal> {
     call.allow(&PARAMETERS)?;
     let members = call.optional_members()?;
-    let query = members.get("query").map_or(Ok(Query::MatchAll), Query::read).map_err(unreadable_count)?;
+    let query = members
+        .get("query")
+        .map_or(Ok(Query::MatchAll), Query::read)
+        .map_err(unreadable_count)?;
     let views = target_views(cluster, call, target, moment.now)?;
     let mut count = 0;
     for view in &views {
         let matcher = query.compile(&view.mapping)?;
-        count += view.documents.values().filter(|document| matcher.score(document).is_some()).count();
+        count += view
+            .documents
+            .values()
+            .filter(|document| matcher.score(document).is_some())
+            .count();
     }
     let shards: u64 = views.iter().map(|view| view.shards).sum();
-    Ok(Answer::ok(json!({ "count": count, "_shards": { "total": shards, "successful": shards, "skipped": 0, "failed": 0 } })))
+    Ok(Answer::ok(
+        json!({ "count": count, "_shards": { "total": shards, "successful": shards, "skipped": 0, "failed": 0 } }),
+    ))
 }
 
 fn unreadable_count(cause: Refusal) -> Refusal {
@@ -332,20 +436,32 @@ pub(super) fn all_shards_failed(phase: &str, views: &[View], cause: &Refusal) ->
 }
 
 /// The same, by names of indices.
-pub(super) fn shards_failed<'v>(phase: &str, indices: impl Iterator<Item = &'v str>, cause: &Refusal) -> Refusal {
+pub(super) fn shards_failed<'v>(
+    phase: &str,
+    indices: impl Iterator<Item = &'v str>,
+    cause: &Refusal,
+) -> Refusal {
     let mut shards = Vec::new();
     let mut roots = Vec::new();
     for index in indices {
         shards.push(failed_shard(index, cause));
         roots.push(root(cause));
     }
-    let refusal = Refusal::new(cause.status, "search_phase_execution_exception", "all shards failed")
-        .with("phase", phase)
-        .with("grouped", true)
-        .with("failed_shards", shards)
-        .with_root_causes(roots);
+    let refusal = Refusal::new(
+        cause.status,
+        "search_phase_execution_exception",
+        "all shards failed",
+    )
+    .with("phase", phase)
+    .with("grouped", true)
+    .with("failed_shards", shards)
+    .with_root_causes(roots);
     let is_own_fault = cause.error()["type"] == "illegal_argument_exception" || cause.status == 429;
-    if is_own_fault { refusal.caused_by(&cause.clone().caused_by(cause)) } else { refusal }
+    if is_own_fault {
+        refusal.caused_by(&cause.clone().caused_by(cause))
+    } else {
+        refusal
+    }
 }
 
 fn root(cause: &Refusal) -> Value {
@@ -362,5 +478,9 @@ fn failed_shard(index: &str, cause: &Refusal) -> Value {
 
 /// 503: the shard's node is not there.
 pub(super) fn no_shard() -> Refusal {
-    Refusal::new(503, "no_shard_available_action_exception", "No shard available")
+    Refusal::new(
+        503,
+        "no_shard_available_action_exception",
+        "No shard available",
+    )
 }

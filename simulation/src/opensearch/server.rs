@@ -100,7 +100,9 @@ impl OpenSearch {
     /// What a store sends its requests to.
     pub fn service(&self) -> OpenSearchService {
         let server = self.clone();
-        BoxCloneSyncService::new(tower::service_fn(move |request| transport::exchange(server.clone(), request)))
+        BoxCloneSyncService::new(tower::service_fn(move |request| {
+            transport::exchange(server.clone(), request)
+        }))
     }
 
     /// A store on it, of which nothing is set that could be left out.
@@ -118,7 +120,12 @@ impl OpenSearch {
             owner: "me".to_owned(),
             address: "simulation".to_owned(),
         };
-        Engine::reading_into(self.service(), options, Feed::new(Sequence::default()), answers)
+        Engine::reading_into(
+            self.service(),
+            options,
+            Feed::new(Sequence::default()),
+            answers,
+        )
     }
 
     /// Lets something go wrong.
@@ -182,23 +189,38 @@ impl OpenSearch {
     /// there is no such index.
     pub fn documents(&self, target: &str) -> Vec<StoredDocument> {
         let state = self.state();
-        let lenient = Leniency { ignore_unavailable: true, allow_no_indices: true };
+        let lenient = Leniency {
+            ignore_unavailable: true,
+            allow_no_indices: true,
+        };
         let names = state.cluster.resolve(target, lenient).unwrap_or_default();
         let mut documents = Vec::new();
-        for index in names.iter().filter_map(|name| state.cluster.indices.get(name)) {
+        for index in names
+            .iter()
+            .filter_map(|name| state.cluster.indices.get(name))
+        {
             let filters = state.cluster.filters(target, &index.name);
             let matchers = filters.map(|filters| {
-                filters.iter().filter_map(|filter| Query::read(filter).ok()?.compile(index.mapping()).ok()).collect::<Vec<_>>()
+                filters
+                    .iter()
+                    .filter_map(|filter| Query::read(filter).ok()?.compile(index.mapping()).ok())
+                    .collect::<Vec<_>>()
             });
             let is_seen = |document: &Document| {
-                matchers.as_ref().is_none_or(|matchers| matchers.iter().any(|matcher| matcher.score(document).is_some()))
+                matchers.as_ref().is_none_or(|matchers| {
+                    matchers
+                        .iter()
+                        .any(|matcher| matcher.score(document).is_some())
+                })
             };
-            documents.extend(index.documents().filter(|document| is_seen(document)).map(|document| StoredDocument {
-                index: index.name.clone(),
-                id: document.id.to_string(),
-                version: document.version,
-                source: Arc::clone(&document.source),
-            }));
+            documents.extend(index.documents().filter(|document| is_seen(document)).map(
+                |document| StoredDocument {
+                    index: index.name.clone(),
+                    id: document.id.to_string(),
+                    version: document.version,
+                    source: Arc::clone(&document.source),
+                },
+            ));
         }
         documents
     }
@@ -207,9 +229,22 @@ impl OpenSearch {
     pub fn indices(&self) -> BTreeMap<String, IndexState> {
         let state = self.state();
         let shown = |(name, index): (&String, &super::index::Index)| {
-            let meta = index.mapping().definition().get("_meta").cloned().unwrap_or_default();
+            let meta = index
+                .mapping()
+                .definition()
+                .get("_meta")
+                .cloned()
+                .unwrap_or_default();
             let documents = index.documents().count();
-            (name.clone(), IndexState { uuid: index.uuid.clone(), aliases: index.alias_names(), meta, documents })
+            (
+                name.clone(),
+                IndexState {
+                    uuid: index.uuid.clone(),
+                    aliases: index.alias_names(),
+                    meta,
+                    documents,
+                },
+            )
         };
         state.cluster.indices.iter().map(shown).collect()
     }
@@ -245,7 +280,9 @@ impl State {
     pub fn receive(&mut self, call: &Call) -> Plan {
         self.counters.requests += 1;
         let (work, bytes) = (call.work(), call.body.len());
-        let fault = self.faults.find(Instant::now(), |fault| fault.is_on_the_way_of(work, bytes));
+        let fault = self
+            .faults
+            .find(Instant::now(), |fault| fault.is_on_the_way_of(work, bytes));
         if let Some(fault) = fault {
             self.strike(fault.kind());
         }
@@ -259,15 +296,23 @@ impl State {
             Some(Fault::Hang) => Plan::Hang,
             Some(Fault::RequestLost) => Plan::Cut,
             Some(Fault::ResponseLost) => Plan::Handle { is_answered: false },
-            Some(Fault::AppliedLate(by)) => Plan::HandleLate { by, breaks_at_once: self.rng.random_bool(0.5) },
-            Some(Fault::Unauthorized) => Plan::Answer(response(401, Bytes::from_static(b"Unauthorized"))),
-            Some(Fault::TooLarge(_)) => Plan::Answer(response(413, Bytes::new())),
-            Some(Fault::Forbidden) => {
-                refuse(&Refusal::new(403, "security_exception", "no permissions for [indices:data/write/bulk]"))
+            Some(Fault::AppliedLate(by)) => Plan::HandleLate {
+                by,
+                breaks_at_once: self.rng.random_bool(0.5),
+            },
+            Some(Fault::Unauthorized) => {
+                Plan::Answer(response(401, Bytes::from_static(b"Unauthorized")))
             }
+            Some(Fault::TooLarge(_)) => Plan::Answer(response(413, Bytes::new())),
+            Some(Fault::Forbidden) => refuse(&Refusal::new(
+                403,
+                "security_exception",
+                "no permissions for [indices:data/write/bulk]",
+            )),
             Some(Fault::TooManyRequests) => refuse(&bulk::rejected()),
             Some(Fault::Unavailable) => {
-                let reason = "blocked by: [SERVICE_UNAVAILABLE/1/state not recovered / initialized];";
+                let reason =
+                    "blocked by: [SERVICE_UNAVAILABLE/1/state not recovered / initialized];";
                 refuse(&Refusal::new(503, "cluster_block_exception", reason))
             }
             _ => Plan::Handle { is_answered: true },
@@ -278,17 +323,31 @@ impl State {
     pub fn handle(&mut self, call: &Call) -> Response<Bytes> {
         let now = Instant::now();
         let conditions = self.faults.conditions(now, self.refused_text.as_ref());
-        let mut moment =
-            Moment { now, conditions: &conditions, rng: &mut self.rng, counters: &mut self.counters, struck: BTreeSet::new() };
+        let mut moment = Moment {
+            now,
+            conditions: &conditions,
+            rng: &mut self.rng,
+            counters: &mut self.counters,
+            struck: BTreeSet::new(),
+        };
         let mut answer = route::handle(&mut self.cluster, &mut moment, call);
         for kind in moment.struck {
             self.strike(kind);
         }
-        if call.work() == Work::Bulk && self.faults.find(now, |fault| fault == Fault::WrongItemCount).is_some() {
+        if call.work() == Work::Bulk
+            && self
+                .faults
+                .find(now, |fault| fault == Fault::WrongItemCount)
+                .is_some()
+        {
             self.miscount(&mut answer);
         }
         let mut body = Bytes::from(answer.body.to_string());
-        if self.faults.find(now, |fault| fault == Fault::TruncatedResponse).is_some() {
+        if self
+            .faults
+            .find(now, |fault| fault == Fault::TruncatedResponse)
+            .is_some()
+        {
             self.strike(FaultKind::TruncatedResponse);
             body.truncate(self.rng.random_range(0..body.len()));
         }
@@ -296,7 +355,12 @@ impl State {
     }
 
     fn miscount(&mut self, answer: &mut Answer) {
-        let Some(items) = answer.body.get_mut("items").and_then(Value::as_array_mut).filter(|items| !items.is_empty()) else {
+        let Some(items) = answer
+            .body
+            .get_mut("items")
+            .and_then(Value::as_array_mut)
+            .filter(|items| !items.is_empty())
+        else {
             return;
         };
         let chosen = self.rng.random_range(0..items.len());
@@ -325,7 +389,10 @@ impl State {
 }
 
 fn refuse(refusal: &Refusal) -> Plan {
-    Plan::Answer(response(refusal.status, Bytes::from(refusal.body().to_string())))
+    Plan::Answer(response(
+        refusal.status,
+        Bytes::from(refusal.body().to_string()),
+    ))
 }
 
 fn response(status: u16, body: Bytes) -> Response<Bytes> {

@@ -53,12 +53,17 @@ impl Settings {
 
     /// Sets one that is not set.
     pub fn set_default(&mut self, name: &str, value: &str) {
-        self.0.entry(name.to_owned()).or_insert_with(|| value.to_owned());
+        self.0
+            .entry(name.to_owned())
+            .or_insert_with(|| value.to_owned());
     }
 
     /// A number.
     pub fn number(&self, name: &str, default: u64) -> u64 {
-        self.0.get(name).and_then(|value| value.parse().ok()).unwrap_or(default)
+        self.0
+            .get(name)
+            .and_then(|value| value.parse().ok())
+            .unwrap_or(default)
     }
 
     /// Whether it is `true`.
@@ -91,7 +96,9 @@ fn insert(into: &mut Map<String, Value>, name: &str, value: &str) {
             into.insert(name.to_owned(), value.into());
         }
         Some((parent, rest)) => {
-            let child = into.entry(parent).or_insert_with(|| Value::Object(Map::new()));
+            let child = into
+                .entry(parent)
+                .or_insert_with(|| Value::Object(Map::new()));
             if let Value::Object(members) = child {
                 insert(members, rest, value);
             }
@@ -103,8 +110,15 @@ fn insert(into: &mut Map<String, Value>, name: &str, value: &str) {
 pub(super) fn read(settings: &Value) -> Result<Changes, Refusal> {
     let mut changes = Changes::new();
     flatten("", settings, &mut changes);
-    let named: Changes =
-        changes.into_iter().map(|(name, value)| (name.strip_prefix("index.").unwrap_or(&name).to_owned(), value)).collect();
+    let named: Changes = changes
+        .into_iter()
+        .map(|(name, value)| {
+            (
+                name.strip_prefix("index.").unwrap_or(&name).to_owned(),
+                value,
+            )
+        })
+        .collect();
     for (name, value) in &named {
         check(name, value.as_deref())?;
     }
@@ -113,7 +127,9 @@ pub(super) fn read(settings: &Value) -> Result<Changes, Refusal> {
 
 /// Whether an open index can be given these.
 pub(super) fn check_dynamic(changes: &Changes, index: &str, uuid: &str) -> Result<(), Refusal> {
-    let Some(name) = changes.keys().find(|name| FINAL.contains(&name.as_str())) else { return Ok(()) };
+    let Some(name) = changes.keys().find(|name| FINAL.contains(&name.as_str())) else {
+        return Ok(());
+    };
     Err(Refusal::illegal_argument(format!(
         "Can't update non dynamic settings [[index.{name}]] for open indices [[{index}/{uuid}]]"
     )))
@@ -123,7 +139,11 @@ fn flatten(name: &str, value: &Value, into: &mut Changes) {
     let text = match value {
         Value::Object(members) => {
             for (key, member) in members {
-                let path = if name.is_empty() { key.clone() } else { format!("{name}.{key}") };
+                let path = if name.is_empty() {
+                    key.clone()
+                } else {
+                    format!("{name}.{key}")
+                };
                 flatten(&path, member, into);
             }
             return;
@@ -161,7 +181,11 @@ pub(super) fn parse_duration(text: &str) -> Result<Duration, Refusal> {
     let refusal = || {
         // The last letter is taken for the unit.
         let digits = text.get(..text.len().saturating_sub(1)).unwrap_or_default();
-        let cause = Refusal::new(400, "number_format_exception", format!("For input string: \"{digits}\""));
+        let cause = Refusal::new(
+            400,
+            "number_format_exception",
+            format!("For input string: \"{digits}\""),
+        );
         Refusal::illegal_argument(format!("failed to parse [{text}]")).caused_by(&cause)
     };
     let number: u64 = number.parse().map_err(|_| refusal())?;
@@ -186,9 +210,14 @@ mod tests {
     #[test]
     fn settings_are_read_nested_and_with_dots_and_shown_nested() {
         let mut settings = Settings::default();
-        settings.apply(&read(&json!({ "index": { "gc_deletes": "15m" }, "number_of_shards": 2 })).unwrap());
+        settings.apply(
+            &read(&json!({ "index": { "gc_deletes": "15m" }, "number_of_shards": 2 })).unwrap(),
+        );
         settings.apply(&read(&json!({ "index.blocks.write": true })).unwrap());
-        assert_eq!(settings.duration("gc_deletes", Duration::ZERO), Some(Duration::from_mins(15)));
+        assert_eq!(
+            settings.duration("gc_deletes", Duration::ZERO),
+            Some(Duration::from_mins(15))
+        );
         assert!(settings.is_set("blocks.write"));
         let expected = json!({ "index": { "gc_deletes": "15m", "number_of_shards": "2", "blocks": { "write": "true" } } });
         assert_eq!(settings.nested(), expected);

@@ -69,11 +69,24 @@ pub(super) fn read(sort: &Value) -> Result<Vec<SortKey>, Refusal> {
 fn read_key(field: &str, details: &Value) -> Result<SortKey, Refusal> {
     let nothing = Map::new();
     let members = details.as_object().unwrap_or(&nothing);
-    if let Some(unknown) = members.keys().find(|key| !["order", "missing", "unmapped_type"].contains(&key.as_str())) {
-        return Err(Refusal::new(400, "x_content_parse_exception", format!("[field_sort] unknown field [{unknown}]")));
+    if let Some(unknown) = members
+        .keys()
+        .find(|key| !["order", "missing", "unmapped_type"].contains(&key.as_str()))
+    {
+        return Err(Refusal::new(
+            400,
+            "x_content_parse_exception",
+            format!("[field_sort] unknown field [{unknown}]"),
+        ));
     }
-    let order = details.as_str().or_else(|| members.get("order").and_then(Value::as_str)).unwrap_or("asc");
-    let missing = members.get("missing").and_then(Value::as_str).unwrap_or("_last");
+    let order = details
+        .as_str()
+        .or_else(|| members.get("order").and_then(Value::as_str))
+        .unwrap_or("asc");
+    let missing = members
+        .get("missing")
+        .and_then(Value::as_str)
+        .unwrap_or("_last");
     if !["asc", "desc"].contains(&order) || !["_first", "_last"].contains(&missing) {
         return Err(Refusal::illegal_argument(format!(
             "this simulation cannot sort [{field}] by [{order}], missing [{missing}]"
@@ -94,7 +107,10 @@ impl<'k> Order<'k> {
         for key in keys {
             accessed.push((key, access(key, view)?));
         }
-        Ok(Self { keys: accessed, index: view.index.as_str().into() })
+        Ok(Self {
+            keys: accessed,
+            index: view.index.as_str().into(),
+        })
     }
 
     /// What a document sorts by.
@@ -102,11 +118,20 @@ impl<'k> Order<'k> {
         let value = |&(key, access): &(&SortKey, Access)| match access {
             Access::Id => Some(Term::Text(Arc::clone(&document.id))),
             Access::Index => Some(Term::Text(Arc::clone(&self.index))),
-            Access::WriteOrder => Some(Term::Number(i64::try_from(document.sequence).unwrap_or(i64::MAX))),
+            Access::WriteOrder => Some(Term::Number(
+                i64::try_from(document.sequence).unwrap_or(i64::MAX),
+            )),
             Access::Unmapped => None,
             Access::Text | Access::Number => {
-                let terms = document.terms.get(key.field.as_str()).map_or(&[][..], Vec::as_slice);
-                let chosen = if key.descending { terms.iter().max() } else { terms.iter().min() };
+                let terms = document
+                    .terms
+                    .get(key.field.as_str())
+                    .map_or(&[][..], Vec::as_slice);
+                let chosen = if key.descending {
+                    terms.iter().max()
+                } else {
+                    terms.iter().min()
+                };
                 match (chosen, access) {
                     (None, Access::Number) => Some(Term::Number(key.missing_number())),
                     (chosen, _) => chosen.cloned(),
@@ -120,7 +145,11 @@ impl<'k> Order<'k> {
 impl SortKey {
     /// Numbers have no null: a missing one is the last, or the first, that there is.
     fn missing_number(&self) -> i64 {
-        if self.descending == self.missing_first { i64::MAX } else { i64::MIN }
+        if self.descending == self.missing_first {
+            i64::MAX
+        } else {
+            i64::MIN
+        }
     }
 
     fn compare(&self, left: &SortValue, right: &SortValue) -> Ordering {
@@ -145,12 +174,17 @@ fn access(key: &SortKey, view: &View) -> Result<Access, Refusal> {
     match view.mapping.field(&key.field).map(|field| field.kind) {
         Some(Kind::Keyword | Kind::FlatObject) => Ok(Access::Text),
         Some(Kind::Long | Kind::Date | Kind::Boolean) => Ok(Access::Number),
-        Some(kind) => Err(Refusal::illegal_argument(format!("this simulation cannot sort on [{}], a {kind:?}", key.field))),
+        Some(kind) => Err(Refusal::illegal_argument(format!(
+            "this simulation cannot sort on [{}], a {kind:?}",
+            key.field
+        ))),
         None if key.unmapped_type => Ok(Access::Unmapped),
         None => {
             let reason = format!("No mapping found for [{}] in order to sort on", key.field);
             let refusal = Refusal::new(400, "query_shard_exception", reason);
-            Err(refusal.with("index", view.index.as_str()).with("index_uuid", view.uuid.as_str()))
+            Err(refusal
+                .with("index", view.index.as_str())
+                .with("index_uuid", view.uuid.as_str()))
         }
     }
 }
@@ -158,28 +192,51 @@ fn access(key: &SortKey, view: &View) -> Result<Access, Refusal> {
 /// Compares by all keys.
 pub(super) fn compare(keys: &[SortKey], left: &[SortValue], right: &[SortValue]) -> Ordering {
     let each = keys.iter().zip(left.iter().zip(right));
-    each.map(|(key, (left, right))| key.compare(left, right)).find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+    each.map(|(key, (left, right))| key.compare(left, right))
+        .find(|order| order.is_ne())
+        .unwrap_or(Ordering::Equal)
 }
 
 /// Reads `search_after`: one value for every key.
-pub(super) fn read_after(keys: &[SortKey], after: &Value, view: &View) -> Result<Vec<SortValue>, Refusal> {
+pub(super) fn read_after(
+    keys: &[SortKey],
+    after: &Value,
+    view: &View,
+) -> Result<Vec<SortValue>, Refusal> {
     let values = after.as_array().map_or(&[][..], Vec::as_slice);
     if keys.is_empty() {
-        return Err(Refusal::illegal_argument("Sort must contain at least one field."));
+        return Err(Refusal::illegal_argument(
+            "Sort must contain at least one field.",
+        ));
     }
     if values.len() != keys.len() {
-        let reason = format!("search_after has {} value(s) but sort has {}.", values.len(), keys.len());
+        let reason = format!(
+            "search_after has {} value(s) but sort has {}.",
+            values.len(),
+            keys.len()
+        );
         return Err(Refusal::illegal_argument(reason));
     }
     let mut read = Vec::with_capacity(keys.len());
     for (key, value) in keys.iter().zip(values) {
         let kind = match access(key, view)? {
-            Access::Number if view.mapping.field(&key.field).is_some_and(|field| field.kind == Kind::Date) => Kind::Date,
+            Access::Number
+                if view
+                    .mapping
+                    .field(&key.field)
+                    .is_some_and(|field| field.kind == Kind::Date) =>
+            {
+                Kind::Date
+            }
             Access::Number | Access::WriteOrder => Kind::Long,
             Access::Id | Access::Index | Access::Text | Access::Unmapped => Kind::Keyword,
         };
         let is_missing = value.is_null();
-        read.push(if is_missing { None } else { Some(term(kind, value)?) });
+        read.push(if is_missing {
+            None
+        } else {
+            Some(term(kind, value)?)
+        });
     }
     Ok(read)
 }

@@ -40,23 +40,37 @@ type Reply = Result<Response<Bytes>, TransportError>;
 /// Sends a request and waits for its answer, no longer than its [`Timeout`] says. A request that was sent is worked on even if
 /// nobody waits for the answer any more, as it is by a real server. The answer is read as one over a socket is.
 pub(super) async fn exchange(server: OpenSearch, request: Request<Bytes>) -> Reply {
-    let limit = request.extensions().get::<Timeout>().map(|timeout| timeout.0);
-    let allowance = request.extensions().get::<Allowance>().cloned().unwrap_or_default();
+    let limit = request
+        .extensions()
+        .get::<Timeout>()
+        .map(|timeout| timeout.0);
+    let allowance = request
+        .extensions()
+        .get::<Allowance>()
+        .cloned()
+        .unwrap_or_default();
     let call = Call::new(&request);
     let plan = match server.state().receive(&call) {
         // Without a limit nobody would give up.
-        Plan::HandleLate { by, .. } if limit.is_none() => Plan::HandleLate { by, breaks_at_once: true },
+        Plan::HandleLate { by, .. } if limit.is_none() => Plan::HandleLate {
+            by,
+            breaks_at_once: true,
+        },
         plan => plan,
     };
     let (reply, answer) = oneshot::channel();
     tokio::spawn(work(server, call, plan, reply));
     let answered = async {
-        let answer = answer.await.unwrap_or_else(|_| failure("connection closed before message completed"))?;
+        let answer = answer
+            .await
+            .unwrap_or_else(|_| failure("connection closed before message completed"))?;
         read(answer, &allowance).await
     };
     match limit {
         None => answered.await,
-        Some(limit) => timeout(limit, answered).await.unwrap_or_else(|_| failure("operation timed out")),
+        Some(limit) => timeout(limit, answered)
+            .await
+            .unwrap_or_else(|_| failure("operation timed out")),
     }
 }
 
@@ -64,13 +78,19 @@ async fn read(answer: Response<Bytes>, allowance: &Allowance) -> Reply {
     let (parts, body) = answer.into_parts();
     match allowance.read(parts.status, Full::new(body)).await {
         Ok(body) => Ok(Response::from_parts(parts, body)),
-        Err(ReadError::TooLarge(limit)) => Err(TransportError::TooLong { address: ADDRESS.to_owned(), limit }),
+        Err(ReadError::TooLarge(limit)) => Err(TransportError::TooLong {
+            address: ADDRESS.to_owned(),
+            limit,
+        }),
         Err(error) => failure(&error.to_string()),
     }
 }
 
 fn failure(reason: &str) -> Reply {
-    Err(TransportError::NoAnswer { address: ADDRESS.to_owned(), reason: format!("error sending request: {reason}") })
+    Err(TransportError::NoAnswer {
+        address: ADDRESS.to_owned(),
+        reason: format!("error sending request: {reason}"),
+    })
 }
 
 async fn work(server: OpenSearch, call: Call, plan: Plan, mut reply: oneshot::Sender<Reply>) {
@@ -119,7 +139,11 @@ async fn handle(server: &OpenSearch, call: &Call, before: Duration, after: Durat
         state.handle(call)
     };
     sleep(after).await;
-    if server.state().life() == life { Ok(response) } else { reset() }
+    if server.state().life() == life {
+        Ok(response)
+    } else {
+        reset()
+    }
 }
 
 fn reset() -> Reply {

@@ -34,24 +34,32 @@ impl Versioning {
     pub fn next(self, current: &Current) -> Result<u64, String> {
         let found = current.version;
         match (self, found) {
-            (Self::Create, Some(version)) if current.sequence.is_some() => {
-                Err(format!("document already exists (current version [{version}])"))
-            }
-            (Self::External(given), Some(version)) if version >= given => {
-                Err(format!("current version [{version}] is higher or equal to the one provided [{given}]"))
-            }
-            (Self::ExternalGte(given), Some(version)) if version > given => {
-                Err(format!("current version [{version}] is higher than the one provided [{given}]"))
-            }
-            (Self::IfSequence { sequence, term }, _) if (current.sequence, PRIMARY_TERM) != (Some(sequence), term) => {
+            (Self::Create, Some(version)) if current.sequence.is_some() => Err(format!(
+                "document already exists (current version [{version}])"
+            )),
+            (Self::External(given), Some(version)) if version >= given => Err(format!(
+                "current version [{version}] is higher or equal to the one provided [{given}]"
+            )),
+            (Self::ExternalGte(given), Some(version)) if version > given => Err(format!(
+                "current version [{version}] is higher than the one provided [{given}]"
+            )),
+            (Self::IfSequence { sequence, term }, _)
+                if (current.sequence, PRIMARY_TERM) != (Some(sequence), term) =>
+            {
                 let found = match current.sequence {
                     None => "but no document was found".to_owned(),
-                    Some(found) => format!("current document has seqNo [{found}] and primary term [{PRIMARY_TERM}]"),
+                    Some(found) => format!(
+                        "current document has seqNo [{found}] and primary term [{PRIMARY_TERM}]"
+                    ),
                 };
-                Err(format!("required seqNo [{sequence}], primary term [{term}]. {found}"))
+                Err(format!(
+                    "required seqNo [{sequence}], primary term [{term}]. {found}"
+                ))
             }
             (Self::External(given) | Self::ExternalGte(given), _) => Ok(given),
-            (Self::Internal | Self::Create | Self::IfSequence { .. }, found) => Ok(found.unwrap_or(0) + 1),
+            (Self::Internal | Self::Create | Self::IfSequence { .. }, found) => {
+                Ok(found.unwrap_or(0) + 1)
+            }
         }
     }
 
@@ -68,8 +76,14 @@ mod tests {
     #[test]
     fn a_write_is_accepted_by_what_is_there() {
         let absent = Current::default();
-        let deleted = Current { version: Some(5), ..absent };
-        let live = Current { sequence: Some(3), ..deleted };
+        let deleted = Current {
+            version: Some(5),
+            ..absent
+        };
+        let live = Current {
+            sequence: Some(3),
+            ..deleted
+        };
         let this = |sequence: u64| Versioning::IfSequence { sequence, term: 1 };
         for (versioning, current, expected) in [
             (Versioning::Internal, absent, Some(1)),
@@ -87,9 +101,20 @@ mod tests {
             (this(3), live, Some(6)),
             (this(4), live, None),
             (this(3), deleted, None),
-            (Versioning::IfSequence { sequence: 3, term: 2 }, live, None),
+            (
+                Versioning::IfSequence {
+                    sequence: 3,
+                    term: 2,
+                },
+                live,
+                None,
+            ),
         ] {
-            assert_eq!(versioning.next(&current).ok(), expected, "{versioning:?} {current:?}");
+            assert_eq!(
+                versioning.next(&current).ok(),
+                expected,
+                "{versioning:?} {current:?}"
+            );
         }
     }
 }

@@ -34,7 +34,13 @@ const MEMBERS: usize = 100;
 const BROKEN: usize = 20;
 /// As many rounds of writes, to every member.
 const ROUNDS: usize = 60;
-const WAYS: [Way; 5] = [Way::Dns, Way::Blackhole, Way::Unauthorized, Way::Tls, Way::Slow];
+const WAYS: [Way; 5] = [
+    Way::Dns,
+    Way::Blackhole,
+    Way::Unauthorized,
+    Way::Tls,
+    Way::Slow,
+];
 
 /// How a member is broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +65,12 @@ struct Fleet {
 
 #[async_trait]
 impl Connect for Fleet {
-    async fn connect(&self, member: &Member, credentials: &Credentials, bearer: &Bearer) -> Result<Client, ConnectError> {
+    async fn connect(
+        &self,
+        member: &Member,
+        credentials: &Credentials,
+        bearer: &Bearer,
+    ) -> Result<Client, ConnectError> {
         let client = self.whole.connect(member, credentials, bearer).await?;
         Ok(match self.broken.get(&member.name) {
             Some(way @ (Way::Dns | Way::Tls)) => unreachable(*way),
@@ -72,8 +83,13 @@ impl Connect for Fleet {
 fn unreachable(way: Way) -> Client {
     let service = service_fn(move |_: Request<Body>| async move {
         let error: BoxError = match way {
-            Way::Tls => rustls::Error::InvalidCertificate(rustls::CertificateError::UnknownIssuer).into(),
-            _ => io::Error::other("failed to lookup address information: Name or service not known").into(),
+            Way::Tls => {
+                rustls::Error::InvalidCertificate(rustls::CertificateError::UnknownIssuer).into()
+            }
+            _ => {
+                io::Error::other("failed to lookup address information: Name or service not known")
+                    .into()
+            }
         };
         Err::<Response<Full<Bytes>>, _>(error)
     });
@@ -100,7 +116,12 @@ fn registry() -> RegistryView {
         "resourceSelectors": [{ "apiVersion": "v1", "kind": "ConfigMap" }],
         "backendStore": { "openSearch": { "addresses": ["http://opensearch.example.com:9200"] } },
     });
-    RegistryView { name: "all".into(), uid: "all".into(), created: None, spec: serde_json::from_value(spec).unwrap() }
+    RegistryView {
+        name: "all".into(),
+        uid: "all".into(),
+        created: None,
+        spec: serde_json::from_value(spec).unwrap(),
+    }
 }
 
 /// What a fleet did.
@@ -114,11 +135,20 @@ struct Seen {
 /// Runs a fleet under writes. Without the broken members there are just the others.
 async fn run(with_broken: bool) -> Seen {
     fastrand::seed(7);
-    let numbers = if with_broken { 0..MEMBERS } else { BROKEN..MEMBERS };
-    let servers: BTreeMap<ClusterName, Server> =
-        numbers.clone().map(|number| (name(number), Server::new(Options::new(number as u64 + 1)))).collect();
-    let broken: BTreeMap<ClusterName, Way> =
-        numbers.clone().filter(|number| *number < BROKEN).map(|number| (name(number), WAYS[number % WAYS.len()])).collect();
+    let numbers = if with_broken {
+        0..MEMBERS
+    } else {
+        BROKEN..MEMBERS
+    };
+    let servers: BTreeMap<ClusterName, Server> = numbers
+        .clone()
+        .map(|number| (name(number), Server::new(Options::new(number as u64 + 1))))
+        .collect();
+    let broken: BTreeMap<ClusterName, Way> = numbers
+        .clone()
+        .filter(|number| *number < BROKEN)
+        .map(|number| (name(number), WAYS[number % WAYS.len()]))
+        .collect();
     let forever = Extent::For(Duration::from_hours(24));
     for (cluster, way) in &broken {
         match way {
@@ -131,17 +161,27 @@ async fn run(with_broken: bool) -> Seen {
     let store = OpenSearch::new(1);
     let surroundings = Surroundings {
         hub,
-        connect: Arc::new(Fleet { whole: InProcess::honest(servers.clone()), broken: broken.clone() }),
+        connect: Arc::new(Fleet {
+            whole: InProcess::honest(servers.clone()),
+            broken: broken.clone(),
+        }),
         store: store.service(),
         limits: Limits::default(),
         audit_interval: None,
     };
-    let wanted = Wanted { members: servers.keys().cloned().collect(), registries: vec![registry()], places: Vec::new() };
+    let wanted = Wanted {
+        members: servers.keys().cloned().collect(),
+        registries: vec![registry()],
+        places: Vec::new(),
+    };
     let operator = Operator::start(surroundings, wanted);
     // Time enough for those that answer, and not for those that do not, one after the other.
     sleep(Duration::from_secs(10)).await;
 
-    let whole: Vec<&ClusterName> = servers.keys().filter(|cluster| !broken.contains_key(*cluster)).collect();
+    let whole: Vec<&ClusterName> = servers
+        .keys()
+        .filter(|cluster| !broken.contains_key(*cluster))
+        .collect();
     let mut latencies = Vec::new();
     for round in 0..ROUNDS {
         latencies.extend(write_and_wait(&servers, &whole, &store, round).await);
@@ -150,8 +190,12 @@ async fn run(with_broken: bool) -> Seen {
     operator.stop().await.unwrap();
     latencies.sort();
     let prefix = IndexPrefix::default();
-    let has_documents = |cluster: &&ClusterName| !stored(&store, prefix.cluster_alias(cluster).as_str()).is_empty();
-    Seen { latencies, stored: servers.keys().filter(has_documents).count() }
+    let has_documents =
+        |cluster: &&ClusterName| !stored(&store, prefix.cluster_alias(cluster).as_str()).is_empty();
+    Seen {
+        latencies,
+        stored: servers.keys().filter(has_documents).count(),
+    }
 }
 
 /// Writes an object to every member that is whole, and waits until each has its document.
@@ -171,10 +215,18 @@ async fn write_and_wait(
     let started = Instant::now();
     let mut latencies = Vec::new();
     while !waiting.is_empty() {
-        assert!(started.elapsed() < Duration::from_mins(1), "round {round}: {} of {} are late", waiting.len(), whole.len());
+        assert!(
+            started.elapsed() < Duration::from_mins(1),
+            "round {round}: {} of {} are late",
+            waiting.len(),
+            whole.len()
+        );
         sleep(Duration::from_millis(10)).await;
         waiting.retain(|(cluster, id)| {
-            let is_there = store.documents(prefix.cluster_alias(cluster).as_str()).iter().any(|document| document.id == *id);
+            let is_there = store
+                .documents(prefix.cluster_alias(cluster).as_str())
+                .iter()
+                .any(|document| document.id == *id);
             if is_there {
                 latencies.push(started.elapsed());
             }
@@ -187,7 +239,10 @@ async fn write_and_wait(
 #[tokio::test(start_paused = true)]
 async fn eighty_members_are_indexed_as_fast_beside_twenty_broken_ones_as_without() {
     let (beside, alone) = (run(true).await, run(false).await);
-    assert_eq!((beside.stored, alone.stored), (MEMBERS - BROKEN, MEMBERS - BROKEN));
+    assert_eq!(
+        (beside.stored, alone.stored),
+        (MEMBERS - BROKEN, MEMBERS - BROKEN)
+    );
     assert_eq!(beside.latencies.len(), ROUNDS * (MEMBERS - BROKEN));
     let latest = beside.latencies.last().copied().unwrap_or_default();
     assert!(latest < Duration::from_secs(5), "{latest:?}");
@@ -195,7 +250,10 @@ async fn eighty_members_are_indexed_as_fast_beside_twenty_broken_ones_as_without
         let of = |seen: &Seen| seen.latencies[seen.latencies.len() * quantile / 100].as_secs_f64();
         let (with, without) = (of(&beside), of(&alone));
         // Simulated time moves in steps of ten milliseconds here.
-        assert!(with <= without * 1.1 + 0.02, "p{quantile}: {with} s beside broken members, {without} s without");
+        assert!(
+            with <= without * 1.1 + 0.02,
+            "p{quantile}: {with} s beside broken members, {without} s without"
+        );
     }
 }
 
@@ -210,20 +268,32 @@ impl TwoKinds {
     fn start(prepare: impl FnOnce(&Server)) -> Self {
         let server = Server::new(Options::new(1));
         for resource in ["configmaps", "secrets"] {
-            server.apply(resource, json!({ "metadata": { "name": "a", "namespace": "default" } })).unwrap();
+            server
+                .apply(
+                    resource,
+                    json!({ "metadata": { "name": "a", "namespace": "default" } }),
+                )
+                .unwrap();
         }
         prepare(&server);
         let hub = control_plane(1_000).unwrap();
         let store = OpenSearch::new(1);
         let surroundings = Surroundings {
             hub,
-            connect: Arc::new(InProcess::honest(BTreeMap::from([(name(1), server.clone())]))),
+            connect: Arc::new(InProcess::honest(BTreeMap::from([(
+                name(1),
+                server.clone(),
+            )]))),
             store: store.service(),
             limits: Limits::default(),
             audit_interval: None,
         };
         let operator = Operator::start(surroundings, Self::wanted("fleetdex"));
-        Self { server, store, operator }
+        Self {
+            server,
+            store,
+            operator,
+        }
     }
 
     /// One registry of both kinds, which are kept under this prefix.
@@ -232,20 +302,34 @@ impl TwoKinds {
             "resourceSelectors": [{ "apiVersion": "v1", "kind": "ConfigMap" }, { "apiVersion": "v1", "kind": "Secret" }],
             "backendStore": { "openSearch": { "addresses": ["http://opensearch.example.com:9200"], "indexPrefix": prefix } },
         });
-        let both =
-            RegistryView { name: "both".into(), uid: "both".into(), created: None, spec: serde_json::from_value(spec).unwrap() };
-        Wanted { members: vec![name(1)], registries: vec![both], places: Vec::new() }
+        let both = RegistryView {
+            name: "both".into(),
+            uid: "both".into(),
+            created: None,
+            spec: serde_json::from_value(spec).unwrap(),
+        };
+        Wanted {
+            members: vec![name(1)],
+            registries: vec![both],
+            places: Vec::new(),
+        }
     }
 
     fn forbid_secrets(server: &Server) {
-        server.inject(Fault::Forbidden("secrets".into()), Extent::For(Duration::from_hours(24)));
+        server.inject(
+            Fault::Forbidden("secrets".into()),
+            Extent::For(Duration::from_hours(24)),
+        );
     }
 
     /// The kinds that are seen under a prefix.
     fn kinds(&self, prefix: &str) -> Vec<String> {
         let prefix: IndexPrefix = prefix.parse().unwrap();
         let documents = stored(&self.store, prefix.cluster_alias(&name(1)).as_str());
-        documents.into_keys().map(|id| id.split('/').nth(1).unwrap().to_owned()).collect()
+        documents
+            .into_keys()
+            .map(|id| id.split('/').nth(1).unwrap().to_owned())
+            .collect()
     }
 }
 
@@ -274,11 +358,20 @@ async fn a_kind_that_a_member_refuses_does_not_keep_a_former_place_for_ever() {
     world.operator.show(TwoKinds::wanted("moved"));
     // The former place has what the new one lacks.
     sleep(Duration::from_mins(5)).await;
-    assert_eq!((world.kinds("fleetdex").len(), world.kinds("moved")), (2, vec!["ConfigMap".to_owned()]));
+    assert_eq!(
+        (world.kinds("fleetdex").len(), world.kinds("moved")),
+        (2, vec!["ConfigMap".to_owned()])
+    );
     sleep(Duration::from_mins(10)).await;
-    assert_eq!((world.kinds("fleetdex").len(), world.kinds("moved")), (0, vec!["ConfigMap".to_owned()]));
+    assert_eq!(
+        (world.kinds("fleetdex").len(), world.kinds("moved")),
+        (0, vec!["ConfigMap".to_owned()])
+    );
     world.server.heal();
     sleep(Duration::from_mins(5)).await;
-    assert_eq!((world.kinds("fleetdex").len(), world.kinds("moved").len()), (0, 2));
+    assert_eq!(
+        (world.kinds("fleetdex").len(), world.kinds("moved").len()),
+        (0, 2)
+    );
     world.operator.stop().await.unwrap();
 }

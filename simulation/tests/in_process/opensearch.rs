@@ -11,7 +11,9 @@ use fleetdex::model::Gvk;
 use fleetdex::model::{ClusterName, JsonLine};
 use fleetdex::query::{Query, ResourceName, Selectable};
 use fleetdex::store::changes::EventKind;
-use fleetdex::store::opensearch::{Answers, Engine, EngineOptions, IndexSettings, OpenSearchService, Timeout};
+use fleetdex::store::opensearch::{
+    Answers, Engine, EngineOptions, IndexSettings, OpenSearchService, Timeout,
+};
 use fleetdex::store::{Extent, Generation, KindExtent, Store, StoreError};
 use http::{Method, Request};
 use serde_json::{Value, json};
@@ -21,15 +23,31 @@ use tower::ServiceExt;
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-async fn try_send(service: &OpenSearchService, method: Method, path: &str, body: &str) -> Result<(u16, Bytes), String> {
+async fn try_send(
+    service: &OpenSearchService,
+    method: Method,
+    path: &str,
+    body: &str,
+) -> Result<(u16, Bytes), String> {
     let body = Bytes::copy_from_slice(body.as_bytes());
-    let request = Request::builder().method(method).uri(path).extension(Timeout(TIMEOUT)).body(body).unwrap();
-    let response = service.clone().oneshot(request).await.map_err(|error| error.to_string())?;
+    let request = Request::builder()
+        .method(method)
+        .uri(path)
+        .extension(Timeout(TIMEOUT))
+        .body(body)
+        .unwrap();
+    let response = service
+        .clone()
+        .oneshot(request)
+        .await
+        .map_err(|error| error.to_string())?;
     Ok((response.status().as_u16(), response.into_body()))
 }
 
 async fn send(server: &OpenSearch, method: Method, path: &str, body: &str) -> (u16, Value) {
-    let (status, body) = try_send(&server.service(), method, path, body).await.unwrap();
+    let (status, body) = try_send(&server.service(), method, path, body)
+        .await
+        .unwrap();
     (status, serde_json::from_slice(&body).unwrap_or_default())
 }
 
@@ -40,9 +58,13 @@ fn index_line(id: &str, version: u64) -> String {
 
 async fn bulk(server: &OpenSearch, body: &str) -> Result<Vec<u64>, String> {
     let (status, body) = try_send(&server.service(), Method::POST, "/_bulk", body).await?;
-    let answer: Value = serde_json::from_slice(&body).map_err(|error| format!("{status} {error}"))?;
+    let answer: Value =
+        serde_json::from_slice(&body).map_err(|error| format!("{status} {error}"))?;
     let items = answer["items"].as_array().ok_or(format!("{status}"))?;
-    Ok(items.iter().filter_map(|item| item["index"]["status"].as_u64()).collect())
+    Ok(items
+        .iter()
+        .filter_map(|item| item["index"]["status"].as_u64())
+        .collect())
 }
 
 /// What a request with one document comes to, and how many documents there are then.
@@ -54,7 +76,11 @@ async fn with(fault: Fault) -> (Result<Vec<u64>, String>, usize, OpenSearch) {
     assert_eq!(server.counters().struck(fault.kind()), 1, "{fault:?}");
     let documents = server.documents("i").len() - 1;
     // One strike only.
-    assert_eq!(bulk(&server, &index_line("after", 1)).await, Ok(vec![201]), "{fault:?}");
+    assert_eq!(
+        bulk(&server, &index_line("after", 1)).await,
+        Ok(vec![201]),
+        "{fault:?}"
+    );
     (outcome, documents, server)
 }
 
@@ -68,9 +94,16 @@ async fn a_fault_on_the_way_leaves_the_client_without_an_answer_and_maybe_the_wr
     ] {
         let began = Instant::now();
         let (outcome, found, _) = with(fault).await;
-        assert!(outcome.clone().unwrap_err().contains(reason), "{fault:?}: {outcome:?}");
+        assert!(
+            outcome.clone().unwrap_err().contains(reason),
+            "{fault:?}: {outcome:?}"
+        );
         assert_eq!(found, documents, "{fault:?}");
-        assert_eq!(began.elapsed() >= TIMEOUT, fault == Fault::Hang, "{fault:?}");
+        assert_eq!(
+            began.elapsed() >= TIMEOUT,
+            fault == Fault::Hang,
+            "{fault:?}"
+        );
     }
 }
 
@@ -90,8 +123,14 @@ async fn a_late_write_lands_after_the_client_gave_up() {
         assert_eq!(server.documents("i")[0].version, 7);
         assert_eq!(server.counters().superseded, 1);
     }
-    assert!(reasons.iter().any(|reason| reason.contains("timed out")), "{reasons:?}");
-    assert!(reasons.iter().any(|reason| reason.contains("reset")), "{reasons:?}");
+    assert!(
+        reasons.iter().any(|reason| reason.contains("timed out")),
+        "{reasons:?}"
+    );
+    assert!(
+        reasons.iter().any(|reason| reason.contains("reset")),
+        "{reasons:?}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -104,14 +143,21 @@ async fn a_whole_request_is_refused_with_a_status_and_nothing_is_applied() {
         (Fault::Unavailable, "503"),
     ] {
         let (outcome, documents, _) = with(fault).await;
-        assert!(outcome.clone().unwrap_err().starts_with(status), "{fault:?}: {outcome:?}");
+        assert!(
+            outcome.clone().unwrap_err().starts_with(status),
+            "{fault:?}: {outcome:?}"
+        );
         assert_eq!(documents, 0, "{fault:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn blocks_refuse_every_item() {
-    for (fault, status) in [(Fault::WriteBlock, 403), (Fault::FloodStage, 429), (Fault::RejectedItems(100), 429)] {
+    for (fault, status) in [
+        (Fault::WriteBlock, 403),
+        (Fault::FloodStage, 429),
+        (Fault::RejectedItems(100), 429),
+    ] {
         let (outcome, documents, _) = with(fault).await;
         assert_eq!((outcome, documents), (Ok(vec![status]), 0), "{fault:?}");
     }
@@ -121,7 +167,9 @@ async fn blocks_refuse_every_item() {
 async fn some_items_are_rejected_and_the_others_are_applied() {
     let server = OpenSearch::new(3);
     server.inject(Fault::RejectedItems(50), Span::UntilHealed);
-    let body: String = (0..100).map(|number| index_line(&format!("{number}"), 1)).collect();
+    let body: String = (0..100)
+        .map(|number| index_line(&format!("{number}"), 1))
+        .collect();
     let statuses = bulk(&server, &body).await.unwrap();
     let applied = statuses.iter().filter(|status| **status == 201).count();
     assert!((20..80).contains(&applied), "{applied}");
@@ -145,7 +193,10 @@ async fn documents_with_a_certain_text_are_refused_and_no_others() {
     server.refuse_documents_with("Pod");
     server.heal();
     let other = "{\"index\":{\"_index\":\"i\",\"_id\":\"b\"}}\n{\"kind\":\"Node\"}\n";
-    assert_eq!(bulk(&server, &format!("{}{other}", index_line("a", 1))).await, Ok(vec![400, 201]));
+    assert_eq!(
+        bulk(&server, &format!("{}{other}", index_line("a", 1))).await,
+        Ok(vec![400, 201])
+    );
     assert_eq!(server.counters().struck(FaultKind::RefusedDocument), 1);
 }
 
@@ -154,7 +205,10 @@ async fn no_index_can_be_made_while_there_are_too_many_shards() {
     let server = OpenSearch::new(1);
     server.inject(Fault::ShardsFull, Span::For(Duration::from_mins(1)));
     let (status, body) = send(&server, Method::PUT, "/i", "").await;
-    assert_eq!((status, body["error"]["type"].as_str()), (400, Some("validation_exception")));
+    assert_eq!(
+        (status, body["error"]["type"].as_str()),
+        (400, Some("validation_exception"))
+    );
     assert_eq!(bulk(&server, &index_line("a", 1)).await, Ok(vec![400]));
     tokio::time::sleep(Duration::from_mins(1)).await;
     assert_eq!(bulk(&server, &index_line("a", 1)).await, Ok(vec![201]));
@@ -167,7 +221,13 @@ async fn a_restart_cuts_off_what_is_under_way_and_forgets_deletes() {
     let delete = "{\"delete\":{\"_index\":\"i\",\"_id\":\"a\",\"version\":9,\"version_type\":\"external_gte\"}}\n";
     bulk(&server, delete).await.unwrap();
     assert_eq!(bulk(&server, &index_line("a", 5)).await, Ok(vec![409]));
-    let (_, opened) = send(&server, Method::POST, "/i/_search/point_in_time?keep_alive=5m", "").await;
+    let (_, opened) = send(
+        &server,
+        Method::POST,
+        "/i/_search/point_in_time?keep_alive=5m",
+        "",
+    )
+    .await;
     server.set_latency(100..=100);
     let other = index_line("b", 1);
     let under_way = bulk(&server, &other);
@@ -181,7 +241,10 @@ async fn a_restart_cuts_off_what_is_under_way_and_forgets_deletes() {
     assert_eq!(bulk(&server, &index_line("a", 5)).await, Ok(vec![201]));
     assert_eq!(server.counters().resurrected, 1);
     let search = json!({ "pit": { "id": opened["pit_id"] } }).to_string();
-    assert_eq!(send(&server, Method::POST, "/_search", &search).await.0, 404);
+    assert_eq!(
+        send(&server, Method::POST, "/_search", &search).await.0,
+        404
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -207,11 +270,16 @@ async fn bodies_of_bulk_requests_can_be_looked_at() {
 #[tokio::test(start_paused = true)]
 async fn searches_fail_or_find_a_part_and_say_so() {
     let server = OpenSearch::new(1);
-    let body: String = (0..50).map(|number| index_line(&format!("{number}"), 1)).collect();
+    let body: String = (0..50)
+        .map(|number| index_line(&format!("{number}"), 1))
+        .collect();
     bulk(&server, &body).await.unwrap();
     send(&server, Method::POST, "/i/_refresh", "").await;
     let search = async || send(&server, Method::POST, "/i/_search", r#"{"size":50}"#).await;
-    assert_eq!(search().await.1["hits"]["hits"].as_array().unwrap().len(), 50);
+    assert_eq!(
+        search().await.1["hits"]["hits"].as_array().unwrap().len(),
+        50
+    );
     for (fault, status, failed, timed_out) in [
         (Fault::SearchUnavailable, 503, Value::Null, Value::Null),
         (Fault::ShardFails, 200, json!(1), json!(false)),
@@ -219,7 +287,11 @@ async fn searches_fail_or_find_a_part_and_say_so() {
     ] {
         server.inject(fault, Span::Times(1));
         let (found, body) = search().await;
-        assert_eq!((found, &body["_shards"]["failed"], &body["timed_out"]), (status, &failed, &timed_out), "{fault:?}");
+        assert_eq!(
+            (found, &body["_shards"]["failed"], &body["timed_out"]),
+            (status, &failed, &timed_out),
+            "{fault:?}"
+        );
         if status == 200 {
             assert!(body["hits"]["hits"].as_array().unwrap().len() < 50);
         }
@@ -227,10 +299,22 @@ async fn searches_fail_or_find_a_part_and_say_so() {
     server.inject(Fault::PointInTimeFails, Span::Times(2));
     let whole = "/i/_search/point_in_time?keep_alive=1m&allow_partial_pit_creation=false";
     assert_eq!(send(&server, Method::POST, whole, "").await.0, 503);
-    let (status, opened) = send(&server, Method::POST, "/i/_search/point_in_time?keep_alive=1m", "").await;
+    let (status, opened) = send(
+        &server,
+        Method::POST,
+        "/i/_search/point_in_time?keep_alive=1m",
+        "",
+    )
+    .await;
     assert_eq!((status, &opened["_shards"]["failed"]), (200, &json!(1)));
     let part = json!({ "pit": { "id": opened["pit_id"] }, "size": 50 }).to_string();
-    assert!(send(&server, Method::POST, "/_search", &part).await.1["hits"]["hits"].as_array().unwrap().len() < 50);
+    assert!(
+        send(&server, Method::POST, "/_search", &part).await.1["hits"]["hits"]
+            .as_array()
+            .unwrap()
+            .len()
+            < 50
+    );
     assert_eq!(server.open_points_in_time(), 1);
     tokio::time::sleep(Duration::from_secs(61)).await;
     assert_eq!(server.open_points_in_time(), 0);
@@ -241,8 +325,13 @@ async fn the_same_seed_is_the_same_run() {
     let run = async |seed: u64| {
         let server = OpenSearch::new(seed);
         server.inject(Fault::RejectedItems(50), Span::UntilHealed);
-        let body: String = (0..50).map(|number| index_line(&format!("{number}"), 1)).collect();
-        (bulk(&server, &body).await.unwrap(), server.indices()["i"].uuid.clone())
+        let body: String = (0..50)
+            .map(|number| index_line(&format!("{number}"), 1))
+            .collect();
+        (
+            bulk(&server, &body).await.unwrap(),
+            server.indices()["i"].uuid.clone(),
+        )
     };
     assert_eq!(run(7).await, run(7).await);
     assert_ne!(run(7).await, run(8).await);
@@ -269,19 +358,47 @@ async fn the_real_store_works_on_it() {
     let cluster: ClusterName = "member1".parse().unwrap();
     engine.prepare().await.unwrap();
     let generation = engine.open(&cluster, Some("uid"), 0).await.unwrap();
-    assert_eq!(engine.open(&cluster, Some("uid"), 0).await.unwrap(), generation);
-    let writes: Vec<Write> = (0..5).map(|number| write(&generation, &format!("pod-{number}"), 10 + number, false)).collect();
-    assert_eq!(engine.write(&writes).await.unwrap(), vec![Verdict::Indexed; 5]);
-    let more =
-        [write(&generation, "pod-1", 9, false), write(&generation, "pod-2", 20, true), write(&generation, "pod-9", 20, true)];
-    assert_eq!(engine.write(&more).await.unwrap(), [Verdict::Superseded, Verdict::Deleted, Verdict::Absent]);
-    let extent = Extent::Kind(KindExtent { api_version: "v1".to_owned(), kind: "Pod".to_owned(), namespace: None });
+    assert_eq!(
+        engine.open(&cluster, Some("uid"), 0).await.unwrap(),
+        generation
+    );
+    let writes: Vec<Write> = (0..5)
+        .map(|number| write(&generation, &format!("pod-{number}"), 10 + number, false))
+        .collect();
+    assert_eq!(
+        engine.write(&writes).await.unwrap(),
+        vec![Verdict::Indexed; 5]
+    );
+    let more = [
+        write(&generation, "pod-1", 9, false),
+        write(&generation, "pod-2", 20, true),
+        write(&generation, "pod-9", 20, true),
+    ];
+    assert_eq!(
+        engine.write(&more).await.unwrap(),
+        [Verdict::Superseded, Verdict::Deleted, Verdict::Absent]
+    );
+    let extent = Extent::Kind(KindExtent {
+        api_version: "v1".to_owned(),
+        kind: "Pod".to_owned(),
+        namespace: None,
+    });
     let mut seen = Vec::new();
     engine
-        .visit_versions(&generation, &extent, &mut |stored| seen.push(format!("{} {}", stored.id, stored.version)))
+        .visit_versions(&generation, &extent, &mut |stored| {
+            seen.push(format!("{} {}", stored.id, stored.version))
+        })
         .await
         .unwrap();
-    assert_eq!(seen, ["v1/Pod/pod-0 10", "v1/Pod/pod-1 11", "v1/Pod/pod-3 13", "v1/Pod/pod-4 14"]);
+    assert_eq!(
+        seen,
+        [
+            "v1/Pod/pod-0 10",
+            "v1/Pod/pod-1 11",
+            "v1/Pod/pod-3 13",
+            "v1/Pod/pod-4 14"
+        ]
+    );
     assert_eq!(server.open_points_in_time(), 0);
     assert_eq!(server.counters().written_to[generation.index.as_str()], 6);
 
@@ -290,14 +407,21 @@ async fn the_real_store_works_on_it() {
     assert_eq!(server.documents("fleetdex").len(), 4);
 
     server.inject(Fault::Unauthorized, Span::Times(1));
-    assert!(matches!(engine.write(&writes).await, Err(StoreError::Unauthorized { status: 401, .. })));
+    assert!(matches!(
+        engine.write(&writes).await,
+        Err(StoreError::Unauthorized { status: 401, .. })
+    ));
     server.delete_index(generation.index.as_str());
     for missing in [&writes[..1], &more[1..2]] {
         let gone = engine.write(missing).await.unwrap();
         assert!(matches!(gone[..], [Verdict::IndexMissing(_)]), "{gone:?}");
     }
     let left: Vec<String> = server.indices().into_keys().collect();
-    assert_eq!(left, ["fleetdex.state"], "the index that names the owner of the prefix stays, and none is made by a write");
+    assert_eq!(
+        left,
+        ["fleetdex.state"],
+        "the index that names the owner of the prefix stays, and none is made by a write"
+    );
 }
 
 /// The store of an installation.
@@ -330,15 +454,27 @@ fn refusal<T: std::fmt::Debug>(outcome: Result<T, StoreError>) -> String {
 #[tokio::test(start_paused = true)]
 async fn a_prefix_is_one_installations_whatever_the_clusters_are_called() {
     let server = OpenSearch::new(1);
-    let (mine, theirs) = (installation(&server, "mine", "fleetdex"), installation(&server, "theirs", "fleetdex"));
+    let (mine, theirs) = (
+        installation(&server, "mine", "fleetdex"),
+        installation(&server, "theirs", "fleetdex"),
+    );
     mine.prepare().await.unwrap();
     let (_, template) = send(&server, Method::GET, "/fleetdex.state", "").await;
     let refused = refusal(theirs.prepare().await);
-    assert!(refused.contains("index fleetdex.state belongs to another installation (mine)"), "{refused}");
-    assert_eq!(send(&server, Method::GET, "/fleetdex.state", "").await.1, template);
+    assert!(
+        refused.contains("index fleetdex.state belongs to another installation (mine)"),
+        "{refused}"
+    );
+    assert_eq!(
+        send(&server, Method::GET, "/fleetdex.state", "").await.1,
+        template
+    );
     fill(&mine, "a").await.unwrap();
     mine.prepare().await.unwrap();
-    installation(&server, "theirs", "fleetdex_eu").prepare().await.unwrap();
+    installation(&server, "theirs", "fleetdex_eu")
+        .prepare()
+        .await
+        .unwrap();
     // As when the index is deleted, and the next checkpoint makes it anew.
     send(&server, Method::DELETE, "/fleetdex.state", "").await;
     let line = "{\"index\":{\"_index\":\"fleetdex.state\",\"_id\":\"x\"}}\n{}\n";
@@ -349,11 +485,21 @@ async fn a_prefix_is_one_installations_whatever_the_clusters_are_called() {
 #[tokio::test(start_paused = true)]
 async fn indices_of_a_release_that_claimed_no_prefix_count_by_what_they_say() {
     let server = OpenSearch::new(1);
-    let (mine, theirs) = (installation(&server, "mine", "fleetdex"), installation(&server, "theirs", "fleetdex"));
+    let (mine, theirs) = (
+        installation(&server, "mine", "fleetdex"),
+        installation(&server, "theirs", "fleetdex"),
+    );
     fill(&theirs, "b").await.unwrap();
     let refused = refusal(mine.prepare().await);
-    assert!(refused.contains("index fleetdex-b.g1 belongs to another installation (theirs)"), "{refused}");
-    assert_eq!(send(&server, Method::GET, "/fleetdex.state", "").await.0, 404, "a claim that was refused does not stay");
+    assert!(
+        refused.contains("index fleetdex-b.g1 belongs to another installation (theirs)"),
+        "{refused}"
+    );
+    assert_eq!(
+        send(&server, Method::GET, "/fleetdex.state", "").await.0,
+        404,
+        "a claim that was refused does not stay"
+    );
     send(&server, Method::PUT, "/fleetdex.state", "{}").await;
     theirs.prepare().await.unwrap();
     assert!(refusal(mine.prepare().await).contains("fleetdex.state"));
@@ -363,20 +509,35 @@ async fn indices_of_a_release_that_claimed_no_prefix_count_by_what_they_say() {
 #[tokio::test(start_paused = true)]
 async fn an_alias_over_indices_of_another_is_never_joined() {
     let server = OpenSearch::new(1);
-    let meta =
-        json!({ "fleetdex": { "cluster": "eu", "owner": "mine", "generation": 1, "mappingVersion": 2, "projection": "" } });
-    let body = json!({ "aliases": { "fleetdex-eu": {} }, "mappings": { "_meta": meta } }).to_string();
-    assert_eq!(send(&server, Method::PUT, "/fleetdex-eu-eu.g1", &body).await.0, 200);
+    let meta = json!({ "fleetdex": { "cluster": "eu", "owner": "mine", "generation": 1, "mappingVersion": 2, "projection": "" } });
+    let body =
+        json!({ "aliases": { "fleetdex-eu": {} }, "mappings": { "_meta": meta } }).to_string();
+    assert_eq!(
+        send(&server, Method::PUT, "/fleetdex-eu-eu.g1", &body)
+            .await
+            .0,
+        200
+    );
     let mine = installation(&server, "mine", "fleetdex");
     mine.prepare().await.unwrap();
     fill(&mine, "us").await.unwrap();
     let refused = refusal(fill(&mine, "eu").await);
-    assert!(refused.contains("index fleetdex-eu-eu.g1 belongs to"), "{refused}");
+    assert!(
+        refused.contains("index fleetdex-eu-eu.g1 belongs to"),
+        "{refused}"
+    );
     let (_, aliases) = send(&server, Method::GET, "/_alias/fleetdex-eu", "").await;
-    assert_eq!(aliases.as_object().map(serde_json::Map::len), Some(1), "{aliases}");
+    assert_eq!(
+        aliases.as_object().map(serde_json::Map::len),
+        Some(1),
+        "{aliases}"
+    );
     let body = json!({ "aliases": { "fleetdex": {} } }).to_string();
     send(&server, Method::PUT, "/fleetdex.g1", &body).await;
-    assert!(refusal(mine.prepare().await).contains("index fleetdex.g1 belongs to something else than Fleetdex"));
+    assert!(
+        refusal(mine.prepare().await)
+            .contains("index fleetdex.g1 belongs to something else than Fleetdex")
+    );
 }
 
 /// A document of so many bytes beside its metadata.
@@ -384,7 +545,10 @@ fn large(generation: &Generation, name: &str, version: u64, bytes: usize) -> Wri
     let plain = write(generation, name, version, false);
     let mut document: Value = serde_json::from_slice(&plain.body.unwrap()).unwrap();
     document["data"] = json!({ "blob": "x".repeat(bytes) });
-    Write { body: Some(JsonLine::new(document.to_string())), ..plain }
+    Write {
+        body: Some(JsonLine::new(document.to_string())),
+        ..plain
+    }
 }
 
 const KIB: usize = 1 << 10;
@@ -396,7 +560,10 @@ async fn short_answers(server: &OpenSearch) -> (Engine, Answers, Generation) {
     let answers = Answers::of_at_most(SHORT);
     let engine = server.engine_reading_into("fleetdex".parse().unwrap(), answers.clone());
     engine.prepare().await.unwrap();
-    let generation = engine.open(&"member1".parse().unwrap(), Some("uid"), 0).await.unwrap();
+    let generation = engine
+        .open(&"member1".parse().unwrap(), Some("uid"), 0)
+        .await
+        .unwrap();
     engine.activate(&generation).await.unwrap();
     (engine, answers, generation)
 }
@@ -429,20 +596,37 @@ async fn pages(engine: &Engine, limit: usize) -> Result<(Vec<usize>, Vec<String>
 }
 
 fn pod_names(count: usize) -> Vec<String> {
-    (0..count).map(|number| format!("pod-{number:03}")).collect()
+    (0..count)
+        .map(|number| format!("pod-{number:03}"))
+        .collect()
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_page_that_is_too_long_has_fewer_objects_and_no_object_is_left_out() {
-    for (bytes, expected) in [(1_000, vec![20, 20]), (45 * KIB, vec![5; 8]), (70 * KIB, [vec![1; 36], vec![4]].concat())] {
+    for (bytes, expected) in [
+        (1_000, vec![20, 20]),
+        (45 * KIB, vec![5; 8]),
+        (70 * KIB, [vec![1; 36], vec![4]].concat()),
+    ] {
         let server = OpenSearch::new(1);
         let (engine, answers, generation) = short_answers(&server).await;
         let names = pod_names(40);
-        fill_with(&engine, &server, names.iter().map(|name| large(&generation, name, 1, bytes)).collect()).await;
+        fill_with(
+            &engine,
+            &server,
+            names
+                .iter()
+                .map(|name| large(&generation, name, 1, bytes))
+                .collect(),
+        )
+        .await;
         let (sizes, found) = pages(&engine, 20).await.unwrap();
         assert_eq!((sizes, found), (expected, names), "{bytes}");
         assert_eq!((answers.held(), server.open_points_in_time()), (0, 0));
-        assert!(answers.peaks().iter().all(|peak| *peak <= 3 * SHORT), "{answers:?}");
+        assert!(
+            answers.peaks().iter().all(|peak| *peak <= 3 * SHORT),
+            "{answers:?}"
+        );
     }
 }
 
@@ -451,7 +635,15 @@ async fn objects_that_fill_an_answer_each_come_one_at_a_time() {
     let server = OpenSearch::new(1);
     let (engine, _, generation) = short_answers(&server).await;
     let names = pod_names(3);
-    fill_with(&engine, &server, names.iter().map(|name| large(&generation, name, 1, 250 * KIB)).collect()).await;
+    fill_with(
+        &engine,
+        &server,
+        names
+            .iter()
+            .map(|name| large(&generation, name, 1, 250 * KIB))
+            .collect(),
+    )
+    .await;
     let (sizes, found) = pages(&engine, 20).await.unwrap();
     assert_eq!((sizes, found), (vec![1, 1, 1], names));
     assert_eq!(server.open_points_in_time(), 0);
@@ -461,12 +653,23 @@ async fn objects_that_fill_an_answer_each_come_one_at_a_time() {
 async fn an_object_that_is_larger_than_an_answer_is_named() {
     let server = OpenSearch::new(1);
     let (engine, answers, generation) = short_answers(&server).await;
-    fill_with(&engine, &server, vec![write(&generation, "pod-a", 1, false), large(&generation, "pod-b", 1, 400 * KIB)]).await;
+    fill_with(
+        &engine,
+        &server,
+        vec![
+            write(&generation, "pod-a", 1, false),
+            large(&generation, "pod-b", 1, 400 * KIB),
+        ],
+    )
+    .await;
     let error = pages(&engine, 20).await.unwrap_err();
     let expected = format!(
         "OpenSearch's answer to a search that finds document v1/Pod/pod-b alone is longer than {SHORT} bytes, which is all that is read of one"
     );
-    assert_eq!((error.to_string(), error.reason()), (expected, "AnswerTooLarge"));
+    assert_eq!(
+        (error.to_string(), error.reason()),
+        (expected, "AnswerTooLarge")
+    );
     assert_eq!(answers.held(), 0);
 }
 
@@ -477,18 +680,34 @@ async fn ids_and_versions_are_read_however_long_they_are() {
     let uid = "u".repeat(2_000);
     let writes: Vec<Write> = (0..400)
         .map(|number| {
-            let plain = write(&generation, &format!("{uid}-{number:03}"), 10 + number, false);
-            Write { id: format!("v1/Pod/{number:03}").into(), ..plain }
+            let plain = write(
+                &generation,
+                &format!("{uid}-{number:03}"),
+                10 + number,
+                false,
+            );
+            Write {
+                id: format!("v1/Pod/{number:03}").into(),
+                ..plain
+            }
         })
         .collect();
     engine.write(&writes).await.unwrap();
-    let extent = Extent::Kind(KindExtent { api_version: "v1".to_owned(), kind: "Pod".to_owned(), namespace: None });
+    let extent = Extent::Kind(KindExtent {
+        api_version: "v1".to_owned(),
+        kind: "Pod".to_owned(),
+        namespace: None,
+    });
     let mut seen = Vec::new();
     engine
-        .visit_versions(&generation, &extent, &mut |stored| seen.push(format!("{} {}", stored.id, stored.version)))
+        .visit_versions(&generation, &extent, &mut |stored| {
+            seen.push(format!("{} {}", stored.id, stored.version))
+        })
         .await
         .unwrap();
-    let expected: Vec<String> = (0..400).map(|number| format!("v1/Pod/{number:03} {}", 10 + number)).collect();
+    let expected: Vec<String> = (0..400)
+        .map(|number| format!("v1/Pod/{number:03} {}", 10 + number))
+        .collect();
     assert_eq!(seen, expected);
 }
 
@@ -497,27 +716,61 @@ async fn what_a_batch_replaces_is_read_in_parts_and_holds_up_no_write() {
     let server = OpenSearch::new(1);
     let (engine, answers, generation) = short_answers(&server).await;
     let names = pod_names(30);
-    fill_with(&engine, &server, names.iter().map(|name| large(&generation, name, 1, 50 * KIB)).collect()).await;
+    fill_with(
+        &engine,
+        &server,
+        names
+            .iter()
+            .map(|name| large(&generation, name, 1, 50 * KIB))
+            .collect(),
+    )
+    .await;
     let selectable = Selectable::of(&Gvk::new("", "v1", "Pod"), &[]);
     let query = Query::all_of(ResourceName::new("", "pods"), selectable, 20);
     let log = engine.changes().await.unwrap();
     let (_, after) = engine.first_page(&query).await.unwrap();
     let mut watch = log.watch_settled(&query, after).await.unwrap();
-    let replace = |version| names.iter().map(|name| write(&generation, name, version, false)).collect::<Vec<_>>();
-    assert_eq!(engine.write(&replace(2)).await.unwrap(), vec![Verdict::Indexed; 30]);
+    let replace = |version| {
+        names
+            .iter()
+            .map(|name| write(&generation, name, version, false))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        engine.write(&replace(2)).await.unwrap(),
+        vec![Verdict::Indexed; 30]
+    );
     let mut modified = 0;
     while modified < 30 {
         let events = watch.next().await.unwrap();
-        assert!(events.iter().all(|event| event.kind == EventKind::Modified), "what was replaced is known");
+        assert!(
+            events.iter().all(|event| event.kind == EventKind::Modified),
+            "what was replaced is known"
+        );
         modified += events.len();
     }
 
     // One that no answer has room for: the write goes on, and who watches lists again.
-    assert_eq!(engine.write(&[large(&generation, "pod-000", 3, 400 * KIB)]).await.unwrap(), [Verdict::Indexed]);
+    assert_eq!(
+        engine
+            .write(&[large(&generation, "pod-000", 3, 400 * KIB)])
+            .await
+            .unwrap(),
+        [Verdict::Indexed]
+    );
     assert_eq!(watch.next().await.unwrap().len(), 1);
-    assert_eq!(engine.write(&replace(4)).await.unwrap(), vec![Verdict::Indexed; 30]);
-    let outcome = tokio::time::timeout(Duration::from_mins(1), async { while watch.next().await.is_ok() {} }).await;
-    assert!(outcome.is_ok(), "the watch goes on without what was replaced");
+    assert_eq!(
+        engine.write(&replace(4)).await.unwrap(),
+        vec![Verdict::Indexed; 30]
+    );
+    let outcome = tokio::time::timeout(Duration::from_mins(1), async {
+        while watch.next().await.is_ok() {}
+    })
+    .await;
+    assert!(
+        outcome.is_ok(),
+        "the watch goes on without what was replaced"
+    );
     assert_eq!(answers.held(), 0);
 }
 
@@ -526,23 +779,56 @@ async fn a_document_that_no_answer_could_have_room_for_is_not_written() {
     let server = OpenSearch::new(1);
     let engine = server.engine("fleetdex".parse().unwrap());
     engine.prepare().await.unwrap();
-    let generation = engine.open(&"member1".parse().unwrap(), Some("uid"), 0).await.unwrap();
-    let (small, huge) = (write(&generation, "pod-a", 1, false), large(&generation, "pod-b", 1, 24 << 20));
-    let verdicts = engine.write(&[small, huge.clone(), write(&generation, "pod-c", 1, false)]).await.unwrap();
-    assert!(matches!(&verdicts[..], [Verdict::Indexed, Verdict::Rejected(_), Verdict::Indexed]), "{verdicts:?}");
-    assert!(matches!(&engine.write(&[huge]).await.unwrap()[..], [Verdict::Rejected(_)]));
+    let generation = engine
+        .open(&"member1".parse().unwrap(), Some("uid"), 0)
+        .await
+        .unwrap();
+    let (small, huge) = (
+        write(&generation, "pod-a", 1, false),
+        large(&generation, "pod-b", 1, 24 << 20),
+    );
+    let verdicts = engine
+        .write(&[small, huge.clone(), write(&generation, "pod-c", 1, false)])
+        .await
+        .unwrap();
+    assert!(
+        matches!(
+            &verdicts[..],
+            [Verdict::Indexed, Verdict::Rejected(_), Verdict::Indexed]
+        ),
+        "{verdicts:?}"
+    );
+    assert!(matches!(
+        &engine.write(&[huge]).await.unwrap()[..],
+        [Verdict::Rejected(_)]
+    ));
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_questions_at_once_take_no_more_memory_than_they_may_and_the_operator_does_not_wait_for_them() {
+async fn many_questions_at_once_take_no_more_memory_than_they_may_and_the_operator_does_not_wait_for_them()
+ {
     let server = OpenSearch::new(1);
     let (engine, answers, generation) = short_answers(&server).await;
     let names = pod_names(40);
-    fill_with(&engine, &server, names.iter().map(|name| large(&generation, name, 1, 50 * KIB)).collect()).await;
+    fill_with(
+        &engine,
+        &server,
+        names
+            .iter()
+            .map(|name| large(&generation, name, 1, 50 * KIB))
+            .collect(),
+    )
+    .await;
     let readers = futures::future::join_all((0..50).map(|_| pages(&engine, 20)));
     let writing = async {
         for version in 2..50 {
-            assert_eq!(engine.write(&[write(&generation, "other", version, false)]).await.unwrap(), [Verdict::Indexed]);
+            assert_eq!(
+                engine
+                    .write(&[write(&generation, "other", version, false)])
+                    .await
+                    .unwrap(),
+                [Verdict::Indexed]
+            );
         }
     };
     let (read, ()) = tokio::join!(readers, writing);
@@ -551,5 +837,8 @@ async fn many_questions_at_once_take_no_more_memory_than_they_may_and_the_operat
         assert!(names.iter().all(|name| found.contains(name)));
     }
     assert_eq!(answers.held(), 0);
-    assert!(answers.peaks().iter().all(|peak| *peak <= 3 * SHORT), "{answers:?}");
+    assert!(
+        answers.peaks().iter().all(|peak| *peak <= 3 * SHORT),
+        "{answers:?}"
+    );
 }

@@ -50,8 +50,11 @@ const ROOT: &str = "/apis/search.fleetdex.io/v1alpha1";
 
 /// A kind: group, version, kind, plural, whether it has namespaces.
 type Kind = (&'static str, &'static str, &'static str, &'static str, bool);
-const KINDS: [Kind; 3] =
-    [("", "v1", "Pod", "pods", true), ("apps", "v1", "Deployment", "deployments", true), ("", "v1", "Node", "nodes", false)];
+const KINDS: [Kind; 3] = [
+    ("", "v1", "Pod", "pods", true),
+    ("apps", "v1", "Deployment", "deployments", true),
+    ("", "v1", "Node", "nodes", false),
+];
 
 /// An object of the fleet.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -82,20 +85,36 @@ struct Rights {
 
 impl Rights {
     fn random(random: &mut StdRng) -> Self {
-        let some = |random: &mut StdRng, all: [&'static str; 3]| -> Option<BTreeSet<&'static str>> {
-            (!random.random_ratio(1, 3)).then(|| all.into_iter().filter(|_| random.random_bool(0.5)).collect())
-        };
+        let some =
+            |random: &mut StdRng, all: [&'static str; 3]| -> Option<BTreeSet<&'static str>> {
+                (!random.random_ratio(1, 3)).then(|| {
+                    all.into_iter()
+                        .filter(|_| random.random_bool(0.5))
+                        .collect()
+                })
+            };
         let clusters = some(random, CLUSTERS);
-        let namespaces = KINDS.iter().map(|kind| (kind.3, some(random, NAMESPACES))).collect();
-        Self { clusters, namespaces }
+        let namespaces = KINDS
+            .iter()
+            .map(|kind| (kind.3, some(random, NAMESPACES)))
+            .collect();
+        Self {
+            clusters,
+            namespaces,
+        }
     }
 
     fn sees_cluster(&self, name: &str) -> bool {
-        self.clusters.as_ref().is_none_or(|clusters| clusters.contains(name))
+        self.clusters
+            .as_ref()
+            .is_none_or(|clusters| clusters.contains(name))
     }
 
     fn sees(&self, plural: &str, of_cluster: &str, namespace: &str) -> bool {
-        self.sees_cluster(of_cluster) && self.namespaces[plural].as_ref().is_none_or(|names| names.contains(namespace))
+        self.sees_cluster(of_cluster)
+            && self.namespaces[plural]
+                .as_ref()
+                .is_none_or(|names| names.contains(namespace))
     }
 
     /// What is allowed: `user verb group/resource namespace name`, with `*` for anything, in the order of the words.
@@ -110,12 +129,20 @@ impl Rights {
         ];
         match &self.clusters {
             None => rules.push("alice get search.fleetdex.io/clusters  *".to_owned()),
-            Some(names) => rules.extend(names.iter().map(|name| format!("alice get search.fleetdex.io/clusters  {name}"))),
+            Some(names) => rules.extend(
+                names
+                    .iter()
+                    .map(|name| format!("alice get search.fleetdex.io/clusters  {name}")),
+            ),
         }
         for (group, _, _, plural, _) in KINDS {
             match &self.namespaces[plural] {
                 None => rules.push(format!("alice * {group}/{plural} * *")),
-                Some(names) => rules.extend(names.iter().map(|name| format!("alice * {group}/{plural} {name} *"))),
+                Some(names) => rules.extend(
+                    names
+                        .iter()
+                        .map(|name| format!("alice * {group}/{plural} {name} *")),
+                ),
             }
         }
         rules
@@ -143,9 +170,19 @@ impl Fleet {
                     continue;
                 }
                 let gvk = Gvk::new(kind.0, kind.1, kind.2);
-                let resource = Resource { gvk, plural: kind.3.into(), namespaced: kind.4 };
+                let resource = Resource {
+                    gvk,
+                    plural: kind.3.into(),
+                    namespaced: kind.4,
+                };
                 let (served, fields) = (served(&resource), &[]);
-                catalog.add(Entry { served: &served, cluster: &of_cluster, store: &in_store, fields, any_path: false });
+                catalog.add(Entry {
+                    served: &served,
+                    cluster: &of_cluster,
+                    store: &in_store,
+                    fields,
+                    any_path: false,
+                });
                 let projector = Projector::new(&of_cluster, &resource, &Projection::default(), &[]);
                 for _ in 0..random.random_range(0..8) {
                     let thing = thing(kind, name, random);
@@ -155,16 +192,31 @@ impl Fleet {
                     });
                     if is_new {
                         let text = object(&thing).to_string();
-                        let document = projector.document(&Object::parse(&text).unwrap(), &text, "2026-01-01T00:00:00Z").unwrap();
-                        let (id, version, body) = (document.id, document.version, Some(document.body));
-                        writes.push(Write { index: generation.target.clone(), id, version, body });
+                        let document = projector
+                            .document(
+                                &Object::parse(&text).unwrap(),
+                                &text,
+                                "2026-01-01T00:00:00Z",
+                            )
+                            .unwrap();
+                        let (id, version, body) =
+                            (document.id, document.version, Some(document.body));
+                        writes.push(Write {
+                            index: generation.target.clone(),
+                            id,
+                            version,
+                            body,
+                        });
                         things.insert(thing);
                     }
                 }
             }
             if !writes.is_empty() {
                 let verdicts = store.write(&writes).await.unwrap();
-                assert!(verdicts.iter().all(|verdict| *verdict == Verdict::Indexed), "{verdicts:?}");
+                assert!(
+                    verdicts.iter().all(|verdict| *verdict == Verdict::Indexed),
+                    "{verdicts:?}"
+                );
             }
             store.activate(&generation).await.unwrap();
         }
@@ -174,10 +226,15 @@ impl Fleet {
     /// Whether an object has an owner of the name, one that a caller with these rights may list.
     fn is_owned(&self, thing: &Thing, owner: &str, rights: &Rights) -> bool {
         let is_owner = |other: &&Thing| {
-            (other.plural, other.cluster, other.namespace, other.name) == ("deployments", thing.cluster, thing.namespace, owner)
+            (other.plural, other.cluster, other.namespace, other.name)
+                == ("deployments", thing.cluster, thing.namespace, owner)
         };
         thing.owner == Some(owner)
-            && self.things.iter().filter(is_owner).any(|other| rights.sees(other.plural, other.cluster, other.namespace))
+            && self
+                .things
+                .iter()
+                .filter(is_owner)
+                .any(|other| rights.sees(other.plural, other.cluster, other.namespace))
     }
 }
 
@@ -185,7 +242,11 @@ fn thing(kind: Kind, cluster: &'static str, random: &mut StdRng) -> Thing {
     let choose = |random: &mut StdRng, from: &[&'static str]| *from.choose(random).unwrap();
     Thing {
         plural: kind.3,
-        namespace: if kind.4 { choose(random, &NAMESPACES) } else { "" },
+        namespace: if kind.4 {
+            choose(random, &NAMESPACES)
+        } else {
+            ""
+        },
         name: choose(random, &NAMES),
         cluster,
         label: choose(random, &["x", "y"]),
@@ -201,7 +262,8 @@ fn object(thing: &Thing) -> Value {
     }
     if let Some(owner) = thing.owner {
         let uid = Thing::uid("deployments", thing.cluster, thing.namespace, owner);
-        metadata["ownerReferences"] = json!([{ "apiVersion": "apps/v1", "kind": "Deployment", "name": owner, "uid": uid }]);
+        metadata["ownerReferences"] =
+            json!([{ "apiVersion": "apps/v1", "kind": "Deployment", "name": owner, "uid": uid }]);
     }
     json!({ "metadata": metadata })
 }
@@ -221,42 +283,74 @@ impl Question {
     fn random(random: &mut StdRng) -> Self {
         let kind = *KINDS.choose(random).unwrap();
         let some = |random: &mut StdRng, all: &[&'static str]| -> Vec<&'static str> {
-            if random.random_ratio(2, 3) { Vec::new() } else { all.iter().filter(|_| random.random_bool(0.5)).copied().collect() }
+            if random.random_ratio(2, 3) {
+                Vec::new()
+            } else {
+                all.iter()
+                    .filter(|_| random.random_bool(0.5))
+                    .copied()
+                    .collect()
+            }
         };
         Self {
             kind,
             clusters: some(random, &["nowhere", "one", "three", "two"]),
-            namespaces: if kind.4 { some(random, &NAMESPACES) } else { Vec::new() },
+            namespaces: if kind.4 {
+                some(random, &NAMESPACES)
+            } else {
+                Vec::new()
+            },
             label: random.random_bool(0.3).then_some("x"),
-            owner: random.random_bool(0.2).then(|| *NAMES.choose(random).unwrap()),
-            name: random.random_bool(0.2).then(|| *NAMES.choose(random).unwrap()),
+            owner: random
+                .random_bool(0.2)
+                .then(|| *NAMES.choose(random).unwrap()),
+            name: random
+                .random_bool(0.2)
+                .then(|| *NAMES.choose(random).unwrap()),
         }
     }
 
     fn path(&self, way: &str, more: &str) -> String {
         let (group, version, _, plural, _) = self.kind;
-        let root = if group.is_empty() { "api".to_owned() } else { format!("apis/{group}") };
+        let root = if group.is_empty() {
+            "api".to_owned()
+        } else {
+            format!("apis/{group}")
+        };
         let (namespace, namespaces) = match (self.name, self.namespaces.as_slice()) {
             (Some(_), [one, ..]) => (format!("namespaces/{one}/"), String::new()),
             (_, names) => (String::new(), format!("&namespaces={}", names.join(","))),
         };
         let name = self.name.map(|name| format!("/{name}")).unwrap_or_default();
-        let label = self.label.map(|label| format!("&labelSelector=app%3D{label}")).unwrap_or_default();
-        let owner = self.owner.map(|owner| format!("&ownerName={owner}&ownerSeniority=0")).unwrap_or_default();
+        let label = self
+            .label
+            .map(|label| format!("&labelSelector=app%3D{label}"))
+            .unwrap_or_default();
+        let owner = self
+            .owner
+            .map(|owner| format!("&ownerName={owner}&ownerSeniority=0"))
+            .unwrap_or_default();
         let clusters = self.clusters.join(",");
-        format!("{ROOT}/{way}/{root}/{version}/{namespace}{plural}{name}?clusters={clusters}{namespaces}{label}{owner}{more}")
+        format!(
+            "{ROOT}/{way}/{root}/{version}/{namespace}{plural}{name}?clusters={clusters}{namespaces}{label}{owner}{more}"
+        )
     }
 
     /// What an administrator finds.
     fn selects(&self, fleet: &Fleet, thing: &Thing, rights: &Rights) -> bool {
-        let namespaces =
-            if self.name.is_some() { &self.namespaces[..self.namespaces.len().min(1)] } else { &self.namespaces[..] };
+        let namespaces = if self.name.is_some() {
+            &self.namespaces[..self.namespaces.len().min(1)]
+        } else {
+            &self.namespaces[..]
+        };
         thing.plural == self.kind.3
             && (self.clusters.is_empty() || self.clusters.contains(&thing.cluster))
             && (namespaces.is_empty() || namespaces.contains(&thing.namespace))
             && self.label.is_none_or(|label| thing.label == label)
             && self.name.is_none_or(|name| thing.name == name)
-            && self.owner.is_none_or(|owner| fleet.is_owned(thing, owner, rights))
+            && self
+                .owner
+                .is_none_or(|owner| fleet.is_owned(thing, owner, rights))
     }
 }
 
@@ -270,8 +364,15 @@ fn placed(item: &Value) -> (String, String, String) {
     let metadata = &item["metadata"];
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let uid = text(&metadata["uid"]);
-    let of_cluster = CLUSTERS.iter().find(|name| uid.split('-').nth(1) == Some(name)).unwrap();
-    (text(&metadata["namespace"]), text(&metadata["name"]), (*of_cluster).to_owned())
+    let of_cluster = CLUSTERS
+        .iter()
+        .find(|name| uid.split('-').nth(1) == Some(name))
+        .unwrap();
+    (
+        text(&metadata["namespace"]),
+        text(&metadata["name"]),
+        (*of_cluster).to_owned(),
+    )
 }
 
 fn served(resource: &Resource) -> Served {
@@ -282,7 +383,10 @@ fn served(resource: &Resource) -> Served {
         short_names: Vec::new(),
         list_and_watch: true,
         preferred: true,
-        offers: Arc::new(Offers { verbs, ..Offers::default() }),
+        offers: Arc::new(Offers {
+            verbs,
+            ..Offers::default()
+        }),
     }
 }
 
@@ -310,31 +414,67 @@ fn control_plane(rules: Vec<String>) -> Client {
 
 fn words(spec: &SubjectAccessReviewSpec) -> Vec<String> {
     let user = spec.user.clone().unwrap();
-    let Some(asked) = spec.resource_attributes.clone() else { return vec![user] };
-    let mut resource = format!("{}/{}", asked.group.unwrap_or_default(), asked.resource.unwrap());
+    let Some(asked) = spec.resource_attributes.clone() else {
+        return vec![user];
+    };
+    let mut resource = format!(
+        "{}/{}",
+        asked.group.unwrap_or_default(),
+        asked.resource.unwrap()
+    );
     if let Some(below) = asked.subresource {
         resource = format!("{resource}/{below}");
     }
-    vec![user, asked.verb.unwrap(), resource, asked.namespace.unwrap_or_default(), asked.name.unwrap_or_default()]
+    vec![
+        user,
+        asked.verb.unwrap(),
+        resource,
+        asked.namespace.unwrap_or_default(),
+        asked.name.unwrap_or_default(),
+    ]
 }
 
 fn allows(rule: &str, asked: &[String]) -> bool {
     let rule: Vec<&str> = rule.split(' ').collect();
-    rule.len() == asked.len() && rule.iter().zip(asked).all(|(allowed, word)| *allowed == "*" || allowed == word)
+    rule.len() == asked.len()
+        && rule
+            .iter()
+            .zip(asked)
+            .all(|(allowed, word)| *allowed == "*" || allowed == word)
 }
 
 /// The API over a catalog, which is to be kept as long as it is asked.
 fn api(rules: Vec<String>, catalog: watch::Receiver<Arc<Catalog>>) -> Api {
     let (_, trust) = watch::channel(Arc::new(Trust::new(false)));
     let metrics = Arc::new(Metrics::new());
-    let reviews =
-        Reviews::new(control_plane(rules), Arc::new(|_: &ClusterName| None), Vec::new(), metrics.refused_requests("reviews"));
+    let reviews = Reviews::new(
+        control_plane(rules),
+        Arc::new(|_: &ClusterName| None),
+        Vec::new(),
+        metrics.refused_requests("reviews"),
+    );
     let gate = Gate::Front(Front::new(trust, reviews, Mode::ControlPlane, &metrics));
     let limits = Limits::new(&LimitArgs::default(), &metrics);
-    let (loader, network) = (Loader::without_control_plane(), Arc::new(Network::default()));
-    let none = Arc::new(Clusters::new(loader, network, Timing::default(), CancellationToken::new()));
+    let (loader, network) = (
+        Loader::without_control_plane(),
+        Arc::new(Network::default()),
+    );
+    let none = Arc::new(Clusters::new(
+        loader,
+        network,
+        Timing::default(),
+        CancellationToken::new(),
+    ));
     let members = Arc::new(Members::new(none, CancellationToken::new()));
-    Api { catalog, metrics, gate, limits, members, peers: Peers::default(), keys: Keys::default() }
+    Api {
+        catalog,
+        metrics,
+        gate,
+        limits,
+        members,
+        peers: Peers::default(),
+        keys: Keys::default(),
+    }
 }
 
 struct Asker<'w> {
@@ -346,17 +486,38 @@ impl Asker<'_> {
     /// The documents of an answer: one, or the events of a watch.
     async fn ask(&self, path: &str) -> (u16, Vec<Value>) {
         let bearer = format!("Bearer {}", self.name);
-        let mut request = Request::get(path).header("authorization", bearer).body(Empty::new()).unwrap();
-        request.extensions_mut().insert(Peer::at(IpAddr::V4(Ipv4Addr::LOCALHOST), Vec::new()));
-        let response = router(self.api.clone(), Readiness::new()).oneshot(request).await.unwrap();
+        let mut request = Request::get(path)
+            .header("authorization", bearer)
+            .body(Empty::new())
+            .unwrap();
+        request
+            .extensions_mut()
+            .insert(Peer::at(IpAddr::V4(Ipv4Addr::LOCALHOST), Vec::new()));
+        let response = router(self.api.clone(), Readiness::new())
+            .oneshot(request)
+            .await
+            .unwrap();
         let code = response.status().as_u16();
         let bytes = response.into_body().collect().await.unwrap().to_bytes();
-        (code, serde_json::Deserializer::from_slice(&bytes).into_iter().map(Result::unwrap).collect())
+        (
+            code,
+            serde_json::Deserializer::from_slice(&bytes)
+                .into_iter()
+                .map(Result::unwrap)
+                .collect(),
+        )
     }
 
     async fn list(&self, question: &Question) -> (u16, Vec<(String, String, String)>) {
         let (code, body) = self.ask(&question.path("search", "")).await;
-        (code, if code == 200 { items(&body[0]) } else { Vec::new() })
+        (
+            code,
+            if code == 200 {
+                items(&body[0])
+            } else {
+                Vec::new()
+            },
+        )
     }
 
     /// Every page, and whether what they say of what is left is right.
@@ -364,46 +525,79 @@ impl Asker<'_> {
         let (mut found, mut token) = (Vec::new(), String::new());
         let mut promised = None;
         loop {
-            let (code, body) = self.ask(&question.path("search", &format!("&limit=2&continue={token}"))).await;
+            let (code, body) = self
+                .ask(&question.path("search", &format!("&limit=2&continue={token}")))
+                .await;
             if code != 200 {
                 return (code, Vec::new());
             }
             let page = items(&body[0]);
             if let Some(promised) = promised {
-                let left = body[0]["metadata"]["remainingItemCount"].as_u64().unwrap_or(0) + page.len() as u64;
+                let left = body[0]["metadata"]["remainingItemCount"]
+                    .as_u64()
+                    .unwrap_or(0)
+                    + page.len() as u64;
                 assert_eq!(left, promised, "{question:?}");
             }
             found.extend(page);
             promised = body[0]["metadata"]["remainingItemCount"].as_u64();
             match body[0]["metadata"]["continue"].as_str() {
-                Some(next) => token = next.replace('+', "%2B").replace('/', "%2F").replace('=', "%3D"),
+                Some(next) => {
+                    token = next
+                        .replace('+', "%2B")
+                        .replace('/', "%2F")
+                        .replace('=', "%3D")
+                }
                 None => return (code, found),
             }
         }
     }
 
     async fn counts(&self, question: &Question) -> (u16, u64, BTreeMap<(String, String), u64>) {
-        let (code, body) = self.ask(&question.path("aggregate", "&by=cluster,metadata.namespace")).await;
+        let (code, body) = self
+            .ask(&question.path("aggregate", "&by=cluster,metadata.namespace"))
+            .await;
         if code != 200 {
             return (code, 0, BTreeMap::new());
         }
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let group = |item: &Value| ((text(&item["values"][0]), text(&item["values"][1])), item["count"].as_u64().unwrap());
-        (code, body[0]["total"].as_u64().unwrap(), body[0]["items"].as_array().unwrap().iter().map(group).collect())
+        let group = |item: &Value| {
+            (
+                (text(&item["values"][0]), text(&item["values"][1])),
+                item["count"].as_u64().unwrap(),
+            )
+        };
+        (
+            code,
+            body[0]["total"].as_u64().unwrap(),
+            body[0]["items"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(group)
+                .collect(),
+        )
     }
 
     async fn explained(&self, question: &Question) -> (u16, u64) {
         let (code, body) = self.ask(&question.path("search", "&explain=true")).await;
-        (code, body[0]["estimate"]["objects"].as_u64().unwrap_or_default())
+        (
+            code,
+            body[0]["estimate"]["objects"].as_u64().unwrap_or_default(),
+        )
     }
 
     /// What a watch begins with.
     async fn watched(&self, question: &Question) -> (u16, Vec<(String, String, String)>) {
-        let (code, events) = self.ask(&question.path("search", "&watch=true&timeoutSeconds=0")).await;
+        let (code, events) = self
+            .ask(&question.path("search", "&watch=true&timeoutSeconds=0"))
+            .await;
         if code != 200 {
             return (code, Vec::new());
         }
-        let added = events.iter().inspect(|event| assert_eq!(event["type"], "ADDED", "{event}"));
+        let added = events
+            .iter()
+            .inspect(|event| assert_eq!(event["type"], "ADDED", "{event}"));
         (code, added.map(|event| placed(&event["object"])).collect())
     }
 }
@@ -414,24 +608,58 @@ async fn law(seed: u64, store: Arc<dyn Store>) {
     let rights = Rights::random(&mut random);
     let (_catalog, receiver) = watch::channel(Arc::new(fleet.catalog.clone()));
     let api = api(rights.rules(), receiver);
-    let (admin, alice) = (Asker { api: &api, name: "admin" }, Asker { api: &api, name: "alice" });
-    let everything = Rights { clusters: None, namespaces: KINDS.iter().map(|kind| (kind.3, None)).collect() };
+    let (admin, alice) = (
+        Asker {
+            api: &api,
+            name: "admin",
+        },
+        Asker {
+            api: &api,
+            name: "alice",
+        },
+    );
+    let everything = Rights {
+        clusters: None,
+        namespaces: KINDS.iter().map(|kind| (kind.3, None)).collect(),
+    };
     for _ in 0..6 {
         let question = Question::random(&mut random);
         let about = format!("seed {seed}: {question:?} with {rights:?}");
         let (code, all) = admin.list(&question).await;
         let selected = |rights: &Rights| -> BTreeSet<(String, String, String)> {
-            let found = fleet.things.iter().filter(|thing| question.selects(&fleet, thing, rights));
-            found.map(|thing| (thing.namespace.to_owned(), thing.name.to_owned(), thing.cluster.to_owned())).collect()
+            let found = fleet
+                .things
+                .iter()
+                .filter(|thing| question.selects(&fleet, thing, rights));
+            found
+                .map(|thing| {
+                    (
+                        thing.namespace.to_owned(),
+                        thing.name.to_owned(),
+                        thing.cluster.to_owned(),
+                    )
+                })
+                .collect()
         };
         if code == 200 {
-            assert_eq!(all.iter().cloned().collect::<BTreeSet<_>>(), selected(&everything), "{about}");
+            assert_eq!(
+                all.iter().cloned().collect::<BTreeSet<_>>(),
+                selected(&everything),
+                "{about}"
+            );
         }
         // An owner that may not be seen is passed over, and what is only found by it.
         let reached = selected(&rights);
-        let mine: Vec<_> =
-            all.into_iter().filter(|place| rights.sees(question.kind.3, &place.2, &place.0) && reached.contains(place)).collect();
-        let names_hidden = question.clusters.iter().any(|name| !rights.sees_cluster(name));
+        let mine: Vec<_> = all
+            .into_iter()
+            .filter(|place| {
+                rights.sees(question.kind.3, &place.2, &place.0) && reached.contains(place)
+            })
+            .collect();
+        let names_hidden = question
+            .clusters
+            .iter()
+            .any(|name| !rights.sees_cluster(name));
         let (told, listed) = alice.list(&question).await;
         match told {
             200 => assert_eq!((code, &listed), (200, &mine), "{about}"),
@@ -440,15 +668,29 @@ async fn law(seed: u64, store: Arc<dyn Store>) {
             other => panic!("{about}: {other}"),
         }
         assert!(!names_hidden || told == 403, "{about}: {told}");
-        assert_eq!(alice.pages(&question).await, (told, listed.clone()), "{about}");
+        assert_eq!(
+            alice.pages(&question).await,
+            (told, listed.clone()),
+            "{about}"
+        );
         let mut groups: BTreeMap<(String, String), u64> = BTreeMap::new();
         for (namespace, _, of_cluster) in &listed {
-            *groups.entry((of_cluster.clone(), namespace.clone())).or_default() += 1;
+            *groups
+                .entry((of_cluster.clone(), namespace.clone()))
+                .or_default() += 1;
         }
         if question.name.is_none() {
-            assert_eq!(alice.counts(&question).await, (told, listed.len() as u64, groups), "{about}");
+            assert_eq!(
+                alice.counts(&question).await,
+                (told, listed.len() as u64, groups),
+                "{about}"
+            );
         }
-        assert_eq!(alice.explained(&question).await, (told, listed.len() as u64), "{about}");
+        assert_eq!(
+            alice.explained(&question).await,
+            (told, listed.len() as u64),
+            "{about}"
+        );
         if question.name.is_none() && question.owner.is_none() {
             let (watching, mut begun) = alice.watched(&question).await;
             let mut wanted = listed.clone();
@@ -461,7 +703,11 @@ async fn law(seed: u64, store: Arc<dyn Store>) {
 
 fn hold_for(seeds: std::ops::Range<u64>, store: impl Fn(u64) -> Arc<dyn Store>) {
     for seed in seeds {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .start_paused(true)
+            .build()
+            .unwrap();
         fastrand::seed(seed);
         runtime.block_on(law(seed, store(seed)));
     }
@@ -474,12 +720,16 @@ fn a_user_gets_what_an_administrator_gets_without_what_the_user_may_not_see_in_m
 
 #[test]
 fn a_user_gets_what_an_administrator_gets_without_what_the_user_may_not_see_on_opensearch() {
-    hold_for(100..160, |seed| Arc::new(OpenSearch::new(seed).engine("fleetdex".parse().unwrap())));
+    hold_for(100..160, |seed| {
+        Arc::new(OpenSearch::new(seed).engine("fleetdex".parse().unwrap()))
+    });
 }
 
 #[test]
 fn the_same_holds_where_answers_are_read_in_parts() {
     // Room for three objects with what a hit has beside them.
     let answers = || Answers::of_at_most(4 << 10);
-    hold_for(200..230, |seed| Arc::new(OpenSearch::new(seed).engine_reading_into("fleetdex".parse().unwrap(), answers())));
+    hold_for(200..230, |seed| {
+        Arc::new(OpenSearch::new(seed).engine_reading_into("fleetdex".parse().unwrap(), answers()))
+    });
 }

@@ -44,17 +44,37 @@ struct World {
     swaps: AtomicU64,
 }
 
-fn write(generation: &Generation, (name, uid): (&str, &str), version: u64, label: Option<&str>) -> Write {
+fn write(
+    generation: &Generation,
+    (name, uid): (&str, &str),
+    version: u64,
+    label: Option<&str>,
+) -> Write {
     let metadata = json!({
         "name": name, "namespace": "web", "uid": uid, "resourceVersion": version.to_string(),
         "labels": { "app": label.unwrap_or_default() },
     });
     let json = json!({ "metadata": metadata }).to_string();
-    let resource = Resource { gvk: Gvk::new("", "v1", "Pod"), plural: "pods".into(), namespaced: true };
+    let resource = Resource {
+        gvk: Gvk::new("", "v1", "Pod"),
+        plural: "pods".into(),
+        namespaced: true,
+    };
     let projector = Projector::new(&generation.cluster, &resource, &Projection::default(), &[]);
-    let document = projector.document(&Object::parse(&json).unwrap(), &json, "2026-01-01T00:00:00Z").unwrap();
+    let document = projector
+        .document(
+            &Object::parse(&json).unwrap(),
+            &json,
+            "2026-01-01T00:00:00Z",
+        )
+        .unwrap();
     let body = label.map(|_| document.body);
-    Write { index: generation.target.clone(), id: document.id, version: document.version, body }
+    Write {
+        index: generation.target.clone(),
+        id: document.id,
+        version: document.version,
+        body,
+    }
 }
 
 impl World {
@@ -89,7 +109,12 @@ impl World {
     }
 
     /// The same, but objects change again while the store is in trouble: what is tried again is something newer.
-    async fn write_changing(&self, generation: &Generation, names: BTreeSet<String>, random: &mut StdRng) {
+    async fn write_changing(
+        &self,
+        generation: &Generation,
+        names: BTreeSet<String>,
+        random: &mut StdRng,
+    ) {
         let mut writes = self.change(generation, &names, random).await;
         while !writes.is_empty() {
             writes = self.write_once(writes).await;
@@ -98,9 +123,15 @@ impl World {
                 sleep(Duration::from_millis(random.random_range(0..1_500))).await;
                 // An object is not made again before the deletion of the one before is settled.
                 let changed = writes.iter().filter(|write| write.body.is_some());
-                let left: BTreeSet<&str> = changed.filter_map(|write| write.id.rsplit("uid-").next()).collect();
-                let names = names.iter().filter(|name| left.contains(name.as_str()) && random.random_bool(0.7));
-                let newer = self.change(generation, &names.cloned().collect(), random).await;
+                let left: BTreeSet<&str> = changed
+                    .filter_map(|write| write.id.rsplit("uid-").next())
+                    .collect();
+                let names = names
+                    .iter()
+                    .filter(|name| left.contains(name.as_str()) && random.random_bool(0.7));
+                let newer = self
+                    .change(generation, &names.cloned().collect(), random)
+                    .await;
                 writes.retain(|write| newer.iter().all(|newer| newer.id != write.id));
                 writes.extend(newer);
             }
@@ -114,7 +145,8 @@ impl World {
             return writes;
         };
         let outcomes = writes.into_iter().zip(verdicts);
-        let again = outcomes.filter(|(_, verdict)| matches!(verdict, Verdict::Retry(_) | Verdict::Blocked(_)));
+        let again = outcomes
+            .filter(|(_, verdict)| matches!(verdict, Verdict::Retry(_) | Verdict::Blocked(_)));
         let again: Vec<Write> = again.map(|(write, _)| write).collect();
         if !again.is_empty() {
             sleep(Duration::from_millis(100)).await;
@@ -123,14 +155,23 @@ impl World {
     }
 
     /// Changes objects of a cluster, and gives what is to be written.
-    async fn change(&self, generation: &Generation, names: &BTreeSet<String>, random: &mut StdRng) -> Vec<Write> {
+    async fn change(
+        &self,
+        generation: &Generation,
+        names: &BTreeSet<String>,
+        random: &mut StdRng,
+    ) -> Vec<Write> {
         let mut there = self.there.lock().await;
         let mut writes = Vec::new();
         for name in names {
             let version = self.next_version();
-            let label = random.random_bool(0.75).then(|| LABELS[random.random_range(0..LABELS.len())]);
+            let label = random
+                .random_bool(0.75)
+                .then(|| LABELS[random.random_range(0..LABELS.len())]);
             let key = (generation.cluster.to_string(), name.clone());
-            let uid = self.uid(&key, label.is_some() && !there.contains_key(&key), random).await;
+            let uid = self
+                .uid(&key, label.is_some() && !there.contains_key(&key), random)
+                .await;
             match label {
                 Some(label) => drop(there.insert(key, (version, label.to_owned()))),
                 None => drop(there.remove(&key)),
@@ -142,8 +183,13 @@ impl World {
 
     async fn write_some(&self, random: &mut StdRng) {
         let generations = self.generations.lock().await;
-        let Some(generation) = generations.get(CLUSTERS[random.random_range(0..CLUSTERS.len())]) else { return };
-        let names = (0..random.random_range(1..6)).map(|_| format!("pod-{}", random.random_range(0..8))).collect();
+        let Some(generation) = generations.get(CLUSTERS[random.random_range(0..CLUSTERS.len())])
+        else {
+            return;
+        };
+        let names = (0..random.random_range(1..6))
+            .map(|_| format!("pod-{}", random.random_range(0..8)))
+            .collect();
         self.write_changing(generation, names, random).await;
     }
 
@@ -152,7 +198,9 @@ impl World {
         self.swaps.fetch_add(1, Ordering::Relaxed);
         let cluster: ClusterName = name.parse().unwrap();
         let mut generations = self.generations.lock().await;
-        let above = generations.get(name).map_or(0, |generation| generation.number);
+        let above = generations
+            .get(name)
+            .map_or(0, |generation| generation.number);
         let generation = until_done(|| self.store.open(&cluster, Some("uid"), above)).await;
         let mut writes = Vec::new();
         let mut there = self.there.lock().await;
@@ -184,9 +232,17 @@ impl World {
         let key = (name.to_owned(), "late".to_owned());
         let uid = self.uid(&key, !there.contains_key(&key), random).await;
         there.insert(key, (version, "api".to_owned()));
-        let late = self.write(vec![write(&generation, ("late", &uid), version, Some("api"))]);
+        let late = self.write(vec![write(
+            &generation,
+            ("late", &uid),
+            version,
+            Some("api"),
+        )]);
         // A first generation may be shown in parts, with or without pods, before it is live, if it ever is.
-        let (pods, nodes) = (ResourceName::new("", "pods"), ResourceName::new("", "nodes"));
+        let (pods, nodes) = (
+            ResourceName::new("", "pods"),
+            ResourceName::new("", "nodes"),
+        );
         let mut shown = BTreeSet::new();
         if generation.replaces.is_none() && random.random_bool(0.3) {
             shown.insert(nodes);
@@ -204,7 +260,14 @@ impl World {
             until_done(|| self.store.activate(&generation)).await;
         }
         let live = live || goes_on;
-        generations.insert(name.to_owned(), Generation { live, shown, ..generation });
+        generations.insert(
+            name.to_owned(),
+            Generation {
+                live,
+                shown,
+                ..generation
+            },
+        );
     }
 
     async fn drop_cluster(&self, name: &str) {
@@ -231,8 +294,14 @@ impl World {
     async fn run(&self, random: &mut StdRng, with_swaps: bool, with_faults: bool) {
         for _ in 0..STEPS {
             match random.random_range(0..20) {
-                0 if with_swaps => self.swap(CLUSTERS[random.random_range(0..CLUSTERS.len())], random).await,
-                1 if with_swaps => self.drop_cluster(CLUSTERS[random.random_range(0..CLUSTERS.len())]).await,
+                0 if with_swaps => {
+                    self.swap(CLUSTERS[random.random_range(0..CLUSTERS.len())], random)
+                        .await
+                }
+                1 if with_swaps => {
+                    self.drop_cluster(CLUSTERS[random.random_range(0..CLUSTERS.len())])
+                        .await
+                }
                 2 | 3 if with_faults => self.disturb(random),
                 4..=6 => sleep(Duration::from_millis(random.random_range(0..1_500))).await,
                 _ => self.write_some(random).await,
@@ -264,8 +333,17 @@ impl<'w> Client<'w> {
     fn new(world: &'w World, selector: &str) -> Self {
         let selectable = Selectable::of(&Gvk::new("", "v1", "Pod"), &[]);
         let all = Query::all_of(ResourceName::new("", "pods"), selectable, 7);
-        let query = Query { labels: selector.parse().unwrap(), ..all };
-        Self { world, query, known: Objects::new(), watch: None, lists: 0 }
+        let query = Query {
+            labels: selector.parse().unwrap(),
+            ..all
+        };
+        Self {
+            world,
+            query,
+            known: Objects::new(),
+            watch: None,
+            lists: 0,
+        }
     }
 
     async fn list(&mut self) -> Result<(), StoreError> {
@@ -298,7 +376,9 @@ impl<'w> Client<'w> {
     /// Takes what there is to be told; returns when nothing comes for a while.
     async fn follow(&mut self, patience: Duration) {
         while let Some(watch) = &mut self.watch {
-            let Ok(events) = timeout(patience, watch.next()).await else { return };
+            let Ok(events) = timeout(patience, watch.next()).await else {
+                return;
+            };
             let Ok(events) = events else {
                 self.watch = None;
                 return;
@@ -306,8 +386,13 @@ impl<'w> Client<'w> {
             for event in events {
                 let (key, object) = read(event.object.cluster.as_str(), event.object.object.get());
                 let before = self.known.get(&key).map_or(0, |(version, _)| *version);
-                let may_go_back = self.world.swaps.load(Ordering::Relaxed) > 0 || event.kind == EventKind::Deleted;
-                assert!(may_go_back || object.0 >= before, "{key:?} goes back from {before} to {}", object.0);
+                let may_go_back = self.world.swaps.load(Ordering::Relaxed) > 0
+                    || event.kind == EventKind::Deleted;
+                assert!(
+                    may_go_back || object.0 >= before,
+                    "{key:?} goes back from {before} to {}",
+                    object.0
+                );
                 match event.kind {
                     EventKind::Deleted => drop(self.known.remove(&key)),
                     EventKind::Added | EventKind::Modified => drop(self.known.insert(key, object)),
@@ -330,7 +415,10 @@ impl<'w> Client<'w> {
                     sleep(Duration::from_millis(random.random_range(0..900))).await;
                     drop(self.begin(after).await);
                 }
-                _ => self.follow(Duration::from_millis(random.random_range(1..400))).await,
+                _ => {
+                    self.follow(Duration::from_millis(random.random_range(1..400)))
+                        .await
+                }
             }
             sleep(Duration::from_millis(5)).await;
         }
@@ -350,8 +438,16 @@ impl<'w> Client<'w> {
     }
 
     fn expected(&self, there: &Objects) -> Objects {
-        let selects = |label: &str| self.query.labels.matches(|key| (key == "app").then_some(label));
-        there.iter().filter(|(_, (_, label))| selects(label)).map(|(key, object)| (key.clone(), object.clone())).collect()
+        let selects = |label: &str| {
+            self.query
+                .labels
+                .matches(|key| (key == "app").then_some(label))
+        };
+        there
+            .iter()
+            .filter(|(_, (_, label))| selects(label))
+            .map(|(key, object)| (key.clone(), object.clone()))
+            .collect()
     }
 }
 
@@ -360,7 +456,10 @@ fn read(cluster: &str, object: &str) -> ((String, String), (u64, String)) {
     let metadata = &object["metadata"];
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let version = text(&metadata["resourceVersion"]).parse().unwrap();
-    ((cluster.to_owned(), text(&metadata["name"])), (version, text(&metadata["labels"]["app"])))
+    (
+        (cluster.to_owned(), text(&metadata["name"])),
+        (version, text(&metadata["labels"]["app"])),
+    )
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -378,11 +477,18 @@ const SHORT: usize = 4 << 10;
 async fn hold(seed: u64, on: On, with_swaps: bool, with_faults: bool) -> usize {
     let mut random = StdRng::seed_from_u64(seed);
     let server = (on != On::Memory).then(|| OpenSearch::new(seed));
-    let answers = if on == On::ShortAnswers { Answers::of_at_most(SHORT) } else { Answers::default() };
-    let engine = |server: &OpenSearch| {
-        Arc::new(server.engine_reading_into("fleetdex".parse().unwrap(), answers.clone())) as Arc<dyn Store>
+    let answers = if on == On::ShortAnswers {
+        Answers::of_at_most(SHORT)
+    } else {
+        Answers::default()
     };
-    let store = server.as_ref().map_or_else(|| Arc::new(Memory::new()) as Arc<dyn Store>, engine);
+    let engine = |server: &OpenSearch| {
+        Arc::new(server.engine_reading_into("fleetdex".parse().unwrap(), answers.clone()))
+            as Arc<dyn Store>
+    };
+    let store = server
+        .as_ref()
+        .map_or_else(|| Arc::new(Memory::new()) as Arc<dyn Store>, engine);
     store.prepare().await.unwrap();
     let world = World {
         store,
@@ -398,11 +504,21 @@ async fn hold(seed: u64, on: On, with_swaps: bool, with_faults: bool) -> usize {
         world.swap(cluster, &mut random).await;
     }
     world.swaps.store(0, Ordering::Relaxed);
-    let mut clients: Vec<Client<'_>> = SELECTORS.iter().map(|selector| Client::new(&world, selector)).collect();
-    let seeds: Vec<StdRng> = (0..clients.len() as u64).map(|number| StdRng::seed_from_u64(seed * 10 + number)).collect();
+    let mut clients: Vec<Client<'_>> = SELECTORS
+        .iter()
+        .map(|selector| Client::new(&world, selector))
+        .collect();
+    let seeds: Vec<StdRng> = (0..clients.len() as u64)
+        .map(|number| StdRng::seed_from_u64(seed * 10 + number))
+        .collect();
     let began = Instant::now();
     {
-        let following = futures::future::join_all(clients.iter_mut().zip(seeds).map(|(client, random)| client.run(random)));
+        let following = futures::future::join_all(
+            clients
+                .iter_mut()
+                .zip(seeds)
+                .map(|(client, random)| client.run(random)),
+        );
         tokio::join!(world.run(&mut random, with_swaps, with_faults), following);
     }
     assert!(began.elapsed() < Duration::from_mins(10), "seed {seed}");
@@ -412,7 +528,12 @@ async fn hold(seed: u64, on: On, with_swaps: bool, with_faults: bool) -> usize {
     let there = world.there.lock().await.clone();
     for client in &mut clients {
         client.finish().await;
-        assert_eq!(client.known, client.expected(&there), "seed {seed}, selector {}", client.query.labels);
+        assert_eq!(
+            client.known,
+            client.expected(&there),
+            "seed {seed}, selector {}",
+            client.query.labels
+        );
     }
     assert_eq!(answers.held(), 0, "seed {seed}");
     clients.iter().map(|client| client.lists).sum()
@@ -421,7 +542,11 @@ async fn hold(seed: u64, on: On, with_swaps: bool, with_faults: bool) -> usize {
 fn hold_for(seeds: std::ops::Range<u64>, on: On, with_swaps: bool, with_faults: bool) -> usize {
     let mut lists = 0;
     for seed in seeds {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()
+            .unwrap();
         fastrand::seed(seed);
         lists += runtime.block_on(hold(seed, on, with_swaps, with_faults));
     }
@@ -430,12 +555,20 @@ fn hold_for(seeds: std::ops::Range<u64>, on: On, with_swaps: bool, with_faults: 
 
 #[test]
 fn a_list_and_what_follows_make_the_whole_in_memory() {
-    assert_eq!(hold_for(0..30, On::Memory, true, false), 30 * SELECTORS.len(), "nobody ever has to list again");
+    assert_eq!(
+        hold_for(0..30, On::Memory, true, false),
+        30 * SELECTORS.len(),
+        "nobody ever has to list again"
+    );
 }
 
 #[test]
 fn a_list_and_what_follows_make_the_whole_on_opensearch() {
-    assert_eq!(hold_for(0..30, On::OpenSearch, false, false), 30 * SELECTORS.len(), "nobody ever has to list again");
+    assert_eq!(
+        hold_for(0..30, On::OpenSearch, false, false),
+        30 * SELECTORS.len(),
+        "nobody ever has to list again"
+    );
 }
 
 #[test]

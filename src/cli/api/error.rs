@@ -27,7 +27,9 @@ pub enum ApiError {
         reason: String,
     },
     /// The token would be readable on the network.
-    #[error("--server {0:?} is not on this machine, and over plain http the token would be readable on the way; use https")]
+    #[error(
+        "--server {0:?} is not on this machine, and over plain http the token would be readable on the way; use https"
+    )]
     Exposed(String),
     /// The client could not be built.
     #[error("cannot set up the HTTP client")]
@@ -112,13 +114,19 @@ pub enum ApiError {
 /// As kubectl words it.
 fn refusal(status: &Status) -> String {
     let reason = status.reason.as_deref().unwrap_or("Unknown");
-    format!("Error from server ({reason}): {}", status.message.as_deref().unwrap_or("no message"))
+    format!(
+        "Error from server ({reason}): {}",
+        status.message.as_deref().unwrap_or("no message")
+    )
 }
 
 impl ApiError {
     /// What a server said in the middle of an answer.
     pub(super) fn refused(status: Status) -> Self {
-        Self::Refused { status: Box::new(status), remedy: None }
+        Self::Refused {
+            status: Box::new(status),
+            remedy: None,
+        }
     }
 
     /// The server's own refusal, which is shown as kubectl shows it.
@@ -127,18 +135,40 @@ impl ApiError {
     }
 
     /// What an answer that is none of success means. Behind an apiserver there are two that may have given it.
-    pub(super) fn of_answer(place: &str, is_behind_apiserver: bool, path: &str, code: u16, body: &[u8]) -> Self {
-        let said = String::from_utf8_lossy(&body[..body.len().min(MAX_QUOTED)]).trim().to_owned();
+    pub(super) fn of_answer(
+        place: &str,
+        is_behind_apiserver: bool,
+        path: &str,
+        code: u16,
+        body: &[u8],
+    ) -> Self {
+        let said = String::from_utf8_lossy(&body[..body.len().min(MAX_QUOTED)])
+            .trim()
+            .to_owned();
         match (serde_json::from_slice::<Status>(body), code) {
             (Ok(status), _) if status.status.is_some() => {
                 let remedy = outer_right(&status).filter(|_| is_behind_apiserver);
-                Self::Refused { status: Box::new(status), remedy }
+                Self::Refused {
+                    status: Box::new(status),
+                    remedy,
+                }
             }
-            (_, 404) if is_behind_apiserver => Self::NotInstalled { place: place.to_owned() },
-            (_, 502..=504) if is_behind_apiserver => Self::NotAvailable { place: place.to_owned(), said },
+            (_, 404) if is_behind_apiserver => Self::NotInstalled {
+                place: place.to_owned(),
+            },
+            (_, 502..=504) if is_behind_apiserver => Self::NotAvailable {
+                place: place.to_owned(),
+                said,
+            },
             (read, _) => {
-                let reason = read.err().map_or_else(|| "no Status".to_owned(), |error| error.to_string());
-                Self::Garbled { path: path.to_owned(), code, reason }
+                let reason = read
+                    .err()
+                    .map_or_else(|| "no Status".to_owned(), |error| error.to_string());
+                Self::Garbled {
+                    path: path.to_owned(),
+                    code,
+                    reason,
+                }
             }
         }
     }
@@ -149,7 +179,12 @@ const MAX_QUOTED: usize = 300;
 
 /// The apiserver's own RBAC names our group when it refuses; the server behind it names the resource that was asked for.
 fn outer_right(status: &Status) -> Option<String> {
-    let is_outer = status.code == Some(403) && status.message.as_deref().unwrap_or_default().contains(GROUPS[0]);
+    let is_outer = status.code == Some(403)
+        && status
+            .message
+            .as_deref()
+            .unwrap_or_default()
+            .contains(GROUPS[0]);
     let group = GROUPS[0];
     is_outer.then(|| {
         format!(
@@ -164,7 +199,14 @@ mod tests {
     use super::*;
 
     fn told(is_behind_apiserver: bool, code: u16, body: &str) -> String {
-        ApiError::of_answer("context prod", is_behind_apiserver, "/apis", code, body.as_bytes()).to_string()
+        ApiError::of_answer(
+            "context prod",
+            is_behind_apiserver,
+            "/apis",
+            code,
+            body.as_bytes(),
+        )
+        .to_string()
     }
 
     #[test]
@@ -181,10 +223,14 @@ mod tests {
     #[test]
     fn a_refusal_of_the_server_stands_for_itself() {
         let denied = r#"{"kind":"Status","status":"Failure","code":403,"reason":"Forbidden","message":"pods is forbidden"}"#;
-        assert_eq!(told(true, 403, denied), "Error from server (Forbidden): pods is forbidden");
+        assert_eq!(
+            told(true, 403, denied),
+            "Error from server (Forbidden): pods is forbidden"
+        );
         assert!(
-            told(false, 404, "404 page not found")
-                .starts_with("the server answered /apis with something that is no answer (HTTP 404)")
+            told(false, 404, "404 page not found").starts_with(
+                "the server answered /apis with something that is no answer (HTTP 404)"
+            )
         );
     }
 }

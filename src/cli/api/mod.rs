@@ -9,7 +9,9 @@ use std::collections::BTreeMap;
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use http::{HeaderMap, Method, header};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{APIGroupList, APIResourceList, APIVersions, ListMeta};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{
+    APIGroupList, APIResourceList, APIVersions, ListMeta,
+};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, value::RawValue};
 
@@ -46,8 +48,13 @@ pub enum Shape {
 
 impl Shape {
     fn parameters<'p>(self, parameters: &BTreeMap<&'p str, String>) -> Vec<(&'p str, String)> {
-        let mut pairs: Vec<(&str, String)> = parameters.iter().map(|(key, value)| (*key, value.clone())).collect();
-        pairs.extend((self == Self::TableWithObjects).then(|| ("includeObject", "Object".to_owned())));
+        let mut pairs: Vec<(&str, String)> = parameters
+            .iter()
+            .map(|(key, value)| (*key, value.clone()))
+            .collect();
+        pairs.extend(
+            (self == Self::TableWithObjects).then(|| ("includeObject", "Object".to_owned())),
+        );
         pairs
     }
 }
@@ -111,8 +118,19 @@ struct RawRow {
 
 impl From<RawList> for Page {
     fn from(list: RawList) -> Self {
-        let items = list.items.into_iter().map(|object| Item { object, cells: Vec::new() }).collect();
-        let ListMeta { continue_, resource_version, .. } = list.metadata;
+        let items = list
+            .items
+            .into_iter()
+            .map(|object| Item {
+                object,
+                cells: Vec::new(),
+            })
+            .collect();
+        let ListMeta {
+            continue_,
+            resource_version,
+            ..
+        } = list.metadata;
         Self {
             next: non_empty(continue_),
             version: non_empty(resource_version),
@@ -125,8 +143,16 @@ impl From<RawList> for Page {
 
 impl From<RawTable> for Page {
     fn from(table: RawTable) -> Self {
-        let items = table.rows.into_iter().map(|RawRow { cells, object }| Item { object, cells }).collect();
-        let ListMeta { continue_, resource_version, .. } = table.metadata;
+        let items = table
+            .rows
+            .into_iter()
+            .map(|RawRow { cells, object }| Item { object, cells })
+            .collect();
+        let ListMeta {
+            continue_,
+            resource_version,
+            ..
+        } = table.metadata;
         Self {
             next: non_empty(continue_),
             version: non_empty(resource_version),
@@ -174,7 +200,9 @@ pub struct Api {
 impl Api {
     /// Reads the token or the kubeconfig; asks nothing yet.
     pub async fn new(place: &Place) -> Result<Self, ApiError> {
-        Ok(Self { transport: Transport::new(place).await? })
+        Ok(Self {
+            transport: Transport::new(place).await?,
+        })
     }
 
     /// The namespace to look in unless another is named.
@@ -186,30 +214,62 @@ impl Api {
     pub async fn held(&self) -> Result<Vec<Held>, ApiError> {
         let core: APIVersions = self.fleet("api").await?;
         let groups: APIGroupList = self.fleet("apis").await?;
-        let mut group_versions: Vec<(String, String)> =
-            core.versions.into_iter().map(|version| (String::new(), version)).collect();
+        let mut group_versions: Vec<(String, String)> = core
+            .versions
+            .into_iter()
+            .map(|version| (String::new(), version))
+            .collect();
         for group in groups.groups {
-            group_versions.extend(group.versions.into_iter().map(|entry| (group.name.clone(), entry.version)));
+            group_versions.extend(
+                group
+                    .versions
+                    .into_iter()
+                    .map(|entry| (group.name.clone(), entry.version)),
+            );
         }
-        let lists = stream::iter(group_versions).map(|(group, version)| self.held_in(group, version));
+        let lists =
+            stream::iter(group_versions).map(|(group, version)| self.held_in(group, version));
         let held: Vec<Vec<Held>> = lists.buffered(DISCOVERIES_AT_ONCE).try_collect().await?;
         Ok(held.into_iter().flatten().collect())
     }
 
     async fn held_in(&self, group: String, version: String) -> Result<Vec<Held>, ApiError> {
-        let path = if group.is_empty() { format!("api/{version}") } else { format!("apis/{group}/{version}") };
+        let path = if group.is_empty() {
+            format!("api/{version}")
+        } else {
+            format!("apis/{group}/{version}")
+        };
         let list: APIResourceList = self.fleet(&path).await?;
-        let resources = list.resources.into_iter().filter(|resource| !resource.name.contains('/'));
-        Ok(resources.map(|resource| Held { group: group.clone(), version: version.clone(), resource }).collect())
+        let resources = list
+            .resources
+            .into_iter()
+            .filter(|resource| !resource.name.contains('/'));
+        Ok(resources
+            .map(|resource| Held {
+                group: group.clone(),
+                version: version.clone(),
+                resource,
+            })
+            .collect())
     }
 
     /// One page of a list; `path` is the collection's native path.
-    pub async fn list(&self, path: &str, parameters: &BTreeMap<&'static str, String>, shape: Shape) -> Result<Page, ApiError> {
+    pub async fn list(
+        &self,
+        path: &str,
+        parameters: &BTreeMap<&'static str, String>,
+        shape: Shape,
+    ) -> Result<Page, ApiError> {
         let path = below("search", path, &shape.parameters(parameters));
         let (mut page, headers): (Page, HeaderMap) = match shape {
-            Shape::Objects => self.get_as::<RawList>(&path, JSON).await.map(|(list, headers)| (list.into(), headers))?,
+            Shape::Objects => self
+                .get_as::<RawList>(&path, JSON)
+                .await
+                .map(|(list, headers)| (list.into(), headers))?,
             Shape::Table | Shape::TableWithObjects => {
-                self.get_as::<RawTable>(&path, TABLE).await.map(|(table, headers)| (table.into(), headers))?
+                self.get_as::<RawTable>(&path, TABLE)
+                    .await
+                    .map(|(table, headers)| (table.into(), headers))?
             }
         };
         page.warnings = warnings(&headers);
@@ -227,48 +287,99 @@ impl Api {
         pairs.extend(["watch", "allowWatchBookmarks"].map(|flag| (flag, "true".to_owned())));
         let path = path(&below("search", native, &pairs));
         let accept = if shape == Shape::Objects { JSON } else { TABLE };
-        let answer = self.transport.send(&Call { method: Method::GET, path: &path, accept }).await?;
+        let answer = self
+            .transport
+            .send(&Call {
+                method: Method::GET,
+                path: &path,
+                accept,
+            })
+            .await?;
         Ok(Watch::new(answer, path, shape))
     }
 
     /// How the server would answer a list.
-    pub async fn explanation(&self, path: &str, parameters: &[(&str, String)]) -> Result<(Value, Vec<String>), ApiError> {
-        let (explanation, headers) = self.get_as(&below("search", path, parameters), JSON).await?;
+    pub async fn explanation(
+        &self,
+        path: &str,
+        parameters: &[(&str, String)],
+    ) -> Result<(Value, Vec<String>), ApiError> {
+        let (explanation, headers) = self
+            .get_as(&below("search", path, parameters), JSON)
+            .await?;
         Ok((explanation, warnings(&headers)))
     }
 
     /// How many objects a list would show.
-    pub async fn count(&self, path: &str, parameters: &[(&str, String)]) -> Result<Counts, ApiError> {
-        let (mut counts, headers): (Counts, HeaderMap) = self.get_as(&below("aggregate", path, parameters), JSON).await?;
+    pub async fn count(
+        &self,
+        path: &str,
+        parameters: &[(&str, String)],
+    ) -> Result<Counts, ApiError> {
+        let (mut counts, headers): (Counts, HeaderMap) = self
+            .get_as(&below("aggregate", path, parameters), JSON)
+            .await?;
         counts.warnings = warnings(&headers);
         Ok(counts)
     }
 
     async fn fleet<T: DeserializeOwned>(&self, path: &str) -> Result<T, ApiError> {
-        Ok(self.get_as(&format!("proxying/karmada/proxy/{path}"), JSON).await?.0)
+        Ok(self
+            .get_as(&format!("proxying/karmada/proxy/{path}"), JSON)
+            .await?
+            .0)
     }
 
-    async fn get_as<T: DeserializeOwned>(&self, below_group: &str, accept: &'static str) -> Result<(T, HeaderMap), ApiError> {
+    async fn get_as<T: DeserializeOwned>(
+        &self,
+        below_group: &str,
+        accept: &'static str,
+    ) -> Result<(T, HeaderMap), ApiError> {
         let path = path(below_group);
-        let mut answer = self.transport.send(&Call { method: Method::GET, path: &path, accept }).await?;
+        let mut answer = self
+            .transport
+            .send(&Call {
+                method: Method::GET,
+                path: &path,
+                accept,
+            })
+            .await?;
         let code = answer.code.as_u16();
         let headers = std::mem::take(&mut answer.headers);
         let body = answer.bytes().await?;
-        Ok((serde_json::from_slice(&body).map_err(|error| garbled(&path, code, &error))?, headers))
+        Ok((
+            serde_json::from_slice(&body).map_err(|error| garbled(&path, code, &error))?,
+            headers,
+        ))
     }
 
     /// Verifies these clusters, or all; `take` is given every line but the last. It may take hours, so only silence is bounded.
-    pub async fn verify(&self, clusters: &[String], mut take: impl FnMut(Line)) -> Result<(), ApiError> {
-        let parameter =
-            if clusters.is_empty() { String::new() } else { format!("?clusters={}", percent::encode(&clusters.join(","))) };
+    pub async fn verify(
+        &self,
+        clusters: &[String],
+        mut take: impl FnMut(Line),
+    ) -> Result<(), ApiError> {
+        let parameter = if clusters.is_empty() {
+            String::new()
+        } else {
+            format!("?clusters={}", percent::encode(&clusters.join(",")))
+        };
         let path = path(&format!("verify{parameter}"));
-        let mut answer = self.transport.send(&Call { method: Method::POST, path: &path, accept: JSON }).await?;
+        let mut answer = self
+            .transport
+            .send(&Call {
+                method: Method::POST,
+                path: &path,
+                accept: JSON,
+            })
+            .await?;
         let code = answer.code.as_u16();
         let mut unread: Vec<u8> = Vec::new();
         while let Some(piece) = answer.next().await? {
             unread.extend_from_slice(&piece);
             while let Some(end) = memchr::memchr(b'\n', &unread) {
-                let line = serde_json::from_slice(&unread[..end]).map_err(|error| garbled(&path, code, &error))?;
+                let line = serde_json::from_slice(&unread[..end])
+                    .map_err(|error| garbled(&path, code, &error))?;
                 if let Line::End { .. } = line {
                     return Ok(());
                 }
@@ -276,7 +387,9 @@ impl Api {
                 unread.drain(..=end);
             }
         }
-        Err(ApiError::CutOff { place: self.transport.place().to_owned() })
+        Err(ApiError::CutOff {
+            place: self.transport.place().to_owned(),
+        })
     }
 }
 
@@ -285,17 +398,27 @@ fn path(below_group: &str) -> String {
 }
 
 fn below(what: &str, native: &str, parameters: &[(&str, String)]) -> String {
-    let pairs: Vec<String> = parameters.iter().map(|(key, value)| format!("{key}={}", percent::encode(value))).collect();
+    let pairs: Vec<String> = parameters
+        .iter()
+        .map(|(key, value)| format!("{key}={}", percent::encode(value)))
+        .collect();
     format!("{what}/{native}?{}", pairs.join("&"))
 }
 
 fn garbled(path: &str, code: u16, error: &serde_json::Error) -> ApiError {
-    ApiError::Garbled { path: path.to_owned(), code, reason: error.to_string() }
+    ApiError::Garbled {
+        path: path.to_owned(),
+        code,
+        reason: error.to_string(),
+    }
 }
 
 /// The texts of `Warning: 299 - "text"` headers.
 fn warnings(headers: &HeaderMap) -> Vec<String> {
-    let values = headers.get_all(header::WARNING).iter().filter_map(|value| value.to_str().ok());
+    let values = headers
+        .get_all(header::WARNING)
+        .iter()
+        .filter_map(|value| value.to_str().ok());
     values.filter_map(warning_text).collect()
 }
 
@@ -319,7 +442,10 @@ mod tests {
 
     #[test]
     fn warnings_are_read_without_their_quotes() {
-        assert_eq!(warning_text(r#"299 - "cluster \"a\\b\" is old""#).as_deref(), Some(r#"cluster "a\b" is old"#));
+        assert_eq!(
+            warning_text(r#"299 - "cluster \"a\\b\" is old""#).as_deref(),
+            Some(r#"cluster "a\b" is old"#)
+        );
         assert_eq!(warning_text("299 - none"), None);
     }
 }

@@ -81,7 +81,12 @@ impl FromArgMatches for Place {
                 apiserver: is_named("kubeconfig") || is_named("context"),
             }
         };
-        Self::choose(words, named(ValueSource::CommandLine), named(ValueSource::EnvVariable), &default_token_file())
+        Self::choose(
+            words,
+            named(ValueSource::CommandLine),
+            named(ValueSource::EnvVariable),
+            &default_token_file(),
+        )
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
@@ -97,25 +102,53 @@ impl Place {
         Self::from_arg_matches(&command.try_get_matches_from(["fleetdex"]).ok()?).ok()
     }
 
-    fn choose(words: Words, by_flag: Named, by_variable: Named, usual_token_file: &Path) -> Result<Self, clap::Error> {
+    fn choose(
+        words: Words,
+        by_flag: Named,
+        by_variable: Named,
+        usual_token_file: &Path,
+    ) -> Result<Self, clap::Error> {
         let is_direct = match (by_flag, by_variable) {
-            (Named { direct: true, apiserver: true }, _) => {
-                let problem =
-                    "--server and --token-file lead to another server than --kubeconfig and --context; give one of the two";
-                return Err(clap::Error::raw(ErrorKind::ArgumentConflict, format!("{problem}\n")));
+            (
+                Named {
+                    direct: true,
+                    apiserver: true,
+                },
+                _,
+            ) => {
+                let problem = "--server and --token-file lead to another server than --kubeconfig and --context; give one of the two";
+                return Err(clap::Error::raw(
+                    ErrorKind::ArgumentConflict,
+                    format!("{problem}\n"),
+                ));
             }
             (Named { direct: true, .. }, _) => true,
-            (Named { apiserver: true, .. }, _) => false,
+            (
+                Named {
+                    apiserver: true, ..
+                },
+                _,
+            ) => false,
             (_, Named { direct: true, .. }) => true,
-            (_, Named { apiserver: true, .. }) => false,
+            (
+                _,
+                Named {
+                    apiserver: true, ..
+                },
+            ) => false,
             _ => usual_token_file.exists(),
         };
         if !is_direct {
-            return Ok(Self::Apiserver { kubeconfig: words.kubeconfig, context: words.context });
+            return Ok(Self::Apiserver {
+                kubeconfig: words.kubeconfig,
+                context: words.context,
+            });
         }
         Ok(Self::Direct {
             server: words.server.unwrap_or_else(|| DEFAULT_SERVER.to_owned()),
-            token_file: words.token_file.unwrap_or_else(|| usual_token_file.to_owned()),
+            token_file: words
+                .token_file
+                .unwrap_or_else(|| usual_token_file.to_owned()),
         })
     }
 }
@@ -124,12 +157,24 @@ impl Place {
 mod tests {
     use super::*;
 
-    const NOTHING: Named = Named { direct: false, apiserver: false };
-    const DIRECT: Named = Named { direct: true, apiserver: false };
-    const APISERVER: Named = Named { direct: false, apiserver: true };
+    const NOTHING: Named = Named {
+        direct: false,
+        apiserver: false,
+    };
+    const DIRECT: Named = Named {
+        direct: true,
+        apiserver: false,
+    };
+    const APISERVER: Named = Named {
+        direct: false,
+        apiserver: true,
+    };
 
     fn is_direct(by_flag: Named, by_variable: Named, token_file: &Path) -> bool {
-        matches!(Place::choose(Words::default(), by_flag, by_variable, token_file).unwrap(), Place::Direct { .. })
+        matches!(
+            Place::choose(Words::default(), by_flag, by_variable, token_file).unwrap(),
+            Place::Direct { .. }
+        )
     }
 
     #[test]
@@ -146,7 +191,10 @@ mod tests {
 
     #[test]
     fn flags_of_both_kinds_are_refused() {
-        let both = Named { direct: true, apiserver: true };
+        let both = Named {
+            direct: true,
+            apiserver: true,
+        };
         let error = Place::choose(Words::default(), both, NOTHING, Path::new("/x")).unwrap_err();
         assert!(error.to_string().contains("give one of the two"), "{error}");
     }
@@ -158,9 +206,21 @@ mod tests {
             Place::from_arg_matches(&command.try_get_matches_from(words)?)
         };
         let direct = parse(&["x", "--server", "http://127.0.0.1:1", "--token-file", "/t"]).unwrap();
-        assert_eq!(direct, Place::Direct { server: "http://127.0.0.1:1".to_owned(), token_file: "/t".into() });
+        assert_eq!(
+            direct,
+            Place::Direct {
+                server: "http://127.0.0.1:1".to_owned(),
+                token_file: "/t".into()
+            }
+        );
         let apiserver = parse(&["x", "--context", "prod"]).unwrap();
-        assert_eq!(apiserver, Place::Apiserver { kubeconfig: None, context: Some("prod".to_owned()) });
+        assert_eq!(
+            apiserver,
+            Place::Apiserver {
+                kubeconfig: None,
+                context: Some("prod".to_owned())
+            }
+        );
         assert!(parse(&["x", "--context", "prod", "--server", "http://127.0.0.1:1"]).is_err());
     }
 }

@@ -4,7 +4,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ListMeta, Status};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{Item, Page, RawTable, Shape, TableColumn, error::ApiError, garbled, transport::Answer};
+use super::{
+    Item, Page, RawTable, Shape, TableColumn, error::ApiError, garbled, transport::Answer,
+};
 
 /// An event that is longer is none: an object has at most 1.5 MiB in etcd, and grows somewhat as JSON.
 const MAX_EVENT_BYTES: usize = 16 * 1024 * 1024;
@@ -54,7 +56,12 @@ struct Versioned {
 
 impl Watch {
     pub(super) fn new(answer: Answer, path: String, shape: Shape) -> Self {
-        Self { answer, path, shape, unread: Vec::new() }
+        Self {
+            answer,
+            path,
+            shape,
+            unread: Vec::new(),
+        }
     }
 
     /// The next event; nothing at the end.
@@ -69,7 +76,11 @@ impl Watch {
             }
             if self.unread.len() > MAX_EVENT_BYTES {
                 let reason = format!("an event of more than {MAX_EVENT_BYTES} bytes");
-                return Err(ApiError::Garbled { path: self.path.clone(), code: self.answer.code.as_u16(), reason });
+                return Err(ApiError::Garbled {
+                    path: self.path.clone(),
+                    code: self.answer.code.as_u16(),
+                    reason,
+                });
             }
             match self.answer.next().await? {
                 Some(piece) => self.unread.extend_from_slice(&piece),
@@ -83,7 +94,11 @@ impl Watch {
         let RawEvent { kind, object } = serde_json::from_slice(line).map_err(unread)?;
         if kind == "ERROR" {
             let status: Status = serde_json::from_str(object.get()).map_err(unread)?;
-            return if status.code == Some(GONE) { Ok(Event::Gone) } else { Err(ApiError::refused(status)) };
+            return if status.code == Some(GONE) {
+                Ok(Event::Gone)
+            } else {
+                Err(ApiError::refused(status))
+            };
         }
         let Versioned { metadata } = serde_json::from_str(object.get()).map_err(unread)?;
         let version = metadata.resource_version;
@@ -91,14 +106,33 @@ impl Watch {
             return Ok(Event::Bookmark(version));
         }
         if self.shape == Shape::Objects {
-            return Ok(Event::Object { kind, item: Item { object, cells: Vec::new() }, columns: Vec::new(), version });
+            return Ok(Event::Object {
+                kind,
+                item: Item {
+                    object,
+                    cells: Vec::new(),
+                },
+                columns: Vec::new(),
+                version,
+            });
         }
         let table: RawTable = serde_json::from_str(object.get()).map_err(unread)?;
-        let Page { mut items, columns, .. } = table.into();
+        let Page {
+            mut items, columns, ..
+        } = table.into();
         if items.len() != 1 {
             let reason = format!("an event with {} rows", items.len());
-            return Err(ApiError::Garbled { path: self.path.clone(), code: self.answer.code.as_u16(), reason });
+            return Err(ApiError::Garbled {
+                path: self.path.clone(),
+                code: self.answer.code.as_u16(),
+                reason,
+            });
         }
-        Ok(Event::Object { kind, item: items.remove(0), columns, version })
+        Ok(Event::Object {
+            kind,
+            item: items.remove(0),
+            columns,
+            version,
+        })
     }
 }

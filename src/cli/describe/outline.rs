@@ -7,22 +7,42 @@ use serde_json::{Map, Value};
 /// Blanks for each level.
 const INDENT: usize = 2;
 /// What `describe` shows elsewhere, or not at all.
-const LEFT_OUT: [&str; 6] = ["name", "namespace", "labels", "annotations", "managedFields", "ownerReferences"];
+const LEFT_OUT: [&str; 6] = [
+    "name",
+    "namespace",
+    "labels",
+    "annotations",
+    "managedFields",
+    "ownerReferences",
+];
 /// Words that stay upper case.
 const ACRONYMS: [&str; 9] = ["API", "CIDR", "CPU", "DNS", "ID", "IP", "TLS", "UID", "URL"];
 
 /// The metadata that is not shown above it.
 pub(super) fn metadata(object: &Map<String, Value>) -> Map<String, Value> {
-    let metadata = object.get("metadata").and_then(Value::as_object).cloned().unwrap_or_default();
-    metadata.into_iter().filter(|(key, _)| !LEFT_OUT.contains(&key.as_str())).collect()
+    let metadata = object
+        .get("metadata")
+        .and_then(Value::as_object)
+        .cloned()
+        .unwrap_or_default();
+    metadata
+        .into_iter()
+        .filter(|(key, _)| !LEFT_OUT.contains(&key.as_str()))
+        .collect()
 }
 
 /// The entries of a map, each a line or a block, sorted.
 pub(super) fn write(out: &mut String, entries: &Map<String, Value>, level: usize) {
-    let mut sorted: Vec<(String, &Value)> = entries.iter().map(|(key, value)| (label(key), value)).collect();
+    let mut sorted: Vec<(String, &Value)> = entries
+        .iter()
+        .map(|(key, value)| (label(key), value))
+        .collect();
     sorted.sort_unstable_by(|left, right| left.0.cmp(&right.0));
     let plain = sorted.iter().filter(|(_, value)| is_plain(value));
-    let width = plain.map(|(label, _)| label.chars().count() + 1).max().unwrap_or_default();
+    let width = plain
+        .map(|(label, _)| label.chars().count() + 1)
+        .max()
+        .unwrap_or_default();
     for (label, value) in sorted {
         write_entry(out, &label, value, level, width);
     }
@@ -37,7 +57,11 @@ fn write_entry(out: &mut String, label: &str, value: &Value, level: usize, width
             match lines.as_slice() {
                 [line] => {
                     let title = format!("{label}:");
-                    writeln!(out, "{}", format!("{indent}{title:width$}  {line}").trim_end())
+                    writeln!(
+                        out,
+                        "{}",
+                        format!("{indent}{title:width$}  {line}").trim_end()
+                    )
                 }
                 lines => {
                     let deeper = format!("\n{indent}{}", " ".repeat(INDENT));
@@ -50,7 +74,9 @@ fn write_entry(out: &mut String, label: &str, value: &Value, level: usize, width
     debug_assert!(written.is_ok(), "writing to a String cannot fail");
     match value {
         Value::Object(entries) => write(out, entries, level + 1),
-        Value::Array(elements) => elements.iter().for_each(|element| write_element(out, element, level + 1)),
+        Value::Array(elements) => elements
+            .iter()
+            .for_each(|element| write_element(out, element, level + 1)),
         _ => {}
     }
 }
@@ -58,10 +84,16 @@ fn write_entry(out: &mut String, label: &str, value: &Value, level: usize, width
 fn write_element(out: &mut String, element: &Value, level: usize) {
     match element {
         Value::Object(entries) => write(out, entries, level),
-        Value::Array(elements) => elements.iter().for_each(|inner| write_element(out, inner, level + 1)),
+        Value::Array(elements) => elements
+            .iter()
+            .for_each(|inner| write_element(out, inner, level + 1)),
         plain => {
             let indent = " ".repeat(level * INDENT);
-            let written = writeln!(out, "{indent}{}", text(plain).replace('\n', &format!("\n{indent}")));
+            let written = writeln!(
+                out,
+                "{indent}{}",
+                text(plain).replace('\n', &format!("\n{indent}"))
+            );
             debug_assert!(written.is_ok(), "writing to a String cannot fail");
         }
     }
@@ -90,7 +122,11 @@ fn label(key: &str) -> String {
     if !is_name {
         return key.to_owned();
     }
-    words(key).iter().map(|word| capitalized(word)).collect::<Vec<_>>().join(" ")
+    words(key)
+        .iter()
+        .map(|word| capitalized(word))
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 /// A word ends before a capital that follows a small letter, or that a small letter follows; but for the plural, as in `podIPs`.
@@ -99,8 +135,10 @@ fn words(key: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     for (position, letter) in letters.iter().enumerate() {
         let is_after_small = position > 0 && !letters[position - 1].is_uppercase();
-        let is_before_small =
-            letters.get(position + 1).is_some_and(|next| next.is_lowercase()) && letters[position + 1..] != ['s'];
+        let is_before_small = letters
+            .get(position + 1)
+            .is_some_and(|next| next.is_lowercase())
+            && letters[position + 1..] != ['s'];
         if letter.is_uppercase() && position > 0 && (is_after_small || is_before_small) {
             words.push(String::new());
         }
@@ -117,7 +155,10 @@ fn capitalized(word: &str) -> String {
         return upper;
     }
     let mut letters = word.chars();
-    letters.next().map(|first| first.to_uppercase().collect::<String>() + letters.as_str()).unwrap_or_default()
+    letters
+        .next()
+        .map(|first| first.to_uppercase().collect::<String>() + letters.as_str())
+        .unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -35,8 +35,21 @@ pub(super) async fn follow(
     let mut is_silent = args.shown.watch_only;
     loop {
         let pages = Pages::new(api, &args.query, target, namespace, shape(args));
-        let (version, columns) = begin(pages, args, target, is_silent, printer, &mut warnings, console).await?;
-        let mut following = Following { path: path(&target.held, namespace), version, columns };
+        let (version, columns) = begin(
+            pages,
+            args,
+            target,
+            is_silent,
+            printer,
+            &mut warnings,
+            console,
+        )
+        .await?;
+        let mut following = Following {
+            path: path(&target.held, namespace),
+            version,
+            columns,
+        };
         while let Ended::Closed = following.watch(api, args, target, printer, console).await? {}
         // What happened meanwhile is not known, so what there is now is shown.
         console.warn("the server does not know every change any more; here is everything again")?;
@@ -55,11 +68,21 @@ async fn begin(
     console: &mut Console<'_>,
 ) -> Result<(String, Vec<TableColumn>), CommandError> {
     if !is_silent {
-        let shown = show(pages.in_chunks(args.shown.chunk_size), args, target, printer, warnings, console).await?;
+        let shown = show(
+            pages.in_chunks(args.shown.chunk_size),
+            args,
+            target,
+            printer,
+            warnings,
+            console,
+        )
+        .await?;
         return Ok((shown.version, shown.columns));
     }
     let first = pages.in_chunks(1).next(warnings, console).await?;
-    Ok(first.map(|page| (page.version.unwrap_or_default(), page.columns)).unwrap_or_default())
+    Ok(first
+        .map(|page| (page.version.unwrap_or_default(), page.columns))
+        .unwrap_or_default())
 }
 
 struct Following {
@@ -78,17 +101,25 @@ impl Following {
         printer: &mut Printer,
         console: &mut Console<'_>,
     ) -> Result<Ended, CommandError> {
-        let mut asked: BTreeMap<&'static str, String> = parameters(&args.query, &target.names).into_iter().collect();
+        let mut asked: BTreeMap<&'static str, String> =
+            parameters(&args.query, &target.names).into_iter().collect();
         asked.insert("resourceVersion", self.version.clone());
         let mut watch = match api.watch(&self.path, &asked, shape(args)).await {
-            Err(ApiError::Refused { status, .. }) if status.code == Some(GONE) => return Ok(Ended::Gone),
+            Err(ApiError::Refused { status, .. }) if status.code == Some(GONE) => {
+                return Ok(Ended::Gone);
+            }
             begun => begun?,
         };
         while let Some(event) = watch.next().await? {
             match event {
                 Event::Gone => return Ok(Ended::Gone),
                 Event::Bookmark(version) => self.go_on(version),
-                Event::Object { kind, item, columns, version } => {
+                Event::Object {
+                    kind,
+                    item,
+                    columns,
+                    version,
+                } => {
                     self.go_on(version);
                     if !columns.is_empty() {
                         self.columns = columns;

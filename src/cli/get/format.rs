@@ -43,7 +43,9 @@ pub enum FormatError {
     )]
     Unknown(String),
     /// One of kubectl's that is left out.
-    #[error("{0} is not there: Go's templates need Go; use jsonpath=TEMPLATE or custom-columns=HEADER:PATH,… instead")]
+    #[error(
+        "{0} is not there: Go's templates need Go; use jsonpath=TEMPLATE or custom-columns=HEADER:PATH,… instead"
+    )]
     GoTemplate(String),
     /// The template is none.
     #[error(transparent)]
@@ -74,8 +76,12 @@ impl FromStr for Format {
             ("name", "") => Ok(Self::Name),
             ("jsonpath", template) if !template.is_empty() => Ok(Self::JsonPath(template.parse()?)),
             ("jsonpath-file", file) if !file.is_empty() => Ok(Self::JsonPath(read(file)?.parse()?)),
-            ("custom-columns", columns) if !columns.is_empty() => Ok(Self::CustomColumns(custom_columns(columns)?)),
-            ("custom-columns-file", file) if !file.is_empty() => Ok(Self::CustomColumns(columns_of_file(&read(file)?)?)),
+            ("custom-columns", columns) if !columns.is_empty() => {
+                Ok(Self::CustomColumns(custom_columns(columns)?))
+            }
+            ("custom-columns-file", file) if !file.is_empty() => {
+                Ok(Self::CustomColumns(columns_of_file(&read(file)?)?))
+            }
             ("go-template" | "go-template-file" | "template" | "templatefile", _) => {
                 Err(FormatError::GoTemplate(name.to_owned()))
             }
@@ -87,12 +93,18 @@ impl FromStr for Format {
 impl Format {
     /// Whether people read it line by line, so that they are told when there is none.
     pub fn is_for_people(&self) -> bool {
-        matches!(self, Self::Table | Self::Wide | Self::Name | Self::CustomColumns(_))
+        matches!(
+            self,
+            Self::Table | Self::Wide | Self::Name | Self::CustomColumns(_)
+        )
     }
 }
 
 fn read(file: &str) -> Result<String, FormatError> {
-    let text = fs::read_to_string(file).map_err(|source| FormatError::File { path: file.into(), source })?;
+    let text = fs::read_to_string(file).map_err(|source| FormatError::File {
+        path: file.into(),
+        source,
+    })?;
     Ok(text)
 }
 
@@ -101,23 +113,44 @@ fn custom_columns(text: &str) -> Result<Vec<CustomColumn>, FormatError> {
     let mut columns = Vec::new();
     for column in text.split(',') {
         let Some((header, path)) = column.split_once(':') else {
-            return Err(FormatError::CustomColumns(format!("{column:?}: expected HEADER:PATH")));
+            return Err(FormatError::CustomColumns(format!(
+                "{column:?}: expected HEADER:PATH"
+            )));
         };
-        columns.push(CustomColumn { header: header.to_owned(), path: path.parse()? });
+        columns.push(CustomColumn {
+            header: header.to_owned(),
+            path: path.parse()?,
+        });
     }
     Ok(columns)
 }
 
 /// A line of headers and a line of paths.
 fn columns_of_file(text: &str) -> Result<Vec<CustomColumn>, FormatError> {
-    let mut lines = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
-    let (headers, paths) = (lines.next().unwrap_or_default(), lines.next().unwrap_or_default());
+    let mut lines = text
+        .lines()
+        .map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let (headers, paths) = (
+        lines.next().unwrap_or_default(),
+        lines.next().unwrap_or_default(),
+    );
     if headers.is_empty() || headers.len() != paths.len() {
-        let problem = format!("{} headers in the first line and {} paths in the second one", headers.len(), paths.len());
+        let problem = format!(
+            "{} headers in the first line and {} paths in the second one",
+            headers.len(),
+            paths.len()
+        );
         return Err(FormatError::CustomColumns(problem));
     }
     let columns = headers.into_iter().zip(paths);
-    columns.map(|(header, path)| Ok(CustomColumn { header: header.to_owned(), path: path.parse()? })).collect()
+    columns
+        .map(|(header, path)| {
+            Ok(CustomColumn {
+                header: header.to_owned(),
+                path: path.parse()?,
+            })
+        })
+        .collect()
 }
 
 #[cfg(test)]
@@ -127,11 +160,27 @@ mod tests {
     #[test]
     fn formats_are_kubectls() {
         assert_eq!("wide".parse::<Format>().unwrap(), Format::Wide);
-        assert!(matches!("jsonpath={.a".parse::<Format>(), Err(FormatError::JsonPath(_))));
-        assert!(matches!("jsonpath={.items[?(@.a==\"b\")]}".parse::<Format>(), Ok(Format::JsonPath(_))));
-        let columns = "custom-columns=NAME:.metadata.name,IMAGE:.spec.containers[*].image".parse::<Format>().unwrap();
-        let Format::CustomColumns(columns) = columns else { panic!("{columns:?}") };
-        assert_eq!(columns.iter().map(|column| column.header.as_str()).collect::<Vec<_>>(), ["NAME", "IMAGE"]);
+        assert!(matches!(
+            "jsonpath={.a".parse::<Format>(),
+            Err(FormatError::JsonPath(_))
+        ));
+        assert!(matches!(
+            "jsonpath={.items[?(@.a==\"b\")]}".parse::<Format>(),
+            Ok(Format::JsonPath(_))
+        ));
+        let columns = "custom-columns=NAME:.metadata.name,IMAGE:.spec.containers[*].image"
+            .parse::<Format>()
+            .unwrap();
+        let Format::CustomColumns(columns) = columns else {
+            panic!("{columns:?}")
+        };
+        assert_eq!(
+            columns
+                .iter()
+                .map(|column| column.header.as_str())
+                .collect::<Vec<_>>(),
+            ["NAME", "IMAGE"]
+        );
     }
 
     #[test]
@@ -150,12 +199,24 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("columns");
         fs::write(&path, "NAME          NODE\nmetadata.name spec.nodeName\n").unwrap();
-        let format: Format = format!("custom-columns-file={}", path.display()).parse().unwrap();
+        let format: Format = format!("custom-columns-file={}", path.display())
+            .parse()
+            .unwrap();
         assert!(matches!(format, Format::CustomColumns(columns) if columns.len() == 2));
         fs::write(&path, "A B\n.a\n").unwrap();
-        let error = format!("custom-columns-file={}", path.display()).parse::<Format>().unwrap_err().to_string();
-        assert_eq!(error, "custom-columns: 2 headers in the first line and 1 paths in the second one");
+        let error = format!("custom-columns-file={}", path.display())
+            .parse::<Format>()
+            .unwrap_err()
+            .to_string();
+        assert_eq!(
+            error,
+            "custom-columns: 2 headers in the first line and 1 paths in the second one"
+        );
         fs::write(&path, "{.kind}").unwrap();
-        assert!(format!("jsonpath-file={}", path.display()).parse::<Format>().is_ok());
+        assert!(
+            format!("jsonpath-file={}", path.display())
+                .parse::<Format>()
+                .is_ok()
+        );
     }
 }

@@ -40,14 +40,35 @@ impl Identity {
             annotations: Option<BTreeMap<String, String>>,
         }
         let partial: Partial = serde_json::from_str(object.get()).map_err(OutputError::NoObject)?;
-        let Metadata { namespace, name, labels, annotations } = partial.metadata;
-        let cluster = annotations.unwrap_or_default().remove(CLUSTER_ANNOTATION).unwrap_or_default();
-        Ok(Self { cluster, namespace, name, labels: labels.unwrap_or_default() })
+        let Metadata {
+            namespace,
+            name,
+            labels,
+            annotations,
+        } = partial.metadata;
+        let cluster = annotations
+            .unwrap_or_default()
+            .remove(CLUSTER_ANNOTATION)
+            .unwrap_or_default();
+        Ok(Self {
+            cluster,
+            namespace,
+            name,
+            labels: labels.unwrap_or_default(),
+        })
     }
 
     /// All labels as one cell.
     pub fn labels_cell(&self) -> String {
-        let pairs: Vec<String> = self.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
-        if pairs.is_empty() { "<none>".to_owned() } else { pairs.join(",") }
+        let pairs: Vec<String> = self
+            .labels
+            .iter()
+            .map(|(key, value)| format!("{key}={value}"))
+            .collect();
+        if pairs.is_empty() {
+            "<none>".to_owned()
+        } else {
+            pairs.join(",")
+        }
     }
 }

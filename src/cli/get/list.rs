@@ -22,12 +22,20 @@ pub struct ListWriter {
 impl ListWriter {
     /// As JSON, indented by four blanks.
     pub fn json(is_single: bool) -> Self {
-        Self { is_yaml: false, is_single, is_begun: false }
+        Self {
+            is_yaml: false,
+            is_single,
+            is_begun: false,
+        }
     }
 
     /// As YAML.
     pub fn yaml(is_single: bool) -> Self {
-        Self { is_yaml: true, is_single, is_begun: false }
+        Self {
+            is_yaml: true,
+            is_single,
+            is_begun: false,
+        }
     }
 
     /// Writes the next object.
@@ -35,12 +43,34 @@ impl ListWriter {
         let value: Value = serde_json::from_str(object.get()).map_err(OutputError::NoObject)?;
         let is_first = !std::mem::replace(&mut self.is_begun, true);
         match (self.is_yaml, self.is_single) {
-            (true, true) => write!(out, "{}{}", if is_first { "" } else { "---\n" }, yaml(&value)?)?,
-            (true, false) => write!(out, "{}{}", if is_first { "apiVersion: v1\nitems:\n" } else { "" }, yaml(&json!([value]))?)?,
+            (true, true) => write!(
+                out,
+                "{}{}",
+                if is_first { "" } else { "---\n" },
+                yaml(&value)?
+            )?,
+            (true, false) => write!(
+                out,
+                "{}{}",
+                if is_first {
+                    "apiVersion: v1\nitems:\n"
+                } else {
+                    ""
+                },
+                yaml(&json!([value]))?
+            )?,
             (false, true) => writeln!(out, "{}", pretty(&value)?)?,
             (false, false) => {
-                let before = if is_first { "{\n    \"apiVersion\": \"v1\",\n    \"items\": [\n" } else { ",\n" };
-                write!(out, "{before}{ITEM_INDENT}{}", pretty(&value)?.replace('\n', &format!("\n{ITEM_INDENT}")))?;
+                let before = if is_first {
+                    "{\n    \"apiVersion\": \"v1\",\n    \"items\": [\n"
+                } else {
+                    ",\n"
+                };
+                write!(
+                    out,
+                    "{before}{ITEM_INDENT}{}",
+                    pretty(&value)?.replace('\n', &format!("\n{ITEM_INDENT}"))
+                )?;
             }
         }
         Ok(())
@@ -48,13 +78,20 @@ impl ListWriter {
 
     /// Writes the end.
     pub fn finish(self, out: &mut dyn Write) -> Result<(), OutputError> {
-        let metadata = "\"kind\": \"List\",\n    \"metadata\": {\n        \"resourceVersion\": \"\"\n    }\n}";
+        let metadata =
+            "\"kind\": \"List\",\n    \"metadata\": {\n        \"resourceVersion\": \"\"\n    }\n}";
         match (self.is_yaml, self.is_begun) {
             _ if self.is_single => {}
             (true, true) => write!(out, "kind: List\nmetadata:\n  resourceVersion: \"\"\n")?,
-            (true, false) => write!(out, "apiVersion: v1\nitems: []\nkind: List\nmetadata:\n  resourceVersion: \"\"\n")?,
+            (true, false) => write!(
+                out,
+                "apiVersion: v1\nitems: []\nkind: List\nmetadata:\n  resourceVersion: \"\"\n"
+            )?,
             (false, true) => writeln!(out, "\n    ],\n    {metadata}")?,
-            (false, false) => writeln!(out, "{{\n    \"apiVersion\": \"v1\",\n    \"items\": [],\n    {metadata}")?,
+            (false, false) => writeln!(
+                out,
+                "{{\n    \"apiVersion\": \"v1\",\n    \"items\": [],\n    {metadata}"
+            )?,
         }
         Ok(())
     }
@@ -63,7 +100,8 @@ impl ListWriter {
 /// A line break in a JSON text is always between its parts: in strings it is escaped.
 fn pretty(value: &Value) -> Result<String, OutputError> {
     let mut text = Vec::new();
-    let mut serializer = Serializer::with_formatter(&mut text, PrettyFormatter::with_indent(INDENT));
+    let mut serializer =
+        Serializer::with_formatter(&mut text, PrettyFormatter::with_indent(INDENT));
     value.serialize(&mut serializer).map_err(io::Error::from)?;
     Ok(escaped_json(&String::from_utf8_lossy(&text)).into_owned())
 }

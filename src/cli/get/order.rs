@@ -20,9 +20,11 @@ impl Key {
         let value: Value = serde_json::from_str(object.get()).map_err(OutputError::NoObject)?;
         let found = path.find(&value)?;
         match found.first() {
-            Some(Value::Array(_) | Value::Object(_)) => {
-                Err(JsonPathError::Incompatible("lists and maps".to_owned(), "what has an order".to_owned()).into())
-            }
+            Some(Value::Array(_) | Value::Object(_)) => Err(JsonPathError::Incompatible(
+                "lists and maps".to_owned(),
+                "what has an order".to_owned(),
+            )
+            .into()),
             first => Ok(Self(first.map(|value| (*value).clone()))),
         }
     }
@@ -38,14 +40,19 @@ impl Key {
 
 fn values(left: &Value, right: &Value) -> Ordering {
     match (left, right) {
-        (Value::String(left), Value::String(right)) => match (Quantity::parse(left), Quantity::parse(right)) {
-            (Some(left), Some(right)) => left.cmp(&right),
-            _ => left.cmp(right),
-        },
+        (Value::String(left), Value::String(right)) => {
+            match (Quantity::parse(left), Quantity::parse(right)) {
+                (Some(left), Some(right)) => left.cmp(&right),
+                _ => left.cmp(right),
+            }
+        }
         (Value::Bool(left), Value::Bool(right)) => left.cmp(right),
         (Value::Number(left), Value::Number(right)) => match (left.as_i64(), right.as_i64()) {
             (Some(left), Some(right)) => left.cmp(&right),
-            _ => left.as_f64().partial_cmp(&right.as_f64()).unwrap_or(Ordering::Equal),
+            _ => left
+                .as_f64()
+                .partial_cmp(&right.as_f64())
+                .unwrap_or(Ordering::Equal),
         },
         (left, right) => rank(left).cmp(&rank(right)),
     }
@@ -69,17 +76,51 @@ mod tests {
 
     #[test]
     fn values_are_sorted_as_kubectl_sorts_them() {
-        let mut values =
-            [json!("web-10"), json!("web-2"), json!("web"), json!("api"), json!("web-02")].map(|value| Key(Some(value)));
+        let mut values = [
+            json!("web-10"),
+            json!("web-2"),
+            json!("web"),
+            json!("api"),
+            json!("web-02"),
+        ]
+        .map(|value| Key(Some(value)));
         values.sort_by(Key::compare);
         assert_eq!(
             values,
-            [json!("api"), json!("web"), json!("web-02"), json!("web-10"), json!("web-2")].map(|value| Key(Some(value)))
+            [
+                json!("api"),
+                json!("web"),
+                json!("web-02"),
+                json!("web-10"),
+                json!("web-2")
+            ]
+            .map(|value| Key(Some(value)))
         );
-        let mut sizes = [Some(json!("1Gi")), None, Some(json!("500M")), Some(json!("2k"))].map(Key);
+        let mut sizes = [
+            Some(json!("1Gi")),
+            None,
+            Some(json!("500M")),
+            Some(json!("2k")),
+        ]
+        .map(Key);
         sizes.sort_by(Key::compare);
-        assert_eq!(sizes, [None, Some(json!("2k")), Some(json!("500M")), Some(json!("1Gi"))].map(Key));
-        assert_eq!(Key(Some(json!(9))).compare(&Key(Some(json!(10)))), Ordering::Less);
-        assert_eq!(Key(Some(json!(0.5))).compare(&Key(Some(json!(1)))), Ordering::Less);
+        assert_eq!(
+            sizes,
+            [
+                None,
+                Some(json!("2k")),
+                Some(json!("500M")),
+                Some(json!("1Gi"))
+            ]
+            .map(Key)
+        );
+        assert_eq!(
+            Key(Some(json!(9))).compare(&Key(Some(json!(10)))),
+            Ordering::Less
+        );
+        assert_eq!(
+            Key(Some(json!(0.5))).compare(&Key(Some(json!(1)))),
+            Ordering::Less
+        );
     }
 }

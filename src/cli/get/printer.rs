@@ -94,13 +94,21 @@ impl Printer {
     /// Nothing yet.
     pub fn new(layout: Layout) -> Self {
         let body = match layout.format {
-            Format::Table | Format::Wide | Format::CustomColumns(_) => Body::Table(Table::default()),
+            Format::Table | Format::Wide | Format::CustomColumns(_) => {
+                Body::Table(Table::default())
+            }
             Format::Json => Body::List(ListWriter::json(layout.is_bare)),
             Format::Yaml => Body::List(ListWriter::yaml(layout.is_bare)),
             Format::Name => Body::Names,
             Format::JsonPath(_) => Body::Template(Vec::new()),
         };
-        Self { layout, resource: None, body, has_shown: false, event: "ADDED".to_owned() }
+        Self {
+            layout,
+            resource: None,
+            body,
+            has_shown: false,
+            event: "ADDED".to_owned(),
+        }
     }
 
     /// Objects of this resource follow.
@@ -110,7 +118,10 @@ impl Printer {
             && !matches!(self.layout.format, Format::CustomColumns(_))
         {
             let with_namespace = self.layout.with_namespace && held.resource.namespaced;
-            *table = Table { with_namespace, ..Table::default() };
+            *table = Table {
+                with_namespace,
+                ..Table::default()
+            };
         }
     }
 
@@ -127,7 +138,8 @@ impl Printer {
         }
         if let Body::List(list) = &mut self.body {
             let event: Box<RawValue> =
-                to_raw_value(&json!({ "type": kind, "object": item.object })).map_err(OutputError::NoObject)?;
+                to_raw_value(&json!({ "type": kind, "object": item.object }))
+                    .map_err(OutputError::NoObject)?;
             return list.add(&event, out);
         }
         kind.clone_into(&mut self.event);
@@ -135,21 +147,32 @@ impl Printer {
     }
 
     /// Shows an object, at the latest with the next [`Self::flush`]. `columns` are those of its page, if that is a Table.
-    pub fn add(&mut self, item: &Item, columns: &[TableColumn], out: &mut dyn Write) -> Result<(), OutputError> {
+    pub fn add(
+        &mut self,
+        item: &Item,
+        columns: &[TableColumn],
+        out: &mut dyn Write,
+    ) -> Result<(), OutputError> {
         match &mut self.body {
             Body::List(list) => list.add(&item.object, out)?,
             Body::Template(objects) => {
-                let object: Value = serde_json::from_str(item.object.get()).map_err(OutputError::NoObject)?;
+                let object: Value =
+                    serde_json::from_str(item.object.get()).map_err(OutputError::NoObject)?;
                 match &self.layout.format {
                     Format::JsonPath(template) if self.layout.is_bare => {
-                        self.layout.write_rendered(&template.render(&object)?, out)?;
+                        self.layout
+                            .write_rendered(&template.render(&object)?, out)?;
                     }
                     _ => objects.push(object),
                 }
             }
             Body::Names => {
                 let identity = Identity::of(&item.object)?;
-                let kind = self.resource.as_ref().map(Held::qualified_singular).unwrap_or_default();
+                let kind = self
+                    .resource
+                    .as_ref()
+                    .map(Held::qualified_singular)
+                    .unwrap_or_default();
                 let name = format!("{}/{kind}/{}", identity.cluster, identity.name);
                 writeln!(out, "{}", escaped_line(&name))?;
             }
@@ -206,14 +229,23 @@ impl Printer {
 
 impl Layout {
     fn write_rendered(&self, text: &str, out: &mut dyn Write) -> io::Result<()> {
-        let shown = if self.is_for_terminal { escaped(text) } else { text.into() };
+        let shown = if self.is_for_terminal {
+            escaped(text)
+        } else {
+            text.into()
+        };
         out.write_all(shown.as_bytes())
     }
 
     fn columns(&self, columns: &[TableColumn]) -> Vec<(usize, String)> {
         let is_wide = self.format == Format::Wide;
-        let shown = columns.iter().enumerate().filter(|(_, column)| is_wide || column.priority == 0);
-        shown.map(|(position, column)| (position, column.name.to_uppercase())).collect()
+        let shown = columns
+            .iter()
+            .enumerate()
+            .filter(|(_, column)| is_wide || column.priority == 0);
+        shown
+            .map(|(position, column)| (position, column.name.to_uppercase()))
+            .collect()
     }
 
     fn all_headers(&self, table: &Table) -> Vec<String> {
@@ -225,7 +257,11 @@ impl Layout {
         if let Format::CustomColumns(own) = &self.format {
             return own.iter().map(|column| column.header.clone()).collect();
         }
-        let mut headers: Vec<String> = table.columns.iter().map(|(_, title)| title.clone()).collect();
+        let mut headers: Vec<String> = table
+            .columns
+            .iter()
+            .map(|(_, title)| title.clone())
+            .collect();
         if table.with_namespace {
             headers.insert(headers.len().min(AFTER_CLUSTER), "NAMESPACE".to_owned());
         }
@@ -234,21 +270,41 @@ impl Layout {
         headers
     }
 
-    fn line(&self, item: &Item, table: &Table, resource: Option<&Held>) -> Result<Vec<String>, OutputError> {
+    fn line(
+        &self,
+        item: &Item,
+        table: &Table,
+        resource: Option<&Held>,
+    ) -> Result<Vec<String>, OutputError> {
         if let Format::CustomColumns(own) = &self.format {
-            let value: Value = serde_json::from_str(item.object.get()).map_err(OutputError::NoObject)?;
-            return own.iter().map(|column| custom_cell(column, &value)).collect();
+            let value: Value =
+                serde_json::from_str(item.object.get()).map_err(OutputError::NoObject)?;
+            return own
+                .iter()
+                .map(|column| custom_cell(column, &value))
+                .collect();
         }
         let identity = Identity::of(&item.object)?;
-        let mut cells: Vec<String> =
-            table.columns.iter().map(|(position, _)| item.cells.get(*position).map(cell).unwrap_or_default()).collect();
-        if let (true, Some(held), Some(name)) = (self.with_kind, resource, cells.get_mut(AFTER_CLUSTER)) {
+        let mut cells: Vec<String> = table
+            .columns
+            .iter()
+            .map(|(position, _)| item.cells.get(*position).map(cell).unwrap_or_default())
+            .collect();
+        if let (true, Some(held), Some(name)) =
+            (self.with_kind, resource, cells.get_mut(AFTER_CLUSTER))
+        {
             *name = format!("{}/{name}", held.qualified_singular());
         }
         if table.with_namespace {
             cells.insert(cells.len().min(AFTER_CLUSTER), identity.namespace.clone());
         }
-        let label = |key: &String| identity.labels.get(key).cloned().unwrap_or_else(|| "<none>".to_owned());
+        let label = |key: &String| {
+            identity
+                .labels
+                .get(key)
+                .cloned()
+                .unwrap_or_else(|| "<none>".to_owned())
+        };
         cells.extend(self.label_columns.iter().map(label));
         cells.extend(self.with_labels.then(|| identity.labels_cell()));
         Ok(cells)

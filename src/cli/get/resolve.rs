@@ -18,8 +18,14 @@ pub struct Held {
 impl Held {
     /// The collection's path, in one namespace or in all.
     pub fn path(&self, namespace: Option<&str>) -> String {
-        let root = if self.group.is_empty() { "api".to_owned() } else { format!("apis/{}", self.group) };
-        let scope = namespace.map(|name| format!("namespaces/{}/", percent::encode(name))).unwrap_or_default();
+        let root = if self.group.is_empty() {
+            "api".to_owned()
+        } else {
+            format!("apis/{}", self.group)
+        };
+        let scope = namespace
+            .map(|name| format!("namespaces/{}/", percent::encode(name)))
+            .unwrap_or_default();
         format!("{root}/{}/{scope}{}", self.version, self.resource.name)
     }
 
@@ -39,16 +45,31 @@ impl Held {
     }
 
     fn with_group(&self, name: &str) -> String {
-        if self.group.is_empty() { name.to_owned() } else { format!("{name}.{}", self.group) }
+        if self.group.is_empty() {
+            name.to_owned()
+        } else {
+            format!("{name}.{}", self.group)
+        }
     }
 
     fn is_called(&self, word: &str) -> bool {
-        let full_names = [&self.resource.name, &self.resource.singular_name, &self.resource.kind];
-        full_names.iter().any(|name| name.eq_ignore_ascii_case(word)) && !word.is_empty()
+        let full_names = [
+            &self.resource.name,
+            &self.resource.singular_name,
+            &self.resource.kind,
+        ];
+        full_names
+            .iter()
+            .any(|name| name.eq_ignore_ascii_case(word))
+            && !word.is_empty()
     }
 
     fn has_short_name(&self, word: &str) -> bool {
-        self.resource.short_names.iter().flatten().any(|name| name == word)
+        self.resource
+            .short_names
+            .iter()
+            .flatten()
+            .any(|name| name == word)
     }
 
     /// Of resources of the same name, the core group's and then Kubernetes' own come first.
@@ -69,7 +90,14 @@ pub fn resolve<'h>(name: &str, held: &'h [Held]) -> Option<&'h Held> {
     };
     let candidates = called(word, held);
     let in_version = qualifier.split_once('.').and_then(|(version, group)| {
-        of_group(candidates.iter().copied().filter(|entry| entry.version == version).collect(), group)
+        of_group(
+            candidates
+                .iter()
+                .copied()
+                .filter(|entry| entry.version == version)
+                .collect(),
+            group,
+        )
     });
     in_version.or_else(|| of_group(candidates, qualifier))
 }
@@ -77,15 +105,30 @@ pub fn resolve<'h>(name: &str, held: &'h [Held]) -> Option<&'h Held> {
 /// Full names win over short ones.
 fn called<'h>(word: &str, held: &'h [Held]) -> Vec<&'h Held> {
     let by_name: Vec<&Held> = held.iter().filter(|entry| entry.is_called(word)).collect();
-    if by_name.is_empty() { held.iter().filter(|entry| entry.has_short_name(word)).collect() } else { by_name }
+    if by_name.is_empty() {
+        held.iter()
+            .filter(|entry| entry.has_short_name(word))
+            .collect()
+    } else {
+        by_name
+    }
 }
 
 fn of_group<'h>(candidates: Vec<&'h Held>, group: &str) -> Option<&'h Held> {
-    let exact: Vec<&Held> = candidates.iter().copied().filter(|entry| entry.group == group).collect();
+    let exact: Vec<&Held> = candidates
+        .iter()
+        .copied()
+        .filter(|entry| entry.group == group)
+        .collect();
     if !exact.is_empty() || group.is_empty() {
         return best(exact);
     }
-    best(candidates.into_iter().filter(|entry| entry.group.starts_with(group)).collect())
+    best(
+        candidates
+            .into_iter()
+            .filter(|entry| entry.group.starts_with(group))
+            .collect(),
+    )
 }
 
 fn best(candidates: Vec<&Held>) -> Option<&Held> {
@@ -105,7 +148,11 @@ mod tests {
             namespaced: true,
             ..APIResource::default()
         };
-        Held { group: group.to_owned(), version: version.to_owned(), resource }
+        Held {
+            group: group.to_owned(),
+            version: version.to_owned(),
+            resource,
+        }
     }
 
     #[test]
@@ -119,19 +166,47 @@ mod tests {
             held("", "v1", "Event", "events", "ev"),
             held("z.example.com", "v1", "Po", "po", "z"),
         ];
-        let path = |name: &str| resolve(name, &fleet).map(|entry| entry.path(None)).unwrap_or_default();
+        let path = |name: &str| {
+            resolve(name, &fleet)
+                .map(|entry| entry.path(None))
+                .unwrap_or_default()
+        };
         for name in ["pods", "pod", "Pod", "PODS", "pods.v1."] {
             assert_eq!(path(name), "api/v1/pods", "{name}");
         }
-        for name in ["deployments", "Deployment", "deploy", "deployments.apps", "deploy.app", "deployments.v1.apps"] {
+        for name in [
+            "deployments",
+            "Deployment",
+            "deploy",
+            "deployments.apps",
+            "deploy.app",
+            "deployments.v1.apps",
+        ] {
             assert_eq!(path(name), "apis/apps/v1/deployments", "{name}");
         }
-        assert_eq!(path("deployments.v1beta1.apps"), "apis/apps/v1beta1/deployments");
-        assert_eq!(path("deployments.a.example.com"), "apis/a.example.com/v1/deployments");
+        assert_eq!(
+            path("deployments.v1beta1.apps"),
+            "apis/apps/v1beta1/deployments"
+        );
+        assert_eq!(
+            path("deployments.a.example.com"),
+            "apis/a.example.com/v1/deployments"
+        );
         assert_eq!(path("events"), "api/v1/events");
         assert_eq!(path("ev.events.k8s.io"), "apis/events.k8s.io/v1/events");
-        assert_eq!(path("po"), "apis/z.example.com/v1/po", "a full name wins over a short one");
-        for name in ["", "DEPLOY", "widgets", "pods.apps", "deployments.v2.apps", "."] {
+        assert_eq!(
+            path("po"),
+            "apis/z.example.com/v1/po",
+            "a full name wins over a short one"
+        );
+        for name in [
+            "",
+            "DEPLOY",
+            "widgets",
+            "pods.apps",
+            "deployments.v2.apps",
+            ".",
+        ] {
             assert_eq!(path(name), "", "{name}");
         }
     }
@@ -139,7 +214,10 @@ mod tests {
     #[test]
     fn names_and_paths_carry_group_and_namespace() {
         let deployments = held("apps", "v1", "Deployment", "deployments", "deploy");
-        assert_eq!(deployments.path(Some("web")), "apis/apps/v1/namespaces/web/deployments");
+        assert_eq!(
+            deployments.path(Some("web")),
+            "apis/apps/v1/namespaces/web/deployments"
+        );
         assert_eq!(deployments.qualified_singular(), "deployment.apps");
         assert_eq!(deployments.qualified_plural(), "deployments.apps");
     }

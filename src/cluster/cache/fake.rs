@@ -47,7 +47,11 @@ impl FakeClusters {
     pub fn connect(&self, cluster: &ClusterName, client: Client) {
         let id = self.last_connection.fetch_add(1, Ordering::Relaxed) + 1;
         let connection = Connection::new(id, client, None);
-        let health = Health { last_probe: Some(now()), last_success: Some(now()), ..Health::default() };
+        let health = Health {
+            last_probe: Some(now()),
+            last_success: Some(now()),
+            ..Health::default()
+        };
         self.set(cluster, Some(connection), |_| health);
     }
 
@@ -59,7 +63,11 @@ impl FakeClusters {
     /// Lets a probe of a member fail. The connection stays.
     pub fn fail_probe(&self, cluster: &ClusterName) {
         let connection = self.connection(cluster);
-        let failed = |health: Health| Health { failures: health.failures + 1, last_probe: Some(now()), ..health };
+        let failed = |health: Health| Health {
+            failures: health.failures + 1,
+            last_probe: Some(now()),
+            ..health
+        };
         self.set(cluster, connection, failed);
     }
 
@@ -70,7 +78,12 @@ impl FakeClusters {
         self.changed.send_modify(|number| *number += 1);
     }
 
-    fn set(&self, cluster: &ClusterName, connection: Option<Connection>, health: impl FnOnce(Health) -> Health) {
+    fn set(
+        &self,
+        cluster: &ClusterName,
+        connection: Option<Connection>,
+        health: impl FnOnce(Health) -> Health,
+    ) {
         let mut members = lock(&self.members);
         let member = members.entry(cluster.clone()).or_default();
         let reasons = Reasons::between(member.connection.as_ref(), connection.as_ref());
@@ -93,7 +106,10 @@ impl Connections for FakeClusters {
     }
 
     fn health(&self, cluster: &ClusterName) -> Health {
-        lock(&self.members).get(cluster).map(|member| member.health).unwrap_or_default()
+        lock(&self.members)
+            .get(cluster)
+            .map(|member| member.health)
+            .unwrap_or_default()
     }
 
     fn events(&self, probe_failure: &[Duration]) -> Events {

@@ -51,8 +51,16 @@ struct Follower<K> {
 
 impl<K: Kind> Informer<K> {
     /// Begins to follow.
-    pub(super) fn start(cluster: &ClusterName, client: Client, options: &KindOptions<K>, resync: Option<Duration>) -> Self {
-        let state = Arc::new(RwLock::new(State { objects: Objects::new(&options.indexes), sinks: Vec::new() }));
+    pub(super) fn start(
+        cluster: &ClusterName,
+        client: Client,
+        options: &KindOptions<K>,
+        resync: Option<Duration>,
+    ) -> Self {
+        let state = Arc::new(RwLock::new(State {
+            objects: Objects::new(&options.indexes),
+            sinks: Vec::new(),
+        }));
         let (sender, filled) = watch::channel(false);
         let follower = Follower {
             cluster: cluster.clone(),
@@ -69,7 +77,11 @@ impl<K: Kind> Informer<K> {
             ..watcher::Config::default()
         };
         let task = tokio::spawn(follower.run(api, config, resync));
-        Self { state, filled, _task: AbortOnDropHandle::new(task) }
+        Self {
+            state,
+            filled,
+            _task: AbortOnDropHandle::new(task),
+        }
     }
 
     /// Returns once there is a complete list; `false` if there never will be one.
@@ -164,7 +176,9 @@ fn tell<K>(sinks: &[Sink<K>], change: &Change<K>) {
 
 /// Tells sinks of everything each time that `period` has passed.
 async fn tell_again<K: Kind>(state: &RwLock<State<K>>, period: Option<Duration>) {
-    let Some(period) = period else { return std::future::pending().await };
+    let Some(period) = period else {
+        return std::future::pending().await;
+    };
     loop {
         sleep(period).await;
         let state = shared(state);

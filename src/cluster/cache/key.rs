@@ -22,7 +22,9 @@ impl ClientCertificateKey {
     pub(super) fn generate() -> Result<Self, KeyError> {
         let pair = KeyPair::generate(KeySize::Rsa2048).map_err(|_| KeyError)?;
         let der: Pkcs8V1Der<'_> = pair.as_der().map_err(|_| KeyError)?;
-        Ok(Self { der: der.as_ref().to_vec() })
+        Ok(Self {
+            der: der.as_ref().to_vec(),
+        })
     }
 
     /// PKCS #8, as bytes.

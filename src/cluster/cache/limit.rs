@@ -25,7 +25,11 @@ pub fn limited(client: Client, limit: Duration) -> Client {
             if is_long_running(&request) {
                 return Ok::<_, BoxError>(client.send(request).await?);
             }
-            let late = TimedOut { method: request.method().clone(), path: request.uri().path().to_owned(), limit };
+            let late = TimedOut {
+                method: request.method().clone(),
+                path: request.uri().path().to_owned(),
+                limit,
+            };
             match tokio::time::timeout(limit, whole(&client, request)).await {
                 Ok(answer) => answer,
                 Err(_) => Err(late.into()),
@@ -43,7 +47,8 @@ async fn whole(client: &Client, request: Request<Body>) -> Result<Response<Body>
 
 fn is_long_running(request: &Request<Body>) -> bool {
     let parameters = request.uri().query().unwrap_or_default().split('&');
-    let mut endless = parameters.filter(|text| matches!(*text, "watch=true" | "watch=1" | "follow=true" | "follow=1"));
+    let mut endless = parameters
+        .filter(|text| matches!(*text, "watch=true" | "watch=1" | "follow=true" | "follow=1"));
     endless.next().is_some() || request.headers().contains_key(UPGRADE)
 }
 
@@ -61,7 +66,9 @@ mod tests {
     /// Answers at once, but the body comes only in part.
     fn stuck() -> Client {
         let service = service_fn(|_: Request<Body>| async {
-            let part = stream::iter([Ok::<_, Infallible>(Frame::data(bytes::Bytes::from_static(b"{")))]);
+            let part = stream::iter([Ok::<_, Infallible>(Frame::data(bytes::Bytes::from_static(
+                b"{",
+            )))]);
             let body = StreamBody::new(futures::StreamExt::chain(part, stream::pending()));
             Ok::<_, BoxError>(Response::new(body))
         });
@@ -71,15 +78,28 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_answer_that_stops_half_way_is_given_up() {
         let started = Instant::now();
-        let request = Request::get("/api/v1/nodes?limit=5").body(Body::empty()).unwrap();
+        let request = Request::get("/api/v1/nodes?limit=5")
+            .body(Body::empty())
+            .unwrap();
         let error = stuck().send(request).await.err().unwrap();
-        assert!(crate::cluster::request::causes(&error).contains("GET /api/v1/nodes was not answered within 10s"), "{error}");
-        assert_eq!((started.elapsed().as_secs(), stuck().default_namespace()), (10, "team"));
+        assert!(
+            crate::cluster::request::causes(&error)
+                .contains("GET /api/v1/nodes was not answered within 10s"),
+            "{error}"
+        );
+        assert_eq!(
+            (started.elapsed().as_secs(), stuck().default_namespace()),
+            (10, "team")
+        );
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_has_no_end_is_left_alone() {
-        for uri in ["/api/v1/nodes?watch=true", "/api/v1/nodes?limit=1&watch=1", "/api/v1/namespaces/a/pods/b/log?follow=true"] {
+        for uri in [
+            "/api/v1/nodes?watch=true",
+            "/api/v1/nodes?limit=1&watch=1",
+            "/api/v1/namespaces/a/pods/b/log?follow=true",
+        ] {
             let request = Request::get(uri).body(Body::empty()).unwrap();
             assert!(stuck().send(request).await.is_ok(), "{uri}");
         }

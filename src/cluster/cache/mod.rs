@@ -75,9 +75,21 @@ use crate::model::ClusterName;
 const LIST_TIMEOUT: Duration = Duration::from_secs(65);
 
 /// A kind that can be cached: one with a Rust type, built in or custom.
-pub trait Kind: kube::Resource<DynamicType = ()> + Clone + fmt::Debug + DeserializeOwned + Send + Sync + 'static {}
+pub trait Kind:
+    kube::Resource<DynamicType = ()> + Clone + fmt::Debug + DeserializeOwned + Send + Sync + 'static
+{
+}
 
-impl<K> Kind for K where K: kube::Resource<DynamicType = ()> + Clone + fmt::Debug + DeserializeOwned + Send + Sync + 'static {}
+impl<K> Kind for K where
+    K: kube::Resource<DynamicType = ()>
+        + Clone
+        + fmt::Debug
+        + DeserializeOwned
+        + Send
+        + Sync
+        + 'static
+{
+}
 
 /// A member has no connection just now, or is none. Wait for the event of its connect.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -174,18 +186,32 @@ impl Live {
     fn new(connection: &Connection, options: &Options) -> Self {
         let client = limited(connection.client.clone(), options.request_timeout);
         let listing = limited(connection.client.clone(), LIST_TIMEOUT);
-        Self { connection: connection.id, client, listing, informers: HashMap::new() }
+        Self {
+            connection: connection.id,
+            client,
+            listing,
+            informers: HashMap::new(),
+        }
     }
 
     fn informer<K: Kind>(&mut self, context: &Context<'_>) -> Arc<Informer<K>> {
-        let known = self.informers.get(&TypeId::of::<K>()).and_then(|known| known.downcast_ref::<Arc<Informer<K>>>());
+        let known = self
+            .informers
+            .get(&TypeId::of::<K>())
+            .and_then(|known| known.downcast_ref::<Arc<Informer<K>>>());
         if let Some(known) = known {
             return known.clone();
         }
         let options = context.options.of::<K>();
-        let informer = Informer::start(context.cluster, self.listing.clone(), &options, context.options.resync);
+        let informer = Informer::start(
+            context.cluster,
+            self.listing.clone(),
+            &options,
+            context.options.resync,
+        );
         let informer = Arc::new(informer);
-        self.informers.insert(TypeId::of::<K>(), Box::new(informer.clone()));
+        self.informers
+            .insert(TypeId::of::<K>(), Box::new(informer.clone()));
         informer
     }
 }
@@ -194,9 +220,16 @@ impl ClusterCache {
     /// A cache over the members of `connections`.
     pub fn new(connections: Arc<dyn Connections>, options: Options) -> Self {
         let changed = connections.changed();
-        let shared = Arc::new(Shared { connections, options, members: Mutex::default() });
+        let shared = Arc::new(Shared {
+            connections,
+            options,
+            members: Mutex::default(),
+        });
         let task = tokio::spawn(follow(shared.clone(), changed));
-        Self { shared, _task: AbortOnDropHandle::new(task) }
+        Self {
+            shared,
+            _task: AbortOnDropHandle::new(task),
+        }
     }
 
     /// All members, connected or not.
@@ -206,13 +239,20 @@ impl ClusterCache {
 
     /// Reads from memory and writes to the member. A [`Reader`] that can write.
     pub fn client(&self, cluster: &ClusterName) -> Result<ClusterClient, ClusterNotConnected> {
-        Ok(ClusterClient { reader: self.reader(cluster)? })
+        Ok(ClusterClient {
+            reader: self.reader(cluster)?,
+        })
     }
 
     /// Reads from memory.
     pub fn reader(&self, cluster: &ClusterName) -> Result<Reader, ClusterNotConnected> {
         let (connection, client) = self.shared.live(cluster)?;
-        Ok(Reader { shared: self.shared.clone(), cluster: cluster.clone(), connection, client })
+        Ok(Reader {
+            shared: self.shared.clone(),
+            cluster: cluster.clone(),
+            connection,
+            client,
+        })
     }
 
     /// A client of kube that asks the member each time.
@@ -225,17 +265,26 @@ impl ClusterCache {
     /// said in it, and neither the limit on requests nor a later token goes with it.
     pub fn rest_config(&self, cluster: &ClusterName) -> Result<kube::Config, ClusterNotConnected> {
         let connection = self.shared.connection(cluster)?;
-        connection.rest_config().ok_or_else(|| ClusterNotConnected { cluster: cluster.clone() })
+        connection.rest_config().ok_or_else(|| ClusterNotConnected {
+            cluster: cluster.clone(),
+        })
     }
 
     /// Puts what changes in a member into a queue, beginning with all objects that there are. A name is registered once: a
     /// second watch of the same name changes nothing. It lasts over reconnects, until the member is removed.
-    pub fn watch(&self, cluster: &ClusterName, watch: &Watch, queue: &Queue) -> Result<(), WatchError> {
+    pub fn watch(
+        &self,
+        cluster: &ClusterName,
+        watch: &Watch,
+        queue: &Queue,
+    ) -> Result<(), WatchError> {
         if watch.name.is_empty() {
             return Err(WatchError::NameMissing);
         }
         if watch.kinds.is_empty() {
-            return Err(WatchError::KindsMissing { name: watch.name.to_string() });
+            return Err(WatchError::KindsMissing {
+                name: watch.name.to_string(),
+            });
         }
         let connection = self.shared.connection(cluster)?;
         let mut members = lock(&self.shared.members);
@@ -243,17 +292,26 @@ impl ClusterCache {
         if member.watches.contains_key(&watch.name) {
             return Ok(());
         }
-        let context = Context { cluster, options: &self.shared.options };
+        let context = Context {
+            cluster,
+            options: &self.shared.options,
+        };
         watch.start(member.be_connected(&connection, &context), &context, queue);
-        member.watches.insert(watch.name.clone(), (watch.clone(), queue.clone()));
+        member
+            .watches
+            .insert(watch.name.clone(), (watch.clone(), queue.clone()));
         Ok(())
     }
 
     /// When a member last answered a probe or a connect.
     pub fn last_probe_success(&self, cluster: &ClusterName) -> Option<Timestamp> {
         let success = self.shared.connections.health(cluster).last_success?;
-        let ago = tokio::time::Instant::now().into_std().saturating_duration_since(success);
-        Timestamp::now().checked_sub(SignedDuration::try_from(ago).ok()?).ok()
+        let ago = tokio::time::Instant::now()
+            .into_std()
+            .saturating_duration_since(success);
+        Timestamp::now()
+            .checked_sub(SignedDuration::try_from(ago).ok()?)
+            .ok()
     }
 
     /// Tells of each connect and disconnect from now on, and once of each of these times that pass without a successful
@@ -264,9 +322,16 @@ impl ClusterCache {
 
     /// The key for client certificates of a member: made when it is first asked for, and the same until the member is
     /// removed.
-    pub async fn client_certificate_key(&self, cluster: &ClusterName) -> Result<Arc<ClientCertificateKey>, CertificateKeyError> {
+    pub async fn client_certificate_key(
+        &self,
+        cluster: &ClusterName,
+    ) -> Result<Arc<ClientCertificateKey>, CertificateKeyError> {
         self.shared.connection(cluster)?;
-        let cell = lock(&self.shared.members).entry(cluster.clone()).or_default().key.clone();
+        let cell = lock(&self.shared.members)
+            .entry(cluster.clone())
+            .or_default()
+            .key
+            .clone();
         let made = cell.get_or_try_init(|| async {
             let made = tokio::task::spawn_blocking(ClientCertificateKey::generate).await;
             made.unwrap_or(Err(KeyError)).map(Arc::new)
@@ -277,27 +342,49 @@ impl ClusterCache {
 
 impl Shared {
     fn connection(&self, cluster: &ClusterName) -> Result<Connection, ClusterNotConnected> {
-        self.connections.connection(cluster).ok_or_else(|| ClusterNotConnected { cluster: cluster.clone() })
+        self.connections
+            .connection(cluster)
+            .ok_or_else(|| ClusterNotConnected {
+                cluster: cluster.clone(),
+            })
     }
 
     /// The number and the client of a member's connection.
     fn live(&self, cluster: &ClusterName) -> Result<(u64, Client), ClusterNotConnected> {
         let connection = self.connection(cluster)?;
-        let context = Context { cluster, options: &self.options };
+        let context = Context {
+            cluster,
+            options: &self.options,
+        };
         let mut members = lock(&self.members);
-        let live = members.entry(cluster.clone()).or_default().be_connected(&connection, &context);
+        let live = members
+            .entry(cluster.clone())
+            .or_default()
+            .be_connected(&connection, &context);
         Ok((live.connection, live.client.clone()))
     }
 
     /// What follows a kind over a connection, as long as that is the member's connection.
-    fn informer<K: Kind>(&self, cluster: &ClusterName, connection: u64) -> Result<Arc<Informer<K>>, ClusterNotConnected> {
+    fn informer<K: Kind>(
+        &self,
+        cluster: &ClusterName,
+        connection: u64,
+    ) -> Result<Arc<Informer<K>>, ClusterNotConnected> {
         let current = self.connection(cluster)?;
         if current.id != connection {
-            return Err(ClusterNotConnected { cluster: cluster.clone() });
+            return Err(ClusterNotConnected {
+                cluster: cluster.clone(),
+            });
         }
-        let context = Context { cluster, options: &self.options };
+        let context = Context {
+            cluster,
+            options: &self.options,
+        };
         let mut members = lock(&self.members);
-        let live = members.entry(cluster.clone()).or_default().be_connected(&current, &context);
+        let live = members
+            .entry(cluster.clone())
+            .or_default()
+            .be_connected(&current, &context);
         Ok(live.informer::<K>(&context))
     }
 
@@ -307,7 +394,10 @@ impl Shared {
         let mut members = lock(&self.members);
         members.retain(|cluster, _| clusters.contains(cluster));
         for (cluster, member) in members.iter_mut() {
-            let context = Context { cluster, options: &self.options };
+            let context = Context {
+                cluster,
+                options: &self.options,
+            };
             match self.connections.connection(cluster) {
                 Some(connection) => {
                     member.be_connected(&connection, &context);

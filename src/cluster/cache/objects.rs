@@ -35,7 +35,10 @@ impl<K> Change<K> {
     /// The object as it is, or as it last was.
     pub fn object(&self) -> &Arc<K> {
         match self {
-            Self::Added(object) | Self::Deleted(object) | Self::Resync(object) | Self::Modified { new: object, .. } => object,
+            Self::Added(object)
+            | Self::Deleted(object)
+            | Self::Resync(object)
+            | Self::Modified { new: object, .. } => object,
         }
     }
 }
@@ -49,7 +52,10 @@ pub(super) struct Key {
 
 impl Key {
     pub(super) fn of<K: Kind>(object: &K) -> Self {
-        Self { namespace: object.namespace(), name: object.name_any() }
+        Self {
+            namespace: object.namespace(),
+            name: object.name_any(),
+        }
     }
 }
 
@@ -85,8 +91,19 @@ pub(super) struct Objects<K> {
 
 impl<K: Kind> Objects<K> {
     pub(super) fn new(indexes: &[(&'static str, Values<K>)]) -> Self {
-        let index = |(name, values): &(&'static str, Values<K>)| (*name, Index { values: values.clone(), keys: BTreeMap::new() });
-        Self { all: BTreeMap::new(), indexes: indexes.iter().map(index).collect() }
+        let index = |(name, values): &(&'static str, Values<K>)| {
+            (
+                *name,
+                Index {
+                    values: values.clone(),
+                    keys: BTreeMap::new(),
+                },
+            )
+        };
+        Self {
+            all: BTreeMap::new(),
+            indexes: indexes.iter().map(index).collect(),
+        }
     }
 
     pub(super) fn get(&self, key: &Key) -> Option<Arc<K>> {
@@ -100,7 +117,12 @@ impl<K: Kind> Objects<K> {
     /// The objects with a value under an index; `None` if there is no such index.
     pub(super) fn by_index(&self, index: &str, value: &str) -> Option<Vec<Arc<K>>> {
         let keys = self.indexes.get(index)?.keys.get(value);
-        Some(keys.into_iter().flatten().filter_map(|key| self.get(key)).collect())
+        Some(
+            keys.into_iter()
+                .flatten()
+                .filter_map(|key| self.get(key))
+                .collect(),
+        )
     }
 
     /// Puts an object in place. `None` if it is the same as before, by its resourceVersion.
@@ -115,7 +137,11 @@ impl<K: Kind> Objects<K> {
             index.add(&key, &new);
         }
         match old {
-            Some(old) if old.uid() == new.uid() && old.resource_version() == new.resource_version() => None,
+            Some(old)
+                if old.uid() == new.uid() && old.resource_version() == new.resource_version() =>
+            {
+                None
+            }
             Some(old) => Some(Change::Modified { old, new }),
             None => Some(Change::Added(new)),
         }
@@ -131,7 +157,12 @@ impl<K: Kind> Objects<K> {
 
     /// Makes a complete list all that there is, and tells what is different.
     pub(super) fn replace(&mut self, list: BTreeMap<Key, K>) -> Vec<Change<K>> {
-        let gone: Vec<Key> = self.all.keys().filter(|key| !list.contains_key(*key)).cloned().collect();
+        let gone: Vec<Key> = self
+            .all
+            .keys()
+            .filter(|key| !list.contains_key(*key))
+            .cloned()
+            .collect();
         let mut changes: Vec<Change<K>> = gone.iter().filter_map(|key| self.delete(key)).collect();
         changes.extend(list.into_values().filter_map(|object| self.apply(object)));
         changes
@@ -140,7 +171,9 @@ impl<K: Kind> Objects<K> {
 
 impl<K> fmt::Debug for Objects<K> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("Objects").field("count", &self.all.len()).finish_non_exhaustive()
+        out.debug_struct("Objects")
+            .field("count", &self.all.len())
+            .finish_non_exhaustive()
     }
 }
 
@@ -153,13 +186,20 @@ mod tests {
     use super::*;
 
     fn object(name: &str, version: u32, team: &str) -> ConfigMap {
-        serde_json::from_value(json!({ "metadata": { "namespace": "web", "name": name, "uid": name,
-            "resourceVersion": version.to_string() }, "data": { "team": team } }))
+        serde_json::from_value(
+            json!({ "metadata": { "namespace": "web", "name": name, "uid": name,
+            "resourceVersion": version.to_string() }, "data": { "team": team } }),
+        )
         .unwrap()
     }
 
     fn objects() -> Objects<ConfigMap> {
-        let values: Values<ConfigMap> = Arc::new(|map| map.data.iter().filter_map(|data| data.get("team").cloned()).collect());
+        let values: Values<ConfigMap> = Arc::new(|map| {
+            map.data
+                .iter()
+                .filter_map(|data| data.get("team").cloned())
+                .collect()
+        });
         Objects::new(&[("team", values)])
     }
 
@@ -183,12 +223,24 @@ mod tests {
     #[test]
     fn a_complete_list_tells_only_what_is_different() {
         let mut objects = objects();
-        let list = |maps: Vec<ConfigMap>| maps.into_iter().map(|map| (Key::of(&map), map)).collect();
-        let first = objects.replace(list(vec![object("a", 1, "red"), object("b", 1, "red"), object("c", 1, "blue")]));
+        let list =
+            |maps: Vec<ConfigMap>| maps.into_iter().map(|map| (Key::of(&map), map)).collect();
+        let first = objects.replace(list(vec![
+            object("a", 1, "red"),
+            object("b", 1, "red"),
+            object("c", 1, "blue"),
+        ]));
         assert_eq!(told(&first), ["added a", "added b", "added c"]);
-        let second = objects.replace(list(vec![object("a", 1, "red"), object("c", 2, "red"), object("d", 3, "red")]));
+        let second = objects.replace(list(vec![
+            object("a", 1, "red"),
+            object("c", 2, "red"),
+            object("d", 3, "red"),
+        ]));
         assert_eq!(told(&second), ["deleted b", "modified c", "added d"]);
-        assert_eq!(names(&objects.by_index("team", "red").unwrap()), ["a", "c", "d"]);
+        assert_eq!(
+            names(&objects.by_index("team", "red").unwrap()),
+            ["a", "c", "d"]
+        );
         assert!(objects.by_index("team", "blue").unwrap().is_empty());
         assert!(objects.by_index("colour", "red").is_none());
     }

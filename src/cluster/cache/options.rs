@@ -46,7 +46,13 @@ pub(super) struct KindOptions<K> {
 impl<K: Kind> Default for KindOptions<K> {
     fn default() -> Self {
         let transform: Transform<K> = Arc::new(|object| object.meta_mut().managed_fields = None);
-        Self { is_live: false, restriction: Restriction::default(), api: Arc::new(Api::all), indexes: Vec::new(), transform }
+        Self {
+            is_live: false,
+            restriction: Restriction::default(),
+            api: Arc::new(Api::all),
+            indexes: Vec::new(),
+            transform,
+        }
     }
 }
 
@@ -72,7 +78,11 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { request_timeout: REQUEST_TIMEOUT, resync: None, kinds: HashMap::new() }
+        Self {
+            request_timeout: REQUEST_TIMEOUT,
+            resync: None,
+            kinds: HashMap::new(),
+        }
     }
 }
 
@@ -115,13 +125,19 @@ impl Options {
         K: Kind + kube::Resource<Scope = NamespaceResourceScope>,
     {
         let namespace = namespace.into();
-        self.with::<K>(|kind| kind.api = Arc::new(move |client| Api::namespaced(client, &namespace)))
+        self.with::<K>(|kind| {
+            kind.api = Arc::new(move |client| Api::namespaced(client, &namespace))
+        })
     }
 
     /// Finds objects of a kind by what `values` says of them; see [`Reader::by_index`](super::Reader::by_index). A second
     /// index of the same name takes the place of the first.
     #[must_use]
-    pub fn index<K: Kind>(self, name: &'static str, values: impl Fn(&K) -> Vec<String> + Send + Sync + 'static) -> Self {
+    pub fn index<K: Kind>(
+        self,
+        name: &'static str,
+        values: impl Fn(&K) -> Vec<String> + Send + Sync + 'static,
+    ) -> Self {
         self.with::<K>(|kind| {
             kind.indexes.retain(|(known, _)| *known != name);
             kind.indexes.push((name, Arc::new(values)));
@@ -144,7 +160,10 @@ impl Options {
     }
 
     pub(super) fn of<K: Kind>(&self) -> KindOptions<K> {
-        let known = self.kinds.get(&TypeId::of::<K>()).and_then(|kind| kind.downcast_ref::<KindOptions<K>>());
+        let known = self
+            .kinds
+            .get(&TypeId::of::<K>())
+            .and_then(|kind| kind.downcast_ref::<KindOptions<K>>());
         known.cloned().unwrap_or_default()
     }
 

@@ -98,7 +98,12 @@ mod tests {
     use super::*;
 
     fn request(name: &str) -> Request {
-        Request { cluster: "a".parse().unwrap(), kind: "Node".to_owned(), namespace: None, name: name.to_owned() }
+        Request {
+            cluster: "a".parse().unwrap(),
+            kind: "Node".to_owned(),
+            namespace: None,
+            name: name.to_owned(),
+        }
     }
 
     #[test]
@@ -108,8 +113,16 @@ mod tests {
             queue.add(request(name));
         }
         assert_eq!(queue.len(), 3);
-        let taken: Vec<_> = std::iter::from_fn(|| queue.try_next()).map(|request| request.name).collect();
-        assert_eq!((taken.as_slice(), queue.is_empty()), (["b".to_owned(), "a".to_owned(), "c".to_owned()].as_slice(), true));
+        let taken: Vec<_> = std::iter::from_fn(|| queue.try_next())
+            .map(|request| request.name)
+            .collect();
+        assert_eq!(
+            (taken.as_slice(), queue.is_empty()),
+            (
+                ["b".to_owned(), "a".to_owned(), "c".to_owned()].as_slice(),
+                true
+            )
+        );
         queue.add(request("b"));
         assert_eq!(queue.try_next(), Some(request("b")));
     }

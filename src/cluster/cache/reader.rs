@@ -31,7 +31,9 @@ pub enum ReadError {
         limit: Duration,
     },
     /// No index of that name.
-    #[error("there is no index {index:?} of {kind}: declare it with Options::index, and not for a kind that is read live")]
+    #[error(
+        "there is no index {index:?} of {kind}: declare it with Options::index, and not for a kind that is read live"
+    )]
     NoIndex {
         /// The kind.
         kind: String,
@@ -68,34 +70,65 @@ impl Reader {
     }
 
     /// One object; `None` if there is none. `namespace` is `None` for kinds without them.
-    pub async fn get<K: Kind>(&self, namespace: Option<&str>, name: &str) -> Result<Option<Arc<K>>, ReadError> {
+    pub async fn get<K: Kind>(
+        &self,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Result<Option<Arc<K>>, ReadError> {
         if self.is_live::<K>() {
-            return Ok(self.get_live(namespace, name).await.map_err(|error| self.failed::<K>(error))?.map(Arc::new));
+            return Ok(self
+                .get_live(namespace, name)
+                .await
+                .map_err(|error| self.failed::<K>(error))?
+                .map(Arc::new));
         }
-        let key = Key { namespace: namespace.map(str::to_owned), name: name.to_owned() };
+        let key = Key {
+            namespace: namespace.map(str::to_owned),
+            name: name.to_owned(),
+        };
         Ok(self.filled::<K>().await?.read(|objects| objects.get(&key)))
     }
 
     /// All objects, or those of one namespace, that have the labels.
-    pub async fn list<K: Kind>(&self, namespace: Option<&str>, labels: &Selector) -> Result<Vec<Arc<K>>, ReadError> {
+    pub async fn list<K: Kind>(
+        &self,
+        namespace: Option<&str>,
+        labels: &Selector,
+    ) -> Result<Vec<Arc<K>>, ReadError> {
         if self.is_live::<K>() {
-            let list = self.list_live::<K>(namespace, labels).await.map_err(|error| self.failed::<K>(error))?;
+            let list = self
+                .list_live::<K>(namespace, labels)
+                .await
+                .map_err(|error| self.failed::<K>(error))?;
             return Ok(list.items.into_iter().map(Arc::new).collect());
         }
         let wanted = |object: &&Arc<K>| {
             let here = namespace.is_none() || object.meta().namespace.as_deref() == namespace;
             here && labels.matches(object.labels())
         };
-        Ok(self.filled::<K>().await?.read(|objects| objects.all().filter(wanted).cloned().collect()))
+        Ok(self
+            .filled::<K>()
+            .await?
+            .read(|objects| objects.all().filter(wanted).cloned().collect()))
     }
 
     /// The objects with a value under an index that [`Options::index`](super::Options::index) has declared.
-    pub async fn by_index<K: Kind>(&self, index: &str, value: &str) -> Result<Vec<Arc<K>>, ReadError> {
-        let none = || ReadError::NoIndex { kind: K::kind(&()).into_owned(), index: index.to_owned() };
+    pub async fn by_index<K: Kind>(
+        &self,
+        index: &str,
+        value: &str,
+    ) -> Result<Vec<Arc<K>>, ReadError> {
+        let none = || ReadError::NoIndex {
+            kind: K::kind(&()).into_owned(),
+            index: index.to_owned(),
+        };
         if self.is_live::<K>() {
             return Err(none());
         }
-        self.filled::<K>().await?.read(|objects| objects.by_index(index, value)).ok_or_else(none)
+        self.filled::<K>()
+            .await?
+            .read(|objects| objects.by_index(index, value))
+            .ok_or_else(none)
     }
 
     fn is_live<K: Kind>(&self) -> bool {
@@ -107,28 +140,55 @@ impl Reader {
         let limit = self.shared.options.request_timeout;
         match tokio::time::timeout(limit, informer.filled()).await {
             Ok(true) => Ok(informer),
-            Ok(false) => Err(ClusterNotConnected { cluster: self.cluster.clone() }.into()),
-            Err(_) => Err(ReadError::NotFilled { cluster: self.cluster.clone(), kind: K::kind(&()).into_owned(), limit }),
+            Ok(false) => Err(ClusterNotConnected {
+                cluster: self.cluster.clone(),
+            }
+            .into()),
+            Err(_) => Err(ReadError::NotFilled {
+                cluster: self.cluster.clone(),
+                kind: K::kind(&()).into_owned(),
+                limit,
+            }),
         }
     }
 
-    async fn get_live<K: Kind>(&self, namespace: Option<&str>, name: &str) -> kube::Result<Option<K>> {
+    async fn get_live<K: Kind>(
+        &self,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> kube::Result<Option<K>> {
         let requests = KubeRequest::new(K::url_path(&(), namespace));
-        let request = requests.get(name, &GetParams::default()).map_err(kube::Error::BuildRequest)?;
+        let request = requests
+            .get(name, &GetParams::default())
+            .map_err(kube::Error::BuildRequest)?;
         match self.client.request(request).await {
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
             answer => answer.map(Some),
         }
     }
 
-    async fn list_live<K: Kind>(&self, namespace: Option<&str>, labels: &Selector) -> kube::Result<ObjectList<K>> {
+    async fn list_live<K: Kind>(
+        &self,
+        namespace: Option<&str>,
+        labels: &Selector,
+    ) -> kube::Result<ObjectList<K>> {
         let requests = KubeRequest::new(K::url_path(&(), namespace));
         let parameters = ListParams::default().labels_from(labels);
-        self.client.request(requests.list(&parameters).map_err(kube::Error::BuildRequest)?).await
+        self.client
+            .request(
+                requests
+                    .list(&parameters)
+                    .map_err(kube::Error::BuildRequest)?,
+            )
+            .await
     }
 
     fn failed<K: Kind>(&self, source: kube::Error) -> ReadError {
-        ReadError::Live { cluster: self.cluster.clone(), kind: K::kind(&()).into_owned(), source: Box::new(source) }
+        ReadError::Live {
+            cluster: self.cluster.clone(),
+            kind: K::kind(&()).into_owned(),
+            source: Box::new(source),
+        }
     }
 }
 

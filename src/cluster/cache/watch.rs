@@ -34,7 +34,10 @@ pub(super) type StartWatch = Arc<dyn Fn(&mut Live, &Context<'_>, &Queue) + Send 
 impl Watch {
     /// A watch of nothing yet.
     pub fn new(name: impl Into<Arc<str>>) -> Self {
-        Self { name: name.into(), kinds: Vec::new() }
+        Self {
+            name: name.into(),
+            kinds: Vec::new(),
+        }
     }
 
     /// Every change of a kind.
@@ -45,15 +48,20 @@ impl Watch {
 
     /// The changes of a kind that `predicate` holds for.
     #[must_use]
-    pub fn kind_where<K: Kind>(mut self, predicate: impl Fn(&Change<K>) -> bool + Send + Sync + 'static) -> Self {
+    pub fn kind_where<K: Kind>(
+        mut self,
+        predicate: impl Fn(&Change<K>) -> bool + Send + Sync + 'static,
+    ) -> Self {
         let predicate = Arc::new(predicate);
         self.kinds.push(Arc::new(move |live, context, queue| {
-            let (cluster, queue, predicate) = (context.cluster.clone(), queue.clone(), predicate.clone());
-            live.informer::<K>(context).add_sink(Arc::new(move |change| {
-                if predicate(change) {
-                    queue.add(informer::request(&cluster, &**change.object()));
-                }
-            }));
+            let (cluster, queue, predicate) =
+                (context.cluster.clone(), queue.clone(), predicate.clone());
+            live.informer::<K>(context)
+                .add_sink(Arc::new(move |change| {
+                    if predicate(change) {
+                        queue.add(informer::request(&cluster, &**change.object()));
+                    }
+                }));
         }));
         self
     }

@@ -71,7 +71,12 @@ impl Reader {
 
     /// Reads an answer to `GET /api` or `GET /apis`, of whichever shape the member chose.
     pub fn answer(&mut self, body: &[u8]) -> Result<Answer, serde_json::Error> {
-        let RawAnswer { kind, items, groups, versions } = serde_json::from_slice(body)?;
+        let RawAnswer {
+            kind,
+            items,
+            groups,
+            versions,
+        } = serde_json::from_slice(body)?;
         match kind {
             AnswerKind::Aggregated => self.aggregated(&items).map(Answer::Aggregated),
             AnswerKind::Groups => {
@@ -79,9 +84,17 @@ impl Reader {
                 self.group_list(&groups).map(Answer::Classic)
             }
             AnswerKind::CoreVersions => {
-                let versions = versions.ok_or_else(|| serde_json::Error::missing_field("versions"))?;
+                let versions =
+                    versions.ok_or_else(|| serde_json::Error::missing_field("versions"))?;
                 let named =
-                    versions.first.into_iter().enumerate().map(|(index, name)| GroupVersion { name, preferred: index == 0 });
+                    versions
+                        .first
+                        .into_iter()
+                        .enumerate()
+                        .map(|(index, name)| GroupVersion {
+                            name,
+                            preferred: index == 0,
+                        });
                 self.left_out += versions.more;
                 Ok(Answer::Classic(self.classic_versions(named)))
             }
@@ -89,11 +102,17 @@ impl Reader {
     }
 
     /// Reads a classic answer to `GET /api/v1` or `GET /apis/<group>/<version>`.
-    pub fn resources(&mut self, version: &GroupVersion, body: &[u8]) -> Result<Discovery, serde_json::Error> {
+    pub fn resources(
+        &mut self,
+        version: &GroupVersion,
+        body: &[u8],
+    ) -> Result<Discovery, serde_json::Error> {
         let RawResourceList { resources } = serde_json::from_slice(body)?;
         let mut found = Discovery::default();
         let (group, name) = split(&version.name);
-        let Some(place) = self.place(group, name, version.preferred) else { return Ok(found) };
+        let Some(place) = self.place(group, name, version.preferred) else {
+            return Ok(found);
+        };
         self.left_out += resources.more;
         let mut subresources = self.classic_subresources(&place, &resources.first)?;
         for entry in &resources.first {
@@ -120,7 +139,10 @@ impl Reader {
         Ok(found)
     }
 
-    fn aggregated(&mut self, groups: &First<&RawValue, MAX_GROUP_VERSIONS>) -> Result<Discovery, serde_json::Error> {
+    fn aggregated(
+        &mut self,
+        groups: &First<&RawValue, MAX_GROUP_VERSIONS>,
+    ) -> Result<Discovery, serde_json::Error> {
         let mut discovery = Discovery::default();
         self.left_out += groups.more;
         for group in &groups.first {
@@ -128,7 +150,9 @@ impl Reader {
             self.left_out += versions.more;
             for (index, version) in versions.first.iter().enumerate() {
                 let version: RawDiscoveryVersion<'_> = serde_json::from_str(version.get())?;
-                let Some(place) = self.place(&metadata.name, &version.version, index == 0) else { continue };
+                let Some(place) = self.place(&metadata.name, &version.version, index == 0) else {
+                    continue;
+                };
                 self.aggregated_version(&mut discovery, &place, &version)?;
             }
         }
@@ -145,14 +169,22 @@ impl Reader {
         let resources = &version.resources;
         for resource in &resources.first {
             let resource: RawDiscoveryResource = serde_json::from_str(resource.get())?;
-            let kind = resource.response_kind.as_ref().map_or("", |response| &response.kind);
+            let kind = resource
+                .response_kind
+                .as_ref()
+                .map_or("", |response| &response.kind);
             if kind.is_empty() {
                 continue;
             }
             let below = resource.subresources.first.iter().filter_map(|below| {
                 let said = below.response_kind.as_ref();
                 let kind = said.map(|said| (&*said.group, &*said.version, &*said.kind));
-                self.subresource(place, &below.subresource, kind.unwrap_or_default(), &below.verbs)
+                self.subresource(
+                    place,
+                    &below.subresource,
+                    kind.unwrap_or_default(),
+                    &below.verbs,
+                )
             });
             let below = below.collect();
             self.left_out += resource.subresources.more;
@@ -175,7 +207,10 @@ impl Reader {
         Ok(())
     }
 
-    fn group_list(&mut self, groups: &First<&RawValue, MAX_GROUP_VERSIONS>) -> Result<Vec<GroupVersion>, serde_json::Error> {
+    fn group_list(
+        &mut self,
+        groups: &First<&RawValue, MAX_GROUP_VERSIONS>,
+    ) -> Result<Vec<GroupVersion>, serde_json::Error> {
         let mut named = Vec::new();
         self.left_out += groups.more;
         for group in &groups.first {
@@ -190,7 +225,10 @@ impl Reader {
     }
 
     /// Those of these group versions that have names.
-    fn classic_versions(&mut self, versions: impl Iterator<Item = GroupVersion>) -> Vec<GroupVersion> {
+    fn classic_versions(
+        &mut self,
+        versions: impl Iterator<Item = GroupVersion>,
+    ) -> Vec<GroupVersion> {
         let mut kept = Vec::new();
         for version in versions {
             let (group, name) = split(&version.name);
@@ -212,13 +250,20 @@ impl Reader {
         let mut found: BTreeMap<String, (Vec<Subresource>, usize)> = BTreeMap::new();
         for entry in entries {
             let entry: RawResource = serde_json::from_str(entry.get())?;
-            let Some((resource, name)) = entry.name.split_once('/') else { continue };
+            let Some((resource, name)) = entry.name.split_once('/') else {
+                continue;
+            };
             let (known, more) = found.entry(resource.to_owned()).or_default();
             if known.len() >= MAX_SUBRESOURCES {
                 *more += 1;
                 continue;
             }
-            known.extend(self.subresource(place, name, (&entry.group, &entry.version, &entry.kind), &entry.verbs));
+            known.extend(self.subresource(
+                place,
+                name,
+                (&entry.group, &entry.version, &entry.kind),
+                &entry.verbs,
+            ));
         }
         Ok(found)
     }
@@ -234,13 +279,23 @@ impl Reader {
         if self.group_versions >= MAX_GROUP_VERSIONS {
             return None;
         }
-        let place = Place { group: self.group(group)?, version: self.name(version)?, preferred };
+        let place = Place {
+            group: self.group(group)?,
+            version: self.name(version)?,
+            preferred,
+        };
         self.group_versions += 1;
         Some(place)
     }
 
     /// Adds a resource. Of one for which there is no room it is not known whether it has documents, so that its group version is unknown.
-    fn add(&mut self, discovery: &mut Discovery, place: &Place, described: &Described<'_>, subresources: Vec<Subresource>) {
+    fn add(
+        &mut self,
+        discovery: &mut Discovery,
+        place: &Place,
+        described: &Described<'_>,
+        subresources: Vec<Subresource>,
+    ) {
         if !is_name(described.plural) || !is_name(described.kind) {
             self.left_out += 1;
             return;
@@ -254,7 +309,12 @@ impl Reader {
         }
     }
 
-    fn served(&mut self, place: &Place, described: &Described<'_>, subresources: Vec<Subresource>) -> Option<Served> {
+    fn served(
+        &mut self,
+        place: &Place,
+        described: &Described<'_>,
+        subresources: Vec<Subresource>,
+    ) -> Option<Served> {
         if self.resources >= MAX_RESOURCES {
             return None;
         }
@@ -269,17 +329,31 @@ impl Reader {
         let verbs = self.words(described.verbs);
         let has = |needed: &str| verbs.iter().any(|verb| &**verb == needed);
         Some(Served {
-            resource: Resource { gvk: place.gvk(kind), plural, namespaced: described.namespaced },
+            resource: Resource {
+                gvk: place.gvk(kind),
+                plural,
+                namespaced: described.namespaced,
+            },
             singular,
             short_names: self.words(described.short_names),
             list_and_watch: has("list") && has("watch"),
             preferred: place.preferred,
-            offers: Arc::new(Offers { verbs, categories: self.words(described.categories), subresources }),
+            offers: Arc::new(Offers {
+                verbs,
+                categories: self.words(described.categories),
+                subresources,
+            }),
         })
     }
 
     /// A subresource. A group and version that are not said are those of the resource.
-    fn subresource(&mut self, place: &Place, name: &str, kind: (&str, &str, &str), verbs: &Words) -> Option<Subresource> {
+    fn subresource(
+        &mut self,
+        place: &Place,
+        name: &str,
+        kind: (&str, &str, &str),
+        verbs: &Words,
+    ) -> Option<Subresource> {
         let subresource = self.subresource_if_allowed(place, name, kind, verbs);
         self.left_out += usize::from(subresource.is_none());
         subresource
@@ -294,12 +368,24 @@ impl Reader {
     ) -> Option<Subresource> {
         self.part()?;
         let name = self.name(name)?;
-        let kind = if kind.is_empty() { Arc::from("") } else { self.name(kind)? };
+        let kind = if kind.is_empty() {
+            Arc::from("")
+        } else {
+            self.name(kind)?
+        };
         let kind = match version {
             "" => place.gvk(kind),
-            said => Gvk { group: self.group(group)?, version: self.name(said)?, kind },
+            said => Gvk {
+                group: self.group(group)?,
+                version: self.name(said)?,
+                kind,
+            },
         };
-        Some(Subresource { name, kind, verbs: self.words(verbs) })
+        Some(Subresource {
+            name,
+            kind,
+            verbs: self.words(verbs),
+        })
     }
 
     fn words(&mut self, words: &Words) -> Vec<Arc<str>> {
@@ -321,7 +407,11 @@ impl Reader {
     }
 
     fn group(&mut self, group: &str) -> Option<Arc<str>> {
-        if is_group(group) { self.kept(group) } else { None }
+        if is_group(group) {
+            self.kept(group)
+        } else {
+            None
+        }
     }
 
     fn name(&mut self, name: &str) -> Option<Arc<str>> {
@@ -346,25 +436,38 @@ impl Reader {
 
 impl Place {
     fn gvk(&self, kind: Arc<str>) -> Gvk {
-        Gvk { group: Arc::clone(&self.group), version: Arc::clone(&self.version), kind }
+        Gvk {
+            group: Arc::clone(&self.group),
+            version: Arc::clone(&self.version),
+            kind,
+        }
     }
 
     fn name(&self) -> String {
-        if self.group.is_empty() { self.version.to_string() } else { format!("{}/{}", self.group, self.version) }
+        if self.group.is_empty() {
+            self.version.to_string()
+        } else {
+            format!("{}/{}", self.group, self.version)
+        }
     }
 }
 
 /// Whether a text names a group; the core group's name is empty.
 pub(in crate::cluster) fn is_group(text: &str) -> bool {
-    let is_allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'.');
+    let is_allowed = |byte: u8| {
+        byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'.')
+    };
     text.len() <= MAX_GROUP && text.bytes().all(is_allowed)
 }
 
 /// Whether a text names a version, a kind, a resource or what belongs to one. Aggregated APIs are not checked as custom resources are: those of metrics have
 /// names with more than letters, digits and `-`. Anything that means something in a path, a label or on a terminal is no name.
 pub(in crate::cluster) fn is_name(text: &str) -> bool {
-    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b':' | b'|');
-    (1..=MAX_NAME).contains(&text.len()) && text.bytes().all(is_allowed) && !matches!(text, "." | "..")
+    let is_allowed =
+        |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b':' | b'|');
+    (1..=MAX_NAME).contains(&text.len())
+        && text.bytes().all(is_allowed)
+        && !matches!(text, "." | "..")
 }
 
 fn split(api_version: &str) -> (&str, &str) {
@@ -473,7 +576,10 @@ impl RawGroup {
     fn versions(&self) -> Vec<GroupVersion> {
         let versions = &self.versions.first;
         let preferred = self.preferred_version.as_ref().or(versions.first());
-        let version = |raw: &RawGroupVersion| GroupVersion { name: raw.group_version.clone(), preferred: preferred == Some(raw) };
+        let version = |raw: &RawGroupVersion| GroupVersion {
+            name: raw.group_version.clone(),
+            preferred: preferred == Some(raw),
+        };
         let mut versions: Vec<GroupVersion> = versions.iter().map(version).collect();
         versions.sort_by_key(|version| !version.preferred);
         versions
@@ -519,14 +625,18 @@ mod tests {
     use super::*;
 
     fn aggregated(body: &Value) -> Discovery {
-        match Reader::default().answer(body.to_string().as_bytes()).unwrap() {
+        match Reader::default()
+            .answer(body.to_string().as_bytes())
+            .unwrap()
+        {
             Answer::Aggregated(discovery) => discovery,
             Answer::Classic(_) => panic!("an aggregated answer was read as a classic one"),
         }
     }
 
     fn group(name: &str, version: &str, resources: &[Value]) -> Value {
-        let versions = json!([{ "version": version, "freshness": "Current", "resources": resources }]);
+        let versions =
+            json!([{ "version": version, "freshness": "Current", "resources": resources }]);
         json!({ "kind": "APIGroupDiscoveryList", "items": [{ "metadata": { "name": name }, "versions": versions }] })
     }
 
@@ -548,73 +658,145 @@ mod tests {
         let found = aggregated(&group("a.example", "v1", &resources));
         assert_eq!((found.served.len(), found.left_out), (1, 5), "{found:?}");
         assert!(found.unknown.is_empty() && found.note().unwrap().starts_with("5 names"));
-        for (group_name, version) in [("A.example", "v1"), ("a/b", "v1"), (&*"a".repeat(254), "v1"), ("a", "v1\n"), ("a", "")] {
+        for (group_name, version) in [
+            ("A.example", "v1"),
+            ("a/b", "v1"),
+            (&*"a".repeat(254), "v1"),
+            ("a", "v1\n"),
+            ("a", ""),
+        ] {
             let found = aggregated(&group(group_name, version, &resources[..1]));
-            assert_eq!((found.served.len(), found.unknown.len(), found.left_out), (0, 0, 1), "{group_name} {version:?}");
+            assert_eq!(
+                (found.served.len(), found.unknown.len(), found.left_out),
+                (0, 0, 1),
+                "{group_name} {version:?}"
+            );
         }
     }
 
     #[test]
     fn a_long_name_of_a_group_is_kept_once_for_all_of_its_resources() {
-        let resources: Vec<Value> = (0..100).map(|number| resource(&format!("r{number}"), "R")).collect();
+        let resources: Vec<Value> = (0..100)
+            .map(|number| resource(&format!("r{number}"), "R"))
+            .collect();
         let found = aggregated(&group(&"g".repeat(253), "v1", &resources));
         let first = &found.served[0].resource.gvk;
         assert_eq!(found.served.len(), 100);
-        assert!(found.served.iter().all(|served| Arc::ptr_eq(&served.resource.gvk.group, &first.group)));
-        assert!(found.served.iter().all(|served| Arc::ptr_eq(&served.offers.verbs[0], &found.served[0].offers.verbs[0])));
+        assert!(
+            found
+                .served
+                .iter()
+                .all(|served| Arc::ptr_eq(&served.resource.gvk.group, &first.group))
+        );
+        assert!(
+            found.served.iter().all(|served| Arc::ptr_eq(
+                &served.offers.verbs[0],
+                &found.served[0].offers.verbs[0]
+            ))
+        );
     }
 
     #[test]
     fn more_resources_than_there_may_be_leave_their_group_unknown() {
-        let resources: Vec<Value> = (0..MAX_RESOURCES + 5).map(|number| resource(&format!("r{number}"), "R")).collect();
+        let resources: Vec<Value> = (0..MAX_RESOURCES + 5)
+            .map(|number| resource(&format!("r{number}"), "R"))
+            .collect();
         let found = aggregated(&group("a", "v1", &resources));
         assert_eq!((found.served.len(), found.left_out), (MAX_RESOURCES, 5));
-        assert_eq!(found.unknown, BTreeSet::from(["a/v1".to_owned()]), "what was there before is not taken for gone");
+        assert_eq!(
+            found.unknown,
+            BTreeSet::from(["a/v1".to_owned()]),
+            "what was there before is not taken for gone"
+        );
     }
 
     #[test]
     fn lists_of_a_resource_have_limits() {
         let words: Vec<String> = (0..1_000).map(|number| format!("w{number}")).collect();
-        let below: Vec<Value> = words.iter().map(|name| json!({ "subresource": name, "verbs": words })).collect();
+        let below: Vec<Value> = words
+            .iter()
+            .map(|name| json!({ "subresource": name, "verbs": words }))
+            .collect();
         let pods = json!({ "resource": "pods", "responseKind": { "kind": "Pod" }, "verbs": words, "shortNames": words,
             "categories": words, "subresources": below });
         let found = aggregated(&group("", "v1", &[pods]));
         let offers = &found.served[0].offers;
         assert_eq!(
-            (offers.verbs.len(), offers.categories.len(), offers.subresources.len()),
+            (
+                offers.verbs.len(),
+                offers.categories.len(),
+                offers.subresources.len()
+            ),
             (MAX_WORDS, MAX_WORDS, MAX_SUBRESOURCES)
         );
-        assert!(found.served[0].short_names.len() == MAX_WORDS && offers.subresources[0].verbs.len() == MAX_WORDS);
+        assert!(
+            found.served[0].short_names.len() == MAX_WORDS
+                && offers.subresources[0].verbs.len() == MAX_WORDS
+        );
         let more = 1_000 - MAX_WORDS;
-        assert_eq!(found.left_out, 3 * more + MAX_SUBRESOURCES * more + 1_000 - MAX_SUBRESOURCES);
+        assert_eq!(
+            found.left_out,
+            3 * more + MAX_SUBRESOURCES * more + 1_000 - MAX_SUBRESOURCES
+        );
     }
 
     /// With a look at all entries for each of them this takes minutes.
     #[test]
     fn a_classic_list_with_very_many_entries_is_read_in_one_pass() {
         let entry = |number: usize| {
-            let name = if number.is_multiple_of(2) { format!("r{number}") } else { format!("r{}/status", number - 1) };
+            let name = if number.is_multiple_of(2) {
+                format!("r{number}")
+            } else {
+                format!("r{}/status", number - 1)
+            };
             json!({ "name": name, "kind": "R", "verbs": ["list", "watch"] })
         };
         let list = json!({ "kind": "APIResourceList", "resources": (0..60_000).map(entry).collect::<Vec<_>>() });
-        let version = GroupVersion { name: "a/v1".to_owned(), preferred: true };
+        let version = GroupVersion {
+            name: "a/v1".to_owned(),
+            preferred: true,
+        };
         let mut reader = Reader::default();
-        let found = reader.resources(&version, list.to_string().as_bytes()).unwrap();
+        let found = reader
+            .resources(&version, list.to_string().as_bytes())
+            .unwrap();
         assert_eq!(found.served.len(), MAX_RESOURCES);
-        assert!(found.served.iter().all(|served| served.offers.subresources.len() == 1));
-        assert_eq!(reader.left_out(), 60_000 - MAX_ENTRIES + MAX_ENTRIES / 2 - MAX_RESOURCES);
+        assert!(
+            found
+                .served
+                .iter()
+                .all(|served| served.offers.subresources.len() == 1)
+        );
+        assert_eq!(
+            reader.left_out(),
+            60_000 - MAX_ENTRIES + MAX_ENTRIES / 2 - MAX_RESOURCES
+        );
     }
 
     #[test]
     fn lists_may_be_null() {
         let pods = json!({ "resource": "pods", "responseKind": { "kind": "Pod" }, "verbs": null, "subresources": null });
         assert_eq!(aggregated(&group("", "v1", &[pods])).served.len(), 1);
-        let version = GroupVersion { name: "a/v1".to_owned(), preferred: true };
-        assert_eq!(Reader::default().resources(&version, br#"{"resources":null}"#).unwrap(), Discovery::default());
+        let version = GroupVersion {
+            name: "a/v1".to_owned(),
+            preferred: true,
+        };
+        assert_eq!(
+            Reader::default()
+                .resources(&version, br#"{"resources":null}"#)
+                .unwrap(),
+            Discovery::default()
+        );
     }
 
     fn text() -> impl Strategy<Value = String> {
-        prop_oneof!["[a-z]{0,4}", "[A-Za-z0-9.:|_-]{60,70}", "\\PC{0,6}", Just("a\nb".to_owned()), Just("\u{1b}[2J".to_owned())]
+        prop_oneof![
+            "[a-z]{0,4}",
+            "[A-Za-z0-9.:|_-]{60,70}",
+            "\\PC{0,6}",
+            Just("a\nb".to_owned()),
+            Just("\u{1b}[2J".to_owned())
+        ]
     }
 
     fn hostile_resource() -> impl Strategy<Value = Value> {

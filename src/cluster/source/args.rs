@@ -21,12 +21,23 @@ pub enum SourceKind {
 #[derive(Args, Clone, Debug)]
 pub struct SourceArgs {
     /// Where member clusters come from; may be given several times.
-    #[arg(long, env = "FLEETDEX_CLUSTER_SOURCE", value_enum, value_delimiter = ',', default_value = "karmada")]
+    #[arg(
+        long,
+        env = "FLEETDEX_CLUSTER_SOURCE",
+        value_enum,
+        value_delimiter = ',',
+        default_value = "karmada"
+    )]
     pub cluster_source: Vec<SourceKind>,
 
     /// Namespace to look in for Cluster API's Clusters and for labelled Secrets; may be given several times. Without it Clusters are
     /// looked for in all namespaces, and Secrets in that of the control plane's context or of the Pod.
-    #[arg(long, env = "FLEETDEX_CLUSTER_NAMESPACE", value_delimiter = ',', value_name = "NAMESPACE")]
+    #[arg(
+        long,
+        env = "FLEETDEX_CLUSTER_NAMESPACE",
+        value_delimiter = ',',
+        value_name = "NAMESPACE"
+    )]
     pub cluster_namespace: Vec<String>,
 
     /// Only Cluster API Clusters whose label cluster.x-k8s.io/watch-filter has this value.
@@ -38,7 +49,12 @@ pub struct SourceArgs {
     pub kubeconfig_clusters: Option<PathBuf>,
 
     /// Context of that kubeconfig to make a member; may be given several times. Without it all of them.
-    #[arg(long, env = "FLEETDEX_CLUSTER_CONTEXT", value_delimiter = ',', value_name = "CONTEXT")]
+    #[arg(
+        long,
+        env = "FLEETDEX_CLUSTER_CONTEXT",
+        value_delimiter = ',',
+        value_name = "CONTEXT"
+    )]
     pub cluster_context: Vec<String>,
 
     /// Index a cluster under each of its names when it is registered several times; otherwise only the oldest registration counts.
@@ -48,7 +64,9 @@ pub struct SourceArgs {
 
 /// Flags that contradict each other.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{flag} has no effect without --cluster-source {source_name}: add that, or leave the flag out")]
+#[error(
+    "{flag} has no effect without --cluster-source {source_name}: add that, or leave the flag out"
+)]
 pub struct UselessFlag {
     /// The flag.
     pub flag: &'static str,
@@ -65,12 +83,31 @@ impl SourceArgs {
     /// Refuses flags of sources that are not chosen: whoever gives them expects something of them.
     pub fn check(&self) -> Result<(), UselessFlag> {
         let of_namespaces = self.has(SourceKind::ClusterApi) || self.has(SourceKind::Secrets);
-        let (of_api, of_file) = (self.has(SourceKind::ClusterApi), self.has(SourceKind::Kubeconfig));
+        let (of_api, of_file) = (
+            self.has(SourceKind::ClusterApi),
+            self.has(SourceKind::Kubeconfig),
+        );
         let flags = [
-            ("--cluster-namespace", "cluster-api or secrets", !self.cluster_namespace.is_empty() && !of_namespaces),
-            ("--cluster-api-watch-filter", "cluster-api", self.cluster_api_watch_filter.is_some() && !of_api),
-            ("--kubeconfig-clusters", "kubeconfig", self.kubeconfig_clusters.is_some() && !of_file),
-            ("--cluster-context", "kubeconfig", !self.cluster_context.is_empty() && !of_file),
+            (
+                "--cluster-namespace",
+                "cluster-api or secrets",
+                !self.cluster_namespace.is_empty() && !of_namespaces,
+            ),
+            (
+                "--cluster-api-watch-filter",
+                "cluster-api",
+                self.cluster_api_watch_filter.is_some() && !of_api,
+            ),
+            (
+                "--kubeconfig-clusters",
+                "kubeconfig",
+                self.kubeconfig_clusters.is_some() && !of_file,
+            ),
+            (
+                "--cluster-context",
+                "kubeconfig",
+                !self.cluster_context.is_empty() && !of_file,
+            ),
         ];
         match flags.into_iter().find(|(_, _, useless)| *useless) {
             Some((flag, source_name, _)) => Err(UselessFlag { flag, source_name }),
@@ -92,16 +129,32 @@ mod tests {
     }
 
     fn parse(arguments: &[&str]) -> SourceArgs {
-        Command::try_parse_from([&["fleetdex"], arguments].concat()).unwrap().sources
+        Command::try_parse_from([&["fleetdex"], arguments].concat())
+            .unwrap()
+            .sources
     }
 
     #[test]
     fn sources_are_any_mix_and_karmada_by_default() {
         assert_eq!(parse(&[]).cluster_source, [SourceKind::Karmada]);
-        let mixed = parse(&["--cluster-source=cluster-api,secrets", "--cluster-source", "kubeconfig"]);
-        assert_eq!(mixed.cluster_source, [SourceKind::ClusterApi, SourceKind::Secrets, SourceKind::Kubeconfig]);
+        let mixed = parse(&[
+            "--cluster-source=cluster-api,secrets",
+            "--cluster-source",
+            "kubeconfig",
+        ]);
+        assert_eq!(
+            mixed.cluster_source,
+            [
+                SourceKind::ClusterApi,
+                SourceKind::Secrets,
+                SourceKind::Kubeconfig
+            ]
+        );
         assert!(!mixed.has(SourceKind::Karmada));
-        assert_eq!(parse(&["--cluster-namespace=a,b", "--cluster-namespace=c"]).cluster_namespace, ["a", "b", "c"]);
+        assert_eq!(
+            parse(&["--cluster-namespace=a,b", "--cluster-namespace=c"]).cluster_namespace,
+            ["a", "b", "c"]
+        );
     }
 
     #[test]
@@ -113,7 +166,10 @@ mod tests {
             ("--cluster-context=a", "kubeconfig"),
         ] {
             assert!(flag.starts_with(parse(&[flag]).check().unwrap_err().flag));
-            assert_eq!(parse(&[flag, &format!("--cluster-source={source}")]).check(), Ok(()));
+            assert_eq!(
+                parse(&[flag, &format!("--cluster-source={source}")]).check(),
+                Ok(())
+            );
         }
     }
 }

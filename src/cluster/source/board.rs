@@ -69,21 +69,37 @@ pub struct Snapshot {
 impl Board {
     /// Nothing is known. `changed` is notified of every change.
     pub fn new(metrics: Arc<Metrics>, readiness: Readiness, changed: Arc<Notify>) -> Arc<Self> {
-        Arc::new(Self { feeds: Mutex::default(), version: AtomicU64::new(0), changed, metrics, readiness })
+        Arc::new(Self {
+            feeds: Mutex::default(),
+            version: AtomicU64::new(0),
+            changed,
+            metrics,
+            readiness,
+        })
     }
 
     /// A source, called `label` in messages.
     pub fn feed(self: &Arc<Self>, label: String) -> Feed {
         let mut feeds = self.lock();
         let index = feeds.len();
-        feeds.push(State { label, entries: None, trouble: None, missing: None });
+        feeds.push(State {
+            label,
+            entries: None,
+            trouble: None,
+            missing: None,
+        });
         self.tell(&feeds);
-        Feed { board: Arc::clone(self), index }
+        Feed {
+            board: Arc::clone(self),
+            index,
+        }
     }
 
     /// Whether every source has been read, or could not be.
     pub fn is_settled(&self) -> bool {
-        self.lock().iter().all(|state| state.entries.is_some() || state.trouble.is_some())
+        self.lock()
+            .iter()
+            .all(|state| state.entries.is_some() || state.trouble.is_some())
     }
 
     /// A number that grows with every change.
@@ -103,9 +119,17 @@ impl Board {
                 snapshot.unread.push(state.label.clone());
                 continue;
             };
-            snapshot.clusters.extend(entries.values().filter_map(|entry| entry.cluster.clone()));
-            for member in entries.values().filter_map(|entry| entry.member.as_ref().ok()) {
-                by_name.entry(member.name.clone()).or_default().push(member.clone());
+            snapshot
+                .clusters
+                .extend(entries.values().filter_map(|entry| entry.cluster.clone()));
+            for member in entries
+                .values()
+                .filter_map(|entry| entry.member.as_ref().ok())
+            {
+                by_name
+                    .entry(member.name.clone())
+                    .or_default()
+                    .push(member.clone());
             }
         }
         for (name, mut members) in by_name {
@@ -142,7 +166,9 @@ impl Board {
             let check = format!("clusters from {}", state.label);
             match (&state.trouble, &state.entries, &state.missing) {
                 (None, Some(_), None) => self.readiness.ready(&check),
-                (Some(trouble), ..) if some_read => self.readiness.degraded(&check, trouble.clone()),
+                (Some(trouble), ..) if some_read => {
+                    self.readiness.degraded(&check, trouble.clone())
+                }
                 (Some(trouble), ..) => self.readiness.not_ready(&check, trouble.clone()),
                 (None, Some(_), Some(missing)) => self.readiness.degraded(&check, missing.clone()),
                 (None, None, _) if some_read => self.readiness.degraded(&check, "not read yet"),
@@ -182,7 +208,12 @@ impl Feed {
 
     /// One object is gone.
     pub fn remove(&self, key: &str) {
-        self.board.change(self.index, |state| state.entries.as_mut().is_some_and(|entries| entries.remove(key).is_some()));
+        self.board.change(self.index, |state| {
+            state
+                .entries
+                .as_mut()
+                .is_some_and(|entries| entries.remove(key).is_some())
+        });
     }
 
     /// The source cannot be read now. What it said before stands.

@@ -56,7 +56,10 @@ pub(super) async fn run(hub: Client, extent: Extent, feed: Feed) -> Infallible {
 }
 
 async fn follow_version(hub: &Client, version: &str, extent: &Extent, feed: &Feed) {
-    let resource = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(GROUP, version, "Cluster"), "clusters");
+    let resource = ApiResource::from_gvk_with_plural(
+        &GroupVersionKind::gvk(GROUP, version, "Cluster"),
+        "clusters",
+    );
     let api: Api<DynamicObject> = match &extent.namespace {
         Some(namespace) => Api::namespaced_with(hub.clone(), namespace, &resource),
         None => Api::all_with(hub.clone(), &resource),
@@ -66,7 +69,11 @@ async fn follow_version(hub: &Client, version: &str, extent: &Extent, feed: &Fee
         None => Config::default(),
     };
     follow(api, config, feed, HELP, |cluster| {
-        let known = feed.member(&format!("{}/{}", cluster.namespace().unwrap_or_default(), cluster.name_any()));
+        let known = feed.member(&format!(
+            "{}/{}",
+            cluster.namespace().unwrap_or_default(),
+            cluster.name_any()
+        ));
         Some(entry(&cluster, known))
     })
     .await;
@@ -75,19 +82,36 @@ async fn follow_version(hub: &Client, version: &str, extent: &Extent, feed: &Fee
 /// The best version that the control plane serves.
 async fn served_version(hub: &Client) -> Result<&'static str, String> {
     let answer = request::get(hub, &format!("/apis/{GROUP}"), HeaderMap::new(), LIMIT).await;
-    let answer = answer.map_err(|error| explain(error.status().map(|status| status.as_u16()), &error.to_string(), HELP))?;
-    let group: APIGroup =
-        serde_json::from_slice(&answer.body).map_err(|_| format!("/apis/{GROUP} was not answered by an APIGroup"))?;
-    let is_served = |version: &&str| group.versions.iter().any(|served| served.version == **version);
+    let answer = answer.map_err(|error| {
+        explain(
+            error.status().map(|status| status.as_u16()),
+            &error.to_string(),
+            HELP,
+        )
+    })?;
+    let group: APIGroup = serde_json::from_slice(&answer.body)
+        .map_err(|_| format!("/apis/{GROUP} was not answered by an APIGroup"))?;
+    let is_served = |version: &&str| {
+        group
+            .versions
+            .iter()
+            .any(|served| served.version == **version)
+    };
     let served = VERSIONS.into_iter().find(is_served);
-    served.ok_or_else(|| format!("none of its versions that are understood is served: {}", VERSIONS.join(", ")))
+    served.ok_or_else(|| {
+        format!(
+            "none of its versions that are understood is served: {}",
+            VERSIONS.join(", ")
+        )
+    })
 }
 
 /// `known`: the member that it was before.
 fn entry(cluster: &DynamicObject, known: Option<Member>) -> Entry {
     let (namespace, name) = (cluster.namespace().unwrap_or_default(), cluster.name_any());
     let uid = cluster.uid().unwrap_or_default();
-    let connected_before = known.filter(|member| member.uid == uid && matches!(member.access, Access::KubeconfigSecret(_)));
+    let connected_before = known
+        .filter(|member| member.uid == uid && matches!(member.access, Access::KubeconfigSecret(_)));
     let access = match connected_before {
         // Infrastructure that is being repaired is no reason to let a cluster go that may answer.
         Some(member) => member.access,
@@ -108,18 +132,30 @@ fn entry(cluster: &DynamicObject, known: Option<Member>) -> Entry {
             access,
         }),
     };
-    Entry { member, cluster: None }
+    Entry {
+        member,
+        cluster: None,
+    }
 }
 
 fn access(cluster: &DynamicObject, namespace: &str, name: &str) -> Access {
     let status = &cluster.data["status"];
-    let provisioned = [&status["initialization"]["infrastructureProvisioned"], &status["infrastructureReady"]]
-        .iter()
-        .any(|field| **field == true);
+    let provisioned = [
+        &status["initialization"]["infrastructureProvisioned"],
+        &status["infrastructureReady"],
+    ]
+    .iter()
+    .any(|field| **field == true);
     if !provisioned {
         let message = "its infrastructure is not provisioned yet; it is connected to as soon as Cluster API says so".to_owned();
-        return Access::Awaited { reason: "WaitingForInfrastructure", message };
+        return Access::Awaited {
+            reason: "WaitingForInfrastructure",
+            message,
+        };
     }
-    let secret = SecretReference { namespace: namespace.to_owned(), name: format!("{name}-kubeconfig") };
+    let secret = SecretReference {
+        namespace: namespace.to_owned(),
+        name: format!("{name}-kubeconfig"),
+    };
     Access::KubeconfigSecret(KubeconfigSecret { secret, keys: KEYS })
 }

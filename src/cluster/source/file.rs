@@ -35,10 +35,19 @@ pub(super) async fn run(path: Option<PathBuf>, wanted: Vec<String>, feed: Feed) 
 }
 
 fn tell(feed: &Feed, now: &Contexts) {
-    let entry = |member| Entry { member: Ok(member), cluster: None };
-    let entries: BTreeMap<String, Entry> =
-        now.members.iter().map(|member| (member.name.to_string(), entry(member.clone()))).collect();
+    let entry = |member| Entry {
+        member: Ok(member),
+        cluster: None,
+    };
+    let entries: BTreeMap<String, Entry> = now
+        .members
+        .iter()
+        .map(|member| (member.name.to_string(), entry(member.clone())))
+        .collect();
     feed.replace(entries);
     let absent = now.absent.join(", ");
-    feed.missing((!absent.is_empty()).then(|| format!("there is no such context in the kubeconfig: {absent}")));
+    feed.missing(
+        (!absent.is_empty())
+            .then(|| format!("there is no such context in the kubeconfig: {absent}")),
+    );
 }

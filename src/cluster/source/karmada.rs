@@ -17,7 +17,14 @@ const HELP: &str = "install the CRDs (fleetdex crd), or choose other sources wit
 /// Follows all `Cluster` objects.
 pub(super) async fn run(hub: Client, feed: Feed) -> Infallible {
     loop {
-        follow(Api::<Cluster>::all(hub.clone()), Config::default(), &feed, HELP, |cluster| Some(entry(cluster))).await;
+        follow(
+            Api::<Cluster>::all(hub.clone()),
+            Config::default(),
+            &feed,
+            HELP,
+            |cluster| Some(entry(cluster)),
+        )
+        .await;
         sleep(RETRY).await;
     }
 }
@@ -26,7 +33,13 @@ pub(super) async fn run(hub: Client, feed: Feed) -> Infallible {
 fn entry(cluster: Cluster) -> Entry {
     let cluster = Arc::new(cluster);
     if cluster.metadata.deletion_timestamp.is_some() {
-        return Entry { member: Err("it is being deleted".to_owned()), cluster: None };
+        return Entry {
+            member: Err("it is being deleted".to_owned()),
+            cluster: None,
+        };
     }
-    Entry { member: Member::try_from(&*cluster).map_err(|error| error.to_string()), cluster: Some(cluster) }
+    Entry {
+        member: Member::try_from(&*cluster).map_err(|error| error.to_string()),
+        cluster: Some(cluster),
+    }
 }

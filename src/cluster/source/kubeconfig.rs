@@ -15,7 +15,9 @@ use tokio::io::AsyncReadExt;
 use super::{
     super::{
         connect::{ConnectError, server},
-        credentials::{Credentials, Identity, Impersonation, Password, Trust, bearer, usable_certificates},
+        credentials::{
+            Credentials, Identity, Impersonation, Password, Trust, bearer, usable_certificates,
+        },
     },
     plugin::{PluginError, Plugins},
 };
@@ -69,7 +71,9 @@ pub enum KubeconfigProblem {
     )]
     ExecRefused,
     /// A legacy plugin.
-    #[error("it uses auth-provider, which kubectl has given up too: use exec in a kubeconfig file, or a token")]
+    #[error(
+        "it uses auth-provider, which kubectl has given up too: use exec in a kubeconfig file, or a token"
+    )]
     AuthProviderRefused,
     /// A file named in a Secret.
     #[error(
@@ -140,13 +144,19 @@ impl Entry {
             name: name.to_owned(),
         };
         let names = context.context.clone().unwrap_or_default();
-        let cluster = kubeconfig.clusters.iter().find(|cluster| cluster.name == names.cluster);
-        let cluster = cluster.and_then(|named| named.cluster.clone()).ok_or_else(|| dangling("cluster", &names.cluster))?;
+        let cluster = kubeconfig
+            .clusters
+            .iter()
+            .find(|cluster| cluster.name == names.cluster);
+        let cluster = cluster
+            .and_then(|named| named.cluster.clone())
+            .ok_or_else(|| dangling("cluster", &names.cluster))?;
         let user = match names.user.filter(|user| !user.is_empty()) {
             None => AuthInfo::default(),
             Some(name) => {
                 let user = kubeconfig.auth_infos.iter().find(|user| user.name == name);
-                user.map(|named| named.auth_info.clone().unwrap_or_default()).ok_or_else(|| dangling("user", &name))?
+                user.map(|named| named.auth_info.clone().unwrap_or_default())
+                    .ok_or_else(|| dangling("user", &name))?
             }
         };
         Ok(Self { cluster, user })
@@ -172,7 +182,11 @@ impl Entry {
     }
 
     /// The credentials, with what files and plugins give. `anew`: those of before were refused.
-    pub async fn credentials(&self, plugins: &Plugins, anew: bool) -> Result<Credentials, KubeconfigProblem> {
+    pub async fn credentials(
+        &self,
+        plugins: &Plugins,
+        anew: bool,
+    ) -> Result<Credentials, KubeconfigProblem> {
         if self.user.auth_provider.is_some() {
             return Err(KubeconfigProblem::AuthProviderRefused);
         }
@@ -182,7 +196,11 @@ impl Entry {
             server: server_url,
             token: self.token().await?,
             trust: self.trust().await?,
-            server_name: self.cluster.tls_server_name.clone().filter(|name| !name.is_empty()),
+            server_name: self
+                .cluster
+                .tls_server_name
+                .clone()
+                .filter(|name| !name.is_empty()),
             identity: self.identity().await?,
             password: self.password(),
             impersonation: self.impersonation(),
@@ -193,9 +211,16 @@ impl Entry {
         Ok(credentials)
     }
 
-    async fn ask_plugin(&self, credentials: &mut Credentials, plugins: &Plugins, anew: bool) -> Result<(), KubeconfigProblem> {
+    async fn ask_plugin(
+        &self,
+        credentials: &mut Credentials,
+        plugins: &Plugins,
+        anew: bool,
+    ) -> Result<(), KubeconfigProblem> {
         let has_one = credentials.token.is_some() || credentials.password.is_some();
-        let Some(exec) = self.user.exec.as_ref().filter(|_| !has_one) else { return Ok(()) };
+        let Some(exec) = self.user.exec.as_ref().filter(|_| !has_one) else {
+            return Ok(());
+        };
         let cluster = self.for_plugin(credentials).await?;
         let given = plugins.ask(exec, Some(&cluster), anew).await?;
         credentials.token = given.token;
@@ -204,7 +229,10 @@ impl Entry {
     }
 
     /// What a plugin with `provideClusterInfo` is told.
-    async fn for_plugin(&self, credentials: &Credentials) -> Result<ExecAuthCluster, KubeconfigProblem> {
+    async fn for_plugin(
+        &self,
+        credentials: &Credentials,
+    ) -> Result<ExecAuthCluster, KubeconfigProblem> {
         const EXTENSION: &str = "client.authentication.k8s.io/exec";
         let mut extensions = self.cluster.extensions.iter().flatten();
         Ok(ExecAuthCluster {
@@ -213,20 +241,39 @@ impl Entry {
             certificate_authority_data: self.authority().await?,
             proxy_url: credentials.proxy_url.clone(),
             tls_server_name: credentials.server_name.clone(),
-            config: extensions.find(|extension| extension.name == EXTENSION).map(|extension| extension.extension.clone()),
+            config: extensions
+                .find(|extension| extension.name == EXTENSION)
+                .map(|extension| extension.extension.clone()),
         })
     }
 
     async fn authority(&self) -> Result<Option<Vec<u8>>, KubeconfigProblem> {
-        let (data, file) = (self.cluster.certificate_authority_data.as_deref(), self.cluster.certificate_authority.as_deref());
-        content(["certificate-authority-data", "certificate-authority"], data, file).await
+        let (data, file) = (
+            self.cluster.certificate_authority_data.as_deref(),
+            self.cluster.certificate_authority.as_deref(),
+        );
+        content(
+            ["certificate-authority-data", "certificate-authority"],
+            data,
+            file,
+        )
+        .await
     }
 
     /// A token file beats the token: it is renewed by somebody.
     async fn token(&self) -> Result<Option<String>, KubeconfigProblem> {
-        let inline = self.user.token.as_ref().map(|token| token.expose_secret().trim().to_owned());
+        let inline = self
+            .user
+            .token
+            .as_ref()
+            .map(|token| token.expose_secret().trim().to_owned());
         let inline = inline.filter(|token| !token.is_empty());
-        let from_file = match self.user.token_file.as_deref().filter(|path| !path.is_empty()) {
+        let from_file = match self
+            .user
+            .token_file
+            .as_deref()
+            .filter(|path| !path.is_empty())
+        {
             None => None,
             Some(path) => match read_file("tokenFile", path).await {
                 Ok(content) => Some(String::from_utf8_lossy(content.trim_ascii()).into_owned()),
@@ -234,8 +281,13 @@ impl Entry {
                 Err(problem) => return Err(problem),
             },
         };
-        let Some(token) = from_file.or(inline) else { return Ok(None) };
-        let invalid = KubeconfigProblem::Invalid { field: "token", expected: "a bearer token" };
+        let Some(token) = from_file.or(inline) else {
+            return Ok(None);
+        };
+        let invalid = KubeconfigProblem::Invalid {
+            field: "token",
+            expected: "a bearer token",
+        };
         bearer(token.as_bytes()).map(Some).ok_or(invalid)
     }
 
@@ -249,17 +301,36 @@ impl Entry {
         let roots = usable_certificates(&bundle);
         if roots.is_empty() {
             let expected = "a certificate as PEM, in base64";
-            return Err(KubeconfigProblem::Invalid { field: "certificate-authority-data", expected });
+            return Err(KubeconfigProblem::Invalid {
+                field: "certificate-authority-data",
+                expected,
+            });
         }
         Ok(Trust::Roots(roots))
     }
 
     async fn identity(&self) -> Result<Option<Identity>, KubeconfigProblem> {
         let user = &self.user;
-        let (data, file) = (user.client_certificate_data.as_deref(), user.client_certificate.as_deref());
-        let certificate = content(["client-certificate-data", "client-certificate"], data, file).await?;
-        let data = user.client_key_data.as_ref().map(ExposeSecret::expose_secret);
-        let key = content(["client-key-data", "client-key"], data, user.client_key.as_deref()).await?;
+        let (data, file) = (
+            user.client_certificate_data.as_deref(),
+            user.client_certificate.as_deref(),
+        );
+        let certificate = content(
+            ["client-certificate-data", "client-certificate"],
+            data,
+            file,
+        )
+        .await?;
+        let data = user
+            .client_key_data
+            .as_ref()
+            .map(ExposeSecret::expose_secret);
+        let key = content(
+            ["client-key-data", "client-key"],
+            data,
+            user.client_key.as_deref(),
+        )
+        .await?;
         match (certificate, key) {
             (None, None) => Ok(None),
             (Some(certificate), Some(key)) => Ok(Some(Identity { certificate, key })),
@@ -269,7 +340,12 @@ impl Entry {
 
     fn password(&self) -> Option<Password> {
         let user = self.user.username.clone().filter(|user| !user.is_empty())?;
-        let password = self.user.password.as_ref().map(|password| password.expose_secret().to_owned()).unwrap_or_default();
+        let password = self
+            .user
+            .password
+            .as_ref()
+            .map(|password| password.expose_secret().to_owned())
+            .unwrap_or_default();
         Some(Password { user, password })
     }
 
@@ -279,7 +355,12 @@ impl Entry {
             user: user.impersonate.clone().filter(|user| !user.is_empty()),
             uid: user.impersonate_uid.clone().filter(|uid| !uid.is_empty()),
             groups: user.impersonate_groups.clone().unwrap_or_default(),
-            extra: user.impersonate_user_extra.clone().unwrap_or_default().into_iter().collect(),
+            extra: user
+                .impersonate_user_extra
+                .clone()
+                .unwrap_or_default()
+                .into_iter()
+                .collect(),
         }
     }
 }
@@ -289,34 +370,59 @@ pub(super) fn use_proxy_of_environment(credentials: &mut Credentials) {
     if credentials.proxy_url.is_some() {
         return;
     }
-    let Ok(target) = server(&credentials.server) else { return };
-    let Some(proxy) = Matcher::from_env().intercept(&target) else { return };
+    let Ok(target) = server(&credentials.server) else {
+        return;
+    };
+    let Some(proxy) = Matcher::from_env().intercept(&target) else {
+        return;
+    };
     let uri = proxy.uri();
     let login = proxy.raw_auth().map(|(user, password)| {
         let encode = |text| utf8_percent_encode(text, NON_ALPHANUMERIC);
         format!("{}:{}@", encode(user), encode(password))
     });
-    let (scheme, authority) = (uri.scheme_str().unwrap_or("http"), uri.authority().map_or("", |authority| authority.as_str()));
-    credentials.proxy_url = Some(format!("{scheme}://{}{authority}", login.unwrap_or_default()));
+    let (scheme, authority) = (
+        uri.scheme_str().unwrap_or("http"),
+        uri.authority().map_or("", |authority| authority.as_str()),
+    );
+    credentials.proxy_url = Some(format!(
+        "{scheme}://{}{authority}",
+        login.unwrap_or_default()
+    ));
     if let Some(basic) = proxy.basic_auth().and_then(|value| value.to_str().ok()) {
-        credentials.proxy_header.insert("Proxy-Authorization".to_owned(), basic.to_owned());
+        credentials
+            .proxy_header
+            .insert("Proxy-Authorization".to_owned(), basic.to_owned());
     }
 }
 
-fn find_context<'k>(kubeconfig: &'k Kubeconfig, wanted: Option<&str>) -> Result<&'k NamedContext, KubeconfigProblem> {
-    let current = kubeconfig.current_context.as_deref().filter(|name| !name.is_empty());
+fn find_context<'k>(
+    kubeconfig: &'k Kubeconfig,
+    wanted: Option<&str>,
+) -> Result<&'k NamedContext, KubeconfigProblem> {
+    let current = kubeconfig
+        .current_context
+        .as_deref()
+        .filter(|name| !name.is_empty());
     match (wanted.or(current), kubeconfig.contexts.as_slice()) {
         (Some(name), contexts) => contexts
             .iter()
             .find(|context| context.name == name)
-            .ok_or_else(|| KubeconfigProblem::ContextNotFound { name: name.to_owned(), known: names(contexts) }),
+            .ok_or_else(|| KubeconfigProblem::ContextNotFound {
+                name: name.to_owned(),
+                known: names(contexts),
+            }),
         (None, [only]) => Ok(only),
         (None, _) => Err(KubeconfigProblem::CurrentContextMissing),
     }
 }
 
 fn names(contexts: &[NamedContext]) -> String {
-    let shown: Vec<&str> = contexts.iter().take(MAX_NAMES).map(|context| context.name.as_str()).collect();
+    let shown: Vec<&str> = contexts
+        .iter()
+        .take(MAX_NAMES)
+        .map(|context| context.name.as_str())
+        .collect();
     match contexts.len().saturating_sub(MAX_NAMES) {
         0 if shown.is_empty() => "none".to_owned(),
         0 => shown.join(", "),
@@ -331,7 +437,10 @@ async fn content(
     file: Option<&str>,
 ) -> Result<Option<Vec<u8>>, KubeconfigProblem> {
     if let Some(data) = data.filter(|data| !data.is_empty()) {
-        let invalid = KubeconfigProblem::Invalid { field: data_field, expected: "base64" };
+        let invalid = KubeconfigProblem::Invalid {
+            field: data_field,
+            expected: "base64",
+        };
         return decode(data).map(Some).ok_or(invalid);
     }
     match file.filter(|file| !file.is_empty()) {
@@ -346,10 +455,19 @@ fn decode(data: &str) -> Option<Vec<u8>> {
 }
 
 async fn read_file(field: &'static str, path: &str) -> Result<Vec<u8>, KubeconfigProblem> {
-    let unreadable = |cause: String| KubeconfigProblem::NamedFile { field, path: path.into(), cause };
-    let file = tokio::fs::File::open(path).await.map_err(|error| unreadable(error.to_string()))?;
+    let unreadable = |cause: String| KubeconfigProblem::NamedFile {
+        field,
+        path: path.into(),
+        cause,
+    };
+    let file = tokio::fs::File::open(path)
+        .await
+        .map_err(|error| unreadable(error.to_string()))?;
     let mut content = Vec::new();
-    file.take(MAX_FILE + 1).read_to_end(&mut content).await.map_err(|error| unreadable(error.to_string()))?;
+    file.take(MAX_FILE + 1)
+        .read_to_end(&mut content)
+        .await
+        .map_err(|error| unreadable(error.to_string()))?;
     if content.len() as u64 > MAX_FILE {
         return Err(unreadable("it is larger than 1 MiB".to_owned()));
     }

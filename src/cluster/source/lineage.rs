@@ -66,9 +66,16 @@ impl Sample {
         }
         let mut objects = BTreeMap::new();
         for RawItem { metadata } in raw.items {
-            objects.insert(metadata.uid, (metadata.name, metadata.resource_version.parse().ok()?));
+            objects.insert(
+                metadata.uid,
+                (metadata.name, metadata.resource_version.parse().ok()?),
+            );
         }
-        Some(Self { version: raw.metadata.resource_version.parse().ok()?, objects, is_complete })
+        Some(Self {
+            version: raw.metadata.resource_version.parse().ok()?,
+            objects,
+            is_complete,
+        })
     }
 }
 
@@ -81,7 +88,11 @@ pub fn divergence(first: &Sample, other: &Sample, again: &Sample) -> Option<Stri
         ));
     }
     for (uid, (name, version)) in &first.objects {
-        if again.objects.get(uid).is_none_or(|(_, later)| later != version) {
+        if again
+            .objects
+            .get(uid)
+            .is_none_or(|(_, later)| later != version)
+        {
             continue;
         }
         match other.objects.get(uid) {
@@ -95,14 +106,22 @@ pub fn divergence(first: &Sample, other: &Sample, again: &Sample) -> Option<Stri
             Some(_) | None => {}
         }
     }
-    let unknown =
-        |(uid, (_, version)): &(&String, &(String, u64))| *version <= first.version && !first.objects.contains_key(*uid);
-    let extra = other.objects.iter().find(unknown).filter(|_| first.is_complete);
+    let unknown = |(uid, (_, version)): &(&String, &(String, u64))| {
+        *version <= first.version && !first.objects.contains_key(*uid)
+    };
+    let extra = other
+        .objects
+        .iter()
+        .find(unknown)
+        .filter(|_| first.is_complete);
     extra.map(|(_, (name, _))| in_one_only(name))
 }
 
 fn in_one_only(name: &str) -> String {
-    format!("their histories differ: {} is in one of them only", quoted(name))
+    format!(
+        "their histories differ: {} is in one of them only",
+        quoted(name)
+    )
 }
 
 /// What is known of two members that report one identity.
@@ -140,15 +159,23 @@ pub enum Verdict {
 pub fn judge(evidence: &Evidence) -> Verdict {
     let reached = || {
         let differ = |same: bool| if same { "are the same" } else { "differ" };
-        let (addresses, authorities) = (differ(evidence.same_address), differ(evidence.same_authorities));
+        let (addresses, authorities) = (
+            differ(evidence.same_address),
+            differ(evidence.same_authorities),
+        );
         format!("their addresses {addresses}, their certificate authorities {authorities}")
     };
     match &evidence.history {
         _ if planted(Bug::TrustReportedUid) => Verdict::Same,
         History::Alike => Verdict::Same,
         History::Diverged(what) => Verdict::Different(format!("{what}; {}", reached())),
-        History::Unreadable(_) if evidence.same_address && evidence.same_authorities => Verdict::Same,
-        History::Unreadable(why) => Verdict::Different(format!("their histories cannot be compared ({why}); {}", reached())),
+        History::Unreadable(_) if evidence.same_address && evidence.same_authorities => {
+            Verdict::Same
+        }
+        History::Unreadable(why) => Verdict::Different(format!(
+            "their histories cannot be compared ({why}); {}",
+            reached()
+        )),
     }
 }
 
@@ -159,23 +186,46 @@ mod tests {
     use super::*;
 
     fn sample(version: u64, objects: &[(&str, u64)]) -> Sample {
-        let objects = objects.iter().map(|(uid, version)| ((*uid).to_owned(), (format!("name-{uid}"), *version))).collect();
-        Sample { version, objects, is_complete: true }
+        let objects = objects
+            .iter()
+            .map(|(uid, version)| ((*uid).to_owned(), (format!("name-{uid}"), *version)))
+            .collect();
+        Sample {
+            version,
+            objects,
+            is_complete: true,
+        }
     }
 
     #[test]
     fn a_list_is_read_by_its_metadata() {
         let json = r#"{"kind":"PartialObjectMetadataList","metadata":{"resourceVersion":"9"},
                        "items":[{"metadata":{"name":"a","uid":"u","resourceVersion":"7","labels":{}}}]}"#;
-        let expected = Sample { is_complete: true, objects: [("u".into(), ("a".into(), 7))].into(), version: 9 };
+        let expected = Sample {
+            is_complete: true,
+            objects: [("u".into(), ("a".into(), 7))].into(),
+            version: 9,
+        };
         assert_eq!(Sample::parse(json.as_bytes()), Some(expected));
         let page = |length: usize| {
-            let items: Vec<_> =
-                (0..length).map(|at| format!(r#"{{"metadata":{{"name":"a","uid":"{at}","resourceVersion":"7"}}}}"#)).collect();
-            format!(r#"{{"metadata":{{"resourceVersion":"9","continue":"x"}},"items":[{}]}}"#, items.join(","))
+            let items: Vec<_> = (0..length)
+                .map(|at| {
+                    format!(r#"{{"metadata":{{"name":"a","uid":"{at}","resourceVersion":"7"}}}}"#)
+                })
+                .collect();
+            format!(
+                r#"{{"metadata":{{"resourceVersion":"9","continue":"x"}},"items":[{}]}}"#,
+                items.join(",")
+            )
         };
         assert!(Sample::parse(page(PAGE).as_bytes()).is_some_and(|sample| !sample.is_complete));
-        for odd in ["", "{}", r#"{"metadata":{"resourceVersion":"x"}}"#, &page(0), &page(PAGE - 1)] {
+        for odd in [
+            "",
+            "{}",
+            r#"{"metadata":{"resourceVersion":"x"}}"#,
+            &page(0),
+            &page(PAGE - 1),
+        ] {
             assert_eq!(Sample::parse(odd.as_bytes()), None, "{odd}");
         }
     }
@@ -190,36 +240,79 @@ mod tests {
             (sample(15, &[("a", 3), ("b", 12), ("c", 11)]), None),
             (sample(9, &[("a", 3), ("b", 7)]), Some("at 9")),
             (sample(21, &[("a", 3), ("b", 7)]), Some("at 21")),
-            (sample(15, &[("a", 4), ("b", 7)]), Some("name-a has resourceVersion 3 in the one and 4")),
-            (sample(15, &[("b", 7)]), Some("name-a is in one of them only")),
-            (sample(15, &[("a", 3), ("b", 7), ("c", 9)]), Some("name-c is in one of them only")),
+            (
+                sample(15, &[("a", 4), ("b", 7)]),
+                Some("name-a has resourceVersion 3 in the one and 4"),
+            ),
+            (
+                sample(15, &[("b", 7)]),
+                Some("name-a is in one of them only"),
+            ),
+            (
+                sample(15, &[("a", 3), ("b", 7), ("c", 9)]),
+                Some("name-c is in one of them only"),
+            ),
         ] {
             let found = divergence(&first, &other, &again);
             match expected {
                 None => assert_eq!(found, None, "{other:?}"),
-                Some(expected) => assert!(found.as_ref().is_some_and(|found| found.contains(expected)), "{found:?} {other:?}"),
+                Some(expected) => assert!(
+                    found.as_ref().is_some_and(|found| found.contains(expected)),
+                    "{found:?} {other:?}"
+                ),
             }
         }
         let mut odd = sample(15, &[("b", 7)]);
-        odd.objects.insert("c".to_owned(), ("x\n".repeat(1 << 20), 9));
+        odd.objects
+            .insert("c".to_owned(), ("x\n".repeat(1 << 20), 9));
         let found = divergence(&first, &odd, &again).unwrap();
-        assert!(found.len() < 1_000 && !found.contains('\n'), "a name is repeated shortly and on one line: {found}");
-        let partial = Sample { is_complete: false, ..sample(15, &[("b", 7)]) };
-        assert_eq!(divergence(&first, &partial, &again), None, "more pages may have the rest");
+        assert!(
+            found.len() < 1_000 && !found.contains('\n'),
+            "a name is repeated shortly and on one line: {found}"
+        );
+        let partial = Sample {
+            is_complete: false,
+            ..sample(15, &[("b", 7)])
+        };
+        assert_eq!(
+            divergence(&first, &partial, &again),
+            None,
+            "more pages may have the rest"
+        );
     }
 
     #[test]
     fn only_what_everything_says_is_one_cluster() {
-        let evidence = |history, same_address, same_authorities| Evidence { same_address, same_authorities, history };
-        let judged = |history: History| {
-            [(true, true), (true, false), (false, true), (false, false)]
-                .map(|(address, authorities)| judge(&evidence(history.clone(), address, authorities)) == Verdict::Same)
+        let evidence = |history, same_address, same_authorities| Evidence {
+            same_address,
+            same_authorities,
+            history,
         };
-        assert_eq!(judged(History::Alike), [true; 4], "two addresses of one cluster have one history");
+        let judged = |history: History| {
+            [(true, true), (true, false), (false, true), (false, false)].map(
+                |(address, authorities)| {
+                    judge(&evidence(history.clone(), address, authorities)) == Verdict::Same
+                },
+            )
+        };
+        assert_eq!(
+            judged(History::Alike),
+            [true; 4],
+            "two addresses of one cluster have one history"
+        );
         assert_eq!(judged(History::Diverged("x".into())), [false; 4]);
-        assert_eq!(judged(History::Unreadable("x".into())), [true, false, false, false]);
-        let Verdict::Different(why) = judge(&evidence(History::Diverged("x".into()), false, true)) else { panic!() };
-        assert_eq!(why, "x; their addresses differ, their certificate authorities are the same");
+        assert_eq!(
+            judged(History::Unreadable("x".into())),
+            [true, false, false, false]
+        );
+        let Verdict::Different(why) = judge(&evidence(History::Diverged("x".into()), false, true))
+        else {
+            panic!()
+        };
+        assert_eq!(
+            why,
+            "x; their addresses differ, their certificate authorities are the same"
+        );
     }
 
     /// Objects by UID, as a history of writes leaves them.
@@ -232,7 +325,11 @@ mod tests {
                 sample.objects.remove(&uid);
             } else {
                 // What is made again has another UID.
-                let uid = if *deletes { format!("{uid}-{}", sample.version) } else { uid };
+                let uid = if *deletes {
+                    format!("{uid}-{}", sample.version)
+                } else {
+                    uid
+                };
                 sample.objects.insert(uid, ("x".to_owned(), sample.version));
             }
         }

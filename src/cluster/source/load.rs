@@ -52,12 +52,20 @@ impl From<Client> for Loader {
 impl Loader {
     /// Secrets are read through `hub`. Those that an object with an address names go only where `hosts` allows.
     pub fn new(hub: Client, hosts: SecretHosts) -> Self {
-        Self { hub: Some(hub), hosts, plugins: Plugins::default() }
+        Self {
+            hub: Some(hub),
+            hosts,
+            plugins: Plugins::default(),
+        }
     }
 
     /// For kubeconfig files only.
     pub fn without_control_plane() -> Self {
-        Self { hub: None, hosts: SecretHosts::default(), plugins: Plugins::default() }
+        Self {
+            hub: None,
+            hosts: SecretHosts::default(),
+            plugins: Plugins::default(),
+        }
     }
 
     /// The control plane, if there is one.
@@ -67,55 +75,112 @@ impl Loader {
 
     /// The credentials of a member as they are now. Each request to the control plane takes at most `limit`; a credential plugin may
     /// take 30 seconds.
-    pub async fn load(&self, access: &Access, asking: Asking, limit: Duration) -> Result<Credentials, ConnectError> {
+    pub async fn load(
+        &self,
+        access: &Access,
+        asking: Asking,
+        limit: Duration,
+    ) -> Result<Credentials, ConnectError> {
         match access {
             Access::Endpoint(endpoint) => self.of_endpoint(endpoint, limit).await,
             Access::KubeconfigSecret(kubeconfig) => self.of_secret(kubeconfig, limit).await,
             Access::KubeconfigFile(file) => self.of_file(file, asking).await,
-            Access::Awaited { reason, message } => Err(ConnectError::Awaited { reason, message: message.clone() }),
+            Access::Awaited { reason, message } => Err(ConnectError::Awaited {
+                reason,
+                message: message.clone(),
+            }),
         }
     }
 
-    async fn of_endpoint(&self, endpoint: &Endpoint, limit: Duration) -> Result<Credentials, ConnectError> {
-        let reference = endpoint.secret.as_ref().ok_or(ConnectError::SecretRefMissing)?;
+    async fn of_endpoint(
+        &self,
+        endpoint: &Endpoint,
+        limit: Duration,
+    ) -> Result<Credentials, ConnectError> {
+        let reference = endpoint
+            .secret
+            .as_ref()
+            .ok_or(ConnectError::SecretRefMissing)?;
         let secret = self.secret(reference, limit).await?;
         let SecretReference { namespace, name } = reference;
-        self.hosts.check(Reference { namespace, name }, &secret, destinations(endpoint)?)?;
+        self.hosts.check(
+            Reference { namespace, name },
+            &secret,
+            destinations(endpoint)?,
+        )?;
         Ok(Credentials::from_secret(endpoint, reference, &secret)?)
     }
 
-    async fn of_secret(&self, kubeconfig: &KubeconfigSecret, limit: Duration) -> Result<Credentials, ConnectError> {
+    async fn of_secret(
+        &self,
+        kubeconfig: &KubeconfigSecret,
+        limit: Duration,
+    ) -> Result<Credentials, ConnectError> {
         let SecretReference { namespace, name } = &kubeconfig.secret;
         let place = || format!("the kubeconfig in Secret {namespace}/{name}");
-        let refused = |problem| ConnectError::Kubeconfig { place: place(), problem };
+        let refused = |problem| ConnectError::Kubeconfig {
+            place: place(),
+            problem,
+        };
         let secret = self.secret(&kubeconfig.secret, limit).await?;
         let content = kubeconfig.keys.iter().find_map(|name| key(&secret, name));
-        let content = content.ok_or_else(|| refused(KubeconfigProblem::KeyMissing(kubeconfig.keys.join(" or "))))?;
+        let content = content
+            .ok_or_else(|| refused(KubeconfigProblem::KeyMissing(kubeconfig.keys.join(" or "))))?;
         let entry = foreign_entry(content).map_err(refused)?;
         // Nothing of it asks a plugin: that has been refused.
-        entry.credentials(&self.plugins, false).await.map_err(refused)
+        entry
+            .credentials(&self.plugins, false)
+            .await
+            .map_err(refused)
     }
 
-    async fn of_file(&self, file: &KubeconfigFile, asking: Asking) -> Result<Credentials, ConnectError> {
-        let refused = |problem| ConnectError::Kubeconfig { place: file.to_string(), problem };
-        let kubeconfig = read_kubeconfig(file.path.as_deref()).await.map_err(refused)?;
+    async fn of_file(
+        &self,
+        file: &KubeconfigFile,
+        asking: Asking,
+    ) -> Result<Credentials, ConnectError> {
+        let refused = |problem| ConnectError::Kubeconfig {
+            place: file.to_string(),
+            problem,
+        };
+        let kubeconfig = read_kubeconfig(file.path.as_deref())
+            .await
+            .map_err(refused)?;
         let entry = Entry::of(&kubeconfig, Some(&file.context)).map_err(refused)?;
-        let mut credentials = entry.credentials(&self.plugins, asking == Asking::Anew).await.map_err(refused)?;
+        let mut credentials = entry
+            .credentials(&self.plugins, asking == Asking::Anew)
+            .await
+            .map_err(refused)?;
         use_proxy_of_environment(&mut credentials);
         Ok(credentials)
     }
 
-    async fn secret(&self, reference: &SecretReference, limit: Duration) -> Result<Secret, ConnectError> {
+    async fn secret(
+        &self,
+        reference: &SecretReference,
+        limit: Duration,
+    ) -> Result<Secret, ConnectError> {
         let secret = || SecretName(reference.clone());
-        if !(Reference { namespace: &reference.namespace, name: &reference.name }).is_valid() {
+        if !(Reference {
+            namespace: &reference.namespace,
+            name: &reference.name,
+        })
+        .is_valid()
+        {
             return Err(ConnectError::SecretNotFound { secret: secret() });
         }
-        let hub = self.hub.clone().ok_or_else(|| ConnectError::NoControlPlane { secret: secret() })?;
+        let hub = self
+            .hub
+            .clone()
+            .ok_or_else(|| ConnectError::NoControlPlane { secret: secret() })?;
         let secrets: Api<Secret> = Api::namespaced(hub, &reference.namespace);
         // Not from a cache, which may be that of another API server than the one whose watch told of a change.
         match timeout(limit, secrets.get(&reference.name)).await {
             Ok(answer) => answer.map_err(|error| unreadable(reference, error)),
-            Err(_) => Err(ConnectError::SecretUnreadable { secret: secret(), cause: format!("no answer within {limit:?}") }),
+            Err(_) => Err(ConnectError::SecretUnreadable {
+                secret: secret(),
+                cause: format!("no answer within {limit:?}"),
+            }),
         }
     }
 }
@@ -124,9 +189,19 @@ impl Loader {
 fn destinations(endpoint: &Endpoint) -> Result<Vec<Destination>, ConnectError> {
     let server = connect::server(&endpoint.url)?;
     let proxy = Proxy::of(endpoint.proxy_url.as_deref(), &endpoint.proxy_header)?;
-    let destination =
-        |uri: &Uri, default: u16| Destination::new(uri.host().unwrap_or_default(), uri.port_u16().unwrap_or(default));
-    let standard = |uri: &Uri| if uri.scheme_str() == Some("https") { 443 } else { 80 };
+    let destination = |uri: &Uri, default: u16| {
+        Destination::new(
+            uri.host().unwrap_or_default(),
+            uri.port_u16().unwrap_or(default),
+        )
+    };
+    let standard = |uri: &Uri| {
+        if uri.scheme_str() == Some("https") {
+            443
+        } else {
+            80
+        }
+    };
     let mut destinations = vec![destination(&server, standard(&server))];
     destinations.extend(proxy.map(|proxy| match proxy.scheme {
         Scheme::Socks5 => destination(&proxy.uri, SOCKS_PORT),
@@ -144,10 +219,12 @@ pub async fn read_kubeconfig(path: Option<&Path>) -> Result<Kubeconfig, Kubeconf
     });
     match reading.await {
         Ok(Ok(kubeconfig)) => Ok(kubeconfig),
-        Ok(Err(kube::config::KubeconfigError::ReadConfig(error, path))) => {
-            Err(KubeconfigProblem::FileUnreadable(format!("{}: {error}", path.display())))
+        Ok(Err(kube::config::KubeconfigError::ReadConfig(error, path))) => Err(
+            KubeconfigProblem::FileUnreadable(format!("{}: {error}", path.display())),
+        ),
+        Ok(Err(error @ kube::config::KubeconfigError::FindPath)) => {
+            Err(KubeconfigProblem::FileUnreadable(error.to_string()))
         }
-        Ok(Err(error @ kube::config::KubeconfigError::FindPath)) => Err(KubeconfigProblem::FileUnreadable(error.to_string())),
         // The parser's own words would quote the file, with what is secret in it.
         Ok(Err(_)) => Err(KubeconfigProblem::Unreadable),
         Err(error) => Err(KubeconfigProblem::FileUnreadable(error.to_string())),
@@ -169,8 +246,14 @@ fn unreadable(reference: &SecretReference, error: kube::Error) -> ConnectError {
         kube::Error::Api(status) if status.code == 404 => ConnectError::SecretNotFound { secret },
         kube::Error::Api(status) if status.code == 403 => ConnectError::SecretForbidden { secret },
         // An answer that cannot be decoded could be quoted in the error, with what is in it.
-        kube::Error::SerdeError(_) => ConnectError::SecretUnreadable { secret, cause: "the answer is not a Secret".to_owned() },
-        other => ConnectError::SecretUnreadable { secret, cause: causes(&other) },
+        kube::Error::SerdeError(_) => ConnectError::SecretUnreadable {
+            secret,
+            cause: "the answer is not a Secret".to_owned(),
+        },
+        other => ConnectError::SecretUnreadable {
+            secret,
+            cause: causes(&other),
+        },
     }
 }
 

@@ -17,10 +17,19 @@ fn hub(code: u16, data: Value) -> Loader {
     let service = service_fn(move |request: Request<Body>| {
         let data = data.clone();
         async move {
-            assert!(request.uri().path().ends_with("/namespaces/fleet/secrets/a"), "{}", request.uri());
+            assert!(
+                request
+                    .uri()
+                    .path()
+                    .ends_with("/namespaces/fleet/secrets/a"),
+                "{}",
+                request.uri()
+            );
             let body = match code {
                 200 => json!({ "metadata": { "name": "a" }, "data": data }),
-                _ => json!({ "kind": "Status", "code": code, "status": "Failure", "reason": "x", "message": "planted" }),
+                _ => {
+                    json!({ "kind": "Status", "code": code, "status": "Failure", "reason": "x", "message": "planted" })
+                }
             };
             let mut answer = Response::new(Body::from(serde_json::to_vec(&body)?));
             *answer.status_mut() = StatusCode::from_u16(code)?;
@@ -31,8 +40,14 @@ fn hub(code: u16, data: Value) -> Loader {
 }
 
 fn in_secret() -> Access {
-    let secret = SecretReference { namespace: "fleet".into(), name: "a".into() };
-    Access::KubeconfigSecret(KubeconfigSecret { secret, keys: &["kubeconfig", "value"] })
+    let secret = SecretReference {
+        namespace: "fleet".into(),
+        name: "a".into(),
+    };
+    Access::KubeconfigSecret(KubeconfigSecret {
+        secret,
+        keys: &["kubeconfig", "value"],
+    })
 }
 
 fn kubeconfig(user: &str) -> String {
@@ -43,46 +58,89 @@ fn kubeconfig(user: &str) -> String {
 }
 
 async fn reason(loader: &Loader, access: &Access) -> &'static str {
-    loader.load(access, Asking::Anew, LIMIT).await.unwrap_err().reason()
+    loader
+        .load(access, Asking::Anew, LIMIT)
+        .await
+        .unwrap_err()
+        .reason()
 }
 
 #[tokio::test]
 async fn a_kubeconfig_in_a_secret_is_read_from_either_key() {
     for key in ["kubeconfig", "value"] {
-        let loader = hub(200, json!({ key: STANDARD.encode(kubeconfig("token: abc")) }));
-        let credentials = loader.load(&in_secret(), Asking::Again, LIMIT).await.unwrap();
-        assert_eq!((credentials.server(), credentials.token.as_deref()), ("https://a", Some("abc")));
+        let loader = hub(
+            200,
+            json!({ key: STANDARD.encode(kubeconfig("token: abc")) }),
+        );
+        let credentials = loader
+            .load(&in_secret(), Asking::Again, LIMIT)
+            .await
+            .unwrap();
+        assert_eq!(
+            (credentials.server(), credentials.token.as_deref()),
+            ("https://a", Some("abc"))
+        );
     }
 }
 
 #[tokio::test]
 async fn what_is_wrong_with_a_secret_is_told_by_its_reason() {
-    assert_eq!(reason(&hub(404, json!({})), &in_secret()).await, "SecretNotFound");
-    assert_eq!(reason(&hub(403, json!({})), &in_secret()).await, "SecretForbidden");
-    assert_eq!(reason(&hub(500, json!({})), &in_secret()).await, "SecretUnreadable");
-    assert_eq!(reason(&Loader::without_control_plane(), &in_secret()).await, "SecretUnreadable");
-    assert_eq!(reason(&hub(200, json!({ "other": "" })), &in_secret()).await, "SecretInvalid");
+    assert_eq!(
+        reason(&hub(404, json!({})), &in_secret()).await,
+        "SecretNotFound"
+    );
+    assert_eq!(
+        reason(&hub(403, json!({})), &in_secret()).await,
+        "SecretForbidden"
+    );
+    assert_eq!(
+        reason(&hub(500, json!({})), &in_secret()).await,
+        "SecretUnreadable"
+    );
+    assert_eq!(
+        reason(&Loader::without_control_plane(), &in_secret()).await,
+        "SecretUnreadable"
+    );
+    assert_eq!(
+        reason(&hub(200, json!({ "other": "" })), &in_secret()).await,
+        "SecretInvalid"
+    );
     for (content, expected) in [
         ("hunter2: [".to_owned(), "KubeconfigInvalid"),
         ("hunter2".to_owned(), "KubeconfigInvalid"),
         (String::new(), "SecretInvalid"),
         (kubeconfig("exec: {command: sh}"), "ExecRefused"),
         (kubeconfig("tokenFile: /etc/passwd"), "FileRefused"),
-        (kubeconfig("auth-provider: {name: oidc}"), "AuthProviderRefused"),
+        (
+            kubeconfig("auth-provider: {name: oidc}"),
+            "AuthProviderRefused",
+        ),
     ] {
         let loader = hub(200, json!({ "value": STANDARD.encode(&content) }));
-        let error = loader.load(&in_secret(), Asking::Anew, LIMIT).await.unwrap_err();
+        let error = loader
+            .load(&in_secret(), Asking::Anew, LIMIT)
+            .await
+            .unwrap_err();
         assert_eq!(error.reason(), expected, "{content}");
         let told = format!("{} {error:?}", causes(&error));
-        assert!(told.contains("fleet/a") || expected == "SecretInvalid", "{told}");
+        assert!(
+            told.contains("fleet/a") || expected == "SecretInvalid",
+            "{told}"
+        );
         assert!(!told.contains("hunter2"), "{told}");
     }
 }
 
 #[tokio::test]
 async fn a_member_that_is_not_ready_to_be_connected_says_why() {
-    let access = Access::Awaited { reason: "InfrastructureNotReady", message: "it is being made".into() };
-    assert_eq!(reason(&Loader::without_control_plane(), &access).await, "InfrastructureNotReady");
+    let access = Access::Awaited {
+        reason: "InfrastructureNotReady",
+        message: "it is being made".into(),
+    };
+    assert_eq!(
+        reason(&Loader::without_control_plane(), &access).await,
+        "InfrastructureNotReady"
+    );
 }
 
 #[tokio::test]
@@ -92,15 +150,34 @@ async fn a_context_of_a_file_is_read_with_what_lies_beside_it() {
     std::fs::write(folder.path().join("secret"), "abc").unwrap();
     std::fs::write(&path, kubeconfig("tokenFile: secret")).unwrap();
     let loader = Loader::without_control_plane();
-    let access =
-        |path: PathBuf, context: &str| Access::KubeconfigFile(KubeconfigFile { path: Some(path), context: context.into() });
-    let credentials = loader.load(&access(path.clone(), "x"), Asking::Anew, LIMIT).await.unwrap();
+    let access = |path: PathBuf, context: &str| {
+        Access::KubeconfigFile(KubeconfigFile {
+            path: Some(path),
+            context: context.into(),
+        })
+    };
+    let credentials = loader
+        .load(&access(path.clone(), "x"), Asking::Anew, LIMIT)
+        .await
+        .unwrap();
     assert_eq!(credentials.token.as_deref(), Some("abc"));
-    assert_eq!(reason(&loader, &access(path.clone(), "y")).await, "ContextNotFound");
-    assert_eq!(reason(&loader, &access(folder.path().join("absent"), "x")).await, "FileUnreadable");
+    assert_eq!(
+        reason(&loader, &access(path.clone(), "y")).await,
+        "ContextNotFound"
+    );
+    assert_eq!(
+        reason(&loader, &access(folder.path().join("absent"), "x")).await,
+        "FileUnreadable"
+    );
     std::fs::write(&path, "hunter2: [").unwrap();
-    let error = loader.load(&access(path, "x"), Asking::Anew, LIMIT).await.unwrap_err();
-    assert!(!format!("{} {error:?}", causes(&error)).contains("hunter2"), "{error:?}");
+    let error = loader
+        .load(&access(path, "x"), Asking::Anew, LIMIT)
+        .await
+        .unwrap_err();
+    assert!(
+        !format!("{} {error:?}", causes(&error)).contains("hunter2"),
+        "{error:?}"
+    );
 }
 
 /// A control plane whose Secret `fleet/a` may be sent to these hosts.
@@ -117,7 +194,10 @@ fn hub_with(hosts: &'static str) -> Client {
 fn endpoint(url: &str, proxy: Option<&str>) -> Endpoint {
     Endpoint {
         url: url.to_owned(),
-        secret: Some(SecretReference { namespace: "fleet".into(), name: "a".into() }),
+        secret: Some(SecretReference {
+            namespace: "fleet".into(),
+            name: "a".into(),
+        }),
         insecure: true,
         proxy_url: proxy.map(str::to_owned),
         ..Endpoint::default()
@@ -128,33 +208,87 @@ fn endpoint(url: &str, proxy: Option<&str>) -> Endpoint {
 async fn a_token_goes_to_no_address_and_through_no_proxy_that_its_secret_does_not_allow() {
     let loader = Loader::from(hub_with("member.example.com, proxy.example.com:1080"));
     let reason_of = async |url: &str, proxy: Option<&str>| {
-        let loaded = loader.load(&Access::Endpoint(endpoint(url, proxy)), Asking::Anew, LIMIT).await;
+        let loaded = loader
+            .load(&Access::Endpoint(endpoint(url, proxy)), Asking::Anew, LIMIT)
+            .await;
         loaded.map_or_else(|error| error.reason(), |_| "allowed")
     };
-    assert_eq!(reason_of("https://member.example.com:6443", None).await, "allowed");
-    assert_eq!(reason_of("https://member.example.com", Some("socks5://proxy.example.com")).await, "allowed");
-    assert_eq!(reason_of("https://attacker.example.net", None).await, "HostNotAllowed");
-    assert_eq!(reason_of("https://member.example.com.attacker.net", None).await, "HostNotAllowed");
-    assert_eq!(reason_of("https://member.example.com", Some("http://attacker.example.net:3128")).await, "HostNotAllowed");
     assert_eq!(
-        reason_of("https://member.example.com", Some("http://proxy.example.com:1080@attacker.example.net")).await,
+        reason_of("https://member.example.com:6443", None).await,
+        "allowed"
+    );
+    assert_eq!(
+        reason_of(
+            "https://member.example.com",
+            Some("socks5://proxy.example.com")
+        )
+        .await,
+        "allowed"
+    );
+    assert_eq!(
+        reason_of("https://attacker.example.net", None).await,
         "HostNotAllowed"
     );
-    assert_eq!(reason_of("https://member.example.com@attacker.example.net", None).await, "EndpointInvalid");
+    assert_eq!(
+        reason_of("https://member.example.com.attacker.net", None).await,
+        "HostNotAllowed"
+    );
+    assert_eq!(
+        reason_of(
+            "https://member.example.com",
+            Some("http://attacker.example.net:3128")
+        )
+        .await,
+        "HostNotAllowed"
+    );
+    assert_eq!(
+        reason_of(
+            "https://member.example.com",
+            Some("http://proxy.example.com:1080@attacker.example.net")
+        )
+        .await,
+        "HostNotAllowed"
+    );
+    assert_eq!(
+        reason_of("https://member.example.com@attacker.example.net", None).await,
+        "EndpointInvalid"
+    );
 }
 
 #[tokio::test]
 async fn a_reference_that_names_no_secret_is_not_made_a_path_of() {
-    let secret = SecretReference { namespace: "fleet".into(), name: "../../pods/x".into() };
-    let access = Access::Endpoint(Endpoint { secret: Some(secret), ..endpoint("https://a", None) });
-    assert_eq!(reason(&Loader::from(hub_with("*")), &access).await, "SecretNotFound");
+    let secret = SecretReference {
+        namespace: "fleet".into(),
+        name: "../../pods/x".into(),
+    };
+    let access = Access::Endpoint(Endpoint {
+        secret: Some(secret),
+        ..endpoint("https://a", None)
+    });
+    assert_eq!(
+        reason(&Loader::from(hub_with("*")), &access).await,
+        "SecretNotFound"
+    );
 }
 
 #[tokio::test]
 async fn a_flag_lets_secrets_without_the_annotation_go() {
     let allowance = "fleet/*=attacker.example.net".parse().unwrap();
-    let hosts = SecretHosts { allowances: vec![allowance], ..SecretHosts::default() };
+    let hosts = SecretHosts {
+        allowances: vec![allowance],
+        ..SecretHosts::default()
+    };
     let access = Access::Endpoint(endpoint("https://attacker.example.net", None));
-    assert!(Loader::new(hub_with(""), hosts).load(&access, Asking::Anew, LIMIT).await.is_ok());
-    assert!(Loader::new(hub_with(""), SecretHosts::off()).load(&access, Asking::Anew, LIMIT).await.is_ok());
+    assert!(
+        Loader::new(hub_with(""), hosts)
+            .load(&access, Asking::Anew, LIMIT)
+            .await
+            .is_ok()
+    );
+    assert!(
+        Loader::new(hub_with(""), SecretHosts::off())
+            .load(&access, Asking::Anew, LIMIT)
+            .await
+            .is_ok()
+    );
 }

@@ -22,8 +22,13 @@ pub(super) const RETRY: Duration = Duration::from_secs(5);
 /// `read` gives nothing for are passed over.
 ///
 /// The objects come in as a list first, which replaces all that the source said before; until then that stands.
-pub(super) async fn follow<K>(api: Api<K>, config: Config, feed: &Feed, help: &str, read: impl Fn(K) -> Option<Entry>)
-where
+pub(super) async fn follow<K>(
+    api: Api<K>,
+    config: Config,
+    feed: &Feed,
+    help: &str,
+    read: impl Fn(K) -> Option<Entry>,
+) where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
 {
     let mut stream = Box::pin(watcher::watcher(api, config).default_backoff());
@@ -59,7 +64,9 @@ where
 pub(super) fn explain(code: Option<u16>, cause: &str, help: &str) -> String {
     match code {
         Some(404) => format!("the control plane does not serve it: {help}"),
-        Some(403) => format!("it may not be listed and watched: allow it to this service account ({cause})"),
+        Some(403) => {
+            format!("it may not be listed and watched: allow it to this service account ({cause})")
+        }
         _ => cause.to_owned(),
     }
 }

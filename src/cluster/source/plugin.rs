@@ -54,7 +54,9 @@ pub enum PluginError {
     #[error("exec has no command: name the program that prints the credentials")]
     CommandMissing,
     /// It wants a terminal.
-    #[error("the plugin {command} needs a terminal (interactiveMode: Always): use one that can do without")]
+    #[error(
+        "the plugin {command} needs a terminal (interactiveMode: Always): use one that can do without"
+    )]
     Interactive {
         /// The program.
         command: String,
@@ -88,7 +90,9 @@ pub enum PluginError {
         words: String,
     },
     /// It printed something else.
-    #[error("the plugin {command} printed no ExecCredential with a token or a client certificate and key")]
+    #[error(
+        "the plugin {command} printed no ExecCredential with a token or a client certificate and key"
+    )]
     Unreadable {
         /// The program.
         command: String,
@@ -123,18 +127,28 @@ struct Status {
 
 impl Default for Plugins {
     fn default() -> Self {
-        Self { kept: Mutex::default(), permits: Semaphore::new(AT_ONCE) }
+        Self {
+            kept: Mutex::default(),
+            permits: Semaphore::new(AT_ONCE),
+        }
     }
 }
 
 impl Plugins {
     /// What the plugin gave and is still good, or gives now. `anew`: what it gave before was refused.
-    pub async fn ask(&self, exec: &ExecConfig, cluster: Option<&ExecAuthCluster>, anew: bool) -> Result<Given, PluginError> {
+    pub async fn ask(
+        &self,
+        exec: &ExecConfig,
+        cluster: Option<&ExecAuthCluster>,
+        anew: bool,
+    ) -> Result<Given, PluginError> {
         let question = serde_json::to_string(&(exec, cluster)).unwrap_or_default();
         if !anew && let Some(kept) = self.kept(&question) {
             return Ok(kept);
         }
-        let Ok(_permit) = self.permits.acquire().await else { return Err(PluginError::CommandMissing) };
+        let Ok(_permit) = self.permits.acquire().await else {
+            return Err(PluginError::CommandMissing);
+        };
         let (given, until) = run(exec, cluster).await?;
         self.keep(question, given.clone(), until);
         Ok(given)
@@ -142,7 +156,9 @@ impl Plugins {
 
     fn kept(&self, question: &str) -> Option<Given> {
         let kept = self.lock();
-        kept.get(question).filter(|kept| Timestamp::now() < kept.until).map(|kept| kept.given.clone())
+        kept.get(question)
+            .filter(|kept| Timestamp::now() < kept.until)
+            .map(|kept| kept.given.clone())
     }
 
     fn keep(&self, question: String, given: Given, until: Timestamp) {
@@ -162,8 +178,15 @@ impl Plugins {
 }
 
 /// Runs a plugin. It is killed when this is dropped.
-async fn run(exec: &ExecConfig, cluster: Option<&ExecAuthCluster>) -> Result<(Given, Timestamp), PluginError> {
-    let name = exec.command.clone().filter(|command| !command.is_empty()).ok_or(PluginError::CommandMissing)?;
+async fn run(
+    exec: &ExecConfig,
+    cluster: Option<&ExecAuthCluster>,
+) -> Result<(Given, Timestamp), PluginError> {
+    let name = exec
+        .command
+        .clone()
+        .filter(|command| !command.is_empty())
+        .ok_or(PluginError::CommandMissing)?;
     if exec.interactive_mode == Some(ExecInteractiveMode::Always) {
         return Err(PluginError::Interactive { command: name });
     }
@@ -171,15 +194,26 @@ async fn run(exec: &ExecConfig, cluster: Option<&ExecAuthCluster>) -> Result<(Gi
     let child = spawned.map_err(|error| PluginError::NotStarted {
         command: name.clone(),
         cause: error.to_string(),
-        hint: exec.install_hint.clone().unwrap_or_else(|| "Is it installed and in PATH?".to_owned()),
+        hint: exec
+            .install_hint
+            .clone()
+            .unwrap_or_else(|| "Is it installed and in PATH?".to_owned()),
     })?;
     match timeout(LIMIT, output(child)).await {
         Err(_) => Err(PluginError::TooSlow { command: name }),
-        Ok(Err(error)) => Err(PluginError::Failed { command: name, status: error.to_string(), words: String::new() }),
-        Ok(Ok(output)) if !output.status.success() => {
-            Err(PluginError::Failed { command: name, status: output.status.to_string(), words: words(&output.stderr) })
+        Ok(Err(error)) => Err(PluginError::Failed {
+            command: name,
+            status: error.to_string(),
+            words: String::new(),
+        }),
+        Ok(Ok(output)) if !output.status.success() => Err(PluginError::Failed {
+            command: name,
+            status: output.status.to_string(),
+            words: words(&output.stderr),
+        }),
+        Ok(Ok(output)) => {
+            read(&output.stdout, Timestamp::now()).ok_or(PluginError::Unreadable { command: name })
         }
-        Ok(Ok(output)) => read(&output.stdout, Timestamp::now()).ok_or(PluginError::Unreadable { command: name }),
     }
 }
 
@@ -197,7 +231,11 @@ fn command(name: &str, exec: &ExecConfig, cluster: Option<&ExecAuthCluster>) -> 
         }
     }
     command.env("KUBERNETES_EXEC_INFO", information.to_string());
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true);
     command
 }
 
@@ -205,7 +243,11 @@ fn command(name: &str, exec: &ExecConfig, cluster: Option<&ExecAuthCluster>) -> 
 async fn output(mut child: Child) -> std::io::Result<std::process::Output> {
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let (stdout, stderr, status) = tokio::join!(start_of(stdout), start_of(stderr), child.wait());
-    Ok(std::process::Output { status: status?, stdout: stdout?, stderr: stderr? })
+    Ok(std::process::Output {
+        status: status?,
+        stdout: stdout?,
+        stderr: stderr?,
+    })
 }
 
 async fn start_of(stream: Option<impl AsyncRead + Unpin>) -> std::io::Result<Vec<u8>> {
@@ -232,7 +274,10 @@ fn read(printed: &[u8], now: Timestamp) -> Option<(Given, Timestamp)> {
         None => None,
     };
     let identity = match (status.client_certificate_data, status.client_key_data) {
-        (Some(certificate), Some(key)) => Some(Identity { certificate: certificate.into_bytes(), key: key.into_bytes() }),
+        (Some(certificate), Some(key)) => Some(Identity {
+            certificate: certificate.into_bytes(),
+            key: key.into_bytes(),
+        }),
         _ => None,
     };
     if token.is_none() && identity.is_none() {

@@ -14,14 +14,20 @@ fn shell(script: &str) -> ExecConfig {
 }
 
 fn credential(status: &str) -> String {
-    format!(r#"{{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{status}}}"#)
+    format!(
+        r#"{{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{status}}}"#
+    )
 }
 
 #[tokio::test]
 async fn a_plugin_is_told_what_it_needs_and_gives_a_token() {
-    let mut exec =
-        shell(r#"printf '{"status":{"token":"%s-%s"}}' "$FLAVOUR" "$(echo $KUBERNETES_EXEC_INFO | tr -cd a-z | head -c 20)""#);
-    exec.env = Some(vec![HashMap::from([("name".into(), "FLAVOUR".into()), ("value".into(), "mint".into())])]);
+    let mut exec = shell(
+        r#"printf '{"status":{"token":"%s-%s"}}' "$FLAVOUR" "$(echo $KUBERNETES_EXEC_INFO | tr -cd a-z | head -c 20)""#,
+    );
+    exec.env = Some(vec![HashMap::from([
+        ("name".into(), "FLAVOUR".into()),
+        ("value".into(), "mint".into()),
+    ])]);
     let given = Plugins::default().ask(&exec, None, false).await.unwrap();
     assert_eq!(given.token.as_deref(), Some("mint-apiersionclientauthe"));
 }
@@ -38,7 +44,15 @@ async fn a_credential_is_kept_until_it_expires_or_was_refused() {
     let runs = || std::fs::read_to_string(&count).unwrap().lines().count();
     let plugins = Plugins::default();
     for _ in 0..2 {
-        assert_eq!(plugins.ask(&exec, None, false).await.unwrap().token.as_deref(), Some("abc"));
+        assert_eq!(
+            plugins
+                .ask(&exec, None, false)
+                .await
+                .unwrap()
+                .token
+                .as_deref(),
+            Some("abc")
+        );
     }
     assert_eq!(runs(), 1);
     plugins.ask(&exec, None, true).await.unwrap();
@@ -49,12 +63,32 @@ async fn a_credential_is_kept_until_it_expires_or_was_refused() {
 fn an_expired_credential_is_not_kept() {
     let now: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
     let until = |status: &str| read(credential(status).as_bytes(), now).unwrap().1;
-    assert_eq!(until(r#"{"token":"a","expirationTimestamp":"2026-01-01T00:15:00Z"}"#).to_string(), "2026-01-01T00:14:00Z");
-    assert_eq!(until(r#"{"token":"a"}"#).to_string(), "2026-01-01T00:10:00Z");
-    let identity = read(credential(r#"{"clientCertificateData":"c","clientKeyData":"k"}"#).as_bytes(), now).unwrap().0.identity;
+    assert_eq!(
+        until(r#"{"token":"a","expirationTimestamp":"2026-01-01T00:15:00Z"}"#).to_string(),
+        "2026-01-01T00:14:00Z"
+    );
+    assert_eq!(
+        until(r#"{"token":"a"}"#).to_string(),
+        "2026-01-01T00:10:00Z"
+    );
+    let identity = read(
+        credential(r#"{"clientCertificateData":"c","clientKeyData":"k"}"#).as_bytes(),
+        now,
+    )
+    .unwrap()
+    .0
+    .identity;
     assert!(identity.is_some_and(|identity| identity.certificate == b"c" && identity.key == b"k"));
-    for useless in ["{}", r#"{"clientKeyData":"k"}"#, r#"{"token":"a b"}"#, r#"{"token":"a","expirationTimestamp":"soon"}"#] {
-        assert!(read(credential(useless).as_bytes(), now).is_none(), "{useless}");
+    for useless in [
+        "{}",
+        r#"{"clientKeyData":"k"}"#,
+        r#"{"token":"a b"}"#,
+        r#"{"token":"a","expirationTimestamp":"soon"}"#,
+    ] {
+        assert!(
+            read(credential(useless).as_bytes(), now).is_none(),
+            "{useless}"
+        );
     }
 }
 
@@ -62,13 +96,37 @@ fn an_expired_credential_is_not_kept() {
 async fn every_way_to_fail_is_told_and_no_output_is_shown() {
     let plugins = Plugins::default();
     let error = async |exec: &ExecConfig| plugins.ask(exec, None, false).await.err().unwrap();
-    assert_eq!(error(&ExecConfig::default()).await, PluginError::CommandMissing);
-    let interactive = ExecConfig { interactive_mode: Some(ExecInteractiveMode::Always), ..shell("true") };
-    assert!(matches!(error(&interactive).await, PluginError::Interactive { .. }));
-    let absent = ExecConfig { command: Some("/no/such".into()), install_hint: Some("get it".into()), ..ExecConfig::default() };
+    assert_eq!(
+        error(&ExecConfig::default()).await,
+        PluginError::CommandMissing
+    );
+    let interactive = ExecConfig {
+        interactive_mode: Some(ExecInteractiveMode::Always),
+        ..shell("true")
+    };
+    assert!(matches!(
+        error(&interactive).await,
+        PluginError::Interactive { .. }
+    ));
+    let absent = ExecConfig {
+        command: Some("/no/such".into()),
+        install_hint: Some("get it".into()),
+        ..ExecConfig::default()
+    };
     assert!(error(&absent).await.to_string().ends_with("get it"));
-    let failed = error(&shell("echo hunter2; echo log in first >&2; exit 3")).await.to_string();
-    assert!(failed.contains("exit status: 3") && failed.contains("log in first") && !failed.contains("hunter2"), "{failed}");
+    let failed = error(&shell("echo hunter2; echo log in first >&2; exit 3"))
+        .await
+        .to_string();
+    assert!(
+        failed.contains("exit status: 3")
+            && failed.contains("log in first")
+            && !failed.contains("hunter2"),
+        "{failed}"
+    );
     let garbage = error(&shell("echo hunter2")).await;
-    assert!(matches!(&garbage, PluginError::Unreadable { .. }) && !garbage.to_string().contains("hunter2"), "{garbage}");
+    assert!(
+        matches!(&garbage, PluginError::Unreadable { .. })
+            && !garbage.to_string().contains("hunter2"),
+        "{garbage}"
+    );
 }

@@ -24,7 +24,14 @@ const KEYS: &[&str] = &["kubeconfig", "value"];
 pub(super) async fn run(hub: Client, namespace: String, feed: Feed) -> Infallible {
     loop {
         let secrets: Api<PartialObjectMeta<Secret>> = Api::namespaced(hub.clone(), &namespace);
-        follow(secrets, Config::default().labels(LABEL), &feed, "is it a Kubernetes API server?", |secret| entry(&secret)).await;
+        follow(
+            secrets,
+            Config::default().labels(LABEL),
+            &feed,
+            "is it a Kubernetes API server?",
+            |secret| entry(&secret),
+        )
+        .await;
         sleep(RETRY).await;
     }
 }
@@ -32,9 +39,14 @@ pub(super) async fn run(hub: Client, namespace: String, feed: Feed) -> Infallibl
 /// `None` for a Secret without the label.
 fn entry(secret: &PartialObjectMeta<Secret>) -> Option<Entry> {
     let name = secret.labels().get(LABEL)?;
-    let reference = SecretReference { namespace: secret.namespace().unwrap_or_default(), name: secret.name_any() };
+    let reference = SecretReference {
+        namespace: secret.namespace().unwrap_or_default(),
+        name: secret.name_any(),
+    };
     let member = match name.parse() {
-        Err(_) => Err(format!("its label {LABEL} is empty: it is the name of the cluster")),
+        Err(_) => Err(format!(
+            "its label {LABEL} is empty: it is the name of the cluster"
+        )),
         Ok(name) => Ok(Member {
             name,
             uid: secret.uid().unwrap_or_default(),
@@ -45,8 +57,14 @@ fn entry(secret: &PartialObjectMeta<Secret>) -> Option<Entry> {
             zones: Vec::new(),
             origin: format!("Secret {}/{}", reference.namespace, reference.name),
             created: secret.creation_timestamp().map(|time| time.0),
-            access: Access::KubeconfigSecret(KubeconfigSecret { secret: reference, keys: KEYS }),
+            access: Access::KubeconfigSecret(KubeconfigSecret {
+                secret: reference,
+                keys: KEYS,
+            }),
         }),
     };
-    Some(Entry { member, cluster: None })
+    Some(Entry {
+        member,
+        cluster: None,
+    })
 }

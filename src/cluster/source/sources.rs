@@ -31,8 +31,19 @@ pub struct Sources {
 
 impl Sources {
     /// Nothing is read before [`Self::start`]. `changed` is notified of every change.
-    pub fn new(hub: Client, args: SourceArgs, metrics: Arc<Metrics>, readiness: Readiness, changed: Arc<Notify>) -> Self {
-        Self { board: Board::new(metrics, readiness, changed), hub, args, begun: Instant::now() }
+    pub fn new(
+        hub: Client,
+        args: SourceArgs,
+        metrics: Arc<Metrics>,
+        readiness: Readiness,
+        changed: Arc<Notify>,
+    ) -> Self {
+        Self {
+            board: Board::new(metrics, readiness, changed),
+            hub,
+            args,
+            begun: Instant::now(),
+        }
     }
 
     /// Starts to follow them, each in a task of its own, so that one that cannot be read delays no other.
@@ -81,13 +92,20 @@ impl Sources {
                 Some(namespace) => format!("Cluster API in namespace {namespace}"),
                 None => "Cluster API".to_owned(),
             };
-            let extent = cluster_api::Extent { namespace, watch_filter: self.args.cluster_api_watch_filter.clone() };
-            spawn(tasks, cluster_api::run(self.hub.clone(), extent, self.board.feed(label)));
+            let extent = cluster_api::Extent {
+                namespace,
+                watch_filter: self.args.cluster_api_watch_filter.clone(),
+            };
+            spawn(
+                tasks,
+                cluster_api::run(self.hub.clone(), extent, self.board.feed(label)),
+            );
         }
     }
 
     fn start_secrets(&self, tasks: &mut JoinSet<()>) {
-        let mut namespaces: BTreeSet<String> = self.args.cluster_namespace.iter().cloned().collect();
+        let mut namespaces: BTreeSet<String> =
+            self.args.cluster_namespace.iter().cloned().collect();
         if namespaces.is_empty() {
             namespaces.insert(self.hub.default_namespace().to_owned());
         }
@@ -103,12 +121,22 @@ impl Sources {
             Some(path) => format!("kubeconfig {}", path.display()),
             None => "your kubeconfig".to_owned(),
         };
-        spawn(tasks, file::run(path, self.args.cluster_context.clone(), self.board.feed(label)));
+        spawn(
+            tasks,
+            file::run(
+                path,
+                self.args.cluster_context.clone(),
+                self.board.feed(label),
+            ),
+        );
     }
 }
 
 /// None of them ever ends by itself.
-fn spawn(tasks: &mut JoinSet<()>, source: impl Future<Output = std::convert::Infallible> + Send + 'static) {
+fn spawn(
+    tasks: &mut JoinSet<()>,
+    source: impl Future<Output = std::convert::Infallible> + Send + 'static,
+) {
     tasks.spawn(async move {
         let _never = source.await;
     });

@@ -23,7 +23,10 @@ struct Hub {
 
 impl Hub {
     fn set(&self, path: &str, code: u16, body: Value) {
-        self.answers.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned(), (code, body));
+        self.answers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(path.to_owned(), (code, body));
     }
 
     fn list(&self, path: &str, items: &Value) {
@@ -39,12 +42,23 @@ impl Hub {
         let service = service_fn(move |request: Request<Body>| {
             let hub = hub.clone();
             async move {
-                let (path, query) = (request.uri().path().to_owned(), request.uri().query().unwrap_or_default().to_owned());
+                let (path, query) = (
+                    request.uri().path().to_owned(),
+                    request.uri().query().unwrap_or_default().to_owned(),
+                );
                 if query.contains("watch=true") {
                     std::future::pending::<()>().await;
                 }
-                hub.asked.lock().unwrap_or_else(PoisonError::into_inner).push(format!("{path}?{query}"));
-                let found = hub.answers.lock().unwrap_or_else(PoisonError::into_inner).get(&path).cloned();
+                hub.asked
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .push(format!("{path}?{query}"));
+                let found = hub
+                    .answers
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .get(&path)
+                    .cloned();
                 let (code, body) = found.unwrap_or((404, failure(404)));
                 let mut answer = Response::new(Body::from(serde_json::to_vec(&body)?));
                 *answer.status_mut() = StatusCode::from_u16(code)?;
@@ -55,7 +69,10 @@ impl Hub {
     }
 
     fn asked(&self) -> Vec<String> {
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.asked
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 }
 
@@ -82,9 +99,19 @@ struct Running {
 
 fn start(hub: &Hub, args: SourceArgs) -> Running {
     let (readiness, mut tasks) = (Readiness::new(), JoinSet::new());
-    let sources = Sources::new(hub.client(), args, Arc::new(Metrics::new()), readiness.clone(), Arc::default());
+    let sources = Sources::new(
+        hub.client(),
+        args,
+        Arc::new(Metrics::new()),
+        readiness.clone(),
+        Arc::default(),
+    );
     sources.start(&mut tasks);
-    Running { sources, readiness, _tasks: tasks }
+    Running {
+        sources,
+        readiness,
+        _tasks: tasks,
+    }
 }
 
 impl Running {
@@ -106,7 +133,11 @@ impl Running {
 }
 
 fn member<'s>(snapshot: &'s Snapshot, name: &str) -> &'s Member {
-    snapshot.members.iter().find(|member| member.name.as_str() == name).unwrap()
+    snapshot
+        .members
+        .iter()
+        .find(|member| member.name.as_str() == name)
+        .unwrap()
 }
 
 const KARMADA: &str = "/apis/cluster.karmada.io/v1alpha1/clusters";
@@ -144,19 +175,44 @@ async fn clusters_of_karmada_are_members_until_they_are_being_deleted() {
 #[tokio::test(start_paused = true)]
 async fn cluster_api_is_read_in_the_best_version_and_waits_for_infrastructure() {
     for (versions, path_version, ready) in [
-        (vec!["v1beta2", "v1beta1"], "v1beta2", json!({ "initialization": { "infrastructureProvisioned": true } })),
-        (vec!["v1alpha4", "v1beta1"], "v1beta1", json!({ "infrastructureReady": true })),
+        (
+            vec!["v1beta2", "v1beta1"],
+            "v1beta2",
+            json!({ "initialization": { "infrastructureProvisioned": true } }),
+        ),
+        (
+            vec!["v1alpha4", "v1beta1"],
+            "v1beta1",
+            json!({ "infrastructureReady": true }),
+        ),
     ] {
         let hub = Hub::default();
         hub.set(GROUP, 200, group(&versions));
-        hub.list(&format!("{GROUP}/{path_version}/clusters"), &json!([capi("ready", &ready), capi("new", &json!({}))]));
-        let snapshot = start(&hub, args(&[SourceKind::ClusterApi])).until_read().await;
+        hub.list(
+            &format!("{GROUP}/{path_version}/clusters"),
+            &json!([capi("ready", &ready), capi("new", &json!({}))]),
+        );
+        let snapshot = start(&hub, args(&[SourceKind::ClusterApi]))
+            .until_read()
+            .await;
         let connected = member(&snapshot, "team/ready");
         let secret = connected.access.secrets().next().unwrap();
-        assert_eq!((secret.namespace.as_str(), secret.name.as_str()), ("team", "ready-kubeconfig"));
+        assert_eq!(
+            (secret.namespace.as_str(), secret.name.as_str()),
+            ("team", "ready-kubeconfig")
+        );
         assert_eq!(connected.labels["tier"], "gold");
         let awaited = &member(&snapshot, "team/new").access;
-        assert!(matches!(awaited, Access::Awaited { reason: "WaitingForInfrastructure", .. }), "{awaited:?}");
+        assert!(
+            matches!(
+                awaited,
+                Access::Awaited {
+                    reason: "WaitingForInfrastructure",
+                    ..
+                }
+            ),
+            "{awaited:?}"
+        );
     }
 }
 
@@ -165,27 +221,54 @@ async fn cluster_api_is_bounded_by_namespaces_and_the_watch_filter() {
     let hub = Hub::default();
     hub.set(GROUP, 200, group(&["v1beta2"]));
     for namespace in ["one", "two"] {
-        hub.list(&format!("{GROUP}/v1beta2/namespaces/{namespace}/clusters"), &json!([]));
+        hub.list(
+            &format!("{GROUP}/v1beta2/namespaces/{namespace}/clusters"),
+            &json!([]),
+        );
     }
     let mut args = args(&[SourceKind::ClusterApi]);
     args.cluster_namespace = vec!["one".into(), "two".into()];
     args.cluster_api_watch_filter = Some("ours".into());
     start(&hub, args).until_read().await;
-    let lists: Vec<String> = hub.asked().into_iter().filter(|asked| asked.contains("/clusters?")).collect();
+    let lists: Vec<String> = hub
+        .asked()
+        .into_iter()
+        .filter(|asked| asked.contains("/clusters?"))
+        .collect();
     assert_eq!(lists.len(), 2, "{lists:?}");
-    assert!(lists.iter().all(|list| list.contains("labelSelector=cluster.x-k8s.io%2Fwatch-filter%3Dours")), "{lists:?}");
+    assert!(
+        lists
+            .iter()
+            .all(|list| list.contains("labelSelector=cluster.x-k8s.io%2Fwatch-filter%3Dours")),
+        "{lists:?}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn labelled_secrets_are_members_and_no_others_are_asked_for() {
     let hub = Hub::default();
     let secret = |name: &str, label: &str| json!({ "metadata": { "name": name, "namespace": "fleet", "uid": name, "labels": { LABEL: label } } });
-    hub.list("/api/v1/namespaces/fleet/secrets", &json!([secret("s1", "prod"), secret("s2", "")]));
+    hub.list(
+        "/api/v1/namespaces/fleet/secrets",
+        &json!([secret("s1", "prod"), secret("s2", "")]),
+    );
     let snapshot = start(&hub, args(&[SourceKind::Secrets])).until_read().await;
     assert_eq!(snapshot.members.len(), 1);
     let found = member(&snapshot, "prod");
-    assert_eq!((found.origin.as_str(), found.access.secrets().next().unwrap().name.as_str()), ("Secret fleet/s1", "s1"));
-    assert!(hub.asked().iter().all(|asked| asked.contains("labelSelector=fleetdex.io%2Fcluster")), "{:?}", hub.asked());
+    assert_eq!(
+        (
+            found.origin.as_str(),
+            found.access.secrets().next().unwrap().name.as_str()
+        ),
+        ("Secret fleet/s1", "s1")
+    );
+    assert!(
+        hub.asked()
+            .iter()
+            .all(|asked| asked.contains("labelSelector=fleetdex.io%2Fcluster")),
+        "{:?}",
+        hub.asked()
+    );
 }
 
 const LABEL: &str = super::super::LABEL;
@@ -195,7 +278,10 @@ async fn contexts_come_and_go_with_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("config");
     let write = |names: &[&str]| {
-        let contexts: Vec<Value> = names.iter().map(|name| json!({ "name": name, "context": { "cluster": "c" } })).collect();
+        let contexts: Vec<Value> = names
+            .iter()
+            .map(|name| json!({ "name": name, "context": { "cluster": "c" } }))
+            .collect();
         std::fs::write(&path, json!({ "contexts": contexts }).to_string()).unwrap();
     };
     let mut args = args(&[SourceKind::Kubeconfig]);
@@ -204,11 +290,31 @@ async fn contexts_come_and_go_with_the_file() {
     write(&["a", "b"]);
     let running = start(&Hub::default(), args);
     let snapshot = running.until_read().await;
-    assert_eq!(snapshot.members.iter().map(|member| member.name.as_str()).collect::<Vec<_>>(), ["a"]);
-    assert!(running.readiness.is_ready() && running.readiness.report().contains("no such context in the kubeconfig: absent"));
+    assert_eq!(
+        snapshot
+            .members
+            .iter()
+            .map(|member| member.name.as_str())
+            .collect::<Vec<_>>(),
+        ["a"]
+    );
+    assert!(
+        running.readiness.is_ready()
+            && running
+                .readiness
+                .report()
+                .contains("no such context in the kubeconfig: absent")
+    );
     write(&["b", "absent"]);
     tokio::time::pause();
-    running.until(|snapshot| snapshot.members.iter().any(|member| member.name.as_str() == "absent")).await;
+    running
+        .until(|snapshot| {
+            snapshot
+                .members
+                .iter()
+                .any(|member| member.name.as_str() == "absent")
+        })
+        .await;
     assert_eq!(running.sources.snapshot().members.len(), 1);
 }
 
@@ -217,17 +323,44 @@ async fn a_source_that_is_not_installed_is_read_as_soon_as_it_is() {
     let hub = Hub::default();
     hub.list(KARMADA, &json!([]));
     let running = start(&hub, args(&[SourceKind::Karmada, SourceKind::ClusterApi]));
-    tokio::time::timeout(Duration::from_secs(1), running.sources.settled()).await.unwrap();
-    let snapshot = running.until(|snapshot| snapshot.unread == ["Cluster API"]).await;
+    tokio::time::timeout(Duration::from_secs(1), running.sources.settled())
+        .await
+        .unwrap();
+    let snapshot = running
+        .until(|snapshot| snapshot.unread == ["Cluster API"])
+        .await;
     assert!(snapshot.members.is_empty());
     tokio::time::sleep(Duration::from_secs(1)).await;
     let report = running.readiness.report();
-    assert!(running.readiness.is_ready() && report.contains("install Cluster API"), "{report}");
+    assert!(
+        running.readiness.is_ready() && report.contains("install Cluster API"),
+        "{report}"
+    );
     hub.set(GROUP, 200, group(&["v1beta1"]));
     hub.set(&format!("{GROUP}/v1beta1/clusters"), 403, failure(403));
-    running.until(|_| running.readiness.report().contains("may not be listed and watched")).await;
-    hub.list(&format!("{GROUP}/v1beta1/clusters"), &json!([capi("a", &json!({ "infrastructureReady": true }))]));
+    running
+        .until(|_| {
+            running
+                .readiness
+                .report()
+                .contains("may not be listed and watched")
+        })
+        .await;
+    hub.list(
+        &format!("{GROUP}/v1beta1/clusters"),
+        &json!([capi("a", &json!({ "infrastructureReady": true }))]),
+    );
     let snapshot = running.until_read().await;
-    assert_eq!(member(&snapshot, "team/a").origin, "Cluster API Cluster team/a");
-    assert!(running.readiness.report().contains("[+]clusters from Cluster API ok"), "{}", running.readiness.report());
+    assert_eq!(
+        member(&snapshot, "team/a").origin,
+        "Cluster API Cluster team/a"
+    );
+    assert!(
+        running
+            .readiness
+            .report()
+            .contains("[+]clusters from Cluster API ok"),
+        "{}",
+        running.readiness.report()
+    );
 }

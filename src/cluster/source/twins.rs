@@ -46,7 +46,8 @@ const RETRY: Duration = Duration::from_secs(10);
 /// three attempts of four looks at two lists, 10 s each, and the pauses between them (260 s).
 const ATTEMPTS: u32 = 3;
 /// What is said of two members that were both indexed as one cluster before.
-const BOTH_ESTABLISHED: &str = "both were indexed before, and nothing tells them apart now: remove one of the two";
+const BOTH_ESTABLISHED: &str =
+    "both were indexed before, and nothing tells them apart now: remove one of the two";
 /// Time until members that are one cluster are compared again: two that nothing was written to since the backup look like one.
 const RECHECK: Duration = Duration::from_mins(1);
 
@@ -125,8 +126,16 @@ enum Outcome {
 impl Twins {
     /// Nothing was seen yet. `changed` is notified of every result of a comparison.
     pub fn new(changed: Arc<Notify>) -> Self {
-        let results = Results { verdicts: Mutex::default(), version: AtomicU64::new(0), changed };
-        Self { seen: BTreeMap::new(), comparisons: BTreeMap::new(), results: Arc::new(results) }
+        let results = Results {
+            verdicts: Mutex::default(),
+            version: AtomicU64::new(0),
+            changed,
+        };
+        Self {
+            seen: BTreeMap::new(),
+            comparisons: BTreeMap::new(),
+            results: Arc::new(results),
+        }
     }
 
     /// A number that grows with every result of a comparison.
@@ -148,13 +157,19 @@ impl Twins {
         self.look(members, established, planned);
         let mut groups: BTreeMap<&str, Vec<Candidate>> = BTreeMap::new();
         for (name, seen) in &self.seen {
-            groups.entry(&seen.identity).or_default().extend(members.get(name).map(|state| candidate(state, seen)));
+            groups
+                .entry(&seen.identity)
+                .or_default()
+                .extend(members.get(name).map(|state| candidate(state, seen)));
         }
         let mut notes: BTreeMap<ClusterName, Vec<String>> = BTreeMap::new();
         let (mut wanted, mut indexed) = (BTreeMap::new(), Vec::new());
         for mut group in groups.into_values() {
             group.sort();
-            let verdict = |first: usize, other: usize| self.results.get(&group[first].age.name, &group[other].age.name);
+            let verdict = |first: usize, other: usize| {
+                self.results
+                    .get(&group[first].age.name, &group[other].age.name)
+            };
             let outcomes = outcomes(&group, established.is_some(), verdict);
             for (position, outcome) in outcomes.iter().enumerate() {
                 let name = &group[position].age.name;
@@ -167,8 +182,14 @@ impl Twins {
                         }
                         for (other, why) in differences {
                             let other = &group[*other].age.name;
-                            notes.entry(name.clone()).or_default().push(difference(members, other, why));
-                            notes.entry(other.clone()).or_default().push(difference(members, name, why));
+                            notes
+                                .entry(name.clone())
+                                .or_default()
+                                .push(difference(members, other, why));
+                            notes
+                                .entry(other.clone())
+                                .or_default()
+                                .push(difference(members, name, why));
                         }
                     }
                     Outcome::Waits(first) => wait(members, name, &group[*first].age.name),
@@ -177,14 +198,24 @@ impl Twins {
             }
         }
         // Until the stores have said who was there before, no member becomes established beside those.
-        let eligible = if established.is_some() { self.eligible(&indexed, members) } else { BTreeSet::new() };
+        let eligible = if established.is_some() {
+            self.eligible(&indexed, members)
+        } else {
+            BTreeSet::new()
+        };
         for (name, seen) in &mut self.seen {
             seen.is_eligible = eligible.contains(name);
         }
         self.compare(&wanted);
-        let notes: BTreeMap<ClusterName, String> = notes.into_iter().map(|(name, notes)| (name, notes.join("; "))).collect();
+        let notes: BTreeMap<ClusterName, String> = notes
+            .into_iter()
+            .map(|(name, notes)| (name, notes.join("; ")))
+            .collect();
         for (name, note) in &notes {
-            if let Some(state) = members.get_mut(name).filter(|state| state.connection.is_some()) {
+            if let Some(state) = members
+                .get_mut(name)
+                .filter(|state| state.connection.is_some())
+            {
                 state.note = Some(note.clone().into());
             }
         }
@@ -199,7 +230,9 @@ impl Twins {
     ) {
         let results = &self.results;
         self.seen.retain(|name, seen| {
-            let is_here = members.get(name).is_some_and(|state| state.member.uid == seen.registration);
+            let is_here = members
+                .get(name)
+                .is_some_and(|state| state.member.uid == seen.registration);
             if !is_here {
                 results.forget(name);
             }
@@ -207,31 +240,63 @@ impl Twins {
         });
         let stored = |name: &ClusterName| established.and_then(|established| established.get(name));
         for (name, state) in members {
-            let reported = state.connection.as_ref().and_then(|connection| connection.uid.clone());
+            let reported = state
+                .connection
+                .as_ref()
+                .and_then(|connection| connection.uid.clone());
             let before = self.seen.get(name);
             // One that has not connected since the start is what its documents are of.
-            let remembered = || before.is_none().then(|| stored(name)?.first().cloned()).flatten();
-            let Some(identity) = reported.or_else(remembered) else { continue };
+            let remembered = || {
+                before
+                    .is_none()
+                    .then(|| stored(name)?.first().cloned())
+                    .flatten()
+            };
+            let Some(identity) = reported.or_else(remembered) else {
+                continue;
+            };
             let is_stored = stored(name).is_some_and(|stored| stored.contains(&identity));
             let same = before.filter(|before| before.identity == identity);
             if before.is_some() && same.is_none() {
                 self.results.forget(name);
             }
             let is_indexed = |before: &Seen| before.is_eligible && planned.contains(name);
-            let is_established = is_stored || same.is_some_and(|before| before.is_established || is_indexed(before));
+            let is_established =
+                is_stored || same.is_some_and(|before| before.is_established || is_indexed(before));
             let registration = state.member.uid.clone();
-            self.seen.insert(name.clone(), Seen { registration, identity, is_established, is_eligible: false });
+            self.seen.insert(
+                name.clone(),
+                Seen {
+                    registration,
+                    identity,
+                    is_established,
+                    is_eligible: false,
+                },
+            );
         }
     }
 
     /// The indexed members that become established by that: those that are connected, with no older registration of which it is not known yet
     /// which cluster it is, because the first attempt to connect to it is under way.
-    fn eligible(&self, indexed: &[ClusterName], members: &BTreeMap<ClusterName, MemberState>) -> BTreeSet<ClusterName> {
-        let is_undecided = |state: &&MemberState| reach(state) == Reach::Unknown && !self.seen.contains_key(&state.member.name);
+    fn eligible(
+        &self,
+        indexed: &[ClusterName],
+        members: &BTreeMap<ClusterName, MemberState>,
+    ) -> BTreeSet<ClusterName> {
+        let is_undecided = |state: &&MemberState| {
+            reach(state) == Reach::Unknown && !self.seen.contains_key(&state.member.name)
+        };
         let oldest_undecided = members.values().filter(is_undecided).map(age).min();
         let is_eligible = |name: &&ClusterName| {
-            let Some(state) = members.get(*name).filter(|state| state.connection.is_some()) else { return false };
-            oldest_undecided.as_ref().is_none_or(|oldest| age(state) < *oldest)
+            let Some(state) = members
+                .get(*name)
+                .filter(|state| state.connection.is_some())
+            else {
+                return false;
+            };
+            oldest_undecided
+                .as_ref()
+                .is_none_or(|oldest| age(state) < *oldest)
         };
         indexed.iter().filter(is_eligible).cloned().collect()
     }
@@ -239,13 +304,24 @@ impl Twins {
     /// Begins the comparisons that are wanted and not under way, and ends the others. What they have shown stays.
     fn compare(&mut self, wanted: &BTreeMap<Pair, (Connection, Connection)>) {
         let is_wanted = |pair: &Pair, comparison: &Comparison| {
-            wanted.get(pair).is_some_and(|(first, other)| (first.id, other.id) == comparison.connections)
+            wanted
+                .get(pair)
+                .is_some_and(|(first, other)| (first.id, other.id) == comparison.connections)
         };
-        self.comparisons.retain(|pair, comparison| is_wanted(pair, comparison));
+        self.comparisons
+            .retain(|pair, comparison| is_wanted(pair, comparison));
         for (pair, (first, other)) in wanted {
             self.comparisons.entry(pair.clone()).or_insert_with(|| {
-                let task = compare(pair.clone(), first.clone(), other.clone(), Arc::clone(&self.results));
-                Comparison { connections: (first.id, other.id), _task: AbortOnDropHandle::new(tokio::spawn(task)) }
+                let task = compare(
+                    pair.clone(),
+                    first.clone(),
+                    other.clone(),
+                    Arc::clone(&self.results),
+                );
+                Comparison {
+                    connections: (first.id, other.id),
+                    _task: AbortOnDropHandle::new(tokio::spawn(task)),
+                }
             });
         }
     }
@@ -255,7 +331,9 @@ impl Results {
     /// Of two members, whichever of them came first when they were compared.
     fn get(&self, first: &ClusterName, other: &ClusterName) -> Option<Verdict> {
         let verdicts = self.lock();
-        let of = |first: &ClusterName, other: &ClusterName| verdicts.get(&(first.clone(), other.clone())).cloned();
+        let of = |first: &ClusterName, other: &ClusterName| {
+            verdicts.get(&(first.clone(), other.clone())).cloned()
+        };
         of(first, other).or_else(|| of(other, first))
     }
 
@@ -271,7 +349,8 @@ impl Results {
     }
 
     fn forget(&self, name: &ClusterName) {
-        self.lock().retain(|(first, other), _| first != name && other != name);
+        self.lock()
+            .retain(|(first, other), _| first != name && other != name);
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Pair, Verdict>> {
@@ -286,12 +365,20 @@ pub fn is_left_to_another(member: &MemberState) -> bool {
 
 fn candidate(state: &MemberState, seen: &Seen) -> Candidate {
     let is_new = !seen.is_established || planted(Bug::DisplaceEstablished);
-    Candidate { is_new, age: age(state), reach: reach(state) }
+    Candidate {
+        is_new,
+        age: age(state),
+        reach: reach(state),
+    }
 }
 
 fn age(state: &MemberState) -> Age {
     let created = state.member.created;
-    Age { is_unknown: created.is_none(), created, name: state.member.name.clone() }
+    Age {
+        is_unknown: created.is_none(),
+        created,
+        name: state.member.name.clone(),
+    }
 }
 
 fn reach(state: &MemberState) -> Reach {
@@ -303,23 +390,36 @@ fn reach(state: &MemberState) -> Reach {
 }
 
 /// What becomes of candidates, in their order. `is_settled`: whether it is known which of them are established.
-fn outcomes(candidates: &[Candidate], is_settled: bool, verdict: impl Fn(usize, usize) -> Option<Verdict>) -> Vec<Outcome> {
+fn outcomes(
+    candidates: &[Candidate],
+    is_settled: bool,
+    verdict: impl Fn(usize, usize) -> Option<Verdict>,
+) -> Vec<Outcome> {
     let mut outcomes: Vec<Outcome> = Vec::with_capacity(candidates.len());
     for (position, candidate) in candidates.iter().enumerate() {
         let mut outcome = Outcome::Indexed(Vec::new());
-        let earlier = outcomes.iter().enumerate().filter(|(_, outcome)| matches!(outcome, Outcome::Indexed(_)));
+        let earlier = outcomes
+            .iter()
+            .enumerate()
+            .filter(|(_, outcome)| matches!(outcome, Outcome::Indexed(_)));
         for (first, _) in earlier {
             let found = verdict(first, position);
             let next = match (found, candidates[first].reach) {
-                (Some(Verdict::Same), _) if !candidate.is_new => add(&mut outcome, first, BOTH_ESTABLISHED.to_owned()),
+                (Some(Verdict::Same), _) if !candidate.is_new => {
+                    add(&mut outcome, first, BOTH_ESTABLISHED.to_owned())
+                }
                 (None, _) if !candidate.is_new => None,
                 (Some(Verdict::Same), _) if is_settled => Some(Outcome::Refused(first)),
                 (Some(Verdict::Different(why)), _) => add(&mut outcome, first, why),
                 (None, _) if candidate.reach != Reach::Connected => None,
-                (None, Reach::Disconnected) => {
-                    add(&mut outcome, first, "they cannot be compared while one is not connected".to_owned())
+                (None, Reach::Disconnected) => add(
+                    &mut outcome,
+                    first,
+                    "they cannot be compared while one is not connected".to_owned(),
+                ),
+                (Some(Verdict::Same), _) | (None, Reach::Connected | Reach::Unknown) => {
+                    Some(Outcome::Waits(first))
                 }
-                (Some(Verdict::Same), _) | (None, Reach::Connected | Reach::Unknown) => Some(Outcome::Waits(first)),
             };
             if let Some(next) = next {
                 outcome = next;
@@ -348,11 +448,19 @@ fn connected_pairs(
 ) -> Vec<(Pair, (Connection, Connection))> {
     let connection = |candidate: &Candidate| members.get(&candidate.age.name)?.connection.clone();
     let other = &candidates[position];
-    let pairs = candidates[..position].iter().zip(outcomes).filter_map(|(first, outcome)| {
-        let is_indexed = matches!(outcome, Outcome::Indexed(_));
-        let connections = (connection(first)?, connection(other)?);
-        is_indexed.then(|| ((first.age.name.clone(), other.age.name.clone()), connections))
-    });
+    let pairs = candidates[..position]
+        .iter()
+        .zip(outcomes)
+        .filter_map(|(first, outcome)| {
+            let is_indexed = matches!(outcome, Outcome::Indexed(_));
+            let connections = (connection(first)?, connection(other)?);
+            is_indexed.then(|| {
+                (
+                    (first.age.name.clone(), other.age.name.clone()),
+                    connections,
+                )
+            })
+        });
     pairs.collect()
 }
 
@@ -373,7 +481,10 @@ async fn compare(pair: Pair, first: Connection, other: Connection, results: Arc<
                 tracing::debug!(first = %pair.0, other = %pair.1, error = %causes(&error), "members of one UID cannot be compared yet");
                 failures += 1;
                 if failures == ATTEMPTS && results.get(&pair.0, &pair.1).is_none() {
-                    let why = format!("they could not be compared {ATTEMPTS} times ({})", causes(&error));
+                    let why = format!(
+                        "they could not be compared {ATTEMPTS} times ({})",
+                        causes(&error)
+                    );
                     results.set(&pair, Verdict::Different(why));
                 }
                 RETRY
@@ -388,9 +499,12 @@ async fn evidence(first: &Connection, other: &Connection) -> Result<Evidence, Re
     let between = fetch::history(&other.client, TIMEOUT).await?;
     let after = fetch::history(&first.client, TIMEOUT).await?;
     let last = fetch::history(&other.client, TIMEOUT).await?;
-    let mut history = History::Unreadable("one of them lets neither namespaces nor leases be listed".to_owned());
+    let mut history =
+        History::Unreadable("one of them lets neither namespaces nor leases be listed".to_owned());
     for looks in before.iter().zip(&between).zip(after.iter().zip(&last)) {
-        let ((Some(before), Some(between)), (Some(after), Some(last))) = looks else { continue };
+        let ((Some(before), Some(between)), (Some(after), Some(last))) = looks else {
+            continue;
+        };
         // In both directions: what is between two looks at one that lies is what that one pleases.
         match divergence(before, between, after).or_else(|| divergence(between, after, last)) {
             Some(what) => {
@@ -401,10 +515,18 @@ async fn evidence(first: &Connection, other: &Connection) -> Result<Evidence, Re
         }
     }
     let same_address = first.address().is_some() && first.address() == other.address();
-    Ok(Evidence { same_address, same_authorities: first.trust() == other.trust(), history })
+    Ok(Evidence {
+        same_address,
+        same_authorities: first.trust() == other.trust(),
+        history,
+    })
 }
 
-fn difference(members: &BTreeMap<ClusterName, MemberState>, other: &ClusterName, why: &str) -> String {
+fn difference(
+    members: &BTreeMap<ClusterName, MemberState>,
+    other: &ClusterName,
+    why: &str,
+) -> String {
     format!(
         "the UID of its namespace kube-system is also that of {other} ({}), as after a restore from a backup: both are indexed, as {why}",
         origin(members, other)
@@ -412,12 +534,17 @@ fn difference(members: &BTreeMap<ClusterName, MemberState>, other: &ClusterName,
 }
 
 fn origin(members: &BTreeMap<ClusterName, MemberState>, name: &ClusterName) -> String {
-    members.get(name).map(|state| state.member.origin.clone()).unwrap_or_default()
+    members
+        .get(name)
+        .map(|state| state.member.origin.clone())
+        .unwrap_or_default()
 }
 
 fn wait(members: &mut BTreeMap<ClusterName, MemberState>, name: &ClusterName, first: &ClusterName) {
     let origin = origin(members, first);
-    let Some(member) = members.get_mut(name) else { return };
+    let Some(member) = members.get_mut(name) else {
+        return;
+    };
     member.phase = Phase::Connecting;
     member.connection = None;
     member.note = None;
@@ -428,9 +555,15 @@ fn wait(members: &mut BTreeMap<ClusterName, MemberState>, name: &ClusterName, fi
     );
 }
 
-fn shelve(members: &mut BTreeMap<ClusterName, MemberState>, name: &ClusterName, first: &ClusterName) {
+fn shelve(
+    members: &mut BTreeMap<ClusterName, MemberState>,
+    name: &ClusterName,
+    first: &ClusterName,
+) {
     let origin = origin(members, first);
-    let Some(member) = members.get_mut(name) else { return };
+    let Some(member) = members.get_mut(name) else {
+        return;
+    };
     member.phase = Phase::Disconnected;
     member.connection = None;
     member.note = None;

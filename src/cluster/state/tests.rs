@@ -8,8 +8,16 @@ use super::*;
 const SECOND: Duration = Duration::from_secs(1);
 
 fn fault(unauthorized: bool) -> Fault {
-    let reason = if unauthorized { "Unauthorized" } else { "Unreachable" };
-    Fault { reason, message: "it does not answer".into(), unauthorized }
+    let reason = if unauthorized {
+        "Unauthorized"
+    } else {
+        "Unreachable"
+    };
+    Fault {
+        reason,
+        message: "it does not answer".into(),
+        unauthorized,
+    }
 }
 
 /// An accessor with a clock of its own.
@@ -24,7 +32,11 @@ impl Case {
     fn new() -> Self {
         // Far enough from the beginning of the clock for times in the past.
         let start = Instant::now() + Duration::from_hours(1);
-        Self { accessor: Accessor::default(), start, now: start }
+        Self {
+            accessor: Accessor::default(),
+            start,
+            now: start,
+        }
     }
 
     fn connected() -> Self {
@@ -36,13 +48,26 @@ impl Case {
     /// Something happens so many seconds after the start, by the middle of every jitter.
     fn at(&mut self, seconds: u32, happened: Happened) -> Next {
         self.now = self.start + seconds * SECOND;
-        let at = Moment { now: self.now, random: 0.5 };
-        self.accessor.observe(happened, at, &Timing { probe_jitter: 0.0, ..Timing::default() })
+        let at = Moment {
+            now: self.now,
+            random: 0.5,
+        };
+        self.accessor.observe(
+            happened,
+            at,
+            &Timing {
+                probe_jitter: 0.0,
+                ..Timing::default()
+            },
+        )
     }
 
     /// Seconds until the next step, as seen now.
     fn wait(&self) -> Option<u64> {
-        self.accessor.next().wait(self.now).map(|wait| wait.as_secs())
+        self.accessor
+            .next()
+            .wait(self.now)
+            .map(|wait| wait.as_secs())
     }
 
     fn phase(&self) -> Phase {
@@ -66,7 +91,10 @@ fn failed() -> Happened {
 fn checklist_1_a_member_out_of_reach_is_left_alone_until_it_changes() {
     let mut case = Case::new();
     assert_eq!(case.at(0, Happened::OutOfReach(fault(false))), Next::Wait);
-    assert_eq!((case.phase(), case.wait(), case.failures()), (Phase::Disconnected, None, 0));
+    assert_eq!(
+        (case.phase(), case.wait(), case.failures()),
+        (Phase::Disconnected, None, 0)
+    );
     assert_eq!(case.accessor.health(), Health::default());
     assert_eq!(case.at(5, Happened::Changed), Next::ConnectNow);
 }
@@ -77,11 +105,19 @@ fn checklist_3_4_5_and_28_a_failed_connect_is_tried_again_after_its_interval_and
     case.at(0, Happened::ConnectStarted);
     let next = case.at(0, Happened::ConnectFailed(fault(false)));
     assert_eq!((case.phase(), case.wait()), (Phase::Disconnected, Some(30)));
-    let expected =
-        Health { failures: 1, last_probe: Some(case.after(0)), last_success: None, last_connect_failure: Some(case.after(0)) };
+    let expected = Health {
+        failures: 1,
+        last_probe: Some(case.after(0)),
+        last_success: None,
+        last_connect_failure: Some(case.after(0)),
+    };
     assert_eq!(case.accessor.health(), expected);
     for (later, wait) in [(1, 29), (29, 1), (30, 0), (31, 0)] {
-        assert_eq!(next.wait(case.start + later * SECOND), Some(wait * SECOND), "after {later} s");
+        assert_eq!(
+            next.wait(case.start + later * SECOND),
+            Some(wait * SECOND),
+            "after {later} s"
+        );
     }
 }
 
@@ -90,7 +126,10 @@ fn a_failed_connect_keeps_its_reason_while_it_is_tried_again() {
     let mut case = Case::new();
     case.at(0, Happened::ConnectFailed(fault(true)));
     case.at(30, Happened::ConnectStarted);
-    assert_eq!((case.phase(), case.accessor.reason()), (Phase::Disconnected, "Unauthorized"));
+    assert_eq!(
+        (case.phase(), case.accessor.reason()),
+        (Phase::Disconnected, "Unauthorized")
+    );
 }
 
 #[test]
@@ -100,23 +139,40 @@ fn checklist_6_7_and_8_a_connect_counts_as_a_probe_and_the_next_one_comes_after_
     let next = case.at(30, Happened::Connected);
     assert_eq!((case.phase(), case.wait()), (Phase::Ready, Some(10)));
     assert_eq!(next.wait(case.start + 33 * SECOND), Some(7 * SECOND));
-    let fresh = Health { last_probe: Some(case.after(30)), last_success: Some(case.after(30)), ..Health::default() };
+    let fresh = Health {
+        last_probe: Some(case.after(30)),
+        last_success: Some(case.after(30)),
+        ..Health::default()
+    };
     assert_eq!(case.accessor.health(), fresh);
 
     case.at(40, Happened::ProbeSucceeded);
-    let expected = Health { last_probe: Some(case.after(40)), last_success: Some(case.after(40)), ..Health::default() };
+    let expected = Health {
+        last_probe: Some(case.after(40)),
+        last_success: Some(case.after(40)),
+        ..Health::default()
+    };
     assert_eq!((case.accessor.health(), case.wait()), (expected, Some(10)));
 }
 
 #[test]
 fn checklist_9_and_35_refused_credentials_are_a_failure_and_reconnect_at_once() {
     let mut case = Case::connected();
-    assert_eq!(case.at(10, Happened::ProbeFailed(fault(true))), Next::ConnectNow);
-    assert_eq!((case.phase(), case.failures(), case.wait()), (Phase::Connecting, 1, Some(0)));
+    assert_eq!(
+        case.at(10, Happened::ProbeFailed(fault(true))),
+        Next::ConnectNow
+    );
+    assert_eq!(
+        (case.phase(), case.failures(), case.wait()),
+        (Phase::Connecting, 1, Some(0))
+    );
     assert_eq!(case.accessor.health().last_success, Some(case.after(0)));
     // Those that are still refused wait like everybody.
     case.at(10, Happened::ConnectFailed(fault(true)));
-    assert_eq!((case.phase(), case.failures(), case.wait()), (Phase::Disconnected, 2, Some(30)));
+    assert_eq!(
+        (case.phase(), case.failures(), case.wait()),
+        (Phase::Disconnected, 2, Some(30))
+    );
 }
 
 #[test]
@@ -124,11 +180,21 @@ fn checklist_10_11_36_and_37_the_fifth_failed_probe_in_a_row_gives_the_connectio
     let mut case = Case::connected();
     for failures in 1..5 {
         case.at(10 * failures, failed());
-        assert_eq!((case.phase(), case.failures(), case.wait()), (Phase::Unhealthy, failures, Some(10)));
+        assert_eq!(
+            (case.phase(), case.failures(), case.wait()),
+            (Phase::Unhealthy, failures, Some(10))
+        );
     }
-    assert!(case.accessor.message(&Timing::default()).ends_with("(failed probe 4 of 5)"));
+    assert!(
+        case.accessor
+            .message(&Timing::default())
+            .ends_with("(failed probe 4 of 5)")
+    );
     case.at(50, failed());
-    assert_eq!((case.phase(), case.failures(), case.wait()), (Phase::Disconnected, 5, Some(30)));
+    assert_eq!(
+        (case.phase(), case.failures(), case.wait()),
+        (Phase::Disconnected, 5, Some(30))
+    );
 }
 
 #[test]
@@ -149,8 +215,15 @@ fn checklist_17_to_20_what_is_due_waits_for_the_rest_of_its_interval() {
     assert_eq!(Accessor::default().next().wait(start), Some(Duration::ZERO));
     for (ago, interval, wait) in [(5, 20, 15), (20, 20, 0), (60, 20, 0)] {
         let due = start + interval * SECOND;
-        assert_eq!(Next::Probe(due).wait(start + ago * SECOND), Some(wait * SECOND), "{ago} s ago, every {interval} s");
-        assert_eq!(Next::Connect(due).wait(start + ago * SECOND), Some(wait * SECOND));
+        assert_eq!(
+            Next::Probe(due).wait(start + ago * SECOND),
+            Some(wait * SECOND),
+            "{ago} s ago, every {interval} s"
+        );
+        assert_eq!(
+            Next::Connect(due).wait(start + ago * SECOND),
+            Some(wait * SECOND)
+        );
     }
 }
 
@@ -168,7 +241,10 @@ fn checklist_24_to_27_a_silence_is_told_once_and_not_if_anything_was_told_meanwh
     let start = Instant::now();
     let now = start + 3600 * SECOND;
     let ago = |seconds: u32| Some(start + (3600 - seconds) * SECOND);
-    let health = |success| Health { last_success: success, ..Health::default() };
+    let health = |success| Health {
+        last_success: success,
+        ..Health::default()
+    };
     for (number, success, told, silence, news) in [
         (24, ago(60), ago(40), 21, true),
         (25, ago(60), ago(39), 21, false),
@@ -177,12 +253,22 @@ fn checklist_24_to_27_a_silence_is_told_once_and_not_if_anything_was_told_meanwh
         (27, ago(60), ago(40), 30, true),
         (27, ago(60), ago(40), 120, false),
     ] {
-        assert_eq!(health(success).is_news(silence * SECOND, told, now), news, "{number}: {silence} s");
+        assert_eq!(
+            health(success).is_news(silence * SECOND, told, now),
+            news,
+            "{number}: {silence} s"
+        );
     }
-    let never = Health { last_probe: ago(0), ..Health::default() };
+    let never = Health {
+        last_probe: ago(0),
+        ..Health::default()
+    };
     assert!(never.is_news(300 * SECOND, None, now));
     assert!(!never.is_news(300 * SECOND, ago(1), now));
-    assert!(!Health::default().is_news(300 * SECOND, None, now), "nothing was tried yet");
+    assert!(
+        !Health::default().is_news(300 * SECOND, None, now),
+        "nothing was tried yet"
+    );
 }
 
 #[test]
@@ -208,8 +294,12 @@ fn checklist_34_a_lost_connection_forgets_no_time() {
     for probe in 1..=5 {
         case.at(10 * probe, failed());
     }
-    let expected =
-        Health { failures: 5, last_probe: Some(case.after(50)), last_success: Some(case.after(0)), last_connect_failure: None };
+    let expected = Health {
+        failures: 5,
+        last_probe: Some(case.after(50)),
+        last_success: Some(case.after(0)),
+        last_connect_failure: None,
+    };
     assert_eq!(case.accessor.health(), expected);
 }
 
@@ -218,7 +308,10 @@ fn a_change_reconnects_at_once_and_forgets_failures_but_no_time() {
     let mut case = Case::connected();
     case.at(10, failed());
     assert_eq!(case.at(11, Happened::Changed), Next::ConnectNow);
-    assert_eq!((case.phase(), case.failures(), case.accessor.reason()), (Phase::Connecting, 0, "Connecting"));
+    assert_eq!(
+        (case.phase(), case.failures(), case.accessor.reason()),
+        (Phase::Connecting, 0, "Connecting")
+    );
     assert_eq!(case.accessor.health().last_success, Some(case.after(0)));
 }
 

@@ -25,7 +25,9 @@ pub struct Restored {
 
 impl<'de> Deserialize<'de> for Restored {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Source::deserialize(deserializer)?.0.map_err(D::Error::custom)
+        Source::deserialize(deserializer)?
+            .0
+            .map_err(D::Error::custom)
     }
 }
 
@@ -40,16 +42,29 @@ impl<'de> Deserialize<'de> for Source {
 }
 
 fn restored(document: &RawMembers<'_>) -> Result<Restored, serde_json::Error> {
-    let cluster = member(document, "cluster").ok_or_else(|| serde_json::Error::missing_field("cluster"))?;
+    let cluster =
+        member(document, "cluster").ok_or_else(|| serde_json::Error::missing_field("cluster"))?;
     let cluster: ClusterName = serde_json::from_str(cluster)?;
     let search: RawMembers<'_> = serde_json::from_str(member(document, "search").unwrap_or("{}"))?;
     let native: RawMembers<'_> = serde_json::from_str(member(&search, "native").unwrap_or("{}"))?;
-    let size: usize = document.0.iter().map(|(key, value)| key.0.len() + value.get().len() + "\"\":,".len()).sum();
+    let size: usize = document
+        .0
+        .iter()
+        .map(|(key, value)| key.0.len() + value.get().len() + "\"\":,".len())
+        .sum();
     let mut out = Vec::with_capacity(size + CLUSTER_ANNOTATION.len() + cluster.as_str().len() + 64);
     out.push(b'{');
     // Either may have as many members as its object: each is looked for by its name, not among all.
-    let whole: AHashMap<&str, &str> = native.0.iter().map(|(key, value)| (&*key.0, value.get())).collect();
-    for (key, value) in document.0.iter().filter(|(key, _)| !OWN_KEYS.contains(&&*key.0)) {
+    let whole: AHashMap<&str, &str> = native
+        .0
+        .iter()
+        .map(|(key, value)| (&*key.0, value.get()))
+        .collect();
+    for (key, value) in document
+        .0
+        .iter()
+        .filter(|(key, _)| !OWN_KEYS.contains(&&*key.0))
+    {
         let value = whole.get(&*key.0).copied().unwrap_or(value.get());
         write_key(&mut out, &key.0);
         if key.0 == "metadata" {
@@ -58,22 +73,42 @@ fn restored(document: &RawMembers<'_>) -> Result<Restored, serde_json::Error> {
             out.extend_from_slice(value.as_bytes());
         }
     }
-    let written: AHashSet<&str> = document.0.iter().map(|(key, _)| &*key.0).filter(|key| !OWN_KEYS.contains(key)).collect();
-    for (key, value) in native.0.iter().filter(|(key, _)| !written.contains(&*key.0)) {
+    let written: AHashSet<&str> = document
+        .0
+        .iter()
+        .map(|(key, _)| &*key.0)
+        .filter(|key| !OWN_KEYS.contains(key))
+        .collect();
+    for (key, value) in native
+        .0
+        .iter()
+        .filter(|(key, _)| !written.contains(&*key.0))
+    {
         write_key(&mut out, &key.0);
         out.extend_from_slice(value.get().as_bytes());
     }
     out.push(b'}');
     let json = String::from_utf8(out).map_err(serde_json::Error::custom)?;
-    Ok(Restored { cluster, object: Json::known(json) })
+    Ok(Restored {
+        cluster,
+        object: Json::known(json),
+    })
 }
 
 fn member<'m>(members: &RawMembers<'m>, name: &str) -> Option<&'m str> {
-    members.0.iter().find(|(key, _)| key.0 == name).map(|(_, value)| value.get())
+    members
+        .0
+        .iter()
+        .find(|(key, _)| key.0 == name)
+        .map(|(_, value)| value.get())
 }
 
 /// Writes `metadata` with the annotation that names the member.
-fn write_annotated(out: &mut Vec<u8>, metadata: &str, cluster: &ClusterName) -> Result<(), serde_json::Error> {
+fn write_annotated(
+    out: &mut Vec<u8>,
+    metadata: &str,
+    cluster: &ClusterName,
+) -> Result<(), serde_json::Error> {
     let metadata: RawMembers<'_> = serde_json::from_str(metadata)?;
     out.push(b'{');
     for (key, value) in metadata.0.iter().filter(|(key, _)| key.0 != "annotations") {
@@ -84,7 +119,11 @@ fn write_annotated(out: &mut Vec<u8>, metadata: &str, cluster: &ClusterName) -> 
     out.push(b'{');
     if let Some((_, annotations)) = metadata.0.iter().find(|(key, _)| key.0 == "annotations") {
         let annotations: RawMembers<'_> = serde_json::from_str(annotations.get())?;
-        for (key, value) in annotations.0.iter().filter(|(key, _)| key.0 != CLUSTER_ANNOTATION) {
+        for (key, value) in annotations
+            .0
+            .iter()
+            .filter(|(key, _)| key.0 != CLUSTER_ANNOTATION)
+        {
             write_key(out, &key.0);
             out.extend_from_slice(value.get().as_bytes());
         }

@@ -6,7 +6,17 @@ use crate::model::Run;
 
 fn told(object: &str) -> String {
     let cluster = "member1".parse().unwrap();
-    tell(object, &Told { cluster: &cluster, version: Some("900"), from_index: None }).unwrap().get().to_owned()
+    tell(
+        object,
+        &Told {
+            cluster: &cluster,
+            version: Some("900"),
+            from_index: None,
+        },
+    )
+    .unwrap()
+    .get()
+    .to_owned()
 }
 
 #[test]
@@ -18,7 +28,10 @@ fn an_object_is_told_with_the_fleets_version_and_comes_back_byte_for_byte() {
         r#"{"kind":"Pod","metadata":{"name":"p","resourceVersion":"900","annotations":{"a/b":"\u0041 c","resource.karmada.io/cached-from-cluster":"member1","fleetdex.io/resource-version":"7"}},"spec":{"n":1.50,"x":[ 1,2 ]}}"#
     );
     let back = take_back(&out, false).unwrap();
-    assert_eq!((back.json.as_str(), back.version.as_deref()), (own, Some("900")));
+    assert_eq!(
+        (back.json.as_str(), back.version.as_deref()),
+        (own, Some("900"))
+    );
 }
 
 #[test]
@@ -29,9 +42,11 @@ fn annotations_that_were_not_there_are_not_there_afterwards() {
 
 #[test]
 fn what_has_no_version_is_left_alone() {
-    for plain in
-        [r#"{"kind":"Status","metadata":{},"code":404}"#, r#"{"kind":"Scale"}"#, r#"{"metadata":{"resourceVersion":"1"}}"#]
-    {
+    for plain in [
+        r#"{"kind":"Status","metadata":{},"code":404}"#,
+        r#"{"kind":"Scale"}"#,
+        r#"{"metadata":{"resourceVersion":"1"}}"#,
+    ] {
         assert_eq!(told(plain), plain);
         assert_eq!(take_back(plain, false).unwrap().json, plain);
     }
@@ -40,24 +55,48 @@ fn what_has_no_version_is_left_alone() {
 #[test]
 fn an_update_without_a_version_stays_one_and_a_patch_gets_the_one_of_its_annotation() {
     let body = r#"{"metadata":{"name":"p","annotations":{"fleetdex.io/resource-version":"7"}}}"#;
-    assert_eq!(take_back(body, false).unwrap().json, r#"{"metadata":{"name":"p"}}"#);
-    assert_eq!(take_back(body, true).unwrap().json, r#"{"metadata":{"name":"p","resourceVersion":"7"}}"#);
+    assert_eq!(
+        take_back(body, false).unwrap().json,
+        r#"{"metadata":{"name":"p"}}"#
+    );
+    assert_eq!(
+        take_back(body, true).unwrap().json,
+        r#"{"metadata":{"name":"p","resourceVersion":"7"}}"#
+    );
 }
 
 #[test]
 fn markers_are_found_however_their_keys_are_written() {
     let body = r#"{"metadata":{"annotations":{"fleetdex.io\/redacted":"$.data","fleetdex.io/answered-from-\u0069ndex":"down","x":"y"}}}"#;
     let back = take_back(body, false).unwrap();
-    assert_eq!((back.redacted.as_deref(), back.from_index.as_deref()), (Some("$.data"), Some("down")));
+    assert_eq!(
+        (back.redacted.as_deref(), back.from_index.as_deref()),
+        (Some("$.data"), Some("down"))
+    );
     assert_eq!(back.json, r#"{"metadata":{"annotations":{"x":"y"}}}"#);
     // A patch that removes the annotation brings nothing along.
-    assert_eq!(take_back(r#"{"metadata":{"annotations":{"fleetdex.io/redacted":null}}}"#, true).unwrap().redacted, None);
+    assert_eq!(
+        take_back(
+            r#"{"metadata":{"annotations":{"fleetdex.io/redacted":null}}}"#,
+            true
+        )
+        .unwrap()
+        .redacted,
+        None
+    );
 }
 
 #[test]
 fn a_version_is_replaced_in_its_place() {
-    let changed = with_version(r#"{"metadata":{"resourceVersion":"900","labels":{ }},"a":1e3}"#, "7").unwrap();
-    assert_eq!(changed, r#"{"metadata":{"resourceVersion":"7","labels":{ }},"a":1e3}"#);
+    let changed = with_version(
+        r#"{"metadata":{"resourceVersion":"900","labels":{ }},"a":1e3}"#,
+        "7",
+    )
+    .unwrap();
+    assert_eq!(
+        changed,
+        r#"{"metadata":{"resourceVersion":"7","labels":{ }},"a":1e3}"#
+    );
 }
 
 fn version() -> FleetVersion {
@@ -65,7 +104,9 @@ fn version() -> FleetVersion {
 }
 
 fn there(json: &str) -> String {
-    with_fleet_version(&Json::known(json), version()).get().replace(&version().to_string(), "FLEET")
+    with_fleet_version(&Json::known(json), version())
+        .get()
+        .replace(&version().to_string(), "FLEET")
 }
 
 #[test]
@@ -97,51 +138,106 @@ fn the_own_version_moves_into_an_annotation() {
 fn all_metadata_of_an_object_become_the_first() {
     let twice = r#"{"metadata":{"name":"p","annotations":{"fleetdex.io/redacted":"$.data"}},"metadata":{"name":"q"}}"#;
     let back = take_back(twice, false).unwrap();
-    assert_eq!(back.json, r#"{"metadata":{"name":"p"},"metadata":{"name":"p"}}"#);
+    assert_eq!(
+        back.json,
+        r#"{"metadata":{"name":"p"},"metadata":{"name":"p"}}"#
+    );
     assert_eq!(back.redacted.as_deref(), Some("$.data"));
 }
 
 /// JSON texts with blanks where they may stand, and keys that look like ours where they are not ours.
 fn values() -> impl Strategy<Value = String> {
-    let leaves =
-        select(vec!["null", "true", "-1.5e3", "\"\"", "\"a\\\"}{\\\\\"", "\"ü\\u00e9\"", "[]", "{}"]).prop_map(String::from);
+    let leaves = select(vec![
+        "null",
+        "true",
+        "-1.5e3",
+        "\"\"",
+        "\"a\\\"}{\\\\\"",
+        "\"ü\\u00e9\"",
+        "[]",
+        "{}",
+    ])
+    .prop_map(String::from);
     leaves.prop_recursive(3, 24, 4, |inner| {
         prop_oneof![
-            collection::vec(inner.clone(), 0..4).prop_map(|items| format!("[ {} ]", items.join(" , "))),
+            collection::vec(inner.clone(), 0..4)
+                .prop_map(|items| format!("[ {} ]", items.join(" , "))),
             collection::vec((keys(), inner), 0..4).prop_map(|members| object(&members)),
         ]
     })
 }
 
 fn keys() -> impl Strategy<Value = String> {
-    select(vec!["a", "metadata", "resourceVersion", "annotations", "x.io/y", "b\\\"c", ""]).prop_map(String::from)
+    select(vec![
+        "a",
+        "metadata",
+        "resourceVersion",
+        "annotations",
+        "x.io/y",
+        "b\\\"c",
+        "",
+    ])
+    .prop_map(String::from)
 }
 
 fn object(members: &[(String, String)]) -> String {
     let mut seen = std::collections::BTreeSet::new();
     let members = members.iter().filter(|(key, _)| seen.insert(key.clone()));
-    let texts: Vec<String> = members.map(|(key, value)| format!("\"{key}\" :\t{value}")).collect();
+    let texts: Vec<String> = members
+        .map(|(key, value)| format!("\"{key}\" :\t{value}"))
+        .collect();
     format!("{{{}}}", texts.join(" ,\n"))
 }
 
 fn objects() -> impl Strategy<Value = String> {
-    let annotations =
-        collection::vec((select(vec!["a", "x.io/y", "\\u0061b"]).prop_map(String::from), Just("\"v\"".to_owned())), 1..3);
+    let annotations = collection::vec(
+        (
+            select(vec!["a", "x.io/y", "\\u0061b"]).prop_map(String::from),
+            Just("\"v\"".to_owned()),
+        ),
+        1..3,
+    );
     let metadata = (
-        collection::vec((select(vec!["name", "uid", "labels"]).prop_map(String::from), values()), 0..3),
+        collection::vec(
+            (
+                select(vec!["name", "uid", "labels"]).prop_map(String::from),
+                values(),
+            ),
+            0..3,
+        ),
         proptest::option::of(annotations),
         0..4_usize,
     );
-    (metadata, collection::vec((keys().prop_filter("the one", |key| key != "metadata"), values()), 0..4), 0..4_usize).prop_map(
-        |((mut metadata, annotations, place), mut members, position)| {
-            metadata.insert(place.min(metadata.len()), ("resourceVersion".to_owned(), "\"7\"".to_owned()));
-            if let Some(annotations) = annotations {
-                metadata.insert(position.min(metadata.len()), ("annotations".to_owned(), object(&annotations)));
-            }
-            members.insert(position.min(members.len()), ("metadata".to_owned(), object(&metadata)));
-            object(&members)
-        },
+    (
+        metadata,
+        collection::vec(
+            (
+                keys().prop_filter("the one", |key| key != "metadata"),
+                values(),
+            ),
+            0..4,
+        ),
+        0..4_usize,
     )
+        .prop_map(
+            |((mut metadata, annotations, place), mut members, position)| {
+                metadata.insert(
+                    place.min(metadata.len()),
+                    ("resourceVersion".to_owned(), "\"7\"".to_owned()),
+                );
+                if let Some(annotations) = annotations {
+                    metadata.insert(
+                        position.min(metadata.len()),
+                        ("annotations".to_owned(), object(&annotations)),
+                    );
+                }
+                members.insert(
+                    position.min(members.len()),
+                    ("metadata".to_owned(), object(&metadata)),
+                );
+                object(&members)
+            },
+        )
 }
 
 proptest! {

@@ -17,27 +17,46 @@ fn query(resource: &str, labels: &str, fields: &str) -> Query {
 
 fn widgets(fields: &str) -> Query {
     let color = FieldPath::new("spec.color");
-    let registered = [SelectableField { path: color.clone(), sources: vec![color], kind: FieldType::Optional }];
+    let registered = [SelectableField {
+        path: color.clone(),
+        sources: vec![color],
+        kind: FieldType::Optional,
+    }];
     let selectable = Selectable::of(&Gvk::new("example.com", "v1", "Widget"), &registered);
-    Query { fields: fields.parse().unwrap(), ..Query::all_of(ResourceName::new("example.com", "widgets"), selectable, 100) }
+    Query {
+        fields: fields.parse().unwrap(),
+        ..Query::all_of(ResourceName::new("example.com", "widgets"), selectable, 100)
+    }
 }
 
 /// The clauses after group and resource, one a line.
 fn clauses(query: &Query) -> String {
     let clause = query_clause(query).unwrap();
     let list = |name: &str| clause["bool"][name].as_array().cloned().unwrap_or_default();
-    let filter = list("filter").into_iter().skip(2).map(|value| format!("filter {value}"));
-    let must_not = list("must_not").into_iter().map(|value| format!("must_not {value}"));
+    let filter = list("filter")
+        .into_iter()
+        .skip(2)
+        .map(|value| format!("filter {value}"));
+    let must_not = list("must_not")
+        .into_iter()
+        .map(|value| format!("must_not {value}"));
     filter.chain(must_not).collect::<Vec<_>>().join("\n")
 }
 
 #[test]
 fn what_the_caller_may_see_is_part_of_the_query() {
     let grant = |clusters: &[&str], namespaces: Option<&[&str]>| Grant {
-        clusters: Some(clusters.iter().map(|name| name.parse().unwrap()).collect()).filter(|names: &Vec<_>| !names.is_empty()),
-        namespaces: namespaces.map(|names| names.iter().map(|name| name.parse().unwrap()).collect()),
+        clusters: Some(clusters.iter().map(|name| name.parse().unwrap()).collect())
+            .filter(|names: &Vec<_>| !names.is_empty()),
+        namespaces: namespaces
+            .map(|names| names.iter().map(|name| name.parse().unwrap()).collect()),
     };
-    let seen = |grants: Vec<Grant>| clauses(&Query { permitted: Permitted::Only(grants), ..query("pods", "", "") });
+    let seen = |grants: Vec<Grant>| {
+        clauses(&Query {
+            permitted: Permitted::Only(grants),
+            ..query("pods", "", "")
+        })
+    };
     insta::assert_snapshot!(seen(vec![grant(&[], Some(&["web", "db"]))]), @r#"filter {"terms":{"metadata.namespace":["web","db"]}}"#);
     insta::assert_snapshot!(seen(vec![grant(&["a"], Some(&["web"])), grant(&["b"], None)]), @r#"filter {"bool":{"should":[{"bool":{"filter":[{"term":{"cluster":"a"}},{"term":{"metadata.namespace":"web"}}]}},{"bool":{"filter":[{"term":{"cluster":"b"}}]}}],"minimum_should_match":1}}"#);
     insta::assert_snapshot!(seen(vec![grant(&["a"], Some(&[]))]), @r#"filter {"match_none":{}}"#);
@@ -103,14 +122,34 @@ fn everything_of_a_resource() {
 #[test]
 fn a_later_page_reads_a_snapshot_after_the_last_object() {
     let paging = Paging {
-        snapshot: Some(Snapshot { id: "pit".to_owned(), keep_alive: "5m".to_owned() }),
-        after: vec![json!(1_790_000_000_000_i64), json!(null), json!("member1"), json!("uid"), json!("v1")],
+        snapshot: Some(Snapshot {
+            id: "pit".to_owned(),
+            keep_alive: "5m".to_owned(),
+        }),
+        after: vec![
+            json!(1_790_000_000_000_i64),
+            json!(null),
+            json!("member1"),
+            json!("uid"),
+            json!("v1"),
+        ],
         look_ahead: true,
         count_total: true,
     };
-    let sort =
-        vec![Sort { key: SortKey::CreationTimestamp, descending: true }, Sort { key: SortKey::Namespace, descending: true }];
-    let later = Query { sort, ..query("nodes", "", "") };
+    let sort = vec![
+        Sort {
+            key: SortKey::CreationTimestamp,
+            descending: true,
+        },
+        Sort {
+            key: SortKey::Namespace,
+            descending: true,
+        },
+    ];
+    let later = Query {
+        sort,
+        ..query("nodes", "", "")
+    };
     insta::assert_json_snapshot!(request_body(&later, &paging).unwrap(), @r#"
         {
           "size": 101,
@@ -261,7 +300,11 @@ fn an_absent_optional_field_reads_empty_without_a_term() {
 
 #[test]
 fn a_field_that_is_not_selectable_is_named_with_those_that_are() {
-    let refused = |resource: &str, fields: &str| query_clause(&query(resource, "", fields)).unwrap_err().to_string();
+    let refused = |resource: &str, fields: &str| {
+        query_clause(&query(resource, "", fields))
+            .unwrap_err()
+            .to_string()
+    };
     assert_eq!(
         refused("services", "spec.type=NodePort,spec.ports=80"),
         "field label not supported: spec.ports; these are: metadata.name, metadata.namespace, spec.clusterIP, spec.type"
@@ -275,12 +318,24 @@ fn a_field_that_is_not_selectable_is_named_with_those_that_are() {
 
 #[test]
 fn a_value_that_documents_do_not_hold_whole_is_refused() {
-    let refused = query_clause(&query("pods", "", &format!("spec.nodeName={}", "x".repeat(1025)))).unwrap_err();
+    let refused = query_clause(&query(
+        "pods",
+        "",
+        &format!("spec.nodeName={}", "x".repeat(1025)),
+    ))
+    .unwrap_err();
     assert_eq!(
         refused.to_string(),
         "the value of field \"spec.nodeName\" is 1025 bytes long, and a field selector compares at most 1024"
     );
-    assert!(query_clause(&query("pods", "", &format!("spec.nodeName={}", "x".repeat(1024)))).is_ok());
+    assert!(
+        query_clause(&query(
+            "pods",
+            "",
+            &format!("spec.nodeName={}", "x".repeat(1024))
+        ))
+        .is_ok()
+    );
 }
 
 #[test]
@@ -291,10 +346,19 @@ fn what_opensearch_would_refuse_for_its_size_is_refused_here() {
         refused.to_string(),
         "the query asks for 1102 requirements, and at most 1024 are possible; ask in several queries"
     );
-    let paging = Paging { look_ahead: true, ..Paging::default() };
-    let largest = Query { limit: MAX_LIMIT, ..query("pods", "", "") };
+    let paging = Paging {
+        look_ahead: true,
+        ..Paging::default()
+    };
+    let largest = Query {
+        limit: MAX_LIMIT,
+        ..query("pods", "", "")
+    };
     assert_eq!(request_body(&largest, &paging).unwrap()["size"], 10_000);
-    let larger = Query { limit: MAX_LIMIT + 1, ..largest };
+    let larger = Query {
+        limit: MAX_LIMIT + 1,
+        ..largest
+    };
     let refused = request_body(&larger, &paging).unwrap_err();
     assert_eq!(
         refused.to_string(),

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 
-use crate::api::cluster_cache::{CacheCounts, CachePhase, CacheState, ClusterCacheStatus, KindTotal, ResourceRow};
+use crate::api::cluster_cache::{
+    CacheCounts, CachePhase, CacheState, ClusterCacheStatus, KindTotal, ResourceRow,
+};
 
 /// Rows that a status has at most. With more of them it has only those that are not Running, and totals.
 const MAX_ROWS: usize = 4_000;
@@ -29,7 +31,10 @@ pub struct Key {
 impl Key {
     /// A row of a cluster, for `..`.
     pub fn of(cluster: &str) -> Self {
-        Self { cluster: cluster.to_owned(), ..Self::default() }
+        Self {
+            cluster: cluster.to_owned(),
+            ..Self::default()
+        }
     }
 }
 
@@ -60,7 +65,12 @@ pub struct Observed {
 impl Observed {
     /// A row without objects.
     pub fn without(key: Key, phase: CachePhase, reason: &str) -> Self {
-        Self { key, phase, reason: reason.to_owned(), objects: 0 }
+        Self {
+            key,
+            phase,
+            reason: reason.to_owned(),
+            objects: 0,
+        }
     }
 }
 
@@ -72,12 +82,21 @@ pub fn status(
     now: Timestamp,
 ) -> ClusterCacheStatus {
     let now = in_seconds(now);
-    let known: BTreeMap<Key, &ResourceRow> =
-        before.iter().flat_map(|status| &status.resources).map(|row| (Key::from(row), row)).collect();
-    let mut rows: Vec<ResourceRow> =
-        observed.iter().map(|observed| row(observed, known.get(&observed.key).copied(), &now)).collect();
+    let known: BTreeMap<Key, &ResourceRow> = before
+        .iter()
+        .flat_map(|status| &status.resources)
+        .map(|row| (Key::from(row), row))
+        .collect();
+    let mut rows: Vec<ResourceRow> = observed
+        .iter()
+        .map(|observed| row(observed, known.get(&observed.key).copied(), &now))
+        .collect();
     let mut status = ClusterCacheStatus {
-        start_time: Some(before.and_then(|status| status.start_time.clone()).unwrap_or(now)),
+        start_time: Some(
+            before
+                .and_then(|status| status.start_time.clone())
+                .unwrap_or(now),
+        ),
         observed_generation: generation,
         summary: Some(counts(observed)),
         ..ClusterCacheStatus::default()
@@ -95,13 +114,29 @@ pub fn status(
 }
 
 fn row(observed: &Observed, before: Option<&ResourceRow>, now: &Time) -> ResourceRow {
-    let Key { cluster, api_version, kind, namespace } = observed.key.clone();
+    let Key {
+        cluster,
+        api_version,
+        kind,
+        namespace,
+    } = observed.key.clone();
     let reason = observed.reason.chars().take(MAX_REASON).collect();
-    let state = CacheState { phase: observed.phase, reason };
+    let state = CacheState {
+        phase: observed.phase,
+        reason,
+    };
     let total_num = i32::try_from(observed.objects).unwrap_or(i32::MAX);
     let unchanged = before.filter(|before| before.state == state && before.total_num == total_num);
     let update_time = unchanged.map_or_else(|| now.clone(), |before| before.update_time.clone());
-    ResourceRow { cluster, api_version, kind, namespace, state, total_num, update_time }
+    ResourceRow {
+        cluster,
+        api_version,
+        kind,
+        namespace,
+        state,
+        total_num,
+        update_time,
+    }
 }
 
 /// How many of the rows, from the first, one object can hold.
@@ -118,11 +153,27 @@ fn that_fit(rows: &[ResourceRow]) -> usize {
 fn totals(observed: &[Observed]) -> Vec<KindTotal> {
     let mut by_kind: BTreeMap<Key, Vec<Observed>> = BTreeMap::new();
     for row in observed {
-        by_kind.entry(Key { cluster: String::new(), ..row.key.clone() }).or_default().push(row.clone());
+        by_kind
+            .entry(Key {
+                cluster: String::new(),
+                ..row.key.clone()
+            })
+            .or_default()
+            .push(row.clone());
     }
     let total = |(key, rows): (Key, Vec<Observed>)| {
-        let Key { api_version, kind, namespace, .. } = key;
-        KindTotal { api_version, kind, namespace, counts: counts(&rows) }
+        let Key {
+            api_version,
+            kind,
+            namespace,
+            ..
+        } = key;
+        KindTotal {
+            api_version,
+            kind,
+            namespace,
+            counts: counts(&rows),
+        }
     };
     by_kind.into_iter().map(total).collect()
 }
@@ -162,17 +213,42 @@ mod tests {
         time("2026-02-03T11:00:00Z")
     }
 
-    fn observed(cluster: &str, kind: &str, phase: CachePhase, reason: &str, objects: u64) -> Observed {
-        let key = Key { api_version: "v1".to_owned(), kind: kind.to_owned(), ..Key::of(cluster) };
-        Observed { key, phase, reason: reason.to_owned(), objects }
+    fn observed(
+        cluster: &str,
+        kind: &str,
+        phase: CachePhase,
+        reason: &str,
+        objects: u64,
+    ) -> Observed {
+        let key = Key {
+            api_version: "v1".to_owned(),
+            kind: kind.to_owned(),
+            ..Key::of(cluster)
+        };
+        Observed {
+            key,
+            phase,
+            reason: reason.to_owned(),
+            objects,
+        }
     }
 
     /// 1,000 clusters with 10 kinds, each as `of` says.
     fn fleet(of: impl Fn(usize) -> (CachePhase, String)) -> Vec<Observed> {
         let rows = (0..10_000).map(|number| {
             let (phase, reason) = of(number);
-            let cluster = format!("team-{:03}-production-europe-west-{:03}", number / 10, number / 10);
-            observed(&cluster, &format!("CustomResource{}", number % 10), phase, &reason, 123)
+            let cluster = format!(
+                "team-{:03}-production-europe-west-{:03}",
+                number / 10,
+                number / 10
+            );
+            observed(
+                &cluster,
+                &format!("CustomResource{}", number % 10),
+                phase,
+                &reason,
+                123,
+            )
         });
         rows.collect()
     }
@@ -185,7 +261,13 @@ mod tests {
     fn a_status_has_a_row_for_each_cluster_and_kind() {
         let rows = [
             observed("member1", "Pod", CachePhase::Running, "", 700),
-            observed("member1", "Ingress", CachePhase::Failed, "the server doesn't have a resource type \"Ingress\"", 0),
+            observed(
+                "member1",
+                "Ingress",
+                CachePhase::Failed,
+                "the server doesn't have a resource type \"Ingress\"",
+                0,
+            ),
         ];
         let status = status(&rows, None, Some(2), first());
         assert_eq!(
@@ -202,7 +284,8 @@ mod tests {
                 ],
             })
         );
-        let read: ClusterCacheStatus = serde_json::from_value(serde_json::to_value(&status).unwrap()).unwrap();
+        let read: ClusterCacheStatus =
+            serde_json::from_value(serde_json::to_value(&status).unwrap()).unwrap();
         assert_eq!(read, status, "a status reads back as it was written");
     }
 
@@ -218,14 +301,26 @@ mod tests {
         ] {
             let after = status(std::slice::from_ref(&now), Some(&before), Some(1), later());
             assert_eq!(after != before, changes, "{now:?}");
-            assert_eq!(after.resources[0].update_time.0, if changes { later() } else { time("2026-02-03T10:00:00Z") });
+            assert_eq!(
+                after.resources[0].update_time.0,
+                if changes {
+                    later()
+                } else {
+                    time("2026-02-03T10:00:00Z")
+                }
+            );
             assert_eq!(after.start_time, before.start_time);
         }
     }
 
     #[test]
     fn a_row_that_is_unchanged_keeps_its_time_while_others_change() {
-        let rows = |pods| [observed("a", "Pod", CachePhase::Running, "", pods), observed("b", "Pod", CachePhase::Running, "", 1)];
+        let rows = |pods| {
+            [
+                observed("a", "Pod", CachePhase::Running, "", pods),
+                observed("b", "Pod", CachePhase::Running, "", 1),
+            ]
+        };
         let before = status(&rows(1), None, None, first());
         let after = status(&rows(2), Some(&before), None, later());
         assert_eq!(after.resources[0].update_time.0, later());
@@ -236,10 +331,25 @@ mod tests {
     fn a_large_fleet_that_runs_has_totals_only() {
         let whole = fleet(|_| (CachePhase::Running, String::new()));
         let status = status(&whole, None, None, first());
-        assert_eq!((status.resources.len(), status.totals.len(), status.omitted), (0, 10, 0));
-        let total = CacheCounts { running: 1_000, failed: 0, unknown: 0, total_num: 123_000 };
+        assert_eq!(
+            (status.resources.len(), status.totals.len(), status.omitted),
+            (0, 10, 0)
+        );
+        let total = CacheCounts {
+            running: 1_000,
+            failed: 0,
+            unknown: 0,
+            total_num: 123_000,
+        };
         assert!(status.totals.iter().all(|kind| kind.counts == total));
-        assert_eq!(status.summary, Some(CacheCounts { running: 10_000, total_num: 1_230_000, ..total }));
+        assert_eq!(
+            status.summary,
+            Some(CacheCounts {
+                running: 10_000,
+                total_num: 1_230_000,
+                ..total
+            })
+        );
     }
 
     #[test]
@@ -252,7 +362,11 @@ mod tests {
         let status = status(&fleet(phases), None, None, first());
         assert_eq!((status.resources.len(), status.omitted), (200, 0));
         let phases: Vec<CachePhase> = status.resources.iter().map(|row| row.state.phase).collect();
-        assert!(phases.is_sorted() && phases[99] == CachePhase::Failed && phases[100] == CachePhase::Unknown);
+        assert!(
+            phases.is_sorted()
+                && phases[99] == CachePhase::Failed
+                && phases[100] == CachePhase::Unknown
+        );
     }
 
     #[test]
@@ -260,20 +374,52 @@ mod tests {
         let long = "x".repeat(10_000);
         for (rows, what) in [
             (fleet(|_| (CachePhase::Running, String::new())), "all run"),
-            (fleet(|_| (CachePhase::Failed, "forbidden".to_owned())), "all fail"),
-            (fleet(|_| (CachePhase::Failed, long.clone())), "all fail at length"),
             (
-                fleet(|number| (if number < 4_000 { CachePhase::Running } else { CachePhase::Unknown }, long.clone())),
+                fleet(|_| (CachePhase::Failed, "forbidden".to_owned())),
+                "all fail",
+            ),
+            (
+                fleet(|_| (CachePhase::Failed, long.clone())),
+                "all fail at length",
+            ),
+            (
+                fleet(|number| {
+                    (
+                        if number < 4_000 {
+                            CachePhase::Running
+                        } else {
+                            CachePhase::Unknown
+                        },
+                        long.clone(),
+                    )
+                }),
                 "most are unknown",
             ),
-            (fleet(|_| (CachePhase::Running, String::new())).split_off(6_000), "as many as there may be"),
+            (
+                fleet(|_| (CachePhase::Running, String::new())).split_off(6_000),
+                "as many as there may be",
+            ),
         ] {
             let status = status(&rows, None, None, first());
-            assert!(bytes(&status) < ETCD - 400_000, "{what}: {} bytes", bytes(&status));
+            assert!(
+                bytes(&status) < ETCD - 400_000,
+                "{what}: {} bytes",
+                bytes(&status)
+            );
             let summary = status.summary.unwrap();
-            assert_eq!(summary.running + summary.failed + summary.unknown, rows.len() as u64);
-            let not_running = rows.iter().filter(|row| row.phase != CachePhase::Running).count() as u64;
-            let shown = status.resources.iter().filter(|row| row.state.phase != CachePhase::Running).count() as u64;
+            assert_eq!(
+                summary.running + summary.failed + summary.unknown,
+                rows.len() as u64
+            );
+            let not_running = rows
+                .iter()
+                .filter(|row| row.phase != CachePhase::Running)
+                .count() as u64;
+            let shown = status
+                .resources
+                .iter()
+                .filter(|row| row.state.phase != CachePhase::Running)
+                .count() as u64;
             assert_eq!(shown + status.omitted, not_running, "{what}");
         }
         let all = fleet(|_| (CachePhase::Running, String::new())).split_off(6_000);

@@ -55,34 +55,57 @@ pub(super) type CacheName = (&'static str, String);
 impl Caches {
     /// Keeps copies of all of them.
     pub(super) fn watch(hub: &Client, changed: &Arc<Notify>, tasks: &mut JoinSet<()>) -> Self {
-        Self(GROUPS.into_iter().map(|name| Group::watch(name, hub, changed, tasks)).collect())
+        Self(
+            GROUPS
+                .into_iter()
+                .map(|name| Group::watch(name, hub, changed, tasks))
+                .collect(),
+        )
     }
 
     /// Those that are not being deleted.
     fn live(&self) -> impl Iterator<Item = (&Group, Arc<Cache>)> {
-        let objects = self.0.iter().flat_map(|group| group.objects.state().into_iter().map(move |cache| (group, cache)));
+        let objects = self.0.iter().flat_map(|group| {
+            group
+                .objects
+                .state()
+                .into_iter()
+                .map(move |cache| (group, cache))
+        });
         objects.filter(|(_, cache)| cache.metadata.deletion_timestamp.is_none())
     }
 
     /// The generation of each.
     pub(super) fn generations(&self) -> BTreeMap<CacheName, Option<i64>> {
-        self.live().map(|(group, cache)| ((group.name, cache.name_any()), cache.metadata.generation)).collect()
+        self.live()
+            .map(|(group, cache)| ((group.name, cache.name_any()), cache.metadata.generation))
+            .collect()
     }
 
     /// What is to be planned for them.
     pub(super) fn views(&self) -> Vec<RegistryView> {
-        self.live().flat_map(|(group, cache)| cache::views(group.name, &cache)).collect()
+        self.live()
+            .flat_map(|(group, cache)| cache::views(group.name, &cache))
+            .collect()
     }
 }
 
 impl Group {
-    fn watch(name: &'static str, hub: &Client, changed: &Arc<Notify>, tasks: &mut JoinSet<()>) -> Self {
+    fn watch(
+        name: &'static str,
+        hub: &Client,
+        changed: &Arc<Notify>,
+        tasks: &mut JoinSet<()>,
+    ) -> Self {
         let resource = cluster_cache::api_resource(name);
         let writer = reflector::store::Writer::new(resource.clone());
         let objects = writer.as_reader();
         let api = Api::<Cache>::all_with(hub.clone(), &resource);
         let events = watcher(api, watcher::Config::default()).default_backoff();
-        let events = reflector::reflector(writer, events.flat_map(|event| stream::iter(none_where_absent(event))));
+        let events = reflector::reflector(
+            writer,
+            events.flat_map(|event| stream::iter(none_where_absent(event))),
+        );
         let changed = Arc::clone(changed);
         tasks.spawn(async move {
             let mut events = std::pin::pin!(events);
@@ -93,33 +116,49 @@ impl Group {
                 }
             }
         });
-        Self { name, resource, objects }
+        Self {
+            name,
+            resource,
+            objects,
+        }
     }
 
     async fn write(&self, hub: &Client, name: &str, status: &ClusterCacheStatus) {
-        let ApiResource { api_version, kind, .. } = &self.resource;
+        let ApiResource {
+            api_version, kind, ..
+        } = &self.resource;
         let patch = json!({ "apiVersion": api_version, "kind": kind, "metadata": { "name": name }, "status": status });
         let api = Api::<Cache>::all_with(hub.clone(), &self.resource);
         let parameters = PatchParams::apply(FIELD_MANAGER).force();
-        let write = async { api.patch_status(name, &parameters, &Patch::Apply(&patch)).await };
+        let write = async {
+            api.patch_status(name, &parameters, &Patch::Apply(&patch))
+                .await
+        };
         match tokio::time::timeout(WRITE_TIMEOUT, write).await {
             Ok(Ok(_)) => {}
             Ok(Err(kube::Error::Api(answer))) if answer.is_not_found() => {}
             Ok(Err(error)) => {
                 tracing::warn!(cache = name, group = self.name, error = %causes(&error), "cannot write the status of a ClusterCache");
             }
-            Err(_) => tracing::warn!(cache = name, group = self.name, "the status of a ClusterCache was not written in time"),
+            Err(_) => tracing::warn!(
+                cache = name,
+                group = self.name,
+                "the status of a ClusterCache was not written in time"
+            ),
         }
     }
 }
 
 /// Where the control plane does not serve the group there are no objects: the CRD was removed, or never installed.
-fn none_where_absent(event: watcher::Result<watcher::Event<Cache>>) -> Vec<watcher::Result<watcher::Event<Cache>>> {
+fn none_where_absent(
+    event: watcher::Result<watcher::Event<Cache>>,
+) -> Vec<watcher::Result<watcher::Event<Cache>>> {
     use watcher::{Error, Event};
     match event {
-        Err(Error::InitialListFailed(kube::Error::Api(answer)) | Error::WatchStartFailed(kube::Error::Api(answer)))
-            if answer.is_not_found() =>
-        {
+        Err(
+            Error::InitialListFailed(kube::Error::Api(answer))
+            | Error::WatchStartFailed(kube::Error::Api(answer)),
+        ) if answer.is_not_found() => {
             vec![Ok(Event::Init), Ok(Event::InitDone)]
         }
         event => vec![event],
@@ -136,20 +175,35 @@ struct Clock {
 impl Clock {
     fn note_contacts(&mut self, members: &BTreeMap<ClusterName, MemberState>, now: Instant) {
         self.contacts.retain(|name, _| members.contains_key(name));
-        for (name, _) in members.iter().filter(|(_, member)| member.phase == Phase::Ready) {
+        for (name, _) in members
+            .iter()
+            .filter(|(_, member)| member.phase == Phase::Ready)
+        {
             self.contacts.insert(name.clone(), now);
         }
     }
 
     /// Why a member has not been reached for too long.
-    fn lost(&self, name: &ClusterName, member: Option<&MemberState>, period: Duration) -> Option<String> {
-        let is_lost = self.contacts.get(name).is_none_or(|contact| contact.elapsed() > period * MISSED_PERIODS);
-        let MemberState { reason, message, .. } = member.filter(|_| is_lost)?;
+    fn lost(
+        &self,
+        name: &ClusterName,
+        member: Option<&MemberState>,
+        period: Duration,
+    ) -> Option<String> {
+        let is_lost = self
+            .contacts
+            .get(name)
+            .is_none_or(|contact| contact.elapsed() > period * MISSED_PERIODS);
+        let MemberState {
+            reason, message, ..
+        } = member.filter(|_| is_lost)?;
         Some(format!("{reason}: {message}"))
     }
 
     fn is_due(&self, name: &CacheName, period: Duration, now: Instant) -> bool {
-        self.looked.get(name).is_none_or(|looked| now.duration_since(*looked) >= period)
+        self.looked
+            .get(name)
+            .is_none_or(|looked| now.duration_since(*looked) >= period)
     }
 }
 
@@ -165,7 +219,9 @@ impl Reconciler {
                 continue;
             }
             for (group, cache, status) in self.due(&mut clock).await {
-                group.write(&self.context.hub, &cache.name_any(), &status).await;
+                group
+                    .write(&self.context.hub, &cache.name_any(), &status)
+                    .await;
             }
         }
     }
@@ -176,7 +232,10 @@ impl Reconciler {
         let now = Instant::now();
         clock.note_contacts(&state.members.states, now);
         let live: Vec<_> = self.caches.live().collect();
-        let names: BTreeSet<CacheName> = live.iter().map(|(group, cache)| (group.name, cache.name_any())).collect();
+        let names: BTreeSet<CacheName> = live
+            .iter()
+            .map(|(group, cache)| (group.name, cache.name_any()))
+            .collect();
         clock.looked.retain(|name, _| names.contains(name));
         let mut due = Vec::new();
         for (group, cache) in live {
@@ -184,7 +243,9 @@ impl Reconciler {
             if !clock.is_due(&name, cache.spec.period(), now) {
                 continue;
             }
-            let Some(status) = status_of(group, &cache, &state, clock) else { continue };
+            let Some(status) = status_of(group, &cache, &state, clock) else {
+                continue;
+            };
             clock.looked.insert(name, now);
             if cache.status.as_ref() != Some(&status) {
                 due.push((group, cache, status));
@@ -195,10 +256,18 @@ impl Reconciler {
 }
 
 /// The status of a cache, once it has been planned.
-fn status_of(group: &Group, cache: &Cache, state: &State, clock: &Clock) -> Option<ClusterCacheStatus> {
+fn status_of(
+    group: &Group,
+    cache: &Cache,
+    state: &State,
+    clock: &Clock,
+) -> Option<ClusterCacheStatus> {
     let applied = state.fleet.plan()?;
-    let views = (0..cache.spec.cluster_selectors.len()).map(|index| cache::view_name(group.name, &cache.name_any(), index));
-    let plans: Vec<&RegistryPlan> = views.map(|view| applied.registries.get(&view)).collect::<Option<_>>()?;
+    let views = (0..cache.spec.cluster_selectors.len())
+        .map(|index| cache::view_name(group.name, &cache.name_any(), index));
+    let plans: Vec<&RegistryPlan> = views
+        .map(|view| applied.registries.get(&view))
+        .collect::<Option<_>>()?;
     let store = plans.iter().find_map(|plan| plan.store.as_ref());
     let period = cache.spec.period();
     let rows = cache::rows(&Inputs {
@@ -206,8 +275,18 @@ fn status_of(group: &Group, cache: &Cache, state: &State, clock: &Clock) -> Opti
         plans: &plans,
         unread: &state.members.unread,
         lost: &|cluster| clock.lost(cluster, state.members.states.get(cluster), period),
-        progress: &|unit| state.fleet.progress(&Stream { unit: unit.clone(), store: store?.clone() }),
+        progress: &|unit| {
+            state.fleet.progress(&Stream {
+                unit: unit.clone(),
+                store: store?.clone(),
+            })
+        },
         period,
     });
-    Some(status(&rows, cache.status.as_ref(), cache.metadata.generation, Timestamp::now()))
+    Some(status(
+        &rows,
+        cache.status.as_ref(),
+        cache.metadata.generation,
+        Timestamp::now(),
+    ))
 }

@@ -6,7 +6,10 @@ use sha2::{Digest, Sha256};
 
 use crate::{
     api::registry::{Indexing, OpenSearch, ResourceRegistrySpec, StoreStatus},
-    model::{FieldPath, Gvk, IndexPrefix, InvalidPath, InvalidPrefix, Projection, Resource, StoreName, hex},
+    model::{
+        FieldPath, Gvk, IndexPrefix, InvalidPath, InvalidPrefix, Projection, Resource, StoreName,
+        hex,
+    },
 };
 
 use super::{ObjectFilter, Plan, RegistryPlan, RegistryView, StorePlan};
@@ -14,10 +17,22 @@ use super::{ObjectFilter, Plan, RegistryPlan, RegistryView, StorePlan};
 impl Plan {
     /// Adds what a registry asks of its store. Older registries come first.
     pub(super) fn join_store(&mut self, registry: &RegistryView) -> RegistryPlan {
-        let config = registry.spec.backend_store.as_ref().and_then(|backend| backend.open_search.as_ref());
-        let (name, prefix) = match config.map_or_else(|| Ok((StoreName::embedded(), IndexPrefix::default())), named) {
+        let config = registry
+            .spec
+            .backend_store
+            .as_ref()
+            .and_then(|backend| backend.open_search.as_ref());
+        let (name, prefix) = match config.map_or_else(
+            || Ok((StoreName::embedded(), IndexPrefix::default())),
+            named,
+        ) {
             Ok(found) => found,
-            Err(invalid) => return RegistryPlan { invalid: Some(invalid), ..RegistryPlan::default() },
+            Err(invalid) => {
+                return RegistryPlan {
+                    invalid: Some(invalid),
+                    ..RegistryPlan::default()
+                };
+            }
         };
         let (request, invalid) = request(&registry.name, &registry.spec, config, prefix);
         let mut conflict = None;
@@ -28,7 +43,13 @@ impl Plan {
             }
         }
         let selects_nothing = registry.spec.resource_selectors.is_empty();
-        RegistryPlan { store: Some(name), invalid, conflict, selects_nothing, ..RegistryPlan::default() }
+        RegistryPlan {
+            store: Some(name),
+            invalid,
+            conflict,
+            selects_nothing,
+            ..RegistryPlan::default()
+        }
     }
 }
 
@@ -81,7 +102,8 @@ fn named(config: &OpenSearch) -> Result<(StoreName, IndexPrefix), String> {
         return Err(CREDENTIALS_IN_ADDRESS.to_owned());
     }
     let name = store_name(&config.addresses, &prefix);
-    let name = name.ok_or("backendStore.openSearch.addresses is empty: name at least one address")?;
+    let name =
+        name.ok_or("backendStore.openSearch.addresses is empty: name at least one address")?;
     Ok((name, prefix))
 }
 
@@ -99,7 +121,11 @@ impl StorePlan {
         if let Ok(projection) = projection(&self.redact, &self.field_paths, self.indexing) {
             self.projection = projection;
         }
-        let conflict = self.config.as_ref().zip(younger.config.as_ref()).and_then(|(own, other)| self.conflict(own, other));
+        let conflict = self
+            .config
+            .as_ref()
+            .zip(younger.config.as_ref())
+            .and_then(|(own, other)| self.conflict(own, other));
         self.registries.extend(younger.registries);
         conflict
     }
@@ -108,11 +134,26 @@ impl StorePlan {
         let differing: Vec<&str> = [
             ("secretRef", own.secret_ref != other.secret_ref),
             ("caBundle", own.ca_bundle != other.ca_bundle),
-            ("clientCertSecretRef", own.client_cert_secret_ref != other.client_cert_secret_ref),
-            ("insecureSkipTLSVerify", own.insecure_skip_tls_verify != other.insecure_skip_tls_verify),
-            ("numberOfShards", own.number_of_shards != other.number_of_shards),
-            ("numberOfReplicas", own.number_of_replicas != other.number_of_replicas),
-            ("refreshInterval", own.refresh_interval != other.refresh_interval),
+            (
+                "clientCertSecretRef",
+                own.client_cert_secret_ref != other.client_cert_secret_ref,
+            ),
+            (
+                "insecureSkipTLSVerify",
+                own.insecure_skip_tls_verify != other.insecure_skip_tls_verify,
+            ),
+            (
+                "numberOfShards",
+                own.number_of_shards != other.number_of_shards,
+            ),
+            (
+                "numberOfReplicas",
+                own.number_of_replicas != other.number_of_replicas,
+            ),
+            (
+                "refreshInterval",
+                own.refresh_interval != other.refresh_interval,
+            ),
         ]
         .into_iter()
         .filter_map(|(field, differs)| differs.then_some(field))
@@ -148,15 +189,34 @@ fn request(
         }
     }
     let field_paths = config.map_or(&[][..], |config| &config.field_paths);
-    let field_paths: BTreeSet<FieldPath> = field_paths.iter().map(|path| FieldPath::new(path)).collect();
-    let indexing = config.and_then(|config| config.indexing).unwrap_or_default();
+    let field_paths: BTreeSet<FieldPath> = field_paths
+        .iter()
+        .map(|path| FieldPath::new(path))
+        .collect();
+    let indexing = config
+        .and_then(|config| config.indexing)
+        .unwrap_or_default();
     let projection = projection(&redact, &field_paths, indexing).unwrap_or_default();
     let registries = vec![name.to_owned()];
-    (StorePlan { config: config.cloned(), prefix, redact, field_paths, projection, indexing, registries }, invalid)
+    (
+        StorePlan {
+            config: config.cloned(),
+            prefix,
+            redact,
+            field_paths,
+            projection,
+            indexing,
+            registries,
+        },
+        invalid,
+    )
 }
 
 fn prefix(config: &OpenSearch) -> Result<IndexPrefix, InvalidPrefix> {
-    config.index_prefix.as_deref().map_or_else(|| Ok(IndexPrefix::default()), str::parse)
+    config
+        .index_prefix
+        .as_deref()
+        .map_or_else(|| Ok(IndexPrefix::default()), str::parse)
 }
 
 fn projection(
@@ -167,15 +227,25 @@ fn projection(
     let redact: Vec<String> = redact.iter().cloned().collect();
     let field_paths: Vec<FieldPath> = field_paths.iter().cloned().collect();
     let projection = Projection::new(&redact, &field_paths)?;
-    Ok(if indexing == Indexing::Full { projection.and_every_path() } else { projection })
+    Ok(if indexing == Indexing::Full {
+        projection.and_every_path()
+    } else {
+        projection
+    })
 }
 
 /// The first label or field selector that cannot be read. An `exclude` that cannot be read must not let its objects through.
 fn unreadable_selector(spec: &ResourceRegistrySpec) -> Option<String> {
-    let any = Resource { gvk: Gvk::new("", "", ""), plural: "".into(), namespaced: true };
+    let any = Resource {
+        gvk: Gvk::new("", "", ""),
+        plural: "".into(),
+        namespaced: true,
+    };
     let nothing_else = ResourceRegistrySpec::default();
     let mut selectors = spec.resource_selectors.iter().chain(&spec.exclude);
-    selectors.find_map(|selector| ObjectFilter::new(selector, &nothing_else, &any).err()).map(|error| error.to_string())
+    selectors
+        .find_map(|selector| ObjectFilter::new(selector, &nothing_else, &any).err())
+        .map(|error| error.to_string())
 }
 
 /// The name of the store at these addresses under this prefix, or `None` without an address. Registries with the same set of addresses and the same
@@ -198,6 +268,12 @@ fn node(address: &str) -> String {
     let Some((scheme, rest)) = trimmed.split_once("://") else {
         return trimmed.to_owned();
     };
-    let (authority, path) = rest.find('/').map_or((rest, ""), |slash| rest.split_at(slash));
-    format!("{}://{}{path}", scheme.to_ascii_lowercase(), authority.to_ascii_lowercase())
+    let (authority, path) = rest
+        .find('/')
+        .map_or((rest, ""), |slash| rest.split_at(slash));
+    format!(
+        "{}://{}{path}",
+        scheme.to_ascii_lowercase(),
+        authority.to_ascii_lowercase()
+    )
 }

@@ -28,9 +28,15 @@ const SERVED: [(&str, &str, bool); 14] = [
 fn member(answered: &[&str], unknown: &[&str]) -> Discovery {
     let preferred = |api_version: &str| {
         let of_group = |other: &&&str| split(other).0 == split(api_version).0;
-        answered.iter().chain(unknown).find(of_group).is_some_and(|first| *first == api_version)
+        answered
+            .iter()
+            .chain(unknown)
+            .find(of_group)
+            .is_some_and(|first| *first == api_version)
     };
-    let rows = SERVED.iter().filter(|(api_version, ..)| answered.contains(api_version));
+    let rows = SERVED
+        .iter()
+        .filter(|(api_version, ..)| answered.contains(api_version));
     let served = rows.map(|(api_version, kind, list_and_watch)| Served {
         resource: Resource {
             gvk: Gvk::from_api_version(api_version, kind),
@@ -43,12 +49,19 @@ fn member(answered: &[&str], unknown: &[&str]) -> Discovery {
         preferred: preferred(api_version),
         offers: std::sync::Arc::default(),
     });
-    Discovery { served: served.collect(), unknown: unknown.iter().map(|&name| name.to_owned()).collect(), left_out: 0 }
+    Discovery {
+        served: served.collect(),
+        unknown: unknown.iter().map(|&name| name.to_owned()).collect(),
+        left_out: 0,
+    }
 }
 
 /// The group versions of the table, each once.
 fn versions() -> Vec<&'static str> {
-    let mut versions: Vec<&str> = SERVED.iter().map(|(api_version, ..)| *api_version).collect();
+    let mut versions: Vec<&str> = SERVED
+        .iter()
+        .map(|(api_version, ..)| *api_version)
+        .collect();
     versions.dedup();
     versions
 }
@@ -59,52 +72,127 @@ fn selector(api_version: &str, kind: &str) -> ResourceSelector {
 
 fn resolved(api_version: &str, kind: &str, discovery: &Discovery) -> String {
     let Selection { resources, problem } = resolve(&selector(api_version, kind), discovery);
-    let names = resources.iter().map(|resource| resource.gvk.to_string()).collect::<Vec<_>>().join(" ");
+    let names = resources
+        .iter()
+        .map(|resource| resource.gvk.to_string())
+        .collect::<Vec<_>>()
+        .join(" ");
     problem.map_or_else(|| names.clone(), |problem| format!("{names}: {problem}"))
 }
 
 #[test]
 fn a_version_that_is_not_served_is_the_preferred_one_of_its_group() {
     let all = member(&versions(), &[]);
-    assert_eq!(resolved("autoscaling/v1", "HorizontalPodAutoscaler", &all), "autoscaling/v1/HorizontalPodAutoscaler");
-    assert_eq!(resolved("autoscaling/v2beta2", "HorizontalPodAutoscaler", &all), "autoscaling/v2/HorizontalPodAutoscaler");
+    assert_eq!(
+        resolved("autoscaling/v1", "HorizontalPodAutoscaler", &all),
+        "autoscaling/v1/HorizontalPodAutoscaler"
+    );
+    assert_eq!(
+        resolved("autoscaling/v2beta2", "HorizontalPodAutoscaler", &all),
+        "autoscaling/v2/HorizontalPodAutoscaler"
+    );
     let old = member(&["autoscaling/v1"], &[]);
-    assert_eq!(resolved("autoscaling/v2", "HorizontalPodAutoscaler", &old), "autoscaling/v1/HorizontalPodAutoscaler");
-    assert_eq!(resolved("config.example/v2", "Widget", &all), "config.example/v1/Widget");
+    assert_eq!(
+        resolved("autoscaling/v2", "HorizontalPodAutoscaler", &old),
+        "autoscaling/v1/HorizontalPodAutoscaler"
+    );
+    assert_eq!(
+        resolved("config.example/v2", "Widget", &all),
+        "config.example/v1/Widget"
+    );
 }
 
 #[test]
 fn a_kind_without_a_version_is_built_in_before_it_is_custom_and_only_custom_groups_tie() {
     let all = member(&versions(), &[]);
     assert_eq!(resolved("", "Event", &all), "v1/Event");
-    assert_eq!(resolved("", "Ingress", &all), "networking.k8s.io/v1/Ingress");
+    assert_eq!(
+        resolved("", "Ingress", &all),
+        "networking.k8s.io/v1/Ingress"
+    );
     assert_eq!(resolved("", "Gadget", &all), "other.example/v1/Gadget");
-    assert_eq!(resolved("", "Ingress", &member(&["config.example/v2"], &[])), "config.example/v2/Ingress");
+    assert_eq!(
+        resolved("", "Ingress", &member(&["config.example/v2"], &[])),
+        "config.example/v2/Ingress"
+    );
     let tie = r#": the server has "Widget" in several groups (config.example, other.example): set apiVersion to one of them"#;
     assert_eq!(resolved("", "Widget", &all), tie);
-    assert_eq!(resolved("", "Nothing", &all), r#": the server doesn't have a resource type "Nothing""#);
-    assert_eq!(resolved("", "Review", &all), r#": the server's "Review" cannot be listed and watched"#);
+    assert_eq!(
+        resolved("", "Nothing", &all),
+        r#": the server doesn't have a resource type "Nothing""#
+    );
+    assert_eq!(
+        resolved("", "Review", &all),
+        r#": the server's "Review" cannot be listed and watched"#
+    );
 }
 
 #[test]
 fn what_is_known_is_followed_while_a_group_that_could_change_it_does_not_answer() {
-    let uncertain =
-        |of: &str| format!("the server did not answer for networking.k8s.io/v1: which resources {of} means there is not certain");
-    let without_networking = member(&["config.example/v2", "other.example/v1"], &["networking.k8s.io/v1"]);
-    assert_eq!(resolved("", "Ingress", &without_networking), format!("config.example/v2/Ingress: {}", uncertain(r#""Ingress""#)));
-    let without_metrics = member(&["config.example/v2", "other.example/v1"], &["metrics.k8s.io/v1beta1"]);
-    assert_eq!(resolved("", "Gadget", &without_metrics), "other.example/v1/Gadget");
-    assert_eq!(resolved("*", "*", &without_metrics), "config.example/v2/Ingress other.example/v1/Widget other.example/v1/Gadget");
-    let stale = Discovery { unknown: ["other.example/v1".to_owned()].into(), ..member(&["other.example/v1"], &[]) };
+    let uncertain = |of: &str| {
+        format!(
+            "the server did not answer for networking.k8s.io/v1: which resources {of} means there is not certain"
+        )
+    };
+    let without_networking = member(
+        &["config.example/v2", "other.example/v1"],
+        &["networking.k8s.io/v1"],
+    );
+    assert_eq!(
+        resolved("", "Ingress", &without_networking),
+        format!("config.example/v2/Ingress: {}", uncertain(r#""Ingress""#))
+    );
+    let without_metrics = member(
+        &["config.example/v2", "other.example/v1"],
+        &["metrics.k8s.io/v1beta1"],
+    );
+    assert_eq!(
+        resolved("", "Gadget", &without_metrics),
+        "other.example/v1/Gadget"
+    );
+    assert_eq!(
+        resolved("*", "*", &without_metrics),
+        "config.example/v2/Ingress other.example/v1/Widget other.example/v1/Gadget"
+    );
+    let stale = Discovery {
+        unknown: ["other.example/v1".to_owned()].into(),
+        ..member(&["other.example/v1"], &[])
+    };
     let listed = resolved("other.example/v1", "*", &stale);
-    assert!(listed.starts_with("other.example/v1/Widget other.example/v1/Gadget: the server did not answer"), "{listed}");
+    assert!(
+        listed.starts_with(
+            "other.example/v1/Widget other.example/v1/Gadget: the server did not answer"
+        ),
+        "{listed}"
+    );
 }
 
 fn any_selector() -> impl Strategy<Value = ResourceSelector> {
-    let versions =
-        ["", "*", "v1", "autoscaling/v1", "autoscaling/v2beta2", "config.example/v1", "config.example/v3", "other.example/v2"];
-    let kinds = ["*", "Event", "Binding", "HorizontalPodAutoscaler", "Ingress", "Widget", "Gadget", "Review", "Nothing"];
-    let parts = (prop::sample::select(versions.to_vec()), prop::sample::select(kinds.to_vec()));
+    let versions = [
+        "",
+        "*",
+        "v1",
+        "autoscaling/v1",
+        "autoscaling/v2beta2",
+        "config.example/v1",
+        "config.example/v3",
+        "other.example/v2",
+    ];
+    let kinds = [
+        "*",
+        "Event",
+        "Binding",
+        "HorizontalPodAutoscaler",
+        "Ingress",
+        "Widget",
+        "Gadget",
+        "Review",
+        "Nothing",
+    ];
+    let parts = (
+        prop::sample::select(versions.to_vec()),
+        prop::sample::select(kinds.to_vec()),
+    );
     parts.prop_map(|(api_version, kind)| selector(api_version, kind))
 }
 

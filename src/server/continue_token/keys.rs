@@ -43,13 +43,20 @@ impl Key {
     /// A random one; nothing if this machine has no random numbers.
     pub fn make(now: i64) -> Option<Self> {
         let (mut id, mut bytes) = ([0; ID_BYTES], [0; KEY_BYTES]);
-        rand::fill(&mut id).and_then(|()| rand::fill(&mut bytes)).ok()?;
+        rand::fill(&mut id)
+            .and_then(|()| rand::fill(&mut bytes))
+            .ok()?;
         Self::new(id, now, bytes)
     }
 
     fn new(id: [u8; ID_BYTES], made: i64, bytes: [u8; KEY_BYTES]) -> Option<Self> {
         let cipher = RandomizedNonceKey::new(&AES_256_GCM, &bytes).ok()?;
-        Some(Self { id, made, bytes, cipher })
+        Some(Self {
+            id,
+            made,
+            bytes,
+            cipher,
+        })
     }
 
     fn header(&self) -> [u8; HEADER_BYTES] {
@@ -61,14 +68,21 @@ impl Key {
     /// Header, nonce, and what is sealed.
     fn seal(&self, mut content: Vec<u8>) -> Option<Vec<u8>> {
         let header = self.header();
-        let nonce = self.cipher.seal_in_place_append_tag(Aad::from(header), &mut content).ok()?;
+        let nonce = self
+            .cipher
+            .seal_in_place_append_tag(Aad::from(header), &mut content)
+            .ok()?;
         Some([&header[..], nonce.as_ref(), &content].concat())
     }
 
     fn open(&self, nonce: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
         let mut content = sealed.to_vec();
         let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
-        let length = self.cipher.open_in_place(nonce, Aad::from(self.header()), &mut content).ok()?.len();
+        let length = self
+            .cipher
+            .open_in_place(nonce, Aad::from(self.header()), &mut content)
+            .ok()?
+            .len();
         content.truncate(length);
         Some(content)
     }
@@ -76,7 +90,10 @@ impl Key {
 
 impl fmt::Debug for Key {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("Key").field("id", &hex(&self.id)).field("made", &self.made).finish_non_exhaustive()
+        out.debug_struct("Key")
+            .field("id", &hex(&self.id))
+            .field("made", &self.made)
+            .finish_non_exhaustive()
     }
 }
 
@@ -97,32 +114,50 @@ impl Ring {
 
     /// The keys of a Secret's data; what is none is passed over.
     pub fn read(data: &BTreeMap<String, ByteString>) -> Self {
-        let mut keys: Vec<Arc<Key>> = data.iter().filter_map(|(name, value)| read_key(name, &value.0)).map(Arc::new).collect();
+        let mut keys: Vec<Arc<Key>> = data
+            .iter()
+            .filter_map(|(name, value)| read_key(name, &value.0))
+            .map(Arc::new)
+            .collect();
         keys.sort_by_key(|key| (key.made, key.id));
         Self(keys)
     }
 
     /// The keys as a Secret holds them.
     pub fn data(&self) -> BTreeMap<String, ByteString> {
-        let entry = |key: &Arc<Key>| (format!("{}.{}", key.made, hex(&key.id)), ByteString(key.bytes.to_vec()));
+        let entry = |key: &Arc<Key>| {
+            (
+                format!("{}.{}", key.made, hex(&key.id)),
+                ByteString(key.bytes.to_vec()),
+            )
+        };
         self.0.iter().map(entry).collect()
     }
 
     /// What the keys should be from now on, if that is other: a new one when the newest is old, and without those that nothing is sealed with.
     pub fn rotated(&self, now: i64) -> Option<Self> {
         let mut keys = self.0.clone();
-        if keys.last().is_none_or(|newest| newest.made + ROTATION <= now) {
+        if keys
+            .last()
+            .is_none_or(|newest| newest.made + ROTATION <= now)
+        {
             keys.push(Arc::new(Key::make(now)?));
         }
         let successors: Vec<i64> = keys.iter().skip(1).map(|key| key.made).collect();
-        let superseded = successors.iter().take_while(|made| **made + KEPT <= now).count();
+        let superseded = successors
+            .iter()
+            .take_while(|made| **made + KEPT <= now)
+            .count();
         keys.drain(..superseded);
         (keys.len() != self.0.len() || superseded > 0).then_some(Self(keys))
     }
 
     /// The newest key that all replicas know by now, or else the oldest.
     fn current(&self, now: i64) -> Option<&Arc<Key>> {
-        self.0.iter().rfind(|key| key.made + SETTLING <= now).or_else(|| self.0.first())
+        self.0
+            .iter()
+            .rfind(|key| key.made + SETTLING <= now)
+            .or_else(|| self.0.first())
     }
 
     fn find(&self, id: &[u8]) -> Option<&Arc<Key>> {
@@ -132,7 +167,9 @@ impl Ring {
 
 fn read_key(name: &str, bytes: &[u8]) -> Option<Key> {
     let (made, id) = name.split_once('.')?;
-    let id = u64::from_str_radix(id, 16).ok().filter(|_| id.len() == 2 * ID_BYTES)?;
+    let id = u64::from_str_radix(id, 16)
+        .ok()
+        .filter(|_| id.len() == 2 * ID_BYTES)?;
     Key::new(id.to_be_bytes(), made.parse().ok()?, bytes.try_into().ok()?)
 }
 
@@ -150,24 +187,37 @@ struct Held {
 impl Default for Keys {
     /// Keys of this process alone, rotated by themselves.
     fn default() -> Self {
-        Self(Arc::new(RwLock::new(Held { ring: Ring::default(), is_kept: false })))
+        Self(Arc::new(RwLock::new(Held {
+            ring: Ring::default(),
+            is_kept: false,
+        })))
     }
 }
 
 impl Keys {
     /// These keys, until they are replaced.
     pub fn kept(ring: Ring) -> Self {
-        Self(Arc::new(RwLock::new(Held { ring, is_kept: true })))
+        Self(Arc::new(RwLock::new(Held {
+            ring,
+            is_kept: true,
+        })))
     }
 
     /// Replaces all of them. From now on they are only rotated by being replaced.
     pub fn replace(&self, ring: Ring) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Held { ring, is_kept: true };
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Held {
+            ring,
+            is_kept: true,
+        };
     }
 
     /// The keys of now.
     pub fn ring(&self) -> Ring {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).ring.clone()
+        self.0
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .ring
+            .clone()
     }
 
     /// Nothing if there is no key, or no random numbers are to be had.
@@ -178,8 +228,12 @@ impl Keys {
     }
 
     pub(super) fn open(&self, sealed: &[u8]) -> Result<Vec<u8>, TokenError> {
-        let (header, rest) = sealed.split_at_checked(HEADER_BYTES).ok_or(TokenError::Malformed)?;
-        let (nonce, content) = rest.split_at_checked(NONCE_BYTES).ok_or(TokenError::Malformed)?;
+        let (header, rest) = sealed
+            .split_at_checked(HEADER_BYTES)
+            .ok_or(TokenError::Malformed)?;
+        let (nonce, content) = rest
+            .split_at_checked(NONCE_BYTES)
+            .ok_or(TokenError::Malformed)?;
         let (format, id) = header.split_at(1);
         if format != [FORMAT] || content.len() < AES_256_GCM.tag_len() {
             return Err(TokenError::Malformed);
@@ -228,7 +282,10 @@ mod tests {
                 assert_eq!(keys.open(&sealed).as_deref(), Ok(&b"content"[..]), "{now}");
             }
         }
-        assert!((ROTATION..ROTATION + SETTLING + 30).contains(&(last_of_first - NOW)), "{last_of_first}");
+        assert!(
+            (ROTATION..ROTATION + SETTLING + 30).contains(&(last_of_first - NOW)),
+            "{last_of_first}"
+        );
         assert_eq!(keys.open(&sealed), Err(TokenError::Expired));
         assert_eq!(keys.ring().0.len(), 1);
     }
@@ -254,23 +311,37 @@ mod tests {
 
     #[test]
     fn keys_are_what_they_were_when_they_are_read_again() {
-        let ring = Ring::of(Key::make(NOW).unwrap()).rotated(NOW + ROTATION).unwrap();
+        let ring = Ring::of(Key::make(NOW).unwrap())
+            .rotated(NOW + ROTATION)
+            .unwrap();
         let mut data = ring.data();
         let name = format!("{}.{}", NOW, "0".repeat(16));
         data.extend(
-            [("ca.crt", vec![0; 32]), ("1.2", vec![0; 32]), (&name, vec![0; 31])]
-                .map(|(name, bytes)| (name.to_owned(), ByteString(bytes))),
+            [
+                ("ca.crt", vec![0; 32]),
+                ("1.2", vec![0; 32]),
+                (&name, vec![0; 31]),
+            ]
+            .map(|(name, bytes)| (name.to_owned(), ByteString(bytes))),
         );
         let read = Ring::read(&data);
         assert_eq!(ids(&read), ids(&ring));
         let (ours, theirs) = (Keys::kept(ring), Keys::kept(read));
-        assert_eq!(theirs.open(&ours.seal(b"x".to_vec(), NOW).unwrap()).as_deref(), Ok(&b"x"[..]));
+        assert_eq!(
+            theirs
+                .open(&ours.seal(b"x".to_vec(), NOW).unwrap())
+                .as_deref(),
+            Ok(&b"x"[..])
+        );
     }
 
     #[test]
     fn a_key_is_not_printed() {
         let key = Key::new([7; ID_BYTES], NOW, [42; KEY_BYTES]).unwrap();
-        assert_eq!(format!("{key:?}"), r#"Key { id: "0707070707070707", made: 1800000000, .. }"#);
+        assert_eq!(
+            format!("{key:?}"),
+            r#"Key { id: "0707070707070707", made: 1800000000, .. }"#
+        );
     }
 
     #[test]

@@ -57,7 +57,9 @@ pub enum TokenError {
     )]
     OtherQuery,
     /// The caller may see more or less than when the token was made. An HTTP server answers 410, upon which clients list again.
-    #[error("what you may see has changed since the first page; start the list again without the continue token")]
+    #[error(
+        "what you may see has changed since the first page; start the list again without the continue token"
+    )]
     OtherPermission,
     /// It is older than [`LIFETIME`], or its key is not known here. An HTTP server answers 410, upon which clients list again.
     #[error("the continue token has expired; start the list again without it")]
@@ -116,10 +118,23 @@ impl Content {
         let mut stores = BTreeMap::new();
         for (name, cursor) in &continuation.cursors {
             let bytes = bytes_of(&cursor.snapshot);
-            let snapshot = if bytes.is_some() { String::new() } else { cursor.snapshot.clone() };
+            let snapshot = if bytes.is_some() {
+                String::new()
+            } else {
+                cursor.snapshot.clone()
+            };
             let packed = bytes.as_ref().map(Vec::len);
             snapshots.extend(bytes.into_iter().flatten());
-            stores.insert(name.clone(), Place { cursor: Cursor { snapshot, ..cursor.clone() }, packed });
+            stores.insert(
+                name.clone(),
+                Place {
+                    cursor: Cursor {
+                        snapshot,
+                        ..cursor.clone()
+                    },
+                    packed,
+                },
+            );
         }
         let content = Self {
             made: now,
@@ -148,23 +163,40 @@ impl Content {
             }
             cursors.insert(name, cursor);
         }
-        let continuation = Continuation { version: content.version.parse().ok()?, cursors };
+        let continuation = Continuation {
+            version: content.version.parse().ok()?,
+            cursors,
+        };
         Some((content, continuation))
     }
 }
 
 /// The token that continues a question. `now` is in seconds since 1970.
-pub fn seal(keys: &Keys, continuation: &Continuation, bound: &Bound<'_>, now: i64) -> Result<String, SealError> {
+pub fn seal(
+    keys: &Keys,
+    continuation: &Continuation,
+    bound: &Bound<'_>,
+    now: i64,
+) -> Result<String, SealError> {
     let content = deflated(&Content::encode(bound, continuation, now));
-    keys.seal(content, now).map(|sealed| URL_SAFE_NO_PAD.encode(sealed)).ok_or(SealError)
+    keys.seal(content, now)
+        .map(|sealed| URL_SAFE_NO_PAD.encode(sealed))
+        .ok_or(SealError)
 }
 
 /// Where a token continues, if it is good for the question. `now` is in seconds since 1970.
-pub fn open(keys: &Keys, text: &str, bound: &Bound<'_>, now: i64) -> Result<Continuation, TokenError> {
+pub fn open(
+    keys: &Keys,
+    text: &str,
+    bound: &Bound<'_>,
+    now: i64,
+) -> Result<Continuation, TokenError> {
     if text.len() > MAX_BYTES {
         return Err(TokenError::Malformed);
     }
-    let sealed = URL_SAFE_NO_PAD.decode(text).map_err(|_| TokenError::Malformed)?;
+    let sealed = URL_SAFE_NO_PAD
+        .decode(text)
+        .map_err(|_| TokenError::Malformed)?;
     let opened = keys.open(&sealed)?;
     let content = inflated(&opened).as_deref().and_then(Content::decode);
     let (content, continuation) = content.ok_or(TokenError::Malformed)?;
@@ -185,18 +217,27 @@ pub fn open(keys: &Keys, text: &str, bound: &Bound<'_>, now: i64) -> Result<Cont
 
 /// What a snapshot's name stands for that is nothing but bytes in base64.
 fn bytes_of(snapshot: &str) -> Option<Vec<u8>> {
-    URL_SAFE.decode(snapshot).ok().filter(|bytes| URL_SAFE.encode(bytes) == snapshot)
+    URL_SAFE
+        .decode(snapshot)
+        .ok()
+        .filter(|bytes| URL_SAFE.encode(bytes) == snapshot)
 }
 
 fn deflated(content: &[u8]) -> Vec<u8> {
     let mut deflater = ZlibEncoder::new(Vec::new(), Compression::default());
     // Writing into memory cannot fail; a token of nothing would be malformed.
-    deflater.write_all(content).and_then(|()| deflater.finish()).unwrap_or_default()
+    deflater
+        .write_all(content)
+        .and_then(|()| deflater.finish())
+        .unwrap_or_default()
 }
 
 fn inflated(bytes: &[u8]) -> Option<Vec<u8>> {
     let mut content = Vec::new();
-    ZlibDecoder::new(bytes).take(MAX_CONTENT_BYTES + 1).read_to_end(&mut content).ok()?;
+    ZlibDecoder::new(bytes)
+        .take(MAX_CONTENT_BYTES + 1)
+        .read_to_end(&mut content)
+        .ok()?;
     (content.len() as u64 <= MAX_CONTENT_BYTES).then_some(content)
 }
 
@@ -213,7 +254,10 @@ fn question(request: &ListRequest) -> String {
         names.join(" ")
     };
     let (native, options) = (&request.native, &request.options);
-    let order = options.order_by.iter().map(|by| json!([by.field, by.descending]));
+    let order = options
+        .order_by
+        .iter()
+        .map(|by| json!([by.field, by.descending]));
     let owner = &options.owner;
     let parts = json!([
         native.group,

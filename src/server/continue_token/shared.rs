@@ -34,7 +34,12 @@ pub struct KeyKeeper {
 impl KeyKeeper {
     /// Looks for the first time.
     pub async fn start(keys: Keys, secret: SharedSecret, readiness: Readiness) -> Self {
-        let mut keeper = Self { keys, secret, readiness, is_shared: false };
+        let mut keeper = Self {
+            keys,
+            secret,
+            readiness,
+            is_shared: false,
+        };
         keeper.look().await;
         keeper
     }
@@ -59,7 +64,10 @@ impl KeyKeeper {
             }
             Err(error) => {
                 let problem = causes(&error);
-                tracing::warn!(error = problem, "the keys of continue tokens are not up to date");
+                tracing::warn!(
+                    error = problem,
+                    "the keys of continue tokens are not up to date"
+                );
                 self.readiness.degraded(CHECK, problem);
                 false
             }
@@ -69,8 +77,15 @@ impl KeyKeeper {
     async fn update(&mut self) -> Result<(), SecretError> {
         let now = Timestamp::now().as_second();
         // Keys that the others have had are put back where somebody has removed them.
-        let ours = if self.is_shared { self.keys.ring() } else { Ring::default() };
-        let ring = self.secret.settle(|data| Ok(wanted(data, &ours, now))).await?;
+        let ours = if self.is_shared {
+            self.keys.ring()
+        } else {
+            Ring::default()
+        };
+        let ring = self
+            .secret
+            .settle(|data| Ok(wanted(data, &ours, now)))
+            .await?;
         self.keys.replace(ring);
         self.is_shared = true;
         Ok(())
@@ -80,15 +95,31 @@ impl KeyKeeper {
 /// The keys that count from now on, and the Secret's data if they are not there yet.
 fn wanted(data: Option<&BTreeMap<String, ByteString>>, ours: &Ring, now: i64) -> Wanted<Ring> {
     let found = data.map(Ring::read).unwrap_or_default();
-    let known = if found.is_empty() { ours.clone() } else { found.clone() };
+    let known = if found.is_empty() {
+        ours.clone()
+    } else {
+        found.clone()
+    };
     let ring = known.rotated(now).unwrap_or_else(|| known.clone());
     if ring.data() == found.data() {
-        return Wanted { value: ring, data: None };
+        return Wanted {
+            value: ring,
+            data: None,
+        };
     }
     let outdated = found.data();
-    let others = data.into_iter().flatten().filter(|(name, _)| !outdated.contains_key(*name));
-    let data = others.map(|(name, value)| (name.clone(), value.clone())).chain(ring.data()).collect();
-    Wanted { value: ring, data: Some(data) }
+    let others = data
+        .into_iter()
+        .flatten()
+        .filter(|(name, _)| !outdated.contains_key(*name));
+    let data = others
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .chain(ring.data())
+        .collect();
+    Wanted {
+        value: ring,
+        data: Some(data),
+    }
 }
 
 #[cfg(test)]
@@ -104,12 +135,23 @@ mod tests {
         let first = wanted(None, &Ring::default(), NOW);
         let stored = first.data.unwrap();
         assert_eq!(stored.len(), 1);
-        assert!(wanted(Some(&stored), &Ring::default(), NOW + DAY - 1).data.is_none());
-        let both = wanted(Some(&stored), &Ring::default(), NOW + DAY).data.unwrap();
+        assert!(
+            wanted(Some(&stored), &Ring::default(), NOW + DAY - 1)
+                .data
+                .is_none()
+        );
+        let both = wanted(Some(&stored), &Ring::default(), NOW + DAY)
+            .data
+            .unwrap();
         assert_eq!(both.len(), 2);
-        let second = wanted(Some(&both), &Ring::default(), NOW + DAY + 3600).data.unwrap();
+        let second = wanted(Some(&both), &Ring::default(), NOW + DAY + 3600)
+            .data
+            .unwrap();
         assert_eq!(second.len(), 1);
-        assert!(both.keys().last() == second.keys().next(), "{both:?} {second:?}");
+        assert!(
+            both.keys().last() == second.keys().next(),
+            "{both:?} {second:?}"
+        );
     }
 
     #[test]
@@ -127,7 +169,13 @@ mod tests {
         let start = || {
             let keys = Keys::default();
             let secret = SharedSecret::new(client.clone(), "search", "fleetdex-continue-tokens");
-            async move { KeyKeeper::start(keys, secret, Readiness::new()).await.keys.ring().data() }
+            async move {
+                KeyKeeper::start(keys, secret, Readiness::new())
+                    .await
+                    .keys
+                    .ring()
+                    .data()
+            }
         };
         let (one, other) = tokio::join!(start(), start());
         assert!(one == other && one.len() == 1);
@@ -141,7 +189,8 @@ mod tests {
         KeyKeeper::start(keys.clone(), secret, readiness.clone()).await;
         assert!(readiness.is_ready());
         let report = readiness.report();
-        let expected = "[+]continue tokens degraded: cannot read Secret search/fleetdex-continue-tokens: ";
+        let expected =
+            "[+]continue tokens degraded: cannot read Secret search/fleetdex-continue-tokens: ";
         assert!(report.starts_with(expected), "{report}");
         let sealed = keys.seal(b"x".to_vec(), NOW).unwrap();
         assert_eq!(keys.open(&sealed).as_deref(), Ok(&b"x"[..]));

@@ -10,28 +10,54 @@ use crate::{
 const NOW: i64 = 1_800_000_000;
 
 fn request(parameters: &str) -> ListRequest {
-    match request::parse("/apis/search.fleetdex.io/v1alpha1/search/api/v1/pods", Some(parameters)) {
+    match request::parse(
+        "/apis/search.fleetdex.io/v1alpha1/search/api/v1/pods",
+        Some(parameters),
+    ) {
         Ok(ApiRequest::List(list)) => *list,
         other => panic!("{other:?}"),
     }
 }
 
 fn user(name: &str) -> Caller {
-    Caller { name: name.to_owned(), groups: Vec::new(), ..Caller::local() }
+    Caller {
+        name: name.to_owned(),
+        groups: Vec::new(),
+        ..Caller::local()
+    }
 }
 
 fn only(namespaces: &[&str]) -> Permitted {
-    let names = namespaces.iter().map(|name| name.parse().unwrap()).collect();
+    let names = namespaces
+        .iter()
+        .map(|name| name.parse().unwrap())
+        .collect();
     Permitted::Only(vec![Grant::of_namespaces(names)])
 }
 
 fn continuation(snapshot: &str) -> Continuation {
-    let cursor =
-        Cursor { snapshot: snapshot.to_owned(), after: vec![json!("default"), json!(null), json!(7)], remaining: Some(2) };
-    let rest = Cursor { snapshot: "other".to_owned(), after: Vec::new(), remaining: None };
-    let cursors = [("https://opensearch:9200/fleetdex", cursor), ("embedded", rest)];
-    let cursors = cursors.into_iter().map(|(name, cursor)| (name.parse().unwrap(), cursor)).collect();
-    Continuation { version: "720856573542400256".parse().unwrap(), cursors }
+    let cursor = Cursor {
+        snapshot: snapshot.to_owned(),
+        after: vec![json!("default"), json!(null), json!(7)],
+        remaining: Some(2),
+    };
+    let rest = Cursor {
+        snapshot: "other".to_owned(),
+        after: Vec::new(),
+        remaining: None,
+    };
+    let cursors = [
+        ("https://opensearch:9200/fleetdex", cursor),
+        ("embedded", rest),
+    ];
+    let cursors = cursors
+        .into_iter()
+        .map(|(name, cursor)| (name.parse().unwrap(), cursor))
+        .collect();
+    Continuation {
+        version: "720856573542400256".parse().unwrap(),
+        cursors,
+    }
 }
 
 /// What alice asks.
@@ -45,11 +71,20 @@ struct Asked {
 impl Asked {
     fn new() -> Self {
         let (caller, request) = (user("alice"), request("labelSelector=a+in+(b,c)&limit=2"));
-        Self { keys: Keys::default(), caller, request, permitted: only(&["web", "db"]) }
+        Self {
+            keys: Keys::default(),
+            caller,
+            request,
+            permitted: only(&["web", "db"]),
+        }
     }
 
     fn bound(&self) -> Bound<'_> {
-        Bound { caller: &self.caller, request: &self.request, permitted: &self.permitted }
+        Bound {
+            caller: &self.caller,
+            request: &self.request,
+            permitted: &self.permitted,
+        }
     }
 
     fn token(&self) -> String {
@@ -65,9 +100,23 @@ impl Asked {
 fn a_token_continues_the_same_question_with_any_limit() {
     let asked = Asked::new();
     let token = asked.token();
-    for same in ["labelSelector=a+in+(c,+b)", "limit=500&labelSelector=a+in+(b,c)&continue=x&onlyMetadata=true"] {
+    for same in [
+        "labelSelector=a+in+(c,+b)",
+        "limit=500&labelSelector=a+in+(b,c)&continue=x&onlyMetadata=true",
+    ] {
         let same = request(same);
-        assert_eq!(open(&asked.keys, &token, &Bound { request: &same, ..asked.bound() }, NOW), Ok(continuation("pit-1")));
+        assert_eq!(
+            open(
+                &asked.keys,
+                &token,
+                &Bound {
+                    request: &same,
+                    ..asked.bound()
+                },
+                NOW
+            ),
+            Ok(continuation("pit-1"))
+        );
     }
 }
 
@@ -88,10 +137,24 @@ fn a_token_continues_no_other_question() {
     .map(|more| request(&format!("labelSelector=a+in+(b,c)&{more}")))
     .into();
     others.push(request(""));
-    let native = request::NativePath { plural: "secrets".to_owned(), ..asked.request.native.clone() };
-    others.push(ListRequest { native, ..asked.request.clone() });
+    let native = request::NativePath {
+        plural: "secrets".to_owned(),
+        ..asked.request.native.clone()
+    };
+    others.push(ListRequest {
+        native,
+        ..asked.request.clone()
+    });
     for other in others {
-        let opened = open(&asked.keys, &token, &Bound { request: &other, ..asked.bound() }, NOW);
+        let opened = open(
+            &asked.keys,
+            &token,
+            &Bound {
+                request: &other,
+                ..asked.bound()
+            },
+            NOW,
+        );
         assert_eq!(opened, Err(TokenError::OtherQuery), "{other:?}");
     }
 }
@@ -100,22 +163,61 @@ fn a_token_continues_no_other_question() {
 fn a_token_continues_for_nobody_else() {
     let asked = Asked::new();
     let token = asked.token();
-    let of_uid = Caller { uid: Some("1".to_owned()), ..user("alice") };
+    let of_uid = Caller {
+        uid: Some("1".to_owned()),
+        ..user("alice")
+    };
     for other in [user("bob"), Caller::local(), of_uid] {
-        let opened = open(&asked.keys, &token, &Bound { caller: &other, ..asked.bound() }, NOW);
+        let opened = open(
+            &asked.keys,
+            &token,
+            &Bound {
+                caller: &other,
+                ..asked.bound()
+            },
+            NOW,
+        );
         assert_eq!(opened, Err(TokenError::OtherCaller), "{other:?}");
     }
-    let in_more_groups = Caller { groups: vec!["web".to_owned()], ..user("alice") };
-    assert!(open(&asked.keys, &token, &Bound { caller: &in_more_groups, ..asked.bound() }, NOW).is_ok());
+    let in_more_groups = Caller {
+        groups: vec!["web".to_owned()],
+        ..user("alice")
+    };
+    assert!(
+        open(
+            &asked.keys,
+            &token,
+            &Bound {
+                caller: &in_more_groups,
+                ..asked.bound()
+            },
+            NOW
+        )
+        .is_ok()
+    );
 }
 
 #[test]
 fn a_token_continues_only_for_those_who_may_see_the_same() {
     let asked = Asked::new();
     let token = asked.token();
-    let opened = |permitted: &Permitted| open(&asked.keys, &token, &Bound { permitted, ..asked.bound() }, NOW);
+    let opened = |permitted: &Permitted| {
+        open(
+            &asked.keys,
+            &token,
+            &Bound {
+                permitted,
+                ..asked.bound()
+            },
+            NOW,
+        )
+    };
     assert!(opened(&only(&["db", "web"])).is_ok());
-    for other in [only(&["web"]), only(&["web", "db", "x"]), Permitted::Everything] {
+    for other in [
+        only(&["web"]),
+        only(&["web", "db", "x"]),
+        Permitted::Everything,
+    ] {
         assert_eq!(opened(&other), Err(TokenError::OtherPermission));
     }
 }
@@ -125,13 +227,19 @@ fn a_token_ends_after_its_lifetime() {
     let asked = Asked::new();
     let token = asked.token();
     assert!(open(&asked.keys, &token, &asked.bound(), NOW + 300).is_ok());
-    assert_eq!(open(&asked.keys, &token, &asked.bound(), NOW + 301), Err(TokenError::Expired));
+    assert_eq!(
+        open(&asked.keys, &token, &asked.bound(), NOW + 301),
+        Err(TokenError::Expired)
+    );
 }
 
 #[test]
 fn a_token_of_another_installation_is_none_here() {
     let asked = Asked::new();
-    assert_eq!(open(&Keys::default(), &asked.token(), &asked.bound(), NOW), Err(TokenError::Expired));
+    assert_eq!(
+        open(&Keys::default(), &asked.token(), &asked.bound(), NOW),
+        Err(TokenError::Expired)
+    );
     // With the same id of another key, too.
     let mut data = {
         asked.token();
@@ -141,18 +249,39 @@ fn a_token_of_another_installation_is_none_here() {
         key.0[0] ^= 1;
     }
     let other = Keys::kept(Ring::read(&data));
-    assert_eq!(open(&other, &asked.token(), &asked.bound(), NOW), Err(TokenError::Malformed));
+    assert_eq!(
+        open(&other, &asked.token(), &asked.bound(), NOW),
+        Err(TokenError::Malformed)
+    );
 }
 
 #[test]
 fn what_is_no_token_is_malformed() {
     let asked = Asked::new();
-    let plain = URL_SAFE_NO_PAD.encode(deflated(&Content::encode(&asked.bound(), &continuation("pit"), NOW)));
-    for text in ["", "%", "e30", "bnVsbA", "a b", &plain, &format!("{plain}.7"), &"A".repeat(MAX_BYTES + 1)] {
+    let plain = URL_SAFE_NO_PAD.encode(deflated(&Content::encode(
+        &asked.bound(),
+        &continuation("pit"),
+        NOW,
+    )));
+    for text in [
+        "",
+        "%",
+        "e30",
+        "bnVsbA",
+        "a b",
+        &plain,
+        &format!("{plain}.7"),
+        &"A".repeat(MAX_BYTES + 1),
+    ] {
         assert_eq!(asked.open(text), Err(TokenError::Malformed), "{text:?}");
     }
     // Even one that is sealed by us: content that is not what it should be, or too much of it.
-    for content in [deflated(b"{}"), deflated(b"{}\n"), b"x".to_vec(), deflated(&vec![b' '; 64 << 20])] {
+    for content in [
+        deflated(b"{}"),
+        deflated(b"{}\n"),
+        b"x".to_vec(),
+        deflated(&vec![b' '; 64 << 20]),
+    ] {
         assert!(content.len() < 100_000);
         let sealed = URL_SAFE_NO_PAD.encode(asked.keys.seal(content, NOW).unwrap());
         assert_eq!(asked.open(&sealed), Err(TokenError::Malformed));
@@ -176,7 +305,9 @@ fn a_token_shows_nothing_and_no_two_are_alike() {
         for from in 0..bytes.len() {
             // Chance makes bytes that can be inflated, too, but not to these words.
             let mut inflated = Vec::new();
-            let _ended = ZlibDecoder::new(&bytes[from..]).take(1 << 16).read_to_end(&mut inflated);
+            let _ended = ZlibDecoder::new(&bytes[from..])
+                .take(1 << 16)
+                .read_to_end(&mut inflated);
             assert!(!shows(&inflated), "{token}");
         }
     }
@@ -218,7 +349,12 @@ fn point_in_time(shards: usize) -> String {
     for number in 0..shards {
         let uuid = URL_SAFE_NO_PAD.encode(&Sha256::digest(number.to_string())[..16]);
         let context = char::from_u32(u32::try_from(number).unwrap()).unwrap();
-        bytes.extend(format!("\u{18}fleetdex-cluster-{number:04}.g1\u{16}{uuid}\0\u{16}vl7gLGVxSZWLHws9bUtKaw").bytes());
+        bytes.extend(
+            format!(
+                "\u{18}fleetdex-cluster-{number:04}.g1\u{16}{uuid}\0\u{16}vl7gLGVxSZWLHws9bUtKaw"
+            )
+            .bytes(),
+        );
         bytes.extend(format!("\0\0\0\0\0\0{context}\u{16}tdsZX7hgTzCgaFj7E8c2jA").bytes());
     }
     URL_SAFE.encode(bytes)

@@ -35,13 +35,15 @@ impl FromStr for ServiceName {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let is_name = |part: &str| {
-            let is_fine = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+            let is_fine =
+                |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
             !part.is_empty() && part.len() <= 63 && part.bytes().all(is_fine)
         };
         match text.split_once('/') {
-            Some((namespace, name)) if is_name(namespace) && is_name(name) => {
-                Ok(Self { namespace: namespace.to_owned(), name: name.to_owned() })
-            }
+            Some((namespace, name)) if is_name(namespace) && is_name(name) => Ok(Self {
+                namespace: namespace.to_owned(),
+                name: name.to_owned(),
+            }),
             _ => Err(format!("{text:?} is no NAMESPACE/NAME of a Service")),
         }
     }
@@ -57,7 +59,11 @@ impl ServiceName {
     /// The names under which it is reached.
     pub fn hosts(&self) -> Vec<String> {
         let Self { namespace, name } = self;
-        vec![format!("{name}.{namespace}.svc"), format!("{name}.{namespace}"), format!("{name}.{namespace}.svc.cluster.local")]
+        vec![
+            format!("{name}.{namespace}.svc"),
+            format!("{name}.{namespace}"),
+            format!("{name}.{namespace}.svc.cluster.local"),
+        ]
     }
 }
 
@@ -99,8 +105,14 @@ pub async fn register(
         "spec": spec,
     });
     let parameters = PatchParams::apply(FIELD_MANAGER).force();
-    let patched = timeout(TIMEOUT, api.patch(&name, &parameters, &Patch::Apply(&object))).await;
-    patched.map_err(|_| RegistrationError::Timeout)?.map_err(|source| RegistrationError::Refused(name, Box::new(source)))?;
+    let patched = timeout(
+        TIMEOUT,
+        api.patch(&name, &parameters, &Patch::Apply(&object)),
+    )
+    .await;
+    patched
+        .map_err(|_| RegistrationError::Timeout)?
+        .map_err(|source| RegistrationError::Refused(name, Box::new(source)))?;
     Ok(())
 }
 
@@ -113,7 +125,15 @@ mod tests {
         let service: ServiceName = "search/fleetdex".parse().unwrap();
         assert_eq!(service.to_string(), "search/fleetdex");
         assert_eq!(service.hosts()[0], "fleetdex.search.svc");
-        for wrong in ["", "fleetdex", "/fleetdex", "search/", "a/b/c", "Search/fleetdex", "a b/c"] {
+        for wrong in [
+            "",
+            "fleetdex",
+            "/fleetdex",
+            "search/",
+            "a/b/c",
+            "Search/fleetdex",
+            "a b/c",
+        ] {
             assert!(wrong.parse::<ServiceName>().is_err(), "{wrong}");
         }
     }

@@ -3,7 +3,9 @@
 //! Source of the rules: `RequestInfo` of <https://pkg.go.dev/k8s.io/apiserver/pkg/endpoints/request>
 
 use http::Method;
-use k8s_openapi::api::authorization::v1::{NonResourceAttributes, ResourceAttributes, SubjectAccessReviewSpec};
+use k8s_openapi::api::authorization::v1::{
+    NonResourceAttributes, ResourceAttributes, SubjectAccessReviewSpec,
+};
 
 use crate::{
     model::{ClusterName, Namespace},
@@ -49,7 +51,10 @@ impl Attributes {
     pub fn of(method: &Method, segments: &[String]) -> Self {
         let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
         let ["apis", group, version, resource, rest @ ..] = segments.as_slice() else {
-            return Self::Path { verb: method.as_str().to_ascii_lowercase(), path: format!("/{}", segments.join("/")) };
+            return Self::Path {
+                verb: method.as_str().to_ascii_lowercase(),
+                path: format!("/{}", segments.join("/")),
+            };
         };
         let name = rest.first().map(|name| (*name).to_owned());
         let verb = match (method.as_str(), &name) {
@@ -129,7 +134,11 @@ impl Attributes {
             Self::Resource(asked) => {
                 let optional = [&asked.subresource, &asked.name, &asked.namespace];
                 let optional: usize = optional.into_iter().flatten().map(String::len).sum();
-                asked.verb.len() + asked.group.len() + asked.version.len() + asked.resource.len() + optional
+                asked.verb.len()
+                    + asked.group.len()
+                    + asked.version.len()
+                    + asked.resource.len()
+                    + optional
             }
         }
     }
@@ -145,7 +154,10 @@ impl Attributes {
         };
         match self {
             Self::Path { verb, path } => {
-                spec.non_resource_attributes = Some(NonResourceAttributes { path: Some(path.clone()), verb: Some(verb.clone()) });
+                spec.non_resource_attributes = Some(NonResourceAttributes {
+                    path: Some(path.clone()),
+                    verb: Some(verb.clone()),
+                });
             }
             Self::Resource(asked) => {
                 spec.resource_attributes = Some(ResourceAttributes {
@@ -166,20 +178,46 @@ impl Attributes {
     /// The refusal, in the words of Kubernetes' API server.
     pub fn forbidden(&self, caller: &Caller, reason: &str) -> Forbidden {
         let user = &caller.name;
-        let because = |message: String| if reason.is_empty() { message } else { format!("{message}: {reason}") };
+        let because = |message: String| {
+            if reason.is_empty() {
+                message
+            } else {
+                format!("{message}: {reason}")
+            }
+        };
         match self {
             Self::Path { verb, path } => Forbidden {
-                message: because(format!("forbidden: User {user:?} cannot {verb} path {path:?}")),
+                message: because(format!(
+                    "forbidden: User {user:?} cannot {verb} path {path:?}"
+                )),
                 ..Forbidden::default()
             },
             Self::Resource(asked) => {
-                let Resource { verb, group, resource, subresource, name, namespace, .. } = asked;
-                let qualified = if group.is_empty() { resource.clone() } else { format!("{resource}.{group}") };
-                let what = subresource.as_ref().map_or_else(|| resource.clone(), |below| format!("{resource}/{below}"));
-                let named = name.as_ref().map(|name| format!(" {name:?}")).unwrap_or_default();
-                let place = namespace
+                let Resource {
+                    verb,
+                    group,
+                    resource,
+                    subresource,
+                    name,
+                    namespace,
+                    ..
+                } = asked;
+                let qualified = if group.is_empty() {
+                    resource.clone()
+                } else {
+                    format!("{resource}.{group}")
+                };
+                let what = subresource
                     .as_ref()
-                    .map_or_else(|| "at the cluster scope".to_owned(), |name| format!("in the namespace {name:?}"));
+                    .map_or_else(|| resource.clone(), |below| format!("{resource}/{below}"));
+                let named = name
+                    .as_ref()
+                    .map(|name| format!(" {name:?}"))
+                    .unwrap_or_default();
+                let place = namespace.as_ref().map_or_else(
+                    || "at the cluster scope".to_owned(),
+                    |name| format!("in the namespace {name:?}"),
+                );
                 Forbidden {
                     group: group.clone(),
                     resource: resource.clone(),
@@ -198,12 +236,20 @@ mod tests {
     use super::*;
 
     fn of(method: &Method, path: &str) -> Attributes {
-        let segments: Vec<String> = path.trim_matches('/').split('/').map(str::to_owned).collect();
+        let segments: Vec<String> = path
+            .trim_matches('/')
+            .split('/')
+            .map(str::to_owned)
+            .collect();
         Attributes::of(method, &segments)
     }
 
     fn alice() -> Caller {
-        Caller { name: "alice".to_owned(), groups: vec!["dev".to_owned()], ..Caller::local() }
+        Caller {
+            name: "alice".to_owned(),
+            groups: vec!["dev".to_owned()],
+            ..Caller::local()
+        }
     }
 
     #[test]
@@ -212,10 +258,22 @@ mod tests {
         let group = "/apis/search.fleetdex.io/v1alpha1";
         let lines = [
             told(&Method::GET, &format!("{group}/search/api/v1/pods")),
-            told(&Method::GET, &format!("{group}/search/cache/apis/apps/v1/deployments")),
-            told(&Method::GET, &format!("{group}/clusters/member1/api/v1/pods")),
-            told(&Method::PATCH, &format!("{group}/proxying/karmada/proxy/api/v1/namespaces/web/pods/a")),
-            told(&Method::DELETE, &format!("{group}/proxying/karmada/proxy/api/v1/namespaces/web/pods")),
+            told(
+                &Method::GET,
+                &format!("{group}/search/cache/apis/apps/v1/deployments"),
+            ),
+            told(
+                &Method::GET,
+                &format!("{group}/clusters/member1/api/v1/pods"),
+            ),
+            told(
+                &Method::PATCH,
+                &format!("{group}/proxying/karmada/proxy/api/v1/namespaces/web/pods/a"),
+            ),
+            told(
+                &Method::DELETE,
+                &format!("{group}/proxying/karmada/proxy/api/v1/namespaces/web/pods"),
+            ),
             told(&Method::POST, &format!("{group}/verify")),
             told(&Method::GET, &format!("{group}/clusters")),
             told(&Method::GET, group),
@@ -241,23 +299,32 @@ mod tests {
         let web: Namespace = "web".parse().unwrap();
         let pods = ResourceName::new("", "pods");
         let deployments = ResourceName::new("apps", "deployments");
-        let listing = Attributes::of_objects("list", &pods, "v1", Some(&web), None).forbidden(&alice(), "");
+        let listing =
+            Attributes::of_objects("list", &pods, "v1", Some(&web), None).forbidden(&alice(), "");
         assert_eq!(
             listing.message,
             r#"pods is forbidden: User "alice" cannot list resource "pods" in API group "" in the namespace "web""#
         );
-        let one = Attributes::of_objects("get", &deployments, "v1", None, Some("a")).forbidden(&alice(), "no rule");
+        let one = Attributes::of_objects("get", &deployments, "v1", None, Some("a"))
+            .forbidden(&alice(), "no rule");
         assert_eq!(
             one.message,
             r#"deployments.apps "a" is forbidden: User "alice" cannot get resource "deployments" in API group "apps" at the cluster scope: no rule"#
         );
-        assert_eq!((one.group.as_str(), one.resource.as_str(), one.name.as_str()), ("apps", "deployments", "a"));
+        assert_eq!(
+            (one.group.as_str(), one.resource.as_str(), one.name.as_str()),
+            ("apps", "deployments", "a")
+        );
     }
 
     #[test]
     fn the_whole_caller_is_in_the_question() {
         let extra = [("scopes".to_owned(), vec!["a".to_owned(), "b".to_owned()])];
-        let caller = Caller { uid: Some("u1".to_owned()), extra: extra.into(), ..alice() };
+        let caller = Caller {
+            uid: Some("u1".to_owned()),
+            extra: extra.into(),
+            ..alice()
+        };
         let review = of(&Method::GET, "/version").review(&caller);
         insta::assert_json_snapshot!(review, @r#"
         {
@@ -278,7 +345,8 @@ mod tests {
           "user": "alice"
         }
         "#);
-        let health = ["/healthz", "/livez", "/readyz"].map(|path| of(&Method::GET, path).is_health());
+        let health =
+            ["/healthz", "/livez", "/readyz"].map(|path| of(&Method::GET, path).is_health());
         assert_eq!(health, [true; 3]);
         assert!(!of(&Method::GET, "/healthz/etcd").is_health());
     }

@@ -50,7 +50,11 @@ struct Verdict {
 impl Peer {
     /// A peer at an address that has shown these certificates.
     pub fn at(address: IpAddr, certificates: Vec<CertificateDer<'static>>) -> Arc<Self> {
-        Arc::new(Self { address, certificates, verdict: Mutex::default() })
+        Arc::new(Self {
+            address,
+            certificates,
+            verdict: Mutex::default(),
+        })
     }
 
     /// A peer without an address or certificates.
@@ -60,7 +64,9 @@ impl Peer {
 
     fn verdict(&self, trust: &Trust) -> Verdict {
         let mut known = self.verdict.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_current = |verdict: &&Verdict| verdict.generation == trust.generation && verdict.at.elapsed() < VERDICT_LIFETIME;
+        let is_current = |verdict: &&Verdict| {
+            verdict.generation == trust.generation && verdict.at.elapsed() < VERDICT_LIFETIME
+        };
         if let Some(verdict) = known.as_ref().filter(is_current) {
             return verdict.clone();
         }
@@ -69,11 +75,21 @@ impl Peer {
 
     fn judge(&self, trust: &Trust) -> Verdict {
         let (chain, now) = (self.certificates.as_slice(), UnixTime::now());
-        let mut verdict = Verdict { generation: trust.generation, at: Instant::now(), speaks_for_others: None, client: None };
-        let Some(leaf) = chain.first() else { return verdict };
+        let mut verdict = Verdict {
+            generation: trust.generation,
+            at: Instant::now(),
+            speaks_for_others: None,
+            client: None,
+        };
+        let Some(leaf) = chain.first() else {
+            return verdict;
+        };
         verdict.speaks_for_others = trust.speaks_for_others(chain, now);
         let user = |()| identity::of_certificate(leaf);
-        verdict.client = trust.client.as_ref().map(|pool| pool.verify(chain, now).map(user));
+        verdict.client = trust
+            .client
+            .as_ref()
+            .map(|pool| pool.verify(chain, now).map(user));
         verdict
     }
 }
@@ -128,7 +144,10 @@ impl Authenticator {
                 Err(error) => problems.push(error.to_string()),
             }
         }
-        tracing::debug!(problems = problems.join("; "), "nobody may ask without saying who it is");
+        tracing::debug!(
+            problems = problems.join("; "),
+            "nobody may ask without saying who it is"
+        );
         Err(ApiError::Unauthenticated)
     }
 
@@ -141,12 +160,17 @@ impl Authenticator {
 /// The name of the local caller, who is trusted blindly, is nobody else's. Names that an HTTP header would change are refused: members are asked as the
 /// caller in headers, which lose white space at their ends, so that a blank name would be no name, and the member would answer the operator itself.
 fn known(mut caller: Caller) -> Result<Caller, ApiError> {
-    let is_kept = |name: &String| !name.is_empty() && name.trim() == name && !name.contains(char::is_control);
+    let is_kept =
+        |name: &String| !name.is_empty() && name.trim() == name && !name.contains(char::is_control);
     if caller.is_local() || !is_kept(&caller.name) || !caller.groups.iter().all(is_kept) {
         tracing::debug!(user = ?caller.name, groups = ?caller.groups, "a caller has a name that cannot be passed on");
         return Err(ApiError::Unauthenticated);
     }
-    if !caller.groups.iter().any(|group| group == AUTHENTICATED || group == UNAUTHENTICATED) {
+    if !caller
+        .groups
+        .iter()
+        .any(|group| group == AUTHENTICATED || group == UNAUTHENTICATED)
+    {
         caller.groups.push(AUTHENTICATED.to_owned());
     }
     Ok(caller)
@@ -154,7 +178,12 @@ fn known(mut caller: Caller) -> Result<Caller, ApiError> {
 
 /// `Authorization: Bearer <token>`, however the scheme is written.
 fn token(headers: &HeaderMap) -> Option<&str> {
-    let (scheme, token) = headers.get(AUTHORIZATION)?.to_str().ok()?.trim().split_once(' ')?;
+    let (scheme, token) = headers
+        .get(AUTHORIZATION)?
+        .to_str()
+        .ok()?
+        .trim()
+        .split_once(' ')?;
     Some(token.trim()).filter(|token| scheme.eq_ignore_ascii_case("bearer") && !token.is_empty())
 }
 
@@ -174,7 +203,16 @@ mod tests {
     #[test]
     fn nobody_is_known_by_a_name_that_a_header_would_change() {
         assert!(known(named("alice", &["dev team"])).is_ok());
-        for name in ["", " ", "\t", "\u{a0}", " alice", "alice ", "a\r\nimpersonate-group: system:masters", "fleetdex:local"] {
+        for name in [
+            "",
+            " ",
+            "\t",
+            "\u{a0}",
+            " alice",
+            "alice ",
+            "a\r\nimpersonate-group: system:masters",
+            "fleetdex:local",
+        ] {
             assert!(known(named(name, &[])).is_err(), "{name:?}");
         }
         for group in ["", " system:masters", "dev\n"] {

@@ -102,14 +102,23 @@ impl Authorizer {
         if caller.may_everything() || attributes.is_health() {
             return Ok(());
         }
-        match self.reviews.decide(Place::ControlPlane, caller, attributes).await? {
+        match self
+            .reviews
+            .decide(Place::ControlPlane, caller, attributes)
+            .await?
+        {
             Decision::Allowed => Ok(()),
             Decision::Denied(reason) => Err(attributes.forbidden(caller, &reason).into()),
         }
     }
 
     /// What of the objects asked for somebody may see. Nothing of it is a refusal.
-    pub async fn permission(&self, caller: &Caller, wanted: &Wanted<'_>, holders: &dyn Holders) -> Result<Permission, ApiError> {
+    pub async fn permission(
+        &self,
+        caller: &Caller,
+        wanted: &Wanted<'_>,
+        holders: &dyn Holders,
+    ) -> Result<Permission, ApiError> {
         if caller.may_everything() {
             return Ok(Permission::default());
         }
@@ -133,24 +142,47 @@ impl Authorizer {
             return Ok(None);
         }
         let any = Attributes::of_cluster(None);
-        let refusal = match self.reviews.decide(Place::ControlPlane, caller, &any).await? {
+        let refusal = match self
+            .reviews
+            .decide(Place::ControlPlane, caller, &any)
+            .await?
+        {
             Decision::Allowed => return Ok(None),
             Decision::Denied(reason) => any.forbidden(caller, &reason),
         };
-        let meant: BTreeSet<&ClusterName> = if named.is_empty() { all.iter().collect() } else { named.iter().collect() };
+        let meant: BTreeSet<&ClusterName> = if named.is_empty() {
+            all.iter().collect()
+        } else {
+            named.iter().collect()
+        };
         if meant.len() > MAX_CLUSTERS {
-            return Err(too_many(&format!("you may not see all clusters, and these are more than {MAX_CLUSTERS}"), "clusters"));
+            return Err(too_many(
+                &format!("you may not see all clusters, and these are more than {MAX_CLUSTERS}"),
+                "clusters",
+            ));
         }
-        let questions = meant.into_iter().map(|name| (name, Attributes::of_cluster(Some(name)))).collect();
-        let mut answers = self.decide_all(Place::ControlPlane, caller, questions).await?;
+        let questions = meant
+            .into_iter()
+            .map(|name| (name, Attributes::of_cluster(Some(name))))
+            .collect();
+        let mut answers = self
+            .decide_all(Place::ControlPlane, caller, questions)
+            .await?;
         answers.sort_by_key(|(name, _)| *name);
         if !named.is_empty()
-            && let Some((name, Decision::Denied(reason))) = answers.iter().find(|(_, decision)| !decision.is_allowed())
+            && let Some((name, Decision::Denied(reason))) =
+                answers.iter().find(|(_, decision)| !decision.is_allowed())
         {
-            return Err(Attributes::of_cluster(Some(name)).forbidden(caller, reason).into());
+            return Err(Attributes::of_cluster(Some(name))
+                .forbidden(caller, reason)
+                .into());
         }
         let allowed: BTreeSet<ClusterName> = allowed(answers).cloned().collect();
-        if allowed.is_empty() { Err(refusal.into()) } else { Ok(Some(allowed)) }
+        if allowed.is_empty() {
+            Err(refusal.into())
+        } else {
+            Ok(Some(allowed))
+        }
     }
 
     async fn by_control_plane(
@@ -161,18 +193,30 @@ impl Authorizer {
     ) -> Result<Permission, ApiError> {
         let clusters = wanted.only_these.then(|| wanted.clusters.to_vec());
         let everywhere = wanted.attributes(None);
-        let reason = match self.reviews.decide(Place::ControlPlane, caller, &everywhere).await? {
+        let reason = match self
+            .reviews
+            .decide(Place::ControlPlane, caller, &everywhere)
+            .await?
+        {
             Decision::Allowed => return Ok(Permission::of(clusters, None)),
             Decision::Denied(reason) => reason,
         };
         if !wanted.namespaced {
             return Err(everywhere.forbidden(caller, &reason).into());
         }
-        let Asked { namespaces: candidates, left_out } = match wanted.namespaces {
+        let Asked {
+            namespaces: candidates,
+            left_out,
+        } = match wanted.namespaces {
             [] => together(holders.namespaces().await?),
-            named => Asked { namespaces: named.to_vec(), left_out: BTreeSet::new() },
+            named => Asked {
+                namespaces: named.to_vec(),
+                left_out: BTreeSet::new(),
+            },
         };
-        let namespaces = self.namespaces(Place::ControlPlane, caller, wanted, &candidates).await?;
+        let namespaces = self
+            .namespaces(Place::ControlPlane, caller, wanted, &candidates)
+            .await?;
         if namespaces.is_empty() {
             return Err(wanted.refusal(caller, &reason));
         }
@@ -183,32 +227,56 @@ impl Authorizer {
             clusters = Some(wanted.clusters.iter().filter(is_kept).cloned().collect());
             warnings.push(wanted.has_too_many(&left_out));
         }
-        Ok(Permission { warnings, ..Permission::of(clusters, Some(namespaces)) })
+        Ok(Permission {
+            warnings,
+            ..Permission::of(clusters, Some(namespaces))
+        })
     }
 
-    async fn by_members(&self, caller: &Caller, wanted: &Wanted<'_>, holders: &dyn Holders) -> Result<Permission, ApiError> {
+    async fn by_members(
+        &self,
+        caller: &Caller,
+        wanted: &Wanted<'_>,
+        holders: &dyn Holders,
+    ) -> Result<Permission, ApiError> {
         let clusters = wanted.clusters;
         if clusters.len() > MAX_CLUSTERS {
-            return Err(too_many(&format!("more than {MAX_CLUSTERS} clusters hold what you ask for"), "clusters"));
+            return Err(too_many(
+                &format!("more than {MAX_CLUSTERS} clusters hold what you ask for"),
+                "clusters",
+            ));
         }
         let everywhere = wanted.attributes(None);
         let mut questions = Vec::new();
         for name in clusters {
-            let answer = self.reviews.decide(Place::Member(name), caller, &everywhere);
+            let answer = self
+                .reviews
+                .decide(Place::Member(name), caller, &everywhere);
             questions.push(async move { (name, answer.await) }.boxed());
         }
-        let answers: Vec<(&ClusterName, Result<Decision, ReviewError>)> =
-            stream::iter(questions).buffer_unordered(CONCURRENT).collect().await;
+        let answers: Vec<(&ClusterName, Result<Decision, ReviewError>)> = stream::iter(questions)
+            .buffer_unordered(CONCURRENT)
+            .collect()
+            .await;
         let mut members = Members::default();
         for (name, answer) in answers {
             members.heard(name, answer);
         }
         if wanted.namespaced && !members.partly.is_empty() {
-            let held = if wanted.namespaces.is_empty() { Some(holders.namespaces().await?) } else { None };
+            let held = if wanted.namespaces.is_empty() {
+                Some(holders.namespaces().await?)
+            } else {
+                None
+            };
             for name in std::mem::take(&mut members.partly) {
-                let candidates =
-                    held.as_ref().map_or_else(|| wanted.namespaces.to_vec(), |held| held.get(&name).cloned().unwrap_or_default());
-                match self.namespaces(Place::Member(&name), caller, wanted, &candidates).await {
+                let candidates = held.as_ref().map_or_else(
+                    || wanted.namespaces.to_vec(),
+                    |held| held.get(&name).cloned().unwrap_or_default(),
+                );
+                match self
+                    .namespaces(Place::Member(&name), caller, wanted, &candidates)
+                    .await
+                {
                     Ok(namespaces) => members.grant(name, namespaces),
                     Err(error) => members.silent(&name, &error.to_string()),
                 }
@@ -232,8 +300,13 @@ impl Authorizer {
             );
             return Err(too_many(&problem, "namespaces"));
         }
-        let questions = candidates.iter().map(|namespace| (namespace, wanted.attributes(Some(namespace)))).collect();
-        let mut found: Vec<Namespace> = allowed(self.decide_all(place, caller, questions).await?).cloned().collect();
+        let questions = candidates
+            .iter()
+            .map(|namespace| (namespace, wanted.attributes(Some(namespace))))
+            .collect();
+        let mut found: Vec<Namespace> = allowed(self.decide_all(place, caller, questions).await?)
+            .cloned()
+            .collect();
         found.sort_unstable();
         Ok(found)
     }
@@ -249,16 +322,24 @@ impl Authorizer {
             let answer = self.reviews.decide(place, caller, attributes);
             asked.push(async move { Ok((*key, answer.await?)) }.boxed());
         }
-        stream::iter(asked).buffer_unordered(CONCURRENT).try_collect().await
+        stream::iter(asked)
+            .buffer_unordered(CONCURRENT)
+            .try_collect()
+            .await
     }
 }
 
 fn allowed<K>(answers: Vec<(K, Decision)>) -> impl Iterator<Item = K> {
-    answers.into_iter().filter(|(_, decision)| decision.is_allowed()).map(|(key, _)| key)
+    answers
+        .into_iter()
+        .filter(|(_, decision)| decision.is_allowed())
+        .map(|(key, _)| key)
 }
 
 fn too_many(problem: &str, parameter: &str) -> ApiError {
-    ApiError::bad_request(format!("{problem}; name those that you want with the parameter {parameter}"))
+    ApiError::bad_request(format!(
+        "{problem}; name those that you want with the parameter {parameter}"
+    ))
 }
 
 /// The namespaces that are asked about because clusters hold objects there.
@@ -276,20 +357,30 @@ fn together(held: BTreeMap<ClusterName, Vec<Namespace>>) -> Asked {
     let mut all: BTreeSet<Namespace> = BTreeSet::new();
     let mut left_out = BTreeSet::new();
     for (name, namespaces) in clusters {
-        let more = namespaces.iter().filter(|namespace| !all.contains(*namespace)).count();
+        let more = namespaces
+            .iter()
+            .filter(|namespace| !all.contains(*namespace))
+            .count();
         if all.is_empty() || all.len() + more <= MAX_NAMESPACES {
             all.extend(namespaces);
         } else {
             left_out.insert(name);
         }
     }
-    Asked { namespaces: all.into_iter().collect(), left_out }
+    Asked {
+        namespaces: all.into_iter().collect(),
+        left_out,
+    }
 }
 
 impl Wanted<'_> {
     /// None of it may be shown. That is said of the one namespace, where only one was asked for.
     fn refusal(&self, caller: &Caller, reason: &str) -> ApiError {
-        let only = if let [only] = self.namespaces { Some(only) } else { None };
+        let only = if let [only] = self.namespaces {
+            Some(only)
+        } else {
+            None
+        };
         self.attributes(only).forbidden(caller, reason).into()
     }
 
@@ -300,8 +391,17 @@ impl Wanted<'_> {
     /// The sentence about clusters that are left out because of their namespaces.
     fn has_too_many(&self, left_out: &BTreeSet<ClusterName>) -> String {
         let plural = &self.resource.plural;
-        let mut named = left_out.iter().take(MAX_NAMED).map(ClusterName::as_str).collect::<Vec<_>>().join(", ");
-        if let Some(more) = left_out.len().checked_sub(MAX_NAMED).filter(|more| *more > 0) {
+        let mut named = left_out
+            .iter()
+            .take(MAX_NAMED)
+            .map(ClusterName::as_str)
+            .collect::<Vec<_>>()
+            .join(", ");
+        if let Some(more) = left_out
+            .len()
+            .checked_sub(MAX_NAMED)
+            .filter(|more| *more > 0)
+        {
             named = format!("{named} and {more} more");
         }
         format!(
@@ -313,11 +413,21 @@ impl Wanted<'_> {
 
     /// One sentence if namespaces were asked for by name that are not shown.
     fn left_out(&self, shown: &[Namespace]) -> Vec<String> {
-        let hidden: Vec<&str> = self.namespaces.iter().filter(|name| !shown.contains(name)).map(Namespace::as_str).collect();
+        let hidden: Vec<&str> = self
+            .namespaces
+            .iter()
+            .filter(|name| !shown.contains(name))
+            .map(Namespace::as_str)
+            .collect();
         if hidden.is_empty() {
             return Vec::new();
         }
-        vec![format!("you may not {} {} in {}: left out", self.verb, self.resource.plural, hidden.join(", "))]
+        vec![format!(
+            "you may not {} {} in {}: left out",
+            self.verb,
+            self.resource.plural,
+            hidden.join(", ")
+        )]
     }
 }
 
@@ -325,9 +435,15 @@ impl Permission {
     fn of(clusters: Option<Vec<ClusterName>>, namespaces: Option<Vec<Namespace>>) -> Self {
         let permitted = match (clusters, namespaces) {
             (None, None) => Permitted::Everything,
-            (clusters, namespaces) => Permitted::Only(vec![Grant { clusters, namespaces }]),
+            (clusters, namespaces) => Permitted::Only(vec![Grant {
+                clusters,
+                namespaces,
+            }]),
         };
-        Self { permitted, warnings: Vec::new() }
+        Self {
+            permitted,
+            warnings: Vec::new(),
+        }
     }
 }
 
@@ -358,7 +474,9 @@ impl Members {
 
     fn silent(&mut self, name: &ClusterName, problem: &str) {
         self.silent += 1;
-        self.warnings.push(format!("cluster {name} is left out, because it cannot be asked what you may see: {problem}"));
+        self.warnings.push(format!(
+            "cluster {name} is left out, because it cannot be asked what you may see: {problem}"
+        ));
     }
 
     fn grant(&mut self, name: ClusterName, namespaces: Vec<Namespace>) {
@@ -371,17 +489,26 @@ impl Members {
         let mut grants = Vec::new();
         if !self.wholly.is_empty() {
             self.wholly.sort_unstable();
-            grants.push(Grant { clusters: Some(self.wholly), namespaces: None });
+            grants.push(Grant {
+                clusters: Some(self.wholly),
+                namespaces: None,
+            });
         }
         for (namespaces, mut clusters) in self.grants {
             clusters.sort_unstable();
-            grants.push(Grant { clusters: Some(clusters), namespaces: Some(namespaces) });
+            grants.push(Grant {
+                clusters: Some(clusters),
+                namespaces: Some(namespaces),
+            });
         }
         if grants.is_empty() && self.silent == 0 && !wanted.clusters.is_empty() {
             return Err(wanted.refusal(caller, &self.reason));
         }
         self.warnings.sort_unstable();
-        Ok(Permission { permitted: Permitted::Only(grants), warnings: self.warnings })
+        Ok(Permission {
+            permitted: Permitted::Only(grants),
+            warnings: self.warnings,
+        })
     }
 }
 

@@ -6,8 +6,8 @@ use std::{
 };
 
 use rcgen::{
-    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose,
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
+    Issuer, KeyPair, KeyUsagePurpose,
 };
 use rustls::{
     crypto::aws_lc_rs,
@@ -70,7 +70,9 @@ impl ServingCertificate {
 
 impl ResolvesServerCert for ServingCertificate {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner)))
+        Some(Arc::clone(
+            &self.0.read().unwrap_or_else(PoisonError::into_inner),
+        ))
     }
 }
 
@@ -100,26 +102,46 @@ impl Content {
 impl Files {
     /// What is in them now.
     pub async fn read(&self) -> Result<Content, CertificateError> {
-        Ok(Content { certificate: read(&self.certificate).await?, key: read(&self.key).await? })
+        Ok(Content {
+            certificate: read(&self.certificate).await?,
+            key: read(&self.key).await?,
+        })
     }
 
     /// The certificate of such content.
     pub fn certified(&self, content: &Content) -> Result<CertifiedKey, CertificateError> {
-        certified(&content.certificate, &content.key, &self.certificate.display().to_string())
+        certified(
+            &content.certificate,
+            &content.key,
+            &self.certificate.display().to_string(),
+        )
     }
 }
 
 async fn read(path: &Path) -> Result<Vec<u8>, CertificateError> {
-    tokio::fs::read(path).await.map_err(|source| CertificateError::Read { path: path.to_owned(), source })
+    tokio::fs::read(path)
+        .await
+        .map_err(|source| CertificateError::Read {
+            path: path.to_owned(),
+            source,
+        })
 }
 
-fn certified(certificate: &[u8], key: &[u8], place: &str) -> Result<CertifiedKey, CertificateError> {
-    let unusable = |reason: String| CertificateError::Unusable { place: place.to_owned(), reason };
-    let chain: Vec<CertificateDer<'static>> =
-        CertificateDer::pem_slice_iter(certificate).collect::<Result<_, _>>().map_err(|error| unusable(error.to_string()))?;
+fn certified(
+    certificate: &[u8],
+    key: &[u8],
+    place: &str,
+) -> Result<CertifiedKey, CertificateError> {
+    let unusable = |reason: String| CertificateError::Unusable {
+        place: place.to_owned(),
+        reason,
+    };
+    let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(certificate)
+        .collect::<Result<_, _>>()
+        .map_err(|error| unusable(error.to_string()))?;
     let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| unusable(error.to_string()))?;
-    let certified =
-        CertifiedKey::from_der(chain, key, &aws_lc_rs::default_provider()).map_err(|error| unusable(causes(&error)))?;
+    let certified = CertifiedKey::from_der(chain, key, &aws_lc_rs::default_provider())
+        .map_err(|error| unusable(causes(&error)))?;
     Ok(certified)
 }
 
@@ -137,18 +159,31 @@ impl Authority {
     pub fn make(before: Option<&Self>) -> Result<Self, CertificateError> {
         let mut params = named("fleetdex-serving-ca", AUTHORITY_DAYS, Vec::new())?;
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
-        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
+        params.key_usages = vec![
+            KeyUsagePurpose::KeyCertSign,
+            KeyUsagePurpose::CrlSign,
+            KeyUsagePurpose::DigitalSignature,
+        ];
         let key = KeyPair::generate()?;
         let newest = params.self_signed(&key)?.pem();
         let older = before.map(Authority::newest_pem).unwrap_or_default();
-        Ok(Self { certificates: format!("{newest}{older}"), key: key.serialize_pem() })
+        Ok(Self {
+            certificates: format!("{newest}{older}"),
+            key: key.serialize_pem(),
+        })
     }
 
     /// Whether it can be used and does not have to be renewed yet.
     pub fn is_good(&self) -> bool {
         let newest = CertificateDer::from_pem_slice(self.certificates.as_bytes());
         let usable = newest.is_ok_and(|der| !is_renewable(&der)) && self.issuer().is_ok();
-        usable && certified(self.newest_pem().as_bytes(), self.key.as_bytes(), "the Secret").is_ok()
+        usable
+            && certified(
+                self.newest_pem().as_bytes(),
+                self.key.as_bytes(),
+                "the Secret",
+            )
+            .is_ok()
     }
 
     /// A certificate for servers of these names.
@@ -160,11 +195,18 @@ impl Authority {
         params.use_authority_key_identifier_extension = true;
         let key = KeyPair::generate()?;
         let certificate = params.signed_by(&key, &self.issuer()?)?;
-        certified(certificate.pem().as_bytes(), key.serialize_pem().as_bytes(), "a new certificate")
+        certified(
+            certificate.pem().as_bytes(),
+            key.serialize_pem().as_bytes(),
+            "a new certificate",
+        )
     }
 
     fn issuer(&self) -> Result<Issuer<'static, KeyPair>, CertificateError> {
-        Ok(Issuer::from_ca_cert_pem(&self.newest_pem(), KeyPair::from_pem(&self.key)?)?)
+        Ok(Issuer::from_ca_cert_pem(
+            &self.newest_pem(),
+            KeyPair::from_pem(&self.key)?,
+        )?)
     }
 
     fn newest_pem(&self) -> String {
@@ -176,19 +218,33 @@ impl Authority {
 
 /// Whether so much of a certificate's time is over that it should be replaced, or it makes no sense.
 pub fn is_renewable(der: &[u8]) -> bool {
-    let Ok((_, certificate)) = X509Certificate::from_der(der) else { return true };
+    let Ok((_, certificate)) = X509Certificate::from_der(der) else {
+        return true;
+    };
     let validity = certificate.validity();
-    let (from, until) = (validity.not_before.timestamp(), validity.not_after.timestamp());
+    let (from, until) = (
+        validity.not_before.timestamp(),
+        validity.not_after.timestamp(),
+    );
     let now = jiff::Timestamp::now().as_second();
-    #[expect(clippy::cast_precision_loss, reason = "seconds of years are exact in a double")]
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "seconds of years are exact in a double"
+    )]
     let (elapsed, whole) = ((now - from) as f64, (until - from) as f64);
     now < from || elapsed > whole * RENEWED_AFTER
 }
 
-fn named(common_name: &str, days: i64, names: Vec<String>) -> Result<CertificateParams, CertificateError> {
+fn named(
+    common_name: &str,
+    days: i64,
+    names: Vec<String>,
+) -> Result<CertificateParams, CertificateError> {
     let mut params = CertificateParams::new(names)?;
     params.distinguished_name = DistinguishedName::new();
-    params.distinguished_name.push(DnType::CommonName, common_name);
+    params
+        .distinguished_name
+        .push(DnType::CommonName, common_name);
     let now = time::OffsetDateTime::now_utc();
     params.not_before = now - time::Duration::hours(CLOCK_SKEW_HOURS);
     params.not_after = now + time::Duration::days(days);
@@ -207,7 +263,8 @@ mod tests {
         let certificate = authority.sign(&names).unwrap();
         assert!(!is_renewable(&certificate.cert[0]));
         let (_, parsed) = X509Certificate::from_der(&certificate.cert[0]).unwrap();
-        let (_, issuer) = x509_parser::pem::parse_x509_pem(authority.certificates.as_bytes()).unwrap();
+        let (_, issuer) =
+            x509_parser::pem::parse_x509_pem(authority.certificates.as_bytes()).unwrap();
         assert_eq!(parsed.issuer(), issuer.parse_x509().unwrap().subject());
         let alternative = parsed.subject_alternative_name().unwrap().unwrap();
         assert!(format!("{:?}", alternative.value).contains("fleetdex.search.svc"));
@@ -218,7 +275,8 @@ mod tests {
         let first = Authority::make(None).unwrap();
         let second = Authority::make(Some(&first)).unwrap();
         let third = Authority::make(Some(&second)).unwrap();
-        let count = |authority: &Authority| authority.certificates.matches("BEGIN CERTIFICATE").count();
+        let count =
+            |authority: &Authority| authority.certificates.matches("BEGIN CERTIFICATE").count();
         assert_eq!((count(&first), count(&second), count(&third)), (1, 2, 2));
         assert!(second.certificates.ends_with(&first.certificates));
         assert!(third.is_good());
@@ -227,10 +285,28 @@ mod tests {
     #[test]
     fn what_is_broken_is_renewed() {
         let good = Authority::make(None).unwrap();
-        assert!(!Authority { key: "no key".to_owned(), ..good.clone() }.is_good());
-        assert!(!Authority { certificates: "none".to_owned(), ..good.clone() }.is_good());
+        assert!(
+            !Authority {
+                key: "no key".to_owned(),
+                ..good.clone()
+            }
+            .is_good()
+        );
+        assert!(
+            !Authority {
+                certificates: "none".to_owned(),
+                ..good.clone()
+            }
+            .is_good()
+        );
         let other = Authority::make(None).unwrap();
-        assert!(!Authority { key: other.key, ..good }.is_good());
+        assert!(
+            !Authority {
+                key: other.key,
+                ..good
+            }
+            .is_good()
+        );
         assert!(is_renewable(b"no certificate"));
     }
 }

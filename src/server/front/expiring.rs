@@ -22,7 +22,12 @@ pub struct Expiring<K, V> {
 impl<K: Hash + Eq + Clone, V: Clone> Expiring<K, V> {
     /// Room for `capacity` values.
     pub fn new(lifetime: Duration, capacity: usize) -> Self {
-        Self { lifetime, capacity, values: HashMap::new(), order: VecDeque::new() }
+        Self {
+            lifetime,
+            capacity,
+            values: HashMap::new(),
+            order: VecDeque::new(),
+        }
     }
 
     /// The value, if it is not too old.
@@ -43,14 +48,24 @@ impl<K: Hash + Eq + Clone, V: Clone> Expiring<K, V> {
     }
 
     fn expire(&mut self, now: Instant) {
-        while self.order.front().is_some_and(|(at, _)| now.duration_since(*at) >= self.lifetime) {
+        while self
+            .order
+            .front()
+            .is_some_and(|(at, _)| now.duration_since(*at) >= self.lifetime)
+        {
             self.remove_oldest();
         }
     }
 
     fn remove_oldest(&mut self) {
-        let Some((at, key)) = self.order.pop_front() else { return };
-        if self.values.get(&key).is_some_and(|(newest, _)| *newest == at) {
+        let Some((at, key)) = self.order.pop_front() else {
+            return;
+        };
+        if self
+            .values
+            .get(&key)
+            .is_some_and(|(newest, _)| *newest == at)
+        {
             self.values.remove(&key);
         }
     }
@@ -67,7 +82,11 @@ pub struct SharedExpiring<O, K, V> {
 impl<O: Hash + Eq, K: Hash + Eq + Clone, V: Clone> SharedExpiring<O, K, V> {
     /// Room for `capacity` values of all owners together.
     pub fn new(lifetime: Duration, capacity: usize) -> Self {
-        Self { lifetime, capacity, by_owner: HashMap::new() }
+        Self {
+            lifetime,
+            capacity,
+            by_owner: HashMap::new(),
+        }
     }
 
     /// An owner's value, if it is not too old.
@@ -88,15 +107,27 @@ impl<O: Hash + Eq, K: Hash + Eq + Clone, V: Clone> SharedExpiring<O, K, V> {
             });
         }
         let (lifetime, capacity) = (self.lifetime, self.capacity);
-        self.by_owner.entry(owner).or_insert_with(|| Expiring::new(lifetime, capacity)).insert(key, value);
+        self.by_owner
+            .entry(owner)
+            .or_insert_with(|| Expiring::new(lifetime, capacity))
+            .insert(key, value);
         while self.len() > self.capacity {
-            let Some(most) = self.by_owner.values_mut().max_by_key(|values| values.order.len()) else { return };
+            let Some(most) = self
+                .by_owner
+                .values_mut()
+                .max_by_key(|values| values.order.len())
+            else {
+                return;
+            };
             most.remove_oldest();
         }
     }
 
     fn len(&self) -> usize {
-        self.by_owner.values().map(|values| values.order.len()).sum()
+        self.by_owner
+            .values()
+            .map(|values| values.order.len())
+            .sum()
     }
 }
 
@@ -114,7 +145,10 @@ mod tests {
         tokio::time::advance(Duration::from_secs(2)).await;
         assert_eq!((known.get(&"a"), known.get(&"b")), (Some(2), None));
         known.insert("c", 3);
-        assert_eq!((known.get(&"a"), known.values.len(), known.order.len()), (Some(2), 2, 2));
+        assert_eq!(
+            (known.get(&"a"), known.values.len(), known.order.len()),
+            (Some(2), 2, 2)
+        );
     }
 
     #[tokio::test(start_paused = true)]
@@ -124,7 +158,10 @@ mod tests {
             known.insert(number % 7, number);
             tokio::time::advance(Duration::from_millis(1)).await;
         }
-        assert!(known.values.len() <= 4 && known.order.len() <= 4, "{known:?}");
+        assert!(
+            known.values.len() <= 4 && known.order.len() <= 4,
+            "{known:?}"
+        );
         assert_eq!(known.get(&(99 % 7)), Some(99));
     }
 
@@ -138,9 +175,20 @@ mod tests {
             known.insert("noisy", number, number);
         }
         assert!((0..3).all(|number| known.get("quiet", &number) == Some(number)));
-        assert_eq!((known.len(), known.get("noisy", &99), known.get("noisy", &94)), (8, Some(99), None));
+        assert_eq!(
+            (
+                known.len(),
+                known.get("noisy", &99),
+                known.get("noisy", &94)
+            ),
+            (8, Some(99), None)
+        );
         tokio::time::advance(Duration::from_secs(10)).await;
         known.insert("late", 0, 0);
-        assert_eq!((known.len(), known.by_owner.len()), (1, 1), "what is too old takes no room");
+        assert_eq!(
+            (known.len(), known.by_owner.len()),
+            (1, 1),
+            "what is too old takes no room"
+        );
     }
 }

@@ -44,16 +44,34 @@ impl IdentityHeaders {
     /// Who asks; nobody if no header names a user.
     pub fn caller(&self, headers: &HeaderMap) -> Option<Caller> {
         let name = first(headers, &self.username)?;
-        let groups = self.group.iter().flat_map(|header| values(headers, header)).filter(|group| !group.is_empty());
-        Some(Caller { name, uid: first(headers, &self.uid), groups: groups.collect(), extra: self.extra(headers) })
+        let groups = self
+            .group
+            .iter()
+            .flat_map(|header| values(headers, header))
+            .filter(|group| !group.is_empty());
+        Some(Caller {
+            name,
+            uid: first(headers, &self.uid),
+            groups: groups.collect(),
+            extra: self.extra(headers),
+        })
     }
 
     fn extra(&self, headers: &HeaderMap) -> BTreeMap<String, Vec<String>> {
         let mut extra: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        for prefix in self.extra_prefixes.iter().map(|prefix| prefix.to_ascii_lowercase()) {
+        for prefix in self
+            .extra_prefixes
+            .iter()
+            .map(|prefix| prefix.to_ascii_lowercase())
+        {
             for name in headers.keys() {
-                let Some(rest) = name.as_str().strip_prefix(&prefix) else { continue };
-                extra.entry(unescape(rest)).or_default().extend(values(headers, name.as_str()));
+                let Some(rest) = name.as_str().strip_prefix(&prefix) else {
+                    continue;
+                };
+                extra
+                    .entry(unescape(rest))
+                    .or_default()
+                    .extend(values(headers, name.as_str()));
             }
         }
         extra
@@ -61,17 +79,34 @@ impl IdentityHeaders {
 
     /// Takes out of a request whatever says who asks.
     pub fn remove_from(&self, headers: &mut HeaderMap) {
-        let configured = self.username.iter().chain(&self.uid).chain(&self.group).map(|name| name.to_ascii_lowercase());
+        let configured = self
+            .username
+            .iter()
+            .chain(&self.uid)
+            .chain(&self.group)
+            .map(|name| name.to_ascii_lowercase());
         let exact: Vec<String> = configured.chain(STANDARD.map(str::to_owned)).collect();
-        let configured = self.extra_prefixes.iter().map(|prefix| prefix.to_ascii_lowercase()).filter(|prefix| !prefix.is_empty());
-        let prefixes: Vec<String> = configured.chain(STANDARD_PREFIXES.map(str::to_owned)).collect();
+        let configured = self
+            .extra_prefixes
+            .iter()
+            .map(|prefix| prefix.to_ascii_lowercase())
+            .filter(|prefix| !prefix.is_empty());
+        let prefixes: Vec<String> = configured
+            .chain(STANDARD_PREFIXES.map(str::to_owned))
+            .collect();
         let is_identity = |name: &HeaderName| {
             let text = name.as_str();
             *name == AUTHORIZATION
                 || exact.iter().any(|header| header == text)
-                || prefixes.iter().any(|prefix| text.starts_with(prefix.as_str()))
+                || prefixes
+                    .iter()
+                    .any(|prefix| text.starts_with(prefix.as_str()))
         };
-        let removed: Vec<HeaderName> = headers.keys().filter(|name| is_identity(name)).cloned().collect();
+        let removed: Vec<HeaderName> = headers
+            .keys()
+            .filter(|name| is_identity(name))
+            .cloned()
+            .collect();
         for name in removed {
             headers.remove(name);
         }
@@ -80,16 +115,24 @@ impl IdentityHeaders {
 
 /// Whether a request wants to be taken for somebody else's. The API server in front sees to that and takes these headers out.
 pub fn impersonates(headers: &HeaderMap) -> bool {
-    headers.keys().any(|name| name.as_str().starts_with("impersonate-"))
+    headers
+        .keys()
+        .any(|name| name.as_str().starts_with("impersonate-"))
 }
 
 fn first(headers: &HeaderMap, names: &[String]) -> Option<String> {
-    names.iter().filter_map(|name| values(headers, name).next()).find(|value| !value.is_empty())
+    names
+        .iter()
+        .filter_map(|name| values(headers, name).next())
+        .find(|value| !value.is_empty())
 }
 
 /// Header values are bytes; Kubernetes takes them for text as they are.
 fn values<'h>(headers: &'h HeaderMap, name: &str) -> impl Iterator<Item = String> + 'h {
-    headers.get_all(name.to_ascii_lowercase()).iter().map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
+    headers
+        .get_all(name.to_ascii_lowercase())
+        .iter()
+        .map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
 }
 
 /// Percent signs decoded as in a path, where a plus is a plus. What cannot be decoded stays as it is.
@@ -100,7 +143,11 @@ fn unescape(key: &str) -> String {
 /// Who a client certificate is: its common name is the user, its organizations are the groups. Nobody if it has no common name.
 pub fn of_certificate(der: &[u8]) -> Option<Caller> {
     let (_, certificate) = X509Certificate::from_der(der).ok()?;
-    let groups = certificate.subject().iter_organization().filter_map(|value| value.as_str().ok()).map(str::to_owned);
+    let groups = certificate
+        .subject()
+        .iter_organization()
+        .filter_map(|value| value.as_str().ok())
+        .map(str::to_owned);
     let mut fingerprint = "X509SHA256=".to_owned();
     for byte in Sha256::digest(der) {
         // Writing to a String cannot fail.
@@ -117,8 +164,14 @@ pub fn of_certificate(der: &[u8]) -> Option<Caller> {
 /// The common name of a certificate's subject, the last one if there are several.
 pub fn common_name(der: &[u8]) -> Option<String> {
     let (_, certificate) = X509Certificate::from_der(der).ok()?;
-    let names = certificate.subject().iter_common_name().filter_map(|value| value.as_str().ok());
-    names.last().filter(|name| !name.is_empty()).map(str::to_owned)
+    let names = certificate
+        .subject()
+        .iter_common_name()
+        .filter_map(|value| value.as_str().ok());
+    names
+        .last()
+        .filter(|name| !name.is_empty())
+        .map(str::to_owned)
 }
 
 #[cfg(test)]
@@ -154,9 +207,15 @@ mod tests {
             ("x-remote-group", "b"),
         ]);
         let caller = standard().caller(&sent).unwrap();
-        assert_eq!((caller.name.as_str(), caller.uid.as_deref()), ("alice", Some("u1")));
+        assert_eq!(
+            (caller.name.as_str(), caller.uid.as_deref()),
+            ("alice", Some("u1"))
+        );
         assert_eq!(caller.groups, ["a", "b", "c"]);
-        assert_eq!(standard().caller(&headers(&[("x-remote-group", "a")])), None);
+        assert_eq!(
+            standard().caller(&headers(&[("x-remote-group", "a")])),
+            None
+        );
     }
 
     #[test]
@@ -176,7 +235,10 @@ mod tests {
 
     #[test]
     fn nothing_that_says_who_asks_is_handed_on() {
-        let names = IdentityHeaders { username: vec!["X-Configured".to_owned()], ..IdentityHeaders::default() };
+        let names = IdentityHeaders {
+            username: vec!["X-Configured".to_owned()],
+            ..IdentityHeaders::default()
+        };
         let mut sent = headers(&[
             ("authorization", "Bearer t"),
             ("x-configured", "a"),
@@ -189,12 +251,18 @@ mod tests {
             ("accept", "application/json"),
         ]);
         names.remove_from(&mut sent);
-        assert_eq!(sent.keys().map(HeaderName::as_str).collect::<Vec<_>>(), ["accept"]);
+        assert_eq!(
+            sent.keys().map(HeaderName::as_str).collect::<Vec<_>>(),
+            ["accept"]
+        );
     }
 
     #[test]
     fn lists_are_json_and_nothing_else() {
-        assert_eq!(list(r#"["a","b"]"#), Some(vec!["a".to_owned(), "b".to_owned()]));
+        assert_eq!(
+            list(r#"["a","b"]"#),
+            Some(vec!["a".to_owned(), "b".to_owned()])
+        );
         assert_eq!(list("[]"), Some(Vec::new()));
         for broken in ["", "a", r#"["a"] x"#, r#"{"a":1}"#, "[1]"] {
             assert_eq!(list(broken), None, "{broken}");

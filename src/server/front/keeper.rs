@@ -39,7 +39,9 @@ pub enum KeeperError {
     #[error(transparent)]
     Registration(#[from] RegistrationError),
     /// Neither files nor a Service.
-    #[error("nothing says with which certificate to serve; give --api-service, or --tls-cert-file and --tls-private-key-file")]
+    #[error(
+        "nothing says with which certificate to serve; give --api-service, or --tls-cert-file and --tls-private-key-file"
+    )]
     NoSource,
     /// TLS itself.
     #[error("cannot set up TLS")]
@@ -57,8 +59,17 @@ pub struct Recognition {
 
 /// Where the certificate comes from, and what of it is in use.
 enum Source {
-    Files { files: Files, authority: Option<PathBuf>, used: Content },
-    Shared { authority: Box<SharedAuthority>, hosts: Vec<String>, used: Option<Authority>, leaf: Vec<u8> },
+    Files {
+        files: Files,
+        authority: Option<PathBuf>,
+        used: Content,
+    },
+    Shared {
+        authority: Box<SharedAuthority>,
+        hosts: Vec<String>,
+        used: Option<Authority>,
+        leaf: Vec<u8>,
+    },
 }
 
 /// Keeps a certificate up to date.
@@ -73,23 +84,63 @@ pub struct Keeper {
 
 impl Keeper {
     /// Makes or reads the first certificate. While the control plane does not answer, one that nobody verifies has to do.
-    pub async fn start(args: &FrontArgs, client: Client, readiness: Readiness) -> Result<Self, KeeperError> {
-        let (first, source) = match (&args.tls_cert_file, &args.tls_private_key_file, &args.api_service) {
+    pub async fn start(
+        args: &FrontArgs,
+        client: Client,
+        readiness: Readiness,
+    ) -> Result<Self, KeeperError> {
+        let (first, source) = match (
+            &args.tls_cert_file,
+            &args.tls_private_key_file,
+            &args.api_service,
+        ) {
             (Some(certificate), Some(key), _) => {
-                let files = Files { certificate: certificate.clone(), key: key.clone() };
+                let files = Files {
+                    certificate: certificate.clone(),
+                    key: key.clone(),
+                };
                 let used = files.read().await?;
-                (files.certified(&used)?, Source::Files { files, authority: args.tls_ca_file.clone(), used })
+                (
+                    files.certified(&used)?,
+                    Source::Files {
+                        files,
+                        authority: args.tls_ca_file.clone(),
+                        used,
+                    },
+                )
             }
             (_, _, Some(service)) => {
                 let hosts = service.hosts();
-                let authority = Box::new(SharedAuthority::new(client.clone(), &service.namespace, &args.serving_secret));
-                (Authority::make(None)?.sign(&hosts)?, Source::Shared { authority, hosts, used: None, leaf: Vec::new() })
+                let authority = Box::new(SharedAuthority::new(
+                    client.clone(),
+                    &service.namespace,
+                    &args.serving_secret,
+                ));
+                (
+                    Authority::make(None)?.sign(&hosts)?,
+                    Source::Shared {
+                        authority,
+                        hosts,
+                        used: None,
+                        leaf: Vec::new(),
+                    },
+                )
             }
             _ => return Err(KeeperError::NoSource),
         };
-        let service = args.api_service.clone().map(|service| (service, args.api_service_port));
+        let service = args
+            .api_service
+            .clone()
+            .map(|service| (service, args.api_service_port));
         let certificate = ServingCertificate::new(first);
-        let mut keeper = Self { client, service, certificate, source, readiness, recognition: watch::Sender::new(None) };
+        let mut keeper = Self {
+            client,
+            service,
+            certificate,
+            source,
+            readiness,
+            recognition: watch::Sender::new(None),
+        };
         keeper.look().await;
         Ok(keeper)
     }
@@ -135,33 +186,66 @@ impl Keeper {
     }
 
     async fn update(&mut self) -> Result<(), KeeperError> {
-        let Self { client, service, certificate, source, recognition, .. } = self;
-        let name = service.as_ref().and_then(|(service, _)| service.hosts().into_iter().next());
+        let Self {
+            client,
+            service,
+            certificate,
+            source,
+            recognition,
+            ..
+        } = self;
+        let name = service
+            .as_ref()
+            .and_then(|(service, _)| service.hosts().into_iter().next());
         match source {
-            Source::Files { files, authority, used } => {
+            Source::Files {
+                files,
+                authority,
+                used,
+            } => {
                 let content = files.read().await?;
                 if content != *used {
                     certificate.replace(files.certified(&content)?);
                     *used = content;
-                    tracing::info!("serving with a new certificate from {}", files.certificate.display());
+                    tracing::info!(
+                        "serving with a new certificate from {}",
+                        files.certificate.display()
+                    );
                 }
                 let authority = match authority {
                     Some(path) => Some(read_text(path).await?),
                     None => None,
                 };
                 // Without an authority, one that has signed itself is known by what it is.
-                let pem = authority.as_deref().map_or_else(|| used.certificate_pem(), str::as_bytes);
-                recognition.send_replace(Some(Recognition { authorities: der(pem), name }));
+                let pem = authority
+                    .as_deref()
+                    .map_or_else(|| used.certificate_pem(), str::as_bytes);
+                recognition.send_replace(Some(Recognition {
+                    authorities: der(pem),
+                    name,
+                }));
                 register(client, service.as_ref(), authority.as_deref()).await?;
             }
-            Source::Shared { authority, hosts, used, leaf } => {
+            Source::Shared {
+                authority,
+                hosts,
+                used,
+                leaf,
+            } => {
                 let current = authority.current().await?;
-                recognition.send_replace(Some(Recognition { authorities: der(current.certificates.as_bytes()), name }));
+                recognition.send_replace(Some(Recognition {
+                    authorities: der(current.certificates.as_bytes()),
+                    name,
+                }));
                 // Before anything of it is shown: the control plane has to know it by then.
                 register(client, service.as_ref(), Some(&current.certificates)).await?;
                 if used.as_ref() != Some(&current) || is_renewable(leaf) {
                     let signed: CertifiedKey = current.sign(hosts)?;
-                    *leaf = signed.cert.first().map(|der| der.to_vec()).unwrap_or_default();
+                    *leaf = signed
+                        .cert
+                        .first()
+                        .map(|der| der.to_vec())
+                        .unwrap_or_default();
                     certificate.replace(signed);
                     *used = Some(current);
                     tracing::info!(hosts = hosts.join(","), "serving with a new certificate");
@@ -173,7 +257,10 @@ impl Keeper {
 }
 
 fn der(pem: &[u8]) -> Vec<Vec<u8>> {
-    CertificateDer::pem_slice_iter(pem).filter_map(Result::ok).map(|der| der.to_vec()).collect()
+    CertificateDer::pem_slice_iter(pem)
+        .filter_map(Result::ok)
+        .map(|der| der.to_vec())
+        .collect()
 }
 
 async fn register(
@@ -188,5 +275,10 @@ async fn register(
 }
 
 async fn read_text(path: &PathBuf) -> Result<String, CertificateError> {
-    tokio::fs::read_to_string(path).await.map_err(|source| CertificateError::Read { path: path.clone(), source })
+    tokio::fs::read_to_string(path)
+        .await
+        .map_err(|source| CertificateError::Read {
+            path: path.clone(),
+            source,
+        })
 }

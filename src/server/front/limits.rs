@@ -61,7 +61,11 @@ pub struct LimitArgs {
 
 impl Default for LimitArgs {
     fn default() -> Self {
-        Self { max_requests_in_flight: 200, max_long_running_requests: 4_000, request_timeout: 60 }
+        Self {
+            max_requests_in_flight: 200,
+            max_long_running_requests: 4_000,
+            request_timeout: 60,
+        }
     }
 }
 
@@ -85,7 +89,10 @@ pub struct Limits {
 impl Limits {
     /// Nothing is taken yet.
     pub fn new(args: &LimitArgs, metrics: &Metrics) -> Self {
-        let (short, long) = (args.max_requests_in_flight as usize, args.max_long_running_requests as usize);
+        let (short, long) = (
+            args.max_requests_in_flight as usize,
+            args.max_long_running_requests as usize,
+        );
         let users = |places, room, name| Shares::new(places, room, metrics.refused_requests(name));
         Self {
             short: users(short, QUEUED_PER_PLACE * short, "requests"),
@@ -100,10 +107,17 @@ impl Limits {
     }
 
     /// Takes a place for a request, whose body is bounded from now on. A short one waits for it.
-    pub async fn admit(&self, caller: &Caller, request: Request) -> Result<(Place, Request), ApiError> {
+    pub async fn admit(
+        &self,
+        caller: &Caller,
+        request: Request,
+    ) -> Result<(Place, Request), ApiError> {
         let lasts = lasts(&request);
         let path = request.uri().path();
-        let (user, patience) = (Arc::from(caller.name.as_str()), QUEUE_TIMEOUT.min(self.request_timeout));
+        let (user, patience) = (
+            Arc::from(caller.name.as_str()),
+            QUEUE_TIMEOUT.min(self.request_timeout),
+        );
         let share = if is_of_replicas(path) {
             self.replication.try_take(user)
         } else if lasts {
@@ -115,7 +129,13 @@ impl Limits {
         };
         let share = share.ok_or(ApiError::TooManyRequests)?;
         let request_timeout = (!lasts).then_some(self.request_timeout);
-        Ok((Place { share, request_timeout }, bounded(request)?))
+        Ok((
+            Place {
+                share,
+                request_timeout,
+            },
+            bounded(request)?,
+        ))
     }
 
     /// How long reading a request may take, its body included.
@@ -143,7 +163,9 @@ impl Limits {
                 "of {MAX_SESSIONS} sessions through this server, too many are open already, of this user or altogether"
             ))
         };
-        self.sessions.try_take(Arc::from(caller.name.as_str())).ok_or_else(busy)
+        self.sessions
+            .try_take(Arc::from(caller.name.as_str()))
+            .ok_or_else(busy)
     }
 }
 
@@ -156,13 +178,20 @@ pub struct Place {
 
 impl Place {
     /// Waits for an answer as long as it may take. The place is taken until its last byte is sent, for which there is a limit, too.
-    pub async fn hold(self, answer: impl Future<Output = Result<Response, ApiError>>) -> Result<Response, ApiError> {
+    pub async fn hold(
+        self,
+        answer: impl Future<Output = Result<Response, ApiError>>,
+    ) -> Result<Response, ApiError> {
         let Some(limit) = self.request_timeout else {
             return Ok(answer.await?.map(|body| holding(body, self.share)));
         };
         let begun = Instant::now();
-        let mut response = timeout(limit, answer).await.map_err(|_| ApiError::RequestTimeout(limit.as_secs()))??;
-        response.extensions_mut().insert(EndsBy(begun + MAX_ANSWER_TIME));
+        let mut response = timeout(limit, answer)
+            .await
+            .map_err(|_| ApiError::RequestTimeout(limit.as_secs()))??;
+        response
+            .extensions_mut()
+            .insert(EndsBy(begun + MAX_ANSWER_TIME));
         Ok(response.map(|body| holding(body, self.share)))
     }
 }
@@ -179,9 +208,14 @@ fn is_of_replicas(path: &str) -> bool {
 /// Whether a request lasts as long as the client likes: a watch, a verification, or a connection that is forwarded. The parsers that answer
 /// requests decide it, so that no request has a place of another kind than it is answered as.
 fn lasts(request: &Request) -> bool {
-    let (method, path, query) = (request.method(), request.uri().path(), request.uri().query());
+    let (method, path, query) = (
+        request.method(),
+        request.uri().path(),
+        request.uri().query(),
+    );
     if let Some(inner) = proxying::request::below(path) {
-        return proxying::request::parse(method.as_str(), inner, query).is_ok_and(|info| info.lasts());
+        return proxying::request::parse(method.as_str(), inner, query)
+            .is_ok_and(|info| info.lasts());
     }
     let may_last = match *method {
         Method::GET | Method::HEAD => is_watch(query),
@@ -223,36 +257,84 @@ mod tests {
     const PROXY: &str = "/apis/search.fleetdex.io/v1alpha1/proxying/karmada/proxy";
 
     fn by(method: &str, path: &str) -> Request {
-        let headers = Request::builder().method(method).uri(path).header("connection", "upgrade").header("upgrade", "websocket");
+        let headers = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("connection", "upgrade")
+            .header("upgrade", "websocket");
         headers.body(Body::empty()).unwrap()
     }
 
     #[test]
     fn watches_and_forwarded_connections_last() {
-        for query in ["watch=true", "limit=1&watch=1", "watch", "watch=", "%77atch=yes"] {
+        for query in [
+            "watch=true",
+            "limit=1&watch=1",
+            "watch",
+            "watch=",
+            "%77atch=yes",
+        ] {
             assert!(lasts(&get(&format!("{SEARCH}/pods?{query}"))), "{query}");
-            assert!(lasts(&get(&format!("{PROXY}/api/v1/pods?{query}"))), "{query}");
+            assert!(
+                lasts(&get(&format!("{PROXY}/api/v1/pods?{query}"))),
+                "{query}"
+            );
         }
-        for path in ["pods/a/exec?command=ls", "pods/a/log", "services/a/proxy", "services/a/proxy/x/y"] {
-            assert!(lasts(&get(&format!("{PROXY}/clusters/m/api/v1/namespaces/n/{path}"))), "{path}");
+        for path in [
+            "pods/a/exec?command=ls",
+            "pods/a/log",
+            "services/a/proxy",
+            "services/a/proxy/x/y",
+        ] {
+            assert!(
+                lasts(&get(&format!(
+                    "{PROXY}/clusters/m/api/v1/namespaces/n/{path}"
+                ))),
+                "{path}"
+            );
         }
-        assert!(lasts(&by("POST", "/apis/search.fleetdex.io/v1alpha1/verify")));
+        assert!(lasts(&by(
+            "POST",
+            "/apis/search.fleetdex.io/v1alpha1/verify"
+        )));
     }
 
     #[test]
     fn what_is_answered_at_once_does_not_last_however_it_is_asked() {
-        for query in ["", "watch=false", "watch=False", "watch=%30", "watch=0", "labelSelector=watch%3Dtrue"] {
+        for query in [
+            "",
+            "watch=false",
+            "watch=False",
+            "watch=%30",
+            "watch=0",
+            "labelSelector=watch%3Dtrue",
+        ] {
             for method in ["GET", "PUT"] {
-                assert!(!lasts(&by(method, &format!("{SEARCH}/pods?{query}"))), "{method} {query}");
-                assert!(!lasts(&by(method, &format!("{PROXY}/api/v1/pods?{query}"))), "{method} {query}");
+                assert!(
+                    !lasts(&by(method, &format!("{SEARCH}/pods?{query}"))),
+                    "{method} {query}"
+                );
+                assert!(
+                    !lasts(&by(method, &format!("{PROXY}/api/v1/pods?{query}"))),
+                    "{method} {query}"
+                );
             }
         }
         let others = [
-            ("PUT", format!("{PROXY}/clusters/m/api/v1/namespaces/n/pods/a?watch=true")),
-            ("GET", format!("{PROXY}/clusters/m/api/v1/namespaces/n/pods/a?watch=true")),
+            (
+                "PUT",
+                format!("{PROXY}/clusters/m/api/v1/namespaces/n/pods/a?watch=true"),
+            ),
+            (
+                "GET",
+                format!("{PROXY}/clusters/m/api/v1/namespaces/n/pods/a?watch=true"),
+            ),
             ("GET", format!("{PROXY}/version?watch=true")),
             ("GET", "/version?watch=true".to_owned()),
-            ("GET", "/apis/search.fleetdex.io/v1alpha1/search/log".to_owned()),
+            (
+                "GET",
+                "/apis/search.fleetdex.io/v1alpha1/search/log".to_owned(),
+            ),
             ("POST", format!("{SEARCH}/verify")),
         ];
         for (method, path) in others {
@@ -265,7 +347,12 @@ mod tests {
     }
 
     fn user(name: &str) -> Caller {
-        Caller { name: name.to_owned(), uid: None, groups: Vec::new(), extra: std::collections::BTreeMap::new() }
+        Caller {
+            name: name.to_owned(),
+            uid: None,
+            groups: Vec::new(),
+            extra: std::collections::BTreeMap::new(),
+        }
     }
 
     async fn answer(
@@ -284,18 +371,37 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_request_counts_until_its_answer_is_read_and_each_kind_is_counted_apart() {
-        let limits = limits(&LimitArgs { max_requests_in_flight: 1, max_long_running_requests: 1, request_timeout: 1 });
+        let limits = limits(&LimitArgs {
+            max_requests_in_flight: 1,
+            max_long_running_requests: 1,
+            request_timeout: 1,
+        });
         let ask = async |path: &str| answer(&limits, "alice", path, ok()).await;
         let first = ask("/a").await.unwrap();
         assert_eq!(ask("/a").await.unwrap_err(), ApiError::TooManyRequests);
         let watch = ask(WATCH).await.unwrap();
         assert_eq!(ask(WATCH).await.unwrap_err(), ApiError::TooManyRequests);
-        for path in ["/apis", "/apis/search.fleetdex.io/v1alpha1", "/openapi/v3", "/version"] {
-            assert!(ask(path).await.is_ok(), "{path} has to be answered in any case");
+        for path in [
+            "/apis",
+            "/apis/search.fleetdex.io/v1alpha1",
+            "/openapi/v3",
+            "/version",
+        ] {
+            assert!(
+                ask(path).await.is_ok(),
+                "{path} has to be answered in any case"
+            );
         }
-        let changes = format!("/apis/{}/{VERSION}/changes/api/v1/pods?watch=true", GROUPS[0]);
+        let changes = format!(
+            "/apis/{}/{VERSION}/changes/api/v1/pods?watch=true",
+            GROUPS[0]
+        );
         let replica = answer(&limits, "replica", &changes, ok()).await.unwrap();
-        assert!(ask("/apis/search.fleetdex.io/v1alpha1/search").await.is_err());
+        assert!(
+            ask("/apis/search.fleetdex.io/v1alpha1/search")
+                .await
+                .is_err()
+        );
         drop((first, watch, replica));
         assert!(ask("/a").await.is_ok());
     }
@@ -313,7 +419,8 @@ mod tests {
                 assert!(answer(&limits, name, path, ok()).await.is_ok());
             }
         }
-        let sessions: Vec<UserShare> = std::iter::from_fn(|| limits.session(&user("noisy")).ok()).collect();
+        let sessions: Vec<UserShare> =
+            std::iter::from_fn(|| limits.session(&user("noisy")).ok()).collect();
         assert_eq!(sessions.len(), MAX_SESSIONS / 2);
         assert_eq!(limits.session(&user("noisy")).unwrap_err().code(), 429);
         assert!(limits.session(&user("alice")).is_ok());
@@ -326,18 +433,31 @@ mod tests {
         let large: Vec<_> = std::iter::from_fn(|| limits.question(&noisy, 3 << 20).ok()).collect();
         assert_eq!(large.len(), 21, "64 MiB of 128");
         assert_eq!(limits.question(&noisy, 3 << 20).unwrap_err().code(), 429);
-        assert!(limits.question(&noisy, QUESTION_UNIT - 1).is_ok_and(|shares| shares.is_empty()));
+        assert!(
+            limits
+                .question(&noisy, QUESTION_UNIT - 1)
+                .is_ok_and(|shares| shares.is_empty())
+        );
         assert!(limits.question(&alice, 3 << 20).is_ok());
         drop(large);
-        assert!(limits.question(&noisy, 60 << 20).is_ok(), "what was taken for a refused question is given back");
+        assert!(
+            limits.question(&noisy, 60 << 20).is_ok(),
+            "what was taken for a refused question is given back"
+        );
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_user_who_waits_is_served_before_one_who_has_more() {
-        let limits = limits(&LimitArgs { max_requests_in_flight: 4, ..LimitArgs::default() });
+        let limits = limits(&LimitArgs {
+            max_requests_in_flight: 4,
+            ..LimitArgs::default()
+        });
         let noisy = answer(&limits, "noisy", "/a", ok()).await.unwrap();
         let _second = answer(&limits, "noisy", "/a", ok()).await.unwrap();
-        let others = (answer(&limits, "b", "/a", ok()).await.unwrap(), answer(&limits, "c", "/a", ok()).await.unwrap());
+        let others = (
+            answer(&limits, "b", "/a", ok()).await.unwrap(),
+            answer(&limits, "c", "/a", ok()).await.unwrap(),
+        );
         let wait = |name: &'static str| {
             let limits = limits.clone();
             tokio::spawn(async move { answer(&limits, name, "/a", ok()).await.map(|_| name) })
@@ -352,25 +472,47 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn only_what_does_not_last_has_to_be_answered_in_time() {
-        let limits = limits(&LimitArgs { request_timeout: 5, ..LimitArgs::default() });
+        let limits = limits(&LimitArgs {
+            request_timeout: 5,
+            ..LimitArgs::default()
+        });
         let slow = async || {
             tokio::time::sleep(Duration::from_mins(1)).await;
             Response::default()
         };
-        assert_eq!(answer(&limits, "alice", "/a", slow()).await.unwrap_err(), ApiError::RequestTimeout(5));
+        assert_eq!(
+            answer(&limits, "alice", "/a", slow()).await.unwrap_err(),
+            ApiError::RequestTimeout(5)
+        );
         assert!(answer(&limits, "alice", WATCH, slow()).await.is_ok());
-        let ends = answer(&limits, "alice", "/a", ok()).await.unwrap().extensions().get::<EndsBy>().map(|EndsBy(at)| *at);
+        let ends = answer(&limits, "alice", "/a", ok())
+            .await
+            .unwrap()
+            .extensions()
+            .get::<EndsBy>()
+            .map(|EndsBy(at)| *at);
         assert_eq!(ends, Some(Instant::now() + MAX_ANSWER_TIME));
     }
 
     #[tokio::test]
     async fn a_body_that_is_too_long_is_refused_or_cut() {
         let limits = limits(&LimitArgs::default());
-        let told = Request::put("/a").body(Body::from(vec![b'x'; MAX_BODY_BYTES + 1])).unwrap();
-        assert_eq!(limits.admit(&user("alice"), told).await.unwrap_err(), ApiError::TooLarge(MAX_BODY_BYTES));
+        let told = Request::put("/a")
+            .body(Body::from(vec![b'x'; MAX_BODY_BYTES + 1]))
+            .unwrap();
+        assert_eq!(
+            limits.admit(&user("alice"), told).await.unwrap_err(),
+            ApiError::TooLarge(MAX_BODY_BYTES)
+        );
         let chunks = (0..4).map(|_| Ok::<_, std::io::Error>(Bytes::from(vec![b'x'; 1024 * 1024])));
-        let untold = Request::put("/a").body(Body::from_stream(futures::stream::iter(chunks))).unwrap();
+        let untold = Request::put("/a")
+            .body(Body::from_stream(futures::stream::iter(chunks)))
+            .unwrap();
         let (_place, request) = limits.admit(&user("alice"), untold).await.unwrap();
-        assert!(http_body_util::BodyExt::collect(request.into_body()).await.is_err());
+        assert!(
+            http_body_util::BodyExt::collect(request.into_body())
+                .await
+                .is_err()
+        );
     }
 }

@@ -66,23 +66,45 @@ pub struct FrontArgs {
     pub api_service: Option<ServiceName>,
 
     /// Port of that Service.
-    #[arg(long, env = "FLEETDEX_API_SERVICE_PORT", default_value_t = 443, requires = "api_service")]
+    #[arg(
+        long,
+        env = "FLEETDEX_API_SERVICE_PORT",
+        default_value_t = 443,
+        requires = "api_service"
+    )]
     pub api_service_port: u16,
 
     /// The Secret in that Service's namespace in which replicas share the authority of their certificates.
-    #[arg(long, env = "FLEETDEX_SERVING_SECRET", default_value = "fleetdex-serving", requires = "api_service")]
+    #[arg(
+        long,
+        env = "FLEETDEX_SERVING_SECRET",
+        default_value = "fleetdex-serving",
+        requires = "api_service"
+    )]
     pub serving_secret: String,
 
     /// The Secret in which replicas share the keys of continue tokens: in that Service's namespace, or else in that of the replicas' Leases.
-    #[arg(long, env = "FLEETDEX_CONTINUE_TOKEN_SECRET", default_value = "fleetdex-continue-tokens")]
+    #[arg(
+        long,
+        env = "FLEETDEX_CONTINUE_TOKEN_SECRET",
+        default_value = "fleetdex-continue-tokens"
+    )]
     pub continue_token_secret: String,
 
     /// Serve the query API over TLS with the certificate of this file (PEM), which may be replaced at any time.
-    #[arg(long, env = "FLEETDEX_TLS_CERT_FILE", requires = "tls_private_key_file")]
+    #[arg(
+        long,
+        env = "FLEETDEX_TLS_CERT_FILE",
+        requires = "tls_private_key_file"
+    )]
     pub tls_cert_file: Option<PathBuf>,
 
     /// The key of that certificate (PEM).
-    #[arg(long, env = "FLEETDEX_TLS_PRIVATE_KEY_FILE", requires = "tls_cert_file")]
+    #[arg(
+        long,
+        env = "FLEETDEX_TLS_PRIVATE_KEY_FILE",
+        requires = "tls_cert_file"
+    )]
     pub tls_private_key_file: Option<PathBuf>,
 
     /// The authority of that certificate (PEM), to be written into the `APIService`; without it somebody else has to see to that.
@@ -95,7 +117,12 @@ pub struct FrontArgs {
     pub requestheader_allow_any_name: bool,
 
     /// What bearer tokens have to be meant for (separated by commas); without it, the control plane itself.
-    #[arg(long = "api-audience", value_name = "AUDIENCE", value_delimiter = ',', env = "FLEETDEX_API_AUDIENCE")]
+    #[arg(
+        long = "api-audience",
+        value_name = "AUDIENCE",
+        value_delimiter = ',',
+        env = "FLEETDEX_API_AUDIENCE"
+    )]
     pub api_audiences: Vec<String>,
 
     /// Whose rights decide which objects somebody sees: the control plane's, or those of each member.
@@ -132,14 +159,26 @@ pub struct Entrance {
 
 impl Front {
     /// Believes whom `trust` says, and asks for the rest.
-    pub fn new(trust: watch::Receiver<Arc<Trust>>, reviews: Reviews, mode: Mode, metrics: &Metrics) -> Self {
+    pub fn new(
+        trust: watch::Receiver<Arc<Trust>>,
+        reviews: Reviews,
+        mode: Mode,
+        metrics: &Metrics,
+    ) -> Self {
         let tokens = Tokens::new(reviews.clone(), metrics.refused_requests("token_reviews"));
-        Self { authenticator: Authenticator::new(trust, tokens), authorizer: Authorizer::new(reviews, mode) }
+        Self {
+            authenticator: Authenticator::new(trust, tokens),
+            authorizer: Authorizer::new(reviews, mode),
+        }
     }
 
     /// Finds out who sends a request. What says so goes no further.
     pub async fn caller(&self, request: &mut Request) -> Result<Caller, ApiError> {
-        let peer = request.extensions().get::<Arc<Peer>>().cloned().unwrap_or_else(Peer::unknown);
+        let peer = request
+            .extensions()
+            .get::<Arc<Peer>>()
+            .cloned()
+            .unwrap_or_else(Peer::unknown);
         let caller = self.authenticator.caller(&peer, request.headers()).await;
         self.authenticator.strip(request.headers_mut());
         caller
@@ -166,7 +205,11 @@ pub async fn start(
     let keeper = Keeper::start(args, control_plane.clone(), readiness.clone()).await?;
     let tls = tls::config(keeper.certificate()).map_err(KeeperError::Tls)?;
     let (sender, trust) = watch::channel(Arc::new(Trust::new(args.requestheader_allow_any_name)));
-    let members = move |name: &ClusterName| clusters.connection(name).map(|connection| connection.client);
+    let members = move |name: &ClusterName| {
+        clusters
+            .connection(name)
+            .map(|connection| connection.client)
+    };
     let reviews = Reviews::new(
         control_plane.clone(),
         Arc::new(members),
@@ -174,14 +217,29 @@ pub async fn start(
         metrics.refused_requests("access_reviews"),
     );
     let front = Front::new(trust, reviews, args.authorization, metrics);
-    tasks.spawn(trust_watch::follow(control_plane.clone(), sender, readiness.clone(), cancel.clone()));
+    tasks.spawn(trust_watch::follow(
+        control_plane.clone(),
+        sender,
+        readiness.clone(),
+        cancel.clone(),
+    ));
     let recognition = keeper.recognition();
     tasks.spawn(keeper.run(cancel.clone()));
     let keys = Keys::default();
-    if let Some(namespace) = args.api_service.as_ref().map(|service| service.namespace.as_str()).or(replica_namespace) {
+    if let Some(namespace) = args
+        .api_service
+        .as_ref()
+        .map(|service| service.namespace.as_str())
+        .or(replica_namespace)
+    {
         let secret = SharedSecret::new(control_plane, namespace, &args.continue_token_secret);
         let keeper = KeyKeeper::start(keys.clone(), secret, readiness.clone()).await;
         tasks.spawn(keeper.run(cancel.clone()));
     }
-    Ok(Entrance { front, tls, recognition, keys })
+    Ok(Entrance {
+        front,
+        tls,
+        recognition,
+        keys,
+    })
 }

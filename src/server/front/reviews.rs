@@ -131,7 +131,10 @@ impl Server {
             Place::ControlPlane => CONTROL_PLANE_PLACES,
             Place::Member(_) => MEMBER_PLACES,
         };
-        Arc::new(Self { places: Shares::new(places, QUEUE, refused), failure: Mutex::default() })
+        Arc::new(Self {
+            places: Shares::new(places, QUEUE, refused),
+            failure: Mutex::default(),
+        })
     }
 
     /// Why it is not to be asked now. When it is time to ask again, one question is let through, and the others wait for what becomes of it.
@@ -162,7 +165,12 @@ impl Server {
 impl Reviews {
     /// Asks the control plane and members. Tokens have to be meant for one of the audiences, if there are any. `refused` counts questions about rights
     /// that get no place.
-    pub fn new(control_plane: Client, members: Members, audiences: Vec<String>, refused: Counter) -> Self {
+    pub fn new(
+        control_plane: Client,
+        members: Members,
+        audiences: Vec<String>,
+        refused: Counter,
+    ) -> Self {
         Self(Arc::new(Inner {
             control_plane,
             members,
@@ -174,8 +182,16 @@ impl Reviews {
     }
 
     /// Whether somebody may do something.
-    pub async fn decide(&self, place: Place<'_>, caller: &Caller, attributes: &Attributes) -> Result<Decision, ReviewError> {
-        let review = SubjectAccessReview { spec: attributes.review(caller), ..SubjectAccessReview::default() };
+    pub async fn decide(
+        &self,
+        place: Place<'_>,
+        caller: &Caller,
+        attributes: &Attributes,
+    ) -> Result<Decision, ReviewError> {
+        let review = SubjectAccessReview {
+            spec: attributes.review(caller),
+            ..SubjectAccessReview::default()
+        };
         let key = key(place, &review);
         if let Some(known) = lock(&self.0.decisions).get(caller.name.as_str(), &key) {
             return Ok(known);
@@ -183,10 +199,20 @@ impl Reviews {
         let user: Arc<str> = caller.name.as_str().into();
         let api: Api<SubjectAccessReview> = Api::all(self.client(place)?);
         let parameters = PostParams::default();
-        let turn = Turn { server: self.server(place), user: Arc::clone(&user), is_member: place != Place::ControlPlane };
-        let answer = ask(&place_name(place), Some(&turn), || api.create(&parameters, &review).boxed()).await?;
-        let decision = decision(answer.status.unwrap_or_default())
-            .map_err(|reason| ReviewError::Failed { place: place_name(place), reason })?;
+        let turn = Turn {
+            server: self.server(place),
+            user: Arc::clone(&user),
+            is_member: place != Place::ControlPlane,
+        };
+        let answer = ask(&place_name(place), Some(&turn), || {
+            api.create(&parameters, &review).boxed()
+        })
+        .await?;
+        let decision =
+            decision(answer.status.unwrap_or_default()).map_err(|reason| ReviewError::Failed {
+                place: place_name(place),
+                reason,
+            })?;
         if attributes.bytes() < MAX_REMEMBERED_BYTES {
             lock(&self.0.decisions).insert(user, key, decision.clone());
         }
@@ -212,8 +238,14 @@ impl Reviews {
     /// Whose token it is; nobody's if the control plane does not know it. Asked each time.
     pub(super) async fn owner(&self, token: &str) -> Result<Option<Caller>, ReviewError> {
         let audiences = Some(self.0.audiences.clone()).filter(|audiences| !audiences.is_empty());
-        let spec = TokenReviewSpec { token: token.to_owned(), audiences };
-        let review = TokenReview { spec, ..TokenReview::default() };
+        let spec = TokenReviewSpec {
+            token: token.to_owned(),
+            audiences,
+        };
+        let review = TokenReview {
+            spec,
+            ..TokenReview::default()
+        };
         let api: Api<TokenReview> = Api::all(self.0.control_plane.clone());
         let (place, parameters) = (place_name(Place::ControlPlane), PostParams::default());
         let answer = ask(&place, None, || api.create(&parameters, &review).boxed()).await?;
@@ -221,10 +253,18 @@ impl Reviews {
     }
 
     fn owner_of(&self, review: TokenReview) -> Option<Caller> {
-        let status = review.status.filter(|status| status.authenticated == Some(true))?;
+        let status = review
+            .status
+            .filter(|status| status.authenticated == Some(true))?;
         // A control plane that knows nothing of audiences says nothing of them, and has not looked whom the token is meant for.
         let meant_for = status.audiences.unwrap_or_default();
-        if !self.0.audiences.is_empty() && !self.0.audiences.iter().any(|wanted| meant_for.contains(wanted)) {
+        if !self.0.audiences.is_empty()
+            && !self
+                .0
+                .audiences
+                .iter()
+                .any(|wanted| meant_for.contains(wanted))
+        {
             return None;
         }
         let user = status.user?;
@@ -237,8 +277,13 @@ impl Reviews {
     }
 
     fn client(&self, place: Place<'_>) -> Result<Client, ReviewError> {
-        let Place::Member(name) = place else { return Ok(self.0.control_plane.clone()) };
-        let disconnected = || ReviewError::Failed { place: place_name(place), reason: "it is not connected".to_owned() };
+        let Place::Member(name) = place else {
+            return Ok(self.0.control_plane.clone());
+        };
+        let disconnected = || ReviewError::Failed {
+            place: place_name(place),
+            reason: "it is not connected".to_owned(),
+        };
         (self.0.members)(name).ok_or_else(disconnected)
     }
 }
@@ -261,14 +306,21 @@ async fn ask<'q, T>(
     loop {
         // Held until it is known what a failure means for those who wait for it.
         let share = match turn {
-            Some(Turn { server, user, .. }) => {
-                Some(server.places.take(Arc::clone(user), PATIENCE).await.ok_or(ReviewError::Busy)?)
-            }
+            Some(Turn { server, user, .. }) => Some(
+                server
+                    .places
+                    .take(Arc::clone(user), PATIENCE)
+                    .await
+                    .ok_or(ReviewError::Busy)?,
+            ),
             None => None,
         };
         // Whoever waited for a member that has failed meanwhile does not wait for it once more.
         let is_first = left == TIMEOUT;
-        if let Some(known) = turn.filter(|turn| is_first && turn.is_member).and_then(|turn| turn.server.failure()) {
+        if let Some(known) = turn
+            .filter(|turn| is_first && turn.is_member)
+            .and_then(|turn| turn.server.failure())
+        {
             return Err(known);
         }
         let begun = Instant::now();
@@ -290,8 +342,19 @@ async fn ask<'q, T>(
                 left -= pause;
                 continue;
             }
-            Ok(Err(error)) => (ReviewError::Failed { place: place.to_owned(), reason: causes(&error) }, is_of_server(&error)),
-            Err(_) => (ReviewError::Timeout { place: place.to_owned() }, true),
+            Ok(Err(error)) => (
+                ReviewError::Failed {
+                    place: place.to_owned(),
+                    reason: causes(&error),
+                },
+                is_of_server(&error),
+            ),
+            Err(_) => (
+                ReviewError::Timeout {
+                    place: place.to_owned(),
+                },
+                true,
+            ),
         };
         match turn {
             Some(turn) if turn.is_member && is_failure => turn.server.failed(&error),
@@ -318,7 +381,9 @@ fn is_of_server(error: &kube::Error) -> bool {
 
 impl std::fmt::Debug for Reviews {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("Reviews").field("audiences", &self.0.audiences).finish_non_exhaustive()
+        out.debug_struct("Reviews")
+            .field("audiences", &self.0.audiences)
+            .finish_non_exhaustive()
     }
 }
 
@@ -331,7 +396,9 @@ fn decision(status: SubjectAccessReviewStatus) -> Result<Decision, String> {
     let reason = status.reason.unwrap_or_default();
     match (status.allowed, status.denied == Some(true)) {
         (true, false) => Ok(Decision::Allowed),
-        (false, _) if reason.is_empty() => Ok(Decision::Denied(cut(status.evaluation_error.unwrap_or_default()))),
+        (false, _) if reason.is_empty() => Ok(Decision::Denied(cut(status
+            .evaluation_error
+            .unwrap_or_default()))),
         (false, _) => Ok(Decision::Denied(cut(reason))),
         (true, true) => Err("the answer is both allowed and denied".to_owned()),
     }

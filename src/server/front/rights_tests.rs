@@ -29,8 +29,14 @@ use crate::{
 const WATCHING: [&str; 3] = [OUTER[0], OUTER[1], "alice watch /pods web "];
 
 async fn watch(world: &World) -> Response<Body> {
-    let request = Request::get(format!("{SEARCH}/api/v1/pods?watch=true")).header("authorization", "Bearer alices");
-    let response = world.app.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+    let request = Request::get(format!("{SEARCH}/api/v1/pods?watch=true"))
+        .header("authorization", "Bearer alices");
+    let response = world
+        .app
+        .clone()
+        .oneshot(request.body(Body::empty()).unwrap())
+        .await
+        .unwrap();
     assert_eq!(response.status(), 200);
     response
 }
@@ -38,7 +44,11 @@ async fn watch(world: &World) -> Response<Body> {
 /// The events of a watch, until it ends.
 async fn events(watch: Response<Body>) -> Vec<Value> {
     let bytes = watch.into_body().collect().await.unwrap().to_bytes();
-    str::from_utf8(&bytes).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    str::from_utf8(&bytes)
+        .unwrap()
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
 }
 
 #[tokio::test(start_paused = true)]
@@ -46,15 +56,35 @@ async fn a_watch_ends_when_something_that_it_rests_on_is_not_allowed_any_more() 
     for lost in WATCHING {
         let world = World::new(&WATCHING);
         let watch = watch(&world).await;
-        world.control_plane.rules.lock().unwrap().retain(|rule| *rule != lost);
+        world
+            .control_plane
+            .rules
+            .lock()
+            .unwrap()
+            .retain(|rule| *rule != lost);
         let begun = Instant::now();
         let events = events(watch).await;
-        let [only] = events.as_slice() else { panic!("{lost}: {events:?}") };
-        assert_eq!((&only["type"], &only["object"]["code"]), (&json!("ERROR"), &json!(410)));
+        let [only] = events.as_slice() else {
+            panic!("{lost}: {events:?}")
+        };
+        assert_eq!(
+            (&only["type"], &only["object"]["code"]),
+            (&json!("ERROR"), &json!(410))
+        );
         let message = "too old resource version: what you may see has changed; list again, and go on from there";
         assert_eq!(only["object"]["message"], message);
-        assert!(begun.elapsed() < Duration::from_secs(40), "{lost}: {:?}", begun.elapsed());
-        assert_eq!(world.ask_as("alices", &format!("{SEARCH}/api/v1/pods?watch=true")).await.0, 403);
+        assert!(
+            begun.elapsed() < Duration::from_secs(40),
+            "{lost}: {:?}",
+            begun.elapsed()
+        );
+        assert_eq!(
+            world
+                .ask_as("alices", &format!("{SEARCH}/api/v1/pods?watch=true"))
+                .await
+                .0,
+            403
+        );
     }
 }
 
@@ -87,10 +117,18 @@ async fn a_thousand_watches_of_one_caller_ask_no_more_than_one() {
 async fn a_watch_that_nobody_confirms_for_two_minutes_ends() {
     let control_plane = Arc::new(ControlPlane::default());
     *control_plane.refuses.lock().unwrap() = true;
-    let reviews = Reviews::new(control_plane.client(), Arc::new(|_| None), Vec::new(), Counter::default());
+    let reviews = Reviews::new(
+        control_plane.client(),
+        Arc::new(|_| None),
+        Vec::new(),
+        Counter::default(),
+    );
     let standing = Standing {
         authorizer: Authorizer::new(reviews, Mode::ControlPlane),
-        caller: Caller { groups: Vec::new(), ..Caller::local() },
+        caller: Caller {
+            groups: Vec::new(),
+            ..Caller::local()
+        },
         outer: Attributes::of_cluster(None),
         resource: ResourceName::new("", "pods"),
         version: "v1".to_owned(),
@@ -99,16 +137,27 @@ async fn a_watch_that_nobody_confirms_for_two_minutes_ends() {
     };
     let begun = Instant::now();
     assert_eq!(standing.lost().await.code(), 500);
-    assert!((120..160).contains(&begun.elapsed().as_secs()), "{:?}", begun.elapsed());
+    assert!(
+        (120..160).contains(&begun.elapsed().as_secs()),
+        "{:?}",
+        begun.elapsed()
+    );
 }
 
 /// The clusters of which a verification tells something.
 async fn verified(world: &World, token: &str, query: &str) -> (u16, Vec<String>) {
     let path = format!("/apis/search.fleetdex.io/v1alpha1/verify{query}");
-    let request = Request::post(path).header("authorization", format!("Bearer {token}")).body(Body::empty()).unwrap();
+    let request = Request::post(path)
+        .header("authorization", format!("Bearer {token}"))
+        .body(Body::empty())
+        .unwrap();
     let response = world.app.clone().oneshot(request).await.unwrap();
     let code = response.status().as_u16();
-    let clusters = events(response).await.iter().filter_map(|line| line["row"]["cluster"].as_str().map(str::to_owned)).collect();
+    let clusters = events(response)
+        .await
+        .iter()
+        .filter_map(|line| line["row"]["cluster"].as_str().map(str::to_owned))
+        .collect();
     (code, clusters)
 }
 
@@ -122,18 +171,41 @@ async fn a_verification_tells_nothing_of_clusters_that_the_caller_may_not_see() 
     world.catalog.send_modify(|catalog| {
         let catalog = Arc::make_mut(catalog);
         for name in ["member1", "member2"] {
-            let resource = Resource { gvk: Gvk::new("", "v1", "Pod"), plural: "pods".into(), namespaced: true };
-            let unit = Unit { cluster: cluster(name), resource, scope: Scope::All };
-            catalog.add_followed(Followed { unit, store: store("main"), audit: Err("it is stopped".to_owned()) });
+            let resource = Resource {
+                gvk: Gvk::new("", "v1", "Pod"),
+                plural: "pods".into(),
+                namespaced: true,
+            };
+            let unit = Unit {
+                cluster: cluster(name),
+                resource,
+                scope: Scope::All,
+            };
+            catalog.add_followed(Followed {
+                unit,
+                store: store("main"),
+                audit: Err("it is stopped".to_owned()),
+            });
         }
         catalog.add_uncertain(cluster("member2"), store("main"));
     });
-    assert_eq!(verified(&world, "alices", "").await, (200, vec!["member1".to_owned()]));
-    assert_eq!(verified(&world, "alices", "?clusters=member1").await, (200, vec!["member1".to_owned()]));
+    assert_eq!(
+        verified(&world, "alices", "").await,
+        (200, vec!["member1".to_owned()])
+    );
+    assert_eq!(
+        verified(&world, "alices", "?clusters=member1").await,
+        (200, vec!["member1".to_owned()])
+    );
     assert_eq!(verified(&world, "bobs", "").await.1.len(), 3);
     // Whether there is such a cluster is not told either.
     for hidden in ["member2", "nowhere"] {
-        assert_eq!(verified(&world, "alices", &format!("?clusters=member1,{hidden}")).await.0, 403);
+        assert_eq!(
+            verified(&world, "alices", &format!("?clusters=member1,{hidden}"))
+                .await
+                .0,
+            403
+        );
     }
     world.control_plane.rules.lock().unwrap().truncate(1);
     assert_eq!(verified(&world, "carols", "").await.0, 401);
@@ -148,27 +220,57 @@ async fn owners(rules: &[&'static str]) -> Option<Owners> {
     let found = |uid: &str| [relative("apps", "deployments", uid)].into();
     *main.relatives.lock().unwrap() = [found("top"), found("between")].into();
     let world = World::over(main, &[&OUTER[..], rules].concat(), false);
-    let answer = world.ask_as("alices", &format!("{SEARCH}/api/v1/pods?ownerName=web&ownerSeniority=1")).await;
+    let answer = world
+        .ask_as(
+            "alices",
+            &format!("{SEARCH}/api/v1/pods?ownerName=web&ownerSeniority=1"),
+        )
+        .await;
     assert_eq!(answer.0, 200, "{}", answer.1);
     world.store.asked().last().unwrap().0.owners.clone()
 }
 
 #[tokio::test]
 async fn an_owner_search_goes_only_through_objects_that_the_caller_may_list() {
-    let found = || [relative("apps", "deployments", "between")].into_iter().collect::<Owners>();
-    assert_eq!(owners(&["alice list /pods  ", "alice list apps/deployments  "]).await, Some(found()));
-    assert_eq!(owners(&["alice list /pods  ", "alice list apps/deployments shop "]).await, Some(found()));
-    for not_there in ["alice list apps/deployments web ", "alice get apps/deployments  ", "bob list apps/deployments  "] {
-        assert_eq!(owners(&["alice list /pods  ", not_there]).await, Some(Owners::default()), "{not_there}");
+    let found = || {
+        [relative("apps", "deployments", "between")]
+            .into_iter()
+            .collect::<Owners>()
+    };
+    assert_eq!(
+        owners(&["alice list /pods  ", "alice list apps/deployments  "]).await,
+        Some(found())
+    );
+    assert_eq!(
+        owners(&["alice list /pods  ", "alice list apps/deployments shop "]).await,
+        Some(found())
+    );
+    for not_there in [
+        "alice list apps/deployments web ",
+        "alice get apps/deployments  ",
+        "bob list apps/deployments  ",
+    ] {
+        assert_eq!(
+            owners(&["alice list /pods  ", not_there]).await,
+            Some(Owners::default()),
+            "{not_there}"
+        );
     }
 }
 
 #[tokio::test]
 async fn what_is_refused_is_told_alike_whether_there_is_such_an_owner_or_not() {
     let world = World::new(&[OUTER[0], OUTER[1], "alice list /pods  "]);
-    *world.store.relatives.lock().unwrap() = [[relative("apps", "deployments", "top")].into()].into();
+    *world.store.relatives.lock().unwrap() =
+        [[relative("apps", "deployments", "top")].into()].into();
     let path = format!("{SEARCH}/api/v1/pods?ownerName=web&explain=true");
-    let (there, not_there) = (world.ask_as("alices", &path).await, world.ask_as("alices", &path).await);
+    let (there, not_there) = (
+        world.ask_as("alices", &path).await,
+        world.ask_as("alices", &path).await,
+    );
     assert_eq!(there, not_there);
-    assert_eq!(reason(world.ask_as("bobs", &path).await).split(':').next(), Some("403 Forbidden"));
+    assert_eq!(
+        reason(world.ask_as("bobs", &path).await).split(':').next(),
+        Some("403 Forbidden")
+    );
 }

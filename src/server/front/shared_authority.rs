@@ -30,14 +30,21 @@ impl SharedAuthority {
             .settle(|data| {
                 let known = data.and_then(read);
                 if let Some(good) = known.as_ref().filter(|authority| authority.is_good()) {
-                    return Ok(Wanted { value: good.clone(), data: None });
+                    return Ok(Wanted {
+                        value: good.clone(),
+                        data: None,
+                    });
                 }
                 let made = Authority::make(known.as_ref())?;
                 let texts = [(CERTIFICATES, &made.certificates), (KEY, &made.key)];
-                let texts = texts.map(|(name, text)| (name.to_owned(), ByteString(text.clone().into_bytes())));
+                let texts = texts
+                    .map(|(name, text)| (name.to_owned(), ByteString(text.clone().into_bytes())));
                 let mut data = data.cloned().unwrap_or_default();
                 data.extend(texts);
-                Ok(Wanted { value: made, data: Some(data) })
+                Ok(Wanted {
+                    value: made,
+                    data: Some(data),
+                })
             })
             .await
     }
@@ -45,7 +52,10 @@ impl SharedAuthority {
 
 fn read(data: &BTreeMap<String, ByteString>) -> Option<Authority> {
     let text = |key: &str| String::from_utf8(data.get(key)?.0.clone()).ok();
-    Some(Authority { certificates: text(CERTIFICATES)?, key: text(KEY)? })
+    Some(Authority {
+        certificates: text(CERTIFICATES)?,
+        key: text(KEY)?,
+    })
 }
 
 #[cfg(test)]
@@ -65,13 +75,15 @@ mod tests {
 
     #[tokio::test]
     async fn replicas_that_begin_together_use_the_authority_of_the_first_that_wrote_it() {
-        let empty =
-            json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "fleetdex-serving", "resourceVersion": "7" } });
+        let empty = json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "fleetdex-serving", "resourceVersion": "7" } });
         for secret in [None, Some(empty)] {
             let (holder, client) = holder(secret);
             let (one, other) = of_two_replicas(&client).await;
             assert_eq!(one, other);
-            let later = SharedAuthority::new(client, "search", "fleetdex-serving").current().await.unwrap();
+            let later = SharedAuthority::new(client, "search", "fleetdex-serving")
+                .current()
+                .await
+                .unwrap();
             assert_eq!(later, one);
             let held = holder.secret.lock().unwrap().clone().unwrap();
             assert!(held["data"]["ca.key"].is_string() && held["data"]["ca.crt"].is_string());

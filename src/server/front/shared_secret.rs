@@ -2,7 +2,9 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use k8s_openapi::{ByteString, api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use k8s_openapi::{
+    ByteString, api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
 use kube::{Api, Client, api::PostParams};
 use tokio::time::timeout;
 
@@ -59,7 +61,11 @@ pub struct SharedSecret {
 impl SharedSecret {
     /// The Secret of this name.
     pub fn new(client: Client, namespace: &str, name: &str) -> Self {
-        Self { secrets: Api::namespaced(client, namespace), namespace: namespace.to_owned(), name: name.to_owned() }
+        Self {
+            secrets: Api::namespaced(client, namespace),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        }
     }
 
     /// What all replicas agree on. `decide` looks at the data that are there, if the Secret is, and is asked again when another replica has
@@ -70,27 +76,50 @@ impl SharedSecret {
     ) -> Result<T, SecretError> {
         for _ in 0..ATTEMPTS {
             let found = self.call("read", self.secrets.get_opt(&self.name)).await?;
-            let Wanted { value, data } = decide(found.as_ref().and_then(|secret| secret.data.as_ref()))?;
+            let Wanted { value, data } =
+                decide(found.as_ref().and_then(|secret| secret.data.as_ref()))?;
             let Some(data) = data else { return Ok(value) };
             if self.write(found, data).await? {
                 return Ok(value);
             }
         }
-        Err(SecretError::Contended(format!("{}/{}", self.namespace, self.name)))
+        Err(SecretError::Contended(format!(
+            "{}/{}",
+            self.namespace, self.name
+        )))
     }
 
     /// Whether it was written: `false` if another replica has written since it was read.
-    async fn write(&self, found: Option<Secret>, data: BTreeMap<String, ByteString>) -> Result<bool, SecretError> {
+    async fn write(
+        &self,
+        found: Option<Secret>,
+        data: BTreeMap<String, ByteString>,
+    ) -> Result<bool, SecretError> {
         let parameters = PostParams::default();
         let written = match found {
             Some(secret) => {
-                let secret = Secret { data: Some(data), ..secret };
-                self.call("write", self.secrets.replace(&self.name, &parameters, &secret)).await
+                let secret = Secret {
+                    data: Some(data),
+                    ..secret
+                };
+                self.call(
+                    "write",
+                    self.secrets.replace(&self.name, &parameters, &secret),
+                )
+                .await
             }
             None => {
-                let metadata = ObjectMeta { name: Some(self.name.clone()), ..ObjectMeta::default() };
-                let secret = Secret { metadata, data: Some(data), ..Secret::default() };
-                self.call("create", self.secrets.create(&parameters, &secret)).await
+                let metadata = ObjectMeta {
+                    name: Some(self.name.clone()),
+                    ..ObjectMeta::default()
+                };
+                let secret = Secret {
+                    metadata,
+                    data: Some(data),
+                    ..Secret::default()
+                };
+                self.call("create", self.secrets.create(&parameters, &secret))
+                    .await
             }
         };
         match written {
@@ -100,14 +129,21 @@ impl SharedSecret {
         }
     }
 
-    async fn call<T>(&self, doing: &'static str, request: impl Future<Output = kube::Result<T>>) -> Result<T, SecretError> {
+    async fn call<T>(
+        &self,
+        doing: &'static str,
+        request: impl Future<Output = kube::Result<T>>,
+    ) -> Result<T, SecretError> {
         let refused = |source| SecretError::Refused {
             doing,
             namespace: self.namespace.clone(),
             name: self.name.clone(),
             source: Box::new(source),
         };
-        timeout(TIMEOUT, request).await.map_err(|_| SecretError::Timeout)?.map_err(refused)
+        timeout(TIMEOUT, request)
+            .await
+            .map_err(|_| SecretError::Timeout)?
+            .map_err(refused)
     }
 }
 
@@ -141,7 +177,8 @@ pub(crate) mod fake {
     impl Holder {
         async fn answer(&self, request: Request<Body>) -> (u16, Value) {
             let (head, body) = request.into_parts();
-            let sent: Option<Value> = serde_json::from_slice(&body.collect().await.unwrap().to_bytes()).ok();
+            let sent: Option<Value> =
+                serde_json::from_slice(&body.collect().await.unwrap().to_bytes()).ok();
             if head.method == Method::GET {
                 let found = self.secret.lock().unwrap().clone();
                 let number = {
@@ -155,7 +192,11 @@ pub(crate) mod fake {
                 return found.map_or_else(|| status(404, "NotFound"), |secret| (200, secret));
             }
             let mut held = self.secret.lock().unwrap();
-            let version = |secret: &Value| secret["metadata"]["resourceVersion"].as_str().map_or(0, |text| text.parse().unwrap());
+            let version = |secret: &Value| {
+                secret["metadata"]["resourceVersion"]
+                    .as_str()
+                    .map_or(0, |text| text.parse().unwrap())
+            };
             let current: u64 = held.as_ref().map_or(0, version);
             let mut sent = sent.unwrap();
             let is_new = head.method == Method::POST;
@@ -174,12 +215,19 @@ pub(crate) mod fake {
     }
 
     fn response((code, answer): (u16, Value)) -> Response<Body> {
-        Response::builder().status(code).body(Body::from(answer.to_string().into_bytes())).unwrap()
+        Response::builder()
+            .status(code)
+            .body(Body::from(answer.to_string().into_bytes()))
+            .unwrap()
     }
 
     /// Whoever reads first waits for the second one who reads.
     pub(crate) fn holder(secret: Option<Value>) -> (Arc<Holder>, Client) {
-        let holder = Arc::new(Holder { secret: Mutex::new(secret), first: Barrier::new(2), reads: Mutex::new(0) });
+        let holder = Arc::new(Holder {
+            secret: Mutex::new(secret),
+            first: Barrier::new(2),
+            reads: Mutex::new(0),
+        });
         let held = Arc::clone(&holder);
         let service = service_fn(move |request| {
             let holder = Arc::clone(&held);
@@ -190,6 +238,11 @@ pub(crate) mod fake {
 
     /// Forbids everything.
     pub(crate) fn refusing() -> Client {
-        Client::new(service_fn(|_: Request<Body>| async { Ok::<_, Infallible>(response(status(403, "Forbidden"))) }), "search")
+        Client::new(
+            service_fn(|_: Request<Body>| async {
+                Ok::<_, Infallible>(response(status(403, "Forbidden")))
+            }),
+            "search",
+        )
     }
 }

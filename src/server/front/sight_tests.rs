@@ -37,13 +37,27 @@ const RULES: [&str; 12] = [
 const ROOT: &str = "/apis/search.fleetdex.io/v1alpha1";
 
 fn world(has_hidden: bool) -> World {
-    let world = World::over(Prepared::counting(held(&[("member1", "web", 1)])), &RULES, false);
+    let world = World::over(
+        Prepared::counting(held(&[("member1", "web", 1)])),
+        &RULES,
+        false,
+    );
     let mut catalog = Catalog::default();
     catalog.add_store(store("main"), world.store.clone());
     catalog.add_store(store("other"), Prepared::with(vec![]));
     catalog.add_registry("workloads");
     add(&mut catalog, "main", "member1", &pods());
-    add(&mut catalog, "main", "member1", &served(Gvk::new("apps", "v1beta1", "Deployment"), "deployments", true, &["deploy"]));
+    add(
+        &mut catalog,
+        "main",
+        "member1",
+        &served(
+            Gvk::new("apps", "v1beta1", "Deployment"),
+            "deployments",
+            true,
+            &["deploy"],
+        ),
+    );
     if has_hidden {
         hide(&mut catalog);
     }
@@ -56,30 +70,88 @@ fn world(has_hidden: bool) -> World {
 fn hide(catalog: &mut Catalog) {
     add(catalog, "main", "member2", &pods());
     add(catalog, "other", "member2", &pods());
-    add(catalog, "main", "member2", &served(Gvk::new("apps", "v1", "Deployment"), "deployments", true, &["hidden"]));
-    add(catalog, "main", "member2", &served(Gvk::new("example.com", "v1", "Widget"), "widgets", true, &["wd"]));
-    let column = PrinterColumn { name: "Hidden".into(), ..PrinterColumn::default() };
-    catalog.add_columns(&cluster("member2"), &ResourceName::new("apps", "deployments"), &"v1".into(), &Arc::from([column]));
-    catalog.add_stale(cluster("member2"), jiff::Timestamp::UNIX_EPOCH, "disconnected");
+    add(
+        catalog,
+        "main",
+        "member2",
+        &served(
+            Gvk::new("apps", "v1", "Deployment"),
+            "deployments",
+            true,
+            &["hidden"],
+        ),
+    );
+    add(
+        catalog,
+        "main",
+        "member2",
+        &served(
+            Gvk::new("example.com", "v1", "Widget"),
+            "widgets",
+            true,
+            &["wd"],
+        ),
+    );
+    let column = PrinterColumn {
+        name: "Hidden".into(),
+        ..PrinterColumn::default()
+    };
+    catalog.add_columns(
+        &cluster("member2"),
+        &ResourceName::new("apps", "deployments"),
+        &"v1".into(),
+        &Arc::from([column]),
+    );
+    catalog.add_stale(
+        cluster("member2"),
+        jiff::Timestamp::UNIX_EPOCH,
+        "disconnected",
+    );
     catalog.add_uncertain(cluster("member2"), store("main"));
     catalog.add_elsewhere(cluster("member2"), "replica-7".to_owned());
     catalog.add_followed(followed("member2"));
 }
 
 fn followed(name: &str) -> Followed {
-    let resource = Resource { gvk: Gvk::new("", "v1", "Pod"), plural: "pods".into(), namespaced: true };
-    let unit = Unit { cluster: cluster(name), resource, scope: Scope::All };
-    Followed { unit, store: store("main"), audit: Err("it is stopped".to_owned()) }
+    let resource = Resource {
+        gvk: Gvk::new("", "v1", "Pod"),
+        plural: "pods".into(),
+        namespaced: true,
+    };
+    let unit = Unit {
+        cluster: cluster(name),
+        resource,
+        scope: Scope::All,
+    };
+    Followed {
+        unit,
+        store: store("main"),
+        audit: Err("it is stopped".to_owned()),
+    }
 }
 
 /// Status, headers but for those of HTTP, and body of an answer.
 async fn answer(world: &World, line: &str, accept: &str) -> String {
     let (method, path) = line.split_once(' ').unwrap();
-    let request = Request::builder().method(method).uri(format!("{ROOT}{path}"));
-    let request = request.header("authorization", "Bearer alices").header("accept", accept);
-    let response = world.app.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+    let request = Request::builder()
+        .method(method)
+        .uri(format!("{ROOT}{path}"));
+    let request = request
+        .header("authorization", "Bearer alices")
+        .header("accept", accept);
+    let response = world
+        .app
+        .clone()
+        .oneshot(request.body(Body::empty()).unwrap())
+        .await
+        .unwrap();
     let code = response.status().as_u16();
-    let warnings: Vec<_> = response.headers().get_all("warning").iter().cloned().collect();
+    let warnings: Vec<_> = response
+        .headers()
+        .get_all("warning")
+        .iter()
+        .cloned()
+        .collect();
     let body = response.into_body().collect().await.unwrap().to_bytes();
     format!("{code} {warnings:?} {}", String::from_utf8_lossy(&body))
 }
@@ -141,11 +213,28 @@ async fn a_cluster_that_may_not_be_seen_is_answered_as_one_that_does_not_exist()
         for accept in ["application/json", in_one_document.as_str()] {
             let hidden = answer(&world, &line.replace("CLUSTER", "member2"), accept).await;
             let unknown = answer(&world, &line.replace("CLUSTER", "nowhere"), accept).await;
-            assert_eq!(hidden.replace("member2", "CLUSTER"), unknown.replace("nowhere", "CLUSTER"), "{line}");
-            assert!(hidden.starts_with("403") && !hidden.contains("replica-7"), "{line}: {hidden}");
-            let seen = answer(&world, &line.replace("member1,CLUSTER", "member1").replace("CLUSTER", "member1"), accept).await;
+            assert_eq!(
+                hidden.replace("member2", "CLUSTER"),
+                unknown.replace("nowhere", "CLUSTER"),
+                "{line}"
+            );
+            assert!(
+                hidden.starts_with("403") && !hidden.contains("replica-7"),
+                "{line}: {hidden}"
+            );
+            let seen = answer(
+                &world,
+                &line
+                    .replace("member1,CLUSTER", "member1")
+                    .replace("CLUSTER", "member1"),
+                accept,
+            )
+            .await;
             // Members there are none behind this catalog: what goes on to one ends there, as 404.
-            assert!(!(seen.starts_with("403") && seen.contains("clusters.search.fleetdex.io")), "{line}: {seen}");
+            assert!(
+                !(seen.starts_with("403") && seen.contains("clusters.search.fleetdex.io")),
+                "{line}: {seen}"
+            );
         }
     }
 }
@@ -160,7 +249,10 @@ async fn what_is_answered_does_not_depend_on_clusters_that_may_not_be_seen() {
             &format!("{AGGREGATED_TYPE},application/json"),
             "application/json;as=Table;v=v1;g=meta.k8s.io,application/json",
         ] {
-            let (with, without) = (answer(&with, &line, accept).await, answer(&without, &line, accept).await);
+            let (with, without) = (
+                answer(&with, &line, accept).await,
+                answer(&without, &line, accept).await,
+            );
             assert_eq!(with, without, "{line}");
         }
     }
@@ -169,30 +261,65 @@ async fn what_is_answered_does_not_depend_on_clusters_that_may_not_be_seen() {
 #[tokio::test]
 async fn who_may_see_no_cluster_is_told_so_whatever_is_asked() {
     let world = world(true);
-    world.control_plane.rules.lock().unwrap().retain(|rule| !rule.ends_with("member1"));
-    for line in ["GET /search/api/v1/pods", "GET /search/apis/example.com/v1/widgets", "GET /search/apis/example.com/v1/nothing"]
-    {
+    world
+        .control_plane
+        .rules
+        .lock()
+        .unwrap()
+        .retain(|rule| !rule.ends_with("member1"));
+    for line in [
+        "GET /search/api/v1/pods",
+        "GET /search/apis/example.com/v1/widgets",
+        "GET /search/apis/example.com/v1/nothing",
+    ] {
         let told = answer(&world, line, "application/json").await;
-        assert!(told.starts_with("403") && told.contains("clusters.search.fleetdex.io is forbidden"), "{line}: {told}");
+        assert!(
+            told.starts_with("403") && told.contains("clusters.search.fleetdex.io is forbidden"),
+            "{line}: {told}"
+        );
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_optimistic_lock_does_not_show_whether_there_is_an_object_that_may_not_be_read() {
-    let rules = ["alice * search.fleetdex.io/proxying/proxy  *", "alice get search.fleetdex.io/clusters  member1"];
+    let rules = [
+        "alice * search.fleetdex.io/proxying/proxy  *",
+        "alice get search.fleetdex.io/clusters  member1",
+    ];
     let mut answers = Vec::new();
     for objects in [1, 0] {
-        let world = World::over(Prepared::counting(held(&[("member1", "web", objects)])), &rules, false);
+        let world = World::over(
+            Prepared::counting(held(&[("member1", "web", objects)])),
+            &rules,
+            false,
+        );
         let mut catalog = Catalog::default();
         catalog.add_store(store("main"), world.store.clone());
         add(&mut catalog, "main", "member1", &pods());
         world.catalog.send_replace(Arc::new(catalog));
-        let path = format!("{ROOT}/proxying/karmada/proxy/clusters/member1/api/v1/namespaces/web/pods/web-0");
+        let path = format!(
+            "{ROOT}/proxying/karmada/proxy/clusters/member1/api/v1/namespaces/web/pods/web-0"
+        );
         let lock = r#"{"metadata":{"resourceVersion":"720000000000000001"}}"#;
         let request = Request::patch(path).header("authorization", "Bearer alices");
-        let request = request.header("content-type", "application/merge-patch+json").body(Body::from(lock)).unwrap();
-        answers.push(world.app.clone().oneshot(request).await.unwrap().status().as_u16());
-        assert!(world.store.asked().is_empty(), "the index is asked with the rights of the caller only");
+        let request = request
+            .header("content-type", "application/merge-patch+json")
+            .body(Body::from(lock))
+            .unwrap();
+        answers.push(
+            world
+                .app
+                .clone()
+                .oneshot(request)
+                .await
+                .unwrap()
+                .status()
+                .as_u16(),
+        );
+        assert!(
+            world.store.asked().is_empty(),
+            "the index is asked with the rights of the caller only"
+        );
     }
     assert_eq!(answers, [403, 403]);
 }

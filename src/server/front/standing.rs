@@ -64,34 +64,54 @@ impl Standing {
             sleep(interval.mul_f64(0.9 + 0.2 * fastrand::f64())).await;
             match self.stands().await {
                 Ok(true) => confirmed = Instant::now(),
-                Ok(false) => return ApiError::VersionExpired("what you may see has changed".to_owned()),
+                Ok(false) => {
+                    return ApiError::VersionExpired("what you may see has changed".to_owned());
+                }
                 Err(error) if confirmed.elapsed() >= PATIENCE => return error.into(),
-                Err(error) => tracing::debug!(%error, caller = %self.caller.name, "the rights of a watch could not be confirmed"),
+                Err(error) => {
+                    tracing::debug!(%error, caller = %self.caller.name, "the rights of a watch could not be confirmed")
+                }
             }
         }
     }
 
     async fn stands(&self) -> Result<bool, ReviewError> {
         let outer = (Place::ControlPlane, self.outer.clone());
-        Ok(self.allows(outer).await? && self.sees_clusters().await? && self.allows_all(self.about_objects()).await?)
+        Ok(self.allows(outer).await?
+            && self.sees_clusters().await?
+            && self.allows_all(self.about_objects()).await?)
     }
 
     /// Whoever may ask about every cluster needs no right to each of them.
     async fn sees_clusters(&self) -> Result<bool, ReviewError> {
-        if self.allows((Place::ControlPlane, Attributes::of_cluster(None))).await? {
+        if self
+            .allows((Place::ControlPlane, Attributes::of_cluster(None)))
+            .await?
+        {
             return Ok(true);
         }
-        let Permitted::Only(grants) = &self.permitted else { return Ok(false) };
-        let Some(named) = grants.iter().map(|grant| grant.clusters.as_deref()).collect::<Option<Vec<_>>>() else {
+        let Permitted::Only(grants) = &self.permitted else {
             return Ok(false);
         };
-        let questions = named.into_iter().flatten().map(|name| (Place::ControlPlane, Attributes::of_cluster(Some(name))));
+        let Some(named) = grants
+            .iter()
+            .map(|grant| grant.clusters.as_deref())
+            .collect::<Option<Vec<_>>>()
+        else {
+            return Ok(false);
+        };
+        let questions = named
+            .into_iter()
+            .flatten()
+            .map(|name| (Place::ControlPlane, Attributes::of_cluster(Some(name))));
         self.allows_all(Box::new(questions)).await
     }
 
     fn about_objects(&self) -> Questions<'_> {
         match &self.permitted {
-            Permitted::Everything => Box::new(std::iter::once((Place::ControlPlane, self.reading(None)))),
+            Permitted::Everything => {
+                Box::new(std::iter::once((Place::ControlPlane, self.reading(None))))
+            }
             Permitted::Only(grants) => Box::new(grants.iter().flat_map(|grant| self.about(grant))),
         }
     }
@@ -104,18 +124,31 @@ impl Standing {
         };
         let inside = move || grant.namespaces.iter().flatten().map(Some);
         let everywhere = grant.namespaces.is_none().then_some(None);
-        places
-            .into_iter()
-            .flat_map(move |place| everywhere.into_iter().chain(inside()).map(move |namespace| (place, self.reading(namespace))))
+        places.into_iter().flat_map(move |place| {
+            everywhere
+                .into_iter()
+                .chain(inside())
+                .map(move |namespace| (place, self.reading(namespace)))
+        })
     }
 
     fn reading(&self, namespace: Option<&Namespace>) -> Attributes {
-        Attributes::of_objects("watch", &self.resource, &self.version, namespace, self.name.as_deref())
+        Attributes::of_objects(
+            "watch",
+            &self.resource,
+            &self.version,
+            namespace,
+            self.name.as_deref(),
+        )
     }
 
     async fn allows_all(&self, mut questions: Questions<'_>) -> Result<bool, ReviewError> {
         loop {
-            let some: Vec<_> = questions.by_ref().take(CONCURRENT).map(|question| self.allows(question)).collect();
+            let some: Vec<_> = questions
+                .by_ref()
+                .take(CONCURRENT)
+                .map(|question| self.allows(question))
+                .collect();
             if some.is_empty() {
                 return Ok(true);
             }
@@ -126,13 +159,20 @@ impl Standing {
     }
 
     async fn allows(&self, (place, attributes): Question<'_>) -> Result<bool, ReviewError> {
-        Ok(self.authorizer.reviews().decide(place, &self.caller, &attributes).await?.is_allowed())
+        Ok(self
+            .authorizer
+            .reviews()
+            .decide(place, &self.caller, &attributes)
+            .await?
+            .is_allowed())
     }
 }
 
 fn interval(questions: usize) -> Duration {
     let questions = u32::try_from(questions).unwrap_or(u32::MAX);
-    INTERVAL_PER_QUESTION.saturating_mul(questions).clamp(INTERVAL, MAX_INTERVAL)
+    INTERVAL_PER_QUESTION
+        .saturating_mul(questions)
+        .clamp(INTERVAL, MAX_INTERVAL)
 }
 
 #[cfg(test)]
@@ -141,6 +181,9 @@ mod tests {
 
     #[test]
     fn whoever_sees_many_namespaces_is_asked_about_more_seldom() {
-        assert_eq!([1, 600, 1_000, 1_000_000].map(|count| interval(count).as_secs()), [30, 30, 50, 300]);
+        assert_eq!(
+            [1, 600, 1_000, 1_000_000].map(|count| interval(count).as_secs()),
+            [30, 30, 50, 300]
+        );
     }
 }

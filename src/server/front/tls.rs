@@ -6,7 +6,9 @@ use std::sync::Arc;
 use rustls::{
     DigitallySignedStruct, DistinguishedName, Error, ServerConfig, SignatureScheme,
     client::danger::HandshakeSignatureValid,
-    crypto::{WebPkiSupportedAlgorithms, aws_lc_rs, verify_tls12_signature, verify_tls13_signature},
+    crypto::{
+        WebPkiSupportedAlgorithms, aws_lc_rs, verify_tls12_signature, verify_tls13_signature,
+    },
     pki_types::{CertificateDer, UnixTime},
     server::danger::{ClientCertVerified, ClientCertVerifier},
 };

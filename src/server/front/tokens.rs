@@ -93,12 +93,21 @@ impl Tokens {
             let mut under_way = lock(&self.0.under_way);
             let known = under_way.get(&hash).and_then(WeakShared::upgrade);
             known.unwrap_or_else(|| {
-                let review = Arc::clone(&self.0).review(hash, token.to_owned(), from).boxed().shared();
+                let review = Arc::clone(&self.0)
+                    .review(hash, token.to_owned(), from)
+                    .boxed()
+                    .shared();
                 under_way.extend(review.downgrade().map(|weak| (hash, weak)));
                 review
             })
         };
-        Waiting { tokens: &self.0, hash, review: Some(review) }.answer().await
+        Waiting {
+            tokens: &self.0,
+            hash,
+            review: Some(review),
+        }
+        .answer()
+        .await
     }
 }
 
@@ -106,10 +115,14 @@ impl Inner {
     async fn review(self: Arc<Self>, hash: Hash, token: String, from: IpAddr) -> Answer {
         let is_preferred = lock(&self.preferred).get(&hash).is_some();
         let answer = if is_preferred {
-            let Ok(Ok(_turn)) = timeout(PATIENCE, self.preferred_places.acquire()).await else { return Err(ReviewError::Busy) };
+            let Ok(Ok(_turn)) = timeout(PATIENCE, self.preferred_places.acquire()).await else {
+                return Err(ReviewError::Busy);
+            };
             self.reviews.owner(&token).await?
         } else {
-            let Some(_turn) = self.places.take(from, PATIENCE).await else { return Err(ReviewError::Busy) };
+            let Some(_turn) = self.places.take(from, PATIENCE).await else {
+                return Err(ReviewError::Busy);
+            };
             self.reviews.owner(&token).await?
         };
         match &answer {
@@ -144,7 +157,10 @@ impl Drop for Waiting<'_> {
         // Under the lock, so that of two that go at once the later one sees that it is the last.
         let mut under_way = lock(&self.tokens.under_way);
         self.review = None;
-        if under_way.get(&self.hash).is_some_and(|review| review.upgrade().is_none()) {
+        if under_way
+            .get(&self.hash)
+            .is_some_and(|review| review.upgrade().is_none())
+        {
             under_way.remove(&self.hash);
         }
     }
@@ -152,7 +168,9 @@ impl Drop for Waiting<'_> {
 
 impl std::fmt::Debug for Tokens {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("Tokens").field("places", &self.0.places).finish_non_exhaustive()
+        out.debug_struct("Tokens")
+            .field("places", &self.0.places)
+            .finish_non_exhaustive()
     }
 }
 

@@ -28,7 +28,9 @@ pub enum Disbelief {
     #[error("the client certificate does not verify: {0}")]
     Unverified(String),
     /// The authority is right, but it speaks for somebody who may not speak for others.
-    #[error("the client certificate's common name {0:?} is not among the allowed names of front proxies")]
+    #[error(
+        "the client certificate's common name {0:?} is not among the allowed names of front proxies"
+    )]
     OtherName(String),
 }
 
@@ -40,15 +42,24 @@ impl Pool {
             roots.add(certificate.ok()?).ok()?;
         }
         let provider = Arc::new(aws_lc_rs::default_provider());
-        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build().ok()?;
-        Some(Self { pem: pem.to_owned(), verifier })
+        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
+            .build()
+            .ok()?;
+        Some(Self {
+            pem: pem.to_owned(),
+            verifier,
+        })
     }
 
     /// Whether the first certificate may be used by a client and leads, by way of the others, to one of the authorities.
     pub fn verify(&self, chain: &[CertificateDer<'_>], now: UnixTime) -> Result<(), Disbelief> {
-        let (leaf, intermediates) = chain.split_first().ok_or_else(|| Disbelief::Unverified("there is none".to_owned()))?;
+        let (leaf, intermediates) = chain
+            .split_first()
+            .ok_or_else(|| Disbelief::Unverified("there is none".to_owned()))?;
         let verified = self.verifier.verify_client_cert(leaf, intermediates, now);
-        verified.map(drop).map_err(|error| Disbelief::Unverified(error.to_string()))
+        verified
+            .map(drop)
+            .map_err(|error| Disbelief::Unverified(error.to_string()))
     }
 }
 
@@ -72,19 +83,35 @@ pub struct Trust {
 impl Trust {
     /// Nobody is trusted yet.
     pub fn new(allows_any_name: bool) -> Self {
-        Self { allows_any_name, ..Self::default() }
+        Self {
+            allows_any_name,
+            ..Self::default()
+        }
     }
 
     /// What to believe after the `ConfigMap` has this content, and what is wrong with it. An empty one says nothing at all.
     pub fn updated(&self, data: &BTreeMap<String, String>) -> (Self, Vec<String>) {
         let mut problems = Vec::new();
         if data.is_empty() {
-            return (self.clone(), vec!["it is empty; what it said before is kept".to_owned()]);
+            return (
+                self.clone(),
+                vec!["it is empty; what it said before is kept".to_owned()],
+            );
         }
         let mut next = self.clone();
         update_pool(&mut next.client, data, "client-ca-file", &mut problems);
-        update_pool(&mut next.front, data, "requestheader-client-ca-file", &mut problems);
-        let IdentityHeaders { username, uid, group, extra_prefixes } = &mut next.headers;
+        update_pool(
+            &mut next.front,
+            data,
+            "requestheader-client-ca-file",
+            &mut problems,
+        );
+        let IdentityHeaders {
+            username,
+            uid,
+            group,
+            extra_prefixes,
+        } = &mut next.headers;
         let lists = [
             (username, "requestheader-username-headers"),
             (uid, "requestheader-uid-headers"),
@@ -116,16 +143,26 @@ impl Trust {
     }
 
     /// Whether the owner of a certificate speaks for others: nothing if nobody does, as long as the control plane has not said who may.
-    pub fn speaks_for_others(&self, chain: &[CertificateDer<'_>], now: UnixTime) -> Option<Result<(), Disbelief>> {
+    pub fn speaks_for_others(
+        &self,
+        chain: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Option<Result<(), Disbelief>> {
         let pool = self.front.as_ref()?;
         if self.allowed_names.is_empty() && !self.allows_any_name {
             return None;
         }
-        Some(pool.verify(chain, now).and_then(|()| self.check_name(chain)))
+        Some(
+            pool.verify(chain, now)
+                .and_then(|()| self.check_name(chain)),
+        )
     }
 
     fn check_name(&self, chain: &[CertificateDer<'_>]) -> Result<(), Disbelief> {
-        let name = chain.first().and_then(|leaf| identity::common_name(leaf)).unwrap_or_default();
+        let name = chain
+            .first()
+            .and_then(|leaf| identity::common_name(leaf))
+            .unwrap_or_default();
         if self.allowed_names.is_empty() || self.allowed_names.contains(&name) {
             return Ok(());
         }
@@ -133,7 +170,12 @@ impl Trust {
     }
 }
 
-fn update_pool(pool: &mut Option<Pool>, data: &BTreeMap<String, String>, key: &str, problems: &mut Vec<String>) {
+fn update_pool(
+    pool: &mut Option<Pool>,
+    data: &BTreeMap<String, String>,
+    key: &str,
+    problems: &mut Vec<String>,
+) {
     let Some(pem) = data.get(key).filter(|pem| !pem.trim().is_empty()) else {
         if pool.is_some() {
             problems.push(format!("{key} is empty; what it held before is kept"));
@@ -142,14 +184,26 @@ fn update_pool(pool: &mut Option<Pool>, data: &BTreeMap<String, String>, key: &s
     };
     match Pool::new(pem) {
         Some(read) => *pool = Some(read),
-        None => problems.push(format!("{key} holds no certificates that can be read; what it held before is kept")),
+        None => problems.push(format!(
+            "{key} holds no certificates that can be read; what it held before is kept"
+        )),
     }
 }
 
-fn update_list(list: &mut Vec<String>, data: &BTreeMap<String, String>, key: &str, problems: &mut Vec<String>) {
-    let text = data.get(key).map(String::as_str).filter(|text| !text.is_empty());
+fn update_list(
+    list: &mut Vec<String>,
+    data: &BTreeMap<String, String>,
+    key: &str,
+    problems: &mut Vec<String>,
+) {
+    let text = data
+        .get(key)
+        .map(String::as_str)
+        .filter(|text| !text.is_empty());
     match identity::list(text.unwrap_or("[]")) {
         Some(read) => *list = read,
-        None => problems.push(format!("{key} is no JSON list of text; what it held before is kept")),
+        None => problems.push(format!(
+            "{key} is no JSON list of text; what it held before is kept"
+        )),
     }
 }

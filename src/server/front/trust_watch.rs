@@ -32,9 +32,21 @@ const GRACE: Duration = Duration::from_secs(20);
 const PAUSE: Duration = Duration::from_secs(2);
 
 /// Follows the `ConfigMap` until cancelled. Before it was read for the first time nobody's certificate is believed.
-pub async fn follow(client: Client, sender: watch::Sender<Arc<Trust>>, readiness: Readiness, cancel: CancellationToken) {
-    let follower = Follower { config_maps: Api::namespaced(client, NAMESPACE), sender, readiness };
-    follower.readiness.not_ready(CHECK, format!("ConfigMap {NAMESPACE}/{NAME} has not been read yet"));
+pub async fn follow(
+    client: Client,
+    sender: watch::Sender<Arc<Trust>>,
+    readiness: Readiness,
+    cancel: CancellationToken,
+) {
+    let follower = Follower {
+        config_maps: Api::namespaced(client, NAMESPACE),
+        sender,
+        readiness,
+    };
+    follower.readiness.not_ready(
+        CHECK,
+        format!("ConfigMap {NAMESPACE}/{NAME} has not been read yet"),
+    );
     cancel.run_until_cancelled(follower.follow()).await;
 }
 
@@ -54,7 +66,11 @@ impl Follower {
                     let message = format!("ConfigMap {NAMESPACE}/{NAME}: {problem}");
                     tracing::warn!("cannot follow {message}");
                     // What was believed still is.
-                    if was_read { self.readiness.degraded(CHECK, message) } else { self.readiness.not_ready(CHECK, message) }
+                    if was_read {
+                        self.readiness.degraded(CHECK, message)
+                    } else {
+                        self.readiness.not_ready(CHECK, message)
+                    }
                 }
             }
             sleep(PAUSE).await;
@@ -71,12 +87,17 @@ impl Follower {
         *was_read = true;
         match list.items.first() {
             Some(config_map) => self.take_over(config_map),
-            None => self.readiness.degraded(CHECK, format!("there is no ConfigMap {NAMESPACE}/{NAME}: only tokens are believed")),
+            None => self.readiness.degraded(
+                CHECK,
+                format!("there is no ConfigMap {NAMESPACE}/{NAME}: only tokens are believed"),
+            ),
         }
         let version = list.metadata.resource_version.unwrap_or_default();
         let parameters = WatchParams::default().fields(&only).timeout(WATCH_SECONDS);
         let opening = timeout(TIMEOUT, self.config_maps.watch(&parameters, &version)).await;
-        let events = opening.map_err(|_| "the control plane does not answer".to_owned())?.map_err(|error| causes(&error))?;
+        let events = opening
+            .map_err(|_| "the control plane does not answer".to_owned())?
+            .map_err(|error| causes(&error))?;
         let mut events = std::pin::pin!(events);
         let longest = Duration::from_secs(u64::from(WATCH_SECONDS)) + GRACE;
         loop {
@@ -84,7 +105,9 @@ impl Follower {
                 Err(_) => return Err("the watch is silent".to_owned()),
                 Ok(Err(error)) => return Err(causes(&error)),
                 Ok(Ok(None)) => return Ok(()),
-                Ok(Ok(Some(WatchEvent::Added(config_map) | WatchEvent::Modified(config_map)))) => self.take_over(&config_map),
+                Ok(Ok(Some(WatchEvent::Added(config_map) | WatchEvent::Modified(config_map)))) => {
+                    self.take_over(&config_map)
+                }
                 Ok(Ok(Some(WatchEvent::Error(status)))) => return Err(status.message),
                 Ok(Ok(Some(WatchEvent::Deleted(_) | WatchEvent::Bookmark(_)))) => {}
             }
@@ -92,14 +115,21 @@ impl Follower {
     }
 
     fn take_over(&self, config_map: &ConfigMap) {
-        let (next, problems) =
-            self.sender.borrow().updated(config_map.data.as_ref().unwrap_or(&std::collections::BTreeMap::new()));
+        let (next, problems) = self.sender.borrow().updated(
+            config_map
+                .data
+                .as_ref()
+                .unwrap_or(&std::collections::BTreeMap::new()),
+        );
         for problem in &problems {
             tracing::warn!("ConfigMap {NAMESPACE}/{NAME}: {problem}");
         }
         let changed = next.generation != self.sender.borrow().generation;
         if changed {
-            tracing::info!(generation = next.generation, "the control plane says whom to trust");
+            tracing::info!(
+                generation = next.generation,
+                "the control plane says whom to trust"
+            );
             self.sender.send_replace(Arc::new(next));
         }
         if problems.is_empty() {

@@ -55,7 +55,13 @@ impl Activity {
     /// A connection that begins now.
     pub fn new() -> Arc<Self> {
         let now = Instant::now();
-        let uses = Uses { requests: HashMap::new(), last: 0, changed: now, used: now, has_served: false };
+        let uses = Uses {
+            requests: HashMap::new(),
+            last: 0,
+            changed: now,
+            used: now,
+            has_served: false,
+        };
         Arc::new(Self(Mutex::new(uses)))
     }
 
@@ -67,7 +73,10 @@ impl Activity {
         uses.requests.insert(number, Use::default());
         uses.has_served = true;
         uses.changed = Instant::now();
-        UnderWay(Arrived { activity: Arc::clone(self), number })
+        UnderWay(Arrived {
+            activity: Arc::clone(self),
+            number,
+        })
     }
 
     /// Since when the connection may end for another one; nothing while it is busy. It is busy while a request of a known caller is under way, unless its
@@ -75,8 +84,14 @@ impl Activity {
     pub fn idle_since(&self) -> Option<Instant> {
         let (uses, now) = (self.lock(), Instant::now());
         let mut since = uses.used;
-        for request in uses.requests.values().filter(|request| request.is_caller_known) {
-            let waits_since = request.waits_since.filter(|since| now.duration_since(*since) >= TAKING_PATIENCE)?;
+        for request in uses
+            .requests
+            .values()
+            .filter(|request| request.is_caller_known)
+        {
+            let waits_since = request
+                .waits_since
+                .filter(|since| now.duration_since(*since) >= TAKING_PATIENCE)?;
             since = since.max(waits_since);
         }
         Some(since)
@@ -91,7 +106,11 @@ impl Activity {
     /// Waits until the connection has been idle for too long.
     pub async fn idles(&self) {
         loop {
-            let limit = if self.lock().has_served { IDLE_TIMEOUT } else { FIRST_REQUEST_TIMEOUT };
+            let limit = if self.lock().has_served {
+                IDLE_TIMEOUT
+            } else {
+                FIRST_REQUEST_TIMEOUT
+            };
             let now = Instant::now();
             let ends = self.quiet_since().unwrap_or(now) + limit;
             if ends <= now {
@@ -114,7 +133,8 @@ impl UnderWay {
 
     /// A piece of the answer waits to be taken from now on.
     pub fn waits(&self) {
-        self.0.change(|request| request.waits_since = Some(Instant::now()));
+        self.0
+            .change(|request| request.waits_since = Some(Instant::now()));
     }
 
     /// What waited has been taken.
@@ -141,7 +161,11 @@ impl Drop for UnderWay {
         let mut uses = self.0.activity.lock();
         let now = Instant::now();
         uses.changed = now;
-        if uses.requests.remove(&self.0.number).is_some_and(|request| request.is_caller_known) {
+        if uses
+            .requests
+            .remove(&self.0.number)
+            .is_some_and(|request| request.is_caller_known)
+        {
             uses.used = now;
         }
     }
@@ -188,7 +212,11 @@ mod tests {
         assert_eq!(activity.idle_since(), Some(waits_since));
         let other = activity.begin();
         other.arrived().caller_is_known();
-        assert_eq!(activity.idle_since(), None, "one that is not taken does not make others idle");
+        assert_eq!(
+            activity.idle_since(),
+            None,
+            "one that is not taken does not make others idle"
+        );
         drop(other);
         known.goes_on();
         assert_eq!(activity.idle_since(), None);
@@ -198,6 +226,9 @@ mod tests {
         let arrived = late.arrived();
         drop(late);
         arrived.caller_is_known();
-        assert!(activity.idle_since().is_some(), "what is over changes nothing");
+        assert!(
+            activity.idle_since().is_some(),
+            "what is over changes nothing"
+        );
     }
 }

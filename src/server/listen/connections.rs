@@ -33,14 +33,22 @@ pub enum Admission<K> {
 impl<A: Hash + Eq + Clone> Connections<A> {
     /// Room for so many.
     pub fn new(limit: usize) -> Self {
-        Self { limit, total: 0, by_address: HashMap::new() }
+        Self {
+            limit,
+            total: 0,
+            by_address: HashMap::new(),
+        }
     }
 
     /// A connection from an address arrives. `idle` are the idle connections with their addresses and since when they are idle; they are only looked at
     /// when there is no room. The connection that is ended instead has to [leave](Self::leave) at once.
     ///
     /// It is one of the address that has the most connections, and of these the one that has been idle longest.
-    pub fn arrive<K, T: Ord>(&mut self, address: &A, idle: impl Iterator<Item = (K, A, T)>) -> Admission<K> {
+    pub fn arrive<K, T: Ord>(
+        &mut self,
+        address: &A,
+        idle: impl Iterator<Item = (K, A, T)>,
+    ) -> Admission<K> {
         let same = self.of(address);
         if same < self.limit.saturating_sub(self.total) {
             self.enter(address);
@@ -48,16 +56,21 @@ impl<A: Hash + Eq + Clone> Connections<A> {
         }
         let candidates = idle.filter(|(_, of, _)| self.of(of) > same || of == address);
         let rank = |of: &A| (self.of(of), of == address);
-        let victim =
-            candidates.max_by(|(_, one, early), (_, other, late)| (rank(one), Reverse(early)).cmp(&(rank(other), Reverse(late))));
-        let Some((victim, _, _)) = victim else { return Admission::Refused };
+        let victim = candidates.max_by(|(_, one, early), (_, other, late)| {
+            (rank(one), Reverse(early)).cmp(&(rank(other), Reverse(late)))
+        });
+        let Some((victim, _, _)) = victim else {
+            return Admission::Refused;
+        };
         self.enter(address);
         Admission::InsteadOf(victim)
     }
 
     /// A connection from an address has ended.
     pub fn leave(&mut self, address: &A) {
-        let Some(count) = self.by_address.get_mut(address) else { return };
+        let Some(count) = self.by_address.get_mut(address) else {
+            return;
+        };
         *count -= 1;
         self.total -= 1;
         if *count == 0 {
@@ -86,7 +99,9 @@ mod tests {
 
     /// Whoever came first has been idle longest.
     fn idle(kept: &[Kept]) -> impl Iterator<Item = (usize, u8, usize)> {
-        kept.iter().filter(|(_, _, is_busy)| !is_busy).map(|(number, address, _)| (*number, *address, *number))
+        kept.iter()
+            .filter(|(_, _, is_busy)| !is_busy)
+            .map(|(number, address, _)| (*number, *address, *number))
     }
 
     #[test]
@@ -97,7 +112,11 @@ mod tests {
             match connections.arrive(&0, idle(&kept)) {
                 Admission::Free => {}
                 Admission::InsteadOf(victim) => {
-                    assert_eq!(victim, kept.remove(0).0, "the one that has been idle longest");
+                    assert_eq!(
+                        victim,
+                        kept.remove(0).0,
+                        "the one that has been idle longest"
+                    );
                     connections.leave(&0);
                 }
                 Admission::Refused => panic!("an idle one of the same address has to go"),
@@ -111,7 +130,9 @@ mod tests {
     #[test]
     fn many_addresses_with_idle_connections_do_not_keep_a_new_one_out() {
         let mut connections = Connections::new(4);
-        let kept: Vec<Kept> = (0..4).map(|number| (number, u8::try_from(number).unwrap(), false)).collect();
+        let kept: Vec<Kept> = (0..4)
+            .map(|number| (number, u8::try_from(number).unwrap(), false))
+            .collect();
         for (_, address, _) in &kept {
             assert_eq!(connections.arrive(address, idle(&kept)), Admission::Free);
         }

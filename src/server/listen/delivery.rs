@@ -60,9 +60,14 @@ struct Times {
 
 impl Times {
     fn due(&self) -> Option<(Instant, AnswerCut)> {
-        let unread = self.waits_since.map(|since| (since + PATIENCE, AnswerCut::Unread));
+        let unread = self
+            .waits_since
+            .map(|since| (since + PATIENCE, AnswerCut::Unread));
         let over = self.ends.map(|ends| (ends, AnswerCut::Over));
-        [unread, over].into_iter().flatten().min_by_key(|(at, _)| *at)
+        [unread, over]
+            .into_iter()
+            .flatten()
+            .min_by_key(|(at, _)| *at)
     }
 }
 
@@ -72,7 +77,10 @@ impl Clock {
     }
 
     fn begin(&self, ends: Option<Instant>) {
-        *self.lock() = Times { waits_since: Some(Instant::now()), ends };
+        *self.lock() = Times {
+            waits_since: Some(Instant::now()),
+            ends,
+        };
         if ends.is_some() {
             self.0.ends.notify_one();
         }
@@ -146,11 +154,21 @@ pub(super) fn watched(mut response: Response, request: UnderWay) -> Response {
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
         return response;
     }
-    let ends = response.extensions_mut().remove::<EndsBy>().map(|EndsBy(at)| at);
+    let ends = response
+        .extensions_mut()
+        .remove::<EndsBy>()
+        .map(|EndsBy(at)| at);
     let clock = CLOCK.try_with(Clone::clone).unwrap_or_default();
     clock.begin(ends);
     request.waits();
-    response.map(|body| Body::new(Delivery { body, rest: Bytes::new(), clock, request }))
+    response.map(|body| {
+        Body::new(Delivery {
+            body,
+            rest: Bytes::new(),
+            clock,
+            request,
+        })
+    })
 }
 
 /// A body that is handed out in pieces.
@@ -166,8 +184,13 @@ impl Delivery {
     /// The next piece of what is left. The last byte of a body goes by itself: hyper asks for it when the peer has room for all that comes before, so
     /// that an answer that is not taken is not over when its last piece has been handed out.
     fn piece(&mut self) -> Bytes {
-        let is_last = self.rest.len() <= PIECE_BYTES && self.rest.len() > 1 && self.body.is_end_stream();
-        let length = if is_last { self.rest.len() - 1 } else { self.rest.len().min(PIECE_BYTES) };
+        let is_last =
+            self.rest.len() <= PIECE_BYTES && self.rest.len() > 1 && self.body.is_end_stream();
+        let length = if is_last {
+            self.rest.len() - 1
+        } else {
+            self.rest.len().min(PIECE_BYTES)
+        };
         self.clock.hands_out();
         self.request.waits();
         self.rest.split_to(length)
@@ -178,7 +201,10 @@ impl http_body::Body for Delivery {
     type Data = Bytes;
     type Error = axum::Error;
 
-    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         self.clock.is_taken();
         self.request.goes_on();
         if self.rest.is_empty() {
@@ -232,7 +258,11 @@ mod tests {
     }
 
     /// Takes a piece each so many seconds; how many bytes came, unless the answer was ended.
-    async fn taken_every(seconds: u64, body: Body, ends: Option<Instant>) -> Result<usize, AnswerCut> {
+    async fn taken_every(
+        seconds: u64,
+        body: Body,
+        ends: Option<Instant>,
+    ) -> Result<usize, AnswerCut> {
         while_taken(async move {
             let mut body = delivery(body, ends);
             let mut taken = 0;
@@ -252,7 +282,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_answer_that_is_taken_slowly_goes_on_and_one_that_is_not_taken_ends() {
         let begun = Instant::now();
-        assert_eq!(taken_every(29, large(), None).await, Ok(10 * PIECE_BYTES + 7));
+        assert_eq!(
+            taken_every(29, large(), None).await,
+            Ok(10 * PIECE_BYTES + 7)
+        );
         assert!(begun.elapsed() > 10 * Duration::from_secs(29));
         let begun = Instant::now();
         assert_eq!(taken_every(31, large(), None).await, Err(AnswerCut::Unread));
@@ -261,13 +294,24 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_watch_that_has_nothing_to_say_may_be_silent_until_its_end() {
-        let silent = || Body::from_stream(futures::stream::pending::<Result<Bytes, std::convert::Infallible>>());
+        let silent = || {
+            Body::from_stream(futures::stream::pending::<
+                Result<Bytes, std::convert::Infallible>,
+            >())
+        };
         let begun = Instant::now();
         let ends = begun + Duration::from_hours(1);
-        assert_eq!(taken_every(0, silent(), Some(ends)).await, Err(AnswerCut::Over));
+        assert_eq!(
+            taken_every(0, silent(), Some(ends)).await,
+            Err(AnswerCut::Over)
+        );
         assert_eq!(begun.elapsed(), Duration::from_hours(1));
         let short = Instant::now() + Duration::from_secs(5);
-        assert_eq!(taken_every(60, large(), Some(short)).await, Err(AnswerCut::Over), "though it is not read");
+        assert_eq!(
+            taken_every(60, large(), Some(short)).await,
+            Err(AnswerCut::Over),
+            "though it is not read"
+        );
     }
 
     #[tokio::test]
@@ -278,6 +322,9 @@ mod tests {
         assert!(delivery(Body::empty(), None).is_end_stream());
         let mut body = delivery(Body::from("abc"), None);
         let first = body.frame().await.unwrap().unwrap().into_data().unwrap();
-        assert_eq!((&first[..], body.size_hint().exact(), body.is_end_stream()), (&b"ab"[..], Some(1), false));
+        assert_eq!(
+            (&first[..], body.size_hint().exact(), body.is_end_stream()),
+            (&b"ab"[..], Some(1), false)
+        );
     }
 }

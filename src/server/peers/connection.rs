@@ -47,17 +47,32 @@ pub(super) type Lines = Pin<Box<dyn AsyncBufRead + Send>>;
 
 /// The path at which another replica tells what it changes of a resource.
 pub(super) fn path(native: &NativePath, store: &StoreName) -> String {
-    let group = if native.group.is_empty() { "api".to_owned() } else { format!("apis/{}", native.group) };
+    let group = if native.group.is_empty() {
+        "api".to_owned()
+    } else {
+        format!("apis/{}", native.group)
+    };
     let store = percent::encode(&store.to_string());
-    format!("/apis/{}/{VERSION}/changes/{group}/{}/{}?store={store}", GROUPS[0], native.version, native.plural)
+    format!(
+        "/apis/{}/{VERSION}/changes/{group}/{}/{}?store={store}",
+        GROUPS[0], native.version, native.plural
+    )
 }
 
 /// Connections over TLS with the credentials for the control plane.
-pub(super) fn over_tls(config: Config, recognition: watch::Receiver<Option<Recognition>>) -> Connect {
+pub(super) fn over_tls(
+    config: Config,
+    recognition: watch::Receiver<Option<Recognition>>,
+) -> Connect {
     Arc::new(move |address| {
-        let recognition = recognition.borrow().clone().ok_or(ConnectionError::NotRecognisable)?;
+        let recognition = recognition
+            .borrow()
+            .clone()
+            .ok_or(ConnectionError::NotRecognisable)?;
         let mut config = config.clone();
-        config.cluster_url = format!("https://{address}").parse::<http::Uri>().map_err(http::Error::from)?;
+        config.cluster_url = format!("https://{address}")
+            .parse::<http::Uri>()
+            .map_err(http::Error::from)?;
         config.root_cert = Some(recognition.authorities);
         config.root_cert_file = None;
         config.tls_server_name = recognition.name;
@@ -72,8 +87,14 @@ pub(super) fn over_tls(config: Config, recognition: watch::Receiver<Option<Recog
 }
 
 /// The changes from a version on, or from now on.
-pub(super) async fn changes(client: &Client, path: &str, since: Option<FleetVersion>) -> Result<Lines, ConnectionError> {
-    let since = since.map(|version| format!("&resourceVersion={version}")).unwrap_or_default();
+pub(super) async fn changes(
+    client: &Client,
+    path: &str,
+    since: Option<FleetVersion>,
+) -> Result<Lines, ConnectionError> {
+    let since = since
+        .map(|version| format!("&resourceVersion={version}"))
+        .unwrap_or_default();
     ask(client, format!("{path}&watch=true{since}")).await
 }
 

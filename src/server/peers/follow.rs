@@ -131,7 +131,13 @@ struct Interest {
 }
 
 impl Follow {
-    pub(super) fn start(replicas: Replicas, connect: Connect, path: String, resource: ResourceName, log: Arc<Log>) -> Arc<Self> {
+    pub(super) fn start(
+        replicas: Replicas,
+        connect: Connect,
+        path: String,
+        resource: ResourceName,
+        log: Arc<Log>,
+    ) -> Arc<Self> {
         let begun = Instant::now();
         let state = Arc::new(State {
             replicas,
@@ -140,9 +146,15 @@ impl Follow {
             resource,
             log,
             begun,
-            interest: Mutex::new(Interest { used: begun, ended: false }),
+            interest: Mutex::new(Interest {
+                used: begun,
+                ended: false,
+            }),
             standings: watch::Sender::new(BTreeMap::new()),
-            known_from: Mutex::new(KnownFrom { number: 0, since: begun }),
+            known_from: Mutex::new(KnownFrom {
+                number: 0,
+                since: begun,
+            }),
             tellers: Mutex::default(),
         });
         let task = AbortOnDropHandle::new(tokio::spawn(supervise(Arc::clone(&state))));
@@ -186,13 +198,19 @@ impl Follow {
     pub(super) async fn settled(&self) -> bool {
         let followed: Vec<(ReplicaName, Client)> = {
             let standings = self.state.standings.borrow();
-            let followed = standings.iter().filter_map(|(name, standing)| match standing {
-                Standing::Following(_, client) => Some((name.clone(), client.clone())),
-                Standing::Connecting(_) | Standing::Ended => None,
-            });
+            let followed = standings
+                .iter()
+                .filter_map(|(name, standing)| match standing {
+                    Standing::Following(_, client) => Some((name.clone(), client.clone())),
+                    Standing::Connecting(_) | Standing::Ended => None,
+                });
             followed.collect()
         };
-        let all = join_all(followed.iter().map(|(name, client)| self.state.catches_up(name, client)));
+        let all = join_all(
+            followed
+                .iter()
+                .map(|(name, client)| self.state.catches_up(name, client)),
+        );
         timeout(SETTLING_PATIENCE, all).await.is_ok()
     }
 }
@@ -205,33 +223,49 @@ impl State {
     /// Ends unless somebody is interested.
     fn ends(&self) -> bool {
         let mut interest = self.interest();
-        interest.ended = interest.used.elapsed() >= INTEREST && !self.log.is_watched(&self.resource);
+        interest.ended =
+            interest.used.elapsed() >= INTEREST && !self.log.is_watched(&self.resource);
         interest.ended
     }
 
     fn are_followed(&self, standings: &BTreeMap<ReplicaName, Standing>) -> bool {
-        let is_followed = |peer: &Peer| matches!(standings.get(&peer.name), Some(Standing::Following(..) | Standing::Ended));
-        self.replicas.peers().is_none_or(|peers| peers.iter().all(is_followed))
+        let is_followed = |peer: &Peer| {
+            matches!(
+                standings.get(&peer.name),
+                Some(Standing::Following(..) | Standing::Ended)
+            )
+        };
+        self.replicas
+            .peers()
+            .is_none_or(|peers| peers.iter().all(is_followed))
     }
 
     fn set(&self, replica: &ReplicaName, standing: Standing) {
-        self.standings.send_modify(|standings| drop(standings.insert(replica.clone(), standing)));
+        self.standings
+            .send_modify(|standings| drop(standings.insert(replica.clone(), standing)));
     }
 
     fn known_from(&self) -> MutexGuard<'_, KnownFrom> {
-        self.known_from.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known_from
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What has changed up to now is not all known: whoever watches has to list again.
     fn lose(&self) {
         let mut known_from = self.known_from();
-        *known_from = KnownFrom { number: self.log.lose(&self.resource), since: Instant::now() };
+        *known_from = KnownFrom {
+            number: self.log.lose(&self.resource),
+            since: Instant::now(),
+        };
     }
 
     /// A replica is gone.
     fn forget(&self, replica: &ReplicaName) {
         let mut has_ended = false;
-        self.standings.send_modify(|standings| has_ended = matches!(standings.remove(replica), Some(Standing::Ended)));
+        self.standings.send_modify(|standings| {
+            has_ended = matches!(standings.remove(replica), Some(Standing::Ended))
+        });
         if !has_ended {
             tracing::debug!(%replica, resource = %self.resource.plural, "a replica is gone, and not everything that it has changed may be known");
             self.lose();
@@ -245,11 +279,12 @@ impl State {
     async fn catches_up(&self, replica: &ReplicaName, client: &Client) {
         let reached = async {
             let version = far(client, &self.path).await?;
-            let is_there = |standings: &BTreeMap<ReplicaName, Standing>| match standings.get(replica) {
-                Some(Standing::Following(known, _)) => *known >= version,
-                // Whoever watches is told of it in other ways.
-                _ => true,
-            };
+            let is_there =
+                |standings: &BTreeMap<ReplicaName, Standing>| match standings.get(replica) {
+                    Some(Standing::Following(known, _)) => *known >= version,
+                    // Whoever watches is told of it in other ways.
+                    _ => true,
+                };
             drop(self.standings.subscribe().wait_for(is_there).await);
             Ok::<_, Broken>(())
         };
@@ -259,14 +294,21 @@ impl State {
     }
 
     /// Follows a replica until that ends; an error unless it has ended in good order.
-    async fn follow_once(&self, peer: &Peer, reader: &mut Reader, known: &mut Known) -> Result<(), Broken> {
+    async fn follow_once(
+        &self,
+        peer: &Peer,
+        reader: &mut Reader,
+        known: &mut Known,
+    ) -> Result<(), Broken> {
         let client = (self.connect)(peer.address.ok_or(Broken::NoAddress)?)?;
         let mut lines = changes(&client, &self.path, known.version()).await?;
         let mut told = Vec::new();
         let mut line = Vec::new();
         loop {
             line.clear();
-            let length = timeout(SILENCE, read_line(&mut lines, &mut line)).await.map_err(|_| Broken::Silent)??;
+            let length = timeout(SILENCE, read_line(&mut lines, &mut line))
+                .await
+                .map_err(|_| Broken::Silent)??;
             if length == 0 {
                 return Err(Broken::Cut);
             }
@@ -285,12 +327,18 @@ impl State {
                 return Ok(());
             }
             *known = Known::UpTo(retold.version);
-            self.set(&peer.name, Standing::Following(retold.version, client.clone()));
+            self.set(
+                &peer.name,
+                Standing::Following(retold.version, client.clone()),
+            );
         }
     }
 
     fn retell(&self, replica: &ReplicaName, told: Vec<Retold>) {
-        let is_late = told.iter().filter_map(|told| told.cluster.as_ref()).any(|cluster| self.is_late(replica, cluster));
+        let is_late = told
+            .iter()
+            .filter_map(|told| told.cluster.as_ref())
+            .any(|cluster| self.is_late(replica, cluster));
         self.log.retell(told);
         if is_late {
             tracing::debug!(%replica, "a change comes after those of the replica that reads the cluster now");
@@ -308,7 +356,8 @@ impl State {
         match tellers.get(cluster) {
             Some((teller, _)) if teller == replica => false,
             earlier => {
-                let is_late = earlier.is_some_and(|(_, since)| now.duration_since(*since) < HAND_OVER);
+                let is_late =
+                    earlier.is_some_and(|(_, since)| now.duration_since(*since) < HAND_OVER);
                 tellers.insert(cluster.clone(), (replica.clone(), now));
                 is_late
             }
@@ -343,8 +392,15 @@ struct Followed {
 
 impl Followed {
     fn start(state: &Arc<State>, peer: Peer) -> Self {
-        let task = AbortOnDropHandle::new(tokio::spawn(keep_following(Arc::clone(state), peer.clone())));
-        Self { peer, gone: None, _task: task }
+        let task = AbortOnDropHandle::new(tokio::spawn(keep_following(
+            Arc::clone(state),
+            peer.clone(),
+        )));
+        Self {
+            peer,
+            gone: None,
+            _task: task,
+        }
     }
 
     /// Whether it has to be followed still. A replica that leaves gives back its Lease when everything is told, but its last lines may be on their way.
@@ -373,7 +429,9 @@ async fn supervise(state: Arc<State>) {
                 stays
             });
             for peer in peers {
-                followed.entry(peer.name.clone()).or_insert_with(|| Followed::start(&state, peer));
+                followed
+                    .entry(peer.name.clone())
+                    .or_insert_with(|| Followed::start(&state, peer));
             }
             // Those that are gone count no more.
             state.standings.send_modify(|_| {});

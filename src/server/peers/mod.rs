@@ -24,7 +24,8 @@ use tokio::sync::watch;
 pub use self::connection::{Connect, ConnectionError};
 use self::{connection::over_tls, follow::Follow};
 use super::{
-    catalog::Catalog, front::keeper::Recognition, moment::log_of, request::NativePath, status::ApiError, target::Target,
+    catalog::Catalog, front::keeper::Recognition, moment::log_of, request::NativePath,
+    status::ApiError, target::Target,
 };
 use crate::{
     model::{ClusterName, StoreName},
@@ -49,7 +50,9 @@ struct Shared {
 impl fmt::Debug for Peers {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let followed = self.0.as_ref().map(|shared| shared.lock().len());
-        out.debug_struct("Peers").field("followed", &followed).finish_non_exhaustive()
+        out.debug_struct("Peers")
+            .field("followed", &followed)
+            .finish_non_exhaustive()
     }
 }
 
@@ -65,19 +68,36 @@ pub struct Following {
 impl Peers {
     /// The replicas that share the clusters with this one. `config` is that of the control plane; its credentials are those that the others are asked
     /// with.
-    pub fn new(replicas: Replicas, config: Config, recognition: watch::Receiver<Option<Recognition>>) -> Self {
+    pub fn new(
+        replicas: Replicas,
+        config: Config,
+        recognition: watch::Receiver<Option<Recognition>>,
+    ) -> Self {
         Self::connected(replicas, over_tls(config, recognition))
     }
 
     /// The same, reached by other means.
     pub fn connected(replicas: Replicas, connect: Connect) -> Self {
-        Self(Some(Arc::new(Shared { replicas, connect, follows: Mutex::default() })))
+        Self(Some(Arc::new(Shared {
+            replicas,
+            connect,
+            follows: Mutex::default(),
+        })))
     }
 
     /// Sees to it that the others are followed for what is asked. Waits for them the first time, but not for ever.
-    pub async fn follow(&self, target: &Target, native: &NativePath) -> Result<Following, ApiError> {
+    pub async fn follow(
+        &self,
+        target: &Target,
+        native: &NativePath,
+    ) -> Result<Following, ApiError> {
         let clusters = target.query.clusters.clone();
-        let shared_parts: Vec<&Part> = target.stores.parts().iter().filter(|part| part.name != StoreName::embedded()).collect();
+        let shared_parts: Vec<&Part> = target
+            .stores
+            .parts()
+            .iter()
+            .filter(|part| part.name != StoreName::embedded())
+            .collect();
         let is_shared = !shared_parts.is_empty();
         let mut follows = Vec::new();
         if let Some(shared) = &self.0 {
@@ -88,15 +108,22 @@ impl Peers {
         for follow in &follows {
             follow.is_complete().await;
         }
-        Ok(Following { follows, clusters, is_shared })
+        Ok(Following {
+            follows,
+            clusters,
+            is_shared,
+        })
     }
 }
 
 impl Following {
     /// Refused unless everybody is followed who reads any of the clusters asked for.
     pub fn check(&self, catalog: &Catalog) -> Result<(), ApiError> {
-        let is_asked = |cluster: &ClusterName| self.clusters.is_empty() || self.clusters.contains(cluster);
-        let mut elsewhere = catalog.read_elsewhere().filter(|(cluster, _)| self.is_shared && is_asked(cluster));
+        let is_asked =
+            |cluster: &ClusterName| self.clusters.is_empty() || self.clusters.contains(cluster);
+        let mut elsewhere = catalog
+            .read_elsewhere()
+            .filter(|(cluster, _)| self.is_shared && is_asked(cluster));
         if self.follows.is_empty() {
             return elsewhere.next().map_or(Ok(()), |(cluster, replica)| {
                 Err(ApiError::bad_request(format!(
@@ -104,7 +131,11 @@ impl Following {
                 )))
             });
         }
-        let problem = |replica: &str| self.follows.iter().find_map(|follow| follow.problem(replica));
+        let problem = |replica: &str| {
+            self.follows
+                .iter()
+                .find_map(|follow| follow.problem(replica))
+        };
         match elsewhere.find_map(|(cluster, replica)| Some((cluster, replica, problem(replica)?))) {
             None => Ok(()),
             Some((cluster, replica, problem)) => Err(ApiError::Unavailable(format!(
@@ -119,7 +150,8 @@ impl Following {
         for follow in &self.follows {
             if !follow.settled().await {
                 return Err(ApiError::Unavailable(
-                    "another replica does not say in time how far its changes are; try again".to_owned(),
+                    "another replica does not say in time how far its changes are; try again"
+                        .to_owned(),
                 ));
             }
         }
@@ -132,7 +164,12 @@ impl Shared {
         self.follows.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn follow(self: &Arc<Self>, store: &StoreName, native: &NativePath, log: &Arc<Log>) -> Arc<Follow> {
+    fn follow(
+        self: &Arc<Self>,
+        store: &StoreName,
+        native: &NativePath,
+        log: &Arc<Log>,
+    ) -> Arc<Follow> {
         let resource = ResourceName::new(&native.group, &native.plural);
         let key = (store.clone(), resource.clone());
         let mut follows = self.lock();
@@ -140,7 +177,13 @@ impl Shared {
             return Arc::clone(follow);
         }
         let path = connection::path(native, store);
-        let follow = Follow::start(self.replicas.clone(), Arc::clone(&self.connect), path, resource, Arc::clone(log));
+        let follow = Follow::start(
+            self.replicas.clone(),
+            Arc::clone(&self.connect),
+            path,
+            resource,
+            Arc::clone(log),
+        );
         follows.insert(key, Arc::clone(&follow));
         follow
     }

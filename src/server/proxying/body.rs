@@ -43,10 +43,14 @@ pub enum BodyError {
     #[error("the body is not of the shape that is needed: {0}")]
     Malformed(String),
     /// The media type cannot be looked into.
-    #[error("bodies of media type {0:?} cannot be taken here, as versions in them have to be replaced; send JSON")]
+    #[error(
+        "bodies of media type {0:?} cannot be taken here, as versions in them have to be replaced; send JSON"
+    )]
     MediaType(String),
     /// YAML with something in it that has to be replaced.
-    #[error("the body is YAML and holds annotations of Fleetdex ({0}), which have to be taken out; send JSON, or take them out")]
+    #[error(
+        "the body is YAML and holds annotations of Fleetdex ({0}), which have to be taken out; send JSON, or take them out"
+    )]
     Yaml(&'static str),
     /// What was redacted would be written back.
     #[error(
@@ -71,12 +75,25 @@ pub enum BodyError {
 pub type Own<'o> = &'o dyn Fn(&str) -> Option<String>;
 
 /// The body for the member.
-pub fn rewrite(kind: BodyKind, media_type: &str, body: &[u8], own: Own<'_>) -> Result<Vec<u8>, BodyError> {
-    let essence = media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+pub fn rewrite(
+    kind: BodyKind,
+    media_type: &str,
+    body: &[u8],
+    own: Own<'_>,
+) -> Result<Vec<u8>, BodyError> {
+    let essence = media_type
+        .split(';')
+        .next()
+        .unwrap_or_default()
+        .trim()
+        .to_ascii_lowercase();
     let is_json = essence.is_empty() || essence == "application/json" || essence.ends_with("+json");
     let is_yaml = essence == "application/yaml" || essence.ends_with("+yaml");
     let is_looked_into = is_json || essence == protobuf::MEDIA_TYPE;
-    if kind == BodyKind::Opaque || body.is_empty() || (kind == BodyKind::DeleteOptions && !is_looked_into) {
+    if kind == BodyKind::Opaque
+        || body.is_empty()
+        || (kind == BodyKind::DeleteOptions && !is_looked_into)
+    {
         return Ok(body.to_vec());
     }
     let malformed = |error: &dyn std::fmt::Display| BodyError::Malformed(error.to_string());
@@ -88,7 +105,11 @@ pub fn rewrite(kind: BodyKind, media_type: &str, body: &[u8], own: Own<'_>) -> R
         return yaml(text.map_err(|error| malformed(&error))?);
     }
     if !is_json && !is_yaml {
-        return if kind == BodyKind::NewObject { binary(body, essence) } else { Err(BodyError::MediaType(essence)) };
+        return if kind == BodyKind::NewObject {
+            binary(body, essence)
+        } else {
+            Err(BodyError::MediaType(essence))
+        };
     }
     let text = text.map_err(|error| malformed(&error))?;
     match kind {
@@ -105,17 +126,31 @@ fn yaml(text: &str) -> Result<Vec<u8>, BodyError> {
     if text.contains(REDACTED_ANNOTATION) {
         return Err(BodyError::Redacted("in YAML".to_owned()));
     }
-    let ours = ["fleetdex.io/", "cached-from-cluster"].into_iter().find(|mark| text.contains(mark));
-    ours.map_or_else(|| Ok(text.as_bytes().to_vec()), |mark| Err(BodyError::Yaml(mark)))
+    let ours = ["fleetdex.io/", "cached-from-cluster"]
+        .into_iter()
+        .find(|mark| text.contains(mark));
+    ours.map_or_else(
+        || Ok(text.as_bytes().to_vec()),
+        |mark| Err(BodyError::Yaml(mark)),
+    )
 }
 
 /// Objects as typed clients in Go write them. Patches have no such form.
-fn in_protobuf(kind: BodyKind, body: &[u8], media_type: String, own: Own<'_>) -> Result<Vec<u8>, BodyError> {
+fn in_protobuf(
+    kind: BodyKind,
+    body: &[u8],
+    media_type: String,
+    own: Own<'_>,
+) -> Result<Vec<u8>, BodyError> {
     let malformed = |error: protobuf::Malformed| BodyError::Malformed(error.to_string());
     match kind {
         BodyKind::Object | BodyKind::NewObject => {
-            let protobuf::Metadata { version, own_version, redacted, from_index } =
-                protobuf::metadata(body).map_err(malformed)?;
+            let protobuf::Metadata {
+                version,
+                own_version,
+                redacted,
+                from_index,
+            } = protobuf::metadata(body).map_err(malformed)?;
             refuse_copy(redacted.as_deref(), from_index.as_deref())?;
             let version = match (version, own_version) {
                 (Some(_), Some(own_version)) => Some(own_version),
@@ -125,11 +160,15 @@ fn in_protobuf(kind: BodyKind, body: &[u8], media_type: String, own: Own<'_>) ->
             protobuf::returned(body, version.as_deref()).map_err(malformed)
         }
         BodyKind::DeleteOptions => match protobuf::precondition(body).map_err(malformed)? {
-            Some(version) => protobuf::with_precondition(body, &translated(&version, own)?).map_err(malformed),
+            Some(version) => {
+                protobuf::with_precondition(body, &translated(&version, own)?).map_err(malformed)
+            }
             None => Ok(body.to_vec()),
         },
         BodyKind::Opaque => Ok(body.to_vec()),
-        BodyKind::JsonPatch | BodyKind::MergePatch | BodyKind::Apply => Err(BodyError::MediaType(media_type)),
+        BodyKind::JsonPatch | BodyKind::MergePatch | BodyKind::Apply => {
+            Err(BodyError::MediaType(media_type))
+        }
     }
 }
 
@@ -139,14 +178,24 @@ fn binary(body: &[u8], media_type: String) -> Result<Vec<u8>, BodyError> {
     if holds(REDACTED_ANNOTATION) {
         return Err(BodyError::Redacted(format!("in {media_type}")));
     }
-    if holds("fleetdex.io/") || holds("cached-from-cluster") { Err(BodyError::MediaType(media_type)) } else { Ok(body.to_vec()) }
+    if holds("fleetdex.io/") || holds("cached-from-cluster") {
+        Err(BodyError::MediaType(media_type))
+    } else {
+        Ok(body.to_vec())
+    }
 }
 
 fn object(text: &str, is_patch: bool, own: Own<'_>) -> Result<Vec<u8>, BodyError> {
     let malformed = |error: serde_json::Error| BodyError::Malformed(error.to_string());
     let returned = take_back(text, is_patch).map_err(malformed)?;
     refuse_marked(&returned)?;
-    let Returned { json, version: Some(version), own_version: None, .. } = returned else {
+    let Returned {
+        json,
+        version: Some(version),
+        own_version: None,
+        ..
+    } = returned
+    else {
         return Ok(returned.json.into_bytes());
     };
     if !is_of_fleet(&version) {
@@ -170,7 +219,9 @@ fn refuse_copy(redacted: Option<&str>, from_index: Option<&str>) -> Result<(), B
 
 /// Whether a version was told by a fleet, whoever's.
 fn is_of_fleet(version: &str) -> bool {
-    version.parse().is_ok_and(|number: u64| number >= LEAST_FLEET_VERSION)
+    version
+        .parse()
+        .is_ok_and(|number: u64| number >= LEAST_FLEET_VERSION)
 }
 
 /// The member's version for one that a client names.
@@ -182,7 +233,8 @@ fn translated(version: &str, own: Own<'_>) -> Result<String, BodyError> {
 }
 
 fn delete_options(text: &str, own: Own<'_>) -> Result<Vec<u8>, BodyError> {
-    let mut options: Value = serde_json::from_str(text).map_err(|error| BodyError::Malformed(error.to_string()))?;
+    let mut options: Value =
+        serde_json::from_str(text).map_err(|error| BodyError::Malformed(error.to_string()))?;
     let Some(Value::String(version)) = options.pointer_mut("/preconditions/resourceVersion") else {
         return Ok(text.as_bytes().to_vec());
     };
@@ -196,7 +248,8 @@ fn json_patch(text: &str, own: Own<'_>) -> Result<Vec<u8>, BodyError> {
     let tested = operations.iter().find_map(|operation| {
         let is_test = operation.get("op").is_some_and(|op| op == "test");
         let key = our_annotation(pointer(operation, "path"))?;
-        (is_test && key == VERSION_ANNOTATION).then(|| operation.get("value")?.as_str().map(str::to_owned))?
+        (is_test && key == VERSION_ANNOTATION)
+            .then(|| operation.get("value")?.as_str().map(str::to_owned))?
     });
     let own = |version: &str| tested.clone().or_else(|| own(version));
     let mut kept = Vec::with_capacity(operations.len());
@@ -207,8 +260,15 @@ fn json_patch(text: &str, own: Own<'_>) -> Result<Vec<u8>, BodyError> {
 }
 
 /// One operation of a JSON patch; nothing of one that is about our annotations only, which the member does not have.
-fn operation_for_member(mut operation: Map<String, Value>, own: Own<'_>) -> Result<Option<Map<String, Value>>, BodyError> {
-    let op = operation.get("op").and_then(Value::as_str).unwrap_or_default().to_owned();
+fn operation_for_member(
+    mut operation: Map<String, Value>,
+    own: Own<'_>,
+) -> Result<Option<Map<String, Value>>, BodyError> {
+    let op = operation
+        .get("op")
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+        .to_owned();
     if let Some(key) = our_annotation(pointer(&operation, "from")) {
         return Err(BodyError::Malformed(format!(
             "{op} from the annotation {key}, which the object does not have in its cluster"
@@ -216,7 +276,10 @@ fn operation_for_member(mut operation: Map<String, Value>, own: Own<'_>) -> Resu
     }
     let path = pointer(&operation, "path").to_owned();
     if let Some(key) = our_annotation(&path) {
-        let shown = operation.get("value").map(Value::to_string).unwrap_or_default();
+        let shown = operation
+            .get("value")
+            .map(Value::to_string)
+            .unwrap_or_default();
         if op == "remove" || key != REDACTED_ANNOTATION {
             let tests_version = op == "test" && key == VERSION_ANNOTATION;
             return Ok(tests_version.then(|| {
@@ -239,27 +302,41 @@ fn operation_for_member(mut operation: Map<String, Value>, own: Own<'_>) -> Resu
 }
 
 /// A value that holds the metadata or a part of it.
-fn rewrite_value(path: &str, operation: &mut Map<String, Value>, own: Own<'_>) -> Result<(), BodyError> {
-    let Some(value) = operation.get_mut("value").filter(|value| value.is_object()) else { return Ok(()) };
+fn rewrite_value(
+    path: &str,
+    operation: &mut Map<String, Value>,
+    own: Own<'_>,
+) -> Result<(), BodyError> {
+    let Some(value) = operation.get_mut("value").filter(|value| value.is_object()) else {
+        return Ok(());
+    };
     let wrapped = match path {
         ANNOTATIONS => serde_json::json!({ "metadata": { "annotations": value } }),
         "/metadata" => serde_json::json!({ "metadata": value }),
         _ => value.clone(),
     };
     let rewritten = object(&wrapped.to_string(), false, own)?;
-    let rewritten: Value = serde_json::from_slice(&rewritten).map_err(|error| BodyError::Malformed(error.to_string()))?;
+    let rewritten: Value = serde_json::from_slice(&rewritten)
+        .map_err(|error| BodyError::Malformed(error.to_string()))?;
     let empty = || Value::Object(Map::new());
     *value = rewritten.pointer(path).cloned().unwrap_or_else(empty);
     Ok(())
 }
 
 fn pointer<'o>(operation: &'o Map<String, Value>, key: &str) -> &'o str {
-    operation.get(key).and_then(Value::as_str).unwrap_or_default()
+    operation
+        .get(key)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
 }
 
 /// The annotation of ours that a JSON pointer leads to.
 fn our_annotation(pointer: &str) -> Option<String> {
-    let key = pointer.strip_prefix(ANNOTATIONS)?.strip_prefix('/')?.replace("~1", "/").replace("~0", "~");
+    let key = pointer
+        .strip_prefix(ANNOTATIONS)?
+        .strip_prefix('/')?
+        .replace("~1", "/")
+        .replace("~0", "~");
     is_our_annotation(&key).then_some(key)
 }
 
@@ -283,18 +360,29 @@ mod tests {
 
     fn sent_as(kind: BodyKind, media: &str, body: &str) -> Result<String, String> {
         let own = |version: &str| (version == FLEET).then(|| "7".to_owned());
-        let rewritten = rewrite(kind, media, body.as_bytes(), &own).map_err(|error| error.to_string())?;
+        let rewritten =
+            rewrite(kind, media, body.as_bytes(), &own).map_err(|error| error.to_string())?;
         Ok(String::from_utf8(rewritten).unwrap())
     }
 
     #[test]
     fn an_object_goes_on_with_its_members_version() {
         let body = r#"{"metadata":{"resourceVersion":"720000000000000001","annotations":{"fleetdex.io/resource-version":"6"}}}"#;
-        assert_eq!(sent(BodyKind::Object, body).unwrap(), r#"{"metadata":{"resourceVersion":"6"}}"#);
-        assert_eq!(sent(BodyKind::Apply, body).unwrap(), r#"{"metadata":{"resourceVersion":"6"}}"#);
+        assert_eq!(
+            sent(BodyKind::Object, body).unwrap(),
+            r#"{"metadata":{"resourceVersion":"6"}}"#
+        );
+        assert_eq!(
+            sent(BodyKind::Apply, body).unwrap(),
+            r#"{"metadata":{"resourceVersion":"6"}}"#
+        );
         // An optimistic lock that names nothing but the version.
-        let lock = format!(r#"{{"metadata":{{"resourceVersion":"{FLEET}","labels":{{"a":null}}}}}}"#);
-        assert_eq!(sent(BodyKind::MergePatch, &lock).unwrap(), r#"{"metadata":{"resourceVersion":"7","labels":{"a":null}}}"#);
+        let lock =
+            format!(r#"{{"metadata":{{"resourceVersion":"{FLEET}","labels":{{"a":null}}}}}}"#);
+        assert_eq!(
+            sent(BodyKind::MergePatch, &lock).unwrap(),
+            r#"{"metadata":{"resourceVersion":"7","labels":{"a":null}}}"#
+        );
         let unknown = sent(BodyKind::MergePatch, &lock.replace(FLEET, OTHER)).unwrap_err();
         assert!(unknown.contains("latest version"), "{unknown}");
         // A member's own version, from elsewhere.
@@ -308,7 +396,10 @@ mod tests {
     fn what_was_redacted_is_never_written_back() {
         let marked = r#"{"kind":"Secret","data":{"a":""},"metadata":{"annotations":{"fleetdex.io/redacted":"$.data"}}}"#;
         for kind in [BodyKind::Object, BodyKind::MergePatch, BodyKind::Apply] {
-            assert!(sent(kind, marked).unwrap_err().contains("$.data"), "{kind:?}");
+            assert!(
+                sent(kind, marked).unwrap_err().contains("$.data"),
+                "{kind:?}"
+            );
         }
         let patches = [
             r#"[{"op":"add","path":"/metadata/annotations/fleetdex.io~1redacted","value":"x"}]"#,
@@ -318,11 +409,26 @@ mod tests {
             r#"[{"op":"replace","path":"","value":{"metadata":{"annotations":{"fleetdex.io/redacted":"x"}}}}]"#,
         ];
         for patch in patches {
-            assert!(sent(BodyKind::JsonPatch, patch).unwrap_err().contains("redacted"), "{patch}");
+            assert!(
+                sent(BodyKind::JsonPatch, patch)
+                    .unwrap_err()
+                    .contains("redacted"),
+                "{patch}"
+            );
         }
-        assert!(sent(BodyKind::Apply, "metadata:\n  annotations:\n    fleetdex.io/redacted: x\n").is_err());
+        assert!(
+            sent(
+                BodyKind::Apply,
+                "metadata:\n  annotations:\n    fleetdex.io/redacted: x\n"
+            )
+            .is_err()
+        );
         let indexed = r#"{"metadata":{"annotations":{"fleetdex.io/answered-from-index":"member1 is disconnected"}}}"#;
-        assert!(sent(BodyKind::Object, indexed).unwrap_err().contains("member1 is disconnected"));
+        assert!(
+            sent(BodyKind::Object, indexed)
+                .unwrap_err()
+                .contains("member1 is disconnected")
+        );
     }
 
     #[test]
@@ -345,8 +451,15 @@ mod tests {
 
     #[test]
     fn a_condition_of_a_deletion_is_put_in_the_members_words() {
-        let options = |version: &str| format!(r#"{{"kind":"DeleteOptions","preconditions":{{"resourceVersion":"{version}"}}}}"#);
-        assert_eq!(sent(BodyKind::DeleteOptions, &options(FLEET)).unwrap(), options("7"));
+        let options = |version: &str| {
+            format!(
+                r#"{{"kind":"DeleteOptions","preconditions":{{"resourceVersion":"{version}"}}}}"#
+            )
+        };
+        assert_eq!(
+            sent(BodyKind::DeleteOptions, &options(FLEET)).unwrap(),
+            options("7")
+        );
         assert!(sent(BodyKind::DeleteOptions, &options(OTHER)).is_err());
         let plain = r#"{ "propagationPolicy": "Background" }"#;
         assert_eq!(sent(BodyKind::DeleteOptions, plain).unwrap(), plain);
@@ -357,32 +470,71 @@ mod tests {
         use protobuf::tests::{config_map, delete_options};
         let own = |version: &str| (version == FLEET).then(|| "7".to_owned());
         let sent = |kind, body: &[u8]| rewrite(kind, protobuf::MEDIA_TYPE, body, &own);
-        assert_eq!(sent(BodyKind::Object, &config_map(FLEET, &[("a", "b")])), Ok(config_map("7", &[("a", "b")])));
+        assert_eq!(
+            sent(BodyKind::Object, &config_map(FLEET, &[("a", "b")])),
+            Ok(config_map("7", &[("a", "b")]))
+        );
         let with_own = config_map(OTHER, &[("fleetdex.io/resource-version", "6"), ("a", "b")]);
-        assert_eq!(sent(BodyKind::Object, &with_own), Ok(config_map("6", &[("a", "b")])));
-        assert_eq!(sent(BodyKind::Object, &config_map("5", &[])), Ok(config_map("5", &[])));
-        assert_eq!(sent(BodyKind::NewObject, &config_map("", &[("a", "b")])), Ok(config_map("", &[("a", "b")])));
-        assert_eq!(sent(BodyKind::Object, &config_map(OTHER, &[])), Err(BodyError::UnknownVersion(OTHER.to_owned())));
+        assert_eq!(
+            sent(BodyKind::Object, &with_own),
+            Ok(config_map("6", &[("a", "b")]))
+        );
+        assert_eq!(
+            sent(BodyKind::Object, &config_map("5", &[])),
+            Ok(config_map("5", &[]))
+        );
+        assert_eq!(
+            sent(BodyKind::NewObject, &config_map("", &[("a", "b")])),
+            Ok(config_map("", &[("a", "b")]))
+        );
+        assert_eq!(
+            sent(BodyKind::Object, &config_map(OTHER, &[])),
+            Err(BodyError::UnknownVersion(OTHER.to_owned()))
+        );
         let copy = config_map(FLEET, &[("fleetdex.io/redacted", "$.data")]);
-        assert_eq!(sent(BodyKind::NewObject, &copy), Err(BodyError::Redacted("$.data".to_owned())));
-        assert_eq!(sent(BodyKind::DeleteOptions, &delete_options(FLEET)), Ok(delete_options("7")));
-        assert!(matches!(sent(BodyKind::MergePatch, &copy), Err(BodyError::MediaType(_))));
-        assert!(matches!(sent(BodyKind::Object, b"k8s\0"), Err(BodyError::Malformed(_))));
+        assert_eq!(
+            sent(BodyKind::NewObject, &copy),
+            Err(BodyError::Redacted("$.data".to_owned()))
+        );
+        assert_eq!(
+            sent(BodyKind::DeleteOptions, &delete_options(FLEET)),
+            Ok(delete_options("7"))
+        );
+        assert!(matches!(
+            sent(BodyKind::MergePatch, &copy),
+            Err(BodyError::MediaType(_))
+        ));
+        assert!(matches!(
+            sent(BodyKind::Object, b"k8s\0"),
+            Err(BodyError::Malformed(_))
+        ));
     }
 
     #[test]
     fn what_cannot_be_looked_into_is_refused_where_it_matters() {
         let cbor = "application/cbor";
-        assert!(sent_as(BodyKind::Object, cbor, "x").unwrap_err().contains("send JSON"));
+        assert!(
+            sent_as(BodyKind::Object, cbor, "x")
+                .unwrap_err()
+                .contains("send JSON")
+        );
         assert_eq!(sent_as(BodyKind::NewObject, cbor, "x").unwrap(), "x");
-        assert!(sent_as(BodyKind::NewObject, cbor, "fleetdex.io/redacted\0data").unwrap_err().contains("writing it back"));
+        assert!(
+            sent_as(BodyKind::NewObject, cbor, "fleetdex.io/redacted\0data")
+                .unwrap_err()
+                .contains("writing it back")
+        );
         assert_eq!(sent_as(BodyKind::DeleteOptions, cbor, "x").unwrap(), "x");
         assert_eq!(sent_as(BodyKind::Opaque, cbor, "x").unwrap(), "x");
         let yaml = "metadata:\n  labels: {a: yes}\n";
         assert_eq!(sent(BodyKind::Apply, yaml).unwrap(), yaml);
         assert!(
-            sent_as(BodyKind::Object, "application/yaml", "metadata: {annotations: {fleetdex.io/resource-version: '1'}}")
-                .is_err()
+            sent_as(
+                BodyKind::Object,
+                "application/yaml",
+                "metadata: {annotations: {fleetdex.io/resource-version: '1'}}"
+            )
+            .is_err()
         );
         assert!(sent(BodyKind::Object, "[1").is_err());
     }

@@ -47,7 +47,10 @@ struct Kept {
 impl Clients {
     /// None yet.
     pub fn new(clusters: Arc<Clusters>) -> Self {
-        Self { clusters, kept: Mutex::default() }
+        Self {
+            clusters,
+            kept: Mutex::default(),
+        }
     }
 
     /// Where all members stand.
@@ -56,18 +59,36 @@ impl Clients {
     }
 
     /// A client that asks `cluster` as `who`. Making one reads credentials, which takes at most the time of a small request.
-    pub async fn get(&self, cluster: &ClusterName, who: &Impersonation) -> Result<Client, ImpersonateError> {
-        let connection = self.clusters.connection(cluster).map(|connection| connection.id);
+    pub async fn get(
+        &self,
+        cluster: &ClusterName,
+        who: &Impersonation,
+    ) -> Result<Client, ImpersonateError> {
+        let connection = self
+            .clusters
+            .connection(cluster)
+            .map(|connection| connection.id);
         if let Some(client) = self.kept(cluster, who, connection) {
             return Ok(client);
         }
         let client = self.clusters.client_as(cluster, who.clone()).await?;
         let now = Instant::now();
-        let new = Kept { cluster: cluster.clone(), who: who.clone(), connection, client: client.clone(), made: now, used: now };
+        let new = Kept {
+            cluster: cluster.clone(),
+            who: who.clone(),
+            connection,
+            client: client.clone(),
+            made: now,
+            used: now,
+        };
         let mut kept = self.lock();
         kept.retain(|old| !old.is(cluster, who));
         if kept.len() >= MAX_CLIENTS {
-            let oldest = kept.iter().enumerate().min_by_key(|(_, old)| old.used).map(|(position, _)| position);
+            let oldest = kept
+                .iter()
+                .enumerate()
+                .min_by_key(|(_, old)| old.used)
+                .map(|(position, _)| position);
             oldest.map(|position| kept.swap_remove(position));
         }
         kept.push(new);
@@ -79,11 +100,17 @@ impl Clients {
         self.lock().retain(|kept| !kept.is(cluster, who));
     }
 
-    fn kept(&self, cluster: &ClusterName, who: &Impersonation, connection: Option<u64>) -> Option<Client> {
+    fn kept(
+        &self,
+        cluster: &ClusterName,
+        who: &Impersonation,
+        connection: Option<u64>,
+    ) -> Option<Client> {
         let now = Instant::now();
         let mut all = self.lock();
         all.retain(|kept| {
-            now.duration_since(kept.made) < LIFETIME && (kept.cluster != *cluster || kept.connection == connection)
+            now.duration_since(kept.made) < LIFETIME
+                && (kept.cluster != *cluster || kept.connection == connection)
         });
         let kept = all.iter_mut().find(|kept| kept.is(cluster, who))?;
         kept.used = now;
@@ -103,7 +130,9 @@ impl Kept {
 
 impl fmt::Debug for Clients {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("Clients").field("kept", &self.lock().len()).finish_non_exhaustive()
+        out.debug_struct("Clients")
+            .field("kept", &self.lock().len())
+            .finish_non_exhaustive()
     }
 }
 
@@ -115,12 +144,21 @@ pub fn impersonation(caller: &Caller, is_local: bool) -> Impersonation {
     if is_local && caller.is_local() {
         return Impersonation::default();
     }
-    let groups = caller.groups.iter().filter(|group| !IMPLIED_GROUPS.contains(&group.as_str())).cloned();
-    let extra = caller.extra.iter().filter(|(key, _)| !key.starts_with(CREDENTIAL_NOTES));
+    let groups = caller
+        .groups
+        .iter()
+        .filter(|group| !IMPLIED_GROUPS.contains(&group.as_str()))
+        .cloned();
+    let extra = caller
+        .extra
+        .iter()
+        .filter(|(key, _)| !key.starts_with(CREDENTIAL_NOTES));
     Impersonation {
         user: Some(caller.name.clone()),
         uid: None,
         groups: groups.collect(),
-        extra: extra.map(|(key, values)| (key.clone(), values.clone())).collect(),
+        extra: extra
+            .map(|(key, values)| (key.clone(), values.clone()))
+            .collect(),
     }
 }

@@ -61,15 +61,28 @@ impl Fleet {
         let (cancel, seen) = (CancellationToken::new(), Arc::new(Mutex::new(Vec::new())));
         let handler: Arc<Handler> = Arc::new(handler);
         let (record, answers) = (Arc::clone(&seen), Arc::clone(&handler));
-        let router = Router::new().fallback(move |request: Request| member(request, Arc::clone(&record), Arc::clone(&answers)));
-        let listener = Listener::bind("127.0.0.1:0".parse().unwrap(), "--test").await.unwrap();
+        let router = Router::new().fallback(move |request: Request| {
+            member(request, Arc::clone(&record), Arc::clone(&answers))
+        });
+        let listener = Listener::bind("127.0.0.1:0".parse().unwrap(), "--test")
+            .await
+            .unwrap();
         let address = listener.address();
         tokio::spawn(listener.serve(router, cancel.clone()));
-        Self::at([address, address, SocketAddr::from(([127, 0, 0, 1], 1))], seen, cancel).await
+        Self::at(
+            [address, address, SocketAddr::from(([127, 0, 0, 1], 1))],
+            seen,
+            cancel,
+        )
+        .await
     }
 
     /// Three members at these addresses.
-    pub(super) async fn at(addresses: [SocketAddr; 3], seen: Arc<Mutex<Vec<Seen>>>, cancel: CancellationToken) -> Self {
+    pub(super) async fn at(
+        addresses: [SocketAddr; 3],
+        seen: Arc<Mutex<Vec<Seen>>>,
+        cancel: CancellationToken,
+    ) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("kubeconfig");
         let names = ["member1", "member2", "member3"];
@@ -85,9 +98,19 @@ impl Fleet {
         fs::write(&path, config.to_string()).unwrap();
         let kubeconfig = read_kubeconfig(Some(&path)).await.unwrap();
         let network = Arc::new(Network::default());
-        let clusters = Clusters::new(Loader::without_control_plane(), network, Timing::default(), cancel.clone());
+        let clusters = Clusters::new(
+            Loader::without_control_plane(),
+            network,
+            Timing::default(),
+            cancel.clone(),
+        );
         clusters.set_members(contexts(&kubeconfig, Some(&path), &[]).members);
-        Self { seen, clusters: Arc::new(clusters), cancel, _folder: folder }
+        Self {
+            seen,
+            clusters: Arc::new(clusters),
+            cancel,
+            _folder: folder,
+        }
     }
 
     /// What requests are answered from.
@@ -99,7 +122,10 @@ impl Fleet {
             gate: Gate::Token(TokenVerifier::new("secret")),
             limits: Limits::new(&LimitArgs::default(), &metrics),
             metrics,
-            members: Arc::new(Members::new(Arc::clone(&self.clusters), self.cancel.clone())),
+            members: Arc::new(Members::new(
+                Arc::clone(&self.clusters),
+                self.cancel.clone(),
+            )),
             peers: Peers::default(),
             keys: Keys::default(),
         }
@@ -107,7 +133,13 @@ impl Fleet {
 
     /// What the members were asked by users, not by our own probes.
     pub(super) fn seen(&self) -> Vec<Seen> {
-        self.seen.lock().unwrap().iter().filter(|seen| seen.headers.contains_key("impersonate-user")).cloned().collect()
+        self.seen
+            .lock()
+            .unwrap()
+            .iter()
+            .filter(|seen| seen.headers.contains_key("impersonate-user"))
+            .cloned()
+            .collect()
     }
 
     /// Waits until a member is connected.
@@ -119,7 +151,11 @@ impl Fleet {
     }
 }
 
-async fn member(request: Request, record: Arc<Mutex<Vec<Seen>>>, handler: Arc<Handler>) -> Response {
+async fn member(
+    request: Request,
+    record: Arc<Mutex<Vec<Seen>>>,
+    handler: Arc<Handler>,
+) -> Response {
     let (head, body) = request.into_parts();
     let mut headers = BTreeMap::new();
     for (name, value) in &head.headers {
@@ -128,29 +164,42 @@ async fn member(request: Request, record: Arc<Mutex<Vec<Seen>>>, handler: Arc<Ha
         *text = format!("{text}{comma}{}", value.to_str().unwrap());
     }
     let body = String::from_utf8(body.collect().await.unwrap().to_bytes().to_vec()).unwrap();
-    let seen = Seen { line: format!("{} {}", head.method, head.uri), headers, body };
+    let seen = Seen {
+        line: format!("{} {}", head.method, head.uri),
+        headers,
+        body,
+    };
     record.lock().unwrap().push(seen.clone());
     if seen.headers.contains_key("impersonate-user") {
         return handler(&seen);
     }
     match head.uri.path() {
         "/readyz" | "/healthz" => Response::new(Body::from("ok")),
-        "/version" => reply(200, &json!({ "major": "1", "minor": "35", "gitVersion": "v1.35.2" })),
-        "/api" | "/apis" => {
-            reply(200, &json!({ "kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "items": [] }))
-        }
+        "/version" => reply(
+            200,
+            &json!({ "major": "1", "minor": "35", "gitVersion": "v1.35.2" }),
+        ),
+        "/api" | "/apis" => reply(
+            200,
+            &json!({ "kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "items": [] }),
+        ),
         _ => reply(404, &json!({ "kind": "Status", "code": 404 })),
     }
 }
 
 /// A JSON answer.
 pub(super) fn reply(code: u16, body: &Value) -> Response {
-    let response = Response::builder().status(code).header("content-type", "application/json");
+    let response = Response::builder()
+        .status(code)
+        .header("content-type", "application/json");
     response.body(Body::from(body.to_string())).unwrap()
 }
 
 pub(super) fn hit(cluster_name: &str, object: &Value) -> Hit {
-    Hit { cluster: cluster(cluster_name), object: serde_json::value::to_raw_value(object).unwrap().into() }
+    Hit {
+        cluster: cluster(cluster_name),
+        object: serde_json::value::to_raw_value(object).unwrap().into(),
+    }
 }
 
 /// A user with few groups.
@@ -161,7 +210,10 @@ pub(super) fn alice() -> Caller {
         groups: vec!["dev".to_owned(), "system:authenticated".to_owned()],
         extra: BTreeMap::from([
             ("scopes".to_owned(), vec!["view".to_owned()]),
-            ("authentication.kubernetes.io/credential-id".to_owned(), vec!["X509SHA256=1".to_owned()]),
+            (
+                "authentication.kubernetes.io/credential-id".to_owned(),
+                vec!["X509SHA256=1".to_owned()],
+            ),
         ]),
     }
 }
@@ -179,14 +231,25 @@ impl Sent {
 }
 
 /// Sends `method path` as Alice; `path` is what follows `proxying/karmada/proxy`.
-pub(super) async fn send(api: &Api, line: &str, headers: &[(&str, &str)], body: &str) -> Result<Sent, ApiError> {
+pub(super) async fn send(
+    api: &Api,
+    line: &str,
+    headers: &[(&str, &str)],
+    body: &str,
+) -> Result<Sent, ApiError> {
     send_body(api, line, headers, Body::from(body.to_owned())).await
 }
 
-pub(super) async fn send_body(api: &Api, line: &str, headers: &[(&str, &str)], body: Body) -> Result<Sent, ApiError> {
+pub(super) async fn send_body(
+    api: &Api,
+    line: &str,
+    headers: &[(&str, &str)],
+    body: Body,
+) -> Result<Sent, ApiError> {
     let (method, path) = line.split_once(' ').unwrap();
-    let mut request =
-        Request::builder().method(method).uri(format!("/apis/search.fleetdex.io/v1alpha1/proxying/karmada/proxy{path}"));
+    let mut request = Request::builder().method(method).uri(format!(
+        "/apis/search.fleetdex.io/v1alpha1/proxying/karmada/proxy{path}"
+    ));
     for (name, value) in headers {
         request = request.header(*name, *value);
     }
@@ -194,11 +257,19 @@ pub(super) async fn send_body(api: &Api, line: &str, headers: &[(&str, &str)], b
     let inner = path.split('?').next().unwrap();
     let (response, body) = answer(api, &alice(), inner, request).await?.into_parts();
     let body = String::from_utf8(body.collect().await.unwrap().to_bytes().to_vec()).unwrap();
-    Ok(Sent { code: response.status.as_u16(), response, body })
+    Ok(Sent {
+        code: response.status.as_u16(),
+        response,
+        body,
+    })
 }
 
 /// The code and message of a refusal.
 pub(super) async fn refusal(api: &Api, line: &str, headers: &[(&str, &str)], body: &str) -> String {
     let error = send(api, line, headers, body).await.err().unwrap();
-    format!("{} {}", StatusCode::from_u16(error.code()).unwrap().as_u16(), error)
+    format!(
+        "{} {}",
+        StatusCode::from_u16(error.code()).unwrap().as_u16(),
+        error
+    )
 }

@@ -16,8 +16,13 @@ const TO_MEMBER_OF_UPGRADE: [HeaderName; 5] = [
     header::UPGRADE,
 ];
 /// What a client is told of an answer.
-const TO_CLIENT: [HeaderName; 5] =
-    [header::CONTENT_TYPE, header::RETRY_AFTER, header::WARNING, header::CACHE_CONTROL, HeaderName::from_static("audit-id")];
+const TO_CLIENT: [HeaderName; 5] = [
+    header::CONTENT_TYPE,
+    header::RETRY_AFTER,
+    header::WARNING,
+    header::CACHE_CONTROL,
+    HeaderName::from_static("audit-id"),
+];
 /// What it is told in addition of an agreement on another protocol.
 const TO_CLIENT_OF_UPGRADE: [HeaderName; 5] = [
     header::CONNECTION,
@@ -31,9 +36,13 @@ const TOKEN_PROTOCOL: &str = "base64url.bearer.authorization.k8s.io.";
 
 /// Whether a request asks for another protocol.
 pub fn is_upgrade(headers: &HeaderMap) -> bool {
-    let connection = headers.get_all(header::CONNECTION).iter().filter_map(|value| value.to_str().ok());
+    let connection = headers
+        .get_all(header::CONNECTION)
+        .iter()
+        .filter_map(|value| value.to_str().ok());
     let mut tokens = connection.flat_map(|value| value.split(','));
-    headers.contains_key(header::UPGRADE) && tokens.any(|token| token.trim().eq_ignore_ascii_case("upgrade"))
+    headers.contains_key(header::UPGRADE)
+        && tokens.any(|token| token.trim().eq_ignore_ascii_case("upgrade"))
 }
 
 /// The headers for a member.
@@ -47,9 +56,14 @@ pub fn to_member(headers: &HeaderMap, accept: &HeaderValue) -> HeaderMap {
 pub fn to_member_of_upgrade(headers: &HeaderMap) -> HeaderMap {
     let mut passed = only(headers, &TO_MEMBER_OF_UPGRADE);
     passed.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
-    let offered = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter().filter_map(|value| value.to_str().ok());
+    let offered = headers
+        .get_all(header::SEC_WEBSOCKET_PROTOCOL)
+        .iter()
+        .filter_map(|value| value.to_str().ok());
     let protocols = offered.flat_map(|value| value.split(',')).map(str::trim);
-    let harmless: Vec<&str> = protocols.filter(|protocol| !protocol.starts_with(TOKEN_PROTOCOL)).collect();
+    let harmless: Vec<&str> = protocols
+        .filter(|protocol| !protocol.starts_with(TOKEN_PROTOCOL))
+        .collect();
     if let Ok(value) = HeaderValue::try_from(harmless.join(", "))
         && !value.is_empty()
     {
@@ -83,12 +97,19 @@ mod tests {
     use super::*;
 
     fn headers(lines: &[(&'static str, &'static str)]) -> HeaderMap {
-        let pairs = lines.iter().map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
+        let pairs = lines.iter().map(|(name, value)| {
+            (
+                HeaderName::from_static(name),
+                HeaderValue::from_static(value),
+            )
+        });
         pairs.collect()
     }
 
     fn shown(headers: &HeaderMap) -> String {
-        let line = |(name, value): (&HeaderName, &HeaderValue)| format!("{name}: {}", value.to_str().unwrap());
+        let line = |(name, value): (&HeaderName, &HeaderValue)| {
+            format!("{name}: {}", value.to_str().unwrap())
+        };
         headers.iter().map(line).collect::<Vec<_>>().join("\n")
     }
 
@@ -124,7 +145,10 @@ mod tests {
             ("upgrade", "websocket"),
             ("sec-websocket-key", "k"),
             ("sec-websocket-version", "13"),
-            ("sec-websocket-protocol", "base64url.bearer.authorization.k8s.io.c2VjcmV0, v5.channel.k8s.io"),
+            (
+                "sec-websocket-protocol",
+                "base64url.bearer.authorization.k8s.io.c2VjcmV0, v5.channel.k8s.io",
+            ),
             ("sec-websocket-protocol", "v4.channel.k8s.io"),
             ("authorization", "Bearer x"),
         ]);
@@ -136,7 +160,10 @@ mod tests {
         connection: Upgrade
         sec-websocket-protocol: v5.channel.k8s.io, v4.channel.k8s.io
         ");
-        assert!(!is_upgrade(&headers(&[("connection", "keep-alive"), ("upgrade", "websocket")])));
+        assert!(!is_upgrade(&headers(&[
+            ("connection", "keep-alive"),
+            ("upgrade", "websocket")
+        ])));
     }
 
     #[test]

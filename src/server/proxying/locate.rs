@@ -33,7 +33,11 @@ pub fn registered<'c>(catalog: &'c Catalog, info: &ResourceInfo) -> Option<&'c R
 
 /// The objects of the name that `info` has and that the caller may see, each of another cluster, of the clusters that were chosen or of all
 /// if none was.
-pub(super) async fn locate(scope: &Scope<'_>, info: &ResourceInfo, chosen: &[ClusterName]) -> Result<Vec<Hit>, ApiError> {
+pub(super) async fn locate(
+    scope: &Scope<'_>,
+    info: &ResourceInfo,
+    chosen: &[ClusterName],
+) -> Result<Vec<Hit>, ApiError> {
     let mut found: Vec<Hit> = Vec::new();
     for wanted in targets(scope, info, chosen).await? {
         for hit in found_in(&wanted).await? {
@@ -47,12 +51,22 @@ pub(super) async fn locate(scope: &Scope<'_>, info: &ResourceInfo, chosen: &[Clu
 }
 
 /// Where the object may be that `info` names, one target for each store, as far as the caller may see it.
-pub(super) async fn targets(scope: &Scope<'_>, info: &ResourceInfo, chosen: &[ClusterName]) -> Result<Vec<Target>, ApiError> {
-    let stores = registered(scope.catalog, info).map(|registered| registered.holdings.keys().cloned().collect::<Vec<_>>());
+pub(super) async fn targets(
+    scope: &Scope<'_>,
+    info: &ResourceInfo,
+    chosen: &[ClusterName],
+) -> Result<Vec<Target>, ApiError> {
+    let stores = registered(scope.catalog, info)
+        .map(|registered| registered.holdings.keys().cloned().collect::<Vec<_>>());
     let mut targets = Vec::new();
     for store in stores.unwrap_or_default() {
-        let question = ListRequest { store: Some(store), ..question(info, chosen) };
-        let wanted = serve::permitted_target(scope.api, scope.caller, scope.catalog, &question).await?.target;
+        let question = ListRequest {
+            store: Some(store),
+            ..question(info, chosen)
+        };
+        let wanted = serve::permitted_target(scope.api, scope.caller, scope.catalog, &question)
+            .await?
+            .target;
         if !wanted.nothing_to_ask {
             targets.push(wanted);
         }
@@ -64,7 +78,11 @@ pub(super) async fn targets(scope: &Scope<'_>, info: &ResourceInfo, chosen: &[Cl
 async fn found_in(wanted: &Target) -> Result<Vec<Hit>, ApiError> {
     let mut found = Vec::new();
     for part in wanted.stores.parts() {
-        found.extend(search(&*part.store, &part.query(&wanted.query)).await?.items);
+        found.extend(
+            search(&*part.store, &part.query(&wanted.query))
+                .await?
+                .items,
+        );
     }
     Ok(found)
 }
@@ -81,9 +99,20 @@ pub async fn search(store: &dyn Store, query: &Query) -> Result<Page, ApiError> 
 }
 
 /// What a list of the resource in the clusters would be: an error if there could be none.
-pub fn check(catalog: &Catalog, info: &ResourceInfo, chosen: &[ClusterName]) -> Result<Target, ApiError> {
+pub fn check(
+    catalog: &Catalog,
+    info: &ResourceInfo,
+    chosen: &[ClusterName],
+) -> Result<Target, ApiError> {
     let path_cluster = chosen.first().filter(|_| chosen.len() == 1).cloned();
-    target(catalog, &ListRequest { path_cluster, ..question(info, chosen) }, Permitted::Everything)
+    target(
+        catalog,
+        &ListRequest {
+            path_cluster,
+            ..question(info, chosen)
+        },
+        Permitted::Everything,
+    )
 }
 
 fn question(info: &ResourceInfo, chosen: &[ClusterName]) -> ListRequest {

@@ -62,10 +62,14 @@ struct Field<'m> {
 pub fn metadata(body: &[u8]) -> Result<Metadata, Malformed> {
     let object = inner(message(body)?, RAW)?.ok_or(Malformed)?;
     let mut found = Metadata::default();
-    let Some(metadata) = inner(object, METADATA)? else { return Ok(found) };
+    let Some(metadata) = inner(object, METADATA)? else {
+        return Ok(found);
+    };
     for field in fields(metadata)? {
         match (field.number, field.value) {
-            (RESOURCE_VERSION, Some(value)) => found.version = Some(text(value)?).filter(|version| !version.is_empty()),
+            (RESOURCE_VERSION, Some(value)) => {
+                found.version = Some(text(value)?).filter(|version| !version.is_empty())
+            }
             (ANNOTATION, Some(entry)) => match annotation(entry)? {
                 (key, value) if key == OWN_VERSION_ANNOTATION => found.own_version = Some(value),
                 (key, value) if key == REDACTED_ANNOTATION => found.redacted = Some(value),
@@ -84,7 +88,11 @@ pub fn returned(body: &[u8], version: Option<&str>) -> Result<Vec<u8>, Malformed
         let mut out = Vec::with_capacity(metadata.len());
         for field in fields(metadata)? {
             match (field.number, field.value) {
-                (RESOURCE_VERSION, Some(own)) => write(&mut out, RESOURCE_VERSION, version.map_or(own, str::as_bytes)),
+                (RESOURCE_VERSION, Some(own)) => write(
+                    &mut out,
+                    RESOURCE_VERSION,
+                    version.map_or(own, str::as_bytes),
+                ),
                 (ANNOTATION, Some(entry)) if is_our_annotation(&annotation(entry)?.0) => {}
                 _ => out.extend_from_slice(field.bytes),
             }
@@ -97,19 +105,28 @@ pub fn returned(body: &[u8], version: Option<&str>) -> Result<Vec<u8>, Malformed
 /// The version that `DeleteOptions` have as a precondition.
 pub fn precondition(body: &[u8]) -> Result<Option<String>, Malformed> {
     let options = inner(message(body)?, RAW)?.ok_or(Malformed)?;
-    let Some(preconditions) = inner(options, PRECONDITIONS)? else { return Ok(None) };
-    inner(preconditions, PRECONDITION_VERSION)?.map(text).transpose()
+    let Some(preconditions) = inner(options, PRECONDITIONS)? else {
+        return Ok(None);
+    };
+    inner(preconditions, PRECONDITION_VERSION)?
+        .map(text)
+        .transpose()
 }
 
 /// `DeleteOptions` with another version as their precondition.
 pub fn with_precondition(body: &[u8], version: &str) -> Result<Vec<u8>, Malformed> {
     let replace = |_: &[u8]| Ok(version.as_bytes().to_vec());
     in_envelope(body, |options| {
-        replaced(options, PRECONDITIONS, |preconditions| replaced(preconditions, PRECONDITION_VERSION, replace))
+        replaced(options, PRECONDITIONS, |preconditions| {
+            replaced(preconditions, PRECONDITION_VERSION, replace)
+        })
     })
 }
 
-fn in_envelope(body: &[u8], change: impl Fn(&[u8]) -> Result<Vec<u8>, Malformed>) -> Result<Vec<u8>, Malformed> {
+fn in_envelope(
+    body: &[u8],
+    change: impl Fn(&[u8]) -> Result<Vec<u8>, Malformed>,
+) -> Result<Vec<u8>, Malformed> {
     Ok([MAGIC, &replaced(message(body)?, RAW, change)?].concat())
 }
 
@@ -118,7 +135,11 @@ fn message(body: &[u8]) -> Result<&[u8], Malformed> {
 }
 
 /// The message with the value of one field changed.
-fn replaced(message: &[u8], number: u64, change: impl Fn(&[u8]) -> Result<Vec<u8>, Malformed>) -> Result<Vec<u8>, Malformed> {
+fn replaced(
+    message: &[u8],
+    number: u64,
+    change: impl Fn(&[u8]) -> Result<Vec<u8>, Malformed>,
+) -> Result<Vec<u8>, Malformed> {
     let mut out = Vec::with_capacity(message.len());
     for field in fields(message)? {
         match field.value {
@@ -131,7 +152,10 @@ fn replaced(message: &[u8], number: u64, change: impl Fn(&[u8]) -> Result<Vec<u8
 
 /// The value of a field, if it is there. Decoders put several of one number together, or take the last one: such a message is refused.
 fn inner(message: &[u8], number: u64) -> Result<Option<&[u8]>, Malformed> {
-    let mut values = fields(message)?.into_iter().filter(|field| field.number == number).map(|field| field.value);
+    let mut values = fields(message)?
+        .into_iter()
+        .filter(|field| field.number == number)
+        .map(|field| field.value);
     match (values.next(), values.next()) {
         (None, _) => Ok(None),
         (Some(Some(value)), None) => Ok(Some(value)),
@@ -152,7 +176,9 @@ fn annotation(entry: &[u8]) -> Result<(String, String), Malformed> {
 }
 
 fn text(bytes: &[u8]) -> Result<String, Malformed> {
-    std::str::from_utf8(bytes).map(str::to_owned).map_err(|_| Malformed)
+    std::str::from_utf8(bytes)
+        .map(str::to_owned)
+        .map_err(|_| Malformed)
 }
 
 /// All fields of a message, in their order.
@@ -174,7 +200,11 @@ fn fields(message: &[u8]) -> Result<Vec<Field<'_>>, Malformed> {
             5 => (None, after_tag.get(4..).ok_or(Malformed)?),
             _ => return Err(Malformed),
         };
-        fields.push(Field { number: tag >> 3, value, bytes: &start[..start.len() - after.len()] });
+        fields.push(Field {
+            number: tag >> 3,
+            value,
+            bytes: &start[..start.len() - after.len()],
+        });
         rest = after;
     }
     Ok(fields)
@@ -184,7 +214,9 @@ fn fields(message: &[u8]) -> Result<Vec<Field<'_>>, Malformed> {
 fn varint(bytes: &[u8]) -> Result<(u64, &[u8]), Malformed> {
     let mut number = 0_u64;
     for (position, byte) in bytes.iter().take(10).enumerate() {
-        number |= u64::from(byte & 0x7f).checked_shl(7 * u32::try_from(position).map_err(|_| Malformed)?).ok_or(Malformed)?;
+        number |= u64::from(byte & 0x7f)
+            .checked_shl(7 * u32::try_from(position).map_err(|_| Malformed)?)
+            .ok_or(Malformed)?;
         if byte & 0x80 == 0 {
             return Ok((number, &bytes[position + 1..]));
         }
@@ -219,50 +251,103 @@ pub(super) mod tests {
     }
 
     fn entry(key: &str, value: &str) -> Vec<u8> {
-        field(ANNOTATION, &[field(KEY, key.as_bytes()), field(VALUE, value.as_bytes())].concat())
+        field(
+            ANNOTATION,
+            &[field(KEY, key.as_bytes()), field(VALUE, value.as_bytes())].concat(),
+        )
     }
 
     fn envelope(object: &[u8]) -> Vec<u8> {
         let kind = [field(1, b"v1"), field(2, b"ConfigMap")].concat();
-        [MAGIC, &field(1, &kind), &field(RAW, object), &field(3, b""), &field(4, b"")].concat()
+        [
+            MAGIC,
+            &field(1, &kind),
+            &field(RAW, object),
+            &field(3, b""),
+            &field(4, b""),
+        ]
+        .concat()
     }
 
     /// A `ConfigMap` with a version and annotations.
-    pub(in crate::server::proxying) fn config_map(version: &str, annotations: &[(&str, &str)]) -> Vec<u8> {
-        let annotations: Vec<u8> = annotations.iter().flat_map(|(key, value)| entry(key, value)).collect();
+    pub(in crate::server::proxying) fn config_map(
+        version: &str,
+        annotations: &[(&str, &str)],
+    ) -> Vec<u8> {
+        let annotations: Vec<u8> = annotations
+            .iter()
+            .flat_map(|(key, value)| entry(key, value))
+            .collect();
         // With a number (`generation`), and text behind the annotations.
-        let metadata =
-            [field(1, b"a"), field(RESOURCE_VERSION, version.as_bytes()), vec![7 << 3, 3], annotations, field(14, b"f")];
+        let metadata = [
+            field(1, b"a"),
+            field(RESOURCE_VERSION, version.as_bytes()),
+            vec![7 << 3, 3],
+            annotations,
+            field(14, b"f"),
+        ];
         let data = [field(KEY, b"k"), field(VALUE, b"v")].concat();
         envelope(&[field(METADATA, &metadata.concat()), field(2, &data)].concat())
     }
 
     pub(in crate::server::proxying) fn delete_options(version: &str) -> Vec<u8> {
-        let preconditions = [field(1, b"uid"), field(PRECONDITION_VERSION, version.as_bytes())].concat();
+        let preconditions = [
+            field(1, b"uid"),
+            field(PRECONDITION_VERSION, version.as_bytes()),
+        ]
+        .concat();
         envelope(&[vec![1 << 3, 0], field(PRECONDITIONS, &preconditions)].concat())
     }
 
     #[test]
     fn metadata_is_read_and_replaced_and_the_rest_stays() {
-        let body = config_map("70", &[(OWN_VERSION_ANNOTATION, "6"), ("kept", "yes"), (REDACTED_ANNOTATION, "$.data")]);
+        let body = config_map(
+            "70",
+            &[
+                (OWN_VERSION_ANNOTATION, "6"),
+                ("kept", "yes"),
+                (REDACTED_ANNOTATION, "$.data"),
+            ],
+        );
         let found = metadata(&body).unwrap();
-        assert_eq!((found.version.as_deref(), found.own_version.as_deref()), (Some("70"), Some("6")));
-        assert_eq!((found.redacted.as_deref(), found.from_index), (Some("$.data"), None));
-        assert_eq!(returned(&body, Some("6")).unwrap(), config_map("6", &[("kept", "yes")]));
-        assert_eq!(returned(&config_map("70", &[]), None).unwrap(), config_map("70", &[]));
+        assert_eq!(
+            (found.version.as_deref(), found.own_version.as_deref()),
+            (Some("70"), Some("6"))
+        );
+        assert_eq!(
+            (found.redacted.as_deref(), found.from_index),
+            (Some("$.data"), None)
+        );
+        assert_eq!(
+            returned(&body, Some("6")).unwrap(),
+            config_map("6", &[("kept", "yes")])
+        );
+        assert_eq!(
+            returned(&config_map("70", &[]), None).unwrap(),
+            config_map("70", &[])
+        );
     }
 
     #[test]
     fn a_precondition_is_read_and_replaced() {
-        assert_eq!(precondition(&delete_options("70")).unwrap().as_deref(), Some("70"));
-        assert_eq!(with_precondition(&delete_options("70"), "6").unwrap(), delete_options("6"));
+        assert_eq!(
+            precondition(&delete_options("70")).unwrap().as_deref(),
+            Some("70")
+        );
+        assert_eq!(
+            with_precondition(&delete_options("70"), "6").unwrap(),
+            delete_options("6")
+        );
         assert_eq!(precondition(&envelope(&[1 << 3, 0])).unwrap(), None);
     }
 
     #[test]
     fn what_is_no_object_is_malformed() {
         let marked = field(METADATA, &entry(REDACTED_ANNOTATION, "$.data"));
-        assert_eq!(metadata(&envelope(&[field(METADATA, b""), marked].concat())), Err(Malformed));
+        assert_eq!(
+            metadata(&envelope(&[field(METADATA, b""), marked].concat())),
+            Err(Malformed)
+        );
         for broken in [
             &b""[..],
             b"k8s",

@@ -35,8 +35,14 @@ pub struct RequestInfo {
 impl RequestInfo {
     /// Whether it lasts as long as the client likes.
     pub fn lasts(&self) -> bool {
-        let Asked::Resource(info) = &self.asked else { return false };
-        info.verb == Verb::Watch || info.subresource.as_deref().is_some_and(|name| LASTING.contains(&name))
+        let Asked::Resource(info) = &self.asked else {
+            return false;
+        };
+        info.verb == Verb::Watch
+            || info
+                .subresource
+                .as_deref()
+                .is_some_and(|name| LASTING.contains(&name))
     }
 }
 
@@ -116,7 +122,10 @@ impl Verb {
             "PUT" => Ok(Self::Update),
             "PATCH" => Ok(Self::Patch),
             "DELETE" => Ok(Self::Delete),
-            other => Err(ApiError::MethodNotAllowed { method: other.to_owned(), allowed: METHODS }),
+            other => Err(ApiError::MethodNotAllowed {
+                method: other.to_owned(),
+                allowed: METHODS,
+            }),
         }
     }
 
@@ -140,7 +149,8 @@ impl fmt::Display for Verb {
 /// What of a path lies below `proxying/karmada/proxy`: nothing, or a path that begins with a slash.
 pub fn below(path: &str) -> Option<&str> {
     GROUPS.into_iter().find_map(|group| {
-        let inner = path.strip_prefix(&format!("/apis/{group}/{VERSION}/proxying/karmada/proxy"))?;
+        let inner =
+            path.strip_prefix(&format!("/apis/{group}/{VERSION}/proxying/karmada/proxy"))?;
         (inner.is_empty() || inner.starts_with('/')).then_some(inner)
     })
 }
@@ -156,33 +166,54 @@ pub fn parse(method: &str, path: &str, query: Option<&str>) -> Result<RequestInf
     let (segments, ends_with_slash) = segments(path)?;
     let (cluster, inner) = match segments.as_slice() {
         [first, name, rest @ ..] if first == "clusters" => {
-            let name = name.parse().map_err(|error| ApiError::bad_request(format!("path: {error}")))?;
+            let name = name
+                .parse()
+                .map_err(|error| ApiError::bad_request(format!("path: {error}")))?;
             (Some(name), rest)
         }
         all => (None, all),
     };
     if let Some(tricky) = inner.iter().find(|segment| segment.contains('/')) {
-        return Err(refused(path, &format!("segment {tricky:?} holds an encoded slash")));
+        return Err(refused(
+            path,
+            &format!("segment {tricky:?} holds an encoded slash"),
+        ));
     }
-    let asked = resource(method, path, inner, query)?
-        .map_or_else(|| Asked::Path(inner.to_vec()), |info| Asked::Resource(ResourceInfo { ends_with_slash, ..info }));
+    let asked = resource(method, path, inner, query)?.map_or_else(
+        || Asked::Path(inner.to_vec()),
+        |info| {
+            Asked::Resource(ResourceInfo {
+                ends_with_slash,
+                ..info
+            })
+        },
+    );
     Ok(RequestInfo { cluster, asked })
 }
 
 /// The decoded segments, and whether a slash follows the last one.
 fn segments(path: &str) -> Result<(Vec<String>, bool), ApiError> {
     let inside = path.strip_prefix('/').unwrap_or(path);
-    let (inside, ends_with_slash) = inside.strip_suffix('/').map_or((inside, false), |shorter| (shorter, true));
+    let (inside, ends_with_slash) = inside
+        .strip_suffix('/')
+        .map_or((inside, false), |shorter| (shorter, true));
     if inside.is_empty() {
-        return if ends_with_slash { Err(refused(path, "it has an empty segment")) } else { Ok((Vec::new(), false)) };
+        return if ends_with_slash {
+            Err(refused(path, "it has an empty segment"))
+        } else {
+            Ok((Vec::new(), false))
+        };
     }
     let mut decoded = Vec::new();
     for segment in inside.split('/') {
-        let text = decode_segment(segment).map_err(|error| ApiError::bad_request(format!("path: {error}")))?;
+        let text = decode_segment(segment)
+            .map_err(|error| ApiError::bad_request(format!("path: {error}")))?;
         match text.as_str() {
             "" => return Err(refused(path, "it has an empty segment")),
             "." | ".." => return Err(refused(path, "it has a dot segment")),
-            plain if plain.chars().any(char::is_control) => return Err(refused(path, "it holds a control character")),
+            plain if plain.chars().any(char::is_control) => {
+                return Err(refused(path, "it holds a control character"));
+            }
             _ => decoded.push(text),
         }
     }
@@ -190,11 +221,18 @@ fn segments(path: &str) -> Result<(Vec<String>, bool), ApiError> {
 }
 
 fn refused(path: &str, problem: &str) -> ApiError {
-    ApiError::bad_request(format!("path {path:?} is refused: {problem}, which servers read in different ways"))
+    ApiError::bad_request(format!(
+        "path {path:?} is refused: {problem}, which servers read in different ways"
+    ))
 }
 
 /// `None` for a path that leads to no resource.
-fn resource(method: &str, path: &str, segments: &[String], query: Option<&str>) -> Result<Option<ResourceInfo>, ApiError> {
+fn resource(
+    method: &str,
+    path: &str,
+    segments: &[String],
+    query: Option<&str>,
+) -> Result<Option<ResourceInfo>, ApiError> {
     let words: Vec<&str> = segments.iter().map(String::as_str).collect();
     let (group, version, rest) = match words.as_slice() {
         ["api", version, rest @ ..] if !rest.is_empty() => ("", *version, rest),
@@ -202,8 +240,9 @@ fn resource(method: &str, path: &str, segments: &[String], query: Option<&str>) 
         _ => return Ok(None),
     };
     if let Some(prefix) = rest.first().filter(|first| FORMER_PREFIXES.contains(first)) {
-        let problem =
-            format!("path {path:?}: the prefix {prefix:?} is of former times; use the parameter watch, or the subresource proxy");
+        let problem = format!(
+            "path {path:?}: the prefix {prefix:?} is of former times; use the parameter watch, or the subresource proxy"
+        );
         return Err(ApiError::bad_request(problem));
     }
     let (namespace, parts) = match rest {
@@ -214,17 +253,30 @@ fn resource(method: &str, path: &str, segments: &[String], query: Option<&str>) 
     let (plural, name, subresource, beyond) = match parts {
         [plural] => (*plural, None, None, &[][..]),
         [plural, name] => (*plural, Some(*name), None, &[][..]),
-        [plural, name, subresource, beyond @ ..] => (*plural, Some(*name), Some(*subresource), beyond),
+        [plural, name, subresource, beyond @ ..] => {
+            (*plural, Some(*name), Some(*subresource), beyond)
+        }
         [] => return Ok(None),
     };
-    let single = [Some(group), Some(version), namespace, Some(plural), name, subresource];
+    let single = [
+        Some(group),
+        Some(version),
+        namespace,
+        Some(plural),
+        name,
+        subresource,
+    ];
     if let Some(twice) = single.into_iter().flatten().find(|word| word.contains('%')) {
         return Err(refused(path, &format!("{twice:?} is encoded twice")));
     }
     let verb = Verb::of(method)?;
     let namespace = namespace.map(str::parse).transpose();
     Ok(Some(ResourceInfo {
-        verb: if name.is_none() { verb.without_name(query) } else { verb },
+        verb: if name.is_none() {
+            verb.without_name(query)
+        } else {
+            verb
+        },
         group: group.to_owned(),
         version: version.to_owned(),
         plural: plural.to_owned(),
@@ -238,20 +290,29 @@ fn resource(method: &str, path: &str, segments: &[String], query: Option<&str>) 
 
 /// Whether a query asks for a watch. The first value counts, as in Kubernetes.
 pub fn is_watch(query: Option<&str>) -> bool {
-    let value = pairs(query).find(|(key, _)| decode_query(key).is_ok_and(|key| key == "watch")).map(|(_, value)| value);
+    let value = pairs(query)
+        .find(|(key, _)| decode_query(key).is_ok_and(|key| key == "watch"))
+        .map(|(_, value)| value);
     value.is_some_and(|value| decode_query(value).is_ok_and(|value| flag(&value)))
 }
 
 /// Keys and values of a query, still encoded.
 pub fn pairs(query: Option<&str>) -> impl Iterator<Item = (&str, &str)> {
-    let pairs = query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
+    let pairs = query
+        .unwrap_or_default()
+        .split('&')
+        .filter(|pair| !pair.is_empty());
     pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")))
 }
 
 impl ResourceInfo {
     /// The segments of its path on an apiserver, decoded.
     pub fn segments(&self) -> Vec<&str> {
-        let mut segments = if self.group.is_empty() { vec!["api"] } else { vec!["apis", self.group.as_str()] };
+        let mut segments = if self.group.is_empty() {
+            vec!["api"]
+        } else {
+            vec!["apis", self.group.as_str()]
+        };
         segments.push(&self.version);
         if let Some(namespace) = &self.namespace {
             segments.extend(["namespaces", namespace.as_str()]);

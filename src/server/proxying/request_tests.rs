@@ -17,17 +17,41 @@ fn resource_of(method: &str, path: &str, query: &str) -> ResourceInfo {
 fn shown(method: &str, path: &str, query: &str) -> String {
     let info = resource_of(method, path, query);
     let text = |value: Option<&str>| value.unwrap_or("-").to_owned();
-    let parts = [&info.plural, &text(info.name.as_deref()), &text(info.subresource.as_deref())].map(String::as_str).join("/");
+    let parts = [
+        &info.plural,
+        &text(info.name.as_deref()),
+        &text(info.subresource.as_deref()),
+    ]
+    .map(String::as_str)
+    .join("/");
     let namespace = text(info.namespace.as_ref().map(Namespace::as_str));
-    let rest = if info.rest.is_empty() { String::new() } else { format!(" {}", info.rest.join("/")) };
-    format!("{} {}/{} {namespace} {parts}{rest}", info.verb, text(Some(&info.group)), info.version)
+    let rest = if info.rest.is_empty() {
+        String::new()
+    } else {
+        format!(" {}", info.rest.join("/"))
+    };
+    format!(
+        "{} {}/{} {namespace} {parts}{rest}",
+        info.verb,
+        text(Some(&info.group)),
+        info.version
+    )
 }
 
 #[test]
 fn only_what_lies_below_the_proxy_is_proxied() {
-    assert_eq!(below("/apis/search.fleetdex.io/v1alpha1/proxying/karmada/proxy/api/v1/pods"), Some("/api/v1/pods"));
-    assert_eq!(below("/apis/search.karmada.io/v1alpha1/proxying/karmada/proxy"), Some(""));
-    for elsewhere in ["/proxying/karmada/proxy/api", "/apis/search.fleetdex.io/v1alpha1/proxying/karmada/proxyx/api"] {
+    assert_eq!(
+        below("/apis/search.fleetdex.io/v1alpha1/proxying/karmada/proxy/api/v1/pods"),
+        Some("/api/v1/pods")
+    );
+    assert_eq!(
+        below("/apis/search.karmada.io/v1alpha1/proxying/karmada/proxy"),
+        Some("")
+    );
+    for elsewhere in [
+        "/proxying/karmada/proxy/api",
+        "/apis/search.fleetdex.io/v1alpha1/proxying/karmada/proxyx/api",
+    ] {
         assert_eq!(below(elsewhere), None, "{elsewhere}");
     }
 }
@@ -50,12 +74,18 @@ fn methods_and_paths_are_read_as_an_apiserver_reads_them() {
         ("GET", "/api/v1/namespaces/web", ""),
         ("PUT", "/api/v1/namespaces/web/status", ""),
         ("PUT", "/api/v1/namespaces/web/finalize", ""),
-        ("PATCH", "/apis/apps/v1/namespaces/web/deployments/d/scale", ""),
+        (
+            "PATCH",
+            "/apis/apps/v1/namespaces/web/deployments/d/scale",
+            "",
+        ),
         ("GET", "/apis/apps/v1/deployments/", ""),
         ("GET", "/api/v1/namespaces/web/services/s/proxy/a/b/", ""),
         ("GET", "/api/v1/nodes/n%3A1", ""),
     ];
-    let read = rows.map(|(method, path, query)| format!("{method} {path}?{query} {}", shown(method, path, query)));
+    let read = rows.map(|(method, path, query)| {
+        format!("{method} {path}?{query} {}", shown(method, path, query))
+    });
     insta::assert_snapshot!(read.join("\n"), @r"
     GET /api/v1/pods? list /v1 - pods/-/-
     GET /api/v1/pods?watch=true watch /v1 - pods/-/-
@@ -88,9 +118,16 @@ fn what_leads_to_no_resource_is_a_path() {
         ("/api/v1", &["api", "v1"]),
         ("/apis/apps/v1", &["apis", "apps", "v1"]),
         ("/version/", &["version"]),
-        ("/openapi/v3/apis/apps/v1", &["openapi", "v3", "apis", "apps", "v1"]),
+        (
+            "/openapi/v3/apis/apps/v1",
+            &["openapi", "v3", "apis", "apps", "v1"],
+        ),
     ] {
-        assert_eq!(info("GET", path, "").asked, Asked::Path(segments.iter().map(|&word| word.to_owned()).collect()), "{path}");
+        assert_eq!(
+            info("GET", path, "").asked,
+            Asked::Path(segments.iter().map(|&word| word.to_owned()).collect()),
+            "{path}"
+        );
     }
 }
 
@@ -98,8 +135,14 @@ fn what_leads_to_no_resource_is_a_path() {
 fn a_path_may_name_the_cluster() {
     let found = info("POST", "/clusters/fleet%2Fmember1/api/v1/namespaces", "");
     assert_eq!(found.cluster.unwrap().as_str(), "fleet/member1");
-    assert_eq!(shown("GET", "/clusters/m/api/v1/pods", ""), "list /v1 - pods/-/-");
-    assert_eq!(info("GET", "/clusters/m", "").asked, Asked::Path(Vec::new()));
+    assert_eq!(
+        shown("GET", "/clusters/m/api/v1/pods", ""),
+        "list /v1 - pods/-/-"
+    );
+    assert_eq!(
+        info("GET", "/clusters/m", "").asked,
+        Asked::Path(Vec::new())
+    );
 }
 
 #[test]
@@ -128,28 +171,58 @@ fn tricks_with_paths_are_refused() {
         let refused = parse("GET", path, None).unwrap_err();
         assert_eq!(refused.code(), 400, "{path}: {refused}");
     }
-    assert_eq!(parse("TRACE", "/api/v1/pods", None).unwrap_err().code(), 405);
+    assert_eq!(
+        parse("TRACE", "/api/v1/pods", None).unwrap_err().code(),
+        405
+    );
 }
 
 fn word() -> impl Strategy<Value = String> {
-    "[a-z0-9:@+ .()*~!$&'=,;é-]{1,12}".prop_filter("dot segments", |word| word != "." && word != "..")
+    "[a-z0-9:@+ .()*~!$&'=,;é-]{1,12}"
+        .prop_filter("dot segments", |word| word != "." && word != "..")
 }
 
 fn any_info() -> impl Strategy<Value = ResourceInfo> {
-    let name = prop::option::of((word(), prop::option::of((word(), prop::collection::vec(word(), 0..3)))));
-    let inside =
-        word().prop_filter("a path of its own", |word| !FORMER_PREFIXES.contains(&word.as_str()) && word != "namespaces");
+    let name = prop::option::of((
+        word(),
+        prop::option::of((word(), prop::collection::vec(word(), 0..3))),
+    ));
+    let inside = word().prop_filter("a path of its own", |word| {
+        !FORMER_PREFIXES.contains(&word.as_str()) && word != "namespaces"
+    });
     let namespace = prop::option::of(word());
-    (prop_oneof![Just(String::new()), word()], word(), inside, namespace, name).prop_map(
-        |(group, version, plural, namespace, name)| {
-            let namespace = namespace.filter(|_| !NAMESPACE_SUBRESOURCES.contains(&plural.as_str()));
-            let (name, below) = name.map_or((None, None), |(name, below)| (Some(name), below));
-            let (subresource, rest) = below.map_or((None, Vec::new()), |(subresource, rest)| (Some(subresource), rest));
-            let verb = if name.is_some() { Verb::Get } else { Verb::List };
-            let namespace = namespace.map(|name| name.parse().unwrap());
-            ResourceInfo { verb, group, version, plural, namespace, name, subresource, rest, ends_with_slash: false }
-        },
+    (
+        prop_oneof![Just(String::new()), word()],
+        word(),
+        inside,
+        namespace,
+        name,
     )
+        .prop_map(|(group, version, plural, namespace, name)| {
+            let namespace =
+                namespace.filter(|_| !NAMESPACE_SUBRESOURCES.contains(&plural.as_str()));
+            let (name, below) = name.map_or((None, None), |(name, below)| (Some(name), below));
+            let (subresource, rest) = below.map_or((None, Vec::new()), |(subresource, rest)| {
+                (Some(subresource), rest)
+            });
+            let verb = if name.is_some() {
+                Verb::Get
+            } else {
+                Verb::List
+            };
+            let namespace = namespace.map(|name| name.parse().unwrap());
+            ResourceInfo {
+                verb,
+                group,
+                version,
+                plural,
+                namespace,
+                name,
+                subresource,
+                rest,
+                ends_with_slash: false,
+            }
+        })
 }
 
 proptest! {

@@ -29,7 +29,10 @@ pub struct Tunnels {
 impl Tunnels {
     /// None yet; all are cut when `cancel` is.
     pub fn new(cancel: CancellationToken) -> Self {
-        Self { tasks: TaskTracker::new(), cancel }
+        Self {
+            tasks: TaskTracker::new(),
+            cancel,
+        }
     }
 
     /// Joins the two connections once both are handed over, until either side ends, nothing moves for [`IDLE`], or the server stops.
@@ -38,7 +41,9 @@ impl Tunnels {
         self.tasks.spawn(async move {
             let both = async { tokio::try_join!(client, member) };
             match timeout(UPGRADE_TIMEOUT, both).await {
-                Ok(Ok((client, member))) => tunnel(TokioIo::new(client), TokioIo::new(member), cancel).await,
+                Ok(Ok((client, member))) => {
+                    tunnel(TokioIo::new(client), TokioIo::new(member), cancel).await
+                }
                 Ok(Err(error)) => tracing::debug!(%error, "a session was not handed over"),
                 Err(_) => tracing::debug!("a session was not handed over in time"),
             }
@@ -55,7 +60,9 @@ impl Tunnels {
 
 impl fmt::Debug for Tunnels {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("Tunnels").field("open", &self.tasks.len()).finish_non_exhaustive()
+        out.debug_struct("Tunnels")
+            .field("open", &self.tasks.len())
+            .finish_non_exhaustive()
     }
 }
 
@@ -68,7 +75,10 @@ where
     let (member_reads, member_writes) = split(member);
     let moved = Notify::new();
     let both = async {
-        tokio::join!(pass(client_reads, member_writes, &moved), pass(member_reads, client_writes, &moved));
+        tokio::join!(
+            pass(client_reads, member_writes, &moved),
+            pass(member_reads, client_writes, &moved)
+        );
     };
     let idle = async { while timeout(IDLE, moved.notified()).await.is_ok() {} };
     tokio::select! {
@@ -104,7 +114,10 @@ mod tests {
         let ((mut client, near), (far, mut member)) = (duplex(8), duplex(8));
         let open = tokio::spawn(tunnel(near, far, CancellationToken::new()));
         let mut read = [0; 26];
-        let (sent, _) = tokio::join!(client.write_all(b"more than one buffer holds"), member.read_exact(&mut read));
+        let (sent, _) = tokio::join!(
+            client.write_all(b"more than one buffer holds"),
+            member.read_exact(&mut read)
+        );
         sent.unwrap();
         assert_eq!(&read, b"more than one buffer holds");
         member.write_all(b"answer").await.unwrap();

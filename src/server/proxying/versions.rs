@@ -23,7 +23,9 @@ pub async fn own(log: &Arc<Log>, query: &Query, hit: &Hit, version: &str) -> Opt
     let newest = log.newest();
     // Whoever has looked at everything waits for more.
     let nothing_has_happened = since.next().now_or_never().is_none() && since.sequence() >= newest;
-    nothing_has_happened.then(|| resource_version(hit)).flatten()
+    nothing_has_happened
+        .then(|| resource_version(hit))
+        .flatten()
 }
 
 fn resource_version(hit: &Hit) -> Option<String> {
@@ -36,5 +38,8 @@ fn resource_version(hit: &Hit) -> Option<String> {
     struct Metadata {
         resource_version: Option<String>,
     }
-    serde_json::from_str::<Object>(hit.object.get()).ok()?.metadata.resource_version
+    serde_json::from_str::<Object>(hit.object.get())
+        .ok()?
+        .metadata
+        .resource_version
 }

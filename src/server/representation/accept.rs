@@ -26,11 +26,20 @@ impl<'h> Clause<'h> {
             None if range == "*" => ("*", "*"),
             _ => return None,
         };
-        let mut clause = Self { family, subtype, quality: 1.0, parameters: Vec::new() };
+        let mut clause = Self {
+            family,
+            subtype,
+            quality: 1.0,
+            parameters: Vec::new(),
+        };
         for (key, value) in parts.filter_map(|parameter| parameter.split_once('=')) {
             let (key, value) = (key.trim(), value.trim());
             if key == "q" {
-                clause.quality = value.parse().ok().filter(|quality| (0.0..=1.0).contains(quality)).unwrap_or_default();
+                clause.quality = value
+                    .parse()
+                    .ok()
+                    .filter(|quality| (0.0..=1.0).contains(quality))
+                    .unwrap_or_default();
             } else {
                 clause.parameters.push((key, value));
             }
@@ -53,7 +62,10 @@ impl<'h> Clause<'h> {
 
     /// The value of a parameter.
     pub fn parameter(&self, name: &str) -> Option<&'h str> {
-        self.parameters.iter().find(|(key, _)| *key == name).map(|(_, value)| *value)
+        self.parameters
+            .iter()
+            .find(|(key, _)| *key == name)
+            .map(|(_, value)| *value)
     }
 
     fn wildcards(&self) -> u8 {
@@ -63,13 +75,25 @@ impl<'h> Clause<'h> {
 
 /// The header's text; empty without one.
 pub fn text(headers: &HeaderMap) -> String {
-    let lines = headers.get_all(header::ACCEPT).iter().map(|value| value.to_str().unwrap_or_default());
+    let lines = headers
+        .get_all(header::ACCEPT)
+        .iter()
+        .map(|value| value.to_str().unwrap_or_default());
     lines.collect::<Vec<_>>().join(",")
 }
 
 /// The clauses of a header, the most wanted first; equally wanted ones in their order, but wildcards last.
 pub fn clauses(header: &str) -> Vec<Clause<'_>> {
-    let mut clauses: Vec<Clause<'_>> = header.split(',').filter_map(Clause::parse).take(MAX_CLAUSES).collect();
-    clauses.sort_by(|left, right| right.quality.total_cmp(&left.quality).then(left.wildcards().cmp(&right.wildcards())));
+    let mut clauses: Vec<Clause<'_>> = header
+        .split(',')
+        .filter_map(Clause::parse)
+        .take(MAX_CLAUSES)
+        .collect();
+    clauses.sort_by(|left, right| {
+        right
+            .quality
+            .total_cmp(&left.quality)
+            .then(left.wildcards().cmp(&right.wildcards()))
+    });
     clauses
 }

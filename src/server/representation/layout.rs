@@ -27,9 +27,19 @@ pub struct Layout {
 impl Layout {
     /// `kind` is that of the objects, in the version that was asked for; `table` makes their Table, if that is wanted. Ages are those of
     /// the moment `now`.
-    pub fn new(representation: Representation, kind: Gvk, table: impl FnOnce() -> Table, now: Timestamp) -> Self {
+    pub fn new(
+        representation: Representation,
+        kind: Gvk,
+        table: impl FnOnce() -> Table,
+        now: Timestamp,
+    ) -> Self {
         let table = matches!(representation.form, Form::Table(..)).then(table);
-        Self { representation, kind, table, now }
+        Self {
+            representation,
+            kind,
+            table,
+            now,
+        }
     }
 
     /// The same at another moment, for an answer that goes on for long.
@@ -71,12 +81,22 @@ impl Layout {
     pub fn bookmark(&self, metadata: &Value) -> Vec<u8> {
         let (kind, api_version, rest) = match self.representation.form {
             Form::Whole => (self.kind.kind.to_string(), self.kind.api_version(), "}"),
-            Form::Table(version, _) => {
-                ("Table".to_owned(), version.api_version().to_owned(), ",\"columnDefinitions\":null,\"rows\":[]}")
-            }
-            Form::Metadata(version) => ("PartialObjectMetadata".to_owned(), version.api_version().to_owned(), "}"),
+            Form::Table(version, _) => (
+                "Table".to_owned(),
+                version.api_version().to_owned(),
+                ",\"columnDefinitions\":null,\"rows\":[]}",
+            ),
+            Form::Metadata(version) => (
+                "PartialObjectMetadata".to_owned(),
+                version.api_version().to_owned(),
+                "}",
+            ),
         };
-        [head(&kind, &api_version, metadata).as_bytes(), rest.as_bytes()].concat()
+        [
+            head(&kind, &api_version, metadata).as_bytes(),
+            rest.as_bytes(),
+        ]
+        .concat()
     }
 
     /// Begins a list with this metadata.
@@ -84,7 +104,10 @@ impl Layout {
         let (kind, api_version) = match self.representation.form {
             Form::Whole => (format!("{}List", self.kind.kind), self.kind.api_version()),
             Form::Table(version, _) => ("Table".to_owned(), version.api_version().to_owned()),
-            Form::Metadata(version) => ("PartialObjectMetadataList".to_owned(), version.api_version().to_owned()),
+            Form::Metadata(version) => (
+                "PartialObjectMetadataList".to_owned(),
+                version.api_version().to_owned(),
+            ),
         };
         let mut head = head(&kind, &api_version, metadata).into_bytes();
         if let Some(table) = &self.table {
@@ -92,7 +115,13 @@ impl Layout {
             table.write_definitions(&mut head);
         }
         let indenter = self.representation.pretty.then(Indenter::default);
-        Sheet { layout: self, head, is_first: true, indenter, scratch: Vec::new() }
+        Sheet {
+            layout: self,
+            head,
+            is_first: true,
+            indenter,
+            scratch: Vec::new(),
+        }
     }
 
     /// Appends one item of a list, or row of a Table, as compact JSON.
@@ -140,7 +169,8 @@ impl Sheet {
             self.is_first = false;
             self.scratch.clear();
             self.layout.write_item(&mut self.scratch, hit);
-            return yaml::write(out, &self.scratch, Place::Dash, 0).map_err(|error| unreadable(&error));
+            return yaml::write(out, &self.scratch, Place::Dash, 0)
+                .map_err(|error| unreadable(&error));
         }
         let comma: &[u8] = if self.is_first { b"" } else { b"," };
         self.is_first = false;
@@ -179,7 +209,11 @@ impl Sheet {
         if head.is_empty() {
             return Ok(());
         }
-        let items: &str = if self.layout.table.is_some() { "rows" } else { "items" };
+        let items: &str = if self.layout.table.is_some() {
+            "rows"
+        } else {
+            "items"
+        };
         if self.layout.representation.encoding == Encoding::Yaml {
             head.push(b'}');
             yaml::write(out, &head, Place::Top, 0).map_err(|error| unreadable(&error))?;
@@ -200,7 +234,10 @@ impl Sheet {
 pub(super) fn encoded(representation: Representation, json: Vec<u8>) -> Result<Vec<u8>, ApiError> {
     let mut out = Vec::with_capacity(json.len());
     match representation {
-        Representation { encoding: Encoding::Yaml, .. } => {
+        Representation {
+            encoding: Encoding::Yaml,
+            ..
+        } => {
             yaml::write(&mut out, &json, Place::Top, 0).map_err(|error| unreadable(&error))?;
         }
         Representation { pretty: true, .. } => {
@@ -219,7 +256,11 @@ fn unreadable(error: &serde_json::Error) -> ApiError {
 
 /// `{"kind":…,"apiVersion":…,"metadata":…`, left open.
 fn head(kind: &str, api_version: &str, metadata: &Value) -> String {
-    format!(r#"{{"kind":{},"apiVersion":{},"metadata":{metadata}"#, json!(kind), json!(api_version))
+    format!(
+        r#"{{"kind":{},"apiVersion":{},"metadata":{metadata}"#,
+        json!(kind),
+        json!(api_version)
+    )
 }
 
 #[derive(Deserialize)]
@@ -230,7 +271,10 @@ struct RawObject<'a> {
 
 fn metadata(object: &str) -> &str {
     let parsed: Result<RawObject<'_>, _> = serde_json::from_str(object);
-    parsed.ok().and_then(|object| object.metadata).map_or("{}", RawValue::get)
+    parsed
+        .ok()
+        .and_then(|object| object.metadata)
+        .map_or("{}", RawValue::get)
 }
 
 fn write_metadata(out: &mut Vec<u8>, version: MetaVersion, object: &str) {
@@ -248,5 +292,8 @@ fn resource_version(object: &str) -> String {
         #[serde(default)]
         resource_version: String,
     }
-    serde_json::from_str(metadata(object)).map_or_else(|_| String::new(), |metadata: Metadata| metadata.resource_version)
+    serde_json::from_str(metadata(object)).map_or_else(
+        |_| String::new(),
+        |metadata: Metadata| metadata.resource_version,
+    )
 }

@@ -118,20 +118,33 @@ impl Encoding {
 
 impl Representation {
     /// Whole objects as compact JSON.
-    pub const PLAIN: Self = Self { form: Form::Whole, encoding: Encoding::Json, pretty: false };
+    pub const PLAIN: Self = Self {
+        form: Form::Whole,
+        encoding: Encoding::Json,
+        pretty: false,
+    };
 
     /// What a request wants, by its header `Accept` and its parameters `includeObject` and `pretty`.
     ///
     /// The first clause wins that can be served; a client that names nothing gets [`PLAIN`](Self::PLAIN). Nothing that can be served is
     /// [`ApiError::NotAcceptable`].
-    pub fn negotiate(endpoint: Endpoint, headers: &HeaderMap, query: Option<&str>) -> Result<Self, ApiError> {
+    pub fn negotiate(
+        endpoint: Endpoint,
+        headers: &HeaderMap,
+        query: Option<&str>,
+    ) -> Result<Self, ApiError> {
         let header = accept::text(headers);
-        let chosen = if header.trim().is_empty() { Some(Self::PLAIN) } else { choose(endpoint, &header) };
+        let chosen = if header.trim().is_empty() {
+            Some(Self::PLAIN)
+        } else {
+            choose(endpoint, &header)
+        };
         let mut representation = chosen.ok_or(ApiError::NotAcceptable(header))?;
         if let Form::Table(_, include) = &mut representation.form {
             *include = include_object(query)?;
         }
-        representation.pretty = asked_for_pretty(query).unwrap_or(representation.pretty || is_read_by_people(headers));
+        representation.pretty =
+            asked_for_pretty(query).unwrap_or(representation.pretty || is_read_by_people(headers));
         Ok(representation)
     }
 
@@ -144,14 +157,20 @@ impl Representation {
 fn choose(endpoint: Endpoint, header: &str) -> Option<Representation> {
     let clauses = accept::clauses(header);
     clauses.iter().find_map(|clause| {
-        let encoding = encodings(endpoint).iter().find(|encoding| clause.means(encoding.subtype()))?;
+        let encoding = encodings(endpoint)
+            .iter()
+            .find(|encoding| clause.means(encoding.subtype()))?;
         let is_served = clause.parameters().all(|(key, value)| match key {
             "stream" => matches!(value, "" | "watch") && *encoding == Encoding::Json,
             "sv" => matches!(value, "" | "v1"),
             _ => true,
         });
         let form = form(endpoint, clause).filter(|_| is_served)?;
-        Some(Representation { form, encoding: *encoding, pretty: clause.parameter("pretty") == Some("1") })
+        Some(Representation {
+            form,
+            encoding: *encoding,
+            pretty: clause.parameter("pretty") == Some("1"),
+        })
     })
 }
 
@@ -159,13 +178,19 @@ fn choose(endpoint: Endpoint, header: &str) -> Option<Representation> {
 fn encodings(endpoint: Endpoint) -> &'static [Encoding] {
     match endpoint {
         Endpoint::Watch => &[Encoding::Json],
-        Endpoint::Document | Endpoint::Object | Endpoint::List | Endpoint::Counts => &[Encoding::Json, Encoding::Yaml],
+        Endpoint::Document | Endpoint::Object | Endpoint::List | Endpoint::Counts => {
+            &[Encoding::Json, Encoding::Yaml]
+        }
     }
 }
 
 /// What a clause wants to see of objects, if that can be served.
 fn form(endpoint: Endpoint, clause: &Clause<'_>) -> Option<Form> {
-    let target = [clause.parameter("as"), clause.parameter("g"), clause.parameter("v")];
+    let target = [
+        clause.parameter("as"),
+        clause.parameter("g"),
+        clause.parameter("v"),
+    ];
     if target == [None; 3] {
         return Some(Form::Whole);
     }
@@ -177,9 +202,8 @@ fn form(endpoint: Endpoint, clause: &Clause<'_>) -> Option<Form> {
     match (target[0]?, endpoint) {
         (_, Endpoint::Document) => None,
         ("Table", _) => Some(Form::Table(version, IncludeObject::default())),
-        ("PartialObjectMetadata", Endpoint::Object | Endpoint::Watch) | ("PartialObjectMetadataList", Endpoint::List) => {
-            Some(Form::Metadata(version))
-        }
+        ("PartialObjectMetadata", Endpoint::Object | Endpoint::Watch)
+        | ("PartialObjectMetadataList", Endpoint::List) => Some(Form::Metadata(version)),
         _ => None,
     }
 }
@@ -190,26 +214,35 @@ fn include_object(query: Option<&str>) -> Result<IncludeObject, ApiError> {
         Some("None") => Ok(IncludeObject::None),
         Some("Metadata") => Ok(IncludeObject::Metadata),
         Some("Object") => Ok(IncludeObject::Object),
-        Some(other) => {
-            Err(ApiError::bad_request(format!("parameter includeObject: {other:?} is none of None, Metadata and Object")))
-        }
+        Some(other) => Err(ApiError::bad_request(format!(
+            "parameter includeObject: {other:?} is none of None, Metadata and Object"
+        ))),
     }
 }
 
 /// As Go reads a boolean: what is none is false.
 fn asked_for_pretty(query: Option<&str>) -> Option<bool> {
     let value = parameter(query, "pretty").filter(|value| !value.is_empty())?;
-    Some(matches!(value.as_str(), "1" | "t" | "T" | "true" | "TRUE" | "True"))
+    Some(matches!(
+        value.as_str(),
+        "1" | "t" | "T" | "true" | "TRUE" | "True"
+    ))
 }
 
 fn is_read_by_people(headers: &HeaderMap) -> bool {
-    let agent = headers.get(header::USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let agent = headers
+        .get(header::USER_AGENT)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default();
     HUMAN_CLIENTS.iter().any(|client| agent.starts_with(client))
 }
 
 /// The value of a query parameter. What cannot be decoded has been refused before.
 fn parameter(query: Option<&str>, name: &str) -> Option<String> {
-    let pairs = query.unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
+    let pairs = query
+        .unwrap_or_default()
+        .split('&')
+        .filter_map(|pair| pair.split_once('='));
     let mut found = pairs.filter(|(key, _)| decode_query(key).is_ok_and(|key| key == name));
     decode_query(found.next()?.1).ok()
 }

@@ -5,13 +5,19 @@ use serde_json::{Value, json, value::to_raw_value};
 use super::*;
 use crate::{model::Gvk, query::Hit, server::table::Table};
 
-const KUBECTL_GET: &str =
-    "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
+const KUBECTL_GET: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
 
 fn negotiated(endpoint: Endpoint, accept: &str) -> String {
     let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_str(accept).unwrap())]);
     match Representation::negotiate(endpoint, &headers, None) {
-        Ok(Representation { form, encoding, pretty }) => format!("{form:?} {encoding:?}{}", if pretty { " pretty" } else { "" }),
+        Ok(Representation {
+            form,
+            encoding,
+            pretty,
+        }) => format!(
+            "{form:?} {encoding:?}{}",
+            if pretty { " pretty" } else { "" }
+        ),
         Err(error) => format!("{} {error}", error.code()),
     }
 }
@@ -40,7 +46,10 @@ fn the_first_clause_that_can_be_served_wins() {
         "text/plain",
         "nonsense",
     ] {
-        lines.push(format!("{accept:?}\n  {}", negotiated(Endpoint::List, accept)));
+        lines.push(format!(
+            "{accept:?}\n  {}",
+            negotiated(Endpoint::List, accept)
+        ));
     }
     insta::assert_snapshot!(lines.join("\n"), @r#"
     ""
@@ -87,8 +96,14 @@ fn the_first_clause_that_can_be_served_wins() {
 #[test]
 fn a_quality_that_is_no_number_from_0_to_1_is_0() {
     // 32 of them in this order made a sort panic that found no total order.
-    let qualities = ["0.1", "0.2"].into_iter().chain(["NaN"; 13]).chain(["0.9"]).chain(["0.5"; 16]);
-    let clauses: Vec<String> = qualities.map(|quality| format!("a/b;q={quality}")).collect();
+    let qualities = ["0.1", "0.2"]
+        .into_iter()
+        .chain(["NaN"; 13])
+        .chain(["0.9"])
+        .chain(["0.5"; 16]);
+    let clauses: Vec<String> = qualities
+        .map(|quality| format!("a/b;q={quality}"))
+        .collect();
     assert!(negotiated(Endpoint::List, &clauses.join(",")).starts_with("406"));
     for odd in ["NaN", "2", "-1", "inf"] {
         let accept = format!("application/json;q={odd}, application/yaml;q=0.1");
@@ -102,8 +117,12 @@ fn each_endpoint_serves_what_it_can() {
     assert_eq!(negotiated(Endpoint::Object, metadata), "Metadata(V1) Json");
     assert_eq!(negotiated(Endpoint::Watch, metadata), "Metadata(V1) Json");
     assert_eq!(negotiated(Endpoint::Document, KUBECTL_GET), "Whole Json");
-    assert_eq!(negotiated(Endpoint::Watch, "application/yaml, application/json"), "Whole Json");
-    let discovery = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
+    assert_eq!(
+        negotiated(Endpoint::Watch, "application/yaml, application/json"),
+        "Whole Json"
+    );
+    let discovery =
+        "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
     assert_eq!(negotiated(Endpoint::Document, discovery), "Whole Json");
 }
 
@@ -118,21 +137,40 @@ fn with_query(query: &str, agent: &'static str) -> Result<Representation, ApiErr
 #[test]
 fn parameters_say_what_rows_carry_and_whether_people_read_it() {
     let form = |query: &str| with_query(query, "kubectl/v1.36").unwrap().form;
-    assert_eq!(form("limit=500"), Form::Table(MetaVersion::V1, IncludeObject::Metadata));
-    assert_eq!(form("limit=500&includeObject=Object"), Form::Table(MetaVersion::V1, IncludeObject::Object));
-    assert_eq!(form("includeObject=None"), Form::Table(MetaVersion::V1, IncludeObject::None));
+    assert_eq!(
+        form("limit=500"),
+        Form::Table(MetaVersion::V1, IncludeObject::Metadata)
+    );
+    assert_eq!(
+        form("limit=500&includeObject=Object"),
+        Form::Table(MetaVersion::V1, IncludeObject::Object)
+    );
+    assert_eq!(
+        form("includeObject=None"),
+        Form::Table(MetaVersion::V1, IncludeObject::None)
+    );
     let refused = with_query("includeObject=all", "kubectl").unwrap_err();
     assert_eq!(
         (refused.code(), refused.to_string().as_str()),
-        (400, "parameter includeObject: \"all\" is none of None, Metadata and Object")
+        (
+            400,
+            "parameter includeObject: \"all\" is none of None, Metadata and Object"
+        )
     );
     let pretty = |query: &str, agent: &'static str| with_query(query, agent).unwrap().pretty;
-    assert!(pretty("pretty=true", "kubectl") && pretty("", "curl/8.0") && pretty("pretty=", "Mozilla/5.0 (X11)"));
+    assert!(
+        pretty("pretty=true", "kubectl")
+            && pretty("", "curl/8.0")
+            && pretty("pretty=", "Mozilla/5.0 (X11)")
+    );
     assert!(!pretty("pretty=0", "curl/8.0") && !pretty("", "kubectl"));
 }
 
 fn hit(object: &Value) -> Hit {
-    Hit { cluster: "member1".parse().unwrap(), object: to_raw_value(object).unwrap().into() }
+    Hit {
+        cluster: "member1".parse().unwrap(),
+        object: to_raw_value(object).unwrap().into(),
+    }
 }
 
 fn namespaces() -> Vec<Hit> {
@@ -147,7 +185,16 @@ fn namespaces() -> Vec<Hit> {
 fn layout(form: Form, encoding: Encoding, pretty: bool) -> Layout {
     let kind = Gvk::new("", "v1", "Namespace");
     let now: Timestamp = "2026-01-01T00:05:00Z".parse().unwrap();
-    Layout::new(Representation { form, encoding, pretty }, kind.clone(), || Table::of(&kind, None), now)
+    Layout::new(
+        Representation {
+            form,
+            encoding,
+            pretty,
+        },
+        kind.clone(),
+        || Table::of(&kind, None),
+        now,
+    )
 }
 
 fn list(form: Form, encoding: Encoding, pretty: bool, hits: &[Hit]) -> String {
@@ -232,9 +279,12 @@ fn an_empty_list_is_one_in_every_language() {
 fn every_representation_of_a_list_says_the_same() {
     let hits = namespaces();
     for form in [Form::Whole, TABLE, Form::Metadata(MetaVersion::V1)] {
-        let compact: Value = serde_json::from_str(&list(form, Encoding::Json, false, &hits)).unwrap();
-        let indented: Value = serde_json::from_str(&list(form, Encoding::Json, true, &hits)).unwrap();
-        let yaml: Value = serde_saphyr::from_str(&list(form, Encoding::Yaml, false, &hits)).unwrap();
+        let compact: Value =
+            serde_json::from_str(&list(form, Encoding::Json, false, &hits)).unwrap();
+        let indented: Value =
+            serde_json::from_str(&list(form, Encoding::Json, true, &hits)).unwrap();
+        let yaml: Value =
+            serde_saphyr::from_str(&list(form, Encoding::Yaml, false, &hits)).unwrap();
         assert_eq!((&indented, &yaml), (&compact, &compact));
     }
 }
@@ -243,15 +293,23 @@ fn every_representation_of_a_list_says_the_same() {
 fn one_object_is_itself_its_metadata_or_a_table_of_one_row() {
     let object = &namespaces()[0];
     let shown = |form, with_columns| {
-        let bytes = layout(form, Encoding::Json, false).object(object, with_columns).unwrap();
+        let bytes = layout(form, Encoding::Json, false)
+            .object(object, with_columns)
+            .unwrap();
         serde_json::from_slice::<Value>(&bytes).unwrap()
     };
     assert_eq!(shown(Form::Whole, true)["status"]["phase"], "Active");
     let metadata = shown(Form::Metadata(MetaVersion::V1), true);
-    assert_eq!((&metadata["kind"], &metadata["metadata"]["name"]), (&json!("PartialObjectMetadata"), &json!("a")));
+    assert_eq!(
+        (&metadata["kind"], &metadata["metadata"]["name"]),
+        (&json!("PartialObjectMetadata"), &json!("a"))
+    );
     let table = shown(TABLE, true);
     assert_eq!(table["metadata"], json!({ "resourceVersion": "7" }));
-    assert_eq!(table["rows"][0]["cells"], json!(["member1", "a", "Active", "5m"]));
+    assert_eq!(
+        table["rows"][0]["cells"],
+        json!(["member1", "a", "Active", "5m"])
+    );
     assert_eq!(table["columnDefinitions"].as_array().unwrap().len(), 4);
     assert_eq!(shown(TABLE, false)["columnDefinitions"], json!(null));
 }
@@ -345,7 +403,8 @@ fn yaml_comes_back_as_the_same_json() {
     let mut out = Vec::new();
     yaml::write(&mut out, object.to_string().as_bytes(), yaml::Place::Top, 0).unwrap();
     let text = String::from_utf8(out).unwrap();
-    let back: Value = serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let back: Value =
+        serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
     assert_eq!(back, object, "{text}");
 }
 
@@ -381,7 +440,9 @@ fn an_indent_is_kept_whatever_pieces_the_json_comes_in() {
     for size in [1, 2, 3, 100] {
         let mut indenter = indent::Indenter::default();
         let mut out = Vec::new();
-        json.as_bytes().chunks(size).for_each(|piece| indenter.write(&mut out, piece));
+        json.as_bytes()
+            .chunks(size)
+            .for_each(|piece| indenter.write(&mut out, piece));
         assert_eq!(String::from_utf8(out).unwrap(), expected);
     }
 }

@@ -25,7 +25,12 @@ pub enum Place {
 }
 
 /// Appends one JSON value as YAML that ends its last line. `indent` is that of the key or dash before it.
-pub fn write(out: &mut Vec<u8>, json: &[u8], place: Place, indent: usize) -> Result<(), serde_json::Error> {
+pub fn write(
+    out: &mut Vec<u8>,
+    json: &[u8],
+    place: Place,
+    indent: usize,
+) -> Result<(), serde_json::Error> {
     let mut deserializer = serde_json::Deserializer::from_slice(json);
     Value { out, place, indent }.deserialize(&mut deserializer)?;
     deserializer.end()
@@ -54,7 +59,11 @@ impl Value<'_> {
             return self.scalar(&quoted(text));
         }
         // `|` keeps the line break at the end, `|-` has none to keep.
-        self.out.extend_from_slice(if text.ends_with('\n') { b" |\n" } else { b" |-\n" });
+        self.out.extend_from_slice(if text.ends_with('\n') {
+            b" |\n"
+        } else {
+            b" |-\n"
+        });
         for line in text.lines() {
             if !line.is_empty() {
                 pad(self.out, self.indent + 2);
@@ -66,7 +75,11 @@ impl Value<'_> {
 
     /// The indent of what is inside, which is one step deeper unless nothing is around it.
     fn inside(&self) -> usize {
-        if self.place == Place::Top { self.indent } else { self.indent + 2 }
+        if self.place == Place::Top {
+            self.indent
+        } else {
+            self.indent + 2
+        }
     }
 }
 
@@ -77,8 +90,11 @@ fn pad(out: &mut Vec<u8>, indent: usize) {
 /// Whether a text may stand without quotes.
 fn is_plain(text: &str) -> bool {
     let mut bytes = text.bytes();
-    let begins_plain = bytes.next().is_some_and(|first| first.is_ascii_alphabetic() || first == b'/');
-    let goes_on_plain = bytes.all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'/'));
+    let begins_plain = bytes
+        .next()
+        .is_some_and(|first| first.is_ascii_alphabetic() || first == b'/');
+    let goes_on_plain =
+        bytes.all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'/'));
     begins_plain && goes_on_plain && !WORDS.iter().any(|word| word.eq_ignore_ascii_case(text))
 }
 
@@ -87,7 +103,9 @@ fn fits_block(text: &str) -> bool {
     let begins_plain = text.starts_with(|first: char| first.is_ascii_graphic());
     let ends_once = !text.ends_with("\n\n");
     let has_lines = text.trim_end_matches('\n').contains('\n');
-    let keeps_lines = text.split('\n').all(|line| !line.ends_with(' ') && line.chars().all(is_printable));
+    let keeps_lines = text
+        .split('\n')
+        .all(|line| !line.ends_with(' ') && line.chars().all(is_printable));
     begins_plain && ends_once && has_lines && keeps_lines
 }
 
@@ -95,7 +113,9 @@ fn fits_block(text: &str) -> bool {
 fn is_printable(letter: char) -> bool {
     let breaks_lines = matches!(letter, '\u{2028}' | '\u{2029}');
     let marks_bytes = letter == '\u{feff}';
-    matches!(letter, ' '..='~' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..) && !breaks_lines && !marks_bytes
+    matches!(letter, ' '..='~' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..)
+        && !breaks_lines
+        && !marks_bytes
 }
 
 fn quoted(text: &str) -> String {
@@ -167,13 +187,24 @@ impl<'de> Visitor<'de> for Value<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<(), A::Error> {
         // The items of a list stand below their key, as Kubernetes' tools write them.
-        let indent = if self.place == Place::Dash { self.indent + 2 } else { self.indent };
+        let indent = if self.place == Place::Dash {
+            self.indent + 2
+        } else {
+            self.indent
+        };
         let mut is_first = true;
         loop {
             let before = self.out.len();
             start_item(self.out, self.place, is_first, indent);
             self.out.push(b'-');
-            if sequence.next_element_seed(Value { out: &mut *self.out, place: Place::Dash, indent })?.is_none() {
+            if sequence
+                .next_element_seed(Value {
+                    out: &mut *self.out,
+                    place: Place::Dash,
+                    indent,
+                })?
+                .is_none()
+            {
                 self.out.truncate(before);
                 break;
             }
@@ -194,7 +225,11 @@ impl<'de> Visitor<'de> for Value<'_> {
             let shown = if is_plain(&key) { key } else { quoted(&key) };
             self.out.extend_from_slice(shown.as_bytes());
             self.out.push(b':');
-            map.next_value_seed(Value { out: &mut *self.out, place: Place::Key, indent })?;
+            map.next_value_seed(Value {
+                out: &mut *self.out,
+                place: Place::Key,
+                indent,
+            })?;
         }
         if is_first {
             self.scalar("{}");

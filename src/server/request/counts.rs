@@ -28,20 +28,29 @@ pub struct AggregateRequest {
 
 impl AggregateRequest {
     pub(super) fn of(path: &str, segments: &[&str]) -> Result<Self, ApiError> {
-        Ok(Self { list: ListRequest::of(path, segments, None)?, by: Vec::new(), top: DEFAULT_TOP })
+        Ok(Self {
+            list: ListRequest::of(path, segments, None)?,
+            by: Vec::new(),
+            top: DEFAULT_TOP,
+        })
     }
 
     pub(super) fn with(mut self, parameters: &[(String, String)]) -> Result<Self, ApiError> {
         for (key, value) in parameters {
-            let refused = |problem: String| ApiError::bad_request(format!("parameter {key}: {problem}"));
+            let refused =
+                |problem: String| ApiError::bad_request(format!("parameter {key}: {problem}"));
             match key.as_str() {
                 "by" => self.by = group_keys(value).map_err(refused)?,
                 "top" => self.top = top(value).map_err(refused)?,
                 "limit" | "continue" if !value.is_empty() => {
-                    return Err(refused("counts come in one answer; use top for fewer groups".to_owned()));
+                    return Err(refused(
+                        "counts come in one answer; use top for fewer groups".to_owned(),
+                    ));
                 }
                 "orderBy" if !value.is_empty() => return Err(refused(MEANS_NOTHING.to_owned())),
-                "onlyMetadata" | "withRemainingCount" | "withContinue" => return Err(refused(MEANS_NOTHING.to_owned())),
+                "onlyMetadata" | "withRemainingCount" | "withContinue" => {
+                    return Err(refused(MEANS_NOTHING.to_owned()));
+                }
                 _ => self.list.set(key, value)?,
             }
         }
@@ -51,10 +60,21 @@ impl AggregateRequest {
             ));
         }
         self.list.read_labels(parameters)?;
-        let Options { order_by, only_metadata, without_remaining_count, .. } = &self.list.options;
+        let Options {
+            order_by,
+            only_metadata,
+            without_remaining_count,
+            ..
+        } = &self.list.options;
         // As pseudo-labels, for the parameters are refused above.
-        if self.list.limit.is_some() || !order_by.is_empty() || *only_metadata || *without_remaining_count {
-            return Err(ApiError::bad_request("parameter labelSelector: an order or a page means nothing for counts"));
+        if self.list.limit.is_some()
+            || !order_by.is_empty()
+            || *only_metadata
+            || *without_remaining_count
+        {
+            return Err(ApiError::bad_request(
+                "parameter labelSelector: an order or a page means nothing for counts",
+            ));
         }
         self.list.options.check().map_err(ApiError::bad_request)?;
         Ok(self)
@@ -69,7 +89,8 @@ fn group_keys(value: &str) -> Result<Vec<GroupKey>, String> {
             ("cluster", _) => GroupKey::Cluster,
             ("namespace" | "metadata.namespace", _) => GroupKey::Namespace,
             (_, Some(label)) => {
-                LabelRequirement::new(label, LabelTest::Exists).map_err(|error| error.to_string())?;
+                LabelRequirement::new(label, LabelTest::Exists)
+                    .map_err(|error| error.to_string())?;
                 GroupKey::Label(label.to_owned())
             }
             (path, None) => GroupKey::Field(FieldPath::new(path)),

@@ -23,7 +23,9 @@ impl NativePath {
     pub(super) fn parse(path: &str, segments: &[&str]) -> Result<Self, ApiError> {
         let no_resource = || {
             let example = "api/v1/pods or apis/apps/v1/namespaces/default/deployments";
-            ApiError::NotFound(format!("path {path:?} names no resource; it must end with a path such as {example}"))
+            ApiError::NotFound(format!(
+                "path {path:?} names no resource; it must end with a path such as {example}"
+            ))
         };
         let (group, version, rest) = match segments {
             ["api", version, rest @ ..] => ("", *version, rest),
@@ -32,16 +34,22 @@ impl NativePath {
         };
         let (namespace, in_namespace) = match rest {
             ["namespaces", _] | ["namespaces", _, "status" | "finalize", ..] => (None, rest),
-            ["namespaces", namespace, inside @ ..] if !inside.is_empty() => (Some(*namespace), inside),
+            ["namespaces", namespace, inside @ ..] if !inside.is_empty() => {
+                (Some(*namespace), inside)
+            }
             _ => (None, rest),
         };
         let (plural, name) = match in_namespace {
             [] => return Err(no_resource()),
-            [verb @ ("watch" | "proxy"), ..] => return Err(not_yet(&format!("path segment {verb:?}"))),
+            [verb @ ("watch" | "proxy"), ..] => {
+                return Err(not_yet(&format!("path segment {verb:?}")));
+            }
             [plural] => (*plural, None),
             [plural, name] => (*plural, Some((*name).to_owned())),
             [_, _, subresource, ..] => {
-                let problem = format!("path {path:?}: subresource {subresource:?} is not in the index, only objects are");
+                let problem = format!(
+                    "path {path:?}: subresource {subresource:?} is not in the index, only objects are"
+                );
                 return Err(ApiError::NotFound(problem));
             }
         };
@@ -58,7 +66,8 @@ impl NativePath {
             group: group.to_owned(),
             version: version.to_owned(),
             plural: plural.to_owned(),
-            namespace: parsed_namespace.map_err(|error| ApiError::bad_request(format!("path: {error}")))?,
+            namespace: parsed_namespace
+                .map_err(|error| ApiError::bad_request(format!("path: {error}")))?,
             name,
         })
     }

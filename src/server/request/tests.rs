@@ -21,7 +21,10 @@ fn native_paths_are_read_as_the_apiserver_reads_them() {
         let found = list(&format!("{SEARCH}/{native}"), "").unwrap().native;
         let namespace = found.namespace.map(String::from).unwrap_or_default();
         let name = found.name.unwrap_or_default();
-        format!("{}|{}|{}|{namespace}|{name}", found.group, found.version, found.plural)
+        format!(
+            "{}|{}|{}|{namespace}|{name}",
+            found.group, found.version, found.plural
+        )
     };
     assert_eq!(read("api/v1/pods"), "|v1|pods||");
     assert_eq!(read("api/v1/namespaces/web/pods"), "|v1|pods|web|");
@@ -30,28 +33,55 @@ fn native_paths_are_read_as_the_apiserver_reads_them() {
     assert_eq!(read("api/v1/namespaces/web"), "|v1|namespaces||web");
     assert_eq!(read("api/v1/nodes/n-1"), "|v1|nodes||n-1");
     assert_eq!(read("apis/apps/v1/deployments/"), "apps|v1|deployments||");
-    assert_eq!(read("apis/apps/v1/namespaces/web/deployments/a%2Eb"), "apps|v1|deployments|web|a.b");
-    assert_eq!(read("opensearch/apis/apps/v1/deployments"), "apps|v1|deployments||");
+    assert_eq!(
+        read("apis/apps/v1/namespaces/web/deployments/a%2Eb"),
+        "apps|v1|deployments|web|a.b"
+    );
+    assert_eq!(
+        read("opensearch/apis/apps/v1/deployments"),
+        "apps|v1|deployments||"
+    );
 }
 
 #[test]
 fn karmadas_group_leads_to_the_same_paths() {
     let ours = list(&format!("{SEARCH}/api/v1/pods"), "limit=5").unwrap();
-    assert_eq!(list("/apis/search.karmada.io/v1alpha1/search/api/v1/pods", "limit=5").unwrap(), ours);
+    assert_eq!(
+        list(
+            "/apis/search.karmada.io/v1alpha1/search/api/v1/pods",
+            "limit=5"
+        )
+        .unwrap(),
+        ours
+    );
 }
 
 #[test]
 fn a_cluster_in_the_path_is_the_only_one_asked() {
-    let found = list("/apis/search.fleetdex.io/v1alpha1/clusters/team%2Fprod/api/v1/pods", "").unwrap();
+    let found = list(
+        "/apis/search.fleetdex.io/v1alpha1/clusters/team%2Fprod/api/v1/pods",
+        "",
+    )
+    .unwrap();
     assert_eq!(found.path_cluster, Some("team/prod".parse().unwrap()));
     assert_eq!(found.clusters, ["team/prod".parse().unwrap()]);
 }
 
 #[test]
 fn a_path_may_name_the_kind_of_store() {
-    let engine = |path: &str| list(&format!("{SEARCH}{path}/api/v1/pods"), "").unwrap().engine;
-    assert_eq!([engine(""), engine("/cache"), engine("/opensearch")], [None, Some(Engine::Embedded), Some(Engine::OpenSearch)]);
-    assert!(Engine::Embedded.is_of(&StoreName::embedded()) && !Engine::OpenSearch.is_of(&StoreName::embedded()));
+    let engine = |path: &str| {
+        list(&format!("{SEARCH}{path}/api/v1/pods"), "")
+            .unwrap()
+            .engine
+    };
+    assert_eq!(
+        [engine(""), engine("/cache"), engine("/opensearch")],
+        [None, Some(Engine::Embedded), Some(Engine::OpenSearch)]
+    );
+    assert!(
+        Engine::Embedded.is_of(&StoreName::embedded())
+            && !Engine::OpenSearch.is_of(&StoreName::embedded())
+    );
 }
 
 #[test]
@@ -63,18 +93,26 @@ fn parameters_become_types() {
     assert_eq!(found.fields, "status.phase=Running".parse().unwrap());
     assert_eq!(found.limit.map(NonZeroUsize::get), Some(20));
     assert_eq!(found.continue_token.as_deref(), Some("abc"));
-    assert_eq!(found.clusters, ["member1".parse().unwrap(), "member2".parse().unwrap()]);
+    assert_eq!(
+        found.clusters,
+        ["member1".parse().unwrap(), "member2".parse().unwrap()]
+    );
     assert_eq!(found.namespaces, ["a".parse().unwrap()]);
     assert_eq!(found.names, ["x", "y"]);
     assert_eq!(found.store, Some("main".parse().unwrap()));
-    assert_eq!(found.follow, Follow { timeout_seconds: Some(30), ..Follow::default() });
+    assert_eq!(
+        found.follow,
+        Follow {
+            timeout_seconds: Some(30),
+            ..Follow::default()
+        }
+    );
 }
 
 #[test]
 fn what_is_empty_or_zero_counts_as_not_given() {
     let bare = list(&format!("{SEARCH}/api/v1/pods"), "").unwrap();
-    let empty =
-        "labelSelector=&fieldSelector=&limit=0&continue=&clusters=&namespaces=&names=&store=&watch=0&resourceVersion=&orderBy=";
+    let empty = "labelSelector=&fieldSelector=&limit=0&continue=&clusters=&namespaces=&names=&store=&watch=0&resourceVersion=&orderBy=";
     assert_eq!(list(&format!("{SEARCH}/api/v1/pods"), empty).unwrap(), bare);
 }
 
@@ -155,11 +193,18 @@ fn counts_take_what_they_are_grouped_by_and_the_filters_of_lists() {
         Ok(ApiRequest::Aggregate(request)) => *request,
         other => panic!("{query} is {other:?}"),
     };
-    let found = counts("by=cluster,namespace,label:x.io/app,status.phase&top=5&labelSelector=a%3Db");
+    let found =
+        counts("by=cluster,namespace,label:x.io/app,status.phase&top=5&labelSelector=a%3Db");
     let label = GroupKey::Label("x.io/app".to_owned());
     let phase = GroupKey::Field(FieldPath::new("status.phase"));
-    assert_eq!(found.by, [GroupKey::Cluster, GroupKey::Namespace, label, phase]);
-    assert_eq!((found.top, found.list.labels.to_string().as_str()), (5, "a=b"));
+    assert_eq!(
+        found.by,
+        [GroupKey::Cluster, GroupKey::Namespace, label, phase]
+    );
+    assert_eq!(
+        (found.top, found.list.labels.to_string().as_str()),
+        (5, "a=b")
+    );
     assert_eq!((counts("").by, counts("by=&top=").top), (Vec::new(), 1_000));
     let refused = [
         "by=cluster,,a",
@@ -186,20 +231,38 @@ fn counts_take_what_they_are_grouped_by_and_the_filters_of_lists() {
 
 #[test]
 fn a_request_has_a_bounded_number_of_parameters() {
-    let query = |count: usize| (0..count).map(|number| format!("x{number}")).collect::<Vec<_>>().join("&");
+    let query = |count: usize| {
+        (0..count)
+            .map(|number| format!("x{number}"))
+            .collect::<Vec<_>>()
+            .join("&")
+    };
     assert!(parse("/version", Some(&query(256))).is_ok());
-    assert_eq!(message("/version", &query(257)), "400 query: it has more than 256 parameters");
+    assert_eq!(
+        message("/version", &query(257)),
+        "400 query: it has more than 256 parameters"
+    );
 }
 
 #[test]
 fn another_replica_asks_for_all_changes_of_a_resource_of_one_store() {
     let path = "/apis/search.fleetdex.io/v1alpha1/changes/apis/apps/v1/deployments";
-    let ApiRequest::Changes(asked) = parse(path, Some("store=http%3A%2F%2Fa%3A9200&watch=true&resourceVersion=77")).unwrap()
-    else {
+    let ApiRequest::Changes(asked) = parse(
+        path,
+        Some("store=http%3A%2F%2Fa%3A9200&watch=true&resourceVersion=77"),
+    )
+    .unwrap() else {
         panic!("{path} asks for something else");
     };
     let since = asked.since.map(|version| version.to_string());
-    assert_eq!((asked.native.plural.as_str(), asked.store.as_str(), asked.watch), ("deployments", "http://a:9200", true));
+    assert_eq!(
+        (
+            asked.native.plural.as_str(),
+            asked.store.as_str(),
+            asked.watch
+        ),
+        ("deployments", "http://a:9200", true)
+    );
     assert_eq!(since.as_deref(), Some("77"));
     let refused = [
         message(path, "watch=true"),
@@ -219,10 +282,15 @@ fn another_replica_asks_for_all_changes_of_a_resource_of_one_store() {
 fn an_unknown_parameter_is_ignored_and_remembered() {
     let pods = format!("{SEARCH}/api/v1/pods");
     let found = list(&pods, "color=red&limit=5&lImit=7").unwrap();
-    assert_eq!((found.ignored, found.limit.map(NonZeroUsize::get)), (vec!["color".to_owned(), "lImit".to_owned()], Some(5)));
-    let ApiRequest::Aggregate(counts) =
-        parse(&pods.replace("/search/api", "/aggregate/api"), Some("by=cluster&color=red")).unwrap()
-    else {
+    assert_eq!(
+        (found.ignored, found.limit.map(NonZeroUsize::get)),
+        (vec!["color".to_owned(), "lImit".to_owned()], Some(5))
+    );
+    let ApiRequest::Aggregate(counts) = parse(
+        &pods.replace("/search/api", "/aggregate/api"),
+        Some("by=cluster&color=red"),
+    )
+    .unwrap() else {
         panic!("no counts");
     };
     assert_eq!(counts.list.ignored, ["color"]);
@@ -240,7 +308,11 @@ fn what_is_true_is_what_it_is_in_kubernetes() {
         ("watch=0", false),
         ("", false),
     ] {
-        assert_eq!(list(&pods, query).unwrap().follow.watch, expected, "{query}");
+        assert_eq!(
+            list(&pods, query).unwrap().follow.watch,
+            expected,
+            "{query}"
+        );
     }
 }
 
@@ -258,10 +330,26 @@ fn a_verification_is_of_all_clusters_or_of_those_that_are_named() {
     let path = "/apis/search.fleetdex.io/v1alpha1/verify";
     assert_eq!(parse(path, None).unwrap(), ApiRequest::Verify(Vec::new()));
     let some = ["a".parse().unwrap(), "team/prod".parse().unwrap()].to_vec();
-    assert_eq!(parse(path, Some("clusters=a,team%2Fprod&timeout=9s")).unwrap(), ApiRequest::Verify(some));
-    assert_eq!(parse(path, Some("cluster=a")).unwrap(), ApiRequest::Verify(Vec::new()));
-    assert_eq!(ignored(&ApiRequest::Verify(Vec::new()), Some("cluster=a&clusters=b&timeout=9s")).unwrap(), ["cluster"]);
-    assert_eq!(message(path, "clusters=a,,b"), "400 parameter clusters: \"a,,b\" has an empty item");
+    assert_eq!(
+        parse(path, Some("clusters=a,team%2Fprod&timeout=9s")).unwrap(),
+        ApiRequest::Verify(some)
+    );
+    assert_eq!(
+        parse(path, Some("cluster=a")).unwrap(),
+        ApiRequest::Verify(Vec::new())
+    );
+    assert_eq!(
+        ignored(
+            &ApiRequest::Verify(Vec::new()),
+            Some("cluster=a&clusters=b&timeout=9s")
+        )
+        .unwrap(),
+        ["cluster"]
+    );
+    assert_eq!(
+        message(path, "clusters=a,,b"),
+        "400 parameter clusters: \"a,,b\" has an empty item"
+    );
 }
 
 #[test]
@@ -270,7 +358,13 @@ fn discovery_takes_only_what_clients_always_send() {
     let resources = ApiRequest::Own(OwnDiscovery::Resources("search.fleetdex.io"));
     assert_eq!(parse(path, Some("timeout=32s")).unwrap(), resources);
     assert_eq!(parse(path, Some("limit=5")).unwrap(), resources);
-    assert_eq!(ignored(&resources, Some("limit=5&timeout=32s")).unwrap(), ["limit"]);
-    assert_eq!(ignored(&ApiRequest::OpenApi(OpenApi::V2), Some("hash=5")).unwrap(), Vec::<String>::new());
+    assert_eq!(
+        ignored(&resources, Some("limit=5&timeout=32s")).unwrap(),
+        ["limit"]
+    );
+    assert_eq!(
+        ignored(&ApiRequest::OpenApi(OpenApi::V2), Some("hash=5")).unwrap(),
+        Vec::<String>::new()
+    );
     assert_eq!(parse("/version", None).unwrap(), ApiRequest::Version);
 }

@@ -14,9 +14,12 @@ const MAX_PARAMETERS: usize = 256;
 pub(in crate::server) fn path_segments(path: &str) -> Result<Vec<String>, ApiError> {
     let mut segments = Vec::new();
     for segment in path.trim_matches('/').split('/') {
-        let decoded = decode_segment(segment).map_err(|error| ApiError::bad_request(format!("path: {error}")))?;
+        let decoded = decode_segment(segment)
+            .map_err(|error| ApiError::bad_request(format!("path: {error}")))?;
         if decoded.is_empty() && path != "/" {
-            return Err(ApiError::bad_request(format!("path {path:?} has an empty segment")));
+            return Err(ApiError::bad_request(format!(
+                "path {path:?} has an empty segment"
+            )));
         }
         segments.push(decoded);
     }
@@ -43,7 +46,9 @@ pub(super) fn words<T: std::str::FromStr>(value: &str, list: &mut Vec<T>) -> Res
         return Err("the path names one already; give either the path or the parameter".to_owned());
     }
     for word in value.split(',') {
-        let parsed = Some(word).filter(|text| !text.is_empty()).and_then(|text| text.parse().ok());
+        let parsed = Some(word)
+            .filter(|text| !text.is_empty())
+            .and_then(|text| text.parse().ok());
         list.push(parsed.ok_or_else(|| format!("{value:?} has an empty item"))?);
     }
     Ok(())
@@ -56,13 +61,17 @@ pub(in crate::server) fn parameters(query: &str) -> Result<Vec<(String, String)>
     let mut keys = HashSet::new();
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         if parameters.len() == MAX_PARAMETERS {
-            return Err(ApiError::bad_request(format!("query: it has more than {MAX_PARAMETERS} parameters")));
+            return Err(ApiError::bad_request(format!(
+                "query: it has more than {MAX_PARAMETERS} parameters"
+            )));
         }
         let (encoded_key, encoded_value) = pair.split_once('=').unwrap_or((pair, ""));
         let key = decode_query(encoded_key).map_err(malformed)?;
         let value = decode_query(encoded_value).map_err(malformed)?;
         if !keys.insert(key.clone()) {
-            return Err(ApiError::bad_request(format!("parameter {key:?} is given twice")));
+            return Err(ApiError::bad_request(format!(
+                "parameter {key:?} is given twice"
+            )));
         }
         parameters.push((key, value));
     }

@@ -24,10 +24,18 @@ pub fn human_duration(seconds: i64) -> String {
     }
 }
 
-fn two_units(seconds: i64, (large, large_name): (i64, &str), (small, small_name): (i64, &str)) -> String {
+fn two_units(
+    seconds: i64,
+    (large, large_name): (i64, &str),
+    (small, small_name): (i64, &str),
+) -> String {
     let rest = seconds % large / small;
     let whole = seconds / large;
-    if rest == 0 { format!("{whole}{large_name}") } else { format!("{whole}{large_name}{rest}{small_name}") }
+    if rest == 0 {
+        format!("{whole}{large_name}")
+    } else {
+        format!("{whole}{large_name}{rest}{small_name}")
+    }
 }
 
 #[cfg(test)]

@@ -19,7 +19,12 @@ pub const KINDS: &[Kind] = &[
             name(),
             made("Reference", &["spec.scaleTargetRef"], |view| {
                 let target = view.at("spec.scaleTargetRef");
-                format!("{}/{}", target.member("kind").text(), target.member("name").text()).into()
+                format!(
+                    "{}/{}",
+                    target.member("kind").text(),
+                    target.member("name").text()
+                )
+                .into()
             }),
             made(
                 "Targets",
@@ -31,7 +36,9 @@ pub const KINDS: &[Kind] = &[
                 ],
                 targets,
             ),
-            made("MinPods", &["spec.minReplicas"], |view| or_unset(view.at("spec.minReplicas"), UNSET)),
+            made("MinPods", &["spec.minReplicas"], |view| {
+                or_unset(view.at("spec.minReplicas"), UNSET)
+            }),
             integer("MaxPods", "spec.maxReplicas").called("string"),
             integer("Replicas", "status.currentReplicas").called("string"),
             age(),
@@ -42,8 +49,12 @@ pub const KINDS: &[Kind] = &[
         "PodDisruptionBudget",
         &[
             name(),
-            made("Min Available", &["spec.minAvailable"], |view| or_unset(view.at("spec.minAvailable"), "N/A")),
-            made("Max Unavailable", &["spec.maxUnavailable"], |view| or_unset(view.at("spec.maxUnavailable"), "N/A")),
+            made("Min Available", &["spec.minAvailable"], |view| {
+                or_unset(view.at("spec.minAvailable"), "N/A")
+            }),
+            made("Max Unavailable", &["spec.maxUnavailable"], |view| {
+                or_unset(view.at("spec.maxUnavailable"), "N/A")
+            }),
             integer("Allowed Disruptions", "status.disruptionsAllowed"),
             age(),
         ],
@@ -51,20 +62,30 @@ pub const KINDS: &[Kind] = &[
 ];
 
 fn or_unset(value: &Node<'_>, default: &str) -> Cell {
-    if value.is_given() { value.shown().into() } else { default.into() }
+    if value.is_given() {
+        value.shown().into()
+    } else {
+        default.into()
+    }
 }
 
 fn targets(view: &View<'_>) -> Cell {
     let current = view.at("status.currentMetrics").items();
     let wanted = view.at("spec.metrics").items().iter().enumerate();
-    let mut shown: Vec<String> = wanted.map(|(position, metric)| target(metric, current.get(position))).collect();
+    let mut shown: Vec<String> = wanted
+        .map(|(position, metric)| target(metric, current.get(position)))
+        .collect();
     // In autoscaling/v1 there is a field for the one metric that there was then.
     let percentage = view.at("spec.targetCPUUtilizationPercentage");
     if percentage.is_given() {
         let now = percent(view.at("status.currentCPUUtilizationPercentage"), UNKNOWN);
         shown.push(format!("cpu: {now}/{}", percent(percentage, "")));
     }
-    if shown.is_empty() { NONE.into() } else { first_of(&shown, METRICS, ", ").into() }
+    if shown.is_empty() {
+        NONE.into()
+    } else {
+        first_of(&shown, METRICS, ", ").into()
+    }
 }
 
 /// What a metric is, of what it should be.
@@ -79,16 +100,25 @@ fn target(metric: &Node<'_>, current: Option<&Node<'_>>) -> String {
     };
     let wanted = metric.member(source);
     let goal = wanted.member("target");
-    let now = current.map_or(&Node::Null, |current| current.member(source)).member("current");
+    let now = current
+        .map_or(&Node::Null, |current| current.member(source))
+        .member("current");
     let average = goal.member("averageValue");
-    let quantity = |name: &str| Some(now.member(name)).filter(|value| value.is_given()).map_or(UNKNOWN.to_owned(), Node::shown);
+    let quantity = |name: &str| {
+        Some(now.member(name))
+            .filter(|value| value.is_given())
+            .map_or(UNKNOWN.to_owned(), Node::shown)
+    };
     if has_resource {
         let name = wanted.member("name").text();
         if average.is_given() {
             return format!("{name}: {}/{}", quantity("averageValue"), average.shown());
         }
         let utilization = percent(goal.member("averageUtilization"), "<auto>");
-        return format!("{name}: {}/{utilization}", percent(now.member("averageUtilization"), UNKNOWN));
+        return format!(
+            "{name}: {}/{utilization}",
+            percent(now.member("averageUtilization"), UNKNOWN)
+        );
     }
     match (source, average.is_given()) {
         ("pods", _) => format!("{}/{}", quantity("averageValue"), average.shown()),
@@ -98,5 +128,9 @@ fn target(metric: &Node<'_>, current: Option<&Node<'_>>) -> String {
 }
 
 fn percent(value: &Node<'_>, default: &str) -> String {
-    if value.is_given() { format!("{}%", value.integer()) } else { default.to_owned() }
+    if value.is_given() {
+        format!("{}%", value.integer())
+    } else {
+        default.to_owned()
+    }
 }

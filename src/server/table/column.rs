@@ -71,17 +71,29 @@ impl From<&str> for Cell {
 
 impl Column {
     const fn new(name: &'static str, kind: &'static str, show: Show) -> Self {
-        Self { name, kind, format: "", priority: 0, show }
+        Self {
+            name,
+            kind,
+            format: "",
+            priority: 0,
+            show,
+        }
     }
 
     /// The same, shown only in wide tables.
     pub const fn wide(self) -> Self {
-        Self { priority: 1, ..self }
+        Self {
+            priority: 1,
+            ..self
+        }
     }
 
     /// The same with format `name`.
     pub const fn holding_a_name(self) -> Self {
-        Self { format: "name", ..self }
+        Self {
+            format: "name",
+            ..self
+        }
     }
 
     /// The same with another type. Kubernetes calls some numbers and booleans strings.
@@ -92,9 +104,11 @@ impl Column {
     /// The paths that its cells are made of.
     pub fn reads(&self) -> &[&'static str] {
         match &self.show {
-            Show::Text(path, _) | Show::Integer(path) | Show::Flag(path, _) | Show::Length(path) | Show::Since(path, _) => {
-                std::slice::from_ref(path)
-            }
+            Show::Text(path, _)
+            | Show::Integer(path)
+            | Show::Flag(path, _)
+            | Show::Length(path)
+            | Show::Since(path, _) => std::slice::from_ref(path),
             Show::Made(paths, _) => paths,
         }
     }
@@ -112,7 +126,10 @@ impl Column {
                 _ => Cell::Flag(default),
             },
             Show::Length(path) => Cell::Integer(count(view.at(path))),
-            Show::Since(path, default) => view.since(view.at(path)).unwrap_or_else(|| default.to_owned()).into(),
+            Show::Since(path, default) => view
+                .since(view.at(path))
+                .unwrap_or_else(|| default.to_owned())
+                .into(),
             Show::Made(_, make) => make(view),
         }
     }
@@ -159,7 +176,11 @@ pub const fn since(name: &'static str, path: &'static str, default: &'static str
 }
 
 /// A text, or whatever else, that a function makes of these paths.
-pub const fn made(name: &'static str, reads: &'static [&'static str], make: fn(&View<'_>) -> Cell) -> Column {
+pub const fn made(
+    name: &'static str,
+    reads: &'static [&'static str],
+    make: fn(&View<'_>) -> Cell,
+) -> Column {
     Column::new(name, "string", Show::Made(reads, make))
 }
 
@@ -180,7 +201,9 @@ impl<'a> View<'a> {
 
     /// How long ago a time was; nothing if there is none.
     pub fn since(&self, time: &Node<'_>) -> Option<String> {
-        Some(human_duration(self.now.duration_since(timestamp(time)?).as_secs()))
+        Some(human_duration(
+            self.now.duration_since(timestamp(time)?).as_secs(),
+        ))
     }
 
     /// Whether the object is being deleted.

@@ -25,7 +25,15 @@ pub struct CustomColumn {
 
 /// The columns of a definition; an error if the path of one is not understood.
 pub fn columns(printed: &[PrinterColumn]) -> Result<Vec<CustomColumn>, JsonPathError> {
-    printed.iter().map(|column| Ok(CustomColumn { column: column.clone(), path: column.json_path.parse()? })).collect()
+    printed
+        .iter()
+        .map(|column| {
+            Ok(CustomColumn {
+                column: column.clone(),
+                path: column.json_path.parse()?,
+            })
+        })
+        .collect()
 }
 
 /// What they read, together with the name.
@@ -41,28 +49,53 @@ pub fn wanted(columns: &[CustomColumn]) -> Wanted {
 impl CustomColumn {
     /// As it stands among the column definitions of a Table.
     pub fn definition(&self) -> Value {
-        let PrinterColumn { name, kind, format, description, priority, json_path } = &self.column;
+        let PrinterColumn {
+            name,
+            kind,
+            format,
+            description,
+            priority,
+            json_path,
+        } = &self.column;
         let usual = format!("Custom resource definition column (in JSONPath format): {json_path}");
-        let description = if description.is_empty() { usual.as_str() } else { description };
+        let description = if description.is_empty() {
+            usual.as_str()
+        } else {
+            description
+        };
         json!({ "name": name, "type": kind, "format": format, "description": description, "priority": priority })
     }
 
     /// Its cell for an object: the first value that the path finds, if it is of the column's type.
     pub fn cell(&self, view: &View<'_>) -> Cell {
-        let found = self.path.find_within(&view.object, MAX_FOUND).unwrap_or_default();
-        let Some(value) = found.first() else { return Cell::Null };
+        let found = self
+            .path
+            .find_within(&view.object, MAX_FOUND)
+            .unwrap_or_default();
+        let Some(value) = found.first() else {
+            return Cell::Null;
+        };
         match (&*self.column.kind, value) {
             ("string", value) => Cell::Text(printed(value)),
             ("integer", Node::Integer(number)) => Cell::Integer(*number),
-            #[expect(clippy::cast_possible_truncation, reason = "an API server cuts the fraction off, too")]
+            #[expect(
+                clippy::cast_possible_truncation,
+                reason = "an API server cuts the fraction off, too"
+            )]
             ("integer", Node::Float(number)) => Cell::Integer(*number as i64),
-            #[expect(clippy::cast_precision_loss, reason = "an API server shows it as a float, too")]
+            #[expect(
+                clippy::cast_precision_loss,
+                reason = "an API server shows it as a float, too"
+            )]
             ("number", Node::Integer(number)) => Cell::Float(*number as f64),
             ("number", Node::Float(number)) => Cell::Float(*number),
             ("boolean", Node::Flag(flag)) => Cell::Flag(*flag),
             ("date", Node::Text(text)) if text.is_empty() => UNKNOWN.into(),
             ("date", Node::Text(_)) if timestamp(value).is_none() => "<invalid>".into(),
-            ("date", Node::Text(_)) => view.since(value).unwrap_or_else(|| UNKNOWN.to_owned()).into(),
+            ("date", Node::Text(_)) => view
+                .since(value)
+                .unwrap_or_else(|| UNKNOWN.to_owned())
+                .into(),
             _ => Cell::Null,
         }
     }
@@ -70,5 +103,9 @@ impl CustomColumn {
 
 /// A value as text; unlike kubectl, an API server tells `null` so.
 fn printed(value: &Node<'_>) -> String {
-    if *value == Node::Null { "<no value>".to_owned() } else { text(value) }
+    if *value == Node::Null {
+        "<no value>".to_owned()
+    } else {
+        text(value)
+    }
 }

@@ -25,37 +25,71 @@ const COLUMNS: &[Column] = &[
     text("Reason", "reason"),
     made("Object", &["involvedObject", "regarding"], |view| {
         let about = either(view, "involvedObject", "regarding");
-        let (kind, name) = (about.member("kind").text().to_lowercase(), about.member("name").text());
-        if name.is_empty() { kind.into() } else { format!("{kind}/{name}").into() }
+        let (kind, name) = (
+            about.member("kind").text().to_lowercase(),
+            about.member("name").text(),
+        );
+        if name.is_empty() {
+            kind.into()
+        } else {
+            format!("{kind}/{name}").into()
+        }
     }),
     made("Subobject", &["involvedObject", "regarding"], |view| {
-        either(view, "involvedObject", "regarding").member("fieldPath").text().into()
+        either(view, "involvedObject", "regarding")
+            .member("fieldPath")
+            .text()
+            .into()
     })
     .wide(),
-    made("Source", &["source", "deprecatedSource", "reportingComponent", "reportingController", "reportingInstance"], source)
-        .wide(),
-    made("Message", &["message", "note"], |view| either(view, "message", "note").text().trim().into()),
+    made(
+        "Source",
+        &[
+            "source",
+            "deprecatedSource",
+            "reportingComponent",
+            "reportingController",
+            "reportingInstance",
+        ],
+        source,
+    )
+    .wide(),
+    made("Message", &["message", "note"], |view| {
+        either(view, "message", "note").text().trim().into()
+    }),
     made("First Seen", TIMES, |view| first_seen(view).into()).wide(),
     made("Count", TIMES, count).wide(),
     name().wide(),
 ];
 
 /// The kinds.
-pub const KINDS: &[Kind] = &[Kind::new("", "Event", COLUMNS), Kind::new("events.k8s.io", "Event", COLUMNS)];
+pub const KINDS: &[Kind] = &[
+    Kind::new("", "Event", COLUMNS),
+    Kind::new("events.k8s.io", "Event", COLUMNS),
+];
 
 fn either<'v, 'a>(view: &'v View<'a>, core: &str, other: &str) -> &'v Node<'a> {
     let value = view.at(core);
-    if value.is_given() { value } else { view.at(other) }
+    if value.is_given() {
+        value
+    } else {
+        view.at(other)
+    }
 }
 
 fn first_seen(view: &View<'_>) -> String {
     let first = view.since(either(view, "firstTimestamp", "deprecatedFirstTimestamp"));
-    first.or_else(|| view.since(view.at("eventTime"))).unwrap_or_else(|| UNKNOWN.to_owned())
+    first
+        .or_else(|| view.since(view.at("eventTime")))
+        .unwrap_or_else(|| UNKNOWN.to_owned())
 }
 
 fn last_seen(view: &View<'_>) -> Cell {
     if view.at("series").is_given() {
-        return view.since(view.at("series.lastObservedTime")).unwrap_or_else(|| UNKNOWN.to_owned()).into();
+        return view
+            .since(view.at("series.lastObservedTime"))
+            .unwrap_or_else(|| UNKNOWN.to_owned())
+            .into();
     }
     let last = view.since(either(view, "lastTimestamp", "deprecatedLastTimestamp"));
     last.unwrap_or_else(|| first_seen(view)).into()
@@ -72,7 +106,10 @@ fn source(view: &View<'_>) -> Cell {
     let source = either(view, "source", "deprecatedSource");
     let reporter = either(view, "reportingComponent", "reportingController").text();
     let component = or(source.member("component").text(), reporter);
-    match or(source.member("host").text(), view.at("reportingInstance").text()) {
+    match or(
+        source.member("host").text(),
+        view.at("reportingInstance").text(),
+    ) {
         "" => component.into(),
         instance => format!("{component}, {instance}").into(),
     }

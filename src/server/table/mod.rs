@@ -59,7 +59,10 @@ const BARE: [(&str, &str); 5] = [
     ("rbac.authorization.k8s.io", "Role"),
     ("storage.k8s.io", "CSIStorageCapacity"),
 ];
-const BARE_COLUMNS: &[Column] = &[name(), text("Created At", "metadata.creationTimestamp").called("date")];
+const BARE_COLUMNS: &[Column] = &[
+    name(),
+    text("Created At", "metadata.creationTimestamp").called("date"),
+];
 /// Custom resources whose definition names no columns, or cannot be read.
 const OTHER_COLUMNS: &[Column] = &[name(), age().called("date")];
 
@@ -73,11 +76,19 @@ struct Kind {
 
 impl Kind {
     const fn new(group: &'static str, name: &'static str, columns: &'static [Column]) -> Self {
-        Self { group, name, columns, completed: None }
+        Self {
+            group,
+            name,
+            columns,
+            completed: None,
+        }
     }
 
     const fn completed_by(self, completed: fn(&View<'_>) -> Option<Completed>) -> Self {
-        Self { completed: Some(completed), ..self }
+        Self {
+            completed: Some(completed),
+            ..self
+        }
     }
 }
 
@@ -108,13 +119,20 @@ impl Table {
         if let Some(kind) = KINDS.iter().copied().flatten().find(is_it) {
             return Self::built_in(kind.columns, kind.completed);
         }
-        if BARE.iter().any(|(group, kind)| *gvk.group == **group && *gvk.kind == **kind) {
+        if BARE
+            .iter()
+            .any(|(group, kind)| *gvk.group == **group && *gvk.kind == **kind)
+        {
             return Self::built_in(BARE_COLUMNS, None);
         }
         match printed.map(custom::columns) {
             Some(Ok(columns)) if !columns.is_empty() => {
                 let wanted = custom::wanted(&columns);
-                Self { columns: Columns::Custom(columns), completed: None, wanted }
+                Self {
+                    columns: Columns::Custom(columns),
+                    completed: None,
+                    wanted,
+                }
             }
             // An API server falls back to these, too, when it does not understand a definition's paths.
             Some(Err(_)) => Self::built_in(BARE_COLUMNS, None),
@@ -122,12 +140,19 @@ impl Table {
         }
     }
 
-    fn built_in(columns: &'static [Column], completed: Option<fn(&View<'_>) -> Option<Completed>>) -> Self {
+    fn built_in(
+        columns: &'static [Column],
+        completed: Option<fn(&View<'_>) -> Option<Completed>>,
+    ) -> Self {
         let mut wanted = Wanted::default();
         for path in columns.iter().flat_map(Column::reads) {
             wanted.add(path.split('.'));
         }
-        Self { columns: Columns::BuiltIn(columns), completed, wanted }
+        Self {
+            columns: Columns::BuiltIn(columns),
+            completed,
+            wanted,
+        }
     }
 
     /// Appends the column definitions, as a JSON list.
@@ -152,8 +177,12 @@ impl Table {
 
     /// Appends the members `cells` and `conditions` of a row. An object that cannot be read has its cluster's cell only, and empty ones.
     pub fn write_cells(&self, out: &mut Vec<u8>, cluster: &str, object: &str, now: Timestamp) {
-        let parsed = Node::parse(object, &self.wanted).inspect_err(|error| tracing::debug!(cluster, %error, "a row is empty"));
-        let view = View { object: parsed.unwrap_or(Node::Null), now };
+        let parsed = Node::parse(object, &self.wanted)
+            .inspect_err(|error| tracing::debug!(cluster, %error, "a row is empty"));
+        let view = View {
+            object: parsed.unwrap_or(Node::Null),
+            now,
+        };
         out.extend_from_slice(b"\"cells\":[");
         write_json_text(out, cluster);
         match &self.columns {
@@ -170,7 +199,9 @@ impl Table {
             }
         }
         out.push(b']');
-        if let Some(Completed { reason, message }) = self.completed.and_then(|completed| completed(&view)) {
+        if let Some(Completed { reason, message }) =
+            self.completed.and_then(|completed| completed(&view))
+        {
             let condition = json!([{ "type": "Completed", "status": "True", "reason": reason, "message": message }]);
             out.extend_from_slice(b",\"conditions\":");
             out.extend_from_slice(condition.to_string().as_bytes());

@@ -23,7 +23,14 @@ pub const KINDS: &[Kind] = &[
             made("Address", &["status.loadBalancer.ingress"], |view| {
                 load_balancer(view.at("status.loadBalancer.ingress")).into()
             }),
-            made("Ports", &["spec.tls"], |view| if view.at("spec.tls").items().is_empty() { "80" } else { "80, 443" }.into()),
+            made("Ports", &["spec.tls"], |view| {
+                if view.at("spec.tls").items().is_empty() {
+                    "80"
+                } else {
+                    "80, 443"
+                }
+                .into()
+            }),
             age(),
         ],
     ),
@@ -32,8 +39,14 @@ pub const KINDS: &[Kind] = &[
         "IngressClass",
         &[
             made("Name", &["metadata.name", "metadata.annotations"], |view| {
-                let is_default = view.annotation("ingressclass.kubernetes.io/is-default-class") == Some("true");
-                format!("{}{}", view.at("metadata.name").text(), if is_default { " (default)" } else { "" }).into()
+                let is_default =
+                    view.annotation("ingressclass.kubernetes.io/is-default-class") == Some("true");
+                format!(
+                    "{}{}",
+                    view.at("metadata.name").text(),
+                    if is_default { " (default)" } else { "" }
+                )
+                .into()
             })
             .holding_a_name(),
             text("Controller", "spec.controller"),
@@ -44,14 +57,30 @@ pub const KINDS: &[Kind] = &[
     Kind::new(
         "networking.k8s.io",
         "NetworkPolicy",
-        &[name(), made("Pod-Selector", &["spec.podSelector"], |view| selector_or_none(view.at("spec.podSelector"))), age()],
+        &[
+            name(),
+            made("Pod-Selector", &["spec.podSelector"], |view| {
+                selector_or_none(view.at("spec.podSelector"))
+            }),
+            age(),
+        ],
     ),
     Kind::new(
         "networking.k8s.io",
         "ServiceCIDR",
-        &[name(), made("CIDRs", &["spec.cidrs"], |view| joined(view.at("spec.cidrs").items(), ",").into()), age()],
+        &[
+            name(),
+            made("CIDRs", &["spec.cidrs"], |view| {
+                joined(view.at("spec.cidrs").items(), ",").into()
+            }),
+            age(),
+        ],
     ),
-    Kind::new("networking.k8s.io", "IPAddress", &[name(), made("ParentRef", &["spec.parentRef"], parent)]),
+    Kind::new(
+        "networking.k8s.io",
+        "IPAddress",
+        &[name(), made("ParentRef", &["spec.parentRef"], parent)],
+    ),
     Kind::new(
         "discovery.k8s.io",
         "EndpointSlice",
@@ -59,11 +88,28 @@ pub const KINDS: &[Kind] = &[
             name(),
             text("AddressType", "addressType"),
             made("Ports", &["ports.port", "ports.name"], |view| {
-                first_three(&view.at("ports").items().iter().map(port).collect::<Vec<_>>()).into()
+                first_three(
+                    &view
+                        .at("ports")
+                        .items()
+                        .iter()
+                        .map(port)
+                        .collect::<Vec<_>>(),
+                )
+                .into()
             }),
             made("Endpoints", &["endpoints.addresses"], |view| {
-                let addresses = view.at("endpoints").items().iter().flat_map(|endpoint| endpoint.member("addresses").items());
-                first_three(&addresses.map(|address| address.text().to_owned()).collect::<Vec<_>>()).into()
+                let addresses = view
+                    .at("endpoints")
+                    .items()
+                    .iter()
+                    .flat_map(|endpoint| endpoint.member("addresses").items());
+                first_three(
+                    &addresses
+                        .map(|address| address.text().to_owned())
+                        .collect::<Vec<_>>(),
+                )
+                .into()
             }),
             age(),
         ],
@@ -73,7 +119,11 @@ pub const KINDS: &[Kind] = &[
 /// Rules without a host count as well where there are more rules than are shown.
 fn hosts(view: &View<'_>) -> Cell {
     let rules = view.at("spec.rules").items();
-    let hosts = rules.iter().take(HOSTS).map(|rule| rule.member("host").text()).filter(|host| !host.is_empty());
+    let hosts = rules
+        .iter()
+        .take(HOSTS)
+        .map(|rule| rule.member("host").text())
+        .filter(|host| !host.is_empty());
     let shown = hosts.collect::<Vec<_>>().join(",");
     match rules.len().saturating_sub(HOSTS) {
         _ if shown.is_empty() && rules.len() <= HOSTS => "*".into(),
@@ -88,8 +138,17 @@ fn parameters(view: &View<'_>) -> Cell {
         return NONE.into();
     }
     let group = parameters.member("apiGroup");
-    let group = if group.is_given() { format!(".{}", group.text()) } else { String::new() };
-    format!("{}{group}/{}", parameters.member("kind").text(), parameters.member("name").text()).into()
+    let group = if group.is_given() {
+        format!(".{}", group.text())
+    } else {
+        String::new()
+    };
+    format!(
+        "{}{group}/{}",
+        parameters.member("kind").text(),
+        parameters.member("name").text()
+    )
+    .into()
 }
 
 fn parent(view: &View<'_>) -> Cell {
@@ -98,9 +157,22 @@ fn parent(view: &View<'_>) -> Cell {
         return NONE.into();
     }
     let part = |name: &str| parent.member(name).text();
-    let group = if part("group").is_empty() { String::new() } else { format!(".{}", part("group")) };
-    let namespace = if part("namespace").is_empty() { String::new() } else { format!("/{}", part("namespace")) };
-    format!("{}{namespace}/{}", format!("{}{group}", part("resource")).to_lowercase(), part("name")).into()
+    let group = if part("group").is_empty() {
+        String::new()
+    } else {
+        format!(".{}", part("group"))
+    };
+    let namespace = if part("namespace").is_empty() {
+        String::new()
+    } else {
+        format!("/{}", part("namespace"))
+    };
+    format!(
+        "{}{namespace}/{}",
+        format!("{}{group}", part("resource")).to_lowercase(),
+        part("name")
+    )
+    .into()
 }
 
 fn port(port: &Node<'_>) -> String {

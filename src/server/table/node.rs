@@ -21,7 +21,10 @@ pub struct Wanted {
 }
 
 /// Everything.
-static WHOLE: Wanted = Wanted { whole: true, members: Vec::new() };
+static WHOLE: Wanted = Wanted {
+    whole: true,
+    members: Vec::new(),
+};
 
 impl Wanted {
     /// Adds what lies at a path; the empty path is everything.
@@ -30,7 +33,10 @@ impl Wanted {
             self.whole = true;
             return;
         };
-        let known = self.members.iter().position(|(member, _)| **member == *name);
+        let known = self
+            .members
+            .iter()
+            .position(|(member, _)| **member == *name);
         let position = known.unwrap_or_else(|| {
             self.members.push((name.into(), Self::default()));
             self.members.len() - 1
@@ -42,7 +48,10 @@ impl Wanted {
         if self.whole {
             return Some(&WHOLE);
         }
-        self.members.iter().find(|(member, _)| **member == *name).map(|(_, wanted)| wanted)
+        self.members
+            .iter()
+            .find(|(member, _)| **member == *name)
+            .map(|(_, wanted)| wanted)
     }
 }
 
@@ -125,7 +134,9 @@ impl<'a> Node<'a> {
 
     /// The item of a list whose member `type` is this.
     pub fn of_type(&self, name: &str) -> Option<&Node<'a>> {
-        self.items().iter().find(|item| item.member("type").text() == name)
+        self.items()
+            .iter()
+            .find(|item| item.member("type").text() == name)
     }
 
     /// A text, a number or a text that holds one, as it is written.
@@ -155,7 +166,10 @@ impl Json for Node<'_> {
     }
 
     fn member(&self, key: &str) -> Option<&Self> {
-        self.entries().iter().find(|(name, _)| name == key).map(|(_, value)| value)
+        self.entries()
+            .iter()
+            .find(|(name, _)| name == key)
+            .map(|(_, value)| value)
     }
 
     fn members(&self) -> impl Iterator<Item = &Self> {
@@ -214,7 +228,10 @@ impl<'de> Visitor<'de> for Pick<'_> {
     }
 
     fn visit_u64<E>(self, value: u64) -> Result<Node<'de>, E> {
-        #[expect(clippy::cast_precision_loss, reason = "Kubernetes' own numbers are signed; larger ones are only shown")]
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "Kubernetes' own numbers are signed; larger ones are only shown"
+        )]
         let float = || Node::Float(value as f64);
         Ok(i64::try_from(value).map_or_else(|_| float(), Node::Integer))
     }
@@ -233,7 +250,9 @@ impl<'de> Visitor<'de> for Pick<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Node<'de>, A::Error> {
         let mut items = Vec::new();
-        while let Some(item) = sequence.next_element_seed(Pick { wanted: self.wanted })? {
+        while let Some(item) = sequence.next_element_seed(Pick {
+            wanted: self.wanted,
+        })? {
             items.push(item);
         }
         Ok(Node::List(items))

@@ -40,15 +40,31 @@ pub const KINDS: &[Kind] = &[
             age(),
             made("IP", &["status.podIPs.ip"], |view| {
                 let first = view.at("status.podIPs").items().first();
-                or(first.map_or("", |address| address.member("ip").text()), NONE).into()
+                or(
+                    first.map_or("", |address| address.member("ip").text()),
+                    NONE,
+                )
+                .into()
             })
             .wide(),
-            made("Node", &["spec.nodeName"], |view| or(view.at("spec.nodeName").text(), NONE).into()).wide(),
+            made("Node", &["spec.nodeName"], |view| {
+                or(view.at("spec.nodeName").text(), NONE).into()
+            })
+            .wide(),
             made("Nominated Node", &["status.nominatedNodeName"], |view| {
                 or(view.at("status.nominatedNodeName").text(), NONE).into()
             })
             .wide(),
-            made("Readiness Gates", &["spec.readinessGates", "status.conditions.type", "status.conditions.status"], gates).wide(),
+            made(
+                "Readiness Gates",
+                &[
+                    "spec.readinessGates",
+                    "status.conditions.type",
+                    "status.conditions.status",
+                ],
+                gates,
+            )
+            .wide(),
         ],
     )
     .completed_by(completed),
@@ -63,15 +79,23 @@ pub const KINDS: &[Kind] = &[
             made("Images", &["template.spec.containers.image"], |view| {
                 members(view.at("template.spec.containers"), "image").into()
             }),
-            made("Pod Labels", &["template.metadata.labels"], |view| labels(view.at("template.metadata.labels")).into()),
+            made("Pod Labels", &["template.metadata.labels"], |view| {
+                labels(view.at("template.metadata.labels")).into()
+            }),
         ],
     ),
 ];
 
 fn completed(view: &View<'_>) -> Option<Completed> {
     match view.at("status.phase").text() {
-        "Succeeded" => Some(Completed { reason: "Succeeded", message: "The pod has completed successfully." }),
-        "Failed" => Some(Completed { reason: "Failed", message: "The pod failed." }),
+        "Succeeded" => Some(Completed {
+            reason: "Succeeded",
+            message: "The pod has completed successfully.",
+        }),
+        "Failed" => Some(Completed {
+            reason: "Failed",
+            message: "The pod failed.",
+        }),
         _ => None,
     }
 }
@@ -81,12 +105,19 @@ fn gates(view: &View<'_>) -> Cell {
     if gates.is_empty() {
         return NONE.into();
     }
-    let open = gates.iter().filter(|gate| holds(view, gate.member("conditionType").text())).count();
+    let open = gates
+        .iter()
+        .filter(|gate| holds(view, gate.member("conditionType").text()))
+        .count();
     format!("{open}/{}", gates.len()).into()
 }
 
 fn restarts(view: &View<'_>) -> Cell {
-    let Summary { restarts, last_restart, .. } = Summary::of(view);
+    let Summary {
+        restarts,
+        last_restart,
+        ..
+    } = Summary::of(view);
     match last_restart.filter(|_| restarts != 0) {
         Some(moment) => {
             let ago = super::age::human_duration(view.now.duration_since(moment).as_secs());
@@ -97,7 +128,9 @@ fn restarts(view: &View<'_>) -> Cell {
 }
 
 fn holds(view: &View<'_>, condition: &str) -> bool {
-    view.at("status.conditions").of_type(condition).is_some_and(|found| found.member("status").text() == "True")
+    view.at("status.conditions")
+        .of_type(condition)
+        .is_some_and(|found| found.member("status").text() == "True")
 }
 
 /// What a pod comes down to.
@@ -112,9 +145,17 @@ struct Summary {
 
 impl Summary {
     fn of(view: &View<'_>) -> Self {
-        let sidecars = view.at("spec.initContainers").items().iter().filter(|container| is_sidecar(container)).count();
-        let mut summary =
-            Self { total: view.at("spec.containers").items().len() + sidecars, reason: plain_reason(view), ..Self::default() };
+        let sidecars = view
+            .at("spec.initContainers")
+            .items()
+            .iter()
+            .filter(|container| is_sidecar(container))
+            .count();
+        let mut summary = Self {
+            total: view.at("spec.containers").items().len() + sidecars,
+            reason: plain_reason(view),
+            ..Self::default()
+        };
         let initializing = summary.add_init_containers(view);
         if !initializing || holds(view, "Initialized") {
             summary.add_containers(view);
@@ -128,10 +169,16 @@ impl Summary {
     /// Adds the init containers. Whether one of them still has to end.
     fn add_init_containers(&mut self, view: &View<'_>) -> bool {
         let containers = view.at("spec.initContainers").items();
-        for (position, status) in view.at("status.initContainerStatuses").items().iter().enumerate() {
+        for (position, status) in view
+            .at("status.initContainerStatuses")
+            .items()
+            .iter()
+            .enumerate()
+        {
             self.add_restarts(status);
             let named = |container: &&Node<'_>| container.member("name") == status.member("name");
-            let is_started_sidecar = containers.iter().find(named).is_some_and(is_sidecar) && status.member("started").flag();
+            let is_started_sidecar = containers.iter().find(named).is_some_and(is_sidecar)
+                && status.member("started").flag();
             let ended = status.at("state.terminated");
             if ended.is_given() && ended.member("exitCode").integer() == 0 {
                 continue;
@@ -161,7 +208,10 @@ impl Summary {
         let mut error = None;
         for status in view.at("status.containerStatuses").items().iter().rev() {
             self.add_restarts(status);
-            let (waiting, ended) = (status.at("state.waiting.reason").text(), status.at("state.terminated"));
+            let (waiting, ended) = (
+                status.at("state.waiting.reason").text(),
+                status.at("state.terminated"),
+            );
             if !waiting.is_empty() {
                 waiting.clone_into(&mut self.reason);
             } else if ended.is_given() {
@@ -209,14 +259,26 @@ impl Summary {
 /// Phase, or the reason for it.
 fn plain_reason(view: &View<'_>) -> String {
     let mut conditions = view.at("status.conditions").items().iter();
-    let is_gated = conditions
-        .any(|found| found.member("type").text() == "PodScheduled" && found.member("reason").text() == "SchedulingGated");
-    let reason = or(view.at("status.reason").text(), view.at("status.phase").text());
-    if is_gated { "SchedulingGated".to_owned() } else { reason.to_owned() }
+    let is_gated = conditions.any(|found| {
+        found.member("type").text() == "PodScheduled"
+            && found.member("reason").text() == "SchedulingGated"
+    });
+    let reason = or(
+        view.at("status.reason").text(),
+        view.at("status.phase").text(),
+    );
+    if is_gated {
+        "SchedulingGated".to_owned()
+    } else {
+        reason.to_owned()
+    }
 }
 
 fn init_reason(status: &Node<'_>, position: usize, total: usize) -> String {
-    let (waiting, ended) = (status.at("state.waiting.reason").text(), status.at("state.terminated"));
+    let (waiting, ended) = (
+        status.at("state.waiting.reason").text(),
+        status.at("state.terminated"),
+    );
     if ended.is_given() {
         format!("Init:{}", end_reason(ended))
     } else if !waiting.is_empty() && waiting != "PodInitializing" {
@@ -227,7 +289,10 @@ fn init_reason(status: &Node<'_>, position: usize, total: usize) -> String {
 }
 
 fn end_reason(ended: &Node<'_>) -> String {
-    let (reason, signal) = (ended.member("reason").text(), ended.member("signal").integer());
+    let (reason, signal) = (
+        ended.member("reason").text(),
+        ended.member("signal").integer(),
+    );
     if !reason.is_empty() {
         reason.to_owned()
     } else if signal != 0 {

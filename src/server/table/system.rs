@@ -12,7 +12,11 @@ const COORDINATION: &str = "coordination.k8s.io";
 
 /// The kinds.
 pub const KINDS: &[Kind] = &[
-    Kind::new(COORDINATION, "Lease", &[name(), text("Holder", "spec.holderIdentity"), age()]),
+    Kind::new(
+        COORDINATION,
+        "Lease",
+        &[name(), text("Holder", "spec.holderIdentity"), age()],
+    ),
     Kind::new(
         COORDINATION,
         "LeaseCandidate",
@@ -42,14 +46,27 @@ pub const KINDS: &[Kind] = &[
         &[
             name(),
             made("Policy", &["spec.schedulingPolicy.gang"], |view| {
-                if view.at("spec.schedulingPolicy.gang").is_given() { "Gang" } else { "Basic" }.into()
+                if view.at("spec.schedulingPolicy.gang").is_given() {
+                    "Gang"
+                } else {
+                    "Basic"
+                }
+                .into()
             }),
-            text_or("Workload", "spec.podGroupTemplateRef.workload.workloadName", NONE),
+            text_or(
+                "Workload",
+                "spec.podGroupTemplateRef.workload.workloadName",
+                NONE,
+            ),
             made("Status", &["status.conditions"], pod_group_status),
             age(),
         ],
     ),
-    Kind::new("node.k8s.io", "RuntimeClass", &[name(), text("Handler", "handler"), age()]),
+    Kind::new(
+        "node.k8s.io",
+        "RuntimeClass",
+        &[name(), text("Handler", "handler"), age()],
+    ),
     Kind::new(
         FLOW_CONTROL,
         "FlowSchema",
@@ -59,10 +76,16 @@ pub const KINDS: &[Kind] = &[
             integer("MatchingPrecedence", "spec.matchingPrecedence").called("string"),
             text_or("DistinguisherMethod", "spec.distinguisherMethod.type", NONE),
             age(),
-            made("MissingPL", &["status.conditions.type", "status.conditions.status"], |view| {
-                let dangling = view.at("status.conditions").of_type("Dangling");
-                dangling.map_or("?", |condition| condition.member("status").text()).into()
-            }),
+            made(
+                "MissingPL",
+                &["status.conditions.type", "status.conditions.status"],
+                |view| {
+                    let dangling = view.at("status.conditions").of_type("Dangling");
+                    dangling
+                        .map_or("?", |condition| condition.member("status").text())
+                        .into()
+                },
+            ),
         ],
     ),
     Kind::new(
@@ -71,12 +94,24 @@ pub const KINDS: &[Kind] = &[
         &[
             name(),
             text("Type", "spec.type"),
-            made("NominalConcurrencyShares", &["spec.limited.nominalConcurrencyShares"], |view| {
-                integer_or_none(view.at("spec.limited.nominalConcurrencyShares"))
+            made(
+                "NominalConcurrencyShares",
+                &["spec.limited.nominalConcurrencyShares"],
+                |view| integer_or_none(view.at("spec.limited.nominalConcurrencyShares")),
+            ),
+            made("Queues", &["spec.limited.limitResponse.queuing"], |view| {
+                queuing(view, "queues")
             }),
-            made("Queues", &["spec.limited.limitResponse.queuing"], |view| queuing(view, "queues")),
-            made("HandSize", &["spec.limited.limitResponse.queuing"], |view| queuing(view, "handSize")),
-            made("QueueLengthLimit", &["spec.limited.limitResponse.queuing"], |view| queuing(view, "queueLengthLimit")),
+            made(
+                "HandSize",
+                &["spec.limited.limitResponse.queuing"],
+                |view| queuing(view, "handSize"),
+            ),
+            made(
+                "QueueLengthLimit",
+                &["spec.limited.limitResponse.queuing"],
+                |view| queuing(view, "queueLengthLimit"),
+            ),
             age(),
         ],
     ),
@@ -85,12 +120,28 @@ pub const KINDS: &[Kind] = &[
         "StorageVersion",
         &[
             name(),
-            text_or("CommonEncodingVersion", "status.commonEncodingVersion", UNSET),
+            text_or(
+                "CommonEncodingVersion",
+                "status.commonEncodingVersion",
+                UNSET,
+            ),
             made("StorageVersions", &["status.storageVersions"], |view| {
                 let shown = |version: &Node<'_>| {
-                    format!("{}={}", version.member("apiServerID").text(), version.member("encodingVersion").text())
+                    format!(
+                        "{}={}",
+                        version.member("apiServerID").text(),
+                        version.member("encodingVersion").text()
+                    )
                 };
-                first_three(&view.at("status.storageVersions").items().iter().map(shown).collect::<Vec<_>>()).into()
+                first_three(
+                    &view
+                        .at("status.storageVersions")
+                        .items()
+                        .iter()
+                        .map(shown)
+                        .collect::<Vec<_>>(),
+                )
+                .into()
             }),
             age(),
         ],
@@ -106,15 +157,22 @@ pub const KINDS: &[Kind] = &[
                 let dot = if group.is_empty() { "" } else { "." };
                 format!("{}{dot}{group}", resource.member("resource").text()).into()
             }),
-            made("Status", &["status.conditions.type", "status.conditions.status"], |view| {
-                let conditions = view.at("status.conditions").items().iter().rev();
-                let mut true_ones = conditions.filter(|condition| condition.member("status").text() == "True");
-                let known = |condition: &Node<'_>| {
-                    let name = condition.member("type").text();
-                    ["Running", "Failed", "Succeeded"].into_iter().find(|known| *known == name)
-                };
-                true_ones.find_map(known).unwrap_or("Unknown").into()
-            }),
+            made(
+                "Status",
+                &["status.conditions.type", "status.conditions.status"],
+                |view| {
+                    let conditions = view.at("status.conditions").items().iter().rev();
+                    let mut true_ones =
+                        conditions.filter(|condition| condition.member("status").text() == "True");
+                    let known = |condition: &Node<'_>| {
+                        let name = condition.member("type").text();
+                        ["Running", "Failed", "Succeeded"]
+                            .into_iter()
+                            .find(|known| *known == name)
+                    };
+                    true_ones.find_map(known).unwrap_or("Unknown").into()
+                },
+            ),
         ],
     ),
     Kind::new(
@@ -122,13 +180,25 @@ pub const KINDS: &[Kind] = &[
         "APIService",
         &[
             name(),
-            made("Service", &["spec.service"], |view| match view.at("spec.service") {
-                Node::Null => "Local".into(),
-                service => format!("{}/{}", service.member("namespace").text(), service.member("name").text()).into(),
+            made("Service", &["spec.service"], |view| {
+                match view.at("spec.service") {
+                    Node::Null => "Local".into(),
+                    service => format!(
+                        "{}/{}",
+                        service.member("namespace").text(),
+                        service.member("name").text()
+                    )
+                    .into(),
+                }
             }),
-            made("Available", &["status.conditions"], |view| match view.at("status.conditions").of_type("Available") {
-                Some(condition) => availability(condition.member("status").text(), condition.member("reason").text()),
-                None => "Unknown".into(),
+            made("Available", &["status.conditions"], |view| {
+                match view.at("status.conditions").of_type("Available") {
+                    Some(condition) => availability(
+                        condition.member("status").text(),
+                        condition.member("reason").text(),
+                    ),
+                    None => "Unknown".into(),
+                }
             }),
             age(),
         ],
@@ -148,7 +218,11 @@ fn pod_group_status(view: &View<'_>) -> Cell {
 }
 
 fn integer_or_none(value: &Node<'_>) -> Cell {
-    if value.is_given() { Cell::Integer(value.integer()) } else { NONE.into() }
+    if value.is_given() {
+        Cell::Integer(value.integer())
+    } else {
+        NONE.into()
+    }
 }
 
 fn queuing(view: &View<'_>, member: &str) -> Cell {
@@ -156,5 +230,9 @@ fn queuing(view: &View<'_>, member: &str) -> Cell {
 }
 
 fn availability(status: &str, reason: &str) -> Cell {
-    if status == "True" || reason.is_empty() { or(status, "Unknown").into() } else { format!("{status} ({reason})").into() }
+    if status == "True" || reason.is_empty() {
+        or(status, "Unknown").into()
+    } else {
+        format!("{status} ({reason})").into()
+    }
 }

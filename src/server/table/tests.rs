@@ -20,7 +20,12 @@ fn row(table: &Table, object: &Value) -> Value {
 
 #[test]
 fn every_kind_has_one_table() {
-    let mut kinds: Vec<(&str, &str)> = KINDS.iter().copied().flatten().map(|kind| (kind.group, kind.name)).collect();
+    let mut kinds: Vec<(&str, &str)> = KINDS
+        .iter()
+        .copied()
+        .flatten()
+        .map(|kind| (kind.group, kind.name))
+        .collect();
     kinds.extend(BARE);
     let count = kinds.len();
     kinds.sort_unstable();
@@ -31,14 +36,27 @@ fn every_kind_has_one_table() {
 #[test]
 fn every_built_in_kind_has_a_table_of_its_own() {
     for entry in crate::kinds::all() {
-        let has_columns = KINDS.iter().copied().flatten().any(|kind| kind.group == entry.group && kind.name == entry.kind);
-        assert!(has_columns || BARE.contains(&(entry.group, entry.kind)), "{}", entry.gvk());
+        let has_columns = KINDS
+            .iter()
+            .copied()
+            .flatten()
+            .any(|kind| kind.group == entry.group && kind.name == entry.kind);
+        assert!(
+            has_columns || BARE.contains(&(entry.group, entry.kind)),
+            "{}",
+            entry.gvk()
+        );
     }
 }
 
 /// A pod with containers of these states; `more` is merged over it.
 fn pod(statuses: &Value, more: &Value) -> Value {
-    let names: Vec<Value> = statuses.as_array().unwrap().iter().map(|status| json!({ "name": status["name"] })).collect();
+    let names: Vec<Value> = statuses
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|status| json!({ "name": status["name"] }))
+        .collect();
     let mut pod = json!({
         "metadata": { "name": "p", "creationTimestamp": "2026-02-03T09:00:00Z" },
         "spec": { "containers": names, "nodeName": "n1" },
@@ -61,9 +79,11 @@ fn merge(into: &mut Value, from: &Value) {
 
 #[test]
 fn the_status_of_a_pod_is_one_word() {
-    let running = json!({ "name": "a", "ready": true, "restartCount": 0, "state": { "running": {} } });
+    let running =
+        json!({ "name": "a", "ready": true, "restartCount": 0, "state": { "running": {} } });
     let one = json!([running.clone()]);
-    let ended = |exit: i64, reason: &str| json!({ "terminated": { "exitCode": exit, "reason": reason } });
+    let ended =
+        |exit: i64, reason: &str| json!({ "terminated": { "exitCode": exit, "reason": reason } });
     let init = |statuses: Value| {
         json!({ "spec": { "initContainers": [{ "name": "i" }, { "name": "j" }, { "name": "side", "restartPolicy": "Always" }] },
             "status": { "phase": "Pending", "initContainerStatuses": statuses } })
@@ -71,33 +91,93 @@ fn the_status_of_a_pod_is_one_word() {
     let deleted = json!({ "metadata": { "deletionTimestamp": "2026-02-03T10:00:00Z" } });
     let crashing = json!([{ "name": "a", "ready": false, "restartCount": 3, "state": { "waiting": { "reason": "CrashLoopBackOff" } },
         "lastState": { "terminated": { "exitCode": 1, "finishedAt": "2026-02-03T09:55:00Z" } } }]);
-    let completed = json!([{ "name": "a", "ready": false, "restartCount": 0, "state": ended(0, "Completed") }]);
-    let mixed =
-        json!([{ "name": "a", "state": ended(0, "Completed") }, { "name": "b", "ready": true, "state": { "running": {} } }]);
-    let waiting =
-        json!([{ "name": "a", "ready": false, "restartCount": 0, "state": { "waiting": { "reason": "PodInitializing" } } }]);
+    let completed =
+        json!([{ "name": "a", "ready": false, "restartCount": 0, "state": ended(0, "Completed") }]);
+    let mixed = json!([{ "name": "a", "state": ended(0, "Completed") }, { "name": "b", "ready": true, "state": { "running": {} } }]);
+    let waiting = json!([{ "name": "a", "ready": false, "restartCount": 0, "state": { "waiting": { "reason": "PodInitializing" } } }]);
     let cases = [
         ("running", pod(&one, &json!({}))),
-        ("pending", pod(&json!([]), &json!({ "status": { "phase": "Pending", "podIPs": null }, "spec": { "nodeName": null } }))),
+        (
+            "pending",
+            pod(
+                &json!([]),
+                &json!({ "status": { "phase": "Pending", "podIPs": null }, "spec": { "nodeName": null } }),
+            ),
+        ),
         ("crashing", pod(&crashing, &json!({}))),
-        ("completed", pod(&completed, &json!({ "status": { "phase": "Succeeded" } }))),
+        (
+            "completed",
+            pod(&completed, &json!({ "status": { "phase": "Succeeded" } })),
+        ),
         ("one of two completed", pod(&mixed, &json!({}))),
-        ("the other one ready", pod(&mixed, &json!({ "status": { "conditions": [{ "type": "Ready", "status": "True" }] } }))),
-        ("failed", pod(&json!([{ "name": "a", "state": ended(137, "OOMKilled") }]), &json!({ "status": { "phase": "Failed" } }))),
-        ("evicted", pod(&json!([]), &json!({ "status": { "phase": "Failed", "reason": "Evicted" } }))),
-        ("killed", pod(&json!([{ "name": "a", "state": { "terminated": { "exitCode": 0, "signal": 9 } } }]), &json!({}))),
-        ("first init container", pod(&waiting, &init(json!([{ "name": "i", "state": { "running": {} } }])))),
+        (
+            "the other one ready",
+            pod(
+                &mixed,
+                &json!({ "status": { "conditions": [{ "type": "Ready", "status": "True" }] } }),
+            ),
+        ),
+        (
+            "failed",
+            pod(
+                &json!([{ "name": "a", "state": ended(137, "OOMKilled") }]),
+                &json!({ "status": { "phase": "Failed" } }),
+            ),
+        ),
+        (
+            "evicted",
+            pod(
+                &json!([]),
+                &json!({ "status": { "phase": "Failed", "reason": "Evicted" } }),
+            ),
+        ),
+        (
+            "killed",
+            pod(
+                &json!([{ "name": "a", "state": { "terminated": { "exitCode": 0, "signal": 9 } } }]),
+                &json!({}),
+            ),
+        ),
+        (
+            "first init container",
+            pod(
+                &waiting,
+                &init(json!([{ "name": "i", "state": { "running": {} } }])),
+            ),
+        ),
         (
             "second init container",
             pod(
                 &waiting,
-                &init(json!([{ "name": "i", "restartCount": 2, "state": ended(0, "Completed") },
-                { "name": "j", "restartCount": 1, "state": { "waiting": { "reason": "PodInitializing" } } }])),
+                &init(
+                    json!([{ "name": "i", "restartCount": 2, "state": ended(0, "Completed") },
+                { "name": "j", "restartCount": 1, "state": { "waiting": { "reason": "PodInitializing" } } }]),
+                ),
             ),
         ),
-        ("init error", pod(&waiting, &init(json!([{ "name": "i", "state": ended(1, "Error") }])))),
-        ("init image", pod(&waiting, &init(json!([{ "name": "i", "state": { "waiting": { "reason": "ImagePullBackOff" } } }])))),
-        ("init exit code", pod(&waiting, &init(json!([{ "name": "i", "state": ended(2, "") }])))),
+        (
+            "init error",
+            pod(
+                &waiting,
+                &init(json!([{ "name": "i", "state": ended(1, "Error") }])),
+            ),
+        ),
+        (
+            "init image",
+            pod(
+                &waiting,
+                &init(
+                    json!([{ "name": "i", "state": { "waiting": { "reason": "ImagePullBackOff" } } }]),
+                ),
+            ),
+        ),
+        (
+            "init exit code",
+            pod(
+                &waiting,
+                &init(json!([{ "name": "i", "state": ended(2, "") }])),
+            ),
+        ),
         (
             "sidecar",
             pod(
@@ -109,7 +189,13 @@ fn the_status_of_a_pod_is_one_word() {
             ),
         ),
         ("being deleted", pod(&one, &deleted)),
-        ("lost", pod(&one, &json!({ "metadata": deleted["metadata"], "status": { "reason": "NodeLost" } }))),
+        (
+            "lost",
+            pod(
+                &one,
+                &json!({ "metadata": deleted["metadata"], "status": { "reason": "NodeLost" } }),
+            ),
+        ),
         (
             "gated",
             pod(
@@ -120,7 +206,10 @@ fn the_status_of_a_pod_is_one_word() {
             ),
         ),
     ];
-    let lines: Vec<String> = cases.iter().map(|(name, pod)| format!("{name}: {}", cells("", "Pod", pod))).collect();
+    let lines: Vec<String> = cases
+        .iter()
+        .map(|(name, pod)| format!("{name}: {}", cells("", "Pod", pod)))
+        .collect();
     insta::assert_snapshot!(lines.join("\n"), @r#"
     running: ["member1","p","1/1","Running","0","60m","10.0.0.1","n1","<none>","<none>"]
     pending: ["member1","p","0/0","Pending","0","60m","<none>","<none>","<none>","<none>"]
@@ -148,7 +237,10 @@ fn a_pod_that_has_ended_says_so_beside_its_cells() {
     let table = Table::of(&Gvk::new("", "v1", "Pod"), None);
     let succeeded = row(&table, &json!({ "status": { "phase": "Succeeded" } }));
     assert_eq!(succeeded["conditions"][0]["reason"], "Succeeded");
-    assert_eq!(row(&table, &json!({ "status": { "phase": "Running" } })).get("conditions"), None);
+    assert_eq!(
+        row(&table, &json!({ "status": { "phase": "Running" } })).get("conditions"),
+        None
+    );
 }
 
 #[test]
@@ -177,14 +269,24 @@ fn a_node_shows_its_condition_roles_and_addresses() {
             "<unknown>"
         ])
     );
-    assert_eq!(cells("", "Node", &json!({ "metadata": { "name": "new" } }))[2], "Unknown");
+    assert_eq!(
+        cells("", "Node", &json!({ "metadata": { "name": "new" } }))[2],
+        "Unknown"
+    );
 }
 
 #[test]
 fn a_service_shows_where_it_is_reached() {
     let service = |spec: Value, status: Value| {
-        let cells = cells("", "Service", &json!({ "metadata": { "name": "s" }, "spec": spec, "status": status }));
-        format!("{} {} {} {} {}", cells[2], cells[3], cells[4], cells[5], cells[7])
+        let cells = cells(
+            "",
+            "Service",
+            &json!({ "metadata": { "name": "s" }, "spec": spec, "status": status }),
+        );
+        format!(
+            "{} {} {} {} {}",
+            cells[2], cells[3], cells[4], cells[5], cells[7]
+        )
     };
     let ports = json!([{ "port": 80, "protocol": "TCP" }, { "port": 53, "protocol": "UDP", "nodePort": 30053 }]);
     let lines = [
@@ -192,13 +294,22 @@ fn a_service_shows_where_it_is_reached() {
             json!({ "type": "ClusterIP", "clusterIPs": ["10.1.0.1", "fd00::1"], "ports": ports, "selector": { "b": "2", "a": "1" } }),
             json!({}),
         ),
-        service(json!({ "type": "NodePort", "clusterIPs": ["None"], "externalIPs": ["1.1.1.1", "2.2.2.2"] }), json!({})),
-        service(json!({ "type": "LoadBalancer", "clusterIPs": ["10.1.0.2"] }), json!({})),
+        service(
+            json!({ "type": "NodePort", "clusterIPs": ["None"], "externalIPs": ["1.1.1.1", "2.2.2.2"] }),
+            json!({}),
+        ),
+        service(
+            json!({ "type": "LoadBalancer", "clusterIPs": ["10.1.0.2"] }),
+            json!({}),
+        ),
         service(
             json!({ "type": "LoadBalancer", "clusterIPs": ["10.1.0.2"], "externalIPs": ["9.9.9.9"] }),
             json!({ "loadBalancer": { "ingress": [{ "hostname": "lb.example.com" }, { "ip": "4.4.4.4" }] } }),
         ),
-        service(json!({ "type": "ExternalName", "externalName": "example.com" }), json!({})),
+        service(
+            json!({ "type": "ExternalName", "externalName": "example.com" }),
+            json!({}),
+        ),
     ];
     insta::assert_snapshot!(lines.join("\n"), @r#"
     "ClusterIP" "10.1.0.1" "<none>" "80/TCP,53:30053/UDP" "a=1,b=2"
@@ -219,19 +330,42 @@ fn controllers_show_how_far_they_are() {
         "status": { "readyReplicas": 2, "updatedReplicas": 1, "availableReplicas": 2 } });
     assert_eq!(
         cells("apps", "Deployment", &deployment),
-        json!(["member1", "d", "2/3", 1, 2, "30s", "a,b", "img:1,img:2", "app=web,env,!old,tier in (x,y)"])
+        json!([
+            "member1",
+            "d",
+            "2/3",
+            1,
+            2,
+            "30s",
+            "a,b",
+            "img:1,img:2",
+            "app=web,env,!old,tier in (x,y)"
+        ])
     );
     let job = |status: Value, spec: Value| {
-        let cells = cells("batch", "Job", &json!({ "metadata": { "name": "j" }, "spec": spec, "status": status }));
+        let cells = cells(
+            "batch",
+            "Job",
+            &json!({ "metadata": { "name": "j" }, "spec": spec, "status": status }),
+        );
         json!([cells[2], cells[3], cells[4], cells[8]])
     };
     let ended = json!({ "succeeded": 2, "startTime": "2026-02-03T09:00:00Z", "completionTime": "2026-02-03T09:01:40Z",
         "conditions": [{ "type": "SuccessCriteriaMet", "status": "True" }, { "type": "Complete", "status": "True" }] });
-    assert_eq!(job(ended, json!({ "completions": 2 })), json!(["Complete", "2/2", "100s", "<none>"]));
+    assert_eq!(
+        job(ended, json!({ "completions": 2 })),
+        json!(["Complete", "2/2", "100s", "<none>"])
+    );
     let started = json!({ "startTime": "2026-02-03T09:00:00Z" });
-    assert_eq!(job(started, json!({ "parallelism": 3 })), json!(["Running", "0/1 of 3", "60m", "<none>"]));
+    assert_eq!(
+        job(started, json!({ "parallelism": 3 })),
+        json!(["Running", "0/1 of 3", "60m", "<none>"])
+    );
     let suspended = json!({ "conditions": [{ "type": "Suspended", "status": "True" }, { "type": "Failed", "status": "False" }] });
-    assert_eq!(job(suspended, json!({})), json!(["Suspended", "0/1", "", "<none>"]));
+    assert_eq!(
+        job(suspended, json!({})),
+        json!(["Suspended", "0/1", "", "<none>"])
+    );
 }
 
 #[test]
@@ -243,37 +377,68 @@ fn events_of_both_groups_read_alike() {
         "regarding": { "kind": "Pod", "name": "p", "fieldPath": "spec.containers{a}" },
         "deprecatedSource": { "component": "kubelet", "host": "n1" },
         "deprecatedFirstTimestamp": "2026-02-03T09:00:00Z", "deprecatedLastTimestamp": "2026-02-03T09:59:00Z" });
-    let expected =
-        json!(["member1", "60s", "Warning", "BackOff", "pod/p", "spec.containers{a}", "kubelet, n1", "again", "60m", 4, "e"]);
+    let expected = json!([
+        "member1",
+        "60s",
+        "Warning",
+        "BackOff",
+        "pod/p",
+        "spec.containers{a}",
+        "kubelet, n1",
+        "again",
+        "60m",
+        4,
+        "e"
+    ]);
     assert_eq!(cells("", "Event", &core), expected);
     assert_eq!(cells("events.k8s.io", "Event", &other), expected);
     let series = json!({ "metadata": { "name": "e" }, "regarding": { "kind": "Node" }, "eventTime": "2026-02-03T09:00:00.000001Z",
         "series": { "count": 9, "lastObservedTime": "2026-02-03T09:50:00.000001Z" }, "reportingController": "c", "reportingInstance": "c-1" });
     let cells = cells("events.k8s.io", "Event", &series);
-    assert_eq!(json!([cells[1], cells[4], cells[6], cells[8], cells[9]]), json!(["9m59s", "node", "c, c-1", "59m", 9]));
+    assert_eq!(
+        json!([cells[1], cells[4], cells[6], cells[8], cells[9]]),
+        json!(["9m59s", "node", "c, c-1", "59m", 9])
+    );
 }
 
 #[test]
 fn autoscalers_show_what_their_metrics_are_and_should_be() {
     let targets = |spec: Value, status: Value| {
-        cells("autoscaling", "HorizontalPodAutoscaler", &json!({ "spec": spec, "status": status }))[3].clone()
+        cells(
+            "autoscaling",
+            "HorizontalPodAutoscaler",
+            &json!({ "spec": spec, "status": status }),
+        )[3]
+        .clone()
     };
     let metrics = json!([
         { "type": "Resource", "resource": { "name": "cpu", "target": { "averageUtilization": 80 } } },
         { "type": "Pods", "pods": { "target": { "averageValue": "10" } } },
         { "type": "External", "external": { "target": { "value": "5" } } },
     ]);
-    let current = json!([{ "type": "Resource", "resource": { "current": { "averageUtilization": 42 } } }]);
+    let current =
+        json!([{ "type": "Resource", "resource": { "current": { "averageUtilization": 42 } } }]);
     assert_eq!(
-        targets(json!({ "metrics": metrics }), json!({ "currentMetrics": current })),
+        targets(
+            json!({ "metrics": metrics }),
+            json!({ "currentMetrics": current })
+        ),
         "cpu: 42%/80%, <unknown>/10 + 1 more..."
     );
-    assert_eq!(targets(json!({ "targetCPUUtilizationPercentage": 50 }), json!({})), "cpu: <unknown>/50%");
+    assert_eq!(
+        targets(json!({ "targetCPUUtilizationPercentage": 50 }), json!({})),
+        "cpu: <unknown>/50%"
+    );
     assert_eq!(targets(json!({}), json!({})), "<none>");
 }
 
 fn column(name: &str, kind: &str, json_path: &str) -> PrinterColumn {
-    PrinterColumn { name: name.into(), kind: kind.into(), json_path: json_path.into(), ..PrinterColumn::default() }
+    PrinterColumn {
+        name: name.into(),
+        kind: kind.into(),
+        json_path: json_path.into(),
+        ..PrinterColumn::default()
+    }
 }
 
 #[test]
@@ -290,7 +455,11 @@ fn a_custom_resource_has_the_columns_of_its_definition() {
         column("Odd", "date", ".spec.text"),
         column("Wrong", "integer", ".spec.text"),
         column("Absent", "string", ".spec.absent"),
-        column("Ready", "string", r#".status.conditions[?(@.type=="Ready")].status"#),
+        column(
+            "Ready",
+            "string",
+            r#".status.conditions[?(@.type=="Ready")].status"#,
+        ),
         column("Age", "date", ".metadata.creationTimestamp"),
     ];
     let object = json!({ "metadata": { "name": "w", "creationTimestamp": "2026-02-03T09:58:00Z" },
@@ -322,19 +491,34 @@ fn a_custom_resource_has_the_columns_of_its_definition() {
 #[test]
 fn a_custom_resource_without_columns_shows_its_age() {
     let kind = Gvk::new("example.com", "v1", "Widget");
-    let object = json!({ "metadata": { "name": "w", "creationTimestamp": "2026-02-03T09:58:00Z" } });
+    let object =
+        json!({ "metadata": { "name": "w", "creationTimestamp": "2026-02-03T09:58:00Z" } });
     for printed in [None, Some([].as_slice())] {
-        assert_eq!(row(&Table::of(&kind, printed), &object)["cells"], json!(["member1", "w", "2m"]));
+        assert_eq!(
+            row(&Table::of(&kind, printed), &object)["cells"],
+            json!(["member1", "w", "2m"])
+        );
     }
     let broken = [column("A", "string", ".spec[")];
-    assert_eq!(row(&Table::of(&kind, Some(&broken)), &object)["cells"], json!(["member1", "w", "2026-02-03T09:58:00Z"]));
+    assert_eq!(
+        row(&Table::of(&kind, Some(&broken)), &object)["cells"],
+        json!(["member1", "w", "2026-02-03T09:58:00Z"])
+    );
 }
 
 #[test]
 fn an_object_that_cannot_be_read_gives_an_empty_row() {
     let mut out = Vec::new();
-    Table::of(&Gvk::new("", "v1", "Namespace"), None).write_cells(&mut out, "m", "no JSON", NOW.parse().unwrap());
-    assert_eq!(String::from_utf8(out).unwrap(), r#""cells":["m","","","<unknown>"]"#);
+    Table::of(&Gvk::new("", "v1", "Namespace"), None).write_cells(
+        &mut out,
+        "m",
+        "no JSON",
+        NOW.parse().unwrap(),
+    );
+    assert_eq!(
+        String::from_utf8(out).unwrap(),
+        r#""cells":["m","","","<unknown>"]"#
+    );
 }
 
 #[test]
@@ -344,11 +528,23 @@ fn paths_lead_through_a_node_as_through_the_json_it_was_read_from() {
     let mut wanted = Wanted::default();
     wanted.add(std::iter::empty());
     let root = Node::parse(&text, &wanted).unwrap();
-    for path in
-        [".a.list[0].n", ".a.list[*].v", ".a..v", ".a.*", ".a.list[?(@.v>2.0)].n", ".a.list[?(@.w)]", ".a.list[9]", ".a[0]", ".b"]
-    {
+    for path in [
+        ".a.list[0].n",
+        ".a.list[*].v",
+        ".a..v",
+        ".a.*",
+        ".a.list[?(@.v>2.0)].n",
+        ".a.list[?(@.w)]",
+        ".a.list[9]",
+        ".a[0]",
+        ".b",
+    ] {
         let path: Path = path.parse().unwrap();
         let found = path.find(&root).map(|found| json!(found));
-        assert_eq!(found, path.find(&object).map(|found| json!(found)), "{path:?}");
+        assert_eq!(
+            found,
+            path.find(&object).map(|found| json!(found)),
+            "{path:?}"
+        );
     }
 }

@@ -7,12 +7,20 @@ use super::{
 
 /// The texts of a list, one after another.
 pub fn joined(items: &[Node<'_>], separator: &str) -> String {
-    items.iter().map(Node::text).collect::<Vec<_>>().join(separator)
+    items
+        .iter()
+        .map(Node::text)
+        .collect::<Vec<_>>()
+        .join(separator)
 }
 
 /// One member of every item of a list, one after another.
 pub fn members(list: &Node<'_>, member: &str) -> String {
-    list.items().iter().map(|item| item.member(member).text()).collect::<Vec<_>>().join(",")
+    list.items()
+        .iter()
+        .map(|item| item.member(member).text())
+        .collect::<Vec<_>>()
+        .join(",")
 }
 
 /// A text, or another one if it is empty.
@@ -36,7 +44,11 @@ pub fn first_three(items: &[String]) -> String {
 
 /// `key=value` of every member, sorted.
 pub fn labels(map: &Node<'_>) -> String {
-    let mut pairs: Vec<String> = map.entries().iter().map(|(key, value)| format!("{key}={}", value.text())).collect();
+    let mut pairs: Vec<String> = map
+        .entries()
+        .iter()
+        .map(|(key, value)| format!("{key}={}", value.text()))
+        .collect();
     pairs.sort_unstable();
     or(&pairs.join(","), NONE).to_owned()
 }
@@ -44,18 +56,31 @@ pub fn labels(map: &Node<'_>) -> String {
 /// A label selector in the form that kubectl reads; `None` if it is not valid. Without any requirement it is empty.
 pub fn selector(selector: &Node<'_>) -> Option<String> {
     let labels = selector.member("matchLabels").entries().iter();
-    let mut requirements: Vec<(&str, String)> = labels.map(|(key, value)| (&**key, format!("{key}={}", value.text()))).collect();
+    let mut requirements: Vec<(&str, String)> = labels
+        .map(|(key, value)| (&**key, format!("{key}={}", value.text())))
+        .collect();
     for expression in selector.member("matchExpressions").items() {
         let key = expression.member("key").text();
         requirements.push((key, requirement(key, expression)?));
     }
     requirements.sort_by(|left, right| left.0.cmp(right.0));
-    Some(requirements.into_iter().map(|(_, text)| text).collect::<Vec<_>>().join(","))
+    Some(
+        requirements
+            .into_iter()
+            .map(|(_, text)| text)
+            .collect::<Vec<_>>()
+            .join(","),
+    )
 }
 
 fn requirement(key: &str, expression: &Node<'_>) -> Option<String> {
     let values = || {
-        let mut values: Vec<&str> = expression.member("values").items().iter().map(Node::text).collect();
+        let mut values: Vec<&str> = expression
+            .member("values")
+            .items()
+            .iter()
+            .map(Node::text)
+            .collect();
         values.sort_unstable();
         values.join(",")
     };

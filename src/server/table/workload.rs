@@ -3,20 +3,51 @@
 use super::{
     Kind,
     age::human_duration,
-    column::{Cell, Column, NONE, UNSET, View, age, integer, length, made, name, since, text, text_or, timestamp},
-    text::{container_images, container_names, labels, members, selector, selector_or_none, spoken},
+    column::{
+        Cell, Column, NONE, UNSET, View, age, integer, length, made, name, since, text, text_or,
+        timestamp,
+    },
+    text::{
+        container_images, container_names, labels, members, selector, selector_or_none, spoken,
+    },
 };
 
-const CONTAINERS: Column = made("Containers", &["spec.template.spec.containers.name"], container_names).wide();
-const IMAGES: Column = made("Images", &["spec.template.spec.containers.image"], container_images).wide();
-const SELECTOR: Column = made("Selector", &["spec.selector"], |view| selector_or_none(view.at("spec.selector"))).wide();
+const CONTAINERS: Column = made(
+    "Containers",
+    &["spec.template.spec.containers.name"],
+    container_names,
+)
+.wide();
+const IMAGES: Column = made(
+    "Images",
+    &["spec.template.spec.containers.image"],
+    container_images,
+)
+.wide();
+const SELECTOR: Column = made("Selector", &["spec.selector"], |view| {
+    selector_or_none(view.at("spec.selector"))
+})
+.wide();
 
-const REPLICAS: [Column; 4] =
-    [integer("Desired", "spec.replicas"), integer("Current", "status.replicas"), integer("Ready", "status.readyReplicas"), age()];
+const REPLICAS: [Column; 4] = [
+    integer("Desired", "spec.replicas"),
+    integer("Current", "status.replicas"),
+    integer("Ready", "status.readyReplicas"),
+    age(),
+];
 
-const READY: Column = made("Ready", &["spec.replicas", "status.readyReplicas"], |view| {
-    format!("{}/{}", view.at("status.readyReplicas").integer(), view.at("spec.replicas").integer()).into()
-});
+const READY: Column = made(
+    "Ready",
+    &["spec.replicas", "status.readyReplicas"],
+    |view| {
+        format!(
+            "{}/{}",
+            view.at("status.readyReplicas").integer(),
+            view.at("spec.replicas").integer()
+        )
+        .into()
+    },
+);
 
 /// The kinds.
 pub const KINDS: &[Kind] = &[
@@ -31,10 +62,26 @@ pub const KINDS: &[Kind] = &[
             REPLICAS[3],
             CONTAINERS,
             IMAGES,
-            made("Selector", &["spec.selector"], |view| labels(view.at("spec.selector")).into()).wide(),
+            made("Selector", &["spec.selector"], |view| {
+                labels(view.at("spec.selector")).into()
+            })
+            .wide(),
         ],
     ),
-    Kind::new("apps", "ReplicaSet", &[name(), REPLICAS[0], REPLICAS[1], REPLICAS[2], REPLICAS[3], CONTAINERS, IMAGES, SELECTOR]),
+    Kind::new(
+        "apps",
+        "ReplicaSet",
+        &[
+            name(),
+            REPLICAS[0],
+            REPLICAS[1],
+            REPLICAS[2],
+            REPLICAS[3],
+            CONTAINERS,
+            IMAGES,
+            SELECTOR,
+        ],
+    ),
     Kind::new(
         "apps",
         "Deployment",
@@ -52,7 +99,11 @@ pub const KINDS: &[Kind] = &[
             .wide(),
         ],
     ),
-    Kind::new("apps", "StatefulSet", &[name(), READY, age(), CONTAINERS, IMAGES]),
+    Kind::new(
+        "apps",
+        "StatefulSet",
+        &[name(), READY, age(), CONTAINERS, IMAGES],
+    ),
     Kind::new(
         "apps",
         "DaemonSet",
@@ -63,9 +114,11 @@ pub const KINDS: &[Kind] = &[
             integer("Ready", "status.numberReady"),
             integer("Up-to-date", "status.updatedNumberScheduled"),
             integer("Available", "status.numberAvailable"),
-            made("Node Selector", &["spec.template.spec.nodeSelector"], |view| {
-                labels(view.at("spec.template.spec.nodeSelector")).into()
-            }),
+            made(
+                "Node Selector",
+                &["spec.template.spec.nodeSelector"],
+                |view| labels(view.at("spec.template.spec.nodeSelector")).into(),
+            ),
             age(),
             CONTAINERS,
             IMAGES,
@@ -87,9 +140,25 @@ pub const KINDS: &[Kind] = &[
         "Job",
         &[
             name(),
-            made("Status", &["metadata.deletionTimestamp", "status.conditions.type", "status.conditions.status"], job_status),
-            made("Completions", &["spec.completions", "spec.parallelism", "status.succeeded"], completions),
-            made("Duration", &["status.startTime", "status.completionTime"], duration),
+            made(
+                "Status",
+                &[
+                    "metadata.deletionTimestamp",
+                    "status.conditions.type",
+                    "status.conditions.status",
+                ],
+                job_status,
+            ),
+            made(
+                "Completions",
+                &["spec.completions", "spec.parallelism", "status.succeeded"],
+                completions,
+            ),
+            made(
+                "Duration",
+                &["status.startTime", "status.completionTime"],
+                duration,
+            ),
             age(),
             CONTAINERS,
             IMAGES,
@@ -105,19 +174,39 @@ pub const KINDS: &[Kind] = &[
             text_or("Timezone", "spec.timeZone", NONE),
             made("Suspend", &["spec.suspend"], |view| {
                 let suspend = view.at("spec.suspend");
-                if suspend.is_given() { spoken(suspend.flag()).into() } else { UNSET.into() }
+                if suspend.is_given() {
+                    spoken(suspend.flag()).into()
+                } else {
+                    UNSET.into()
+                }
             })
             .called("boolean"),
             length("Active", "status.active"),
             since("Last Schedule", "status.lastScheduleTime", NONE),
             age(),
-            made("Containers", &["spec.jobTemplate.spec.template.spec.containers.name"], |view| {
-                members(view.at("spec.jobTemplate.spec.template.spec.containers"), "name").into()
-            })
+            made(
+                "Containers",
+                &["spec.jobTemplate.spec.template.spec.containers.name"],
+                |view| {
+                    members(
+                        view.at("spec.jobTemplate.spec.template.spec.containers"),
+                        "name",
+                    )
+                    .into()
+                },
+            )
             .wide(),
-            made("Images", &["spec.jobTemplate.spec.template.spec.containers.image"], |view| {
-                members(view.at("spec.jobTemplate.spec.template.spec.containers"), "image").into()
-            })
+            made(
+                "Images",
+                &["spec.jobTemplate.spec.template.spec.containers.image"],
+                |view| {
+                    members(
+                        view.at("spec.jobTemplate.spec.template.spec.containers"),
+                        "image",
+                    )
+                    .into()
+                },
+            )
             .wide(),
             made("Selector", &["spec.jobTemplate.spec.selector"], |view| {
                 selector_or_none(view.at("spec.jobTemplate.spec.selector"))
@@ -129,14 +218,33 @@ pub const KINDS: &[Kind] = &[
 
 fn controller(view: &View<'_>) -> Cell {
     let owners = view.at("metadata.ownerReferences").items();
-    let Some(owner) = owners.iter().find(|owner| owner.member("controller").flag()) else { return NONE.into() };
-    let group = owner.member("apiVersion").text().split_once('/').map(|(group, _)| format!(".{group}")).unwrap_or_default();
-    format!("{}{group}/{}", owner.member("kind").text().to_lowercase(), owner.member("name").text()).into()
+    let Some(owner) = owners
+        .iter()
+        .find(|owner| owner.member("controller").flag())
+    else {
+        return NONE.into();
+    };
+    let group = owner
+        .member("apiVersion")
+        .text()
+        .split_once('/')
+        .map(|(group, _)| format!(".{group}"))
+        .unwrap_or_default();
+    format!(
+        "{}{group}/{}",
+        owner.member("kind").text().to_lowercase(),
+        owner.member("name").text()
+    )
+    .into()
 }
 
 fn job_status(view: &View<'_>) -> Cell {
     let conditions = view.at("status.conditions");
-    let holds = |name: &str| conditions.of_type(name).is_some_and(|condition| condition.member("status").text() == "True");
+    let holds = |name: &str| {
+        conditions
+            .of_type(name)
+            .is_some_and(|condition| condition.member("status").text() == "True")
+    };
     let status = if holds("Complete") {
         "Complete"
     } else if holds("Failed") {
@@ -144,7 +252,10 @@ fn job_status(view: &View<'_>) -> Cell {
     } else if view.is_deleted() {
         "Terminating"
     } else {
-        ["Suspended", "FailureTarget", "SuccessCriteriaMet"].into_iter().find(|name| holds(name)).unwrap_or("Running")
+        ["Suspended", "FailureTarget", "SuccessCriteriaMet"]
+            .into_iter()
+            .find(|name| holds(name))
+            .unwrap_or("Running")
     };
     status.into()
 }
@@ -163,7 +274,9 @@ fn completions(view: &View<'_>) -> Cell {
 }
 
 fn duration(view: &View<'_>) -> Cell {
-    let Some(start) = timestamp(view.at("status.startTime")) else { return "".into() };
+    let Some(start) = timestamp(view.at("status.startTime")) else {
+        return "".into();
+    };
     let end = timestamp(view.at("status.completionTime")).unwrap_or(view.now);
     human_duration(end.duration_since(start).as_secs()).into()
 }

@@ -32,7 +32,10 @@ pub(in crate::store) struct Flight {
 
 impl Flights {
     fn lock(&self) -> MutexGuard<'_, UnderWay> {
-        self.0.under_way.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0
+            .under_way
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(in crate::store) fn start(&self) -> Flight {
@@ -40,7 +43,10 @@ impl Flights {
         under_way.last += 1;
         let number = under_way.last;
         under_way.numbers.insert(number);
-        Flight { flights: self.clone(), number }
+        Flight {
+            flights: self.clone(),
+            number,
+        }
     }
 
     /// Whether no write is under way.
@@ -55,7 +61,12 @@ impl Flights {
             let ended = self.0.ended.notified();
             tokio::pin!(ended);
             ended.as_mut().enable();
-            if self.lock().numbers.first().is_none_or(|oldest| *oldest > last) {
+            if self
+                .lock()
+                .numbers
+                .first()
+                .is_none_or(|oldest| *oldest > last)
+            {
                 return;
             }
             ended.await;
@@ -90,7 +101,11 @@ mod tests {
         tokio::task::yield_now().await;
         let _later = flights.start();
         drop(second);
-        assert!(timeout(Duration::from_secs(1), flights.earlier_end()).await.is_err());
+        assert!(
+            timeout(Duration::from_secs(1), flights.earlier_end())
+                .await
+                .is_err()
+        );
         assert!(!waits.is_finished());
         drop(first);
         waits.await.unwrap();

@@ -138,7 +138,10 @@ pub struct Log {
 
 impl fmt::Debug for Log {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("Log").field("newest", &self.newest()).field("visible", &self.visible()).finish_non_exhaustive()
+        out.debug_struct("Log")
+            .field("newest", &self.newest())
+            .field("visible", &self.visible())
+            .finish_non_exhaustive()
     }
 }
 
@@ -146,7 +149,10 @@ impl Log {
     /// Nothing has changed yet.
     pub fn new(sequence: Sequence, bounds: Bounds) -> Self {
         let start = sequence.take(1);
-        let held = Mutex::new(Held { start, ..Held::default() });
+        let held = Mutex::new(Held {
+            start,
+            ..Held::default()
+        });
         Self {
             sequence,
             bounds,
@@ -162,7 +168,12 @@ impl Log {
     #[cfg(test)]
     pub(crate) fn of_a_test() -> Arc<Self> {
         let sequence = Sequence::of(crate::model::Run::new(1_790_000_000_000, 0));
-        let bounds = Bounds { changes: 1_000, bytes: 1 << 20, owns_documents: false, answers_lag: false };
+        let bounds = Bounds {
+            changes: 1_000,
+            bytes: 1 << 20,
+            owns_documents: false,
+            answers_lag: false,
+        };
         Arc::new(Self::new(sequence, bounds))
     }
 
@@ -200,7 +211,10 @@ impl Log {
         let mut visible = self.visible.subscribe();
         // What is newer than this log's newest is of another log: there is nothing to wait for.
         let wanted = number.min(self.newest());
-        matches!(timeout(patience, visible.wait_for(|visible| *visible >= wanted)).await, Ok(Ok(_)))
+        matches!(
+            timeout(patience, visible.wait_for(|visible| *visible >= wanted)).await,
+            Ok(Ok(_))
+        )
     }
 
     /// Follows the changes of what a query selects, from the one after `after`: a number that came with an answer or an event.
@@ -209,13 +223,21 @@ impl Log {
     }
 
     /// The same, once everything is settled that an answer may have shown already: a watch must not begin with less.
-    pub async fn watch_settled(self: &Arc<Self>, query: &Query, after: u64) -> Result<Watch, WatchError> {
+    pub async fn watch_settled(
+        self: &Arc<Self>,
+        query: &Query,
+        after: u64,
+    ) -> Result<Watch, WatchError> {
         self.settle().await;
         self.watch(query, after)
     }
 
     /// The same for a watch over several logs, which begins before what the answer has shown of this one: with the newest state of each object.
-    pub async fn watch_behind(self: &Arc<Self>, query: &Query, after: u64) -> Result<Watch, WatchError> {
+    pub async fn watch_behind(
+        self: &Arc<Self>,
+        query: &Query,
+        after: u64,
+    ) -> Result<Watch, WatchError> {
         self.settle().await;
         Watch::behind(Arc::clone(self), query, after)
     }
@@ -225,7 +247,8 @@ impl Log {
         let held = self.lock();
         // Within the lock, so that whatever is added to this log from now on has a greater number.
         let newest = self.sequence.newest();
-        let is_all = self.newest() <= number && held.gaps.back().is_none_or(|gap| gap.number <= number);
+        let is_all =
+            self.newest() <= number && held.gaps.back().is_none_or(|gap| gap.number <= number);
         drop(held);
         if is_all { number.max(newest) } else { number }
     }
@@ -244,7 +267,11 @@ impl Log {
     }
 
     /// Follows what this replica changes of a resource, for another one: from the change after `after`, or from now on.
-    pub fn tail(self: &Arc<Self>, resource: &ResourceName, after: Option<u64>) -> Result<Tail, TooOld> {
+    pub fn tail(
+        self: &Arc<Self>,
+        resource: &ResourceName,
+        after: Option<u64>,
+    ) -> Result<Tail, TooOld> {
         Tail::new(Arc::clone(self), resource, after)
     }
 
@@ -256,7 +283,10 @@ impl Log {
 
     /// Waits until everything is told that is under way now, but not for ever.
     async fn settle(&self) {
-        if timeout(SETTLING_PATIENCE, self.under_way.earlier_end()).await.is_err() {
+        if timeout(SETTLING_PATIENCE, self.under_way.earlier_end())
+            .await
+            .is_err()
+        {
             tracing::debug!("a watch begins although writes are under way");
         }
     }
@@ -276,7 +306,12 @@ impl Log {
 
     /// Waits until no other replica reads this log any more; whether that came about in time.
     pub(in crate::store) async fn left_by_replicas(&self, patience: Duration) -> bool {
-        let is_read = || self.lock().followers.values().any(|follower| follower.kind == FollowerKind::Replica);
+        let is_read = || {
+            self.lock()
+                .followers
+                .values()
+                .any(|follower| follower.kind == FollowerKind::Replica)
+        };
         let left = async {
             while is_read() {
                 sleep(LOOK_AGAIN).await;
@@ -297,10 +332,20 @@ impl Log {
         let bytes = self.bytes_of(changes);
         let mut held = self.lock();
         let first = self.sequence.take(changes.len() as u64);
-        let batch = Batch { first, changes: changes.to_vec(), is_foreign, bytes };
+        let batch = Batch {
+            first,
+            changes: changes.to_vec(),
+            is_foreign,
+            bytes,
+        };
         let last = batch.last();
         if changes.len() > self.bounds.changes / 2 || bytes > self.bounds.bytes / 2 {
-            held.large.push(Large { last, changes: changes.len(), bytes, since: Instant::now() });
+            held.large.push(Large {
+                last,
+                changes: changes.len(),
+                bytes,
+                since: Instant::now(),
+            });
         }
         held.changes += changes.len();
         held.bytes += bytes;
@@ -316,7 +361,10 @@ impl Log {
     fn bytes_of(&self, changes: &[Change]) -> usize {
         let documents = changes.iter().flat_map(|change| {
             let newest = change.document();
-            let replaced = change.before.as_ref().filter(|_| self.bounds.owns_documents && change.after.is_some());
+            let replaced = change
+                .before
+                .as_ref()
+                .filter(|_| self.bounds.owns_documents && change.after.is_some());
             newest.into_iter().chain(replaced)
         });
         documents.map(|document| document.footprint()).sum()
@@ -325,7 +373,8 @@ impl Log {
     fn forget_oldest(&self, held: &mut Held) {
         let spared = held.spared();
         while held.batches.len() > 1
-            && (held.changes > self.bounds.changes + spared.0 || held.bytes > self.bounds.bytes + spared.1)
+            && (held.changes > self.bounds.changes + spared.0
+                || held.bytes > self.bounds.bytes + spared.1)
         {
             held.forget_one();
         }
@@ -368,11 +417,15 @@ impl Log {
     /// that includes it.
     pub(in crate::store) fn open_gap(&self) -> (u64, BTreeSet<ResourceName>) {
         let mut held = self.lock();
-        held.asked.retain(|_, since| since.elapsed() < BETWEEN_WATCHES);
+        held.asked
+            .retain(|_, since| since.elapsed() < BETWEEN_WATCHES);
         let followed = held.followers.values().map(|follower| &follower.resource);
         let known: BTreeSet<ResourceName> = followed.chain(held.asked.keys()).cloned().collect();
         let number = self.sequence.take(1);
-        held.gaps.push_back(Gap { number, known: known.clone() });
+        held.gaps.push_back(Gap {
+            number,
+            known: known.clone(),
+        });
         if held.gaps.len() > GAPS
             && let Some(oldest) = held.gaps.pop_front()
         {
@@ -407,7 +460,9 @@ impl Log {
 
     /// Whether anybody watches a resource here; other replicas do not count.
     pub(crate) fn is_watched(&self, resource: &ResourceName) -> bool {
-        let counts = |follower: &Follower| follower.kind == FollowerKind::Watch && follower.resource == *resource;
+        let counts = |follower: &Follower| {
+            follower.kind == FollowerKind::Watch && follower.resource == *resource
+        };
         self.lock().followers.values().any(counts)
     }
 
@@ -443,13 +498,27 @@ impl Log {
         };
         let after = after.unwrap_or(last);
         let is_ours = after <= self.sequence.newest();
-        let knows_all = held.gaps.iter().all(|gap| gap.number <= after || gap.known.contains(resource));
-        if !is_ours || !held.knows_after(after) || !knows_all || (kind == FollowerKind::Watch && held.has_lost(resource, after)) {
+        let knows_all = held
+            .gaps
+            .iter()
+            .all(|gap| gap.number <= after || gap.known.contains(resource));
+        if !is_ours
+            || !held.knows_after(after)
+            || !knows_all
+            || (kind == FollowerKind::Watch && held.has_lost(resource, after))
+        {
             return Err(TooOld { after });
         }
         held.last_follower += 1;
         let (number, position) = (held.last_follower, Arc::new(AtomicU64::new(after)));
-        held.followers.insert(number, Follower { resource: resource.clone(), position: Arc::clone(&position), kind });
+        held.followers.insert(
+            number,
+            Follower {
+                resource: resource.clone(),
+                position: Arc::clone(&position),
+                kind,
+            },
+        );
         Ok((number, position))
     }
 
@@ -483,12 +552,24 @@ impl Log {
         }
         let last = held.last_for_replicas(self.newest());
         let next = held.batches.partition_point(|batch| batch.last() <= after);
-        let batch = held.batches.get(next).filter(|batch| batch.first <= last).cloned();
-        Ok(ForReplica { batch, last, has_ended: held.has_ended })
+        let batch = held
+            .batches
+            .get(next)
+            .filter(|batch| batch.first <= last)
+            .cloned();
+        Ok(ForReplica {
+            batch,
+            last,
+            has_ended: held.has_ended,
+        })
     }
 
     /// The same for somebody who watches a resource, of which other replicas make changes, too.
-    pub(super) fn all_changes_after(&self, resource: &ResourceName, after: u64) -> Result<Option<Arc<Batch>>, TooOld> {
+    pub(super) fn all_changes_after(
+        &self,
+        resource: &ResourceName,
+        after: u64,
+    ) -> Result<Option<Arc<Batch>>, TooOld> {
         if self.lock().has_lost(resource, after) {
             return Err(TooOld { after });
         }
@@ -499,13 +580,18 @@ impl Log {
     pub(super) fn all_after(&self, after: u64) -> (Vec<Arc<Batch>>, u64) {
         let held = self.lock();
         let next = held.batches.partition_point(|batch| batch.last() <= after);
-        (held.batches.iter().skip(next).cloned().collect(), self.newest())
+        (
+            held.batches.iter().skip(next).cloned().collect(),
+            self.newest(),
+        )
     }
 }
 
 impl Held {
     fn last_for_replicas(&self, newest: u64) -> u64 {
-        self.steps.first().map_or(newest, |step| newest.min(step - 1))
+        self.steps
+            .first()
+            .map_or(newest, |step| newest.min(step - 1))
     }
 
     fn knows_after(&self, after: u64) -> bool {
@@ -513,11 +599,17 @@ impl Held {
     }
 
     fn has_lost(&self, resource: &ResourceName, after: u64) -> bool {
-        self.lost.get(resource).is_some_and(|number| after < *number)
+        self.lost
+            .get(resource)
+            .is_some_and(|number| after < *number)
     }
 
     fn slowest(&self) -> u64 {
-        self.followers.values().map(|follower| follower.position.load(Ordering::Acquire)).min().unwrap_or(u64::MAX)
+        self.followers
+            .values()
+            .map(|follower| follower.position.load(Ordering::Acquire))
+            .min()
+            .unwrap_or(u64::MAX)
     }
 
     /// Changes and bytes that do not count for a while.
@@ -526,12 +618,19 @@ impl Held {
             return (0, 0);
         }
         let slowest = self.slowest();
-        let spared = self.large.iter().filter(|large| large.last > slowest && large.since.elapsed() < GRACE);
-        spared.fold((0, 0), |(changes, bytes), large| (changes + large.changes, bytes + large.bytes))
+        let spared = self
+            .large
+            .iter()
+            .filter(|large| large.last > slowest && large.since.elapsed() < GRACE);
+        spared.fold((0, 0), |(changes, bytes), large| {
+            (changes + large.changes, bytes + large.bytes)
+        })
     }
 
     fn forget_one(&mut self) {
-        let Some(oldest) = self.batches.pop_front() else { return };
+        let Some(oldest) = self.batches.pop_front() else {
+            return;
+        };
         self.start = self.start.max(oldest.last());
         self.changes -= oldest.changes.len();
         self.bytes -= oldest.bytes;

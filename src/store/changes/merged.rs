@@ -31,8 +31,16 @@ struct Following {
 impl MergedWatch {
     /// Watches that all begin after a number.
     pub fn new(watches: Vec<Watch>, sequence: Sequence, after: u64) -> Self {
-        let following = |watch| Following { watch, events: VecDeque::new(), reaches_to: after };
-        Self { logs: watches.into_iter().map(following).collect(), sequence, position: after }
+        let following = |watch| Following {
+            watch,
+            events: VecDeque::new(),
+            reaches_to: after,
+        };
+        Self {
+            logs: watches.into_iter().map(following).collect(),
+            sequence,
+            position: after,
+        }
     }
 
     /// The version of the fleet up to which everything has been told.
@@ -69,10 +77,19 @@ impl MergedWatch {
 
     /// Events with numbers up to which all logs are known, in order.
     fn take_settled(&mut self) -> Vec<Event> {
-        let settled = self.logs.iter().map(|log| log.reaches_to).min().unwrap_or(self.position);
+        let settled = self
+            .logs
+            .iter()
+            .map(|log| log.reaches_to)
+            .min()
+            .unwrap_or(self.position);
         let mut events: Vec<Event> = Vec::new();
         for log in &mut self.logs {
-            let count = log.events.iter().take_while(|event| event.sequence <= settled).count();
+            let count = log
+                .events
+                .iter()
+                .take_while(|event| event.sequence <= settled)
+                .count();
             events.extend(log.events.drain(..count));
         }
         events.sort_by_key(|event| event.sequence);

@@ -27,11 +27,22 @@ impl Drop for Place {
 
 impl Place {
     /// Begins to follow a resource after a number; without one, after the last change.
-    pub(super) fn take(log: Arc<Log>, resource: &ResourceName, after: Option<u64>, kind: FollowerKind) -> Result<Self, TooOld> {
+    pub(super) fn take(
+        log: Arc<Log>,
+        resource: &ResourceName,
+        after: Option<u64>,
+        kind: FollowerKind,
+    ) -> Result<Self, TooOld> {
         let newest = log.subscribe();
         let (follower, position) = log.follow(resource, after, kind)?;
         let after = position.load(Ordering::Acquire);
-        Ok(Self { log, newest, follower, position, after })
+        Ok(Self {
+            log,
+            newest,
+            follower,
+            position,
+            after,
+        })
     }
 
     pub(super) fn log(&self) -> &Log {

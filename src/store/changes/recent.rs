@@ -58,14 +58,20 @@ impl Recent {
 
     /// By what changes are found that may concern a filter; one of these is in each of them.
     pub(super) fn handles(&self, resource: &ResourceName, filter: &Filter) -> Vec<u64> {
-        let required = filter.conditions().iter().filter(|condition| !condition.negated && condition.or_else.is_none());
+        let required = filter
+            .conditions()
+            .iter()
+            .filter(|condition| !condition.negated && condition.or_else.is_none());
         let values = required.filter_map(|condition| match &condition.test {
             Test::Value { key, values } => Some((key.as_str(), values)),
             Test::Name(names) => Some((NAME, names)),
             _ => None,
         });
         match values.min_by_key(|(_, values)| values.len()) {
-            Some((key, values)) => values.iter().map(|value| self.hash(resource, key, value)).collect(),
+            Some((key, values)) => values
+                .iter()
+                .map(|value| self.hash(resource, key, value))
+                .collect(),
             None => vec![self.hash(resource, "", "")],
         }
     }
@@ -80,7 +86,10 @@ impl Recent {
             return None;
         }
         let index = self.index(batch)?;
-        let mut positions: Vec<u32> = handles.iter().flat_map(|handle| index.with(*handle)).collect();
+        let mut positions: Vec<u32> = handles
+            .iter()
+            .flat_map(|handle| index.with(*handle))
+            .collect();
         if handles.len() > 1 {
             positions.sort_unstable();
             positions.dedup();
@@ -92,18 +101,28 @@ impl Recent {
     fn index(&self, batch: &Batch) -> Option<Arc<Index>> {
         {
             let held = self.lock();
-            let found = held.indices.binary_search_by_key(&batch.first, |(first, _)| *first);
+            let found = held
+                .indices
+                .binary_search_by_key(&batch.first, |(first, _)| *first);
             if let Ok(found) = found {
                 return held.indices.get(found).map(|(_, index)| Arc::clone(index));
             }
-            if held.indices.back().is_some_and(|(newest, _)| *newest > batch.first) {
+            if held
+                .indices
+                .back()
+                .is_some_and(|(newest, _)| *newest > batch.first)
+            {
                 return None;
             }
         }
         let index = Arc::new(self.made(&batch.changes));
         let mut held = self.lock();
         // Somebody else may have been faster.
-        if held.indices.back().is_none_or(|(newest, _)| *newest < batch.first) {
+        if held
+            .indices
+            .back()
+            .is_none_or(|(newest, _)| *newest < batch.first)
+        {
             held.indices.push_back((batch.first, Arc::clone(&index)));
             held.forget();
         }
@@ -119,15 +138,25 @@ impl Recent {
         }
         entries.sort_unstable();
         entries.dedup();
-        Index { entries, changes: changes.len() }
+        Index {
+            entries,
+            changes: changes.len(),
+        }
     }
 
     fn add(&self, document: &Document, position: u32, entries: &mut Vec<(u64, u32)>) {
         let resource = &document.origin.resource;
         let words = document.origin.vocabulary.read();
-        let terms = document.terms().filter_map(|number| words.term(number)).map(|term| (term.key(), term.value()));
+        let terms = document
+            .terms()
+            .filter_map(|number| words.term(number))
+            .map(|term| (term.key(), term.value()));
         let others = [("", ""), (NAME, document.name())];
-        entries.extend(terms.chain(others).map(|(key, value)| (self.hash(resource, key, value), position)));
+        entries.extend(
+            terms
+                .chain(others)
+                .map(|(key, value)| (self.hash(resource, key, value), position)),
+        );
     }
 
     /// An object as those who follow are told of it, unpacked by the first one who needs it.
@@ -150,7 +179,10 @@ impl Index {
     /// The positions of the changes with a term.
     fn with(&self, handle: u64) -> impl Iterator<Item = u32> {
         let begin = self.entries.partition_point(|(hash, _)| *hash < handle);
-        self.entries[begin..].iter().take_while(move |(hash, _)| *hash == handle).map(|(_, position)| *position)
+        self.entries[begin..]
+            .iter()
+            .take_while(move |(hash, _)| *hash == handle)
+            .map(|(_, position)| *position)
     }
 }
 

@@ -81,20 +81,45 @@ pub(super) fn write_line(
     change: &Change,
     unpacker: &mut Unpacker,
 ) -> Result<(), StoreError> {
-    let mut carry =
-        |document: &Option<Arc<Document>>| document.as_deref().map(|document| carried(document, unpacker)).transpose();
-    let line = Line { version: version.to_string(), end: false, before: carry(&change.before)?, after: carry(&change.after)? };
+    let mut carry = |document: &Option<Arc<Document>>| {
+        document
+            .as_deref()
+            .map(|document| carried(document, unpacker))
+            .transpose()
+    };
+    let line = Line {
+        version: version.to_string(),
+        end: false,
+        before: carry(&change.before)?,
+        after: carry(&change.after)?,
+    };
     push(lines, &line)
 }
 
 /// Adds a line that says that everything up to a version is told.
 pub fn write_position(lines: &mut Vec<u8>, version: FleetVersion) -> Result<(), StoreError> {
-    push(lines, &Line { version: version.to_string(), end: false, before: None, after: None })
+    push(
+        lines,
+        &Line {
+            version: version.to_string(),
+            end: false,
+            before: None,
+            after: None,
+        },
+    )
 }
 
 /// Adds a line that says that this replica will change nothing any more.
 pub fn write_end(lines: &mut Vec<u8>, version: FleetVersion) -> Result<(), StoreError> {
-    push(lines, &Line { version: version.to_string(), end: true, before: None, after: None })
+    push(
+        lines,
+        &Line {
+            version: version.to_string(),
+            end: true,
+            before: None,
+            after: None,
+        },
+    )
 }
 
 fn push(lines: &mut Vec<u8>, line: &Line<'_>) -> Result<(), StoreError> {
@@ -103,7 +128,10 @@ fn push(lines: &mut Vec<u8>, line: &Line<'_>) -> Result<(), StoreError> {
     Ok(())
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "it is what errors are mapped by")]
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "it is what errors are mapped by"
+)]
 fn unsaid(error: serde_json::Error) -> StoreError {
     StoreError::Embedded(format!("a change cannot be told: {error}"))
 }
@@ -119,7 +147,9 @@ fn carried(document: &Document, unpacker: &mut Unpacker) -> Result<Carried<'stat
         resource: origin.resource.plural.to_string(),
         id: document.id().into_owned(),
         resource_version: document.version.to_string(),
-        terms: terms.map(|term| (term.key().to_owned(), term.value().to_owned())).collect(),
+        terms: terms
+            .map(|term| (term.key().to_owned(), term.value().to_owned()))
+            .collect(),
         object: Cow::Owned(object),
     })
 }
@@ -147,17 +177,37 @@ pub struct Reader {
 impl Reader {
     /// Reads one line.
     pub fn read(&mut self, line: &[u8]) -> Result<Retold, Unreadable> {
-        let Line { version, end, before, after } = serde_json::from_slice(line)?;
+        let Line {
+            version,
+            end,
+            before,
+            after,
+        } = serde_json::from_slice(line)?;
         let version = version.parse().map_err(invalid)?;
         let mut packer = Packer::new();
-        let before = before.map(|carried| self.document(&carried, &mut packer)).transpose()?;
-        let after = after.map(|carried| self.document(&carried, &mut packer)).transpose()?;
+        let before = before
+            .map(|carried| self.document(&carried, &mut packer))
+            .transpose()?;
+        let after = after
+            .map(|carried| self.document(&carried, &mut packer))
+            .transpose()?;
         let change = Change { before, after };
-        let cluster = change.document().map(|document| document.origin.cluster.clone());
-        Ok(Retold { version, change: cluster.is_some().then_some(change), cluster, is_last: end })
+        let cluster = change
+            .document()
+            .map(|document| document.origin.cluster.clone());
+        Ok(Retold {
+            version,
+            change: cluster.is_some().then_some(change),
+            cluster,
+            is_last: end,
+        })
     }
 
-    fn document(&mut self, carried: &Carried<'_>, packer: &mut Packer) -> Result<Arc<Document>, Unreadable> {
+    fn document(
+        &mut self,
+        carried: &Carried<'_>,
+        packer: &mut Packer,
+    ) -> Result<Arc<Document>, Unreadable> {
         let head: Head<'_> = serde_json::from_str(carried.object.get())?;
         let cluster: ClusterName = carried.cluster.parse().map_err(invalid)?;
         let resource = ResourceName::new(&carried.group, &carried.resource);
@@ -165,13 +215,34 @@ impl Reader {
         let object = carried.object.get().as_bytes();
         let version = carried.resource_version.parse().map_err(invalid)?;
         let packed = (self.codec.fingerprint(object), packer.pack(None, object)?);
-        let terms = self.vocabulary.learn(carried.terms.iter().map(|(key, value)| (key.as_str(), value.as_str())));
-        let content = Content::new((&carried.id, &id_prefix), version, &head.metadata, packed, terms);
+        let terms = self.vocabulary.learn(
+            carried
+                .terms
+                .iter()
+                .map(|(key, value)| (key.as_str(), value.as_str())),
+        );
+        let content = Content::new(
+            (&carried.id, &id_prefix),
+            version,
+            &head.metadata,
+            packed,
+            terms,
+        );
         let vocabulary = Arc::clone(&self.vocabulary);
-        let origin = self.origins.entry((cluster.clone(), id_prefix.clone())).or_insert_with(|| {
-            let (api_version, kind) = (head.api_version.into(), head.kind.into());
-            Arc::new(Origin { cluster, resource, api_version, kind, id_prefix, vocabulary })
-        });
+        let origin = self
+            .origins
+            .entry((cluster.clone(), id_prefix.clone()))
+            .or_insert_with(|| {
+                let (api_version, kind) = (head.api_version.into(), head.kind.into());
+                Arc::new(Origin {
+                    cluster,
+                    resource,
+                    api_version,
+                    kind,
+                    id_prefix,
+                    vocabulary,
+                })
+            });
         Ok(Arc::new(Document::new(Arc::clone(origin), content)))
     }
 }

@@ -6,7 +6,9 @@ use proptest::prelude::*;
 use serde_json::json;
 use tokio::{runtime::Builder, time::timeout};
 
-use super::{Bounds, Change, Event, Log, Reader, Sequence, Tail, Watch, fake, log::FollowerKind, write_end};
+use super::{
+    Bounds, Change, Event, Log, Reader, Sequence, Tail, Watch, fake, log::FollowerKind, write_end,
+};
 use crate::{
     model::{Gvk, Resource, Run},
     query::{Query, ResourceName, Selectable},
@@ -17,12 +19,24 @@ const MOMENT: Duration = Duration::from_millis(1);
 
 /// A replica's log.
 fn log(tag: u8) -> Arc<Log> {
-    let bounds = Bounds { changes: 1_000, bytes: 1 << 20, owns_documents: true, answers_lag: false };
-    Arc::new(Log::new(Sequence::of(Run::new(1_790_000_000_000, tag)), bounds))
+    let bounds = Bounds {
+        changes: 1_000,
+        bytes: 1 << 20,
+        owns_documents: true,
+        answers_lag: false,
+    };
+    Arc::new(Log::new(
+        Sequence::of(Run::new(1_790_000_000_000, tag)),
+        bounds,
+    ))
 }
 
 fn resource(kind: &str, plural: &str) -> Resource {
-    Resource { gvk: Gvk::new("", "v1", kind), plural: plural.into(), namespaced: true }
+    Resource {
+        gvk: Gvk::new("", "v1", kind),
+        plural: plural.into(),
+        namespaced: true,
+    }
 }
 
 fn pods() -> ResourceName {
@@ -31,7 +45,10 @@ fn pods() -> ResourceName {
 
 fn query(selector: &str) -> Query {
     let all = Query::all_of(pods(), Selectable::of(&Gvk::new("", "v1", "Pod"), &[]), 500);
-    Query { labels: selector.parse().unwrap(), ..all }
+    Query {
+        labels: selector.parse().unwrap(),
+        ..all
+    }
 }
 
 /// A pod with a label, a phase and an owner; or another kind of object.
@@ -51,7 +68,10 @@ fn pod(name: &str, version: u64, app: &str) -> Arc<Document> {
 }
 
 fn added(name: &str, version: u64) -> Change {
-    Change { before: None, after: Some(pod(name, version, "web")) }
+    Change {
+        before: None,
+        after: Some(pod(name, version, "web")),
+    }
 }
 
 /// Takes over everything that a tail has. Gives whether it says that this is all.
@@ -62,7 +82,10 @@ fn hear(tail: &mut Tail, reader: &mut Reader, log: &Log) -> bool {
         if tail.position() == before {
             write_end(&mut lines, before).unwrap();
         }
-        let told: Vec<_> = lines.split_inclusive(|byte| *byte == b'\n').map(|line| reader.read(line).unwrap()).collect();
+        let told: Vec<_> = lines
+            .split_inclusive(|byte| *byte == b'\n')
+            .map(|line| reader.read(line).unwrap())
+            .collect();
         let is_last = told.last().is_some_and(|last| last.is_last);
         log.retell(told);
         if is_last {
@@ -75,9 +98,9 @@ fn hear(tail: &mut Tail, reader: &mut Reader, log: &Log) -> bool {
 async fn events(watch: &mut Watch) -> Result<Vec<String>, StoreError> {
     let mut told = Vec::new();
     while let Ok(events) = timeout(MOMENT, watch.next()).await {
-        told.extend(
-            events?.iter().map(|Event { kind, object, .. }| format!("{kind:?} {} {}", object.cluster, object.object.get())),
-        );
+        told.extend(events?.iter().map(|Event { kind, object, .. }| {
+            format!("{kind:?} {} {}", object.cluster, object.object.get())
+        }));
     }
     Ok(told)
 }
@@ -89,7 +112,10 @@ async fn what_a_replica_has_heard_from_others_it_does_not_pass_on() {
     first.append_foreign(&[added("theirs", 5)]);
     first.append(&[
         added("ours", 6),
-        Change { before: None, after: Some(document(&resource("Secret", "secrets"), "s", 7, "web")) },
+        Change {
+            before: None,
+            after: Some(document(&resource("Secret", "secrets"), "s", 7, "web")),
+        },
     ]);
     let mut watch = second.watch(&query(""), second.newest()).unwrap();
     assert!(hear(&mut tail, &mut Reader::default(), &second));
@@ -106,7 +132,12 @@ async fn a_tail_goes_on_where_another_one_was_unless_that_is_forgotten() {
     let position = first.sequence().number(tail.position()).unwrap();
     drop(tail);
     first.append(&[added("b", 6)]);
-    let lines = first.tail(&pods(), Some(position)).unwrap().now().unwrap().lines;
+    let lines = first
+        .tail(&pods(), Some(position))
+        .unwrap()
+        .now()
+        .unwrap()
+        .lines;
     assert!(String::from_utf8(lines).unwrap().contains("uid-b"));
     first.restart();
     assert!(first.tail(&pods(), Some(position)).is_err());
@@ -116,25 +147,55 @@ async fn a_tail_goes_on_where_another_one_was_unless_that_is_forgotten() {
 async fn who_watches_a_resource_of_which_something_is_lost_has_to_list_again_and_nobody_else() {
     let log = log(1);
     let start = log.newest();
-    let secrets = Query { resource: ResourceName::new("", "secrets"), ..query("") };
-    let (mut watch, mut other) = (log.watch(&query(""), start).unwrap(), log.watch(&secrets, start).unwrap());
+    let secrets = Query {
+        resource: ResourceName::new("", "secrets"),
+        ..query("")
+    };
+    let (mut watch, mut other) = (
+        log.watch(&query(""), start).unwrap(),
+        log.watch(&secrets, start).unwrap(),
+    );
     let number = log.lose(&pods());
     assert!(log.reaches(number, MOMENT).await, "answers do not lag");
     assert!(matches!(events(&mut watch).await, Err(StoreError::Expired)));
     assert_eq!(events(&mut other).await.unwrap(), [""; 0]);
     assert!(log.watch(&query(""), start).is_err() && log.watch(&secrets, start).is_ok());
-    assert!(log.follow(&pods(), Some(start), FollowerKind::Replica).is_ok(), "what this replica has changed is known");
+    assert!(
+        log.follow(&pods(), Some(start), FollowerKind::Replica)
+            .is_ok(),
+        "what this replica has changed is known"
+    );
     log.append(&[added("a", 5)]);
-    assert_eq!(events(&mut log.watch(&query(""), number).unwrap()).await.unwrap().len(), 1);
+    assert_eq!(
+        events(&mut log.watch(&query(""), number).unwrap())
+            .await
+            .unwrap()
+            .len(),
+        1
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_list_shows_what_was_lost_only_after_a_refresh() {
-    let bounds = Bounds { changes: 1_000, bytes: 1 << 20, owns_documents: true, answers_lag: true };
-    let log = Arc::new(Log::new(Sequence::of(Run::new(1_790_000_000_000, 1)), bounds));
+    let bounds = Bounds {
+        changes: 1_000,
+        bytes: 1 << 20,
+        owns_documents: true,
+        answers_lag: true,
+    };
+    let log = Arc::new(Log::new(
+        Sequence::of(Run::new(1_790_000_000_000, 1)),
+        bounds,
+    ));
     let number = log.lose(&pods());
-    assert!(!log.reaches(number, MOMENT).await, "what another replica has written may not be visible yet");
-    assert!(log.watch(&query(""), log.visible()).is_err(), "a list of now may lack it");
+    assert!(
+        !log.reaches(number, MOMENT).await,
+        "what another replica has written may not be visible yet"
+    );
+    assert!(
+        log.watch(&query(""), log.visible()).is_err(),
+        "a list of now may lack it"
+    );
     log.show(number);
     assert!(log.watch(&query(""), log.visible()).is_ok());
 }
@@ -144,7 +205,10 @@ async fn a_replica_has_told_everything_when_its_log_says_so_and_not_before() {
     let log = log(1);
     let mut tail = log.tail(&pods(), None).unwrap();
     log.append(&[added("a", 5)]);
-    assert!(!tail.now().unwrap().is_last && !tail.now().unwrap().is_last, "it may write more");
+    assert!(
+        !tail.now().unwrap().is_last && !tail.now().unwrap().is_last,
+        "it may write more"
+    );
     log.append(&[added("b", 6)]);
     log.end();
     let told = tail.now().unwrap();
@@ -154,7 +218,10 @@ async fn a_replica_has_told_everything_when_its_log_says_so_and_not_before() {
     drop(tail);
     assert!(log.left_by_replicas(MOMENT).await);
     log.restart();
-    assert!(!log.tail(&pods(), None).unwrap().now().unwrap().is_last, "what is uncertain is no end");
+    assert!(
+        !log.tail(&pods(), None).unwrap().now().unwrap().is_last,
+        "what is uncertain is no end"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -165,8 +232,19 @@ async fn a_replica_is_known_up_to_a_number_that_no_change_has() {
     for _ in 0..2 {
         log.lose(&pods());
         let (step, _) = log.open_gap();
-        assert!(timeout(MOMENT, tail.next()).await.unwrap().unwrap().lines.is_empty());
-        assert_eq!(log.sequence().number(tail.position()), Some(step - 1), "what a step changes is not told before it ends");
+        assert!(
+            timeout(MOMENT, tail.next())
+                .await
+                .unwrap()
+                .unwrap()
+                .lines
+                .is_empty()
+        );
+        assert_eq!(
+            log.sequence().number(tail.position()),
+            Some(step - 1),
+            "what a step changes is not told before it ends"
+        );
         assert!(timeout(MOMENT, tail.next()).await.is_err());
         log.end_step(step);
         timeout(MOMENT, tail.next()).await.unwrap().unwrap();
@@ -184,14 +262,29 @@ async fn a_replica_is_known_up_to_a_number_that_no_change_has() {
 
 #[test]
 fn what_is_no_line_is_refused() {
-    let refused = |line: &str| Reader::default().read(line.as_bytes()).unwrap_err().to_string();
+    let refused = |line: &str| {
+        Reader::default()
+            .read(line.as_bytes())
+            .unwrap_err()
+            .to_string()
+    };
     let document = |id: &str, more: &str| {
         format!(
             r#"{{"version":"7","after":{{"cluster":"member1","group":"","resource":"pods","id":"{id}","resourceVersion":"5","terms":[],{more}"object":{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"a","uid":"u"}}}}}}}}"#
         )
     };
-    assert!(Reader::default().read(document("v1/Pod/u", "").as_bytes()).is_ok());
-    for wrong in ["", "{}", r#"{"version":"0"}"#, r#"{"version":"7","more":1}"#, &document("v1/Pod/u", r#""x":1,"#)] {
+    assert!(
+        Reader::default()
+            .read(document("v1/Pod/u", "").as_bytes())
+            .is_ok()
+    );
+    for wrong in [
+        "",
+        "{}",
+        r#"{"version":"0"}"#,
+        r#"{"version":"7","more":1}"#,
+        &document("v1/Pod/u", r#""x":1,"#),
+    ] {
         assert!(!refused(wrong).is_empty(), "{wrong}");
     }
 }

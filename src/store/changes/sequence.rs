@@ -37,14 +37,19 @@ impl Sequence {
     /// others begin at other times, and have a tag by chance.
     pub fn of_replica(name: Option<&str>) -> Self {
         let tag = name.and_then(Run::tag_of).unwrap_or_else(rand::random);
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let since = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
         let began = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
         Self::of(Run::new(began, tag))
     }
 
     /// A sequence of a certain run.
     pub fn of(run: Run) -> Self {
-        Self(Arc::new(Numbers { run, newest: AtomicU64::new(0) }))
+        Self(Arc::new(Numbers {
+            run,
+            newest: AtomicU64::new(0),
+        }))
     }
 
     /// The last number that is taken.

@@ -26,13 +26,19 @@ impl Deref for Shown {
 
 impl Shown {
     pub(super) fn new(hit: Hit, version: FleetVersion) -> Self {
-        Self { hit, version, told: OnceLock::new() }
+        Self {
+            hit,
+            version,
+            told: OnceLock::new(),
+        }
     }
 
     /// The object with the version of the fleet in place of its own; made by the first one who needs it.
     pub fn told(&self) -> &Hit {
-        self.told
-            .get_or_init(|| Hit { cluster: self.hit.cluster.clone(), object: with_fleet_version(&self.hit.object, self.version) })
+        self.told.get_or_init(|| Hit {
+            cluster: self.hit.cluster.clone(),
+            object: with_fleet_version(&self.hit.object, self.version),
+        })
     }
 
     /// About how many bytes it takes.

@@ -37,8 +37,15 @@ pub struct Told {
 }
 
 impl Tail {
-    pub(super) fn new(log: Arc<Log>, resource: &ResourceName, after: Option<u64>) -> Result<Self, TooOld> {
-        Ok(Self { place: Place::take(log, resource, after, FollowerKind::Replica)?, resource: resource.clone() })
+    pub(super) fn new(
+        log: Arc<Log>,
+        resource: &ResourceName,
+        after: Option<u64>,
+    ) -> Result<Self, TooOld> {
+        Ok(Self {
+            place: Place::take(log, resource, after, FollowerKind::Replica)?,
+            resource: resource.clone(),
+        })
     }
 
     /// The version of this replica up to which everything has been told.
@@ -51,14 +58,26 @@ impl Tail {
         let mut lines = Vec::new();
         self.place.look();
         let mut looked_at = self.place.after();
-        let ForReplica { batch, last, has_ended } =
-            self.place.log().after_for_replica(looked_at).map_err(|_| StoreError::Expired)?;
+        let ForReplica {
+            batch,
+            last,
+            has_ended,
+        } = self
+            .place
+            .log()
+            .after_for_replica(looked_at)
+            .map_err(|_| StoreError::Expired)?;
         let is_last = has_ended && batch.is_none();
         if let Some(batch) = batch {
             let mut unpacker = Unpacker::new();
-            for (sequence, change) in numbered(&batch, looked_at).take(LOOK).take_while(|(sequence, _)| *sequence <= last) {
+            for (sequence, change) in numbered(&batch, looked_at)
+                .take(LOOK)
+                .take_while(|(sequence, _)| *sequence <= last)
+            {
                 looked_at = sequence;
-                let is_asked = change.document().is_some_and(|document| document.origin.resource == self.resource);
+                let is_asked = change
+                    .document()
+                    .is_some_and(|document| document.origin.resource == self.resource);
                 if is_asked && !batch.is_foreign {
                     let version = self.place.log().sequence().version(sequence);
                     retold::write_line(&mut lines, version, change, &mut unpacker)?;
@@ -69,7 +88,11 @@ impl Tail {
             looked_at = looked_at.max(last);
         }
         self.place.move_to(looked_at);
-        Ok(Told { lines, position: self.position(), is_last })
+        Ok(Told {
+            lines,
+            position: self.position(),
+            is_last,
+        })
     }
 
     /// The next changes; waits for them. May be dropped and called again without loss.

@@ -49,13 +49,29 @@ impl Watch {
         Self::begin(log, query, after, true)
     }
 
-    fn begin(log: Arc<Log>, query: &Query, after: u64, is_behind: bool) -> Result<Self, WatchError> {
+    fn begin(
+        log: Arc<Log>,
+        query: &Query,
+        after: u64,
+        is_behind: bool,
+    ) -> Result<Self, WatchError> {
         let filter = Filter::new(query)?;
         let place = Place::take(log, &query.resource, Some(after), FollowerKind::Watch)?;
-        let (resource, clusters) = (query.resource.clone(), query.clusters.iter().cloned().collect());
+        let (resource, clusters) = (
+            query.resource.clone(),
+            query.clusters.iter().cloned().collect(),
+        );
         let handles = place.log().recent().handles(&resource, &filter);
         let start = VecDeque::new();
-        let mut watch = Self { place, start, start_end: after, resource, clusters, filter, handles };
+        let mut watch = Self {
+            place,
+            start,
+            start_end: after,
+            resource,
+            clusters,
+            filter,
+            handles,
+        };
         if is_behind {
             watch.collect_start();
         }
@@ -67,10 +83,20 @@ impl Watch {
     fn collect_start(&mut self) {
         let (batches, newest) = self.place.log().all_after(self.place.after());
         let mut objects: BTreeMap<(ClusterName, String), Summary> = BTreeMap::new();
-        for (sequence, change) in batches.iter().flat_map(|batch| numbered(batch, self.place.after())) {
-            let Some(document) = change.document().filter(|document| self.may_select(document)) else { continue };
+        for (sequence, change) in batches
+            .iter()
+            .flat_map(|batch| numbered(batch, self.place.after()))
+        {
+            let Some(document) = change
+                .document()
+                .filter(|document| self.may_select(document))
+            else {
+                continue;
+            };
             let key = (document.origin.cluster.clone(), document.id().into_owned());
-            let of = |document: &Option<Arc<Document>>| document.clone().filter(|document| self.selects(document));
+            let of = |document: &Option<Arc<Document>>| {
+                document.clone().filter(|document| self.selects(document))
+            };
             let before = of(&change.before);
             let object = objects.entry(key).or_insert_with(|| Summary {
                 first: sequence,
@@ -89,7 +115,8 @@ impl Watch {
                 *last = object.last.max(*last);
             }
         }
-        let mut start: Vec<(u64, EventKind, Arc<Document>)> = objects.into_values().filter_map(Summary::event).collect();
+        let mut start: Vec<(u64, EventKind, Arc<Document>)> =
+            objects.into_values().filter_map(Summary::event).collect();
         for (sequence, kind, document) in &mut start {
             // Not before what had its name is gone, for whoever holds objects by their names. The object has changed after that: nobody who goes on from
             // there misses it.
@@ -122,7 +149,11 @@ impl Watch {
     /// The next events; waits for them. May be dropped and called again without loss.
     pub async fn next(&mut self) -> Result<Vec<Event>, StoreError> {
         loop {
-            let events = if self.place.after() < self.start_end { self.start_events()? } else { self.batch_events().await? };
+            let events = if self.place.after() < self.start_end {
+                self.start_events()?
+            } else {
+                self.batch_events().await?
+            };
             if !events.is_empty() {
                 return Ok(events);
             }
@@ -134,11 +165,20 @@ impl Watch {
         let mut events = Vec::new();
         let mut bytes = 0;
         while events.len() < LOOK && bytes < LOOK_BYTES {
-            let Some((sequence, kind, document)) = self.start.pop_front() else { break };
+            let Some((sequence, kind, document)) = self.start.pop_front() else {
+                break;
+            };
             self.place.move_to(sequence);
-            let object = Shown::new(document.hit(&mut unpacker)?, self.place.log().sequence().version(sequence));
+            let object = Shown::new(
+                document.hit(&mut unpacker)?,
+                self.place.log().sequence().version(sequence),
+            );
             bytes += object.bytes();
-            events.push(Event { sequence, kind, object: Arc::new(object) });
+            events.push(Event {
+                sequence,
+                kind,
+                object: Arc::new(object),
+            });
         }
         if self.start.is_empty() {
             self.place.move_to(self.start_end);
@@ -149,7 +189,11 @@ impl Watch {
     /// The events of some changes of the next batch, which count as looked at.
     async fn batch_events(&mut self) -> Result<Vec<Event>, StoreError> {
         self.place.look();
-        let batch = self.place.log().all_changes_after(&self.resource, self.place.after()).map_err(|_| StoreError::Expired)?;
+        let batch = self
+            .place
+            .log()
+            .all_changes_after(&self.resource, self.place.after())
+            .map_err(|_| StoreError::Expired)?;
         let Some(batch) = batch else {
             self.place.news().await;
             return Ok(Vec::new());
@@ -175,7 +219,11 @@ impl Watch {
         let skipped = skipped(batch, self.place.after());
         let found = self.place.log().recent().positions(batch, &self.handles);
         let mut positions: Vec<usize> = match found {
-            Some(found) => found.into_iter().map(|position| position as usize).filter(|position| *position >= skipped).collect(),
+            Some(found) => found
+                .into_iter()
+                .map(|position| position as usize)
+                .filter(|position| *position >= skipped)
+                .collect(),
             None => (skipped..batch.changes.len()).take(LOOK + 1).collect(),
         };
         let mut looked_at = batch.last();
@@ -187,9 +235,17 @@ impl Watch {
     }
 
     fn event(&self, batch: &Batch, position: usize) -> Result<Option<Event>, StoreError> {
-        let Some(change) = batch.changes.get(position) else { return Ok(None) };
-        let before = change.before.as_ref().filter(|document| self.selects(document));
-        let after = change.after.as_ref().filter(|document| self.selects(document));
+        let Some(change) = batch.changes.get(position) else {
+            return Ok(None);
+        };
+        let before = change
+            .before
+            .as_ref()
+            .filter(|document| self.selects(document));
+        let after = change
+            .after
+            .as_ref()
+            .filter(|document| self.selects(document));
         let (kind, document) = match (before, after) {
             (None, None) => return Ok(None),
             (None, Some(new)) => (EventKind::Added, new),
@@ -197,9 +253,22 @@ impl Watch {
             (Some(old), None) => (EventKind::Deleted, old),
         };
         let sequence = batch.first + position as u64;
-        let unpack = || Ok(Shown::new(document.hit(&mut Unpacker::new())?, self.place.log().sequence().version(sequence)));
-        let object = self.place.log().recent().shown(sequence, kind == EventKind::Deleted, unpack)?;
-        Ok(Some(Event { sequence, kind, object }))
+        let unpack = || {
+            Ok(Shown::new(
+                document.hit(&mut Unpacker::new())?,
+                self.place.log().sequence().version(sequence),
+            ))
+        };
+        let object =
+            self.place
+                .log()
+                .recent()
+                .shown(sequence, kind == EventKind::Deleted, unpack)?;
+        Ok(Some(Event {
+            sequence,
+            kind,
+            object,
+        }))
     }
 
     fn may_select(&self, document: &Document) -> bool {
@@ -240,7 +309,11 @@ impl Summary {
 
 /// What whoever keeps objects by their names knows one by.
 fn name_of(document: &Document) -> (ClusterName, String, String) {
-    (document.origin.cluster.clone(), document.namespace().to_owned(), document.name().to_owned())
+    (
+        document.origin.cluster.clone(),
+        document.namespace().to_owned(),
+        document.name().to_owned(),
+    )
 }
 
 /// How many changes of a batch are not after a number.
@@ -250,5 +323,7 @@ fn skipped(batch: &Batch, after: u64) -> usize {
 
 /// The changes of a batch after a number.
 pub(super) fn numbered(batch: &Batch, after: u64) -> impl Iterator<Item = (u64, &Change)> {
-    (batch.first..).zip(&batch.changes).skip(skipped(batch, after))
+    (batch.first..)
+        .zip(&batch.changes)
+        .skip(skipped(batch, after))
 }

@@ -40,24 +40,44 @@ impl<'k> Counter<'k> {
             Grouped::Ordered(Ordered::Namespace) => Some(NAMESPACE.to_owned()),
             Grouped::Cluster | Grouped::Ordered(_) => None,
         };
-        Self { keys, names: keys.iter().map(name).collect(), meanings: AHashMap::new(), tally: Tally::default() }
+        Self {
+            keys,
+            names: keys.iter().map(name).collect(),
+            meanings: AHashMap::new(),
+            tally: Tally::default(),
+        }
     }
 
-    pub(super) fn count(mut self, selected: &[Selected], top: usize, asked: &Asked) -> Result<Groups, StoreError> {
+    pub(super) fn count(
+        mut self,
+        selected: &[Selected],
+        top: usize,
+        asked: &Asked,
+    ) -> Result<Groups, StoreError> {
         for part in selected {
-            let is_in = |position: u32| part.positions.as_ref().is_none_or(|positions| positions.contains(position));
+            let is_in = |position: u32| {
+                part.positions
+                    .as_ref()
+                    .is_none_or(|positions| positions.contains(position))
+            };
             let entries = part.chunks.iter().flat_map(|chunk| chunk.iter());
-            let documents: Vec<&Document> = entries.filter(|entry| is_in(entry.position)).map(|entry| &*entry.document).collect();
+            let documents: Vec<&Document> = entries
+                .filter(|entry| is_in(entry.position))
+                .map(|entry| &*entry.document)
+                .collect();
             for some in documents.chunks(AT_ONCE) {
                 asked.still()?;
-                self.add(some).map_err(|error| StoreError::Invalid(error.to_string()))?;
+                self.add(some)
+                    .map_err(|error| StoreError::Invalid(error.to_string()))?;
             }
         }
         Ok(self.tally.largest(top))
     }
 
     fn add(&mut self, documents: &[&Document]) -> Result<(), QueryError> {
-        let Some(first) = documents.first() else { return Ok(()) };
+        let Some(first) = documents.first() else {
+            return Ok(());
+        };
         let words = first.origin.vocabulary.read();
         for document in documents {
             let values = self.values(document, &words);
@@ -83,14 +103,22 @@ impl<'k> Counter<'k> {
             }
         }
         // Of keys that read the same term, the first one has found it.
-        let first = |position: usize| self.names.iter().position(|name| *name == self.names[position]).unwrap_or(position);
+        let first = |position: usize| {
+            self.names
+                .iter()
+                .position(|name| *name == self.names[position])
+                .unwrap_or(position)
+        };
         let found = |(position, key)| read(key, least[first(position)], document);
         self.keys.iter().enumerate().map(found).collect()
     }
 
     fn meaning(&self, number: u32, words: &Words) -> Meaning {
         let term = words.term(number)?;
-        let position = self.names.iter().position(|name| name.as_deref() == Some(term.key()))?;
+        let position = self
+            .names
+            .iter()
+            .position(|name| name.as_deref() == Some(term.key()))?;
         let value = match &self.keys[position] {
             Grouped::Ordered(Ordered::Field(_, kind)) => sort_value(*kind, term.value()),
             _ => term.value().to_owned(),

@@ -51,12 +51,17 @@ impl Contents {
         let version = draft.content.version;
         let found = self.find(id);
         let before = found.and_then(|address| self.at(address)).cloned();
-        let newest = before.as_ref().map(|document| document.version).or_else(|| self.tombstones.get(id));
+        let newest = before
+            .as_ref()
+            .map(|document| document.version)
+            .or_else(|| self.tombstones.get(id));
         if newest.is_some_and(|newest| newest > version) {
             return (Verdict::Superseded, None);
         }
         // A replay: nothing to tell, and mostly nothing to do.
-        let replayed = before.as_ref().filter(|before| before.equals(version, draft.content.fingerprint));
+        let replayed = before
+            .as_ref()
+            .filter(|before| before.equals(version, draft.content.fingerprint));
         let is_replay = replayed.is_some();
         if replayed.is_some_and(|before| before.terms().eq(draft.content.terms.numbers())) {
             return (Verdict::Indexed, None);
@@ -66,24 +71,40 @@ impl Contents {
         }
         self.tombstones.forget(id);
         let after = self.put(id, draft);
-        (Verdict::Indexed, (!is_replay).then_some(Change { before, after }))
+        (
+            Verdict::Indexed,
+            (!is_replay).then_some(Change { before, after }),
+        )
     }
 
     /// Deletes a document unless a newer version of it is here. Either way the deletion is remembered.
     pub(super) fn delete(&mut self, id: &Arc<str>, version: Version) -> (Verdict, Option<Change>) {
         let Some(address) = self.find(id) else {
-            if self.tombstones.get(id).is_some_and(|newest| newest > version) {
+            if self
+                .tombstones
+                .get(id)
+                .is_some_and(|newest| newest > version)
+            {
                 return (Verdict::Superseded, None);
             }
             self.tombstones.put(id, version);
             return (Verdict::Absent, None);
         };
-        if self.at(address).is_some_and(|document| document.version > version) {
+        if self
+            .at(address)
+            .is_some_and(|document| document.version > version)
+        {
             return (Verdict::Superseded, None);
         }
         let before = self.take(id, address);
         self.tombstones.put(id, version);
-        (Verdict::Deleted, Some(Change { before, after: None }))
+        (
+            Verdict::Deleted,
+            Some(Change {
+                before,
+                after: None,
+            }),
+        )
     }
 
     pub(super) fn tables(&self) -> impl Iterator<Item = &Table> {
@@ -110,18 +131,33 @@ impl Contents {
     /// What is other here than in other contents; first what is gone, since another object may have its name now.
     pub(super) fn changes_since(&self, before: Option<&Self>) -> Vec<Change> {
         let mut changes = Vec::new();
-        for entry in before.map(Self::freeze).unwrap_or_default().iter().flat_map(|chunk| chunk.iter()) {
+        for entry in before
+            .map(Self::freeze)
+            .unwrap_or_default()
+            .iter()
+            .flat_map(|chunk| chunk.iter())
+        {
             if self.find(&entry.document.id()).is_none() {
-                changes.push(Change { before: Some(Arc::clone(&entry.document)), after: None });
+                changes.push(Change {
+                    before: Some(Arc::clone(&entry.document)),
+                    after: None,
+                });
             }
         }
         for entry in self.freeze().iter().flat_map(|chunk| chunk.iter()) {
             let id = entry.document.id();
-            let old = before.and_then(|before| before.at(before.find(&id)?)).cloned();
+            let old = before
+                .and_then(|before| before.at(before.find(&id)?))
+                .cloned();
             let document = &entry.document;
-            let is_other = old.as_ref().is_none_or(|old| !old.equals(document.version, document.fingerprint));
+            let is_other = old
+                .as_ref()
+                .is_none_or(|old| !old.equals(document.version, document.fingerprint));
             if is_other {
-                changes.push(Change { before: old, after: Some(Arc::clone(&entry.document)) });
+                changes.push(Change {
+                    before: old,
+                    after: Some(Arc::clone(&entry.document)),
+                });
             }
         }
         changes
@@ -133,7 +169,9 @@ impl Contents {
     }
 
     fn at(&self, address: Address) -> Option<&Arc<Document>> {
-        self.tables.get(address.table as usize)?.get(address.position)
+        self.tables
+            .get(address.table as usize)?
+            .get(address.position)
     }
 
     fn put(&mut self, id: &str, draft: Draft) -> Option<Arc<Document>> {
@@ -151,11 +189,14 @@ impl Contents {
         let position = self.tables[table as usize].insert(origin, content);
         let (tables, hasher) = (&self.tables, &self.hasher);
         let hash_of = |address: &Address| {
-            let document = tables.get(address.table as usize).and_then(|table| table.get(address.position));
+            let document = tables
+                .get(address.table as usize)
+                .and_then(|table| table.get(address.position));
             document.map_or(0, |document| hasher.hash_one(&*document.id()))
         };
         let address = Address { table, position };
-        self.ids.insert_unique(hasher.hash_one(id), address, hash_of);
+        self.ids
+            .insert_unique(hasher.hash_one(id), address, hash_of);
         self.at(address).cloned()
     }
 
@@ -164,7 +205,9 @@ impl Contents {
         if let Ok(entry) = self.ids.find_entry(hash, |other| *other == address) {
             entry.remove();
         }
-        self.tables.get_mut(address.table as usize)?.remove(address.position)
+        self.tables
+            .get_mut(address.table as usize)?
+            .remove(address.position)
     }
 
     /// The one copy of an origin.
@@ -173,7 +216,8 @@ impl Contents {
             Some(known) if **known == origin => Arc::clone(known),
             _ => {
                 let origin = Arc::new(origin);
-                self.origins.insert(origin.id_prefix.clone(), Arc::clone(&origin));
+                self.origins
+                    .insert(origin.id_prefix.clone(), Arc::clone(&origin));
                 origin
             }
         }
@@ -201,8 +245,14 @@ impl Tombstones {
         while let Some((since, _)) = self.ages.front()
             && (self.ages.len() > TOMBSTONES || since.elapsed() >= TOMBSTONE_AGE)
         {
-            let Some((since, id)) = self.ages.pop_front() else { return };
-            if self.versions.get(&id).is_some_and(|(_, newest)| *newest == since) {
+            let Some((since, id)) = self.ages.pop_front() else {
+                return;
+            };
+            if self
+                .versions
+                .get(&id)
+                .is_some_and(|(_, newest)| *newest == since)
+            {
                 self.versions.remove(&id);
             }
         }

@@ -35,7 +35,10 @@ use super::{
 use crate::{
     bulk::{Verdict, Write},
     model::ClusterName,
-    query::{Cursor, GroupKey, Groups, Page, Query, Relative, Relatives, Requester, ResourceName, merge::PlacedPage},
+    query::{
+        Cursor, GroupKey, Groups, Page, Query, Relative, Relatives, Requester, ResourceName,
+        merge::PlacedPage,
+    },
     shares::Shares,
 };
 
@@ -44,7 +47,12 @@ pub use super::changes::{Event, EventKind, TooOld, Watch, WatchError};
 /// Writes for which the lock is held at once: queries wait for about a millisecond.
 const WRITES_AT_ONCE: usize = 200;
 /// What the log keeps: minutes of a busy fleet. Most documents in it are stored anyhow; those that have been replaced are kept by it alone.
-const LOG: Bounds = Bounds { changes: 65_536, bytes: 32 << 20, owns_documents: false, answers_lag: false };
+const LOG: Bounds = Bounds {
+    changes: 65_536,
+    bytes: 32 << 20,
+    owns_documents: false,
+    answers_lag: false,
+};
 
 /// Documents in memory. Clones, and what [`Memory::shaped`] makes, share them.
 #[derive(Clone)]
@@ -85,20 +93,33 @@ impl Memory {
             readers: reading::places(),
             log: Arc::new(Log::new(sequence, LOG)),
         };
-        Self { shared: Arc::new(shared), projection: "".into() }
+        Self {
+            shared: Arc::new(shared),
+            projection: "".into(),
+        }
     }
 
     /// The same store for documents of another shape. `projection` changes with whatever changes the document of an object: generations
     /// of another one are not written to any more, and answer queries until the next is complete.
     #[must_use]
     pub fn shaped(&self, projection: &str) -> Self {
-        Self { shared: Arc::clone(&self.shared), projection: projection.into() }
+        Self {
+            shared: Arc::clone(&self.shared),
+            projection: projection.into(),
+        }
     }
 
     /// One page of an answer, and the number of the last change that it shows: a watch from there misses nothing.
-    pub async fn list(&self, query: &Query, from: Option<&Cursor>) -> Result<(Page, u64), StoreError> {
+    pub async fn list(
+        &self,
+        query: &Query,
+        from: Option<&Cursor>,
+    ) -> Result<(Page, u64), StoreError> {
         let (requester, query, from) = (query.requester.clone(), query.clone(), from.cloned());
-        self.read(&requester, move |reading| reading.page(&query, from.as_ref())).await
+        self.read(&requester, move |reading| {
+            reading.page(&query, from.as_ref())
+        })
+        .await
     }
 
     /// Follows the changes of what a query selects, from the one after `after`: a number that [`Memory::list`] or a watch has given.
@@ -123,17 +144,25 @@ impl Memory {
 }
 
 /// Runs what takes the processor for a while where it does not keep others from running.
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, StoreError> {
-    tokio::task::spawn_blocking(work).await.map_err(|error| StoreError::Embedded(error.to_string()))
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, StoreError> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .map_err(|error| StoreError::Embedded(error.to_string()))
 }
 
 impl Shared {
     fn read(&self) -> RwLockReadGuard<'_, Generations> {
-        self.generations.read().unwrap_or_else(PoisonError::into_inner)
+        self.generations
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock(&self) -> RwLockWriteGuard<'_, Generations> {
-        self.generations.write().unwrap_or_else(PoisonError::into_inner)
+        self.generations
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn write(&self, writes: &[Write]) -> Vec<Verdict> {
@@ -144,7 +173,8 @@ impl Shared {
                 .iter()
                 .map(|write| {
                     let body = write.body.as_ref();
-                    body.map(|body| draft(write, body, &self.codec, &self.vocabulary, &mut packer)).transpose()
+                    body.map(|body| draft(write, body, &self.codec, &self.vocabulary, &mut packer))
+                        .transpose()
                 })
                 .collect();
             self.apply(some, drafts, &mut verdicts);
@@ -153,7 +183,12 @@ impl Shared {
         verdicts
     }
 
-    fn apply(&self, writes: &[Write], drafts: Vec<Result<Option<Draft>, DraftError>>, verdicts: &mut Vec<Verdict>) {
+    fn apply(
+        &self,
+        writes: &[Write],
+        drafts: Vec<Result<Option<Draft>, DraftError>>,
+        verdicts: &mut Vec<Verdict>,
+    ) {
         let (mut made, mut seen) = (Vec::new(), Vec::new());
         let mut generations = self.lock();
         for (write, draft) in writes.iter().zip(drafts) {
@@ -172,13 +207,18 @@ impl Shared {
         // Within the lock, so that the log has the order of the writes.
         self.log.append(&seen);
         drop(generations);
-        self.codec.learn(made.iter().chain(&seen).filter_map(|change| change.after.as_ref()));
+        self.codec.learn(
+            made.iter()
+                .chain(&seen)
+                .filter_map(|change| change.after.as_ref()),
+        );
         self.retire(&seen);
     }
 
     fn retire(&self, changes: &[Change]) {
         let retired = changes.iter().filter_map(|change| change.before.as_ref());
-        self.views.retire(retired.map(|document| document.footprint()).sum());
+        self.views
+            .retire(retired.map(|document| document.footprint()).sum());
     }
 
     /// Tells followers and views of changes that were made while `generations` was locked, and unlocks it.
@@ -197,11 +237,23 @@ impl Store for Memory {
 
     async fn lost(&self, generations: &[Generation]) -> Result<BTreeSet<ClusterName>, StoreError> {
         let held = self.shared.read();
-        Ok(generations.iter().filter(|wanted| !held.is_as(wanted)).map(|wanted| wanted.cluster.clone()).collect())
+        Ok(generations
+            .iter()
+            .filter(|wanted| !held.is_as(wanted))
+            .map(|wanted| wanted.cluster.clone())
+            .collect())
     }
 
-    async fn open(&self, cluster: &ClusterName, uid: Option<&str>, above: u64) -> Result<Generation, StoreError> {
-        let identity = Identity { uid: uid.map(str::to_owned), projection: Arc::clone(&self.projection) };
+    async fn open(
+        &self,
+        cluster: &ClusterName,
+        uid: Option<&str>,
+        above: u64,
+    ) -> Result<Generation, StoreError> {
+        let identity = Identity {
+            uid: uid.map(str::to_owned),
+            projection: Arc::clone(&self.projection),
+        };
         Ok(self.shared.lock().open(cluster, identity, above))
     }
 
@@ -219,15 +271,25 @@ impl Store for Memory {
         }
     }
 
-    async fn show(&self, generation: &Generation, resources: &BTreeSet<ResourceName>) -> Result<(), StoreError> {
-        let (shared, generation, resources) = (Arc::clone(&self.shared), generation.clone(), resources.clone());
+    async fn show(
+        &self,
+        generation: &Generation,
+        resources: &BTreeSet<ResourceName>,
+    ) -> Result<(), StoreError> {
+        let (shared, generation, resources) = (
+            Arc::clone(&self.shared),
+            generation.clone(),
+            resources.clone(),
+        );
         let shown = blocking(move || {
             let mut generations = shared.lock();
             let shown = generations.show(&generation, &resources)?;
             shared.publish(generations, &shown.changes);
             Some(())
         });
-        shown.await?.ok_or_else(|| StoreError::Embedded("the generation is gone".to_owned()))
+        shown
+            .await?
+            .ok_or_else(|| StoreError::Embedded("the generation is gone".to_owned()))
     }
 
     async fn generations(&self) -> Result<Vec<Generation>, StoreError> {
@@ -239,11 +301,20 @@ impl Store for Memory {
         blocking(move || shared.write(&writes)).await
     }
 
-    async fn visit_versions(&self, generation: &Generation, extent: &Extent, visit: Visit<'_>) -> Result<(), StoreError> {
+    async fn visit_versions(
+        &self,
+        generation: &Generation,
+        extent: &Extent,
+        visit: Visit<'_>,
+    ) -> Result<(), StoreError> {
         let Some(chunks) = self.shared.read().freeze(generation) else {
             return Err(StoreError::Embedded("the generation is gone".to_owned()));
         };
-        for entry in chunks.iter().flat_map(|chunk| chunk.iter()).filter(|entry| is_within(extent, &entry.document)) {
+        for entry in chunks
+            .iter()
+            .flat_map(|chunk| chunk.iter())
+            .filter(|entry| is_within(extent, &entry.document))
+        {
             let document = &entry.document;
             visit(Stored {
                 id: &document.id(),
@@ -256,7 +327,11 @@ impl Store for Memory {
     }
 
     /// Those that were made as fallback documents: this store refuses none.
-    async fn rejected(&self, generation: &Generation, extent: &Extent) -> Result<Vec<Arc<str>>, StoreError> {
+    async fn rejected(
+        &self,
+        generation: &Generation,
+        extent: &Extent,
+    ) -> Result<Vec<Arc<str>>, StoreError> {
         let Some(chunks) = self.shared.read().freeze(generation) else {
             return Err(StoreError::Embedded("the generation is gone".to_owned()));
         };
@@ -264,8 +339,12 @@ impl Store for Memory {
             let number = document.origin.vocabulary.read().number(REJECTED, "");
             number.is_some_and(|number| document.terms().any(|term| term == number))
         };
-        let documents = chunks.iter().flat_map(|chunk| chunk.iter()).map(|entry| &entry.document);
-        let found = documents.filter(|document| is_within(extent, document) && is_rejected(document));
+        let documents = chunks
+            .iter()
+            .flat_map(|chunk| chunk.iter())
+            .map(|entry| &entry.document);
+        let found =
+            documents.filter(|document| is_within(extent, document) && is_rejected(document));
         Ok(found.map(|document| Arc::from(&*document.id())).collect())
     }
 
@@ -316,21 +395,30 @@ impl Store for Memory {
 
     async fn relatives(&self, asked: &Relatives) -> Result<BTreeSet<Relative>, StoreError> {
         let (requester, asked) = (asked.requester.clone(), asked.clone());
-        self.read(&requester, move |reading| reading.relatives(&asked)).await
+        self.read(&requester, move |reading| reading.relatives(&asked))
+            .await
     }
 
     async fn first_page(&self, query: &Query) -> Result<(Page, u64), StoreError> {
         self.list(query, None).await
     }
 
-    async fn placed_page(&self, query: &Query, from: Option<&Cursor>) -> Result<PlacedPage, StoreError> {
+    async fn placed_page(
+        &self,
+        query: &Query,
+        from: Option<&Cursor>,
+    ) -> Result<PlacedPage, StoreError> {
         let (requester, query, from) = (query.requester.clone(), query.clone(), from.cloned());
-        self.read(&requester, move |reading| reading.placed_page(&query, from.as_ref())).await
+        self.read(&requester, move |reading| {
+            reading.placed_page(&query, from.as_ref())
+        })
+        .await
     }
 
     async fn open_view(&self, query: &Query) -> Result<String, StoreError> {
         let (requester, query) = (query.requester.clone(), query.clone());
-        self.read(&requester, move |reading| reading.open_view(&query)).await
+        self.read(&requester, move |reading| reading.open_view(&query))
+            .await
     }
 
     async fn moment(&self, _resource: &ResourceName) -> Result<u64, StoreError> {
@@ -345,9 +433,15 @@ impl Store for Memory {
         Ok(Arc::clone(&self.shared.log))
     }
 
-    async fn aggregate(&self, query: &Query, by: &[GroupKey], top: usize) -> Result<Groups, StoreError> {
+    async fn aggregate(
+        &self,
+        query: &Query,
+        by: &[GroupKey],
+        top: usize,
+    ) -> Result<Groups, StoreError> {
         let (requester, query, by) = (query.requester.clone(), query.clone(), by.to_vec());
-        self.read(&requester, move |reading| reading.count(&query, &by, top)).await
+        self.read(&requester, move |reading| reading.count(&query, &by, top))
+            .await
     }
 }
 

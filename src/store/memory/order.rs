@@ -27,7 +27,10 @@ pub(super) struct Order {
 
 impl Default for Order {
     fn default() -> Self {
-        Self { chunks: Vec::new(), standard: Sort::standard() }
+        Self {
+            chunks: Vec::new(),
+            standard: Sort::standard(),
+        }
     }
 }
 
@@ -39,8 +42,12 @@ impl Order {
 
     pub(super) fn insert(&mut self, entry: Entry) {
         let place = entry.document.place();
-        let before = |other: &Entry| other.document.place().compare(&place, &self.standard) == Ordering::Less;
-        let after_last = self.chunks.partition_point(|chunk| chunk.last().is_some_and(&before));
+        let before = |other: &Entry| {
+            other.document.place().compare(&place, &self.standard) == Ordering::Less
+        };
+        let after_last = self
+            .chunks
+            .partition_point(|chunk| chunk.last().is_some_and(&before));
         if after_last == self.chunks.len() {
             drop(place);
             self.append(entry);
@@ -67,10 +74,23 @@ impl Order {
 
     pub(super) fn remove(&mut self, document: &Arc<Document>) {
         let place = document.place();
-        let before = |other: &Entry| other.document.place().compare(&place, &self.standard) == Ordering::Less;
-        let chunk = self.chunks.partition_point(|chunk| chunk.last().is_some_and(&before));
-        let Some(at) = self.chunks.get(chunk).map(|entries| entries.partition_point(&before)) else { return };
-        if self.chunks[chunk].get(at).is_none_or(|entry| !Arc::ptr_eq(&entry.document, document)) {
+        let before = |other: &Entry| {
+            other.document.place().compare(&place, &self.standard) == Ordering::Less
+        };
+        let chunk = self
+            .chunks
+            .partition_point(|chunk| chunk.last().is_some_and(&before));
+        let Some(at) = self
+            .chunks
+            .get(chunk)
+            .map(|entries| entries.partition_point(&before))
+        else {
+            return;
+        };
+        if self.chunks[chunk]
+            .get(at)
+            .is_none_or(|entry| !Arc::ptr_eq(&entry.document, document))
+        {
             return;
         }
         let entries = Arc::make_mut(&mut self.chunks[chunk]);
@@ -83,8 +103,11 @@ impl Order {
 
 /// Where the entries after a place begin, in chunks that are ordered by `sorts`.
 pub(super) fn seek(chunks: &[Arc<Chunk>], after: &Place<'_>, sorts: &[Sort]) -> (usize, usize) {
-    let not_after = |entry: &Entry| entry.document.place().compare(after, sorts) != Ordering::Greater;
+    let not_after =
+        |entry: &Entry| entry.document.place().compare(after, sorts) != Ordering::Greater;
     let chunk = chunks.partition_point(|chunk| chunk.last().is_some_and(not_after));
-    let entry = chunks.get(chunk).map_or(0, |chunk| chunk.partition_point(not_after));
+    let entry = chunks
+        .get(chunk)
+        .map_or(0, |chunk| chunk.partition_point(not_after));
     (chunk, entry)
 }

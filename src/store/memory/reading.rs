@@ -61,7 +61,9 @@ impl Asked {
     /// An error when the question was withdrawn. What was read of the answer is of no use then.
     pub(super) fn still(&self) -> Result<(), StoreError> {
         if self.0.is_cancelled() {
-            return Err(StoreError::Embedded("the question was withdrawn".to_owned()));
+            return Err(StoreError::Embedded(
+                "the question was withdrawn".to_owned(),
+            ));
         }
         Ok(())
     }
@@ -83,10 +85,20 @@ impl Memory {
         requester: &Requester,
         work: impl FnOnce(&mut Reading) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let place = self.shared.readers.take(requester.clone(), PATIENCE).await.ok_or_else(crowded)?;
+        let place = self
+            .shared
+            .readers
+            .take(requester.clone(), PATIENCE)
+            .await
+            .ok_or_else(crowded)?;
         let asked = Asked::default();
         let _withdraws = asked.0.clone().drop_guard();
-        let mut reading = Reading { shared: Arc::clone(&self.shared), asked, opened: None, _place: place };
+        let mut reading = Reading {
+            shared: Arc::clone(&self.shared),
+            asked,
+            opened: None,
+            _place: place,
+        };
         let (answer, mut reading) = blocking(move || {
             let answer = reading.asked.still().and_then(|()| work(&mut reading));
             (answer, reading)
@@ -108,7 +120,11 @@ impl Drop for Reading {
 }
 
 impl Reading {
-    pub(super) fn page(&mut self, query: &Query, from: Option<&Cursor>) -> Result<(Page, u64), StoreError> {
+    pub(super) fn page(
+        &mut self,
+        query: &Query,
+        from: Option<&Cursor>,
+    ) -> Result<(Page, u64), StoreError> {
         match from {
             None => self.first_page(query),
             Some(cursor) => self.next_page(query, cursor),
@@ -122,23 +138,46 @@ impl Reading {
             (generations.select(query, &filter), self.shared.log.newest())
         };
         let selected = self.narrowed(selected, &filter)?;
-        Ok(Arc::new(View::new(selected, query.sort.clone(), sequence, &self.asked)?))
+        Ok(Arc::new(View::new(
+            selected,
+            query.sort.clone(),
+            sequence,
+            &self.asked,
+        )?))
     }
 
     fn first_page(&mut self, query: &Query) -> Result<(Page, u64), StoreError> {
         let view = self.freeze(query)?;
         let sequence = view.sequence;
         let ViewPage { documents, after } = view.page(None, query.limit, &self.asked, |_| true)?;
-        let remaining = after.as_ref().map(|_| (view.count - documents.len()) as u64);
+        let remaining = after
+            .as_ref()
+            .map(|_| (view.count - documents.len()) as u64);
         let items = self.hits(&documents)?;
         let next = match after {
-            Some(after) => Some(Cursor { snapshot: self.keep(view, &query.requester)?, after, remaining }),
+            Some(after) => Some(Cursor {
+                snapshot: self.keep(view, &query.requester)?,
+                after,
+                remaining,
+            }),
             None => None,
         };
-        Ok((Page { items, next, remaining }, sequence))
+        Ok((
+            Page {
+                items,
+                next,
+                remaining,
+            },
+            sequence,
+        ))
     }
 
-    pub(super) fn count(&self, query: &Query, by: &[GroupKey], top: usize) -> Result<Groups, StoreError> {
+    pub(super) fn count(
+        &self,
+        query: &Query,
+        by: &[GroupKey],
+        top: usize,
+    ) -> Result<Groups, StoreError> {
         let filter = Filter::new(query).map_err(|error| invalid(&error))?;
         let keys = grouped(query, by).map_err(|error| invalid(&error))?;
         let selected = self.shared.read().select(query, &filter);
@@ -149,15 +188,26 @@ impl Reading {
     pub(super) fn relatives(&self, asked: &Relatives) -> Result<BTreeSet<Relative>, StoreError> {
         let found = self.shared.read().relatives(asked);
         if found.len() > MAX_OWNERS {
-            return Err(invalid(&QueryError::TooLarge { what: "owners", found: found.len(), limit: MAX_OWNERS }));
+            return Err(invalid(&QueryError::TooLarge {
+                what: "owners",
+                found: found.len(),
+                limit: MAX_OWNERS,
+            }));
         }
         Ok(found)
     }
 
-    pub(super) fn placed_page(&mut self, query: &Query, from: Option<&Cursor>) -> Result<PlacedPage, StoreError> {
+    pub(super) fn placed_page(
+        &mut self,
+        query: &Query,
+        from: Option<&Cursor>,
+    ) -> Result<PlacedPage, StoreError> {
         let (view, name) = match from {
             None => (self.freeze(query)?, None),
-            Some(cursor) => (self.shared.views.find(cursor)?, Some(cursor.snapshot.clone())),
+            Some(cursor) => (
+                self.shared.views.find(cursor)?,
+                Some(cursor.snapshot.clone()),
+            ),
         };
         let after = match from.map(|cursor| cursor.after.as_slice()) {
             None | Some([]) => None,
@@ -166,18 +216,29 @@ impl Reading {
         let filter = Filter::new(query).map_err(|error| invalid(&error))?;
         let is_first = from.is_none();
         let is_in = |document: &Document| is_first || selects(query, &filter, document);
-        let PlacedViewPage { documents, places, more } = view.placed_page(after.as_ref(), query.limit, &self.asked, is_in)?;
+        let PlacedViewPage {
+            documents,
+            places,
+            more,
+        } = view.placed_page(after.as_ref(), query.limit, &self.asked, is_in)?;
         let left = from.map_or(Some(view.count as u64), |cursor| cursor.remaining);
         let mut items = Vec::with_capacity(documents.len());
         for (hit, (order, after)) in self.hits(&documents)?.into_iter().zip(places) {
             items.push(Placed { hit, order, after });
         }
-        let remaining = left.map(|left| left.saturating_sub(items.len() as u64)).filter(|_| more);
+        let remaining = left
+            .map(|left| left.saturating_sub(items.len() as u64))
+            .filter(|_| more);
         let name = match name {
             None if more => Some(self.keep(view, &query.requester)?),
             known => known,
         };
-        Ok(PlacedPage { items, view: name, more, remaining })
+        Ok(PlacedPage {
+            items,
+            view: name,
+            more,
+            remaining,
+        })
     }
 
     fn next_page(&self, query: &Query, cursor: &Cursor) -> Result<(Page, u64), StoreError> {
@@ -186,13 +247,29 @@ impl Reading {
         // What a view is made of was right for the first page. Whether it still is for this question is not for a cursor to say.
         let filter = Filter::new(query).map_err(|error| invalid(&error))?;
         let ViewPage { documents, after } =
-            view.page(Some(&after), query.limit, &self.asked, |document| selects(query, &filter, document))?;
-        let remaining = cursor.remaining.map(|left| left.saturating_sub(documents.len() as u64)).filter(|_| after.is_some());
-        let next = after.map(|after| Cursor { snapshot: cursor.snapshot.clone(), after, remaining });
+            view.page(Some(&after), query.limit, &self.asked, |document| {
+                selects(query, &filter, document)
+            })?;
+        let remaining = cursor
+            .remaining
+            .map(|left| left.saturating_sub(documents.len() as u64))
+            .filter(|_| after.is_some());
+        let next = after.map(|after| Cursor {
+            snapshot: cursor.snapshot.clone(),
+            after,
+            remaining,
+        });
         if next.is_none() {
             self.shared.views.close(&cursor.snapshot);
         }
-        Ok((Page { items: self.hits(&documents)?, next, remaining }, view.sequence))
+        Ok((
+            Page {
+                items: self.hits(&documents)?,
+                next,
+                remaining,
+            },
+            view.sequence,
+        ))
     }
 
     pub(super) fn open_view(&mut self, query: &Query) -> Result<String, StoreError> {
@@ -206,19 +283,32 @@ impl Reading {
         Ok(name)
     }
 
-    fn narrowed(&self, selected: Vec<Selected>, filter: &Filter) -> Result<Vec<Selected>, StoreError> {
-        selected.into_iter().map(|part| part.narrowed(filter, &self.asked)).collect()
+    fn narrowed(
+        &self,
+        selected: Vec<Selected>,
+        filter: &Filter,
+    ) -> Result<Vec<Selected>, StoreError> {
+        selected
+            .into_iter()
+            .map(|part| part.narrowed(filter, &self.asked))
+            .collect()
     }
 
     fn hits(&self, documents: &[Arc<Document>]) -> Result<Vec<Hit>, StoreError> {
         let mut unpacker = Unpacker::new();
-        let hit = |document: &Arc<Document>| self.asked.still().and_then(|()| document.hit(&mut unpacker));
+        let hit = |document: &Arc<Document>| {
+            self.asked
+                .still()
+                .and_then(|()| document.hit(&mut unpacker))
+        };
         documents.iter().map(hit).collect()
     }
 }
 
 fn crowded() -> StoreError {
-    StoreError::Crowded("too many questions to the embedded store wait for their turn; try again later".to_owned())
+    StoreError::Crowded(
+        "too many questions to the embedded store wait for their turn; try again later".to_owned(),
+    )
 }
 
 fn invalid(error: &QueryError) -> StoreError {

@@ -11,8 +11,14 @@ const FOR_EACH_WRITE: usize = 4;
 impl Shared {
     /// Goes on with packing again, after so many writes.
     pub(super) fn pack_again(&self, writes: usize, packer: &mut Packer) {
-        let Some(mut repacking) = self.codec.take_repacking() else { return };
-        let documents = self.read().next_documents(&repacking.resource, &mut repacking.walk, writes * FOR_EACH_WRITE);
+        let Some(mut repacking) = self.codec.take_repacking() else {
+            return;
+        };
+        let documents = self.read().next_documents(
+            &repacking.resource,
+            &mut repacking.walk,
+            writes * FOR_EACH_WRITE,
+        );
         if documents.is_empty() {
             return;
         }

@@ -28,7 +28,11 @@ use crate::{
 
 /// What users' views may take, in units of [`UNIT_BYTES`]: a view that shares everything with what is stored is one, and the largest ones count as
 /// all that one user may have. So 16 users have their full share at the same time, which is 64 lists each or 4 MiB of orders of their own.
-const SHARES: Shares = Shares { user: 64, users: 1_024, keep_alive: Duration::from_mins(5) };
+const SHARES: Shares = Shares {
+    user: 64,
+    users: 1_024,
+    keep_alive: Duration::from_mins(5),
+};
 /// Bytes of a view's own that count as much as a view.
 const UNIT_BYTES: usize = 64 << 10;
 /// Bytes of the objects of a page, as in an answer of OpenSearch. The next page has the rest.
@@ -73,15 +77,37 @@ pub(super) struct PlacedViewPage {
 }
 
 impl View {
-    pub(super) fn new(selected: Vec<Selected>, sorts: Vec<Sort>, sequence: u64, asked: &Asked) -> Result<Self, StoreError> {
+    pub(super) fn new(
+        selected: Vec<Selected>,
+        sorts: Vec<Sort>,
+        sequence: u64,
+        asked: &Asked,
+    ) -> Result<Self, StoreError> {
         let count = selected.iter().map(|selected| selected.count).sum();
         let is_standard = sorts == Sort::standard();
         let part = |selected: Selected| {
-            let part = Part { chunks: selected.chunks, positions: selected.positions, texts: Vec::new() };
-            if is_standard { Ok(part) } else { part.sorted(&sorts, asked) }
+            let part = Part {
+                chunks: selected.chunks,
+                positions: selected.positions,
+                texts: Vec::new(),
+            };
+            if is_standard {
+                Ok(part)
+            } else {
+                part.sorted(&sorts, asked)
+            }
         };
-        let parts = selected.into_iter().filter(|selected| selected.count > 0).map(part).collect::<Result<_, _>>()?;
-        Ok(Self { parts, sorts, count, sequence })
+        let parts = selected
+            .into_iter()
+            .filter(|selected| selected.count > 0)
+            .map(part)
+            .collect::<Result<_, _>>()?;
+        Ok(Self {
+            parts,
+            sorts,
+            count,
+            sequence,
+        })
     }
 
     /// What it takes of a user's share.
@@ -99,8 +125,14 @@ impl View {
         is_in: impl FnMut(&Document) -> bool,
     ) -> Result<PlacedViewPage, StoreError> {
         let mut places = Vec::new();
-        let page = self.read(after, limit, asked, is_in, |place| places.push((place.order(&self.sorts), place.to_cursor())))?;
-        Ok(PlacedViewPage { documents: page.documents, places, more: page.after.is_some() })
+        let page = self.read(after, limit, asked, is_in, |place| {
+            places.push((place.order(&self.sorts), place.to_cursor()))
+        })?;
+        Ok(PlacedViewPage {
+            documents: page.documents,
+            places,
+            more: page.after.is_some(),
+        })
     }
 
     /// The next documents after a place that are still part of the answer, `limit` at most, and with no more than [`PAGE_BYTES`] unless it is one.
@@ -122,28 +154,51 @@ impl View {
         mut is_in: impl FnMut(&Document) -> bool,
         mut visit: impl FnMut(&Place<'_>),
     ) -> Result<ViewPage, StoreError> {
-        let mut runs: Vec<Run<'_>> = self.parts.iter().map(|part| part.run(after, &self.sorts)).collect();
+        let mut runs: Vec<Run<'_>> = self
+            .parts
+            .iter()
+            .map(|part| part.run(after, &self.sorts))
+            .collect();
         let mut heads = BinaryHeap::new();
         for (number, run) in runs.iter_mut().enumerate() {
-            heads.extend(run.next().map(|place| Head { place, run: number, sorts: &self.sorts }));
+            heads.extend(run.next().map(|place| Head {
+                place,
+                run: number,
+                sorts: &self.sorts,
+            }));
         }
         let mut documents = Vec::with_capacity(limit.min(self.count));
         let mut bytes = 0;
         let mut last = None;
-        while let Some(Head { place: (document, place), run, .. }) = heads.pop() {
+        while let Some(Head {
+            place: (document, place),
+            run,
+            ..
+        }) = heads.pop()
+        {
             asked.still()?;
             if is_in(document) {
                 bytes += document.object_len();
                 if documents.len() == limit || bytes > PAGE_BYTES && !documents.is_empty() {
-                    return Ok(ViewPage { documents, after: last.map(|place: Place<'_>| place.to_cursor()) });
+                    return Ok(ViewPage {
+                        documents,
+                        after: last.map(|place: Place<'_>| place.to_cursor()),
+                    });
                 }
                 documents.push(Arc::clone(document));
                 visit(&place);
                 last = Some(place);
             }
-            heads.extend(runs[run].next().map(|place| Head { place, run, sorts: &self.sorts }));
+            heads.extend(runs[run].next().map(|place| Head {
+                place,
+                run,
+                sorts: &self.sorts,
+            }));
         }
-        Ok(ViewPage { documents, after: None })
+        Ok(ViewPage {
+            documents,
+            after: None,
+        })
     }
 }
 
@@ -151,31 +206,78 @@ impl Part {
     /// The same in another order.
     fn sorted(self, sorts: &[Sort], asked: &Asked) -> Result<Self, StoreError> {
         asked.still()?;
-        let is_in = |entry: &&Entry| self.positions.as_ref().is_none_or(|positions| positions.contains(entry.position));
-        let mut chunk: Chunk = self.chunks.iter().flat_map(|chunk| chunk.iter()).filter(is_in).cloned().collect();
-        if sorts.iter().all(|sort| !matches!(sort.key, SortKey::Field(..))) {
-            chunk.sort_by(|left, right| left.document.place().compare(&right.document.place(), sorts));
-            return Ok(Self { chunks: vec![Arc::new(chunk)], positions: None, texts: Vec::new() });
+        let is_in = |entry: &&Entry| {
+            self.positions
+                .as_ref()
+                .is_none_or(|positions| positions.contains(entry.position))
+        };
+        let mut chunk: Chunk = self
+            .chunks
+            .iter()
+            .flat_map(|chunk| chunk.iter())
+            .filter(is_in)
+            .cloned()
+            .collect();
+        if sorts
+            .iter()
+            .all(|sort| !matches!(sort.key, SortKey::Field(..)))
+        {
+            chunk.sort_by(|left, right| {
+                left.document
+                    .place()
+                    .compare(&right.document.place(), sorts)
+            });
+            return Ok(Self {
+                chunks: vec![Arc::new(chunk)],
+                positions: None,
+                texts: Vec::new(),
+            });
         }
         let mut with_texts: Vec<(Entry, SortTexts)> = Vec::with_capacity(chunk.len());
         for some in chunk.chunks(AT_ONCE) {
             asked.still()?;
             // Not longer than a write should wait.
-            let Some(words) = some.first().map(|entry| entry.document.origin.vocabulary.read()) else { break };
-            with_texts.extend(some.iter().map(|entry| (entry.clone(), entry.document.sort_keys(sorts, &words))));
+            let Some(words) = some
+                .first()
+                .map(|entry| entry.document.origin.vocabulary.read())
+            else {
+                break;
+            };
+            with_texts.extend(
+                some.iter()
+                    .map(|entry| (entry.clone(), entry.document.sort_keys(sorts, &words))),
+            );
         }
-        with_texts.sort_by(|left, right| place_of(&left.0, &left.1).compare(&place_of(&right.0, &right.1), sorts));
+        with_texts.sort_by(|left, right| {
+            place_of(&left.0, &left.1).compare(&place_of(&right.0, &right.1), sorts)
+        });
         let (chunk, texts): (Chunk, Vec<SortTexts>) = with_texts.into_iter().unzip();
-        Ok(Self { chunks: vec![Arc::new(chunk)], positions: None, texts })
+        Ok(Self {
+            chunks: vec![Arc::new(chunk)],
+            positions: None,
+            texts,
+        })
     }
 
     /// Bytes that are there only for this view.
     fn own_bytes(&self) -> usize {
         let own = |chunk: &&Arc<Chunk>| Arc::strong_count(chunk) == 1;
-        let entries: usize = self.chunks.iter().filter(own).map(|chunk| chunk.len()).sum();
+        let entries: usize = self
+            .chunks
+            .iter()
+            .filter(own)
+            .map(|chunk| chunk.len())
+            .sum();
         let texts: usize = self.texts.iter().flatten().flatten().map(String::len).sum();
-        let positions = self.positions.as_ref().map_or(0, RoaringBitmap::serialized_size);
-        entries * size_of::<Entry>() + self.texts.len() * size_of::<SortTexts>() + texts + positions + self.chunks.len() * 8
+        let positions = self
+            .positions
+            .as_ref()
+            .map_or(0, RoaringBitmap::serialized_size);
+        entries * size_of::<Entry>()
+            + self.texts.len() * size_of::<SortTexts>()
+            + texts
+            + positions
+            + self.chunks.len() * 8
     }
 
     fn texts(&self, entry: usize) -> &[Option<String>] {
@@ -188,17 +290,28 @@ impl Part {
             Some(after) if self.texts.is_empty() => seek(&self.chunks, after, sorts),
             Some(after) => (0, self.seek(after, sorts)),
         };
-        Run { part: self, chunk, entry }
+        Run {
+            part: self,
+            chunk,
+            entry,
+        }
     }
 
     /// Where the entries after a place begin, in the only chunk.
     fn seek(&self, after: &Place<'_>, sorts: &[Sort]) -> usize {
-        let entries = self.chunks.first().map_or(&[][..], |chunk| chunk.as_slice());
+        let entries = self
+            .chunks
+            .first()
+            .map_or(&[][..], |chunk| chunk.as_slice());
         let (mut from, mut to) = (0, entries.len());
         while from < to {
             let middle = usize::midpoint(from, to);
             let order = place_of(&entries[middle], self.texts(middle)).compare(after, sorts);
-            if order == Ordering::Greater { to = middle } else { from = middle + 1 }
+            if order == Ordering::Greater {
+                to = middle
+            } else {
+                from = middle + 1
+            }
         }
         from
     }
@@ -208,7 +321,10 @@ impl Part {
 type Placed<'v> = (&'v Arc<Document>, Place<'v>);
 
 fn place_of<'v>(entry: &'v Entry, texts: &'v [Option<String>]) -> Place<'v> {
-    Place { texts: Cow::Borrowed(texts), ..entry.document.place() }
+    Place {
+        texts: Cow::Borrowed(texts),
+        ..entry.document.place()
+    }
 }
 
 /// A part that is read.
@@ -222,7 +338,9 @@ impl<'v> Iterator for Run<'v> {
     type Item = Placed<'v>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let Part { chunks, positions, .. } = self.part;
+        let Part {
+            chunks, positions, ..
+        } = self.part;
         loop {
             let chunk = chunks.get(self.chunk)?;
             let Some(entry) = chunk.get(self.entry) else {
@@ -230,8 +348,14 @@ impl<'v> Iterator for Run<'v> {
                 continue;
             };
             self.entry += 1;
-            if positions.as_ref().is_none_or(|positions| positions.contains(entry.position)) {
-                return Some((&entry.document, place_of(entry, self.part.texts(self.entry - 1))));
+            if positions
+                .as_ref()
+                .is_none_or(|positions| positions.contains(entry.position))
+            {
+                return Some((
+                    &entry.document,
+                    place_of(entry, self.part.texts(self.entry - 1)),
+                ));
             }
         }
     }
@@ -287,7 +411,10 @@ struct Kept {
 
 impl Views {
     pub(super) fn new() -> Self {
-        Self { ledger: Ledger::new(SHARES), open: Mutex::default() }
+        Self {
+            ledger: Ledger::new(SHARES),
+            open: Mutex::default(),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Open> {
@@ -295,7 +422,11 @@ impl Views {
     }
 
     /// Keeps a view for a user; the text that a cursor names it by.
-    pub(super) fn keep(&self, view: Arc<View>, requester: &Requester) -> Result<String, StoreError> {
+    pub(super) fn keep(
+        &self,
+        view: Arc<View>,
+        requester: &Requester,
+    ) -> Result<String, StoreError> {
         let id: Arc<str> = format!("{:032x}", rand::random::<u128>()).into();
         let mut open = self.lock();
         self.expire(&mut open);
@@ -308,7 +439,14 @@ impl Views {
             }
         }
         let retired = open.retired;
-        open.views.insert(Arc::clone(&id), Kept { view, used: Instant::now(), retired });
+        open.views.insert(
+            Arc::clone(&id),
+            Kept {
+                view,
+                used: Instant::now(),
+                retired,
+            },
+        );
         Ok(id.to_string())
     }
 
@@ -317,7 +455,13 @@ impl Views {
         let mut open = self.lock();
         self.expire(&mut open);
         let name = cursor.snapshot.as_str();
-        let gone = || if self.ledger.has_ended(name) { StoreError::Superseded } else { StoreError::Expired };
+        let gone = || {
+            if self.ledger.has_ended(name) {
+                StoreError::Superseded
+            } else {
+                StoreError::Expired
+            }
+        };
         let kept = open.views.get_mut(name).ok_or_else(gone)?;
         kept.used = Instant::now();
         self.ledger.used(name);
@@ -347,7 +491,8 @@ impl Views {
     fn expire(&self, open: &mut Open) {
         let retired = open.retired;
         open.views.retain(|name, kept| {
-            let stays = kept.used.elapsed() < SHARES.keep_alive && retired - kept.retired <= RETAINED_BYTES;
+            let stays =
+                kept.used.elapsed() < SHARES.keep_alive && retired - kept.retired <= RETAINED_BYTES;
             if !stays {
                 self.ledger.closed(name);
             }
@@ -366,8 +511,12 @@ fn crowded(full: Full) -> StoreError {
     let Shares { user, users, .. } = SHARES;
     StoreError::Crowded(match full {
         Full::User => {
-            format!("your lists that are under way hold as many views as one user may ({user}); try again when one has ended")
+            format!(
+                "your lists that are under way hold as many views as one user may ({user}); try again when one has ended"
+            )
         }
-        Full::Users => format!("lists in pages hold as many views as they may ({users}); try again, or list without a limit"),
+        Full::Users => format!(
+            "lists in pages hold as many views as they may ({users}); try again, or list without a limit"
+        ),
     })
 }

@@ -42,13 +42,24 @@ fn invalid(error: &QueryError) -> StoreError {
 }
 
 impl Engine {
-    pub(super) async fn count_groups(&self, query: &Query, by: &[GroupKey], top: usize) -> Result<Groups, StoreError> {
+    pub(super) async fn count_groups(
+        &self,
+        query: &Query,
+        by: &[GroupKey],
+        top: usize,
+    ) -> Result<Groups, StoreError> {
         let requests = composites(query, by).map_err(|error| invalid(&error))?;
-        let Some(target) = self.target(&query.clusters, &query.permitted) else { return Ok(Groups::default()) };
+        let Some(target) = self.target(&query.clusters, &query.permitted) else {
+            return Ok(Groups::default());
+        };
         if let [only] = requests.as_slice() {
             let mut tally = Tally::default();
             let path = format!("/{target}/_search?ignore_unavailable=true&allow_no_indices=true");
-            if self.count_page(only, &path, None, None, &mut tally).await?.is_none() {
+            if self
+                .count_page(only, &path, None, None, &mut tally)
+                .await?
+                .is_none()
+            {
                 return Ok(tally.largest(top));
             }
         }
@@ -64,26 +75,46 @@ impl Engine {
     }
 
     /// The groups, page by page, each of its own moment: a point in time would take contexts, which are few.
-    pub(super) async fn find_groups(&self, query: &Query, by: &[GroupKey]) -> Result<Groups, StoreError> {
+    pub(super) async fn find_groups(
+        &self,
+        query: &Query,
+        by: &[GroupKey],
+    ) -> Result<Groups, StoreError> {
         let requests = composites(query, by).map_err(|error| invalid(&error))?;
-        let Some(target) = self.target(&query.clusters, &query.permitted) else { return Ok(Groups::default()) };
+        let Some(target) = self.target(&query.clusters, &query.permitted) else {
+            return Ok(Groups::default());
+        };
         let path = format!("/{target}/_search?ignore_unavailable=true&allow_no_indices=true");
-        Ok(self.count_all(&requests, &path, None).await?.largest(usize::MAX))
+        Ok(self
+            .count_all(&requests, &path, None)
+            .await?
+            .largest(usize::MAX))
     }
 
-    async fn count_all(&self, requests: &[Composite], path: &str, pit: Option<&str>) -> Result<Tally, StoreError> {
+    async fn count_all(
+        &self,
+        requests: &[Composite],
+        path: &str,
+        pit: Option<&str>,
+    ) -> Result<Tally, StoreError> {
         let mut tally = Tally::default();
         let mut pages = 0;
         for request in requests {
             let mut after = None;
             loop {
-                after = self.count_page(request, path, pit, after.as_ref(), &mut tally).await?;
+                after = self
+                    .count_page(request, path, pit, after.as_ref(), &mut tally)
+                    .await?;
                 pages += 1;
                 if after.is_none() {
                     break;
                 }
                 if pages == MAX_PAGES {
-                    let error = QueryError::TooLarge { what: "groups", found: pages * PAGE, limit: pages * PAGE };
+                    let error = QueryError::TooLarge {
+                        what: "groups",
+                        found: pages * PAGE,
+                        limit: pages * PAGE,
+                    };
                     return Err(invalid(&error));
                 }
             }
@@ -106,8 +137,13 @@ impl Engine {
             if let Some(id) = pit {
                 body["pit"] = json!({ "id": id, "keep_alive": KEEP_ALIVE });
             }
-            match self.run_search(Purpose::Question, path.to_owned(), &body).await {
-                Err(StoreError::AnswerTooLarge { .. }) if let Some(less) = fewer(size) => size = less,
+            match self
+                .run_search(Purpose::Question, path.to_owned(), &body)
+                .await
+            {
+                Err(StoreError::AnswerTooLarge { .. }) if let Some(less) = fewer(size) => {
+                    size = less
+                }
                 other => break other?,
             }
         };
@@ -118,7 +154,9 @@ impl Engine {
             }
             return Ok(None);
         }
-        let Some(page) = buckets(answer)? else { return Ok(None) };
+        let Some(page) = buckets(answer)? else {
+            return Ok(None);
+        };
         let is_last = page.buckets.len() < size;
         for bucket in page.buckets {
             if request.is_over(&bucket.key) {
@@ -134,9 +172,14 @@ impl Engine {
 
 /// The buckets of an answer; nothing where no index was asked.
 fn buckets(answer: SearchAnswer<IgnoredAny>) -> Result<Option<Buckets>, StoreError> {
-    let Some(found) = answer.aggregations else { return Ok(None) };
+    let Some(found) = answer.aggregations else {
+        return Ok(None);
+    };
     let read: Result<Aggregations, _> = serde_json::from_value(found);
-    let garbled =
-        |error: serde_json::Error| StoreError::Garbled { operation: "an aggregation".to_owned(), reason: error.to_string() };
-    read.map(|aggregations| Some(aggregations.groups)).map_err(garbled)
+    let garbled = |error: serde_json::Error| StoreError::Garbled {
+        operation: "an aggregation".to_owned(),
+        reason: error.to_string(),
+    };
+    read.map(|aggregations| Some(aggregations.groups))
+        .map_err(garbled)
 }

@@ -55,7 +55,10 @@ pub struct Answers {
 impl Default for Answers {
     fn default() -> Self {
         let budget = |shared| Answers::budget(MAX_ANSWER_BYTES, MAX_REFUSAL_BYTES, shared);
-        Self { questions: budget(QUESTIONS), upkeep: budget(UPKEEP) }
+        Self {
+            questions: budget(QUESTIONS),
+            upkeep: budget(UPKEEP),
+        }
     }
 }
 
@@ -63,12 +66,22 @@ impl Answers {
     /// The same with another limit for each answer, and budgets that have room for one answer of that length beside the reserve.
     pub fn of_at_most(bytes: usize) -> Self {
         let budget = || Self::budget(bytes, bytes, bytes);
-        Self { questions: budget(), upkeep: budget() }
+        Self {
+            questions: budget(),
+            upkeep: budget(),
+        }
     }
 
     fn budget(answer: usize, refusal: usize, shared: usize) -> Intake {
         // Whoever finds no room waits: a share would refuse what would have fitted a moment later.
-        let limits = Limits { page: answer, line: 0, answer, refusal, share: usize::MAX, shared };
+        let limits = Limits {
+            page: answer,
+            line: 0,
+            answer,
+            refusal,
+            share: usize::MAX,
+            shared,
+        };
         Budget::new(limits).share("")
     }
 

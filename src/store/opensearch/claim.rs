@@ -47,49 +47,90 @@ impl Engine {
     pub(super) async fn claim_prefix(&self) -> Result<(), StoreError> {
         let state = self.options.prefix.state();
         let is_new = self.create_state_index(&state).await?;
-        let owner = if is_new { Some(self.options.owner.clone()) } else { self.owner_of(&state).await? };
+        let owner = if is_new {
+            Some(self.options.owner.clone())
+        } else {
+            self.owner_of(&state).await?
+        };
         if let Some(other) = owner.as_ref().filter(|owner| **owner != self.options.owner) {
-            return Err(StoreError::Foreign { index: state.to_string(), owner: format!("another installation ({other})") });
+            return Err(StoreError::Foreign {
+                index: state.to_string(),
+                owner: format!("another installation ({other})"),
+            });
         }
         if let Err(refused) = self.refuse_other_indices().await {
             if is_new {
-                self.send(OPERATION, Method::DELETE, format!("/{state}?ignore_unavailable=true"), None).await?;
+                self.send(
+                    OPERATION,
+                    Method::DELETE,
+                    format!("/{state}?ignore_unavailable=true"),
+                    None,
+                )
+                .await?;
             }
             return Err(refused);
         }
         if owner.is_none() {
             let claim = json!({ "_meta": { "fleetdex": { "owner": self.options.owner } } });
-            self.send(OPERATION, Method::PUT, format!("/{state}/_mapping"), Some(&claim)).await?;
+            self.send(
+                OPERATION,
+                Method::PUT,
+                format!("/{state}/_mapping"),
+                Some(&claim),
+            )
+            .await?;
         }
         Ok(())
     }
 
     /// Whether it was made by this request; otherwise it was there already.
     async fn create_state_index(&self, state: &IndexName) -> Result<bool, StoreError> {
-        if self.get_optional(OPERATION, format!("/{state}/_mapping")).await?.is_some() {
+        if self
+            .get_optional(OPERATION, format!("/{state}/_mapping"))
+            .await?
+            .is_some()
+        {
             return Ok(false);
         }
         let body = state_index(&self.options.settings, &self.options.owner);
-        match self.send(OPERATION, Method::PUT, format!("/{state}"), Some(&body)).await {
+        match self
+            .send(OPERATION, Method::PUT, format!("/{state}"), Some(&body))
+            .await
+        {
             Ok(_) => Ok(true),
-            Err(StoreError::Refused { reason, .. }) if reason.contains("resource_already_exists_exception") => Ok(false),
+            Err(StoreError::Refused { reason, .. })
+                if reason.contains("resource_already_exists_exception") =>
+            {
+                Ok(false)
+            }
             Err(error) => Err(error),
         }
     }
 
     /// The installation that an index of checkpoints names.
     async fn owner_of(&self, state: &IndexName) -> Result<Option<String>, StoreError> {
-        let Some(body) = self.get_optional(OPERATION, format!("/{state}/_mapping")).await? else { return Ok(None) };
+        let Some(body) = self
+            .get_optional(OPERATION, format!("/{state}/_mapping"))
+            .await?
+        else {
+            return Ok(None);
+        };
         let indices: BTreeMap<IndexName, Index> = parse(OPERATION, &body)?;
-        Ok(indices.into_values().find_map(|index| index.mappings.meta.fleetdex).map(|claim| claim.owner))
+        Ok(indices
+            .into_values()
+            .find_map(|index| index.mappings.meta.fleetdex)
+            .map(|claim| claim.owner))
     }
 
     async fn refuse_other_indices(&self) -> Result<(), StoreError> {
         let prefix = &self.options.prefix;
         let all = prefix.all();
-        let found = self.survey(&format!("{all},{}", prefix.every_generation())).await?;
+        let found = self
+            .survey(&format!("{all},{}", prefix.every_generation()))
+            .await?;
         let is_in_the_way = |index: &&super::generation::Found| {
-            (index.is_generation_under(prefix) || index.is_read_through(&all)) && !self.is_own(index)
+            (index.is_generation_under(prefix) || index.is_read_through(&all))
+                && !self.is_own(index)
         };
         match found.iter().find(is_in_the_way) {
             Some(index) => Err(self.foreign(index)),

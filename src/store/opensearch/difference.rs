@@ -56,7 +56,8 @@ impl Engine {
             if old == new {
                 continue;
             }
-            let mut readers = [old, new].map(|index| index.map(|index| Reader::new(self, index, &resource)));
+            let mut readers =
+                [old, new].map(|index| index.map(|index| Reader::new(self, index, &resource)));
             let told = self.tell_of(swap, &mut readers, deadline).await;
             for reader in readers.iter_mut().flatten() {
                 reader.close().await;
@@ -68,7 +69,12 @@ impl Engine {
         }
     }
 
-    async fn tell_of(&self, swap: &Swap, readers: &mut [Option<Reader<'_>>; 2], deadline: Instant) -> Result<(), StoreError> {
+    async fn tell_of(
+        &self,
+        swap: &Swap,
+        readers: &mut [Option<Reader<'_>>; 2],
+        deadline: Instant,
+    ) -> Result<(), StoreError> {
         let [old, new] = readers;
         let mut pairs = Vec::new();
         let (mut last_name, mut bytes) = (None, 0);
@@ -83,10 +89,13 @@ impl Engine {
             let before = old.as_mut().filter(|_| from_old).and_then(Reader::take);
             let after = new.as_mut().filter(|_| from_new).and_then(Reader::take);
             // What has one name is told at once, unless a member shows more of that than there can be.
-            let name = if from_old { left } else { right }.map(|place| place.into_iter().take(NAME_KEYS).collect::<Vec<_>>());
-            let is_full = |factor: usize| pairs.len() >= factor * PAGE || bytes >= factor * PAGE_BYTES;
+            let name = if from_old { left } else { right }
+                .map(|place| place.into_iter().take(NAME_KEYS).collect::<Vec<_>>());
+            let is_full =
+                |factor: usize| pairs.len() >= factor * PAGE || bytes >= factor * PAGE_BYTES;
             if is_full(1) && name != last_name || is_full(2) {
-                self.tell(swap, std::mem::take(&mut pairs), deadline).await?;
+                self.tell(swap, std::mem::take(&mut pairs), deadline)
+                    .await?;
                 bytes = 0;
             }
             bytes += [&before, &after]
@@ -100,19 +109,32 @@ impl Engine {
         }
     }
 
-    async fn tell(&self, swap: &Swap, pairs: Vec<(Option<Write>, Option<Write>)>, deadline: Instant) -> Result<(), StoreError> {
+    async fn tell(
+        &self,
+        swap: &Swap,
+        pairs: Vec<(Option<Write>, Option<Write>)>,
+        deadline: Instant,
+    ) -> Result<(), StoreError> {
         let (old, new): (Vec<_>, Vec<_>) = pairs.into_iter().unzip();
-        let (old, new) = (swap.packing().pack_some(old).await, swap.packing().pack_some(new).await);
+        let (old, new) = (
+            swap.packing().pack_some(old).await,
+            swap.packing().pack_some(new).await,
+        );
         let mut changes = Vec::new();
         for (before, after) in old.into_iter().zip(new) {
-            let is_same = before.as_ref().zip(after.as_ref()).is_some_and(|(old, new)| old.equals(new.version, new.fingerprint));
+            let is_same = before
+                .as_ref()
+                .zip(after.as_ref())
+                .is_some_and(|(old, new)| old.equals(new.version, new.fingerprint));
             if !is_same && (before.is_some() || after.is_some()) {
                 changes.push(Change { before, after });
             }
         }
         // Who keeps objects by their names must hear first that one is gone whose name another one has now.
         changes.sort_by_key(|change| change.after.is_some());
-        swap.log().room_for(&changes, deadline.saturating_duration_since(Instant::now())).await;
+        swap.log()
+            .room_for(&changes, deadline.saturating_duration_since(Instant::now()))
+            .await;
         swap.log().append(&changes);
         Ok(())
     }
@@ -120,26 +142,47 @@ impl Engine {
 
 /// Where the next document stands in the order.
 async fn next_place(reader: Option<&mut Reader<'_>>) -> Result<Option<Vec<String>>, StoreError> {
-    let Some(reader) = reader else { return Ok(None) };
+    let Some(reader) = reader else {
+        return Ok(None);
+    };
     if reader.page.is_empty() && !reader.is_at_end {
         reader.read().await?;
     }
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    Ok(reader.page.front().map(|hit| hit.sort.iter().map(text).collect()))
+    Ok(reader
+        .page
+        .front()
+        .map(|hit| hit.sort.iter().map(text).collect()))
 }
 
 impl<'e> Reader<'e> {
     fn new(engine: &'e Engine, index: &'e IndexName, resource: &ResourceName) -> Self {
-        let terms = [("search.group", &resource.group), ("search.resource", &resource.plural)];
+        let terms = [
+            ("search.group", &resource.group),
+            ("search.resource", &resource.plural),
+        ];
         let filter = terms.map(|(field, value)| json!({ "term": { field: value } }));
         let query = json!({ "bool": { "filter": filter } });
-        Self { engine, index, pit: None, query, after: None, page: VecDeque::new(), size: PAGE, is_at_end: false }
+        Self {
+            engine,
+            index,
+            pit: None,
+            query,
+            after: None,
+            page: VecDeque::new(),
+            size: PAGE,
+            is_at_end: false,
+        }
     }
 
     async fn read(&mut self) -> Result<(), StoreError> {
         let pit = match self.pit.take() {
             Some(pit) => pit,
-            None => self.engine.open_pit(self.index.as_str(), false, &Requester::Operator).await?,
+            None => {
+                self.engine
+                    .open_pit(self.index.as_str(), false, &Requester::Operator)
+                    .await?
+            }
         };
         let mut body = json!({
             "size": self.size,
@@ -154,7 +197,11 @@ impl<'e> Reader<'e> {
         }
         let pit = self.pit.insert(pit);
         let answer = loop {
-            match self.engine.run_search(Purpose::Upkeep, "/_search".to_owned(), &body).await {
+            match self
+                .engine
+                .run_search(Purpose::Upkeep, "/_search".to_owned(), &body)
+                .await
+            {
                 Err(StoreError::AnswerTooLarge { .. }) if let Some(less) = fewer(self.size) => {
                     self.size = less;
                     body["size"] = less.into();
@@ -172,10 +219,17 @@ impl<'e> Reader<'e> {
     /// The next document, as a write of it.
     fn take(&mut self) -> Option<Write> {
         let hit = self.page.pop_front()?;
-        let body = hit.source.map(|source| JsonLine::new(Box::<str>::from(source).into_string()));
+        let body = hit
+            .source
+            .map(|source| JsonLine::new(Box::<str>::from(source).into_string()));
         // Every version is a positive integer.
         let version = hit.version?.to_string().parse().ok()?;
-        Some(Write { index: self.index.clone(), id: hit.id.into(), version, body })
+        Some(Write {
+            index: self.index.clone(),
+            id: hit.id.into(),
+            version,
+            body,
+        })
     }
 
     async fn close(&mut self) {

@@ -30,7 +30,8 @@ use crate::{
     model::{ClusterName, FieldPath, IndexPrefix, InvalidName, Restored, Source, quoted},
     planted::{Bug, planted},
     query::{
-        Cursor, GroupKey, Groups, Hit, Page, Permitted, Query, QueryError, Relative, Relatives, ResourceName, SortKey,
+        Cursor, GroupKey, Groups, Hit, Page, Permitted, Query, QueryError, Relative, Relatives,
+        ResourceName, SortKey,
         dsl::{self, Paging, Snapshot},
         merge::{OrderKey, Placed, PlacedPage},
         owners::MAX_OWNERS,
@@ -104,7 +105,10 @@ pub(super) struct Hits<S> {
 
 impl<S> Hits<S> {
     fn none() -> Self {
-        Self { total: None, hits: Vec::new() }
+        Self {
+            total: None,
+            hits: Vec::new(),
+        }
     }
 }
 
@@ -138,10 +142,23 @@ impl Engine {
     }
 
     /// The same, with memory for its answers that other engines of the store have, too.
-    pub fn reading_into(service: OpenSearchService, options: EngineOptions, feed: Feed, answers: Answers) -> Self {
+    pub fn reading_into(
+        service: OpenSearchService,
+        options: EngineOptions,
+        feed: Feed,
+        answers: Answers,
+    ) -> Self {
         let client = Client::new(service, answers, options.address.clone());
-        feed.refresh_with(Refresher { client: client.clone(), alias: options.prefix.all() });
-        Self { client, options, feed, contexts: ListContexts::default() }
+        feed.refresh_with(Refresher {
+            client: client.clone(),
+            alias: options.prefix.all(),
+        });
+        Self {
+            client,
+            options,
+            feed,
+            contexts: ListContexts::default(),
+        }
     }
 
     /// The same, where other engines have the same OpenSearch.
@@ -157,13 +174,37 @@ impl Engine {
         path: String,
         body: Option<&Value>,
     ) -> Result<Bytes, StoreError> {
-        let timeout = if path.contains("_search") { SEARCH_TIMEOUT } else { ADMIN_TIMEOUT };
+        let timeout = if path.contains("_search") {
+            SEARCH_TIMEOUT
+        } else {
+            ADMIN_TIMEOUT
+        };
         let body = body.map_or_else(Bytes::new, |body| Bytes::from(body.to_string()));
-        self.client.call(Call { operation, method, path, body, timeout }).await
+        self.client
+            .call(Call {
+                operation,
+                method,
+                path,
+                body,
+                timeout,
+            })
+            .await
     }
 
-    pub(super) async fn get_optional(&self, operation: &str, path: String) -> Result<Option<Bytes>, StoreError> {
-        self.client.call_optional(Call { operation, method: Method::GET, path, body: Bytes::new(), timeout: ADMIN_TIMEOUT }).await
+    pub(super) async fn get_optional(
+        &self,
+        operation: &str,
+        path: String,
+    ) -> Result<Option<Bytes>, StoreError> {
+        self.client
+            .call_optional(Call {
+                operation,
+                method: Method::GET,
+                path,
+                body: Bytes::new(),
+                timeout: ADMIN_TIMEOUT,
+            })
+            .await
     }
 
     pub(super) async fn run_search<S: DeserializeOwned>(
@@ -173,36 +214,75 @@ impl Engine {
         body: &Value,
     ) -> Result<SearchAnswer<S>, StoreError> {
         let (operation, body) = ("a search", Bytes::from(body.to_string()));
-        let call = Call { operation, method: Method::POST, path, body, timeout: SEARCH_TIMEOUT };
-        let answer: SearchAnswer<S> = parse(operation, &self.client.with(purpose).call(call).await?)?;
+        let call = Call {
+            operation,
+            method: Method::POST,
+            path,
+            body,
+            timeout: SEARCH_TIMEOUT,
+        };
+        let answer: SearchAnswer<S> =
+            parse(operation, &self.client.with(purpose).call(call).await?)?;
         if answer.timed_out || answer.shards.failed > 0 {
-            let reason = format!("{} shards failed, timed out: {}", answer.shards.failed, answer.timed_out);
-            return Err(StoreError::Busy { status: 503, reason });
+            let reason = format!(
+                "{} shards failed, timed out: {}",
+                answer.shards.failed, answer.timed_out
+            );
+            return Err(StoreError::Busy {
+                status: 503,
+                reason,
+            });
         }
         Ok(answer)
     }
 
     /// Writes what is not too large to be read again.
     async fn write_batch(&self, writes: &[Write]) -> Result<Vec<Verdict>, StoreError> {
-        let fits = |write: &&Write| write.body.as_ref().is_none_or(|body| body.len() <= MAX_DOCUMENT_BYTES);
+        let fits = |write: &&Write| {
+            write
+                .body
+                .as_ref()
+                .is_none_or(|body| body.len() <= MAX_DOCUMENT_BYTES)
+        };
         if writes.iter().all(|write| fits(&write)) {
             return self.write_fitting(writes).await;
         }
         let fitting: Vec<Write> = writes.iter().filter(fits).cloned().collect();
-        let written = if fitting.is_empty() { Vec::new() } else { self.write_fitting(&fitting).await? };
+        let written = if fitting.is_empty() {
+            Vec::new()
+        } else {
+            self.write_fitting(&fitting).await?
+        };
         let mut written = written.into_iter();
-        let too_large = || Verdict::Rejected(format!("it has more than {MAX_DOCUMENT_BYTES} bytes"));
+        let too_large =
+            || Verdict::Rejected(format!("it has more than {MAX_DOCUMENT_BYTES} bytes"));
         let verdict = |write| if fits(&write) { written.next() } else { None };
-        Ok(writes.iter().map(verdict).map(|verdict| verdict.unwrap_or_else(too_large)).collect())
+        Ok(writes
+            .iter()
+            .map(verdict)
+            .map(|verdict| verdict.unwrap_or_else(too_large))
+            .collect())
     }
 
     async fn write_fitting(&self, writes: &[Write]) -> Result<Vec<Verdict>, StoreError> {
         let operation = "a bulk request";
         let path = bulk::PATH.to_owned();
         let Encoded { body, items } = bulk::encode(writes);
-        let answer = self.client.call(Call { operation, method: Method::POST, path, body, timeout: BULK_TIMEOUT }).await?;
-        let mut verdicts = bulk::read_response(&answer, items)
-            .map_err(|error| StoreError::Garbled { operation: operation.to_owned(), reason: error.to_string() })?;
+        let answer = self
+            .client
+            .call(Call {
+                operation,
+                method: Method::POST,
+                path,
+                body,
+                timeout: BULK_TIMEOUT,
+            })
+            .await?;
+        let mut verdicts =
+            bulk::read_response(&answer, items).map_err(|error| StoreError::Garbled {
+                operation: operation.to_owned(),
+                reason: error.to_string(),
+            })?;
         verdicts.truncate(writes.len());
         Ok(verdicts)
     }
@@ -211,8 +291,12 @@ impl Engine {
     /// that OpenSearch does not read a path of all their names, the query's own conditions alone keep the others out.
     pub(super) fn target(&self, clusters: &[ClusterName], permitted: &Permitted) -> Option<String> {
         let prefix = &self.options.prefix;
-        let Some(clusters) = permitted.clusters(clusters) else { return Some(prefix.as_str().to_owned()) };
-        let aliases = clusters.iter().map(|cluster| prefix.cluster_alias(cluster).to_string());
+        let Some(clusters) = permitted.clusters(clusters) else {
+            return Some(prefix.as_str().to_owned());
+        };
+        let aliases = clusters
+            .iter()
+            .map(|cluster| prefix.cluster_alias(cluster).to_string());
         let target = aliases.collect::<Vec<_>>().join(",");
         match target.len() {
             0 => None,
@@ -234,17 +318,26 @@ impl Engine {
         let (purpose, keep_alive) = (Purpose::from(&query.requester), || KEEP_ALIVE.to_owned());
         loop {
             let paging = Paging {
-                snapshot: snapshot.map(|id| Snapshot { id: id.to_owned(), keep_alive: keep_alive() }),
+                snapshot: snapshot.map(|id| Snapshot {
+                    id: id.to_owned(),
+                    keep_alive: keep_alive(),
+                }),
                 after: after.to_vec(),
                 look_ahead: size.look_ahead,
                 count_total: count,
             };
-            let fewer = Query { limit: size.limit, ..query.clone() };
-            let mut body = dsl::request_body(&fewer, &paging).map_err(|error| StoreError::Invalid(error.to_string()))?;
+            let fewer = Query {
+                limit: size.limit,
+                ..query.clone()
+            };
+            let mut body = dsl::request_body(&fewer, &paging)
+                .map_err(|error| StoreError::Invalid(error.to_string()))?;
             let answer = self.run_search(purpose, path.to_owned(), &body).await;
             match answer {
                 // A view ends with any of its indices.
-                Err(StoreError::Refused { status: 404, .. }) if snapshot.is_some() => return Err(StoreError::Expired),
+                Err(StoreError::Refused { status: 404, .. }) if snapshot.is_some() => {
+                    return Err(StoreError::Expired);
+                }
                 Err(StoreError::AnswerTooLarge { limit, .. }) => {
                     tracing::debug!(resource = %query.resource.plural, objects = size.limit, "a page is asked for again with fewer objects");
                     let Some(less) = size.less() else {
@@ -259,9 +352,20 @@ impl Engine {
     }
 
     /// The error that names the only document that a search finds, which is too large.
-    async fn too_large_alone(&self, purpose: Purpose, path: &str, body: &Value, limit: usize) -> StoreError {
-        let found = self.run_search::<IgnoredAny>(purpose, path.to_owned(), body).await;
-        let id = found.ok().and_then(|answer| answer.hits.hits.into_iter().next()).map(|hit| hit.id);
+    async fn too_large_alone(
+        &self,
+        purpose: Purpose,
+        path: &str,
+        body: &Value,
+        limit: usize,
+    ) -> StoreError {
+        let found = self
+            .run_search::<IgnoredAny>(purpose, path.to_owned(), body)
+            .await;
+        let id = found
+            .ok()
+            .and_then(|answer| answer.hits.hits.into_iter().next())
+            .map(|hit| hit.id);
         let operation = match id {
             Some(id) => format!("a search that finds document {} alone", quoted(&id)),
             None => "a search that finds one document".to_owned(),
@@ -270,16 +374,22 @@ impl Engine {
     }
 
     async fn search_first(&self, query: &Query) -> Result<Page, StoreError> {
-        let Some(target) = self.target(&query.clusters, &query.permitted) else { return Ok(Page::default()) };
+        let Some(target) = self.target(&query.clusters, &query.permitted) else {
+            return Ok(Page::default());
+        };
         let path = format!("/{target}/_search?ignore_unavailable=true&allow_no_indices=true");
         let mut size = PageSize::of(query);
-        let answer = self.page(query, &path, &mut size, (None, &[]), false).await?;
+        let answer = self
+            .page(query, &path, &mut size, (None, &[]), false)
+            .await?;
         if !size.leaves_more(&answer) {
             return read_page(answer, size, None, None);
         }
         // Only an answer of several pages needs a frozen view.
         let mut pit = self.open_pit(&target, true, &query.requester).await?;
-        let mut answer = self.page(query, "/_search", &mut size, (Some(pit.id()), &[]), true).await?;
+        let mut answer = self
+            .page(query, "/_search", &mut size, (Some(pit.id()), &[]), true)
+            .await?;
         pit.renamed(answer.pit_id.take());
         let page = read_page(answer, size, Some(pit.id()), None)?;
         match page.next {
@@ -291,12 +401,28 @@ impl Engine {
 
     async fn search_next(&self, query: &Query, cursor: &Cursor) -> Result<Page, StoreError> {
         self.use_pit(cursor)?;
-        let seen_by_all =
-            planted(Bug::ForgetPermissionOfFurtherPages).then(|| Query { permitted: Permitted::Everything, ..query.clone() });
+        let seen_by_all = planted(Bug::ForgetPermissionOfFurtherPages).then(|| Query {
+            permitted: Permitted::Everything,
+            ..query.clone()
+        });
         let query = seen_by_all.as_ref().unwrap_or(query);
         let mut size = PageSize::of(query);
-        let answer = self.page(query, "/_search", &mut size, (Some(&cursor.snapshot), &cursor.after), false).await?;
-        let (shards, pit) = (answer.shards.total, answer.pit_id.clone().unwrap_or_else(|| cursor.snapshot.clone()));
+        let answer = self
+            .page(
+                query,
+                "/_search",
+                &mut size,
+                (Some(&cursor.snapshot), &cursor.after),
+                false,
+            )
+            .await?;
+        let (shards, pit) = (
+            answer.shards.total,
+            answer
+                .pit_id
+                .clone()
+                .unwrap_or_else(|| cursor.snapshot.clone()),
+        );
         let page = read_page(answer, size, Some(&pit), cursor.remaining)?;
         match page.next {
             Some(_) => self.adopt_pit(&pit, shards, &query.requester),
@@ -316,34 +442,70 @@ impl Engine {
         let mut hits = std::mem::take(&mut answer.hits.hits);
         hits.truncate(size.limit);
         let left = left.or_else(|| answer.hits.total.map(|total| total.value));
-        let remaining = left.map(|left| left.saturating_sub(hits.len() as u64)).filter(|_| more);
-        let items = hits.into_iter().map(|hit| read_placed(query, hit)).collect::<Result<Vec<_>, StoreError>>()?;
-        Ok(PlacedPage { items, view: None, more, remaining })
+        let remaining = left
+            .map(|left| left.saturating_sub(hits.len() as u64))
+            .filter(|_| more);
+        let items = hits
+            .into_iter()
+            .map(|hit| read_placed(query, hit))
+            .collect::<Result<Vec<_>, StoreError>>()?;
+        Ok(PlacedPage {
+            items,
+            view: None,
+            more,
+            remaining,
+        })
     }
 
     async fn placed_first(&self, query: &Query) -> Result<PlacedPage, StoreError> {
-        let Some(target) = self.target(&query.clusters, &query.permitted) else { return Ok(PlacedPage::default()) };
+        let Some(target) = self.target(&query.clusters, &query.permitted) else {
+            return Ok(PlacedPage::default());
+        };
         let path = format!("/{target}/_search?ignore_unavailable=true&allow_no_indices=true");
         let mut size = PageSize::of(query);
-        let answer = self.page(query, &path, &mut size, (None, &[]), false).await?;
+        let answer = self
+            .page(query, &path, &mut size, (None, &[]), false)
+            .await?;
         if !size.leaves_more(&answer) {
             return Self::placed(query, size, answer, None);
         }
         let mut pit = self.open_pit(&target, true, &query.requester).await?;
-        let mut answer = self.page(query, "/_search", &mut size, (Some(pit.id()), &[]), true).await?;
+        let mut answer = self
+            .page(query, "/_search", &mut size, (Some(pit.id()), &[]), true)
+            .await?;
         pit.renamed(answer.pit_id.take());
         let page = Self::placed(query, size, answer, None)?;
-        Ok(PlacedPage { view: Some(pit.keep()), ..page })
+        Ok(PlacedPage {
+            view: Some(pit.keep()),
+            ..page
+        })
     }
 
     async fn placed_next(&self, query: &Query, cursor: &Cursor) -> Result<PlacedPage, StoreError> {
         self.use_pit(cursor)?;
         let mut size = PageSize::of(query);
-        let answer = self.page(query, "/_search", &mut size, (Some(&cursor.snapshot), &cursor.after), false).await?;
-        let (shards, pit) = (answer.shards.total, answer.pit_id.clone().unwrap_or_else(|| cursor.snapshot.clone()));
+        let answer = self
+            .page(
+                query,
+                "/_search",
+                &mut size,
+                (Some(&cursor.snapshot), &cursor.after),
+                false,
+            )
+            .await?;
+        let (shards, pit) = (
+            answer.shards.total,
+            answer
+                .pit_id
+                .clone()
+                .unwrap_or_else(|| cursor.snapshot.clone()),
+        );
         let page = Self::placed(query, size, answer, cursor.remaining)?;
         self.adopt_pit(&pit, shards, &query.requester);
-        Ok(PlacedPage { view: Some(pit), ..page })
+        Ok(PlacedPage {
+            view: Some(pit),
+            ..page
+        })
     }
 }
 
@@ -357,14 +519,20 @@ struct PageSize {
 
 impl PageSize {
     fn of(query: &Query) -> Self {
-        Self { limit: query.limit, look_ahead: true }
+        Self {
+            limit: query.limit,
+            look_ahead: true,
+        }
     }
 
     /// What to ask for when this was too much; nothing if it was one object.
     fn less(self) -> Option<Self> {
         match fewer(self.limit) {
             Some(limit) => Some(Self { limit, ..self }),
-            None if self.look_ahead => Some(Self { look_ahead: false, ..self }),
+            None if self.look_ahead => Some(Self {
+                look_ahead: false,
+                ..self
+            }),
             None => None,
         }
     }
@@ -372,27 +540,54 @@ impl PageSize {
     /// Whether another page follows. An object that was asked for alone does not tell: then the page after it may be empty.
     fn leaves_more<S>(self, answer: &SearchAnswer<S>) -> bool {
         let found = answer.hits.hits.len();
-        if self.look_ahead { found > self.limit } else { found == self.limit }
+        if self.look_ahead {
+            found > self.limit
+        } else {
+            found == self.limit
+        }
     }
 }
 
 #[async_trait]
 impl Store for Engine {
     async fn prepare(&self) -> Result<(), StoreError> {
-        let EngineOptions { prefix, settings, fields, .. } = &self.options;
+        let EngineOptions {
+            prefix,
+            settings,
+            fields,
+            ..
+        } = &self.options;
         self.claim_prefix().await?;
         let operation = "writing the index templates";
         let template = index_template(prefix, settings, fields);
-        self.send(operation, Method::PUT, format!("/_index_template/{}", prefix.as_str()), Some(&template)).await?;
+        self.send(
+            operation,
+            Method::PUT,
+            format!("/_index_template/{}", prefix.as_str()),
+            Some(&template),
+        )
+        .await?;
         let template = state_template(prefix, settings, &self.options.owner);
-        self.send(operation, Method::PUT, format!("/_index_template/{}", prefix.state()), Some(&template)).await.map(drop)
+        self.send(
+            operation,
+            Method::PUT,
+            format!("/_index_template/{}", prefix.state()),
+            Some(&template),
+        )
+        .await
+        .map(drop)
     }
 
     async fn lost(&self, generations: &[Generation]) -> Result<BTreeSet<ClusterName>, StoreError> {
         self.lost_generations(generations).await
     }
 
-    async fn open(&self, cluster: &ClusterName, uid: Option<&str>, above: u64) -> Result<Generation, StoreError> {
+    async fn open(
+        &self,
+        cluster: &ClusterName,
+        uid: Option<&str>,
+        above: u64,
+    ) -> Result<Generation, StoreError> {
         self.open_generation(cluster, uid, above).await
     }
 
@@ -400,8 +595,13 @@ impl Store for Engine {
         self.swap_to(generation, Part::All).await
     }
 
-    async fn show(&self, generation: &Generation, resources: &BTreeSet<ResourceName>) -> Result<(), StoreError> {
-        self.swap_to(generation, Part::Only(resources.clone())).await
+    async fn show(
+        &self,
+        generation: &Generation,
+        resources: &BTreeSet<ResourceName>,
+    ) -> Result<(), StoreError> {
+        self.swap_to(generation, Part::Only(resources.clone()))
+            .await
     }
 
     async fn generations(&self) -> Result<Vec<Generation>, StoreError> {
@@ -433,11 +633,20 @@ impl Store for Engine {
         }
     }
 
-    async fn visit_versions(&self, generation: &Generation, extent: &Extent, visit: Visit<'_>) -> Result<(), StoreError> {
+    async fn visit_versions(
+        &self,
+        generation: &Generation,
+        extent: &Extent,
+        visit: Visit<'_>,
+    ) -> Result<(), StoreError> {
         self.visit_extent(generation, extent, visit).await
     }
 
-    async fn rejected(&self, generation: &Generation, extent: &Extent) -> Result<Vec<Arc<str>>, StoreError> {
+    async fn rejected(
+        &self,
+        generation: &Generation,
+        extent: &Extent,
+    ) -> Result<Vec<Arc<str>>, StoreError> {
         self.rejected_ids(generation, extent).await
     }
 
@@ -478,8 +687,11 @@ impl Store for Engine {
     }
 
     async fn relatives(&self, asked: &Relatives) -> Result<BTreeSet<Relative>, StoreError> {
-        let body = dsl::relatives_body(asked).map_err(|error| StoreError::Invalid(error.to_string()))?;
-        let Some(target) = self.target(&asked.clusters, &asked.permitted) else { return Ok(BTreeSet::new()) };
+        let body =
+            dsl::relatives_body(asked).map_err(|error| StoreError::Invalid(error.to_string()))?;
+        let Some(target) = self.target(&asked.clusters, &asked.permitted) else {
+            return Ok(BTreeSet::new());
+        };
         let path = format!("/{target}/_search?ignore_unavailable=true&allow_no_indices=true");
         let answer = self.run_search(Purpose::Question, path, &body).await?;
         read_relatives(&answer)
@@ -491,7 +703,11 @@ impl Store for Engine {
         Ok((self.search_first(query).await?, moment))
     }
 
-    async fn placed_page(&self, query: &Query, from: Option<&Cursor>) -> Result<PlacedPage, StoreError> {
+    async fn placed_page(
+        &self,
+        query: &Query,
+        from: Option<&Cursor>,
+    ) -> Result<PlacedPage, StoreError> {
         match from {
             None => self.placed_first(query).await,
             Some(cursor) => self.placed_next(query, cursor).await,
@@ -500,7 +716,9 @@ impl Store for Engine {
 
     async fn open_view(&self, query: &Query) -> Result<String, StoreError> {
         // Where nothing may be seen, nothing is left to be read.
-        let target = self.target(&query.clusters, &query.permitted).ok_or(StoreError::Expired)?;
+        let target = self
+            .target(&query.clusters, &query.permitted)
+            .ok_or(StoreError::Expired)?;
         Ok(self.open_pit(&target, true, &query.requester).await?.keep())
     }
 
@@ -524,7 +742,12 @@ impl Store for Engine {
         self.feed.end().await;
     }
 
-    async fn aggregate(&self, query: &Query, by: &[GroupKey], top: usize) -> Result<Groups, StoreError> {
+    async fn aggregate(
+        &self,
+        query: &Query,
+        by: &[GroupKey],
+        top: usize,
+    ) -> Result<Groups, StoreError> {
         self.count_groups(query, by, top).await
     }
 
@@ -545,11 +768,24 @@ fn read_page(
     let mut hits = std::mem::take(&mut answer.hits.hits);
     hits.truncate(size.limit);
     let after = hits.last().map(|hit| hit.sort.clone()).unwrap_or_default();
-    let items = hits.into_iter().map(read_hit).collect::<Result<Vec<_>, StoreError>>()?;
+    let items = hits
+        .into_iter()
+        .map(read_hit)
+        .collect::<Result<Vec<_>, StoreError>>()?;
     let left_before = left_before.or_else(|| answer.hits.total.map(|total| total.value));
-    let remaining = left_before.map(|left| left.saturating_sub(items.len() as u64)).filter(|_| more && snapshot.is_some());
-    let next = snapshot.filter(|_| more).map(|snapshot| Cursor { snapshot: snapshot.to_owned(), after, remaining });
-    Ok(Page { items, next, remaining })
+    let remaining = left_before
+        .map(|left| left.saturating_sub(items.len() as u64))
+        .filter(|_| more && snapshot.is_some());
+    let next = snapshot.filter(|_| more).map(|snapshot| Cursor {
+        snapshot: snapshot.to_owned(),
+        after,
+        remaining,
+    });
+    Ok(Page {
+        items,
+        next,
+        remaining,
+    })
 }
 
 /// An object and its place: its sort values are those of the query's keys, of the cluster unless that is one of the keys, of UID and `apiVersion`.
@@ -557,32 +793,55 @@ fn read_placed(query: &Query, hit: RawHit<Source>) -> Result<Placed, StoreError>
     let after = hit.sort.clone();
     let key = |value: &Value| match value {
         // A missing number is the least or the greatest that there is, and stands where absent values do.
-        Value::Number(number) => number.as_i64().filter(|time| ![i64::MIN, i64::MAX].contains(time)).map(OrderKey::Time),
+        Value::Number(number) => number
+            .as_i64()
+            .filter(|time| ![i64::MIN, i64::MAX].contains(time))
+            .map(OrderKey::Time),
         Value::String(text) => OrderKey::of_text(text),
         _ => None,
     };
     let mut order: Vec<Option<OrderKey>> = after.iter().map(key).collect();
-    if let Some(position) = query.sort.iter().position(|sort| sort.key == SortKey::Cluster) {
+    if let Some(position) = query
+        .sort
+        .iter()
+        .position(|sort| sort.key == SortKey::Cluster)
+    {
         let cluster = order.get(position).cloned().flatten();
         order.insert(query.sort.len().min(order.len()), cluster);
     }
-    Ok(Placed { hit: read_hit(hit)?, order, after })
+    Ok(Placed {
+        hit: read_hit(hit)?,
+        order,
+        after,
+    })
 }
 
 fn read_relatives(answer: &SearchAnswer<IgnoredAny>) -> Result<BTreeSet<Relative>, StoreError> {
     let found = answer.hits.total.as_ref().map_or(0, |total| total.value);
     if found > MAX_OWNERS as u64 {
-        let error = QueryError::TooLarge { what: "owners", found: MAX_OWNERS + 1, limit: MAX_OWNERS };
+        let error = QueryError::TooLarge {
+            what: "owners",
+            found: MAX_OWNERS + 1,
+            limit: MAX_OWNERS,
+        };
         return Err(StoreError::Invalid(error.to_string()));
     }
     let mut relatives = BTreeSet::new();
     for hit in &answer.hits.hits {
-        let [Value::String(cluster), Value::String(uid), Value::String(group), Value::String(plural), namespace] =
-            hit.sort.as_slice()
+        let [
+            Value::String(cluster),
+            Value::String(uid),
+            Value::String(group),
+            Value::String(plural),
+            namespace,
+        ] = hit.sort.as_slice()
         else {
             continue;
         };
-        let garbled = |error: InvalidName| StoreError::Garbled { operation: "a search".to_owned(), reason: error.to_string() };
+        let garbled = |error: InvalidName| StoreError::Garbled {
+            operation: "a search".to_owned(),
+            reason: error.to_string(),
+        };
         relatives.insert(Relative {
             cluster: cluster.parse().map_err(garbled)?,
             namespace: namespace.as_str().unwrap_or_default().to_owned(),
@@ -594,9 +853,13 @@ fn read_relatives(answer: &SearchAnswer<IgnoredAny>) -> Result<BTreeSet<Relative
 }
 
 fn read_hit(RawHit { id, source, .. }: RawHit<Source>) -> Result<Hit, StoreError> {
-    let garbled = |reason: String| StoreError::Garbled { operation: "a search".to_owned(), reason };
+    let garbled = |reason: String| StoreError::Garbled {
+        operation: "a search".to_owned(),
+        reason,
+    };
     let Source(restored) = source.ok_or_else(|| garbled(format!("document {id} has no source")))?;
-    let Restored { cluster, object } = restored.map_err(|error| garbled(format!("document {id}: {error}")))?;
+    let Restored { cluster, object } =
+        restored.map_err(|error| garbled(format!("document {id}: {error}")))?;
     Ok(Hit { cluster, object })
 }
 
@@ -624,9 +887,14 @@ mod tests {
             if request.method() == Method::DELETE {
                 line = format!("{line} {}", String::from_utf8_lossy(request.body()));
             }
-            record.lock().unwrap_or_else(PoisonError::into_inner).push(line);
-            let opens = request.method() == Method::POST && request.uri().path().ends_with("point_in_time");
-            let number = opened.fetch_add(u64::from(opens), std::sync::atomic::Ordering::Relaxed) + 1;
+            record
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .push(line);
+            let opens =
+                request.method() == Method::POST && request.uri().path().ends_with("point_in_time");
+            let number =
+                opened.fetch_add(u64::from(opens), std::sync::atomic::Ordering::Relaxed) + 1;
             let waits = hangs && request.uri().path() == "/_search";
             let source = |name: &str| json!({ "cluster": "a", "apiVersion": "v1", "kind": "Pod", "metadata": { "name": name, "uid": name } });
             let hit = |name: &str| json!({ "_id": name, "_source": source(name), "sort": [name] });
@@ -655,34 +923,63 @@ mod tests {
 
     fn query(permitted: Permitted) -> Query {
         let selectable = Selectable::of(&Gvk::new("", "v1", "Pod"), &[]);
-        Query { permitted, ..Query::all_of(ResourceName::new("", "pods"), selectable, 2) }
+        Query {
+            permitted,
+            ..Query::all_of(ResourceName::new("", "pods"), selectable, 2)
+        }
     }
 
     fn in_clusters(names: &[String]) -> Permitted {
         let clusters = names.iter().map(|name| name.parse().unwrap()).collect();
-        Permitted::Only(vec![Grant { clusters: Some(clusters), namespaces: None }])
+        Permitted::Only(vec![Grant {
+            clusters: Some(clusters),
+            namespaces: None,
+        }])
     }
 
     #[tokio::test]
     async fn only_clusters_that_may_be_seen_are_searched() {
         let paths = |asked: &Mutex<Vec<String>>| {
             let targets = asked.lock().unwrap().drain(..).collect::<Vec<_>>();
-            let target = |path: &String| path.split(['/', '?']).nth(1).unwrap_or_default().to_owned();
+            let target =
+                |path: &String| path.split(['/', '?']).nth(1).unwrap_or_default().to_owned();
             targets.iter().map(target).collect::<Vec<_>>()
         };
         let (engine, asked) = recorded(false);
         let some = in_clusters(&["b".to_owned(), "a".to_owned()]);
         engine.search(&query(some.clone()), None).await.unwrap();
-        assert_eq!(paths(&asked), ["fleetdex-a,fleetdex-b", "fleetdex-a,fleetdex-b", "_search"]);
-        engine.search(&Query { clusters: vec!["b".parse().unwrap(), "c".parse().unwrap()], ..query(some) }, None).await.unwrap();
+        assert_eq!(
+            paths(&asked),
+            ["fleetdex-a,fleetdex-b", "fleetdex-a,fleetdex-b", "_search"]
+        );
+        engine
+            .search(
+                &Query {
+                    clusters: vec!["b".parse().unwrap(), "c".parse().unwrap()],
+                    ..query(some)
+                },
+                None,
+            )
+            .await
+            .unwrap();
         assert_eq!(paths(&asked), ["fleetdex-b", "fleetdex-b", "_search"]);
         let page = engine.search(&query(in_clusters(&[])), None).await.unwrap();
         assert!(page.items.is_empty() && page.next.is_none());
-        assert!(engine.aggregate(&query(Permitted::Only(Vec::new())), &[], 1).await.unwrap().groups.is_empty());
+        assert!(
+            engine
+                .aggregate(&query(Permitted::Only(Vec::new())), &[], 1)
+                .await
+                .unwrap()
+                .groups
+                .is_empty()
+        );
         assert_eq!(paths(&asked), [""; 0]);
         // More than OpenSearch reads of a path: the conditions of the query keep the others out.
         let many: Vec<String> = (0..300).map(|number| format!("cluster-{number}")).collect();
-        engine.search(&query(in_clusters(&many)), None).await.unwrap();
+        engine
+            .search(&query(in_clusters(&many)), None)
+            .await
+            .unwrap();
         assert_eq!(paths(&asked), ["fleetdex", "fleetdex", "_search"]);
     }
 
@@ -690,22 +987,44 @@ mod tests {
     async fn closed(asked: &Mutex<Vec<String>>) -> Vec<String> {
         tokio::time::sleep(Duration::from_secs(1)).await;
         let asked = asked.lock().unwrap();
-        asked.iter().filter_map(|line| line.strip_prefix("DELETE /_search/point_in_time ").map(str::to_owned)).collect()
+        asked
+            .iter()
+            .filter_map(|line| {
+                line.strip_prefix("DELETE /_search/point_in_time ")
+                    .map(str::to_owned)
+            })
+            .collect()
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_is_cut_off_keeps_no_point_in_time() {
         let (engine, asked) = recorded(true);
         let list = query(Permitted::Everything);
-        assert!(tokio::time::timeout(Duration::from_secs(1), engine.search(&list, None)).await.is_err());
+        assert!(
+            tokio::time::timeout(Duration::from_secs(1), engine.search(&list, None))
+                .await
+                .is_err()
+        );
         assert_eq!(closed(&asked).await, [r#"{"pit_id":["pit1"]}"#]);
-        let (cluster, api_version, kind) = ("a".parse().unwrap(), "v1".to_owned(), "Pod".to_owned());
+        let (cluster, api_version, kind) =
+            ("a".parse().unwrap(), "v1".to_owned(), "Pod".to_owned());
         let generation = Generation::first(&IndexPrefix::default(), &cluster);
-        let extent = Extent::Kind(crate::store::KindExtent { api_version, kind, namespace: None });
+        let extent = Extent::Kind(crate::store::KindExtent {
+            api_version,
+            kind,
+            namespace: None,
+        });
         let mut visit = |_: crate::store::Stored<'_>| {};
         let visiting = engine.visit_versions(&generation, &extent, &mut visit);
-        assert!(tokio::time::timeout(Duration::from_secs(1), visiting).await.is_err());
-        assert_eq!(closed(&asked).await.last().unwrap(), r#"{"pit_id":["pit2"]}"#);
+        assert!(
+            tokio::time::timeout(Duration::from_secs(1), visiting)
+                .await
+                .is_err()
+        );
+        assert_eq!(
+            closed(&asked).await.last().unwrap(),
+            r#"{"pit_id":["pit2"]}"#
+        );
     }
 
     #[tokio::test(start_paused = true)]
@@ -713,25 +1032,51 @@ mod tests {
         let (engine, asked) = recorded(false);
         // Each takes two contexts.
         let engine = engine.sharing(ListContexts::new(12));
-        let of = |name: &str| Query { requester: Requester::User(name.into()), ..query(Permitted::Everything) };
+        let of = |name: &str| Query {
+            requester: Requester::User(name.into()),
+            ..query(Permitted::Everything)
+        };
         let mut cursors = Vec::new();
         for _ in 0..5 {
             tokio::time::advance(Duration::from_secs(1)).await;
             cursors.extend(engine.search(&of("mallory"), None).await.unwrap().next);
         }
-        assert_eq!(closed(&asked).await, [r#"{"pit_id":["pit1"]}"#, r#"{"pit_id":["pit2"]}"#]);
-        assert!(matches!(engine.search(&of("mallory"), cursors.first()).await, Err(StoreError::Superseded)));
+        assert_eq!(
+            closed(&asked).await,
+            [r#"{"pit_id":["pit1"]}"#, r#"{"pit_id":["pit2"]}"#]
+        );
+        assert!(matches!(
+            engine.search(&of("mallory"), cursors.first()).await,
+            Err(StoreError::Superseded)
+        ));
         for _ in 0..3 {
             engine.search(&of("alice"), None).await.unwrap();
         }
         let refused = engine.search(&of("bob"), None).await;
-        assert!(matches!(&refused, Err(StoreError::Crowded(message)) if message.contains("12 contexts")), "{refused:?}");
-        assert!(engine.search(&query(Permitted::Everything), None).await.is_ok(), "the operator itself has no share");
+        assert!(
+            matches!(&refused, Err(StoreError::Crowded(message)) if message.contains("12 contexts")),
+            "{refused:?}"
+        );
+        assert!(
+            engine
+                .search(&query(Permitted::Everything), None)
+                .await
+                .is_ok(),
+            "the operator itself has no share"
+        );
         engine.release(&cursors[4]);
-        assert_eq!(closed(&asked).await.last().unwrap(), r#"{"pit_id":["pit5"]}"#);
+        assert_eq!(
+            closed(&asked).await.last().unwrap(),
+            r#"{"pit_id":["pit5"]}"#
+        );
         assert!(engine.search(&of("bob"), None).await.is_ok());
         engine.pin(&cursors[3]);
-        assert!(engine.search(&of("mallory"), Some(&cursors[2])).await.is_ok());
+        assert!(
+            engine
+                .search(&of("mallory"), Some(&cursors[2]))
+                .await
+                .is_ok()
+        );
     }
 
     #[tokio::test]
@@ -739,16 +1084,28 @@ mod tests {
         let asked = Arc::new(Mutex::new(Vec::new()));
         let record = Arc::clone(&asked);
         let service = BoxCloneSyncService::new(service_fn(move |request: Request<Bytes>| {
-            record.lock().unwrap_or_else(PoisonError::into_inner).push(request.uri().path().to_owned());
-            let asked: serde_json::Value = serde_json::from_slice(request.body()).unwrap_or_default();
+            record
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .push(request.uri().path().to_owned());
+            let asked: serde_json::Value =
+                serde_json::from_slice(request.body()).unwrap_or_default();
             let composite = &asked["aggs"]["groups"]["composite"];
-            let source = composite["sources"][0].as_object().and_then(|source| source.keys().next().cloned()).unwrap_or_default();
-            let after =
-                composite["after"][&source].as_str().and_then(|after| after.strip_prefix("cluster-")?.parse::<usize>().ok());
+            let source = composite["sources"][0]
+                .as_object()
+                .and_then(|source| source.keys().next().cloned())
+                .unwrap_or_default();
+            let after = composite["after"][&source]
+                .as_str()
+                .and_then(|after| after.strip_prefix("cluster-")?.parse::<usize>().ok());
             let from = after.map_or(0, |after| after + 1);
             // Two full pages, and one cluster more.
-            let names = (from..=2 * PAGE).take(PAGE).map(|number| format!("cluster-{number:06}"));
-            let buckets: Vec<_> = names.map(|name| json!({ "key": { (source.clone()): name }, "doc_count": 3 })).collect();
+            let names = (from..=2 * PAGE)
+                .take(PAGE)
+                .map(|number| format!("cluster-{number:06}"));
+            let buckets: Vec<_> = names
+                .map(|name| json!({ "key": { (source.clone()): name }, "doc_count": 3 }))
+                .collect();
             let after = buckets.last().map(|bucket| bucket["key"].clone());
             let body = json!({
                 "pit_id": "pit", "timed_out": false, "_shards": { "total": 2, "failed": 0 }, "hits": { "hits": [] },
@@ -757,17 +1114,37 @@ mod tests {
             async move { Ok(Response::new(Bytes::from(body.to_string()))) }
         }));
         let engine = Engine::new(service, recorded(false).0.options.clone());
-        let found = engine.groups(&query(Permitted::Everything), &[GroupKey::Cluster]).await.unwrap();
-        assert_eq!((found.groups.len(), found.total), (2 * PAGE + 1, 3 * (2 * PAGE as u64 + 1)));
+        let found = engine
+            .groups(&query(Permitted::Everything), &[GroupKey::Cluster])
+            .await
+            .unwrap();
+        assert_eq!(
+            (found.groups.len(), found.total),
+            (2 * PAGE + 1, 3 * (2 * PAGE as u64 + 1))
+        );
         assert_eq!(*asked.lock().unwrap(), ["/fleetdex/_search"; 3]);
     }
 
     #[test]
     fn a_document_that_is_none_of_ours_is_named() {
-        let answer =
-            json!({ "timed_out": false, "_shards": { "failed": 0 }, "hits": { "hits": [{ "_id": "v1/Pod/u", "_source": {} }] } });
-        let answer: SearchAnswer<Source> = parse("a search", answer.to_string().as_bytes()).unwrap();
-        let error = read_page(answer, PageSize { limit: 10, look_ahead: true }, None, None).unwrap_err();
-        assert!(error.to_string().contains("document v1/Pod/u: missing field `cluster`"), "{error}");
+        let answer = json!({ "timed_out": false, "_shards": { "failed": 0 }, "hits": { "hits": [{ "_id": "v1/Pod/u", "_source": {} }] } });
+        let answer: SearchAnswer<Source> =
+            parse("a search", answer.to_string().as_bytes()).unwrap();
+        let error = read_page(
+            answer,
+            PageSize {
+                limit: 10,
+                look_ahead: true,
+            },
+            None,
+            None,
+        )
+        .unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .contains("document v1/Pod/u: missing field `cluster`"),
+            "{error}"
+        );
     }
 }

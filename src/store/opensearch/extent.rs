@@ -22,7 +22,10 @@ pub(super) fn extent_queries(extent: &Extent) -> Vec<Value> {
 }
 
 fn kind_query(extent: &KindExtent) -> Value {
-    let mut filter = vec![json!({ "term": { "apiVersion": extent.api_version } }), json!({ "term": { "kind": extent.kind } })];
+    let mut filter = vec![
+        json!({ "term": { "apiVersion": extent.api_version } }),
+        json!({ "term": { "kind": extent.kind } }),
+    ];
     if let Some(namespace) = &extent.namespace {
         filter.push(json!({ "term": { "metadata.namespace": namespace } }));
     }
@@ -38,7 +41,8 @@ fn any_of(alternatives: &[Value]) -> Value {
 fn outside(kinds: &[KindExtent]) -> Vec<Value> {
     let by_version = group(kinds);
     let versions: Vec<&&str> = by_version.keys().collect();
-    let mut alternatives = vec![json!({ "bool": { "must_not": [{ "terms": { "apiVersion": versions } }] } })];
+    let mut alternatives =
+        vec![json!({ "bool": { "must_not": [{ "terms": { "apiVersion": versions } }] } })];
     for (version, covered) in &by_version {
         let names: Vec<&&str> = covered.keys().collect();
         alternatives.push(json!({ "bool": {
@@ -72,7 +76,9 @@ fn group(kinds: &[KindExtent]) -> BTreeMap<&str, BTreeMap<&str, Namespaces<'_>>>
     let mut grouped: BTreeMap<&str, BTreeMap<&str, Namespaces<'_>>> = BTreeMap::new();
     for extent in kinds {
         let of_version = grouped.entry(&extent.api_version).or_default();
-        let covered = of_version.entry(&extent.kind).or_insert_with(|| Namespaces::Some(BTreeSet::new()));
+        let covered = of_version
+            .entry(&extent.kind)
+            .or_insert_with(|| Namespaces::Some(BTreeSet::new()));
         match (&extent.namespace, covered) {
             (None, covered) => *covered = Namespaces::All,
             (Some(namespace), Namespaces::Some(names)) => {
@@ -90,7 +96,11 @@ mod tests {
 
     fn kind(api_version: &str, name: &str, namespace: Option<&str>) -> KindExtent {
         let namespace = namespace.map(|namespace| namespace.parse().unwrap());
-        KindExtent { api_version: api_version.to_owned(), kind: name.to_owned(), namespace }
+        KindExtent {
+            api_version: api_version.to_owned(),
+            kind: name.to_owned(),
+            namespace,
+        }
     }
 
     #[test]
@@ -105,7 +115,10 @@ mod tests {
         ];
         let queries = extent_queries(&Extent::Outside(kinds.to_vec()));
         let alternatives = queries[0]["bool"]["should"].as_array().unwrap();
-        let lines: Vec<String> = alternatives.iter().map(|alternative| alternative["bool"].to_string()).collect();
+        let lines: Vec<String> = alternatives
+            .iter()
+            .map(|alternative| alternative["bool"].to_string())
+            .collect();
         insta::assert_snapshot!(lines.join("\n"), @r#"
         {"must_not":[{"terms":{"apiVersion":["apps/v1","v1"]}}]}
         {"filter":[{"term":{"apiVersion":"apps/v1"}}],"must_not":[{"terms":{"kind":["Deployment"]}}]}
@@ -117,9 +130,14 @@ mod tests {
 
     #[test]
     fn many_versions_are_asked_for_in_several_queries() {
-        let kinds = (0..600).map(|number| kind(&format!("g{number}.io/v1"), "Widget", Some("web"))).collect();
+        let kinds = (0..600)
+            .map(|number| kind(&format!("g{number}.io/v1"), "Widget", Some("web")))
+            .collect();
         let queries = extent_queries(&Extent::Outside(kinds));
-        let sizes: Vec<usize> = queries.iter().map(|query| query["bool"]["should"].as_array().unwrap().len()).collect();
+        let sizes: Vec<usize> = queries
+            .iter()
+            .map(|query| query["bool"]["should"].as_array().unwrap().len())
+            .collect();
         assert_eq!(sizes, [300, 300, 300, 300, 1]);
     }
 

@@ -24,4 +24,6 @@ pub use engine::{Engine, EngineOptions};
 pub use feed::Feed;
 pub use points::{AllListContexts, LIST_CONTEXTS, ListContexts};
 pub use template::{IndexSettings, MAPPING_VERSION, index_template, mappings};
-pub use transport::{OpenSearchService, Settings, SettingsError, Timeout, TransportError, connect, url};
+pub use transport::{
+    OpenSearchService, Settings, SettingsError, Timeout, TransportError, connect, url,
+};

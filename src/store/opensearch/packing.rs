@@ -37,7 +37,11 @@ impl Packing {
         if writes.is_empty() {
             return Vec::new();
         }
-        let bytes: usize = writes.iter().filter_map(|write| write.body.as_ref()).map(|body| body.len()).sum();
+        let bytes: usize = writes
+            .iter()
+            .filter_map(|write| write.body.as_ref())
+            .map(|body| body.len())
+            .sum();
         if bytes <= IN_PLACE_BYTES {
             return self.pack_all(&writes);
         }
@@ -50,20 +54,49 @@ impl Packing {
     }
 
     /// The same where there may be no document.
-    pub(super) async fn pack_some(self: &Arc<Self>, writes: Vec<Option<Write>>) -> Vec<Option<Arc<Document>>> {
+    pub(super) async fn pack_some(
+        self: &Arc<Self>,
+        writes: Vec<Option<Write>>,
+    ) -> Vec<Option<Arc<Document>>> {
         let is_there: Vec<bool> = writes.iter().map(Option::is_some).collect();
-        let mut packed = self.pack(writes.into_iter().flatten().collect()).await.into_iter();
-        is_there.into_iter().map(|is_there| if is_there { packed.next().flatten() } else { None }).collect()
+        let mut packed = self
+            .pack(writes.into_iter().flatten().collect())
+            .await
+            .into_iter();
+        is_there
+            .into_iter()
+            .map(|is_there| {
+                if is_there {
+                    packed.next().flatten()
+                } else {
+                    None
+                }
+            })
+            .collect()
     }
 
     fn pack_all(&self, writes: &[Write]) -> Vec<Option<Arc<Document>>> {
         let mut packer = Packer::new();
         let mut origins = Origins::new();
-        writes.iter().map(|write| self.pack_one(write, &mut packer, &mut origins)).collect()
+        writes
+            .iter()
+            .map(|write| self.pack_one(write, &mut packer, &mut origins))
+            .collect()
     }
 
-    fn pack_one(&self, write: &Write, packer: &mut Packer, origins: &mut Origins) -> Option<Arc<Document>> {
-        match draft(write, write.body.as_ref()?, &self.codec, &self.vocabulary, packer) {
+    fn pack_one(
+        &self,
+        write: &Write,
+        packer: &mut Packer,
+        origins: &mut Origins,
+    ) -> Option<Arc<Document>> {
+        match draft(
+            write,
+            write.body.as_ref()?,
+            &self.codec,
+            &self.vocabulary,
+            packer,
+        ) {
             Ok(Draft { origin, content }) => {
                 let key = (origin.cluster.clone(), origin.id_prefix.clone());
                 let origin = origins.entry(key).or_insert_with(|| Arc::new(origin));

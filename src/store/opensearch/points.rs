@@ -53,8 +53,16 @@ struct Contexts {
 impl ListContexts {
     /// So many contexts for all users, of which one user may hold half.
     pub fn new(all: u64) -> Self {
-        let shares = Shares { user: all.div_ceil(2), users: all, keep_alive: KEPT };
-        Self(Arc::new(Contexts { ledger: Ledger::new(shares), all, last: AtomicU64::new(1) }))
+        let shares = Shares {
+            user: all.div_ceil(2),
+            users: all,
+            keep_alive: KEPT,
+        };
+        Self(Arc::new(Contexts {
+            ledger: Ledger::new(shares),
+            all,
+            last: AtomicU64::new(1),
+        }))
     }
 
     fn crowded(&self, full: Full) -> StoreError {
@@ -87,14 +95,23 @@ pub struct AllListContexts {
 impl AllListContexts {
     /// So many contexts in each OpenSearch.
     pub fn new(each: u64) -> Self {
-        Self { each, stores: Mutex::default() }
+        Self {
+            each,
+            stores: Mutex::default(),
+        }
     }
 
     /// Those of the OpenSearch at these addresses.
     pub fn of(&self, addresses: &[String]) -> ListContexts {
-        let addresses = addresses.iter().map(|address| address.trim_end_matches('/').to_owned()).collect();
+        let addresses = addresses
+            .iter()
+            .map(|address| address.trim_end_matches('/').to_owned())
+            .collect();
         let mut stores = self.stores.lock().unwrap_or_else(PoisonError::into_inner);
-        stores.entry(addresses).or_insert_with(|| ListContexts::new(self.each)).clone()
+        stores
+            .entry(addresses)
+            .or_insert_with(|| ListContexts::new(self.each))
+            .clone()
     }
 }
 
@@ -164,14 +181,29 @@ const OF_NOTHING: &str = "invalid id: [null]";
 
 impl Engine {
     /// `may_lack`: whether indices that do not exist are left out, or an error. [`StoreError::Expired`] if all of them are left out.
-    pub(super) async fn open_pit(&self, target: &str, may_lack: bool, requester: &Requester) -> Result<PointInTime, StoreError> {
+    pub(super) async fn open_pit(
+        &self,
+        target: &str,
+        may_lack: bool,
+        requester: &Requester,
+    ) -> Result<PointInTime, StoreError> {
         let contexts = &*self.contexts.0;
-        let mut reserved = Reserved { ledger: &contexts.ledger, number: None };
+        let mut reserved = Reserved {
+            ledger: &contexts.ledger,
+            number: None,
+        };
         let clusters = target.split(',').count() as u64;
         let is_of_all = target == self.options.prefix.as_str();
         if let Requester::User(user) = requester {
-            let cost = if is_of_all { contexts.last.load(Ordering::Relaxed) } else { clusters };
-            let room = contexts.ledger.reserve(user, cost).map_err(|full| self.contexts.crowded(full))?;
+            let cost = if is_of_all {
+                contexts.last.load(Ordering::Relaxed)
+            } else {
+                clusters
+            };
+            let room = contexts
+                .ledger
+                .reserve(user, cost)
+                .map_err(|full| self.contexts.crowded(full))?;
             reserved.number = Some(room.0);
             for ended in room.1 {
                 self.close_later(ended.to_string());
@@ -182,9 +214,15 @@ impl Engine {
             contexts.last.store(shards.total, Ordering::Relaxed);
         }
         if let Some(number) = reserved.number.take() {
-            contexts.ledger.opened(number, pit_id.as_str().into(), shards.total);
+            contexts
+                .ledger
+                .opened(number, pit_id.as_str().into(), shards.total);
         }
-        Ok(PointInTime { engine: self.clone(), id: pit_id, is_over: false })
+        Ok(PointInTime {
+            engine: self.clone(),
+            id: pit_id,
+            is_over: false,
+        })
     }
 
     async fn request_pit(&self, target: &str, may_lack: bool) -> Result<Opened, StoreError> {
@@ -196,9 +234,11 @@ impl Engine {
         match self.send(operation, Method::POST, path, None).await {
             Ok(answer) => parse(operation, &answer),
             // Of no index at all there is no view.
-            Err(StoreError::Refused { status: 400, reason, .. }) if may_lack && reason.contains(OF_NOTHING) => {
-                Err(StoreError::Expired)
-            }
+            Err(StoreError::Refused {
+                status: 400,
+                reason,
+                ..
+            }) if may_lack && reason.contains(OF_NOTHING) => Err(StoreError::Expired),
             Err(error) => Err(error),
         }
     }
@@ -214,7 +254,9 @@ impl Engine {
 
     /// Enters a point in time that another replica has opened, so that it is this user's here, too.
     pub(super) fn adopt_pit(&self, id: &str, cost: u64, requester: &Requester) {
-        let Requester::User(user) = requester else { return };
+        let Requester::User(user) = requester else {
+            return;
+        };
         let ledger = &self.contexts.0.ledger;
         if ledger.used(id) {
             return;
@@ -235,7 +277,10 @@ impl Engine {
     pub(super) async fn close_pit(&self, pit: &str) {
         let body = json!({ "pit_id": [pit] });
         let path = "/_search/point_in_time".to_owned();
-        if let Err(error) = self.send("closing a point in time", Method::DELETE, path, Some(&body)).await {
+        if let Err(error) = self
+            .send("closing a point in time", Method::DELETE, path, Some(&body))
+            .await
+        {
             tracing::debug!(%error, "a point in time stays until it expires");
         }
         self.contexts.0.ledger.closed(pit);

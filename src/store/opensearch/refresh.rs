@@ -21,7 +21,9 @@ pub(super) struct Refresher {
 
 impl fmt::Debug for Refresher {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("Refresher").field("alias", &self.alias).finish_non_exhaustive()
+        out.debug_struct("Refresher")
+            .field("alias", &self.alias)
+            .finish_non_exhaustive()
     }
 }
 
@@ -39,12 +41,24 @@ struct Shards {
 impl Refresher {
     pub(super) async fn refresh(&self) -> Result<(), StoreError> {
         let operation = "refreshing the indices";
-        let path = format!("/{}/_refresh?ignore_unavailable=true&allow_no_indices=true", self.alias);
-        let call = Call { operation, method: Method::POST, path, body: Bytes::new(), timeout: REFRESH_TIMEOUT };
+        let path = format!(
+            "/{}/_refresh?ignore_unavailable=true&allow_no_indices=true",
+            self.alias
+        );
+        let call = Call {
+            operation,
+            method: Method::POST,
+            path,
+            body: Bytes::new(),
+            timeout: REFRESH_TIMEOUT,
+        };
         let answer: Answer = parse(operation, &self.client.call(call).await?)?;
         if answer.shards.failed > 0 {
             let reason = format!("{} shards were not refreshed", answer.shards.failed);
-            return Err(StoreError::Busy { status: 503, reason });
+            return Err(StoreError::Busy {
+                status: 503,
+                reason,
+            });
         }
         Ok(())
     }

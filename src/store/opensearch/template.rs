@@ -24,7 +24,12 @@ impl Default for IndexSettings {
     /// One shard holds tens of gigabytes, far more than one cluster's objects; one replica survives the loss of a node; the refresh
     /// interval is explicit, because indices without one stop refreshing while nobody searches them.
     fn default() -> Self {
-        Self { shards: 1, replicas: 1, refresh_interval: "1s".to_owned(), is_full: false }
+        Self {
+            shards: 1,
+            replicas: 1,
+            refresh_interval: "1s".to_owned(),
+            is_full: false,
+        }
     }
 }
 
@@ -32,7 +37,11 @@ impl Default for IndexSettings {
 const PRIORITY: usize = 500;
 
 /// The composable index template of a prefix. `fields` are the selectable fields that get a mapping of their own.
-pub fn index_template(prefix: &IndexPrefix, settings: &IndexSettings, fields: &[FieldPath]) -> Value {
+pub fn index_template(
+    prefix: &IndexPrefix,
+    settings: &IndexSettings,
+    fields: &[FieldPath],
+) -> Value {
     json!({
         "index_patterns": [prefix.every_generation()],
         // Indices of two prefixes are told apart by the pattern. The length is for templates of releases in which a prefix could go on
@@ -130,8 +139,7 @@ pub fn mappings(fields: &[FieldPath], is_full: bool) -> Value {
 fn index_everything(mapping: &mut Value) {
     // Found as the selectable fields are, and apart from them for who reads documents. Not left out of what is stored: OpenSearch then writes
     // each document anew, with its members in another order.
-    mapping["properties"]["search"]["properties"]["leaves"] =
-        json!({ "type": "keyword", "index": false, "doc_values": false, "copy_to": "search.fields" });
+    mapping["properties"]["search"]["properties"]["leaves"] = json!({ "type": "keyword", "index": false, "doc_values": false, "copy_to": "search.fields" });
     for terms in ["fields", "numbers"] {
         // Nothing is ordered or counted by them, and there are many.
         mapping["properties"]["search"]["properties"][terms]["doc_values"] = false.into();
@@ -145,14 +153,20 @@ fn index_everything(mapping: &mut Value) {
 fn add_field(mapping: &mut Value, field: &FieldPath, leaf: Value) {
     let mut node = mapping;
     let segments: Vec<&str> = field.segments().collect();
-    let Some((last, parents)) = segments.split_last() else { return };
+    let Some((last, parents)) = segments.split_last() else {
+        return;
+    };
     // A mapping cuts names at their dots, and a map with such keys has others, which begin alike.
     if segments.iter().any(|segment| segment.contains('.')) {
         return;
     }
     for parent in parents {
-        let Some(properties) = properties(node) else { return };
-        node = properties.entry(*parent).or_insert_with(|| json!({ "properties": {} }));
+        let Some(properties) = properties(node) else {
+            return;
+        };
+        node = properties
+            .entry(*parent)
+            .or_insert_with(|| json!({ "properties": {} }));
         if node.get("type").is_some() {
             return;
         }
@@ -163,7 +177,10 @@ fn add_field(mapping: &mut Value, field: &FieldPath, leaf: Value) {
 }
 
 fn properties(node: &mut Value) -> Option<&mut Map<String, Value>> {
-    node.as_object_mut()?.entry("properties").or_insert_with(|| json!({})).as_object_mut()
+    node.as_object_mut()?
+        .entry("properties")
+        .or_insert_with(|| json!({}))
+        .as_object_mut()
 }
 
 #[cfg(test)]
@@ -173,29 +190,55 @@ mod tests {
     #[test]
     fn selectable_fields_are_mapped_under_their_own_path() {
         let mapping = mappings(
-            &["status.phase", "type", "spec.a.b", "spec.a", "metadata.labels.x", "spec['b.c']"].map(FieldPath::new),
+            &[
+                "status.phase",
+                "type",
+                "spec.a.b",
+                "spec.a",
+                "metadata.labels.x",
+                "spec['b.c']",
+            ]
+            .map(FieldPath::new),
             false,
         );
         assert!(mapping["properties"]["spec"]["properties"]["b"].is_null());
-        assert_eq!(mapping["properties"]["status"]["properties"]["phase"]["type"], "keyword");
+        assert_eq!(
+            mapping["properties"]["status"]["properties"]["phase"]["type"],
+            "keyword"
+        );
         assert_eq!(mapping["properties"]["type"]["type"], "keyword");
-        assert_eq!(mapping["properties"]["spec"]["properties"]["a"]["properties"]["b"]["type"], "keyword");
-        assert_eq!(mapping["properties"]["metadata"]["properties"]["labels"], json!({ "type": "flat_object" }));
+        assert_eq!(
+            mapping["properties"]["spec"]["properties"]["a"]["properties"]["b"]["type"],
+            "keyword"
+        );
+        assert_eq!(
+            mapping["properties"]["metadata"]["properties"]["labels"],
+            json!({ "type": "flat_object" })
+        );
     }
 
     #[test]
     fn where_everything_is_indexed_spec_and_status_are_flat_and_leaves_are_found_as_fields() {
         let mapping = mappings(&["status.phase", "type"].map(FieldPath::new), true);
-        assert_eq!(mapping["properties"]["status"], json!({ "type": "flat_object" }));
+        assert_eq!(
+            mapping["properties"]["status"],
+            json!({ "type": "flat_object" })
+        );
         assert_eq!(mapping["properties"]["type"]["type"], "keyword");
-        assert_eq!(mapping["properties"]["search"]["properties"]["leaves"]["copy_to"], "search.fields");
+        assert_eq!(
+            mapping["properties"]["search"]["properties"]["leaves"]["copy_to"],
+            "search.fields"
+        );
     }
 
     #[test]
     fn the_template_covers_the_generations_of_its_prefix_only() {
         let template = index_template(&IndexPrefix::default(), &IndexSettings::default(), &[]);
         assert_eq!(template["index_patterns"], json!(["fleetdex-*.g*"]));
-        assert!(template["template"]["aliases"].is_null(), "a generation that is not complete must not be seen");
+        assert!(
+            template["template"]["aliases"].is_null(),
+            "a generation that is not complete must not be seen"
+        );
         assert_eq!(template["template"]["mappings"]["dynamic"], json!(false));
     }
 }

@@ -55,7 +55,9 @@ pub enum TransportError {
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum SettingsError {
     /// No address.
-    #[error("backendStore.openSearch.addresses is empty; name at least one URL such as https://opensearch:9200")]
+    #[error(
+        "backendStore.openSearch.addresses is empty; name at least one URL such as https://opensearch:9200"
+    )]
     NoAddress,
     /// An address is no URL.
     #[error("backendStore.openSearch.addresses: {address:?} is no http(s) URL: {reason}")]
@@ -112,19 +114,36 @@ pub fn connect(settings: &Settings) -> Result<OpenSearchService, SettingsError> 
     let client = client(settings)?;
     let node = |address: &String| {
         let (url, basic_auth) = (url(address)?, settings.basic_auth.clone());
-        Ok(Node { address: address.clone(), url, client: client.clone(), basic_auth })
+        Ok(Node {
+            address: address.clone(),
+            url,
+            client: client.clone(),
+            basic_auth,
+        })
     };
-    let nodes = settings.addresses.iter().map(node).collect::<Result<Vec<_>, SettingsError>>()?;
-    let nodes = Nodes { nodes: nodes.into(), turn: Arc::default() };
-    Ok(BoxCloneSyncService::new(tower::service_fn(move |request| {
-        let nodes = nodes.clone();
-        async move { nodes.send(request).await }
-    })))
+    let nodes = settings
+        .addresses
+        .iter()
+        .map(node)
+        .collect::<Result<Vec<_>, SettingsError>>()?;
+    let nodes = Nodes {
+        nodes: nodes.into(),
+        turn: Arc::default(),
+    };
+    Ok(BoxCloneSyncService::new(tower::service_fn(
+        move |request| {
+            let nodes = nodes.clone();
+            async move { nodes.send(request).await }
+        },
+    )))
 }
 
 /// An address that requests can be sent to.
 pub fn url(address: &str) -> Result<Url, SettingsError> {
-    let invalid = |reason: &str| SettingsError::Address { address: address.to_owned(), reason: reason.to_owned() };
+    let invalid = |reason: &str| SettingsError::Address {
+        address: address.to_owned(),
+        reason: reason.to_owned(),
+    };
     if address.contains('@') {
         // Not repeated: it is a password.
         return Err(SettingsError::Address {
@@ -133,7 +152,8 @@ pub fn url(address: &str) -> Result<Url, SettingsError> {
         });
     }
     // A path of its own, as behind a proxy, must end in a slash for `join` to keep it.
-    let url = Url::parse(&format!("{}/", address.trim_end_matches('/'))).map_err(|error| invalid(&error.to_string()))?;
+    let url = Url::parse(&format!("{}/", address.trim_end_matches('/')))
+        .map_err(|error| invalid(&error.to_string()))?;
     if !matches!(url.scheme(), "http" | "https") {
         return Err(invalid("the scheme is neither http nor https"));
     }
@@ -145,18 +165,27 @@ pub fn url(address: &str) -> Result<Url, SettingsError> {
 
 fn client(settings: &Settings) -> Result<Client, SettingsError> {
     let unusable = |error: reqwest::Error| SettingsError::Client(causes(&error));
-    let mut builder = Client::builder().user_agent(AGENT).no_proxy().redirect(redirect::Policy::none()).no_gzip();
+    let mut builder = Client::builder()
+        .user_agent(AGENT)
+        .no_proxy()
+        .redirect(redirect::Policy::none())
+        .no_gzip();
     if let Some(pem) = &settings.client_certificate {
         builder = builder.identity(Identity::from_pem(pem).map_err(unusable)?);
     }
     if settings.insecure {
         builder = builder.tls_danger_accept_invalid_certs(true);
     } else if let Some(pem) = &settings.ca_bundle {
-        let certificates = Certificate::from_pem_bundle(pem).map_err(|error| SettingsError::CaBundle(causes(&error)))?;
+        let certificates = Certificate::from_pem_bundle(pem)
+            .map_err(|error| SettingsError::CaBundle(causes(&error)))?;
         if certificates.is_empty() {
-            return Err(SettingsError::CaBundle("there is no -----BEGIN CERTIFICATE----- in it".to_owned()));
+            return Err(SettingsError::CaBundle(
+                "there is no -----BEGIN CERTIFICATE----- in it".to_owned(),
+            ));
         }
-        builder = certificates.into_iter().fold(builder, reqwest::ClientBuilder::add_root_certificate);
+        builder = certificates
+            .into_iter()
+            .fold(builder, reqwest::ClientBuilder::add_root_certificate);
     }
     builder.build().map_err(unusable)
 }
@@ -171,14 +200,19 @@ impl Nodes {
             let reason = match node.exchange(&request).await {
                 Ok(response) => return Ok(response),
                 // Another node gives the same answer.
-                Err(ReadError::TooLarge(limit)) => return Err(TransportError::TooLong { address, limit }),
+                Err(ReadError::TooLarge(limit)) => {
+                    return Err(TransportError::TooLong { address, limit });
+                }
                 Err(ReadError::Broken(error)) => causes(&*error),
                 Err(error @ (ReadError::Crowded(_) | ReadError::Slow)) => error.to_string(),
             };
             tracing::debug!(address, reason, "no answer from an OpenSearch node");
             last_failure = Some(TransportError::NoAnswer { address, reason });
         }
-        Err(last_failure.unwrap_or_else(|| TransportError::NoAnswer { address: String::new(), reason: "no node".to_owned() }))
+        Err(last_failure.unwrap_or_else(|| TransportError::NoAnswer {
+            address: String::new(),
+            reason: "no node".to_owned(),
+        }))
     }
 }
 
@@ -187,7 +221,11 @@ impl Node {
     async fn exchange(&self, request: &Request<Bytes>) -> Result<Response<Bytes>, ReadError> {
         let answered = async {
             let (status, body) = self.send(request).await.map_err(unread)?;
-            let allowance = request.extensions().get::<Allowance>().cloned().unwrap_or_default();
+            let allowance = request
+                .extensions()
+                .get::<Allowance>()
+                .cloned()
+                .unwrap_or_default();
             let mut answer = Response::new(allowance.read(status, body).await?);
             *answer.status_mut() = status;
             Ok(answer)
@@ -195,22 +233,35 @@ impl Node {
         match request.extensions().get() {
             None => answered.await,
             // The client's own timeout does not run while an answer waits for room.
-            Some(Timeout(limit)) => timeout(*limit, answered)
-                .await
-                .unwrap_or_else(|_| Err(ReadError::Broken(format!("no whole answer within {} s", limit.as_secs()).into()))),
+            Some(Timeout(limit)) => timeout(*limit, answered).await.unwrap_or_else(|_| {
+                Err(ReadError::Broken(
+                    format!("no whole answer within {} s", limit.as_secs()).into(),
+                ))
+            }),
         }
     }
 
-    async fn send(&self, request: &Request<Bytes>) -> Result<(StatusCode, reqwest::Body), reqwest::Error> {
-        let path = request.uri().path_and_query().map_or("", http::uri::PathAndQuery::as_str);
+    async fn send(
+        &self,
+        request: &Request<Bytes>,
+    ) -> Result<(StatusCode, reqwest::Body), reqwest::Error> {
+        let path = request
+            .uri()
+            .path_and_query()
+            .map_or("", http::uri::PathAndQuery::as_str);
         let mut url = self.url.clone();
-        let (path, query) = path.split_once('?').map_or((path, None), |(path, query)| (path, Some(query)));
+        let (path, query) = path
+            .split_once('?')
+            .map_or((path, None), |(path, query)| (path, Some(query)));
         url.set_path(&format!("{}{}", url.path(), path.trim_start_matches('/')));
         url.set_query(query);
         let mut headers: HeaderMap = request.headers().clone();
         // Between machines that stand side by side, packing an answer takes longer than sending it, and one core of the store with it.
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-        let mut sent = self.client.request(request.method().clone(), url).headers(headers);
+        let mut sent = self
+            .client
+            .request(request.method().clone(), url)
+            .headers(headers);
         if let Some((user, password)) = &self.basic_auth {
             sent = sent.basic_auth(user, Some(password));
         }
@@ -260,20 +311,32 @@ mod tests {
 
     async fn ask(address: &str, path: &str) -> StatusCode {
         let request = Request::builder().uri(path).body(Bytes::new()).unwrap();
-        connect(&settings(address)).unwrap().oneshot(request).await.unwrap().status()
+        connect(&settings(address))
+            .unwrap()
+            .oneshot(request)
+            .await
+            .unwrap()
+            .status()
     }
 
     #[tokio::test]
     async fn a_redirect_is_not_followed() {
         let _first = rustls::crypto::aws_lc_rs::default_provider().install_default();
-        let [store, elsewhere] =
-            [TcpListener::bind("127.0.0.1:0").await.unwrap(), TcpListener::bind("127.0.0.1:0").await.unwrap()];
+        let [store, elsewhere] = [
+            TcpListener::bind("127.0.0.1:0").await.unwrap(),
+            TcpListener::bind("127.0.0.1:0").await.unwrap(),
+        ];
         let address = format!("http://{}", store.local_addr().unwrap());
         let location = elsewhere.local_addr().unwrap();
-        let answer = format!("HTTP/1.1 307 Temporary Redirect\r\nlocation: http://{location}/\r\ncontent-length: 0\r\n\r\n");
+        let answer = format!(
+            "HTTP/1.1 307 Temporary Redirect\r\nlocation: http://{location}/\r\ncontent-length: 0\r\n\r\n"
+        );
         let (status, request) = tokio::join!(ask(&address, "/_bulk"), serve(store, answer));
         assert_eq!(status, StatusCode::TEMPORARY_REDIRECT);
-        assert!(request.starts_with("GET /_bulk HTTP/1.1") && request.contains("authorization: Basic"), "{request}");
+        assert!(
+            request.starts_with("GET /_bulk HTTP/1.1") && request.contains("authorization: Basic"),
+            "{request}"
+        );
         let asked = tokio::time::timeout(Duration::from_millis(50), elsewhere.accept()).await;
         assert!(asked.is_err(), "the redirect was followed");
     }
@@ -284,17 +347,32 @@ mod tests {
         let store = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("http://{}/behind/proxy/", store.local_addr().unwrap());
         let answer = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n".to_owned();
-        let (status, request) = tokio::join!(ask(&address, "/%3Cfleetdex%3E-a_2fb/_search?q=%2B1&x"), serve(store, answer));
+        let (status, request) = tokio::join!(
+            ask(&address, "/%3Cfleetdex%3E-a_2fb/_search?q=%2B1&x"),
+            serve(store, answer)
+        );
         assert_eq!(status, StatusCode::OK);
-        assert!(request.starts_with("GET /behind/proxy/%3Cfleetdex%3E-a_2fb/_search?q=%2B1&x HTTP/1.1"), "{request}");
+        assert!(
+            request.starts_with("GET /behind/proxy/%3Cfleetdex%3E-a_2fb/_search?q=%2B1&x HTTP/1.1"),
+            "{request}"
+        );
     }
 
     /// Asks with room for so many bytes.
-    async fn ask_for_at_most(bytes: usize, settings: &Settings) -> Result<Response<Bytes>, TransportError> {
+    async fn ask_for_at_most(
+        bytes: usize,
+        settings: &Settings,
+    ) -> Result<Response<Bytes>, TransportError> {
         let _first = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let allowance = Answers::of_at_most(bytes).allowance(Purpose::Question);
-        let request = Request::builder().uri("/a/_search").extension(Timeout(Duration::from_secs(30))).extension(allowance);
-        connect(settings).unwrap().oneshot(request.body(Bytes::new()).unwrap()).await
+        let request = Request::builder()
+            .uri("/a/_search")
+            .extension(Timeout(Duration::from_secs(30)))
+            .extension(allowance);
+        connect(settings)
+            .unwrap()
+            .oneshot(request.body(Bytes::new()).unwrap())
+            .await
     }
 
     /// Answers one request with a head and then with chunks of 8 KiB for as long as they are taken. Gives how many bytes that were.
@@ -317,14 +395,28 @@ mod tests {
 
     #[tokio::test]
     async fn an_answer_is_read_to_its_limit_and_no_other_node_is_asked_for_it() {
-        let [store, other] = [TcpListener::bind("127.0.0.1:0").await.unwrap(), TcpListener::bind("127.0.0.1:0").await.unwrap()];
+        let [store, other] = [
+            TcpListener::bind("127.0.0.1:0").await.unwrap(),
+            TcpListener::bind("127.0.0.1:0").await.unwrap(),
+        ];
         let address = |listener: &TcpListener| format!("http://{}", listener.local_addr().unwrap());
-        let both = Settings { addresses: vec![address(&store), address(&other)], ..settings("") };
+        let both = Settings {
+            addresses: vec![address(&store), address(&other)],
+            ..settings("")
+        };
         let endless = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
         let (answer, sent) = tokio::join!(ask_for_at_most(LIMIT, &both), flood(store, endless));
-        assert!(matches!(answer, Err(TransportError::TooLong { limit: LIMIT, .. })), "{answer:?}");
+        assert!(
+            matches!(answer, Err(TransportError::TooLong { limit: LIMIT, .. })),
+            "{answer:?}"
+        );
         assert!(sent < BUFFERED, "{sent} bytes were taken");
-        assert!(tokio::time::timeout(Duration::from_millis(50), other.accept()).await.is_err(), "another node was asked");
+        assert!(
+            tokio::time::timeout(Duration::from_millis(50), other.accept())
+                .await
+                .is_err(),
+            "another node was asked"
+        );
     }
 
     #[tokio::test]
@@ -335,7 +427,10 @@ mod tests {
         let announced = "HTTP/1.1 200 OK\r\ncontent-length: 10737418240\r\n\r\n".to_owned();
         let settings = settings(&address);
         let (answer, _) = tokio::join!(ask_for_at_most(LIMIT, &settings), serve(store, announced));
-        assert!(matches!(answer, Err(TransportError::TooLong { .. })), "{answer:?}");
+        assert!(
+            matches!(answer, Err(TransportError::TooLong { .. })),
+            "{answer:?}"
+        );
     }
 
     #[tokio::test]
@@ -345,7 +440,10 @@ mod tests {
         let endless = "HTTP/1.1 503 Service Unavailable\r\ntransfer-encoding: chunked\r\n\r\n";
         let (answer, sent) = tokio::join!(ask_for_at_most(LIMIT, &settings), flood(store, endless));
         let answer = answer.unwrap();
-        assert_eq!((answer.status(), answer.body().len()), (StatusCode::SERVICE_UNAVAILABLE, LIMIT));
+        assert_eq!(
+            (answer.status(), answer.body().len()),
+            (StatusCode::SERVICE_UNAVAILABLE, LIMIT)
+        );
         assert!(sent < BUFFERED, "{sent} bytes were taken");
     }
 
@@ -360,8 +458,13 @@ mod tests {
         let answering = async move {
             let (mut stream, _) = store.accept().await.unwrap();
             let _asked = stream.read(&mut vec![0; 8 << 10]).await.unwrap();
-            let head = format!("HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: {length}\r\n\r\n");
-            stream.write_all(&[head.as_bytes(), &bomb].concat()).await.unwrap();
+            let head = format!(
+                "HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: {length}\r\n\r\n"
+            );
+            stream
+                .write_all(&[head.as_bytes(), &bomb].concat())
+                .await
+                .unwrap();
         };
         let (answer, ()) = tokio::join!(ask_for_at_most(LIMIT, &settings), answering);
         assert_eq!(answer.unwrap().body().len(), length);
@@ -369,10 +472,20 @@ mod tests {
 
     #[test]
     fn an_address_shows_no_password() {
-        for address in ["https://user:hunter2@os:9200", "https://os:9200?a", "https://os:9200#a", "ftp://os", "os:9200", ""] {
+        for address in [
+            "https://user:hunter2@os:9200",
+            "https://os:9200?a",
+            "https://os:9200#a",
+            "ftp://os",
+            "os:9200",
+            "",
+        ] {
             let error = url(address).unwrap_err();
             assert!(!error.to_string().contains("hunter2"), "{error}");
         }
-        assert_eq!(url("https://os:9200/").unwrap().as_str(), "https://os:9200/");
+        assert_eq!(
+            url("https://os:9200/").unwrap().as_str(),
+            "https://os:9200/"
+        );
     }
 }

@@ -61,7 +61,8 @@ struct Seen {
 impl Seen {
     /// Whether a later look shows the same fault: the same document, or the same object without one.
     fn is_still_wrong(self, later: Self) -> bool {
-        let is_same = self.stored == later.stored && (self.stored.is_some() || self.listed == later.listed);
+        let is_same =
+            self.stored == later.stored && (self.stored.is_some() || self.listed == later.listed);
         is_same && later.listed != later.stored
     }
 
@@ -105,7 +106,10 @@ impl FirstLook {
     pub fn stored(&mut self, id: &str, version: Version) {
         self.documents += 1;
         let key = self.ids.of(id);
-        let seen = Seen { listed: self.listed.remove(&key), stored: Some(version) };
+        let seen = Seen {
+            listed: self.listed.remove(&key),
+            stored: Some(version),
+        };
         if seen.listed == seen.stored {
             return;
         }
@@ -124,11 +128,28 @@ impl FirstLook {
 
     /// What may be wrong. `current` is the member's version after everything that is stored was read, if that was asked for.
     pub fn finish(mut self, current: Option<Version>) -> Suspects {
-        let missing = self.listed.into_iter().map(|(key, version)| (key, Seen { listed: Some(version), stored: None }));
+        let missing = self.listed.into_iter().map(|(key, version)| {
+            (
+                key,
+                Seen {
+                    listed: Some(version),
+                    stored: None,
+                },
+            )
+        });
         self.suspects.extend(missing);
         let cannot_be = |seen: &Seen| current.is_some_and(|current| seen.stored > Some(current));
-        self.suspects.extend(self.later.into_iter().filter(|(_, seen)| cannot_be(seen)));
-        let suspects = self.suspects.into_iter().map(|(key, first)| (key, Suspect { first, second: Seen::default() }));
+        self.suspects
+            .extend(self.later.into_iter().filter(|(_, seen)| cannot_be(seen)));
+        let suspects = self.suspects.into_iter().map(|(key, first)| {
+            (
+                key,
+                Suspect {
+                    first,
+                    second: Seen::default(),
+                },
+            )
+        });
         Suspects {
             by_id: suspects.collect(),
             ids: self.ids,
@@ -169,7 +190,10 @@ impl Suspects {
     /// Up to where changes must have arrived before a second look proves anything: a listed object is as it is since its own version, but
     /// one that is not listed may have been deleted just before the list, whose version this is.
     pub fn conclusive_from(&self, list_version: Version) -> Version {
-        let since = self.by_id.values().map(|suspect| suspect.first.listed.unwrap_or(list_version));
+        let since = self
+            .by_id
+            .values()
+            .map(|suspect| suspect.first.listed.unwrap_or(list_version));
         since.max().unwrap_or(list_version)
     }
 
@@ -192,7 +216,9 @@ impl Suspects {
 
     fn see(&mut self, id: &str, note: impl FnOnce(&mut Seen)) {
         let key = self.ids.of(id);
-        let Some(suspect) = self.by_id.get_mut(&key) else { return };
+        let Some(suspect) = self.by_id.get_mut(&key) else {
+            return;
+        };
         let is_new = suspect.second == Seen::default();
         note(&mut suspect.second);
         if is_new && self.candidates.len() < CANDIDATES {
@@ -202,10 +228,22 @@ impl Suspects {
 
     /// What is wrong in the way that it was wrong before.
     pub fn finish(mut self) -> Findings {
-        self.by_id.retain(|_, suspect| suspect.first.is_still_wrong(suspect.second));
+        self.by_id
+            .retain(|_, suspect| suspect.first.is_still_wrong(suspect.second));
         let is_wrong = |(key, _): &(u128, String)| self.by_id.contains_key(key);
-        let examples = self.candidates.into_iter().filter(is_wrong).map(|(_, id)| id).take(EXAMPLES).collect();
-        let mut findings = Findings { listed: self.objects, stored: self.documents, examples, ..Findings::default() };
+        let examples = self
+            .candidates
+            .into_iter()
+            .filter(is_wrong)
+            .map(|(_, id)| id)
+            .take(EXAMPLES)
+            .collect();
+        let mut findings = Findings {
+            listed: self.objects,
+            stored: self.documents,
+            examples,
+            ..Findings::default()
+        };
         for suspect in self.by_id.values() {
             match suspect.second.drift() {
                 Drift::Missing => findings.missing += 1,
@@ -257,7 +295,10 @@ mod tests {
     }
 
     fn shown(entries: &[(&str, u64)]) -> Shown {
-        entries.iter().map(|(id, number)| ((*id).to_owned(), *number)).collect()
+        entries
+            .iter()
+            .map(|(id, number)| ((*id).to_owned(), *number))
+            .collect()
     }
 
     #[test]
@@ -275,7 +316,9 @@ mod tests {
                 missing: 1,
                 differing: 2,
                 surplus: 1,
-                examples: ["ahead", "extra", "old", "gone"].map(str::to_owned).to_vec(),
+                examples: ["ahead", "extra", "old", "gone"]
+                    .map(str::to_owned)
+                    .to_vec(),
             }
         );
         assert_eq!(findings.drift(), 4);
@@ -285,12 +328,20 @@ mod tests {
     fn a_document_is_as_wrong_as_before_although_its_object_changes_all_the_time() {
         let stored = shown(&[("hot", 1_000)]);
         let suspects = first_look(&shown(&[("hot", 7)]), 10, &stored, 12);
-        assert_eq!(second_look(suspects, &stored, &shown(&[("hot", 20)])).differing, 1);
+        assert_eq!(
+            second_look(suspects, &stored, &shown(&[("hot", 20)])).differing,
+            1
+        );
     }
 
     #[test]
     fn a_change_after_the_list_is_no_suspect() {
-        let suspects = first_look(&shown(&[("a", 7)]), 10, &shown(&[("a", 11), ("new", 12)]), 12);
+        let suspects = first_look(
+            &shown(&[("a", 7)]),
+            10,
+            &shown(&[("a", 11), ("new", 12)]),
+            12,
+        );
         assert!(suspects.is_empty());
     }
 
@@ -301,7 +352,8 @@ mod tests {
     const LAST: u64 = 16;
 
     fn history() -> impl Strategy<Value = History> {
-        prop::collection::btree_map(1..=LAST, any::<bool>(), 0..6).prop_map(|changes| changes.into_iter().collect())
+        prop::collection::btree_map(1..=LAST, any::<bool>(), 0..6)
+            .prop_map(|changes| changes.into_iter().collect())
     }
 
     fn at(history: &History, revision: u64) -> Option<u64> {
@@ -331,11 +383,21 @@ mod tests {
         let tampered = prop::option::of(1..2 * LAST).prop_map(Document::Tampered);
         let document = prop_oneof![4 => Just(Document::Honest), 1 => tampered];
         let parts = (history(), 0.0..1.0, 0.0..1.0, document);
-        parts.prop_map(|(history, first, second, document)| Fate { history, first, second, document })
+        parts.prop_map(|(history, first, second, document)| Fate {
+            history,
+            first,
+            second,
+            document,
+        })
     }
 
     /// A revision between two others, both of them included.
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, reason = "small numbers")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "small numbers"
+    )]
     fn between(low: u64, high: u64, part: f64) -> u64 {
         low + ((high - low + 1) as f64 * part) as u64
     }
@@ -352,12 +414,20 @@ mod tests {
         fn of(mut marks: [u64; 4]) -> Self {
             marks.sort_unstable();
             let [list, stored, stored_again, list_again] = marks;
-            Self { list, stored, stored_again, list_again }
+            Self {
+                list,
+                stored,
+                stored_again,
+                list_again,
+            }
         }
     }
 
     fn listed(fates: &[Fate], revision: u64) -> Shown {
-        let shown = fates.iter().enumerate().filter_map(|(name, fate)| Some((name.to_string(), at(&fate.history, revision)?)));
+        let shown = fates
+            .iter()
+            .enumerate()
+            .filter_map(|(name, fate)| Some((name.to_string(), at(&fate.history, revision)?)));
         shown.collect()
     }
 
@@ -366,7 +436,11 @@ mod tests {
             Document::Honest => at(&fate.history, followed(fate)),
             Document::Tampered(document) => document,
         };
-        fates.iter().enumerate().filter_map(|(name, fate)| Some((name.to_string(), document(fate)?))).collect()
+        fates
+            .iter()
+            .enumerate()
+            .filter_map(|(name, fate)| Some((name.to_string(), document(fate)?)))
+            .collect()
     }
 
     fn audit(fates: &[Fate], times: &Times) -> Findings {
@@ -375,7 +449,9 @@ mod tests {
         let suspects = first_look(&listed(fates, times.list), times.list, &first, times.stored);
         // At the second, everything that has to has arrived, and perhaps more.
         let arrived = suspects.conclusive_from(version(times.list)).get();
-        let second = stored(fates, |fate| between(arrived, times.stored_again, fate.second));
+        let second = stored(fates, |fate| {
+            between(arrived, times.stored_again, fate.second)
+        });
         second_look(suspects, &second, &listed(fates, times.list_again))
     }
 

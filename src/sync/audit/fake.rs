@@ -49,15 +49,24 @@ pub(crate) struct Member {
 impl Member {
     fn endless_page(&self, from: &str, objects: usize) -> String {
         let from: usize = from.parse().unwrap_or_default();
-        let object = |number| format!(r#"{{"metadata":{{"name":"a","uid":"{number}","resourceVersion":"1"}}}}"#);
+        let object = |number| {
+            format!(r#"{{"metadata":{{"name":"a","uid":"{number}","resourceVersion":"1"}}}}"#)
+        };
         let items: Vec<String> = (from..from + objects).map(object).collect();
         let (version, next) = (self.version, from + objects.max(1));
-        format!(r#"{{"metadata":{{"resourceVersion":"{version}","continue":"{next}"}},"items":[{}]}}"#, items.join(","))
+        format!(
+            r#"{{"metadata":{{"resourceVersion":"{version}","continue":"{next}"}},"items":[{}]}}"#,
+            items.join(",")
+        )
     }
 
     fn page(&self, uri: &http::Uri) -> String {
-        let parameters: BTreeMap<&str, &str> =
-            uri.query().unwrap_or_default().split('&').filter_map(|pair| pair.split_once('=')).collect();
+        let parameters: BTreeMap<&str, &str> = uri
+            .query()
+            .unwrap_or_default()
+            .split('&')
+            .filter_map(|pair| pair.split_once('='))
+            .collect();
         let limit = parameters["limit"].parse().unwrap();
         let from = parameters.get("continue").copied().unwrap_or_default();
         if let Some(objects) = self.endless {
@@ -65,10 +74,14 @@ impl Member {
         }
         let mut rest = self.objects.iter().filter(|(uid, _)| uid.as_str() > from);
         let items: Vec<_> = rest.by_ref().take(limit).collect();
-        let next = items.last().filter(|_| rest.next().is_some()).map(|(uid, _)| (*uid).clone());
+        let next = items
+            .last()
+            .filter(|_| rest.next().is_some())
+            .map(|(uid, _)| (*uid).clone());
         let object = |(uid, version): &(&String, &u64)| json!({ "metadata": { "name": format!("name-{uid}"), "uid": uid, "resourceVersion": version.to_string() } });
         let metadata = json!({ "resourceVersion": self.version.to_string(), "continue": next.unwrap_or_default() });
-        json!({ "metadata": metadata, "items": items.iter().map(object).collect::<Vec<_>>() }).to_string()
+        json!({ "metadata": metadata, "items": items.iter().map(object).collect::<Vec<_>>() })
+            .to_string()
     }
 }
 
@@ -120,8 +133,16 @@ pub(crate) fn version(number: u64) -> Version {
 }
 
 fn unit(cluster: &str) -> Unit {
-    let resource = Resource { gvk: Gvk::new("", "v1", "ConfigMap"), plural: "configmaps".into(), namespaced: true };
-    Unit { cluster: cluster.parse().unwrap(), resource, scope: Scope::All }
+    let resource = Resource {
+        gvk: Gvk::new("", "v1", "ConfigMap"),
+        plural: "configmaps".into(),
+        namespaced: true,
+    };
+    Unit {
+        cluster: cluster.parse().unwrap(),
+        resource,
+        scope: Scope::All,
+    }
 }
 
 impl World {
@@ -132,50 +153,89 @@ impl World {
 
     pub(crate) async fn with(cluster: &str, filter: ObjectFilter, permits: &mut Permits) -> Self {
         let unit = unit(cluster);
-        let member = Arc::new(Mutex::new(Member { version: 10, ..Member::default() }));
+        let member = Arc::new(Mutex::new(Member {
+            version: 10,
+            ..Member::default()
+        }));
         let store = Prepared::with(Vec::new());
         let metrics = Arc::new(Metrics::new());
         let changed = Arc::new(Notify::new());
         let name = "main".parse().unwrap();
-        let pipeline =
-            Pipeline::new(name, Limits::default(), Fence::OPEN, metrics.store(&"main".parse().unwrap()), Arc::clone(&changed));
+        let pipeline = Pipeline::new(
+            name,
+            Limits::default(),
+            Fence::OPEN,
+            metrics.store(&"main".parse().unwrap()),
+            Arc::clone(&changed),
+        );
         let opener = Arc::new(Open(Arc::clone(&store)));
-        let writer = tokio::spawn(pipeline.clone().run(opener, CancellationToken::new(), Duration::from_secs(1)));
+        let writer = tokio::spawn(pipeline.clone().run(
+            opener,
+            CancellationToken::new(),
+            Duration::from_secs(1),
+        ));
         pipeline.generation(&unit.cluster, None).await.unwrap();
-        let collection =
-            Collection { resource: unit.resource.clone(), scope: unit.scope.clone(), label_selector: None, field_selector: None };
+        let collection = Collection {
+            resource: unit.resource.clone(),
+            scope: unit.scope.clone(),
+            label_selector: None,
+            field_selector: None,
+        };
         let projector = Projector::new(&unit.cluster, &unit.resource, &Projection::default(), &[]);
         let progress = Progress::new(unit.cluster.clone(), changed);
         let filters = Filters::new(&unit.cluster, &unit.resource, vec![filter], &[], &progress);
-        progress.resumes(Mark { version: version(10), objects: 0 });
+        progress.resumes(Mark {
+            version: version(10),
+            objects: 0,
+        });
         let audit = Audit {
             source: Source::new(client(&member), collection),
-            outlet: Arc::new(Outlet { pipeline, projector, filters }),
+            outlet: Arc::new(Outlet {
+                pipeline,
+                projector,
+                filters,
+            }),
             progress,
             metrics: metrics.unit(&unit.cluster, &unit.resource.gvk),
             permits: permits.for_unit(&unit.cluster),
             stop: CancellationToken::new(),
             unit,
         };
-        Self { audit: Arc::new(audit), member, store, metrics, _writer: AbortOnDropHandle::new(writer) }
+        Self {
+            audit: Arc::new(audit),
+            member,
+            store,
+            metrics,
+            _writer: AbortOnDropHandle::new(writer),
+        }
     }
 
     /// The member has objects of these UIDs at these versions.
     pub(crate) fn has(&self, objects: &[(&str, u64)]) {
-        let objects = objects.iter().map(|(uid, number)| ((*uid).to_owned(), *number));
+        let objects = objects
+            .iter()
+            .map(|(uid, number)| ((*uid).to_owned(), *number));
         self.member.lock().unwrap().objects = objects.collect();
     }
 
     /// Documents of these objects are stored in these versions.
     pub(crate) fn stores(&self, documents: &[(&str, u64)]) {
-        let documents = documents.iter().map(|(uid, number)| (format!("v1/ConfigMap/{uid}"), version(*number)));
+        let documents = documents
+            .iter()
+            .map(|(uid, number)| (format!("v1/ConfigMap/{uid}"), version(*number)));
         *self.store.documents.lock().unwrap() = documents.collect();
     }
 
     /// The value of a counter.
     pub(crate) fn counter(&self, line: &str) -> u64 {
         let text = self.metrics.encode().unwrap();
-        let value = text.lines().find_map(|found| found.strip_prefix(line)).unwrap_or_default();
-        value.trim().parse().unwrap_or_else(|_| panic!("no {line} in {text}"))
+        let value = text
+            .lines()
+            .find_map(|found| found.strip_prefix(line))
+            .unwrap_or_default();
+        value
+            .trim()
+            .parse()
+            .unwrap_or_else(|_| panic!("no {line} in {text}"))
     }
 }

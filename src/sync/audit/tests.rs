@@ -26,12 +26,25 @@ async fn what_is_as_it_should_be_is_read_once_and_only_as_metadata() {
     world.has(&objects);
     world.stores(&objects);
     let findings = world.audit.run().await.unwrap();
-    assert_eq!(findings, Findings { listed: 1_200, stored: 1_200, ..Findings::default() });
+    assert_eq!(
+        findings,
+        Findings {
+            listed: 1_200,
+            stored: 1_200,
+            ..Findings::default()
+        }
+    );
     let asked = world.member.lock().unwrap().asked.clone();
     assert_eq!(asked.len(), 3, "{asked:?}");
     assert_eq!(asked[1].0, "/api/v1/configmaps?limit=500&continue=u0499");
-    assert_eq!(asked[0].1, "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json");
-    assert_eq!(world.counter(&format!("fleetdex_audits_total{{{LABELS}}}")), 1);
+    assert_eq!(
+        asked[0].1,
+        "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+    );
+    assert_eq!(
+        world.counter(&format!("fleetdex_audits_total{{{LABELS}}}")),
+        1
+    );
     assert!(!world.audit.progress.is_broken());
     assert!(world.audit.progress.view().audits.last.is_some());
 }
@@ -42,16 +55,36 @@ async fn drift_is_counted_noted_and_makes_the_stream_begin_anew() {
     world.has(&[("fine", 3), ("missing", 4), ("old", 9)]);
     world.stores(&[("fine", 3), ("old", 8), ("surplus", 5)]);
     let findings = world.audit.run().await.unwrap();
-    let examples = ["old", "surplus", "missing"].map(|uid| format!("v1/ConfigMap/{uid}")).to_vec();
-    assert_eq!(findings, Findings { listed: 3, stored: 3, missing: 1, differing: 1, surplus: 1, examples });
+    let examples = ["old", "surplus", "missing"]
+        .map(|uid| format!("v1/ConfigMap/{uid}"))
+        .to_vec();
+    assert_eq!(
+        findings,
+        Findings {
+            listed: 3,
+            stored: 3,
+            missing: 1,
+            differing: 1,
+            surplus: 1,
+            examples
+        }
+    );
     for drift in ["missing", "differing", "surplus"] {
-        assert_eq!(world.counter(&format!("fleetdex_drift_documents_total{{{LABELS},drift=\"{drift}\"}}")), 1);
+        assert_eq!(
+            world.counter(&format!(
+                "fleetdex_drift_documents_total{{{LABELS},drift=\"{drift}\"}}"
+            )),
+            1
+        );
     }
     assert!(world.audit.progress.is_broken());
     let audits = world.audit.progress.view().audits;
     assert_eq!((audits.drift, audits.drift_found), (3, audits.last));
     let again = world.audit.run().await.unwrap_err();
-    assert_eq!(again.to_string(), "the kind is not in sync: it is about to be read anew");
+    assert_eq!(
+        again.to_string(),
+        "the kind is not in sync: it is about to be read anew"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -67,7 +100,11 @@ async fn what_arrives_late_is_waited_for() {
     };
     let (findings, ()) = tokio::join!(world.audit.run(), arrives);
     assert_eq!(findings.unwrap().drift(), 0);
-    assert!((40..=42).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
+    assert!(
+        (40..=42).contains(&began.elapsed().as_secs()),
+        "{:?}",
+        began.elapsed()
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -83,8 +120,18 @@ async fn changes_that_the_store_does_not_take_are_no_drift() {
     let world = World::new("member1").await;
     world.has(&[("waits", 12)]);
     world.member.lock().unwrap().version = 12;
-    let generation = world.audit.outlet.pipeline.open_generation_of(&world.audit.unit.cluster).unwrap();
-    let write = Write { index: generation.target, id: "v1/ConfigMap/waits".into(), version: version(12), body: None };
+    let generation = world
+        .audit
+        .outlet
+        .pipeline
+        .open_generation_of(&world.audit.unit.cluster)
+        .unwrap();
+    let write = Write {
+        index: generation.target,
+        id: "v1/ConfigMap/waits".into(),
+        version: version(12),
+        body: None,
+    };
     let ticket = world.audit.progress.ticket();
     let error = world.audit.run().await.unwrap_err();
     assert!(matches!(error, AuditError::Behind), "{error}");
@@ -115,17 +162,39 @@ async fn what_fails_is_named_and_counted() {
     let world = World::new("member1").await;
     world.member.lock().unwrap().fails = Some(StatusCode::INTERNAL_SERVER_ERROR);
     let failed = world.audit.run().await.unwrap_err().to_string();
-    assert!(failed.starts_with("the member cannot be listed: "), "{failed}");
-    world.audit.progress.failing(crate::sync::progress::Obstacle::Refusal, "Forbidden", "configmaps is forbidden".to_owned());
+    assert!(
+        failed.starts_with("the member cannot be listed: "),
+        "{failed}"
+    );
+    world.audit.progress.failing(
+        crate::sync::progress::Obstacle::Refusal,
+        "Forbidden",
+        "configmaps is forbidden".to_owned(),
+    );
     let failing = world.audit.run().await.unwrap_err().to_string();
-    assert_eq!(failing, "the kind is not in sync: Forbidden: configmaps is forbidden");
+    assert_eq!(
+        failing,
+        "the kind is not in sync: Forbidden: configmaps is forbidden"
+    );
     world.audit.progress.list_begins();
     world.audit.progress.recovered();
-    assert_eq!(world.audit.run().await.unwrap_err().to_string(), "the kind is not in sync: a list is under way");
+    assert_eq!(
+        world.audit.run().await.unwrap_err().to_string(),
+        "the kind is not in sync: a list is under way"
+    );
     world.audit.stop.cancel();
-    assert!(matches!(world.audit.run().await.unwrap_err(), AuditError::Interrupted));
-    assert_eq!(world.counter(&format!("fleetdex_audits_failed_total{{{LABELS}}}")), 4);
-    assert_eq!(world.counter(&format!("fleetdex_audits_total{{{LABELS}}}")), 0);
+    assert!(matches!(
+        world.audit.run().await.unwrap_err(),
+        AuditError::Interrupted
+    ));
+    assert_eq!(
+        world.counter(&format!("fleetdex_audits_failed_total{{{LABELS}}}")),
+        4
+    );
+    assert_eq!(
+        world.counter(&format!("fleetdex_audits_total{{{LABELS}}}")),
+        0
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -147,8 +216,14 @@ async fn objects_are_listed_whole_where_their_fields_decide() {
         "fieldSelector": { "matchExpressions": [{ "key": "data.size", "operator": "In", "values": ["big"] }] },
     }))
     .unwrap();
-    let resource = Resource { gvk: Gvk::new("", "v1", "ConfigMap"), plural: "configmaps".into(), namespaced: true };
-    let filter = ObjectFilter::new(&selector, &ResourceRegistrySpec::default(), &resource).unwrap().unwrap();
+    let resource = Resource {
+        gvk: Gvk::new("", "v1", "ConfigMap"),
+        plural: "configmaps".into(),
+        namespaced: true,
+    };
+    let filter = ObjectFilter::new(&selector, &ResourceRegistrySpec::default(), &resource)
+        .unwrap()
+        .unwrap();
     let world = World::with("member1", filter, &mut Permits::default()).await;
     world.has(&[("unwanted", 3)]);
     assert_eq!(world.audit.run().await.unwrap(), Findings::default());
@@ -164,7 +239,10 @@ async fn audits_come_at_random_times_and_one_in_an_interval_on_the_average() {
     sleep(hour * 100).await;
     drop(audits);
     let count = world.counter(&format!("fleetdex_audits_total{{{LABELS}}}"));
-    assert!((80..120).contains(&count), "{count} audits in 100 intervals");
+    assert!(
+        (80..120).contains(&count),
+        "{count} audits in 100 intervals"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -202,12 +280,24 @@ async fn a_list_without_end_is_given_up() {
     };
     endless(501, Duration::ZERO);
     let overfull = world.audit.run().await.unwrap_err().to_string();
-    assert_eq!(overfull, "the member cannot be listed: a page has 501 objects where 500 were asked for, and is not the last one");
+    assert_eq!(
+        overfull,
+        "the member cannot be listed: a page has 501 objects where 500 were asked for, and is not the last one"
+    );
     endless(0, Duration::from_secs(1));
-    assert_eq!(world.audit.run().await.unwrap_err().to_string(), "objects and documents were not read within 15 minutes");
+    assert_eq!(
+        world.audit.run().await.unwrap_err().to_string(),
+        "objects and documents were not read within 15 minutes"
+    );
     assert!(!world.audit.progress.is_broken());
     endless(500, Duration::ZERO);
     world.audit.progress.set_objects(700);
-    assert!(matches!(world.audit.run().await.unwrap_err(), AuditError::TooMany(101_400)));
-    assert!(world.audit.progress.is_broken(), "what it has shown is not what it has");
+    assert!(matches!(
+        world.audit.run().await.unwrap_err(),
+        AuditError::TooMany(101_400)
+    ));
+    assert!(
+        world.audit.progress.is_broken(),
+        "what it has shown is not what it has"
+    );
 }

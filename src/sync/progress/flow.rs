@@ -64,7 +64,11 @@ impl Flow {
 
     /// Writes that are under way stay where they are; there is just no mark that waits for them.
     pub(super) fn forget_marks(&mut self) {
-        *self = Self { under_way: self.under_way, side: self.side, ..Self::default() };
+        *self = Self {
+            under_way: self.under_way,
+            side: self.side,
+            ..Self::default()
+        };
     }
 
     /// Everything up to a mark is stored.
@@ -122,7 +126,15 @@ pub struct Ticket {
 
 impl Ticket {
     pub(super) fn new(progress: Arc<Progress>, side: usize) -> Self {
-        Self { progress, seen: Instant::now(), shape: Shape::Whole, is_partial: false, side, settled: false, room: None }
+        Self {
+            progress,
+            seen: Instant::now(),
+            shape: Shape::Whole,
+            is_partial: false,
+            side,
+            settled: false,
+            room: None,
+        }
     }
 
     /// The same, which keeps room for a large document until the write is done.

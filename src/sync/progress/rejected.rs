@@ -59,14 +59,22 @@ mod tests {
     #[test]
     fn documents_are_counted_once_and_no_further_than_there_is_room() {
         let mut rejected = Rejected::default();
-        let ids: Vec<Arc<str>> = (0..=MOST_REJECTED).map(|number| format!("v1/Pod/{number}").into()).collect();
+        let ids: Vec<Arc<str>> = (0..=MOST_REJECTED)
+            .map(|number| format!("v1/Pod/{number}").into())
+            .collect();
         assert!(rejected.add(&ids[7]) && !rejected.add(&ids[7]));
-        assert_eq!((rejected.count(), rejected.example()), (1, Some(Arc::clone(&ids[7]))));
+        assert_eq!(
+            (rejected.count(), rejected.example()),
+            (1, Some(Arc::clone(&ids[7])))
+        );
         assert!(!rejected.remove(&ids[8]) && rejected.remove(&ids[7]) && !rejected.remove(&ids[7]));
         assert_eq!((rejected.count(), rejected.example()), (0, None));
         for id in &ids {
             rejected.add(id);
         }
-        assert_eq!((rejected.count(), rejected.examples.len()), (MOST_REJECTED, EXAMPLES));
+        assert_eq!(
+            (rejected.count(), rejected.examples.len()),
+            (MOST_REJECTED, EXAMPLES)
+        );
     }
 }

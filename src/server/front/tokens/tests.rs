@@ -38,10 +38,17 @@ impl ControlPlane {
                 sleep(REVIEW).await;
                 review["status"] = json!({ "authenticated": token.starts_with("good"), "user": { "username": token } });
                 this.under_way.fetch_sub(1, Ordering::Relaxed);
-                Ok::<_, std::convert::Infallible>(Response::new(Body::from(review.to_string().into_bytes())))
+                Ok::<_, std::convert::Infallible>(Response::new(Body::from(
+                    review.to_string().into_bytes(),
+                )))
             }
         });
-        let reviews = Reviews::new(Client::new(service, "default"), Arc::new(|_| None), Vec::new(), Counter::default());
+        let reviews = Reviews::new(
+            Client::new(service, "default"),
+            Arc::new(|_| None),
+            Vec::new(),
+            Counter::default(),
+        );
         Tokens::new(reviews, Counter::default())
     }
 
@@ -59,7 +66,11 @@ async fn a_token_is_reviewed_once_however_many_requests_carry_it() {
     let control_plane = Arc::new(ControlPlane::default());
     let tokens = control_plane.tokens();
     let answers = join_all((0..50).map(|_| tokens.owner("good", OFFICE))).await;
-    assert!(answers.into_iter().all(|answer| answer.unwrap().unwrap().name == "good"));
+    assert!(
+        answers
+            .into_iter()
+            .all(|answer| answer.unwrap().unwrap().name == "good")
+    );
     assert_eq!(tokens.owner("bad", OFFICE).await, Ok(None));
     assert_eq!(tokens.owner("bad", OFFICE).await, Ok(None));
     assert_eq!(control_plane.asked(), 2);
@@ -70,7 +81,13 @@ async fn a_token_is_reviewed_once_however_many_requests_carry_it() {
 async fn made_up_tokens_hold_up_only_themselves() {
     let control_plane = Arc::new(ControlPlane::default());
     let tokens = control_plane.tokens();
-    assert!(tokens.owner("good of the same address", FLOOD).await.unwrap().is_some());
+    assert!(
+        tokens
+            .owner("good of the same address", FLOOD)
+            .await
+            .unwrap()
+            .is_some()
+    );
     sleep(LIFETIME).await;
     let flood: Vec<_> = made_up(400)
         .map(|token| {
@@ -85,7 +102,10 @@ async fn made_up_tokens_hold_up_only_themselves() {
     }
     assert_eq!(begun.elapsed(), 2 * REVIEW, "each at once");
     let answers = join_all(flood).await;
-    let refused = answers.into_iter().filter(|answer| *answer.as_ref().unwrap() == Err(ReviewError::Busy)).count();
+    let refused = answers
+        .into_iter()
+        .filter(|answer| *answer.as_ref().unwrap() == Err(ReviewError::Busy))
+        .count();
     assert_eq!(refused, 400 - CONCURRENT / 2 - QUEUE / 2);
     assert!(control_plane.most.load(Ordering::Relaxed) <= CONCURRENT / 2 + 2);
 }
@@ -94,7 +114,12 @@ async fn made_up_tokens_hold_up_only_themselves() {
 async fn a_token_that_is_too_long_is_nobodys_and_not_sent_on() {
     let control_plane = Arc::new(ControlPlane::default());
     let tokens = control_plane.tokens();
-    assert_eq!(tokens.owner(&format!("good{}", "x".repeat(MAX_TOKEN_BYTES)), OFFICE).await, Ok(None));
+    assert_eq!(
+        tokens
+            .owner(&format!("good{}", "x".repeat(MAX_TOKEN_BYTES)), OFFICE)
+            .await,
+        Ok(None)
+    );
     assert_eq!(control_plane.asked(), 0);
 }
 
@@ -113,8 +138,15 @@ async fn made_up_tokens_push_no_good_one_out_and_leave_nothing_behind() {
     assert_eq!(control_plane.asked(), 1 + CONCURRENT / 2 + QUEUE / 2);
     let gone: Vec<_> = made_up(10).map(|token| format!("other{token}")).collect();
     for token in &gone {
-        assert!(timeout(REVIEW / 2, tokens.owner(token, FLOOD)).await.is_err());
+        assert!(
+            timeout(REVIEW / 2, tokens.owner(token, FLOOD))
+                .await
+                .is_err()
+        );
     }
-    assert!(lock(&tokens.0.under_way).is_empty(), "though those who asked went away");
+    assert!(
+        lock(&tokens.0.under_way).is_empty(),
+        "though those who asked went away"
+    );
     assert!(tokens.0.places.try_take(FLOOD).is_some());
 }

@@ -38,7 +38,12 @@ impl Drop for Batch {
 
 impl Batch {
     /// The batch was answered. `before` is what was stored of those whose outcome is to be told, in their order.
-    pub(in crate::store::opensearch) async fn settle(mut self, writes: &[Write], verdicts: &[Verdict], before: Vec<Before>) {
+    pub(in crate::store::opensearch) async fn settle(
+        mut self,
+        writes: &[Write],
+        verdicts: &[Verdict],
+        before: Vec<Before>,
+    ) {
         if self.told.is_empty() {
             self.settled = true;
             if verdicts.iter().any(is_uncertain) {
@@ -46,21 +51,38 @@ impl Batch {
             }
             return;
         }
-        let may_be_stored = |position: &&usize| matches!(verdicts.get(**position), Some(Verdict::Indexed | Verdict::Retry(_)));
-        let written: Vec<Write> =
-            self.told.iter().filter(may_be_stored).filter_map(|position| writes.get(*position).cloned()).collect();
+        let may_be_stored = |position: &&usize| {
+            matches!(
+                verdicts.get(**position),
+                Some(Verdict::Indexed | Verdict::Retry(_))
+            )
+        };
+        let written: Vec<Write> = self
+            .told
+            .iter()
+            .filter(may_be_stored)
+            .filter_map(|position| writes.get(*position).cloned())
+            .collect();
         let mut packed = self.packing.pack(written).await.into_iter();
         let mut changes = Vec::new();
         let mut is_known = true;
         let mut state = self.feed.0.lock();
         for (position, before) in self.told.iter().zip(before) {
-            let Some((write, verdict)) = writes.get(*position).zip(verdicts.get(*position)) else { continue };
+            let Some((write, verdict)) = writes.get(*position).zip(verdicts.get(*position)) else {
+                continue;
+            };
             let key = (write.index.clone(), Arc::clone(&write.id));
             match verdict {
                 Verdict::Indexed | Verdict::Deleted | Verdict::Absent => {
-                    let after = if *verdict == Verdict::Indexed { packed.next().flatten() } else { None };
+                    let after = if *verdict == Verdict::Indexed {
+                        packed.next().flatten()
+                    } else {
+                        None
+                    };
                     match state.unsettled.settle(&key, before, after.as_ref()) {
-                        Some(all) => changes.extend(all.into_iter().map(|change| (key.0.clone(), change))),
+                        Some(all) => {
+                            changes.extend(all.into_iter().map(|change| (key.0.clone(), change)))
+                        }
                         None => is_known = false,
                     }
                 }
@@ -82,13 +104,24 @@ impl Batch {
     }
 
     /// No answer came: some of it may have been applied. All of it, or something newer, will be tried again.
-    pub(in crate::store::opensearch) async fn fail(mut self, writes: &[Write], before: Vec<Before>) {
+    pub(in crate::store::opensearch) async fn fail(
+        mut self,
+        writes: &[Write],
+        before: Vec<Before>,
+    ) {
         if self.told.is_empty() {
             self.settled = true;
             return self.feed.note_dark();
         }
-        let sent: Vec<Write> = self.told.iter().filter_map(|position| writes.get(*position).cloned()).collect();
-        let keys: Vec<Key> = sent.iter().map(|write| (write.index.clone(), Arc::clone(&write.id))).collect();
+        let sent: Vec<Write> = self
+            .told
+            .iter()
+            .filter_map(|position| writes.get(*position).cloned())
+            .collect();
+        let keys: Vec<Key> = sent
+            .iter()
+            .map(|write| (write.index.clone(), Arc::clone(&write.id)))
+            .collect();
         let packed = self.packing.pack(sent).await;
         let mut state = self.feed.0.lock();
         for ((key, before), sent) in keys.into_iter().zip(before).zip(packed) {

@@ -41,7 +41,12 @@ use unsettled::Unsettled;
 
 /// What the log keeps. Documents of 2 kB packed, twice for each change: some 4,000 changes, or the last seconds of a fleet that changes as fast
 /// as one OpenSearch can be written; minutes of any other.
-pub(super) const LOG: Bounds = Bounds { changes: 65_536, bytes: 16 << 20, owns_documents: true, answers_lag: true };
+pub(super) const LOG: Bounds = Bounds {
+    changes: 65_536,
+    bytes: 16 << 20,
+    owns_documents: true,
+    answers_lag: true,
+};
 /// How long after the last question the log is kept.
 const INTEREST: Duration = Duration::from_mins(10);
 /// How often what was written is made visible.
@@ -125,7 +130,11 @@ impl Feed {
     }
 
     pub(super) fn refresh_with(&self, refresher: Refresher) {
-        *self.0.refresher.lock().unwrap_or_else(PoisonError::into_inner) = Some(refresher);
+        *self
+            .0
+            .refresher
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = Some(refresher);
     }
 
     /// The log, kept from now on.
@@ -137,7 +146,11 @@ impl Feed {
     /// The number of the last change that an answer is sure to show from now on.
     pub(super) async fn moment(&self, resource: &ResourceName) -> u64 {
         self.0.log.note_asked(resource);
-        if self.wake().await { self.0.log.visible() } else { self.0.log.before_start() }
+        if self.wake().await {
+            self.0.log.visible()
+        } else {
+            self.0.log.before_start()
+        }
     }
 
     /// Sees to it that the log is kept; whether answers have versions to watch from.
@@ -157,7 +170,10 @@ impl Feed {
             // One that cannot begin, because refreshing fails, must not hold up every question.
             state.begun + WAKING_PATIENCE
         };
-        matches!(timeout_at(patience, phase.wait_for(|phase| *phase == Phase::Awake)).await, Ok(Ok(_)))
+        matches!(
+            timeout_at(patience, phase.wait_for(|phase| *phase == Phase::Awake)).await,
+            Ok(Ok(_))
+        )
     }
 
     /// A batch is about to be written.
@@ -166,13 +182,23 @@ impl Feed {
         let mut told = Vec::new();
         if *self.0.phase.borrow() != Phase::Asleep {
             let targets: BTreeSet<&IndexName> = writes.iter().map(|write| &write.index).collect();
-            let is_told =
-                |target: &&IndexName| state.joining.contains_key(*target) || state.live.values().any(|live| live == *target);
+            let is_told = |target: &&IndexName| {
+                state.joining.contains_key(*target)
+                    || state.live.values().any(|live| live == *target)
+            };
             let told_targets: BTreeSet<&IndexName> = targets.into_iter().filter(is_told).collect();
-            told = (0..writes.len()).filter(|position| told_targets.contains(&writes[*position].index)).collect();
+            told = (0..writes.len())
+                .filter(|position| told_targets.contains(&writes[*position].index))
+                .collect();
         }
         let packing = Arc::clone(&state.packing);
-        Batch { feed: self.clone(), told, packing, settled: false, _flight: self.0.log.under_way().start() }
+        Batch {
+            feed: self.clone(),
+            told,
+            packing,
+            settled: false,
+            _flight: self.0.log.under_way().start(),
+        }
     }
 
     /// Whether queries are answered from a generation, as far as that is known.
@@ -184,7 +210,9 @@ impl Feed {
     /// would never be told: the log begins anew.
     pub(super) fn hand_over(&self, cluster: &ClusterName) {
         let mut state = self.0.lock();
-        let Some(target) = state.live.get(cluster).cloned() else { return };
+        let Some(target) = state.live.get(cluster).cloned() else {
+            return;
+        };
         if state.unsettled.forget(&target) {
             tracing::debug!(%cluster, "a cluster is handed over although the outcome of some writes is not known; who watches has to list again");
             self.0.log.restart();
@@ -200,7 +228,8 @@ impl Feed {
     pub(super) async fn end(&self) {
         {
             let mut state = self.0.lock();
-            let is_known = state.unsettled.is_empty() && state.swaps == 0 && self.0.log.under_way().are_over();
+            let is_known =
+                state.unsettled.is_empty() && state.swaps == 0 && self.0.log.under_way().are_over();
             if !is_known && !planted(Bug::LeaveWithWritesUnderWay) {
                 tracing::warn!(
                     "this process stops without knowing the outcome of its last writes; who watches at another replica has to list again"
@@ -216,7 +245,12 @@ impl Feed {
     }
 
     /// Says that queries are answered from a generation; `part`: only those about these resources.
-    pub(super) fn note_live(&self, cluster: &ClusterName, target: &IndexName, part: Option<BTreeSet<ResourceName>>) {
+    pub(super) fn note_live(
+        &self,
+        cluster: &ClusterName,
+        target: &IndexName,
+        part: Option<BTreeSet<ResourceName>>,
+    ) {
         let mut state = self.0.lock();
         state.live.insert(cluster.clone(), target.clone());
         state.set_part(target, part);
@@ -224,7 +258,12 @@ impl Feed {
 }
 
 impl State {
-    fn set_live(&mut self, cluster: &ClusterName, target: Option<&IndexName>, part: Option<BTreeSet<ResourceName>>) {
+    fn set_live(
+        &mut self,
+        cluster: &ClusterName,
+        target: Option<&IndexName>,
+        part: Option<BTreeSet<ResourceName>>,
+    ) {
         if let Some(target) = target {
             self.set_part(target, part);
         }
@@ -264,8 +303,14 @@ impl Shared {
         if until == self.log.visible() {
             return true;
         }
-        let refresher = self.refresher.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let Some(refresher) = refresher else { return false };
+        let refresher = self
+            .refresher
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        let Some(refresher) = refresher else {
+            return false;
+        };
         match refresher.refresh().await {
             Ok(()) => {
                 self.log.show(until);
@@ -280,7 +325,9 @@ impl Shared {
 
     /// Whether everything that was written without being told is settled.
     async fn is_calm(&self) -> bool {
-        let ended = timeout(REFRESH_INTERVAL, self.log.under_way().earlier_end()).await.is_ok();
+        let ended = timeout(REFRESH_INTERVAL, self.log.under_way().earlier_end())
+            .await
+            .is_ok();
         ended && self.lock().dark.is_none_or(|since| since.elapsed() >= CALM)
     }
 
@@ -305,13 +352,17 @@ async fn keep(shared: Weak<Shared>) {
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut has_begun = false;
     loop {
-        let is_awake = shared.upgrade().is_some_and(|shared| *shared.phase.borrow() == Phase::Awake);
+        let is_awake = shared
+            .upgrade()
+            .is_some_and(|shared| *shared.phase.borrow() == Phase::Awake);
         if is_awake {
             ticks.tick().await
         } else {
             waking.tick().await
         };
-        let Some(shared) = shared.upgrade() else { return };
+        let Some(shared) = shared.upgrade() else {
+            return;
+        };
         if shared.falls_asleep() {
             return;
         }
@@ -357,5 +408,7 @@ impl Feed {
 /// Whether queries see a change of a generation of which they see only a part.
 fn is_seen(part: Option<&BTreeSet<ResourceName>>, change: &Change) -> bool {
     let Some(part) = part else { return true };
-    change.document().is_some_and(|document| part.contains(&document.origin.resource))
+    change
+        .document()
+        .is_some_and(|document| part.contains(&document.origin.resource))
 }

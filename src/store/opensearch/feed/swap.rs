@@ -32,11 +32,24 @@ impl Feed {
             state.joining.insert(new.clone(), Vec::new());
         }
         let old = state.live.get(cluster).cloned();
-        let is_uncertain = old.as_ref().is_some_and(|old| state.unsettled.has_any_of(old));
+        let is_uncertain = old
+            .as_ref()
+            .is_some_and(|old| state.unsettled.has_any_of(old));
         let packing = Arc::clone(&state.packing);
         let (step, known) = self.0.log.open_gap();
         let (cluster, new) = (cluster.clone(), new.cloned());
-        Some(Swap { feed: self.clone(), cluster, old, new, part, step, known, packing, is_known: !is_uncertain, is_done: false })
+        Some(Swap {
+            feed: self.clone(),
+            cluster,
+            old,
+            new,
+            part,
+            step,
+            known,
+            packing,
+            is_known: !is_uncertain,
+            is_done: false,
+        })
     }
 
     /// Says what queries of a cluster are answered from, where nobody had to be told.
@@ -78,7 +91,9 @@ impl Swap {
     /// Waits until everything that was written before is settled.
     pub(in crate::store::opensearch) async fn settled(&mut self) {
         let under_way = self.feed.0.log.under_way();
-        self.is_known &= timeout(LONGEST_FLIGHT, under_way.earlier_end()).await.is_ok();
+        self.is_known &= timeout(LONGEST_FLIGHT, under_way.earlier_end())
+            .await
+            .is_ok();
     }
 
     pub(in crate::store::opensearch) fn packing(&self) -> &Arc<Packing> {
@@ -112,7 +127,10 @@ impl Swap {
     fn end(&self, state: &mut State) -> Vec<Change> {
         state.swaps -= 1;
         self.feed.0.log.end_step(self.step);
-        self.new.as_ref().and_then(|new| state.joining.remove(new)).unwrap_or_default()
+        self.new
+            .as_ref()
+            .and_then(|new| state.joining.remove(new))
+            .unwrap_or_default()
     }
 }
 

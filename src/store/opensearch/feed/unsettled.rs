@@ -36,7 +36,12 @@ impl States {
             Before::Known(document) => document.as_ref(),
             Before::Unknown => None,
         };
-        OBJECT_BYTES + before.into_iter().chain(&self.sent).map(|document| document.footprint()).sum::<usize>()
+        OBJECT_BYTES
+            + before
+                .into_iter()
+                .chain(&self.sent)
+                .map(|document| document.footprint())
+                .sum::<usize>()
     }
 }
 
@@ -45,12 +50,17 @@ impl Unsettled {
     pub(super) fn add(&mut self, key: Key, before: Before, sent: Option<Arc<Document>>) {
         let bytes = &mut self.bytes;
         let states = self.objects.entry(key).or_insert_with(|| {
-            let states = States { before, sent: Vec::new() };
+            let states = States {
+                before,
+                sent: Vec::new(),
+            };
             *bytes += states.bytes();
             states
         });
         // Mostly the same write is tried again.
-        if let Some(sent) = sent.filter(|sent| !states.sent.last().is_some_and(|last| is_same(last, sent))) {
+        if let Some(sent) =
+            sent.filter(|sent| !states.sent.last().is_some_and(|last| is_same(last, sent)))
+        {
             *bytes += sent.footprint();
             states.sent.push(sent);
         }
@@ -61,22 +71,41 @@ impl Unsettled {
     ///
     /// Whoever lists may have seen any of the states before, so each of them is replaced: who has seen one that is selected, where the others
     /// are not, must hear of it. Changes from one of the states to the next would show objects as they were before the list.
-    pub(super) fn settle(&mut self, key: &Key, before: Before, after: Option<&Arc<Document>>) -> Option<Vec<Change>> {
-        let states = self.take(key).unwrap_or_else(|| States { before: before.clone(), sent: Vec::new() });
-        let Before::Known(first) = states.before else { return None };
+    pub(super) fn settle(
+        &mut self,
+        key: &Key,
+        before: Before,
+        after: Option<&Arc<Document>>,
+    ) -> Option<Vec<Change>> {
+        let states = self.take(key).unwrap_or_else(|| States {
+            before: before.clone(),
+            sent: Vec::new(),
+        });
+        let Before::Known(first) = states.before else {
+            return None;
+        };
         let read = match before {
             Before::Known(document) => document,
             Before::Unknown => None,
         };
         let mut replaced = vec![first];
         for seen in states.sent.into_iter().chain(read) {
-            let is_known = |known: &Option<Arc<Document>>| known.as_ref().is_some_and(|known| is_same(known, &seen));
+            let is_known = |known: &Option<Arc<Document>>| {
+                known.as_ref().is_some_and(|known| is_same(known, &seen))
+            };
             if !is_known(&after.cloned()) && !replaced.iter().any(is_known) {
                 replaced.push(Some(seen));
             }
         }
-        let changes = replaced.into_iter().map(|before| Change { before, after: after.cloned() });
-        Some(changes.filter(|change| change.before.is_some() || change.after.is_some()).collect())
+        let changes = replaced.into_iter().map(|before| Change {
+            before,
+            after: after.cloned(),
+        });
+        Some(
+            changes
+                .filter(|change| change.before.is_some() || change.after.is_some())
+                .collect(),
+        )
     }
 
     /// Whether there was anything of an object, which is forgotten.
@@ -92,7 +121,12 @@ impl Unsettled {
 
     /// Forgets what was written to a generation; whether there was anything.
     pub(super) fn forget(&mut self, target: &IndexName) -> bool {
-        let of_target: Vec<Key> = self.objects.keys().filter(|(of, _)| of == target).cloned().collect();
+        let of_target: Vec<Key> = self
+            .objects
+            .keys()
+            .filter(|(of, _)| of == target)
+            .cloned()
+            .collect();
         for key in &of_target {
             self.take(key);
         }
@@ -133,7 +167,11 @@ mod tests {
 
     /// Versions 1 to 7 of one pod, which are the same whenever they are named.
     fn pods() -> [Arc<Document>; 7] {
-        let resource = Resource { gvk: Gvk::new("", "v1", "Pod"), plural: "pods".into(), namespaced: true };
+        let resource = Resource {
+            gvk: Gvk::new("", "v1", "Pod"),
+            plural: "pods".into(),
+            namespaced: true,
+        };
         std::array::from_fn(|version| {
             let metadata = json!({ "name": "a", "namespace": "web", "uid": "a", "resourceVersion": (version + 1).to_string() });
             fake::document(&resource, &json!({ "metadata": metadata }))
@@ -154,9 +192,16 @@ mod tests {
         before: Option<Arc<Document>>,
         after: Option<&Arc<Document>>,
     ) -> Vec<(Option<u64>, Option<u64>)> {
-        let version = |document: Option<Arc<Document>>| document.map(|document| document.version.to_string().parse().unwrap());
-        let changes = unsettled.settle(&key(), Before::Known(before), after).unwrap();
-        changes.into_iter().map(|change| (version(change.before), version(change.after))).collect()
+        let version = |document: Option<Arc<Document>>| {
+            document.map(|document| document.version.to_string().parse().unwrap())
+        };
+        let changes = unsettled
+            .settle(&key(), Before::Known(before), after)
+            .unwrap();
+        changes
+            .into_iter()
+            .map(|change| (version(change.before), version(change.after)))
+            .collect()
     }
 
     #[test]
@@ -174,7 +219,10 @@ mod tests {
     #[test]
     fn whatever_may_have_been_seen_is_replaced_once() {
         let [one, two, three, four, _, six, _] = pods().map(Some);
-        let bytes = [&one, &two, &four].map(|document| document.as_ref().unwrap().footprint()).iter().sum::<usize>();
+        let bytes = [&one, &two, &four]
+            .map(|document| document.as_ref().unwrap().footprint())
+            .iter()
+            .sum::<usize>();
         let mut unsettled = Unsettled::default();
         unsettled.add(key(), Before::Known(one), two.clone());
         unsettled.add(key(), Before::Known(two.clone()), two.clone());
@@ -189,8 +237,14 @@ mod tests {
         let [one, two, ..] = pods().map(Some);
         let mut unsettled = Unsettled::default();
         unsettled.add(key(), Before::Known(None), one.clone());
-        assert_eq!(settle(&mut unsettled, one.clone(), one.as_ref()), [(None, Some(1))]);
-        assert_eq!(settle(&mut unsettled, one, two.as_ref()), [(Some(1), Some(2))]);
+        assert_eq!(
+            settle(&mut unsettled, one.clone(), one.as_ref()),
+            [(None, Some(1))]
+        );
+        assert_eq!(
+            settle(&mut unsettled, one, two.as_ref()),
+            [(Some(1), Some(2))]
+        );
         assert_eq!(settle(&mut unsettled, None, None), []);
     }
 
@@ -198,11 +252,25 @@ mod tests {
     fn where_it_is_not_known_what_was_stored_the_log_begins_anew() {
         let [one, two, ..] = pods().map(Some);
         let mut unsettled = Unsettled::default();
-        assert!(unsettled.settle(&key(), Before::Unknown, one.as_ref()).is_none());
+        assert!(
+            unsettled
+                .settle(&key(), Before::Unknown, one.as_ref())
+                .is_none()
+        );
         unsettled.add(key(), Before::Unknown, one.clone());
-        assert!(unsettled.settle(&key(), Before::Known(one.clone()), two.as_ref()).is_none());
+        assert!(
+            unsettled
+                .settle(&key(), Before::Known(one.clone()), two.as_ref())
+                .is_none()
+        );
         unsettled.add(key(), Before::Known(None), one);
-        assert_eq!(unsettled.settle(&key(), Before::Unknown, two.as_ref()).unwrap().len(), 2);
+        assert_eq!(
+            unsettled
+                .settle(&key(), Before::Unknown, two.as_ref())
+                .unwrap()
+                .len(),
+            2
+        );
     }
 
     #[test]
