@@ -40,7 +40,7 @@ use crate::{
     server::{
         Catalog, Entry, Followed, Reach, Server, ServerArgs, Telemetry,
         catalog::qualified,
-        front::{self, FrontArgs},
+        front::{self, Entrance, FrontArgs},
         listen::Listener,
         peers::Peers,
     },
@@ -171,9 +171,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     args.sources.check()?;
     let cancel = stop_on_signal()?;
     let hub_config = hub_config(&args).await?;
-    let hub = ClientBuilder::try_from(hub_config.clone())
-        .context("cannot make a client for the control plane")?;
-    let hub = hub.with_layer(&BoundLayer::default()).build();
+    let hub = hub_client(&hub_config)?;
     let metrics = Arc::new(Metrics::new());
     let readiness = Readiness::new();
     let server = Server::bind(&args.server, args.front.is_on()).await?;
@@ -184,31 +182,16 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
 
     let owner = owner(&hub).await;
     let karmada_serves_clusters = karmada::serves_clusters(&hub).await;
-    let timing = Timing {
-        probe_interval: Duration::from_secs_f64(args.probe_interval),
-        connect_retry: Duration::from_secs_f64(args.connect_retry),
-        ..Timing::default()
-    };
-    let network = Network {
-        rate: Rate {
-            per_second: args.member_qps,
-            burst: args.member_burst,
-        },
-        budget: Budget::default(),
-    };
-    let clusters = Arc::new(Clusters::new(
-        Loader::new(hub.clone(), args.secret_hosts.clone()),
-        Arc::new(network),
-        timing,
-        cancel.child_token(),
-    ));
+    let clusters = Arc::new(connections(&args, &hub, cancel.child_token()));
     let (catalog, catalog_reader) = watch::channel(Arc::new(Catalog::default()));
     let changed = Arc::new(Notify::new());
     let replicas = replicas(&args, &hub, &changed, server.address())?;
-    let (source_args, writable) = (args.sources.clone(), args.sources.has(SourceKind::Karmada));
+    let writes_cluster_status = args.sources.has(SourceKind::Karmada)
+        && !args.leave_cluster_status
+        && !karmada_serves_clusters;
     let sources = Sources::new(
         hub.clone(),
-        source_args,
+        args.sources.clone(),
         Arc::clone(&metrics),
         readiness.clone(),
         Arc::clone(&changed),
@@ -216,29 +199,14 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     let mut tasks = JoinSet::new();
     // The ports stay open until everything is written, so that a drain can be watched.
     let ports = CancellationToken::new();
-    let entrance = if args.front.is_on() {
-        let namespace = replicas
-            .settings()
-            .map(|settings| settings.namespace.as_str());
-        let (hub, clusters) = (hub.clone(), Arc::clone(&clusters));
-        let telemetry = Telemetry {
-            metrics: Arc::clone(&metrics),
-            readiness: readiness.clone(),
-        };
-        let started = front::start(
-            &args.front,
-            namespace,
-            hub,
-            clusters,
-            &telemetry,
-            &mut tasks,
-            &ports,
-        )
-        .await;
-        Some(started.context("cannot serve the query API to others")?)
-    } else {
-        None
+    let telemetry = Telemetry {
+        metrics: Arc::clone(&metrics),
+        readiness: readiness.clone(),
     };
+    let started = entrance(
+        &args, &replicas, &hub, &clusters, &telemetry, &mut tasks, &ports,
+    );
+    let entrance = started.await?;
     let peers = match &entrance {
         Some(entrance) if args.replicas => {
             Peers::new(replicas.clone(), hub_config, entrance.recognition.clone())
@@ -249,15 +217,13 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
         hub,
         clusters: Arc::clone(&clusters),
         secret_hosts: args.secret_hosts.clone(),
-        memory: Memory::numbered(Sequence::of_replica(
-            replicas.settings().map(|settings| settings.name.as_str()),
-        )),
+        memory: Memory::numbered(sequence(&replicas)),
         list_contexts: args.list_contexts,
         publish: Arc::new(CatalogWriter(catalog)),
         metrics: Arc::clone(&metrics),
         readiness: readiness.clone(),
         sources: Arc::new(sources),
-        writes_cluster_status: writable && !args.leave_cluster_status && !karmada_serves_clusters,
+        writes_cluster_status,
         changed,
         replicas: replicas.clone(),
         audit_interval: Some(args.audit_interval)
@@ -274,7 +240,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     tasks.spawn(server.run(
         catalog_reader,
         Arc::clone(&clusters),
-        Telemetry { metrics, readiness },
+        telemetry,
         entrance,
         peers,
         ports.clone(),
@@ -292,11 +258,78 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     replicas.leave().await;
     clusters.stopped().await;
     ports.cancel();
+    all_ended(tasks).await?;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+fn hub_client(config: &kube::Config) -> anyhow::Result<Client> {
+    let client = ClientBuilder::try_from(config.clone())
+        .context("cannot make a client for the control plane")?;
+    Ok(client.with_layer(&BoundLayer::default()).build())
+}
+
+/// What serves the query API to others than the holder of the token file, if anything should.
+async fn entrance(
+    args: &RunArgs,
+    replicas: &Replicas,
+    hub: &Client,
+    clusters: &Arc<Clusters>,
+    telemetry: &Telemetry,
+    tasks: &mut JoinSet<()>,
+    ports: &CancellationToken,
+) -> anyhow::Result<Option<Entrance>> {
+    if !args.front.is_on() {
+        return Ok(None);
+    }
+    let namespace = replicas
+        .settings()
+        .map(|settings| settings.namespace.as_str());
+    let (hub, clusters) = (hub.clone(), Arc::clone(clusters));
+    let started = front::start(
+        &args.front,
+        namespace,
+        hub,
+        clusters,
+        telemetry,
+        tasks,
+        ports,
+    );
+    let started = started.await;
+    Ok(Some(
+        started.context("cannot serve the query API to others")?,
+    ))
+}
+
+/// The numbers of this replica's changes.
+fn sequence(replicas: &Replicas) -> Sequence {
+    Sequence::of_replica(replicas.settings().map(|settings| settings.name.as_str()))
+}
+
+async fn all_ended(mut tasks: JoinSet<()>) -> anyhow::Result<()> {
     while let Some(ended) = tasks.join_next().await {
         ended.context("a server ended")?;
     }
-    tracing::info!("stopped");
     Ok(())
+}
+
+/// What connects to the members.
+fn connections(args: &RunArgs, hub: &Client, cancel: CancellationToken) -> Clusters {
+    let timing = Timing {
+        probe_interval: Duration::from_secs_f64(args.probe_interval),
+        connect_retry: Duration::from_secs_f64(args.connect_retry),
+        ..Timing::default()
+    };
+    let rate = Rate {
+        per_second: args.member_qps,
+        burst: args.member_burst,
+    };
+    let network = Network {
+        rate,
+        budget: Budget::default(),
+    };
+    let loader = Loader::new(hub.clone(), args.secret_hosts.clone());
+    Clusters::new(loader, Arc::new(network), timing, cancel)
 }
 
 fn replicas(
@@ -446,7 +479,41 @@ pub fn catalog(
     for name in plan.registries.keys() {
         catalog.add_registry(name);
     }
-    let (rebuilding, unfilled) = (fleet.rebuilding(), fleet.unfilled());
+    let fields = add_stores(&mut catalog, plan, fleet);
+    add_kinds(&mut catalog, plan, fleet, members, &fields);
+    for (cluster, member) in members {
+        for (name, version, definition) in member
+            .definitions
+            .iter()
+            .flat_map(|definitions| definitions.iter())
+        {
+            catalog.add_columns(cluster, name, version, &definition.columns);
+        }
+    }
+    add_stale(&mut catalog, members);
+    add_unread(&mut catalog, plan, fleet, members);
+    for (stream, gap) in fleet.gaps() {
+        let resource = ResourceName::from(&stream.unit.resource);
+        let sentence = gap_sentence(&resource, &stream.unit, &gap);
+        let namespace = match stream.unit.scope {
+            Scope::All => None,
+            Scope::Namespace(namespace) => Some(namespace),
+        };
+        catalog.add_gap((stream.unit.cluster, namespace), resource, sentence);
+    }
+    add_followed(&mut catalog, plan, fleet, members);
+    for ((store, cluster), _) in plan.scopes.iter().filter(|(_, coverage)| !coverage.certain) {
+        catalog.add_uncertain(cluster.clone(), store.clone());
+    }
+    catalog
+}
+
+/// Adds the stores that are open. Gives the selectable fields that each has besides those of the kinds.
+fn add_stores<'p>(
+    catalog: &mut Catalog,
+    plan: &'p Plan,
+    fleet: &Fleet,
+) -> BTreeMap<&'p StoreName, Vec<SelectableField>> {
     let mut fields = BTreeMap::new();
     // What is kept elsewhere by now may still be answered from where it was.
     for name in fleet.old_stores() {
@@ -465,6 +532,18 @@ pub fn catalog(
             .collect();
         fields.insert(name, extra);
     }
+    fields
+}
+
+/// Adds what each store has of each cluster.
+fn add_kinds(
+    catalog: &mut Catalog,
+    plan: &Plan,
+    fleet: &Fleet,
+    members: &BTreeMap<ClusterName, MemberState>,
+    fields: &BTreeMap<&StoreName, Vec<SelectableField>>,
+) {
+    let (rebuilding, unfilled) = (fleet.rebuilding(), fleet.unfilled());
     for (stream, unit_plan) in &plan.units {
         let unit = &stream.unit;
         let discovery = members
@@ -513,15 +592,10 @@ pub fn catalog(
             );
         }
     }
-    for (cluster, member) in members {
-        for (name, version, definition) in member
-            .definitions
-            .iter()
-            .flat_map(|definitions| definitions.iter())
-        {
-            catalog.add_columns(cluster, name, version, &definition.columns);
-        }
-    }
+}
+
+/// Adds the clusters that are not connected, whose objects are as they were.
+fn add_stale(catalog: &mut Catalog, members: &BTreeMap<ClusterName, MemberState>) {
     for (name, member) in members
         .iter()
         .filter(|(_, member)| member.connection.is_none() && !is_left_to_another(member))
@@ -533,6 +607,15 @@ pub fn catalog(
             format!("disconnected since {} ({})", member.since, member.reason),
         );
     }
+}
+
+/// Adds the clusters of which nothing has been read since the start, and what is stored of them.
+fn add_unread(
+    catalog: &mut Catalog,
+    plan: &Plan,
+    fleet: &Fleet,
+    members: &BTreeMap<ClusterName, MemberState>,
+) {
     for (store, cluster) in plan.scopes.keys() {
         let Some(member) = members
             .get(cluster)
@@ -557,24 +640,18 @@ pub fn catalog(
                 .stores
                 .get(store)
                 .is_some_and(|plan| plan.is_embedded() || plan.projection.is_full());
-            add_remembered(
-                &mut catalog,
-                (store, any_path),
-                &remembered,
-                member.since,
-                &why,
-            );
+            add_remembered(catalog, (store, any_path), &remembered, member.since, &why);
         }
     }
-    for (stream, gap) in fleet.gaps() {
-        let resource = ResourceName::from(&stream.unit.resource);
-        let sentence = gap_sentence(&resource, &stream.unit, &gap);
-        let namespace = match stream.unit.scope {
-            Scope::All => None,
-            Scope::Namespace(namespace) => Some(namespace),
-        };
-        catalog.add_gap((stream.unit.cluster, namespace), resource, sentence);
-    }
+}
+
+/// Adds the streams that can be verified here, and where the others are.
+fn add_followed(
+    catalog: &mut Catalog,
+    plan: &Plan,
+    fleet: &Fleet,
+    members: &BTreeMap<ClusterName, MemberState>,
+) {
     for stream in plan.units.keys() {
         let share = fleet.share_of(&stream.store);
         if let Some(replica) = share.other_reader(&stream.unit.cluster) {
@@ -591,10 +668,6 @@ pub fn catalog(
             audit,
         });
     }
-    for ((store, cluster), _) in plan.scopes.iter().filter(|(_, coverage)| !coverage.certain) {
-        catalog.add_uncertain(cluster.clone(), store.clone());
-    }
-    catalog
 }
 
 /// What of a cluster's objects a filter lets into a store.

@@ -28,7 +28,7 @@ pub fn kubeconfig(fleet: &Fleet) -> Value {
         config[list]
             .as_array_mut()
             .into_iter()
-            .for_each(|all| all.push(entry.clone()))
+            .for_each(|all| all.push(entry.clone()));
     };
     for (name, member) in ["east", "west"].iter().zip(fleet.members()) {
         let authority = STANDARD.encode(member.ca_pem());

@@ -122,6 +122,7 @@ async fn until_not_kept(operator: &Operator, plural: &str) {
 const ABSENT: &str = "no Cluster is named member3; join it, or remove it from clusterNames";
 
 #[tokio::test]
+#[allow(clippy::too_many_lines, reason = "one scenario")]
 async fn the_example_of_the_proposal_is_kept_in_memory_and_its_status_says_how_that_goes() {
     let member_flags: Vec<&[&str]> = vec![&[], &["--runtime-config=apps/v1=false"]];
     let options = Options {

@@ -61,6 +61,7 @@ async fn get(operator: &Operator, arguments: &[&str]) -> Result<BTreeSet<String>
 }
 
 #[tokio::test]
+#[allow(clippy::too_many_lines, reason = "one scenario")]
 async fn a_registry_without_a_backend_is_answered_from_memory() {
     let fleet = Fleet::start(Options {
         members: 2,

@@ -73,6 +73,7 @@ async fn any_path_reads_the_same_in_the_older_opensearch() {
 }
 
 #[tokio::test]
+#[allow(clippy::too_many_lines, reason = "one scenario")]
 async fn a_registry_makes_every_path_selectable_and_takes_it_back() {
     let stage = Stage::enter(1).await.unwrap();
     let member = stage.member(1).unwrap();

@@ -303,6 +303,7 @@ async fn writes(at: &mut Transcript) {
         .await;
 }
 
+#[allow(clippy::too_many_lines, reason = "one scenario")]
 async fn lists(at: &mut Transcript) {
     at.create(
         "one more, elsewhere",

@@ -521,6 +521,7 @@ async fn after_a_restart_with_a_member_down_its_documents_are_shown_and_said_to_
 }
 
 #[tokio::test]
+#[allow(clippy::too_many_lines, reason = "one scenario")]
 async fn credentials_of_the_store_that_are_missing_or_wrong_are_told_and_never_left_out() {
     let stage = Stage::enter(MEMBERS).await.unwrap();
     let secured = Fleet::start(Options {

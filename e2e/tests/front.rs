@@ -151,6 +151,7 @@ impl Direct {
 }
 
 #[tokio::test]
+#[allow(clippy::too_many_lines, reason = "one scenario")]
 async fn users_see_through_the_apiserver_what_their_rights_allow_and_nobody_else_is_believed() {
     let fleet = Fleet::start(Options {
         members: 2,

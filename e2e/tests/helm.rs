@@ -61,6 +61,7 @@ async fn kubeconfig_of_the_chart(server: &ApiServer) -> std::path::PathBuf {
 }
 
 #[tokio::test]
+#[allow(clippy::too_many_lines, reason = "one scenario")]
 async fn the_charts_service_account_may_run_the_operator_and_nothing_more() {
     let options = Options {
         members: 1,

@@ -104,6 +104,7 @@ async fn shown_by_members(fleet: &Fleet) -> BTreeSet<String> {
 }
 
 #[tokio::test]
+#[allow(clippy::too_many_lines, reason = "one scenario")]
 async fn nobody_sees_more_of_a_member_than_the_member_itself_shows() {
     let fleet = Fleet::start(Options {
         members: 2,

@@ -98,6 +98,7 @@ fn noise(bytes: usize) -> String {
 }
 
 #[tokio::test]
+#[allow(clippy::too_many_lines, reason = "one scenario")]
 async fn awkward_objects_are_whole_documents() {
     let stage = Stage::enter(MEMBERS).await.unwrap();
     let (objects, namespace, registry) = furnish(&stage, "awkward").await;
@@ -442,6 +443,7 @@ fn shortened(text: &str) -> String {
 }
 
 #[tokio::test]
+#[allow(clippy::too_many_lines, reason = "one scenario")]
 async fn a_document_that_the_store_refuses_has_a_fallback_and_its_batch_mates_are_untouched() {
     let stage = Stage::enter(MEMBERS).await.unwrap();
     let (objects, namespace, registry) = furnish(&stage, "refused").await;

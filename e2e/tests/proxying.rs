@@ -481,6 +481,7 @@ async fn changes_in_protobuf(world: &World, local: &Local) {
     assert_eq!(put("").await, 409, "the version of before is a conflict");
 }
 
+#[allow(clippy::too_many_lines, reason = "one scenario")]
 async fn conflicts(world: &World, local: &Local, kubectl: &Kubectl) {
     let mut stale = kubectl.json(&["get", "configmap", "one"]).await.unwrap();
     stale["data"]["a"] = json!("first");
@@ -747,6 +748,7 @@ async fn session(
 }
 
 #[tokio::test]
+#[allow(clippy::too_many_lines, reason = "one scenario")]
 async fn logs_and_sessions_reach_a_kubelet_with_the_rights_of_the_user() {
     let world = World::start().await;
     let east = world.fleet.member(1).unwrap();

@@ -152,6 +152,7 @@ async fn objects_are_documents_and_their_changes_show() {
 }
 
 #[tokio::test]
+#[allow(clippy::too_many_lines, reason = "one scenario")]
 async fn an_edit_changes_what_it_says_and_leaves_other_streams_alone() {
     let stage = Stage::enter(MEMBERS).await.unwrap();
     let [first, second] = [
@@ -594,6 +595,7 @@ async fn until_moved(stage: &Stage, registry: &Registry, left: &str) {
 }
 
 #[tokio::test]
+#[allow(clippy::too_many_lines, reason = "one scenario")]
 async fn a_registry_that_moves_leaves_nothing_behind_also_after_a_restart() {
     let stage = Stage::enter(MEMBERS).await.unwrap();
     let objects = stage.member(1).unwrap();

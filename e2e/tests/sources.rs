@@ -135,6 +135,7 @@ fn registry(fleet: &Fleet, name: &str) -> Registry {
 }
 
 #[tokio::test]
+#[allow(clippy::too_many_lines, reason = "one scenario")]
 async fn members_of_every_source_are_indexed_and_a_source_that_cannot_be_read_costs_nothing() {
     let (fleet, hub) = fleet(3).await;
     let [one, two, three] = [1, 2, 3].map(|number| fleet.member(number).unwrap());

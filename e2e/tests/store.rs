@@ -135,7 +135,7 @@ impl<'s> Bench<'s> {
         let generation = self.engine.open(&name, None, 0).await?;
         self.engine
             .visit_versions(&generation, extent, &mut |stored| {
-                seen.push(format!("{} {}", stored.id, stored.version))
+                seen.push(format!("{} {}", stored.id, stored.version));
             })
             .await?;
         seen.sort();

@@ -158,6 +158,7 @@ async fn go_on(churns: &[Running], writes: u64) {
 }
 
 #[tokio::test]
+#[allow(clippy::too_many_lines, reason = "one scenario")]
 async fn reflectors_hold_what_the_members_hold() {
     let fleet = Fleet::start(Options {
         members: 2,

@@ -216,9 +216,9 @@ impl World {
             kills => {
                 if let Some(operator) = self.operator.take() {
                     if kills == 4 {
-                        operator.kill().await
+                        operator.kill().await;
                     } else {
-                        operator.stop().await?
+                        operator.stop().await?;
                     }
                 }
                 self.operator = Some(Operator::start(

@@ -372,7 +372,7 @@ impl Users {
                     self.people[other(user, self.people.len(), step)]
                         .permitted
                         .clone(),
-                )
+                );
             }
             Use::Changed => text = self.changed(&text),
             Use::Invented => text = self.invented(),

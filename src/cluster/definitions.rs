@@ -550,7 +550,7 @@ mod tests {
             notes
                 .lock()
                 .unwrap()
-                .push(found.map(|found| found.iter().count()))
+                .push(found.map(|found| found.iter().count()));
         };
         (
             AbortOnDropHandle::new(tokio::spawn(follow(

@@ -304,7 +304,7 @@ impl Clusters {
                 let health = self.health(&member.name);
                 self.shared
                     .publish(&member.name, running.id, health, |state| {
-                        state.member = member.clone()
+                        state.member = member.clone();
                     });
                 running.member.send_replace(member);
             }

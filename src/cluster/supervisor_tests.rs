@@ -109,7 +109,7 @@ impl Fleet {
                 fleet.answers(|answers| {
                     answers
                         .requests
-                        .push(format!("hub {}", request.uri().path()))
+                        .push(format!("hub {}", request.uri().path()));
                 });
                 if fleet.answers(|answers| answers.silent) {
                     std::future::pending::<()>().await;
@@ -883,7 +883,7 @@ async fn a_task_that_was_replaced_can_publish_nothing() {
     clusters
         .shared
         .publish(&"a".parse().unwrap(), 4711, Health::default(), |state| {
-            state.reason = "Stale"
+            state.reason = "Stale";
         });
     assert_eq!(state(&clusters, "a"), before);
 }

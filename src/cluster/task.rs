@@ -338,7 +338,7 @@ impl MemberTask {
                 self.show_with(&self.accessor, |state| state.discovery = Some(found));
             }
             Err(error) => {
-                tracing::debug!(cluster = %self.name, %error, "discovery failed; the last one stays")
+                tracing::debug!(cluster = %self.name, %error, "discovery failed; the last one stays");
             }
         }
     }

@@ -65,7 +65,7 @@ fn parse(text: &str) -> Result<Vec<Part>, String> {
         match action(&inside[..length])? {
             Action::Expression(expression) => parts.push(Part::Expression(expression)),
             Action::Range(steps) if open.len() < MAX_DEPTH => {
-                open.push((steps, std::mem::take(&mut parts)))
+                open.push((steps, std::mem::take(&mut parts)));
             }
             Action::Range(_) => return Err(format!("more than {MAX_DEPTH} ranges in one another")),
             Action::End => {
@@ -102,7 +102,7 @@ fn render<T: Json>(parts: &[Part], value: &T, out: &mut String) -> Result<(), Js
         match part {
             Part::Text(text) => out.push_str(text),
             Part::Expression(Expression::Literal(literal)) => {
-                out.push_str(&scalar_text(literal.scalar()))
+                out.push_str(&scalar_text(literal.scalar()));
             }
             Part::Expression(Expression::Path(steps)) => {
                 let texts: Vec<String> = Walk::UNBOUNDED

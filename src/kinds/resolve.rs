@@ -111,7 +111,7 @@ mod tests {
     fn names_resolve_as_kubectl_resolves_them() {
         let resolved = |name: &str| resolve(name).map(|entry| entry.gvk().to_string());
         let same = |name: &str, expected: &str| {
-            assert_eq!(resolved(name).as_deref(), Ok(expected), "{name}")
+            assert_eq!(resolved(name).as_deref(), Ok(expected), "{name}");
         };
         for name in ["po", "pod", "pods", "Pod", "PODS", "pods.v1."] {
             same(name, "v1/Pod");

@@ -331,7 +331,7 @@ impl Local {
                 UnitState::Starting | UnitState::Listing => {}
                 UnitState::Synced => context.synced += 1,
                 UnitState::Failing { reason, .. } => {
-                    context.failing.push(format!("{} ({reason})", kind(unit)))
+                    context.failing.push(format!("{} ({reason})", kind(unit)));
                 }
             }
         }

@@ -97,7 +97,7 @@ impl Fitting {
                 self.out.push(b']');
             }
             _ if path_bytes + json.len() <= MAX_LEAF_BYTES => {
-                self.out.extend_from_slice(json.as_bytes())
+                self.out.extend_from_slice(json.as_bytes());
             }
             Some(b'"') if path_bytes + MAX_FIELD_VALUE_BYTES <= MAX_LEAF_BYTES => {
                 let text: Text<'_> = serde_json::from_str(json).unwrap_or_default();

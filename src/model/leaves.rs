@@ -50,7 +50,7 @@ impl Object<'_> {
             walk.text("uid", &metadata.uid.0);
             walk.text("resourceVersion", &metadata.resource_version.0);
             walk.below("labels", |walk| {
-                self.labels().for_each(|(key, value)| walk.text(key, value))
+                self.labels().for_each(|(key, value)| walk.text(key, value));
             });
             walk.below("annotations", |walk| {
                 let annotations = metadata

@@ -1,14 +1,16 @@
 //! The writer against a store that fails in every way, on a paused clock.
 
 use rand::{RngExt, SeedableRng, rngs::StdRng};
+use tokio::time::Instant;
 
 use super::*;
 use crate::{
+    bulk::Verdict,
     model::{ClusterName, IndexPrefix, JsonLine, Version},
     query::{
         Cursor, GroupKey, Groups, Page, Query, Relative, Relatives, ResourceName, merge::PlacedPage,
     },
-    store::{Extent, Visit, changes::Log},
+    store::{Extent, Generation, Visit, changes::Log},
     sync::progress::Progress,
     telemetry::Metrics,
 };

@@ -2,32 +2,35 @@
 //!
 //! One reconcile at a time, so that there is one writer of each status and nothing to lock.
 
+mod caches;
+mod left_places;
+mod publish;
+mod status;
+
 use std::{
-    borrow::Cow,
     collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex as StdMutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use futures::StreamExt;
-use k8s_openapi::{api::core::v1::ObjectReference, jiff::Timestamp};
 use kube::{
-    Api, Client, Resource as _, ResourceExt,
-    api::{Patch, PatchParams},
+    Api, Client, ResourceExt,
     runtime::{
         Controller,
         controller::{Action, Config},
-        events::{Event, EventType, Recorder, Reporter},
+        events::{Recorder, Reporter},
         reflector::Store,
         watcher,
     },
 };
-use serde_json::json;
 use tokio::{
     sync::{Mutex, Notify, watch},
     task::JoinSet,
 };
 use tokio_util::sync::CancellationToken;
+
+use publish::exchange_reports;
 
 use super::{
     RegistryView,
@@ -36,35 +39,21 @@ use super::{
     karmada,
     members::{Members, Roster},
     places::Places,
-    plan::{Plan, RegistryPlan, Stream, place, plan},
-    status::{Access, Inputs, MemberHealth, OldPlace, is_news, status},
+    plan::{Plan, Stream},
     stores,
 };
 use crate::{
-    api::registry::{
-        FINALIZER, ORPHAN_ANNOTATION, OpenSearch, ResourceRegistry, ResourceRegistryStatus,
-        StoreStatus,
-    },
+    api::registry::{FINALIZER, ResourceRegistry, ResourceRegistryStatus, StoreStatus},
     cluster::{
-        Clusters, MemberState, Phase,
+        Clusters, MemberState,
         source::{Sources, Twins},
     },
-    model::{ClusterName, IndexPrefix, StoreName, Unit, causes},
-    pipeline::Pipeline,
-    replicas::{
-        ReplicaName, Replicas, Report, Share,
-        report::{Heard, Reports, cluster_key, stream_key, unit_views},
-    },
+    model::{ClusterName, StoreName, causes},
+    replicas::{ReplicaName, Replicas, Report, Share, report::Reports},
     secret_hosts::SecretHosts,
     store::memory::Memory,
-    sync::progress::{Progress, UnitState},
-    telemetry::{
-        Readiness,
-        metrics::{Metrics, UnitPhase},
-    },
+    telemetry::{Readiness, metrics::Metrics},
 };
-
-mod caches;
 
 use caches::{CacheName, Caches};
 
@@ -325,42 +314,6 @@ async fn follow_changes(reconciler: Arc<Reconciler>, followed: watch::Sender<()>
     }
 }
 
-/// The stores of which some first list is under way.
-fn first_lists(gaps: &BTreeMap<Stream, Gap>) -> BTreeSet<&StoreName> {
-    gaps.iter()
-        .filter(|(_, gap)| **gap == Gap::FirstList)
-        .map(|(stream, _)| &stream.store)
-        .collect()
-}
-
-/// Makes what this replica knows of its share known to the others: to the leader what the status needs, to all of them what answers lack.
-async fn exchange_reports(reconciler: Arc<Reconciler>, mut reports: Reports) {
-    loop {
-        let (report, gaps) = {
-            let state = reconciler.state.lock().await;
-            (reconciler.report(&state), state.fleet.share_gaps())
-        };
-        if let Err(error) = reports.write(report, gaps).await {
-            tracing::debug!(error = %causes(&error), "the report of this replica was not written; the next attempt follows");
-        }
-        let read = if reconciler.context.replicas.share().leads() {
-            reports.read().await.map(|Heard { reports, gaps }| {
-                reconciler.take(&reconciler.reports, reports);
-                gaps
-            })
-        } else {
-            reports.read_gaps().await
-        };
-        match read {
-            Ok(gaps) => reconciler.take(&reconciler.gaps, gaps),
-            Err(error) => {
-                tracing::debug!(error = %causes(&error), "the reports of the other replicas were not read")
-            }
-        }
-        tokio::time::sleep(REPORT_INTERVAL).await;
-    }
-}
-
 /// One item for every change that the registries' status should answer.
 fn triggers(followed: watch::Receiver<()>) -> impl futures::Stream<Item = ()> + Send + 'static {
     futures::stream::unfold(followed, |mut followed| async move {
@@ -432,152 +385,6 @@ impl Reconciler {
         }
     }
 
-    /// Brings up to date where documents of each registry may be: where it says now, and where it said before until nothing is left there.
-    fn note_places(&self, state: &mut State, leads: bool) {
-        let mut places = BTreeMap::new();
-        for registry in self.registries.state() {
-            let uid = registry.uid().unwrap_or_default();
-            let known = state
-                .places
-                .get(&uid)
-                .filter(|_| leads && state.led)
-                .cloned();
-            let recorded = || {
-                registry
-                    .status
-                    .as_ref()
-                    .map(|status| status.stores.clone())
-                    .unwrap_or_default()
-            };
-            let mut known = known.unwrap_or_else(recorded);
-            let current = place(&registry.spec);
-            let is_current =
-                |name: &str| current.as_ref().is_some_and(|current| current.name == name);
-            known.retain(|place| {
-                !is_current(&place.name) && !self.is_done_with(state, &registry, place)
-            });
-            known.extend(current.clone());
-            known.sort_by(|left, right| left.name.cmp(&right.name));
-            places.insert(uid, known);
-        }
-        state.recorded.retain(|uid, _| places.contains_key(uid));
-        state.places = places;
-        state.led = leads;
-    }
-
-    /// Whether a place that a registry names no more holds nothing of it, for all replicas, or is given up because it cannot be reached.
-    fn is_done_with(
-        &self,
-        state: &State,
-        registry: &ResourceRegistry,
-        place: &StoreStatus,
-    ) -> bool {
-        let Ok(name) = place.name.parse::<StoreName>() else {
-            return true;
-        };
-        let is_unreachable = || {
-            matches!(
-                state.fleet.pipeline(&name).and_then(Pipeline::availability),
-                Some(Err(_))
-            )
-        };
-        if is_given_up(registry) && is_unreachable() {
-            tracing::warn!(registry = %registry.name_any(), store = %name, "documents that cannot be deleted are given up");
-            return true;
-        }
-        if !state.fleet.has_left(&registry.name_any(), &name) {
-            return false;
-        }
-        state.fleet.is_in_use(&name) || self.have_others_swept(state, place.name.as_str())
-    }
-
-    /// Whether all other replicas have reported that something is swept.
-    fn have_others_swept(&self, state: &State, what: &str) -> bool {
-        let Some(group) = state
-            .inputs
-            .as_ref()
-            .and_then(|seen| seen.share.settled_group())
-        else {
-            return false;
-        };
-        let reports = lock(&self.reports);
-        let is_swept_by = |name: &ReplicaName| {
-            reports
-                .get(name)
-                .is_some_and(|report| report.group == group && report.swept.contains(what))
-        };
-        self.context.replicas.others().iter().all(is_swept_by)
-    }
-
-    /// Writes into the status of each registry where its documents may be, unless it is there.
-    async fn record_places(&self, state: &mut State) -> Result<(), ReconcileError> {
-        for registry in self
-            .registries
-            .state()
-            .iter()
-            .filter(|registry| registry.metadata.deletion_timestamp.is_none())
-        {
-            let uid = registry.uid().unwrap_or_default();
-            let Some(places) = state.places.get(&uid) else {
-                continue;
-            };
-            let before = registry.status.clone().unwrap_or_default();
-            let is_new = |place: &StoreStatus| !before.stores.contains(place);
-            let is_recorded = || {
-                state
-                    .recorded
-                    .get(&uid)
-                    .is_some_and(|recorded| places.iter().all(|place| recorded.contains(place)))
-            };
-            if !places.iter().any(is_new) || is_recorded() {
-                continue;
-            }
-            let places = places.clone();
-            self.patch_status(
-                registry,
-                &ResourceRegistryStatus {
-                    stores: places.clone(),
-                    ..before
-                },
-            )
-            .await?;
-            state.recorded.insert(uid, places);
-        }
-        Ok(())
-    }
-
-    fn count_units(&self, State { fleet, members, .. }: &State) {
-        // Also of clusters that have no stream here any more.
-        let none = members
-            .states
-            .keys()
-            .flat_map(|cluster| UnitPhase::ALL.map(|phase| ((cluster, phase), 0)));
-        let mut counts: BTreeMap<(&ClusterName, UnitPhase), usize> = none.collect();
-        for (Stream { unit, .. }, progress) in fleet.streams() {
-            let phase = match progress.state() {
-                UnitState::Starting | UnitState::Listing => UnitPhase::Listing,
-                UnitState::Synced => UnitPhase::Watching,
-                UnitState::Failing { reason, .. }
-                    if matches!(&*reason, "Forbidden" | "NotServed" | "NotListable") =>
-                {
-                    UnitPhase::Failed
-                }
-                UnitState::Failing { .. } => UnitPhase::Waiting,
-            };
-            for known in UnitPhase::ALL {
-                *counts.entry((&unit.cluster, known)).or_default() += usize::from(known == phase);
-            }
-        }
-        for ((cluster, phase), count) in counts {
-            self.context.metrics.set_units(cluster, phase, count);
-        }
-        let rejected = fleet.streams().map(|(stream, progress)| {
-            let unit = &stream.unit;
-            (&unit.cluster, &unit.resource.gvk, progress.rejected())
-        });
-        self.context.metrics.set_rejected(rejected);
-    }
-
     async fn reconcile(&self, registry: &ResourceRegistry) -> Result<Action, ReconcileError> {
         let mut state = self.state.lock().await;
         let members = self.follow(&mut state).await;
@@ -638,34 +445,6 @@ impl Reconciler {
         self.publish(state, &members.states);
     }
 
-    fn publish(&self, state: &mut State, members: &BTreeMap<ClusterName, MemberState>) {
-        if let Some(plan) = state.fleet.plan() {
-            self.context.publish.publish(plan, &state.fleet, members);
-            state.published = Some((state.fleet.gaps(), std::time::Instant::now()));
-            state.gaps_are_due = false;
-        }
-    }
-
-    /// Makes known what answers lack if that has changed: at once when the first lists of a store are over, so that a registry that is ready has
-    /// no more warnings, and otherwise not for each kind of a first sync by itself.
-    fn publish_gaps(&self, state: &mut State) {
-        let gaps = state.fleet.gaps();
-        let Some((published, at)) = &state.published else {
-            return;
-        };
-        let is_over = || {
-            first_lists(published)
-                .difference(&first_lists(&gaps))
-                .next()
-                .is_some()
-        };
-        state.gaps_are_due = *published != gaps;
-        if state.gaps_are_due && (at.elapsed() >= GAPS_INTERVAL || is_over()) {
-            let members = state.members.states.clone();
-            self.publish(state, &members);
-        }
-    }
-
     /// Tells the other replicas when nothing is under way any more of what goes to them. Whether that is so.
     async fn let_go(&self, state: &mut State) -> bool {
         if let Some(Seen {
@@ -681,360 +460,10 @@ impl Reconciler {
         }
         is_done
     }
-
-    /// What this replica knows of its share.
-    fn report(&self, state: &State) -> Report {
-        let Some(share) = state.inputs.as_ref().map(|seen| &seen.share) else {
-            return Report::default();
-        };
-        let fleet = &state.fleet;
-        let units = unit_views(
-            fleet
-                .streams()
-                .map(|(stream, progress)| (stream, progress.view())),
-        );
-        let members = &state.members;
-        let own = || members.states.keys().filter(|name| share.keeps(name));
-        let stores = || fleet.plan().into_iter().flat_map(|plan| plan.stores.keys());
-        let live = own().flat_map(|name| stores().map(move |store| (store, name)));
-        let registries = self.registries.state();
-        let leaving = registries
-            .iter()
-            .filter(|registry| registry.metadata.deletion_timestamp.is_some());
-        Report {
-            units,
-            live: live
-                .filter(|(store, name)| fleet.is_live(store, name))
-                .map(|(store, name)| cluster_key(store, name))
-                .collect(),
-            health: own()
-                .filter_map(|name| Some((name.to_string(), member_health(members, name)?)))
-                .collect(),
-            group: share.settled_group().unwrap_or_default(),
-            swept: leaving
-                .filter(|registry| is_swept(state, registry))
-                .filter_map(|registry| registry.uid())
-                .chain(fleet.swept_places().map(ToString::to_string))
-                .collect(),
-        }
-    }
-
-    /// Keeps what has been read of the other replicas in place of what was read before.
-    fn take<T: PartialEq>(&self, kept: &StdMutex<Arc<T>>, read: T) {
-        let mut kept = lock(kept);
-        if **kept != read {
-            *kept = Arc::new(read);
-            drop(kept);
-            self.context.changed.notify_one();
-        }
-    }
-
-    /// Whether a registry that is being deleted has nothing left to clean up, here and in the shares of the others.
-    fn may_go(&self, state: &State, registry: &ResourceRegistry) -> bool {
-        let uid = registry.uid().unwrap_or_default();
-        is_given_up(registry) || is_swept(state, registry) && self.have_others_swept(state, &uid)
-    }
-
-    async fn set_finalizer(
-        &self,
-        registry: &ResourceRegistry,
-        present: bool,
-    ) -> Result<(), ReconcileError> {
-        let name = registry.name_any();
-        let others = registry
-            .finalizers()
-            .iter()
-            .filter(|finalizer| *finalizer != FINALIZER)
-            .cloned();
-        let finalizers: Vec<String> = others
-            .chain(present.then(|| FINALIZER.to_owned()))
-            .collect();
-        // The resource version keeps a finalizer that somebody else adds meanwhile.
-        let patch = json!({ "metadata": { "finalizers": finalizers, "resourceVersion": registry.resource_version() } });
-        let api = Api::<ResourceRegistry>::all(self.context.hub.clone());
-        match api
-            .patch(&name, &PatchParams::default(), &Patch::Merge(&patch))
-            .await
-        {
-            Ok(_) => Ok(()),
-            Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
-            // A newer version of it is on its way here.
-            Err(kube::Error::Api(status)) if status.is_conflict() => Ok(()),
-            Err(source) => Err(ReconcileError::Write {
-                name,
-                source: Box::new(source),
-            }),
-        }
-    }
-
-    async fn write_status(
-        &self,
-        state: &mut State,
-        registry: &ResourceRegistry,
-        members: &Members,
-    ) -> Result<Action, ReconcileError> {
-        let name = registry.name_any();
-        let Some(applied) = state.fleet.plan() else {
-            return Ok(Action::await_change());
-        };
-        let alone;
-        let registry_plan = match applied.registries.get(&name) {
-            Some(plan) => plan,
-            None => {
-                alone = plan(&[registry_view(registry)], &[]);
-                match alone.registries.get(&name) {
-                    Some(plan) => plan,
-                    None => return Ok(Action::await_change()),
-                }
-            }
-        };
-        let before = registry.status.clone().unwrap_or_default();
-        let fleet = &state.fleet;
-        let store = registry_plan
-            .store
-            .as_ref()
-            .and_then(|store| fleet.pipeline(store))
-            .and_then(Pipeline::availability);
-        let store_plan = registry_plan
-            .store
-            .as_ref()
-            .and_then(|store| applied.stores.get(store));
-        let access = store_plan
-            .and_then(|plan| plan.config.as_ref())
-            .map_or(Access::Embedded, access);
-        let now = Timestamp::now();
-        let share = registry_plan
-            .store
-            .as_ref()
-            .map_or(Share::Whole, |store| fleet.share_of(store));
-        let reports = Arc::clone(&lock(&self.reports));
-        let of_other =
-            |cluster: &ClusterName| share.other_reader(cluster).map(|name| reports.get(name));
-        let health = |cluster: &ClusterName| match of_other(cluster) {
-            Some(report) => report.and_then(|report| report.health.get(cluster.as_str()).cloned()),
-            None => member_health(members, cluster),
-        };
-        let live = |cluster: &ClusterName| {
-            registry_plan
-                .store
-                .as_ref()
-                .is_some_and(|store| match of_other(cluster) {
-                    Some(report) => report
-                        .is_some_and(|report| report.live.contains(&cluster_key(store, cluster))),
-                    None => fleet.is_live(store, cluster),
-                })
-        };
-        let progress = |unit: &Unit| {
-            let stream = Stream {
-                unit: unit.clone(),
-                store: registry_plan.store.clone()?,
-            };
-            match of_other(&unit.cluster) {
-                Some(report) => report?.units.get(&stream_key(&stream)).cloned(),
-                None => fleet.progress(&stream).map(Progress::view),
-            }
-        };
-        let sought = |unit: &Unit| {
-            let store = registry_plan.store.clone()?;
-            Some(
-                applied
-                    .units
-                    .get(&Stream {
-                        unit: unit.clone(),
-                        store,
-                    })?
-                    .sought_by(&name, &unit.resource.gvk),
-            )
-        };
-        let places = state
-            .places
-            .get(&registry.uid().unwrap_or_default())
-            .cloned()
-            .unwrap_or_default();
-        let old = places
-            .iter()
-            .filter_map(|place| old_place(fleet, registry_plan, &name, place))
-            .collect();
-        let new = status(&Inputs {
-            stores: places.clone(),
-            old,
-            plan: registry_plan,
-            store,
-            access,
-            health: &health,
-            unread: unread(members, registry, registry_plan),
-            live: &live,
-            progress: &progress,
-            sought: &|unit| sought(unit).unwrap_or_default(),
-            generation: registry.metadata.generation,
-            before: &before.conditions,
-            now,
-        });
-        if !is_news(&new, &before) {
-            state.written.remove(&name);
-            return Ok(Action::await_change());
-        }
-        let only_counts = new.conditions == before.conditions && phases(&new) == phases(&before);
-        if let Some((_, written_at)) = state.written.get(&name)
-            && only_counts
-            && written_at.elapsed() < STATUS_INTERVAL
-        {
-            return Ok(Action::requeue(STATUS_INTERVAL));
-        }
-        self.patch_status(registry, &new).await?;
-        self.announce(registry, &before, &new).await;
-        state.written.insert(name, (new, std::time::Instant::now()));
-        Ok(Action::await_change())
-    }
-
-    async fn patch_status(
-        &self,
-        registry: &ResourceRegistry,
-        status: &ResourceRegistryStatus,
-    ) -> Result<(), ReconcileError> {
-        let name = registry.name_any();
-        let patch = json!({
-            "apiVersion": ResourceRegistry::api_version(&()),
-            "kind": ResourceRegistry::kind(&()),
-            "metadata": { "name": name },
-            "status": status,
-        });
-        let api = Api::<ResourceRegistry>::all(self.context.hub.clone());
-        let parameters = PatchParams::apply(FIELD_MANAGER).force();
-        match api
-            .patch_status(&name, &parameters, &Patch::Apply(&patch))
-            .await
-        {
-            Ok(_) => Ok(()),
-            Err(kube::Error::Api(answer)) if answer.is_not_found() => Ok(()),
-            Err(source) => Err(ReconcileError::Write {
-                name,
-                source: Box::new(source),
-            }),
-        }
-    }
-
-    /// An event when a registry becomes ready or ceases to be.
-    async fn announce(
-        &self,
-        registry: &ResourceRegistry,
-        before: &ResourceRegistryStatus,
-        after: &ResourceRegistryStatus,
-    ) {
-        use crate::api::condition::find;
-        let Some(ready) = find(&after.conditions, "Ready") else {
-            return;
-        };
-        let unchanged = find(&before.conditions, "Ready")
-            .is_some_and(|old| old.status == ready.status && old.reason == ready.reason);
-        if unchanged || ready.reason == "Syncing" || ready.reason == "Connecting" {
-            return;
-        }
-        let event = Event {
-            type_: if ready.status == "True" {
-                EventType::Normal
-            } else {
-                EventType::Warning
-            },
-            reason: ready.reason.clone(),
-            note: Some(ready.message.chars().take(1_000).collect()),
-            action: "Reconcile".to_owned(),
-            secondary: None,
-        };
-        let reference: ObjectReference = registry.object_ref(&());
-        if let Err(error) = self.recorder.publish(&event, &reference).await {
-            tracing::debug!(error = %causes(&error), "cannot write an Event");
-        }
-    }
-}
-
-/// Whether the store of a registry that is being deleted holds nothing of this replica's share that nobody wants.
-fn is_swept(state: &State, registry: &ResourceRegistry) -> bool {
-    let alone = plan(&[registry_view(registry)], &[]);
-    let places = state
-        .places
-        .get(&registry.uid().unwrap_or_default())
-        .into_iter()
-        .flatten();
-    let earlier: Vec<StoreName> = places
-        .filter_map(|place| place.name.parse().ok())
-        .filter(|name| !alone.stores.contains_key(name))
-        .collect();
-    alone.stores.keys().all(|store| state.fleet.is_swept(store))
-        && earlier.iter().all(|place| state.fleet.is_left(place))
-}
-
-/// Whether documents that cannot be deleted are to be left where they are.
-fn is_given_up(registry: &ResourceRegistry) -> bool {
-    registry
-        .annotations()
-        .get(ORPHAN_ANNOTATION)
-        .is_some_and(|value| value == "true")
-}
-
-/// A place that a registry has named before, and why it is not empty yet; nothing if it is the one that it names.
-fn old_place(
-    fleet: &Fleet,
-    plan: &RegistryPlan,
-    registry: &str,
-    place: &StoreStatus,
-) -> Option<OldPlace> {
-    let name: StoreName = place
-        .name
-        .parse()
-        .ok()
-        .filter(|name| plan.store.as_ref() != Some(name))?;
-    let prefix: IndexPrefix = place.index_prefix.parse().ok()?;
-    let problem = match fleet.pipeline(&name).and_then(Pipeline::availability) {
-        Some(Err(unavailable)) => Some(unavailable.message),
-        Some(Ok(())) | None => None,
-    };
-    Some(OldPlace {
-        indices: plan
-            .clusters
-            .keys()
-            .map(|cluster| prefix.generations(cluster).to_string())
-            .collect(),
-        waits_for: fleet
-            .waits_for(&name, registry)
-            .into_iter()
-            .map(String::from)
-            .collect(),
-        name: place.name.clone(),
-        problem,
-    })
 }
 
 fn lock<T>(mutex: &StdMutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn phases(status: &ResourceRegistryStatus) -> BTreeSet<(&str, crate::api::registry::Phase, &str)> {
-    status
-        .clusters
-        .iter()
-        .map(|cluster| {
-            (
-                cluster.name.as_str(),
-                cluster.phase,
-                cluster.message.as_str(),
-            )
-        })
-        .collect()
-}
-
-fn access(config: &OpenSearch) -> Access {
-    let named = |reference: &Option<crate::api::registry::SecretReference>| {
-        reference
-            .as_ref()
-            .is_some_and(|reference| !reference.name.is_empty() || !reference.namespace.is_empty())
-    };
-    let is_anonymous = !named(&config.secret_ref) && !named(&config.client_cert_secret_ref);
-    if is_anonymous {
-        Access::Anonymous
-    } else {
-        Access::Authenticated
-    }
 }
 
 fn registry_view(registry: &ResourceRegistry) -> RegistryView {
@@ -1048,30 +477,6 @@ fn registry_view(registry: &ResourceRegistry) -> RegistryView {
             .map(|time| time.0),
         spec: registry.spec.clone(),
     }
-}
-
-fn member_health(members: &Members, cluster: &ClusterName) -> Option<MemberHealth> {
-    let state = members.states.get(cluster)?;
-    let ready =
-        state.connection.is_some() && matches!(state.phase, Phase::Ready | Phase::Unhealthy);
-    let note = members.notes.get(cluster).cloned();
-    Some(MemberHealth {
-        ready,
-        reason: Cow::Borrowed(state.reason),
-        message: state.message.clone(),
-        note,
-    })
-}
-
-/// The sources that a registry may find more clusters in: none if it names its clusters and all of them have been found.
-fn unread<'m>(
-    members: &'m Members,
-    registry: &ResourceRegistry,
-    plan: &RegistryPlan,
-) -> &'m [String] {
-    let all_found =
-        !registry.spec.target_cluster.cluster_names.is_empty() && plan.not_found.is_empty();
-    if all_found { &[] } else { &members.unread }
 }
 
 fn roster(context: &Context) -> Roster {

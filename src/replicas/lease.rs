@@ -290,7 +290,7 @@ impl Inner {
     fn note(&self, renewed: &Result<(), RenewalError>, is_failing: &mut bool) {
         match renewed {
             Ok(()) if *is_failing => {
-                tracing::info!(replica = %self.settings.name, "the Lease is renewed again")
+                tracing::info!(replica = %self.settings.name, "the Lease is renewed again");
             }
             Ok(()) => {}
             Err(error) if !*is_failing => {
@@ -298,7 +298,7 @@ impl Inner {
                 tracing::warn!(replica = %self.settings.name, %error, "cannot renew the Lease; without it this replica reads nothing");
             }
             Err(error) => {
-                tracing::debug!(replica = %self.settings.name, error = %causes(error), "cannot renew the Lease")
+                tracing::debug!(replica = %self.settings.name, error = %causes(error), "cannot renew the Lease");
             }
         }
         *is_failing = renewed.is_err();

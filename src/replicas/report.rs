@@ -244,7 +244,7 @@ fn readable(packed: impl Iterator<Item = (ReplicaName, Vec<u8>)>) -> BTreeMap<Re
         match unpack(&packed) {
             Ok(report) => drop(reports.insert(replica, report)),
             Err(error) => {
-                tracing::warn!(%replica, error = %causes(&error), "the report of a replica cannot be read")
+                tracing::warn!(%replica, error = %causes(&error), "the report of a replica cannot be read");
             }
         }
     }

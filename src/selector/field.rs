@@ -132,7 +132,7 @@ impl FromIterator<FieldRequirement> for FieldSelector {
                     canonical.insert(requirement);
                 }
                 FieldTest::NotIn(values) => {
-                    excluded.entry(requirement.path).or_default().extend(values)
+                    excluded.entry(requirement.path).or_default().extend(values);
                 }
             }
         }
@@ -265,7 +265,7 @@ mod tests {
     #[test]
     fn what_kubernetes_accepts_keeps_its_meaning() {
         let same = |text: &str, expected: &str| {
-            assert_eq!(canonical(text).as_deref(), Ok(expected), "{text:?}")
+            assert_eq!(canonical(text).as_deref(), Ok(expected), "{text:?}");
         };
         same("", "");
         same(",,", "");
@@ -290,7 +290,7 @@ mod tests {
     #[test]
     fn our_forms_are_short_for_kubernetes_own() {
         let same = |text: &str, expected: &str| {
-            assert_eq!(canonical(text).as_deref(), Ok(expected), "{text:?}")
+            assert_eq!(canonical(text).as_deref(), Ok(expected), "{text:?}");
         };
         same(
             "status.phase in (Running,Pending)",
@@ -314,7 +314,7 @@ mod tests {
     #[test]
     fn numbers_and_quantities_are_compared() {
         let same = |text: &str, expected: &str| {
-            assert_eq!(canonical(text).as_deref(), Ok(expected), "{text:?}")
+            assert_eq!(canonical(text).as_deref(), Ok(expected), "{text:?}");
         };
         same(
             "spec.replicas>3,spec.replicas<=010",

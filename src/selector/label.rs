@@ -103,7 +103,7 @@ impl LabelRequirement {
                     .try_for_each(|value| check_value(key, value))?;
             }
             LabelTest::GreaterThan(bound) | LabelTest::LessThan(bound) => {
-                check_value(key, &bound.to_string())?
+                check_value(key, &bound.to_string())?;
             }
             LabelTest::Exists | LabelTest::DoesNotExist => {}
         }
@@ -457,7 +457,7 @@ mod tests {
     #[test]
     fn what_kubectl_accepts_is_accepted_and_printed_in_one_form() {
         let same = |text: &str, expected: &str| {
-            assert_eq!(canonical(text).as_deref(), Ok(expected), "{text:?}")
+            assert_eq!(canonical(text).as_deref(), Ok(expected), "{text:?}");
         };
         same("", "");
         same(" \t\n", "");

@@ -111,7 +111,7 @@ impl Store for Prepared {
                 version: *version,
                 namespace: "",
                 name: id,
-            })
+            });
         });
         Ok(())
     }

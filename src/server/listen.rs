@@ -190,7 +190,7 @@ impl Listener {
             };
             match accepted {
                 Ok((stream, peer)) => {
-                    house.receive(stream, peer.ip().to_canonical(), &way, &cancel)
+                    house.receive(stream, peer.ip().to_canonical(), &way, &cancel);
                 }
                 Err(error) => {
                     warn!(%address, %error, "cannot accept a connection");

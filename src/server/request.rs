@@ -389,23 +389,23 @@ impl ListRequest {
             "labelSelector" => {
                 self.labels = value
                     .parse()
-                    .map_err(|error| refused(format!("{value:?}: {error}")))?
+                    .map_err(|error| refused(format!("{value:?}: {error}")))?;
             }
             "fieldSelector" => {
                 self.fields = value
                     .parse()
-                    .map_err(|error| refused(format!("{value:?}: {error}")))?
+                    .map_err(|error| refused(format!("{value:?}: {error}")))?;
             }
             "limit" => self.limit = limit(value).map_err(refused)?,
             "continue" => {
-                self.continue_token = Some(value.to_owned()).filter(|token| !token.is_empty())
+                self.continue_token = Some(value.to_owned()).filter(|token| !token.is_empty());
             }
             "clusters" => words(value, &mut self.clusters).map_err(refused)?,
             "namespaces" => words(value, &mut self.namespaces).map_err(refused)?,
             "names" => words(value, &mut self.names).map_err(refused)?,
             "store" if value.is_empty() => {}
             "store" => {
-                self.store = Some(value.parse().map_err(|error| refused(format!("{error}")))?)
+                self.store = Some(value.parse().map_err(|error| refused(format!("{error}")))?);
             }
             ignored if IGNORED.contains(&ignored) => {}
             later if LATER.contains(&later) => {

@@ -200,7 +200,7 @@ impl Codec {
                         (Some(Arc::new(dictionary)), Some(Walk::default()));
                 }
                 Err(error) => {
-                    tracing::debug!(resource = %resource.plural, %error, "nothing to train a dictionary on")
+                    tracing::debug!(resource = %resource.plural, %error, "nothing to train a dictionary on");
                 }
             }
         }

@@ -258,7 +258,7 @@ impl Document {
             .and_then(|bytes| String::from_utf8(bytes).ok());
         match json.as_deref().map(Object::parse) {
             Some(Ok(object)) => {
-                object.leaves(&self.origin.api_version, &self.origin.kind, &mut found)
+                object.leaves(&self.origin.api_version, &self.origin.kind, &mut found);
             }
             _ => tracing::debug!(id = %self.id(), "a document cannot be looked into"),
         }

@@ -361,7 +361,7 @@ impl Audit {
                     Ok(_) => {}
                     // The stream has skipped it, too, and counted it.
                     Err(error) => {
-                        tracing::debug!(unit = %self.unit, %error, "an object is left out of an audit")
+                        tracing::debug!(unit = %self.unit, %error, "an object is left out of an audit");
                     }
                 }
             }

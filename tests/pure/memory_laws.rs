@@ -437,6 +437,7 @@ fn permitted() -> impl Strategy<Value = Permitted> {
     prop_oneof![3 => Just(Permitted::Everything), 1 => collection::vec(grant, 0..4).prop_map(Permitted::Only)]
 }
 
+#[allow(clippy::too_many_lines, reason = "one scenario")]
 fn query() -> impl Strategy<Value = Query> {
     let labels = [
         "app",

@@ -188,10 +188,10 @@ fn normalized_object(members: Map<String, Value>) -> Map<String, Value> {
             ("pit_id", _) => drop(kept.insert(key, "PIT".into())),
             ("uuid", Value::String(_)) => drop(kept.insert(key, "UUID".into())),
             ("index_uuid", Value::String(uuid)) if uuid != "_na_" => {
-                drop(kept.insert(key, "UUID".into()))
+                drop(kept.insert(key, "UUID".into()));
             }
             ("reason" | "error", Value::String(text)) => {
-                drop(kept.insert(key, normalized_text(&text).into()))
+                drop(kept.insert(key, normalized_text(&text).into()));
             }
             (_, value) => drop(kept.insert(key, normalized(value))),
         }
@@ -212,7 +212,7 @@ fn normalized_text(text: &str) -> String {
         match word.rsplit_once('/') {
             _ if is_position || is_context => {}
             Some((name, uuid)) if uuid.trim_end_matches(']').len() == 22 => {
-                words.push(format!("{name}/UUID]"))
+                words.push(format!("{name}/UUID]"));
             }
             _ => words.push(word.to_owned()),
         }

@@ -54,7 +54,7 @@ async fn a_connection_to_the_store_that_breaks_in_every_way() {
     let address = json!([proxy.url()]);
     let clusters = vec![(1, "member1".to_owned()), (2, "member2".to_owned())];
     let scene = Scene::new(&stage, "wires", clusters, |registry| {
-        registry.store()["addresses"] = address
+        registry.store()["addresses"] = address;
     })
     .await;
     let churns = scene.start_churn();

@@ -175,7 +175,7 @@ fn read_members(
             "version" => version.given = Some(read_version(value)?),
             "version_type" => match text().as_str() {
                 "internal" | "external" | "external_gt" | "external_gte" => {
-                    version.kind = Some(text())
+                    version.kind = Some(text());
                 }
                 other => {
                     return Err(Refusal::illegal_argument(format!(

@@ -386,7 +386,7 @@ async fn the_real_store_works_on_it() {
     let mut seen = Vec::new();
     engine
         .visit_versions(&generation, &extent, &mut |stored| {
-            seen.push(format!("{} {}", stored.id, stored.version))
+            seen.push(format!("{} {}", stored.id, stored.version));
         })
         .await
         .unwrap();
@@ -701,7 +701,7 @@ async fn ids_and_versions_are_read_however_long_they_are() {
     let mut seen = Vec::new();
     engine
         .visit_versions(&generation, &extent, &mut |stored| {
-            seen.push(format!("{} {}", stored.id, stored.version))
+            seen.push(format!("{} {}", stored.id, stored.version));
         })
         .await
         .unwrap();

@@ -546,7 +546,7 @@ impl Asker<'_> {
                     token = next
                         .replace('+', "%2B")
                         .replace('/', "%2F")
-                        .replace('=', "%3D")
+                        .replace('=', "%3D");
                 }
                 None => return (code, found),
             }

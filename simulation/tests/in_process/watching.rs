@@ -296,11 +296,11 @@ impl World {
             match random.random_range(0..20) {
                 0 if with_swaps => {
                     self.swap(CLUSTERS[random.random_range(0..CLUSTERS.len())], random)
-                        .await
+                        .await;
                 }
                 1 if with_swaps => {
                     self.drop_cluster(CLUSTERS[random.random_range(0..CLUSTERS.len())])
-                        .await
+                        .await;
                 }
                 2 | 3 if with_faults => self.disturb(random),
                 4..=6 => sleep(Duration::from_millis(random.random_range(0..1_500))).await,
@@ -417,7 +417,7 @@ impl<'w> Client<'w> {
                 }
                 _ => {
                     self.follow(Duration::from_millis(random.random_range(1..400)))
-                        .await
+                        .await;
                 }
             }
             sleep(Duration::from_millis(5)).await;

@@ -126,7 +126,7 @@ impl Options {
     {
         let namespace = namespace.into();
         self.with::<K>(|kind| {
-            kind.api = Arc::new(move |client| Api::namespaced(client, &namespace))
+            kind.api = Arc::new(move |client| Api::namespaced(client, &namespace));
         })
     }
 

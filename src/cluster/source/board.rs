@@ -167,7 +167,7 @@ impl Board {
             match (&state.trouble, &state.entries, &state.missing) {
                 (None, Some(_), None) => self.readiness.ready(&check),
                 (Some(trouble), ..) if some_read => {
-                    self.readiness.degraded(&check, trouble.clone())
+                    self.readiness.degraded(&check, trouble.clone());
                 }
                 (Some(trouble), ..) => self.readiness.not_ready(&check, trouble.clone()),
                 (None, Some(_), Some(missing)) => self.readiness.degraded(&check, missing.clone()),

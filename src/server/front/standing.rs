@@ -69,7 +69,7 @@ impl Standing {
                 }
                 Err(error) if confirmed.elapsed() >= PATIENCE => return error.into(),
                 Err(error) => {
-                    tracing::debug!(%error, caller = %self.caller.name, "the rights of a watch could not be confirmed")
+                    tracing::debug!(%error, caller = %self.caller.name, "the rights of a watch could not be confirmed");
                 }
             }
         }

@@ -67,9 +67,9 @@ impl Follower {
                     tracing::warn!("cannot follow {message}");
                     // What was believed still is.
                     if was_read {
-                        self.readiness.degraded(CHECK, message)
+                        self.readiness.degraded(CHECK, message);
                     } else {
-                        self.readiness.not_ready(CHECK, message)
+                        self.readiness.not_ready(CHECK, message);
                     }
                 }
             }
@@ -106,7 +106,7 @@ impl Follower {
                 Ok(Err(error)) => return Err(causes(&error)),
                 Ok(Ok(None)) => return Ok(()),
                 Ok(Ok(Some(WatchEvent::Added(config_map) | WatchEvent::Modified(config_map)))) => {
-                    self.take_over(&config_map)
+                    self.take_over(&config_map);
                 }
                 Ok(Ok(Some(WatchEvent::Error(status)))) => return Err(status.message),
                 Ok(Ok(Some(WatchEvent::Deleted(_) | WatchEvent::Bookmark(_)))) => {}

@@ -264,7 +264,7 @@ impl State {
     fn forget(&self, replica: &ReplicaName) {
         let mut has_ended = false;
         self.standings.send_modify(|standings| {
-            has_ended = matches!(standings.remove(replica), Some(Standing::Ended))
+            has_ended = matches!(standings.remove(replica), Some(Standing::Ended));
         });
         if !has_ended {
             tracing::debug!(%replica, resource = %self.resource.plural, "a replica is gone, and not everything that it has changed may be known");

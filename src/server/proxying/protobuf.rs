@@ -68,7 +68,7 @@ pub fn metadata(body: &[u8]) -> Result<Metadata, Malformed> {
     for field in fields(metadata)? {
         match (field.number, field.value) {
             (RESOURCE_VERSION, Some(value)) => {
-                found.version = Some(text(value)?).filter(|version| !version.is_empty())
+                found.version = Some(text(value)?).filter(|version| !version.is_empty());
             }
             (ANNOTATION, Some(entry)) => match annotation(entry)? {
                 (key, value) if key == OWN_VERSION_ANNOTATION => found.own_version = Some(value),

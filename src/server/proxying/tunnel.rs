@@ -42,7 +42,7 @@ impl Tunnels {
             let both = async { tokio::try_join!(client, member) };
             match timeout(UPGRADE_TIMEOUT, both).await {
                 Ok(Ok((client, member))) => {
-                    tunnel(TokioIo::new(client), TokioIo::new(member), cancel).await
+                    tunnel(TokioIo::new(client), TokioIo::new(member), cancel).await;
                 }
                 Ok(Err(error)) => tracing::debug!(%error, "a session was not handed over"),
                 Err(_) => tracing::debug!("a session was not handed over in time"),

@@ -42,11 +42,11 @@ impl ChangesRequest {
                 |problem: String| ApiError::bad_request(format!("parameter {key}: {problem}"));
             match key.as_str() {
                 "store" => {
-                    store = Some(value.parse().map_err(|error| refused(format!("{error}")))?)
+                    store = Some(value.parse().map_err(|error| refused(format!("{error}")))?);
                 }
                 "watch" => self.watch = flag(value),
                 "resourceVersion" => {
-                    self.since = Some(value.parse().map_err(|error| refused(format!("{error}")))?)
+                    self.since = Some(value.parse().map_err(|error| refused(format!("{error}")))?);
                 }
                 _ => return Err(unknown(key, "store, watch and resourceVersion")),
             }

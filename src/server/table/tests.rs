@@ -78,6 +78,7 @@ fn merge(into: &mut Value, from: &Value) {
 }
 
 #[test]
+#[allow(clippy::too_many_lines, reason = "one scenario")]
 fn the_status_of_a_pod_is_one_word() {
     let running =
         json!({ "name": "a", "ready": true, "restartCount": 0, "state": { "running": {} } });

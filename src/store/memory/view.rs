@@ -126,7 +126,7 @@ impl View {
     ) -> Result<PlacedViewPage, StoreError> {
         let mut places = Vec::new();
         let page = self.read(after, limit, asked, is_in, |place| {
-            places.push((place.order(&self.sorts), place.to_cursor()))
+            places.push((place.order(&self.sorts), place.to_cursor()));
         })?;
         Ok(PlacedViewPage {
             documents: page.documents,
@@ -308,9 +308,9 @@ impl Part {
             let middle = usize::midpoint(from, to);
             let order = place_of(&entries[middle], self.texts(middle)).compare(after, sorts);
             if order == Ordering::Greater {
-                to = middle
+                to = middle;
             } else {
-                from = middle + 1
+                from = middle + 1;
             }
         }
         from

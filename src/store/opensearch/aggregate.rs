@@ -142,7 +142,7 @@ impl Engine {
                 .await
             {
                 Err(StoreError::AnswerTooLarge { .. }) if let Some(less) = fewer(size) => {
-                    size = less
+                    size = less;
                 }
                 other => break other?,
             }

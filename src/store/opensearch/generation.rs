@@ -536,7 +536,7 @@ impl Engine {
             .await?;
         match shown {
             None => {
-                tracing::info!(%cluster, %index, removed = earlier.len(), "queries are answered from this generation")
+                tracing::info!(%cluster, %index, removed = earlier.len(), "queries are answered from this generation");
             }
             Some(shown) => {
                 tracing::info!(%cluster, %index, resources = shown.len(), "queries of the resources that are complete are answered from this generation");

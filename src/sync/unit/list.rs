@@ -124,7 +124,7 @@ impl Running {
             match Object::parse_any(json) {
                 Ok((object, unfit)) => {
                     self.take_listed(&object, unfit, json, &now, version)
-                        .await?
+                        .await?;
                 }
                 Err(error) => {
                     self.list.unread += 1;
@@ -161,7 +161,7 @@ impl Running {
         match self.list.known.listed(&id, object.version()) {
             Listed::Same if !self.writes_again => drop(self.task.metrics.unchanged.inc()),
             Listed::Same | Listed::Write => {
-                self.index(object, unfit, json, now, Wait::ForRoom).await
+                self.index(object, unfit, json, now, Wait::ForRoom).await;
             }
             Listed::New => {
                 self.delete_namesakes(name, list_version).await?;

@@ -81,7 +81,7 @@ impl Batch {
                     };
                     match state.unsettled.settle(&key, before, after.as_ref()) {
                         Some(all) => {
-                            changes.extend(all.into_iter().map(|change| (key.0.clone(), change)))
+                            changes.extend(all.into_iter().map(|change| (key.0.clone(), change)));
                         }
                         None => is_known = false,
                     }
