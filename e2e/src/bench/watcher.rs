@@ -196,6 +196,11 @@ pub struct Watching {
 }
 
 impl Watching {
+    /// Whether the watch has not ended.
+    pub fn is_running(&self) -> bool {
+        !self.reading.is_finished()
+    }
+
     /// Ends it; what it has seen. Fails if it has ended by itself.
     pub async fn stop(self) -> Result<Vec<Seen>> {
         // Whoever has ended already does not hear it.

@@ -154,8 +154,14 @@ impl<'m> Watched<'m> {
 
     async fn measure(&self, sizes: &Sizes) -> Result<Outcome> {
         // The log of changes begins when somebody asks for the first time: until then there is no version to watch from.
-        let first =
-            eventually("a watch begins", DEADLINE, || self.begin(1, Arc::default())).await?;
+        let first = eventually("a watch begins", DEADLINE, || async {
+            let first = self.begin(1, Arc::default()).await?;
+            // From a version that is not known the answer is one event.
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            ensure!(first.iter().all(Watching::is_running), "it ended at once");
+            Ok(first)
+        })
+        .await?;
         self.fill_log(sizes).await?;
         let before = self.operator.usage()?;
         let count = Arc::<AtomicU64>::default();
