@@ -16,8 +16,8 @@ static SEEDS: LazyLock<[RandomState; 2]> =
 pub struct NameHash([u64; 2]);
 
 impl NameHash {
-    /// The hash of a name; `kind` is whatever is the same for all objects of a kind.
-    pub fn new(kind: &str, namespace: &str, name: &str) -> Self {
-        Self([0, 1].map(|half| SEEDS[half].hash_one((kind, namespace, name))))
+    /// The hash of a name within `scope`, which is the same for all objects that it distinguishes: a kind, or a cluster.
+    pub fn new(scope: &str, namespace: &str, name: &str) -> Self {
+        Self([0, 1].map(|half| SEEDS[half].hash_one((scope, namespace, name))))
     }
 }

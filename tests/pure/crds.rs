@@ -1,12 +1,12 @@
 //! The CRDs under `crds/` are what the Rust types say.
 //!
-//! `FLEETDEX_WRITE_CRDS=1 cargo test --test crds` writes them.
+//! `make crds` writes them.
 
 use std::{collections::BTreeSet, env, fs, path::Path};
 
 use fleetdex::cli::crd;
 
-const REGENERATE: &str = "regenerate it with `FLEETDEX_WRITE_CRDS=1 cargo test --test crds`";
+const REGENERATE: &str = "regenerate it with `make crds`";
 
 #[test]
 fn committed_crds_are_generated_from_the_types() {

@@ -13,7 +13,7 @@ use super::{
     place::Place,
 };
 use crate::{
-    model::{ClusterName, FleetVersion},
+    model::{ClusterName, FleetVersion, NameHash},
     query::{Query, ResourceName},
     store::{StoreError, codec::Unpacker, document::Document, filter::Filter},
 };
@@ -108,7 +108,7 @@ impl Watch {
             object.last_selected = object.now.take().or(before).or(object.last_selected.take());
             object.now = of(&change.after);
         }
-        let mut gone: AHashMap<(ClusterName, String, String), u64> = AHashMap::new();
+        let mut gone: AHashMap<NameHash, u64> = AHashMap::new();
         for object in objects.values() {
             if let (None, Some(document)) = (&object.now, &object.last_selected) {
                 let last = gone.entry(name_of(document)).or_default();
@@ -307,12 +307,12 @@ impl Summary {
     }
 }
 
-/// What whoever keeps objects by their names knows one by.
-fn name_of(document: &Document) -> (ClusterName, String, String) {
-    (
-        document.origin.cluster.clone(),
-        document.namespace().to_owned(),
-        document.name().to_owned(),
+/// The name of an object among those of its resource, in all clusters.
+fn name_of(document: &Document) -> NameHash {
+    NameHash::new(
+        document.origin.cluster.as_str(),
+        document.namespace(),
+        document.name(),
     )
 }
 
