@@ -306,7 +306,9 @@ fn scratch_folder() -> Result<PathBuf> {
         std::process::id(),
         rand::random::<u32>()
     ));
+    // The temporary folder itself may be missing where it is set for a session that has ended.
     DirBuilder::new()
+        .recursive(true)
         .mode(0o755)
         .create(&path)
         .with_context(|| format!("creating {}", path.display()))?;
