@@ -8,8 +8,6 @@ use crate::{
     selector::{FieldRequirement, FieldSelector, FieldTest, InvalidRequirement, LabelSelector},
 };
 
-use super::selection;
-
 /// A selector of a registry has a label or field selector that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidSelector {
@@ -72,7 +70,7 @@ impl ObjectFilter {
         for excluded in spec
             .exclude
             .iter()
-            .filter(|excluded| selection::names(excluded, resource))
+            .filter(|excluded| excludes(excluded, resource))
         {
             let criteria = Criteria::new(excluded)?;
             if !resource.namespaced && criteria.asks_for_namespaces() {
@@ -160,6 +158,19 @@ pub fn other_paths<'f>(
         .filter(|path| !is_selectable(path))
         .cloned()
         .collect()
+}
+
+/// Whether an `exclude` selector is about a resource. Versions do not matter: all of them show the same objects. Without an `apiVersion` it
+/// is about the kind in every group, so that more is left out rather than less.
+fn excludes(selector: &ResourceSelector, resource: &Resource) -> bool {
+    let group_matches = match selector.api_version() {
+        None | Some("*") => true,
+        Some(api_version) => {
+            let group = api_version.split_once('/').map_or("", |(group, _)| group);
+            group == &*resource.gvk.group
+        }
+    };
+    group_matches && (selector.every_kind() || selector.kind == *resource.gvk.kind)
 }
 
 impl Criteria {

@@ -165,16 +165,6 @@ pub fn resolve(selector: &ResourceSelector, discovery: &Discovery) -> Selection 
     }
 }
 
-/// Whether an `exclude` selector is about a resource. Versions do not matter: all of them show the same objects. Without an `apiVersion` it
-/// is about the kind in every group, so that more is left out rather than less.
-pub fn names(selector: &ResourceSelector, resource: &Resource) -> bool {
-    let group_matches = match selector.api_version() {
-        None | Some("*") => true,
-        Some(api_version) => split(api_version).0 == &*resource.gvk.group,
-    };
-    group_matches && (selector.every_kind() || selector.kind == *resource.gvk.kind)
-}
-
 struct Resolver<'a> {
     selector: &'a ResourceSelector,
     discovery: &'a Discovery,
